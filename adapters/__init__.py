@@ -1,0 +1,93 @@
+"""Dragoman's core: translates between tool-calling dialects, and says what it could not carry.
+
+    import secrets, time
+    import adapters
+
+    exchange = adapters.exchange("responses", "chat", mint=adapters.Mint(secrets.token_hex, time.time))
+    sent = exchange.request(body)            # bytes for the backend
+    print(sent.body, *sent.losses, sep="\n")
+    answer = exchange.reply(reply)           # bytes for the client
+    stream = exchange.stream()               # or piece by piece
+    out = stream.feed(piece)                 # … as long as pieces come
+    out = stream.flush()                     # … and once at the end
+
+Nothing here waits, reads a clock or a file, or draws a random number.
+"""
+
+from adapters.capabilities import Capabilities
+from adapters.chat import CHAT
+from adapters.checking import Breach
+from adapters.conversation import Request
+from adapters.dialect import Dialect
+from adapters.errors import BrokenReply, DragomanError, InvalidInput, Refused
+from adapters.exchange import UNKNOWN_REQUEST, Exchange, Translation
+from adapters.legacy import LEGACY
+from adapters.loss import Loss, Policy, Severity
+from adapters.mint import Mint, counting
+from adapters.preferences import Preferences
+from adapters.responses import RESPONSES
+from adapters.streams import Collector, Relay, StreamTranslator
+
+DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (CHAT, RESPONSES, LEGACY)}
+
+
+def dialect(name: str) -> Dialect:
+    """Find a dialect by its name."""
+    found = DIALECTS.get(name)
+    if found is None:
+        raise InvalidInput("dialect", f"{name!r} is none of {', '.join(DIALECTS)}")
+    return found
+
+
+def exchange(  # noqa: PLR0913 - the same as `Exchange`, by names
+    client: str,
+    backend: str,
+    *,
+    mint: Mint,
+    capabilities: Capabilities | None = None,
+    preferences: Preferences | None = None,
+    policy: Policy = "report",
+    asked: Request = UNKNOWN_REQUEST,
+) -> Exchange:
+    """Begin an exchange between a client and a backend, each known by the name of its dialect."""
+    return Exchange(
+        dialect(client),
+        dialect(backend),
+        mint=mint,
+        capabilities=capabilities or Capabilities(),
+        preferences=preferences,
+        policy=policy,
+        asked=asked,
+    )
+
+
+def check(name: str, stream: bytes) -> list[Breach]:
+    """Say whether a recorded stream is legal in its dialect: name each breach."""
+    return dialect(name).check_stream(stream)
+
+
+__all__ = [
+    "DIALECTS",
+    "Breach",
+    "BrokenReply",
+    "Capabilities",
+    "Collector",
+    "Dialect",
+    "DragomanError",
+    "Exchange",
+    "InvalidInput",
+    "Loss",
+    "Mint",
+    "Policy",
+    "Preferences",
+    "Refused",
+    "Relay",
+    "Request",
+    "Severity",
+    "StreamTranslator",
+    "Translation",
+    "check",
+    "counting",
+    "dialect",
+    "exchange",
+]

@@ -1,0 +1,25 @@
+"""Chat Completions: `tools`, `tool_calls`, `role: tool`."""
+
+from adapters.chat.check import check_stream
+from adapters.chat.read_request import read_request
+from adapters.chat.read_stream import StreamReader
+from adapters.chat.reply import read_reply, write_reply
+from adapters.chat.wire import NAMES
+from adapters.chat.write_request import write_request
+from adapters.chat.write_stream import StreamWriter
+from adapters.dialect import Dialect
+from adapters.envelope import write_error
+
+CHAT = Dialect(
+    name="chat",
+    family="completions",
+    names=NAMES,
+    read_request=read_request,
+    write_request=write_request,
+    read_reply=read_reply,
+    write_reply=write_reply,
+    read_stream=StreamReader,
+    write_stream=StreamWriter,
+    write_error=write_error,
+    check_stream=check_stream,
+)

@@ -1,0 +1,252 @@
+"""Tells apart the calls of a Chat stream, whatever its server leaves out or repeats.
+
+Servers differ in every way they can: no index, one index for all, no id, the id and the name on
+every piece, the name late, the arguments whole and then again. The rules, and the reports behind
+them:
+
+- an index that is given wins, then an id (P097); an empty string is nothing (P101);
+- another id at a known index is another call, and so is a name with arguments after arguments that
+  are already complete (P098);
+- arguments alone, under an index that nobody opened, go on with the latest call (P099);
+- what is repeated is a repeat and not a continuation (P102): the name, the id, the whole arguments;
+- a name in pieces is joined only while no argument has come, and only to a declared tool;
+- a call is told only when its name is known (P104); one that never gets a name is dropped (P105).
+"""
+
+from collections.abc import Callable, Iterator
+
+from adapters.chat.wire import CallDelta
+from adapters.conversation import Call, CallKind, Item
+from adapters.events import Closed, Delta, Event, Opened, Status
+from adapters.fields import text_or_json
+from adapters.jsontext import is_complete
+from adapters.loss import Losses
+from adapters.mint import Mint
+
+# Opens a block for an item and gives the event that says so.
+Open = Callable[[Item], Opened]
+
+
+class Slot:
+    """One call, as far as it has come."""
+
+    __slots__ = ("block", "call_id", "closed", "fragments", "kind", "name", "told")
+
+    def __init__(self) -> None:
+        self.call_id = ""
+        self.name = ""
+        self.kind: CallKind = "function"
+        self.fragments: list[str] = []
+        # Its block, once it has been told.
+        self.block: int | None = None
+        # How many of the fragments have been told.
+        self.told = 0
+        self.closed = False
+
+    def arguments(self) -> str:
+        """Give the arguments so far."""
+        return "".join(self.fragments)
+
+    def is_complete(self) -> bool:
+        """Tell whether nothing can follow the arguments."""
+        return is_complete(self.arguments())
+
+
+class Calls:
+    """The calls of one choice."""
+
+    def __init__(
+        self, open_block: Open, declared: frozenset[str], mint: Mint, losses: Losses
+    ) -> None:
+        self._open_block = open_block
+        # Names of the declared tools; empty where nobody knows them.
+        self._declared = declared
+        self._mint = mint
+        self._losses = losses
+        self._slots: list[Slot] = []
+        self._by_index: dict[int, Slot] = {}
+        self._used_ids: set[str] = set()
+        # The block that was opened last.
+        self.last_block = -1
+
+    def feed(self, deltas: list[CallDelta]) -> list[Event]:
+        """Take the pieces of calls that one chunk brought."""
+        if len(deltas) == 1:
+            return self._feed_one(deltas[0], deltas[0].index)
+        events: list[Event] = []
+        for position, delta in enumerate(deltas):
+            # Several pieces without index or id: their places tell them apart.
+            index = position if delta.index is None and not delta.id else delta.index
+            events += self._feed_one(delta, index)
+        return events
+
+    def _feed_one(self, delta: CallDelta, index: int | None) -> list[Event]:
+        name, fragment = _pieces(delta)
+        slot = self._find(delta.id or "", name, fragment, index)
+        if delta.type == "custom" or delta.custom is not None:
+            slot.kind = "custom"
+        if (delta.id or name) and self._identify(slot, delta.id or "", name, fragment):
+            return []
+        if fragment:
+            if slot.closed:
+                self._report_late(slot, fragment)
+                return []
+            slot.fragments.append(fragment)
+        return self._tell(slot)
+
+    # Which call is meant?
+
+    def _find(self, call_id: str, name: str, fragment: str, index: int | None) -> Slot:
+        if index is not None:
+            known = self._by_index.get(index)
+            if known is None:
+                known = None if name else self._named_elsewhere(call_id)
+            elif (call_id or name) and not self._is_same(known, call_id, name, fragment):
+                known = None
+            else:
+                return known
+        else:
+            known = self._find_without_index(call_id, name, fragment)
+        return self._keep(index, known or Slot())
+
+    def _named_elsewhere(self, call_id: str) -> Slot | None:
+        """Find the call of a piece under an index that nobody opened, and without a name."""
+        return self._with_id(call_id) if call_id else self._latest()
+
+    def _find_without_index(self, call_id: str, name: str, fragment: str) -> Slot | None:
+        latest = self._latest()
+        if call_id:
+            late = latest is not None and not latest.call_id and not name
+            return latest if late else self._with_id(call_id)
+        if name and latest is not None:
+            same = latest.name in ("", name) or latest.name + name in self._declared
+            return latest if same and self._is_same(latest, "", name, fragment) else None
+        return latest
+
+    def _keep(self, index: int | None, slot: Slot) -> Slot:
+        if slot not in self._slots:
+            self._slots.append(slot)
+        if index is not None:
+            self._by_index[index] = slot
+        return slot
+
+    def _latest(self) -> Slot | None:
+        return self._slots[-1] if self._slots else None
+
+    def _with_id(self, call_id: str) -> Slot | None:
+        return next((slot for slot in self._slots if slot.call_id == call_id), None)
+
+    def _is_same(self, slot: Slot, call_id: str, name: str, fragment: str) -> bool:
+        """Tell whether a piece with an id or a name goes on with the call in its place."""
+        if call_id and slot.call_id:
+            return call_id == slot.call_id
+        if not name or not slot.name:
+            return True
+        if not slot.fragments:
+            return name == slot.name or name not in self._declared
+        if not slot.is_complete():
+            return True
+        return name == slot.name and (not fragment or fragment == slot.arguments())
+
+    # What does the piece say of it?
+
+    def _identify(self, slot: Slot, call_id: str, name: str, fragment: str) -> bool:
+        """Take an id and a name; tell whether the piece only repeats what was said."""
+        first = not slot.name and not slot.call_id
+        if call_id and not slot.call_id:
+            if slot.block is None:
+                slot.call_id = call_id
+            else:
+                self._losses.changed(f"call {slot.name}", "its id came too late to be used")
+        if name and not slot.name:
+            slot.name = name
+        elif name and name != slot.name and not slot.fragments:
+            if slot.name + name in self._declared:
+                slot.name += name
+        return bool(fragment and not first and fragment == slot.arguments() and slot.is_complete())
+
+    def _report_late(self, slot: Slot, fragment: str) -> None:
+        if fragment.strip():
+            self._losses.dropped(
+                f"call {slot.name}.arguments", "more came after the arguments were complete"
+            )
+
+    # What can be told of it?
+
+    def _tell(self, slot: Slot) -> list[Event]:
+        """Tell what is new, once it is known whom the model calls."""
+        block = slot.block
+        if block is None:
+            return self._tell_first(slot) if self._is_known(slot) else []
+        if slot.told == len(slot.fragments):
+            return []
+        slot.told = len(slot.fragments)
+        return [Delta(block, "arguments", slot.fragments[-1])]
+
+    def _is_known(self, slot: Slot) -> bool:
+        """Tell whether the name is whole and the id will not change any more."""
+        if not slot.name:
+            return False
+        if slot.fragments:
+            return True
+        whole = not self._declared or slot.name in self._declared
+        return bool(slot.call_id) and whole
+
+    def _tell_first(self, slot: Slot) -> list[Event]:
+        events = list(self._close_complete())
+        call_id = self._unique(slot)
+        opened = self._open_block(Call(call_id, slot.name, kind=slot.kind))
+        slot.block = self.last_block = opened.index
+        slot.told = len(slot.fragments)
+        events.append(opened)
+        if slot.fragments:
+            events.append(Delta(opened.index, "arguments", slot.arguments()))
+        return events
+
+    def _unique(self, slot: Slot) -> str:
+        """Give the call an id of its own: clients stop at two calls with one id."""
+        call_id = slot.call_id or self._mint.id("call_")
+        if call_id in self._used_ids:
+            number = 2
+            while f"{call_id}_{number}" in self._used_ids:
+                number += 1
+            call_id = f"{call_id}_{number}"
+            self._losses.changed(f"call {slot.name}", "another call has its id; it is made unique")
+        self._used_ids.add(call_id)
+        return call_id
+
+    def _close_complete(self) -> Iterator[Event]:
+        """Close, as another call begins, those to which nothing can be added.
+
+        A client may run them at once. A call whose arguments could go on stays open, for some
+        servers interleave.
+        """
+        for slot in self._slots:
+            if slot.block is not None and not slot.closed and slot.is_complete():
+                slot.closed = True
+                yield Closed(slot.block)
+
+    def settle(self) -> Iterator[Event]:
+        """Tell, at the end, what was held back; drop what never got a name."""
+        for slot in self._slots:
+            if slot.block is None and slot.name:
+                yield from self._tell_first(slot)
+            elif slot.block is None:
+                self._losses.dropped("call", "a call without a name")
+                slot.closed = True
+
+    def close(self, last_block: int, status: Status) -> Iterator[Event]:
+        """Close what is open; the last block of an answer may be incomplete."""
+        for slot in self._slots:
+            if slot.block is not None and not slot.closed:
+                slot.closed = True
+                yield Closed(slot.block, status if slot.block == last_block else "completed")
+
+
+def _pieces(delta: CallDelta) -> tuple[str, str]:
+    """Give the name and the fragment of arguments that a piece carries."""
+    if delta.custom is not None:
+        return delta.custom.name or "", delta.custom.input or ""
+    if delta.function is not None:
+        return delta.function.name or "", text_or_json(delta.function.arguments)
+    return "", ""

@@ -1,0 +1,164 @@
+"""Reads the messages of Chat and legacy, which may stand side by side in one history."""
+
+from collections.abc import Callable, Iterator
+
+from msgspec.structs import replace
+
+from adapters.conversation import (
+    Call,
+    CallKind,
+    Extras,
+    Item,
+    Message,
+    Output,
+    Part,
+    Reasoning,
+    Refusal,
+    Role,
+    Status,
+    Text,
+)
+from adapters.errors import InvalidInput
+from adapters.extras import Gravity, left_over
+from adapters.fields import Fields, text_or_json
+from adapters.mint import StableIds
+from adapters.parts import read_annotation, read_content
+
+Placed = tuple[Item, str]
+# Gives an id to a call that has none, from its name and arguments.
+NameCall = Callable[[str, str], str]
+
+_SPEAKERS: dict[str, Role] = {"system": "system", "developer": "developer", "user": "user"}
+
+# What clients echo of an answer, and what only Chat can say of a message.
+_ONLY_HERE: dict[str, Gravity] = {"audio": "capability", "parsed": None, "role": None}
+
+
+def read_messages(messages: list[Fields]) -> Iterator[Placed]:
+    """Read a history into items, each with the path of where it stood."""
+    name_call = StableIds()
+    waiting: list[Call] = []
+    for fields in messages:
+        role = fields.text("role") or ""
+        if role == "assistant":
+            items = tuple(read_assistant(fields, name_call))
+            waiting += (item for item in items if isinstance(item, Call))
+            yield from ((item, fields.path) for item in items)
+        elif role in ("tool", "function"):
+            yield _answered(_read_output(fields), waiting), fields.path
+        elif role in _SPEAKERS:
+            content = read_content(
+                fields.text_or_raws("content"), fields.at("content"), "completions"
+            )
+            extras = left_over(fields, "completions", _ONLY_HERE)
+            yield Message(_SPEAKERS[role], content, extras=extras), fields.path
+        else:
+            known = "system, developer, user, assistant, tool, function"
+            raise InvalidInput(fields.at("role"), f"{role!r} is none of {known}")
+
+
+def _read_output(fields: Fields) -> Output:
+    """Read a tool's answer; in the legacy form it has a name and no id."""
+    given = fields.text_or_raws("content")
+    output = (
+        read_content(given, fields.at("content"), "completions")
+        if isinstance(given, list)
+        else given or ""
+    )
+    call_id = fields.text("tool_call_id") or None
+    name = fields.text("name") or None
+    return Output(call_id, output, name=name, extras=left_over(fields, "completions"))
+
+
+def _answered(output: Output, waiting: list[Call]) -> Output:
+    """Find the call of an answer without an id, by its name and by order (P176, P178)."""
+    named = [call for call in waiting if output.name in (None, call.name)]
+    if output.call_id is not None:
+        named = [call for call in waiting if call.call_id == output.call_id]
+    if not named:
+        return output
+    # Of the calls of one function, the latest is the one that is being answered.
+    call = named[-1] if output.call_id is None and output.name else named[0]
+    waiting.remove(call)
+    return replace(output, call_id=call.call_id)
+
+
+def read_assistant(
+    fields: Fields, name_call: NameCall, status: Status | None = None
+) -> Iterator[Item]:
+    """Read an assistant's turn: what it thought, what it said, whom it called, in that order."""
+    thought = _read_thought(fields)
+    if thought:
+        yield Reasoning(content=(thought,), status=status)
+    content = _read_said(fields)
+    calls = tuple(_read_calls(fields, name_call, status))
+    extras = left_over(fields, "completions", _ONLY_HERE)
+    said = any(not isinstance(part, Text) or part.text for part in content)
+    if said or not calls or _worth_keeping(extras):
+        kept = content if said or not calls else ()
+        yield Message("assistant", kept, status=status, extras=extras)
+    yield from calls
+
+
+def _worth_keeping(extras: Extras) -> bool:
+    return any(extra.severity is not None for extra in extras)
+
+
+def _read_thought(fields: Fields) -> str:
+    """Read the reasoning: one text, under either of two names (P084)."""
+    first = fields.raw("reasoning_content")
+    second = fields.raw("reasoning")
+    for raw in (first, second):
+        if raw is not None and bytes(raw).startswith(b'"'):
+            text = text_or_json(raw)
+            if text:
+                return text
+    return ""
+
+
+def _read_said(fields: Fields) -> tuple[Part, ...]:
+    content = read_content(fields.text_or_raws("content"), fields.at("content"), "completions")
+    annotations = tuple(
+        read_annotation(raw, "completions") for raw in fields.raws("annotations")
+    )
+    if annotations and content and isinstance(content[0], Text):
+        content = (Text(content[0].text, annotations, content[0].logprobs), *content[1:])
+    refusal = fields.text("refusal")
+    if refusal:
+        # The text beside a refusal is empty, as a rule: then the refusal stands alone.
+        kept = tuple(p for p in content if not (isinstance(p, Text) and not p.text))
+        return (*kept, Refusal(refusal))
+    return content
+
+
+def _read_calls(fields: Fields, name_call: NameCall, status: Status | None) -> Iterator[Call]:
+    """Read the calls in either form; where a server sends both, it repeats one call.
+
+    llama-cpp-python gets the name wrong in the legacy copy, so the modern form is the one to read.
+    """
+    calls = fields.each("tool_calls")
+    legacy = fields.fields("function_call")
+    for call in calls:
+        yield _read_call(call, name_call, status)
+    if legacy is not None and not calls:
+        name = legacy.text("name") or ""
+        arguments = text_or_json(legacy.raw("arguments"))
+        extras = left_over(legacy, "completions", prefix="function_call.")
+        yield Call(name_call(name, arguments), name, arguments, status=status, extras=extras)
+
+
+def _read_call(fields: Fields, name_call: NameCall, status: Status | None) -> Call:
+    kind: CallKind = "custom" if fields.text("type") == "custom" else "function"
+    custom = fields.fields("custom")
+    if custom is not None:
+        kind = "custom"
+    inner = custom or fields.fields("function") or fields
+    name = inner.text("name") or ""
+    arguments = text_or_json(inner.raw("input" if kind == "custom" else "arguments"))
+    call_id = fields.text("id") or name_call(name, arguments)
+    # The place among the calls says what `index` repeats.
+    fields.raw("index")
+    extras = left_over(fields, "completions")
+    if inner is not fields:
+        extras += left_over(inner, "completions", prefix=f"{kind}.")
+    return Call(call_id, name, arguments, kind, status=status, extras=extras)

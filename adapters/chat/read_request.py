@@ -1,0 +1,124 @@
+"""Reads a request on `/chat/completions`, in the modern or the legacy form."""
+
+import msgspec
+from msgspec import Raw
+
+from adapters.chat.messages import read_messages
+from adapters.chat.wire import ONLY_HERE
+from adapters.conversation import CacheOptions, Extras, Function, Hosted, Request, Tool
+from adapters.errors import Refused
+from adapters.extras import left_over
+from adapters.fields import Fields, decode, read_body
+from adapters.loss import Losses
+from adapters.tools import read_format, read_tool_choice, read_tools
+
+_STOP = msgspec.json.Decoder(str | list[str])
+
+
+def read_request(body: bytes, _losses: Losses) -> Request:
+    """Read a request; all that it says has a place in the hub, so nothing is lost here."""
+    fields = read_body(body)
+    _refuse_mixed(fields)
+    legacy = fields.has("functions")
+    placed = tuple(read_messages(fields.each("messages")))
+    tools = _read_tools(fields)
+    choice = fields.raw("tool_choice") or fields.raw("function_call")
+    options = fields.fields("stream_options") or Fields({})
+    parallel = fields.flag("parallel_tool_calls")
+    return Request(
+        model=fields.text("model"),
+        items=tuple(item for item, _ in placed),
+        paths=tuple(path for _, path in placed),
+        tools=tools,
+        tool_choice=read_tool_choice(choice, "tool_choice", tools),
+        # A legacy client can take one call.
+        parallel_tool_calls=False if legacy else parallel,
+        max_output_tokens=_read_limit(fields),
+        temperature=fields.number("temperature"),
+        top_p=fields.number("top_p"),
+        presence_penalty=fields.number("presence_penalty"),
+        frequency_penalty=fields.number("frequency_penalty"),
+        stop=_read_stop(fields),
+        choices=fields.integer("n"),
+        logprobs=fields.flag("logprobs"),
+        top_logprobs=fields.integer("top_logprobs"),
+        format=read_format(fields.fields("response_format"), "completions"),
+        verbosity=fields.text("verbosity"),
+        effort=fields.text("reasoning_effort"),
+        stream=fields.flag("stream"),
+        include_usage=options.flag("include_usage"),
+        include_obfuscation=options.flag("include_obfuscation"),
+        store=fields.flag("store"),
+        metadata=fields.raw("metadata"),
+        user=fields.text("user"),
+        safety_identifier=fields.text("safety_identifier"),
+        prompt_cache_key=fields.text("prompt_cache_key"),
+        prompt_cache_retention=fields.text("prompt_cache_retention"),
+        prompt_cache_options=read_cache_options(fields),
+        service_tier=fields.text("service_tier"),
+        moderation=fields.raw("moderation"),
+        extras=_read_extras(fields, options),
+    )
+
+
+def _refuse_mixed(fields: Fields) -> None:
+    """Refuse what asks twice: nobody could say which of the two is meant."""
+    for old, new in (("functions", "tools"), ("function_call", "tool_choice")):
+        if fields.has(old) and fields.has(new):
+            raise Refused(old, f"`{old}` and `{new}` cannot both be given")
+
+
+def _read_tools(fields: Fields) -> tuple[Tool, ...]:
+    """Read the tools, of which a web search is one: only Chat declares it elsewhere."""
+    name = "functions" if fields.has("functions") else "tools"
+    tools = tuple(map(_strict_said, read_tools(fields.raws(name), name, "completions")))
+    search = fields.fields("web_search_options")
+    return tools if search is None else (*tools, _read_web_search(search))
+
+
+def _strict_said(tool: Tool) -> Tool:
+    """Say what Chat means by silence: not strict. Responses would take it for "if possible"."""
+    if isinstance(tool, Function) and tool.strict is None:
+        return msgspec.structs.replace(tool, strict=False)
+    return tool
+
+
+def _read_web_search(fields: Fields) -> Hosted:
+    """Read the search options as the tool that they are; Chat wraps the location once more."""
+    search: dict[str, object] = {"type": "web_search"}
+    location = fields.fields("user_location")
+    if location is not None:
+        inner = location.fields("approximate") or location
+        search["user_location"] = {"type": "approximate"} | dict(inner.rest())
+    search.update(fields.rest())
+    return Hosted("web_search", Raw(msgspec.json.encode(search)))
+
+
+def _read_limit(fields: Fields) -> int | None:
+    """Read the limit under its two names."""
+    new = fields.integer("max_completion_tokens")
+    old = fields.integer("max_tokens")
+    if new is not None and old is not None and new != old:
+        raise Refused("max_tokens", "`max_tokens` and `max_completion_tokens` differ")
+    return old if new is None else new
+
+
+def _read_stop(fields: Fields) -> tuple[str, ...]:
+    raw = fields.raw("stop")
+    stop = () if raw is None else decode(raw, _STOP, "stop")
+    return (stop,) if isinstance(stop, str) else tuple(stop)
+
+
+def read_cache_options(fields: Fields) -> CacheOptions | None:
+    """Read how the prompt is to be cached."""
+    options = fields.fields("prompt_cache_options")
+    if options is None:
+        return None
+    mode, ttl = options.text("mode"), options.text("ttl")
+    return CacheOptions(mode, ttl, left_over(options, "completions"))
+
+
+def _read_extras(fields: Fields, options: Fields) -> Extras:
+    return left_over(fields, "completions", ONLY_HERE) + left_over(
+        options, "completions", prefix="stream_options."
+    )

@@ -1,0 +1,187 @@
+"""Chat Completions on the wire: its words, and the shape of its chunks."""
+
+from collections.abc import Iterator
+from typing import cast
+
+import msgspec
+from msgspec import Raw, Struct
+
+from adapters.conversation import FinishReason
+from adapters.extras import Gravity, unless
+from adapters.fields import ABSENT
+
+# How this dialect spells the fields of the hub, where the two differ.
+NAMES = {
+    "items": "messages",
+    "choices": "n",
+    "format": "response_format",
+    "format.schema": "response_format.json_schema.schema",
+    "effort": "reasoning_effort",
+    "max_output_tokens": "max_completion_tokens",
+    "include_usage": "stream_options.include_usage",
+    "include_obfuscation": "stream_options.include_obfuscation",
+}
+
+# Parameters that only Chat and legacy know, and how grave it is to leave each out.
+ONLY_HERE: dict[str, Gravity] = {
+    "seed": "hint",
+    "prediction": "hint",
+    "logit_bias": "meaning",
+    "modalities": unless(b'["text"]', severity="capability"),
+    "audio": "capability",
+}
+
+READ_REASON: dict[str, FinishReason] = {
+    "stop": "stop",
+    "tool_calls": "calls",
+    "function_call": "calls",
+    "length": "length",
+    "content_filter": "filter",
+}
+WRITE_REASON: dict[FinishReason, str] = {
+    "stop": "stop",
+    "calls": "tool_calls",
+    "length": "length",
+    "filter": "content_filter",
+}
+
+# Fields of a reply that say nothing to anyone but a Chat client.
+REPLY_ONLY_HERE: dict[str, Gravity] = {
+    "object": None,
+    "system_fingerprint": None,
+    "metadata": None,
+    "moderation": "hint",
+}
+
+
+# Chunks, as servers send them: every field may be missing, null or empty. What is only looked at
+# now and then stays `Raw`; what has a wrong type fails the chunk, and with it the stream.
+
+
+class FunctionDelta(Struct, gc=False):
+    """A piece of a function call."""
+
+    name: str | None = None
+    # A string; some servers send the object itself.
+    arguments: Raw = ABSENT
+
+
+class CustomDelta(Struct, gc=False):
+    """A piece of a custom call."""
+
+    name: str | None = None
+    input: str | None = None
+
+
+class CallDelta(Struct, gc=False):
+    """A piece of one of the calls."""
+
+    index: int | None = None
+    id: str | None = None
+    type: str | None = None
+    function: FunctionDelta | None = None
+    custom: CustomDelta | None = None
+
+
+class MessageDelta(Struct, gc=False):
+    """A piece of the answer."""
+
+    role: str | None = None
+    content: str | list[Raw] | None = None
+    refusal: str | None = None
+    tool_calls: list[CallDelta] | None = None
+    function_call: FunctionDelta | None = None
+    # The same thought under two names (P084); neither is in the official schema.
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    annotations: list[Raw] | None = None
+
+
+class ChunkChoice(Struct, gc=False):
+    """One choice of a chunk."""
+
+    index: int | None = None
+    delta: MessageDelta | None = None
+    finish_reason: str | None = None
+    logprobs: Raw = ABSENT
+
+
+class Chunk(Struct, gc=False):
+    """One chunk."""
+
+    id: str | None = None
+    object: str | None = None
+    created: float | None = None
+    model: str | None = None
+    choices: list[ChunkChoice] | None = None
+    usage: Raw = ABSENT
+    system_fingerprint: str | None = None
+    service_tier: str | None = None
+    error: Raw = ABSENT
+    obfuscation: str | None = None
+
+
+# The same, refusing fields that nobody knows: one look decides, and costs nothing where there are
+# none.
+
+
+class KnownFunctionDelta(FunctionDelta, gc=False, forbid_unknown_fields=True):
+    """A piece of a function call and nothing else."""
+
+
+class KnownCustomDelta(CustomDelta, gc=False, forbid_unknown_fields=True):
+    """A piece of a custom call and nothing else."""
+
+
+class KnownCallDelta(CallDelta, gc=False, forbid_unknown_fields=True):
+    """A piece of a call and nothing else."""
+
+    function: KnownFunctionDelta | None = None
+    custom: KnownCustomDelta | None = None
+
+
+class KnownMessageDelta(MessageDelta, gc=False, forbid_unknown_fields=True):
+    """A piece of the answer and nothing else."""
+
+    tool_calls: list[KnownCallDelta] | None = None
+    function_call: KnownFunctionDelta | None = None
+
+
+class KnownChoice(ChunkChoice, gc=False, forbid_unknown_fields=True):
+    """One choice of a chunk and nothing else."""
+
+    delta: KnownMessageDelta | None = None
+
+
+class KnownChunk(Chunk, gc=False, forbid_unknown_fields=True):
+    """One chunk and nothing else."""
+
+    choices: list[KnownChoice] | None = None
+
+
+_SHAPE: dict[str, type[Struct]] = {
+    "choices": ChunkChoice,
+    "delta": MessageDelta,
+    "tool_calls": CallDelta,
+    "function_call": FunctionDelta,
+    "function": FunctionDelta,
+    "custom": CustomDelta,
+}
+
+
+def find_strangers(data: bytes) -> list[str]:
+    """Give the paths of the fields of a chunk that nobody knows."""
+    return list(_strangers(msgspec.json.decode(data), Chunk, ""))
+
+
+def _strangers(value: object, shape: type[Struct], path: str) -> Iterator[str]:
+    if isinstance(value, list):
+        for number, one in enumerate(cast("list[object]", value)):
+            yield from _strangers(one, shape, f"{path[:-1]}[{number}].")
+    elif isinstance(value, dict):
+        for name, inner in cast("dict[str, object]", value).items():
+            if name not in shape.__struct_fields__:
+                if inner is not None:
+                    yield path + name
+            elif name in _SHAPE:
+                yield from _strangers(inner, _SHAPE[name], f"{path}{name}.")

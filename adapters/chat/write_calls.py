@@ -1,0 +1,98 @@
+"""Writes the calls of a Chat stream one after the other.
+
+Blocks may overlap in the hub, but the helper of the openai package for JavaScript breaks on calls
+whose pieces alternate. So a later call waits until the earlier one is done: closed, or with
+arguments to which nothing can be added.
+"""
+
+from adapters.chat.frames import Frames, Wire
+from adapters.conversation import Call
+from adapters.events import Delta
+from adapters.jsontext import is_complete
+from adapters.loss import Losses
+from adapters.template import HOLE, Template
+
+
+class Lane:
+    """One call on its way out."""
+
+    __slots__ = ("call", "closed", "fragments", "held", "number", "template")
+
+    def __init__(self, call: Call, number: int) -> None:
+        self.call = call
+        # Its place among the calls of its choice.
+        self.number = number
+        # What came of its arguments, and what of that still waits.
+        self.fragments: list[str] = []
+        self.held: list[str] = []
+        self.closed = False
+        # The frame of its deltas, once it has begun.
+        self.template: Template | None = None
+
+    def is_done(self) -> bool:
+        """Tell whether the next call may begin."""
+        return self.closed or is_complete("".join(self.fragments))
+
+
+class CallsWriter:
+    """The calls of one choice."""
+
+    def __init__(self, frames: Frames, choice: int, losses: Losses) -> None:
+        self._frames = frames
+        self._choice = choice
+        self._losses = losses
+        self._lanes: list[Lane] = []
+        # How many of the lanes have begun.
+        self._begun = 0
+
+    def open(self, call: Call) -> tuple[Lane, list[bytes]]:
+        """Take a new call; begin it, if it need not wait."""
+        lane = Lane(call, len(self._lanes))
+        self._lanes.append(lane)
+        return lane, self._advance()
+
+    def fill(self, lane: Lane, delta: Delta) -> list[bytes]:
+        """Take more of a call's arguments."""
+        if not delta.text:
+            return []
+        lane.fragments.append(delta.text)
+        if lane.template is None:
+            lane.held.append(delta.text)
+            return []
+        written = [lane.template.fill(delta.text)]
+        return written + self._advance() if self._begun < len(self._lanes) else written
+
+    def close(self, lane: Lane) -> list[bytes]:
+        """Learn that a call is whole."""
+        lane.closed = True
+        return self._advance()
+
+    def _advance(self) -> list[bytes]:
+        """Begin the calls that wait for nobody any more."""
+        written: list[bytes] = []
+        while self._begun < len(self._lanes):
+            if self._begun and not self._lanes[self._begun - 1].is_done():
+                break
+            written += self._begin(self._lanes[self._begun])
+            self._begun += 1
+        return written
+
+    def _begin(self, lane: Lane) -> list[bytes]:
+        kind, field = _kind(lane.call)
+        first: Wire = {
+            "index": lane.number,
+            "id": lane.call.call_id,
+            "type": kind,
+            kind: {"name": lane.call.name, field: ""},
+        }
+        more: Wire = {"index": lane.number, kind: {field: HOLE}}
+        lane.template = self._frames.template(self._choice, {"tool_calls": [more]})
+        written = [self._frames.chunk(self._choice, {"tool_calls": [first]})]
+        if lane.held:
+            written.append(lane.template.fill("".join(lane.held)))
+            lane.held.clear()
+        return written
+
+
+def _kind(call: Call) -> tuple[str, str]:
+    return ("custom", "input") if call.kind == "custom" else ("function", "arguments")

@@ -1,0 +1,85 @@
+"""Writes content parts for Chat."""
+
+from msgspec import Raw
+
+from adapters.conversation import (
+    Audio,
+    File,
+    Image,
+    OtherPart,
+    Part,
+    Refusal,
+    Text,
+)
+from adapters.extras import Carrier
+from adapters.loss import Losses
+
+Wire = dict[str, object]
+
+
+def is_media(part: Part) -> bool:
+    """Tell whether the part is something that a tool message cannot hold."""
+    return isinstance(part, Image | File | Audio)
+
+
+def is_plain(content: tuple[Part, ...]) -> bool:
+    """Tell whether the content is just one text, which every server takes as a string."""
+    if len(content) != 1:
+        return False
+    part = content[0]
+    return isinstance(part, Text) and part.cache_breakpoint is None and not part.extras
+
+
+class PartWriter:
+    """Writes parts, and reports what they cannot keep."""
+
+    def __init__(self, carrier: Carrier, losses: Losses) -> None:
+        self._carrier = carrier
+        self._losses = losses
+
+    def write_content(self, content: tuple[Part, ...], path: str) -> str | list[Wire | Raw]:
+        """Write the content of a message."""
+        if not content:
+            return ""
+        if is_plain(content) and isinstance(content[0], Text):
+            return content[0].text
+        written = (
+            self._write(part, f"{path}.content[{number}]" if path else "")
+            for number, part in enumerate(content)
+        )
+        return [wire for wire in written if wire is not None]
+
+    def _write(self, part: Part, path: str) -> Wire | Raw | None:
+        if isinstance(part, OtherPart) and part.family == "completions":
+            return part.value
+        wire = self._shape(part, path)
+        if wire is None:
+            self._losses.dropped(path, "Chat Completions cannot carry this part", "meaning")
+            return None
+        if isinstance(part, Text | Image | File | Audio):
+            if part.cache_breakpoint is not None:
+                wire["prompt_cache_breakpoint"] = part.cache_breakpoint
+            self._carrier.carry(part.extras, wire, path)
+        return wire
+
+    def _shape(self, part: Part, path: str) -> Wire | None:
+        """Give the part's own shape, or None where Chat has none for it."""
+        match part:
+            case Text() | Refusal():
+                return {"type": "text", "text": part.text}
+            case Image(url=str(url)):
+                detail = {"detail": part.detail} if part.detail else {}
+                return {"type": "image_url", "image_url": {"url": url} | detail}
+            case File(url=None):
+                return self._shape_file(part, path)
+            case Audio():
+                inner = {"data": part.data, "format": part.format}
+                return {"type": "input_audio", "input_audio": inner}
+            case _:
+                return None
+
+    def _shape_file(self, part: File, path: str) -> Wire:
+        if part.detail:
+            self._losses.dropped(f"{path}.detail", "Chat Completions has no detail of files")
+        names = {"file_data": part.data, "file_id": part.file_id, "filename": part.filename}
+        return {"type": "file", "file": {k: v for k, v in names.items() if v is not None}}

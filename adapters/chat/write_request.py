@@ -1,0 +1,141 @@
+"""Writes a request for a Chat backend."""
+
+import msgspec
+
+from adapters.capabilities import Capabilities
+from adapters.chat.write_messages import MessageWriter
+from adapters.chat.write_tools import ToolWriter, write_choice, write_format, write_web_search
+from adapters.conversation import Custom, Function, Hosted, Request, Tool
+from adapters.extras import Carrier
+from adapters.loss import Losses
+from adapters.selection import select
+
+Wire = dict[str, object]
+
+# Fields that the hub and Chat spell and mean alike.
+_SAME = (
+    "temperature",
+    "top_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "logprobs",
+    "top_logprobs",
+    "verbosity",
+    "stream",
+    "metadata",
+    "user",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "moderation",
+)
+_ENCODER = msgspec.json.Encoder()
+
+
+def write_request(request: Request, capabilities: Capabilities, losses: Losses) -> bytes:
+    """Write a request."""
+    carrier = Carrier("completions", MessageWriter.label, losses)
+    messages = MessageWriter(request, capabilities, losses).write(request.instructions)
+    wire: Wire = {"model": request.model} if request.model is not None else {}
+    wire["messages"] = messages
+    _write_tools(request, capabilities, losses, wire)
+    write_settings(request, losses, wire)
+    if request.max_output_tokens is not None:
+        name = "max_tokens" if capabilities.max_tokens else "max_completion_tokens"
+        wire[name] = request.max_output_tokens
+    carrier.carry(request.extras, wire)
+    return _ENCODER.encode(wire)
+
+
+def _write_tools(
+    request: Request, capabilities: Capabilities, losses: Losses, wire: Wire
+) -> None:
+    """Write the tools, and what is said of their use; with none left, nothing is said (P016)."""
+
+    def can_declare(tool: Tool) -> bool:
+        match tool:
+            case Function():
+                return True
+            case Custom():
+                return capabilities.custom_tools
+            case Hosted():
+                return capabilities.web_search and tool.kind.startswith("web_search")
+
+    selection = select(
+        request, losses, can_declare, knows_allowed_tools=capabilities.allowed_tools
+    )
+    carrier = Carrier("completions", MessageWriter.label, losses)
+    writer = ToolWriter(carrier, losses, knows_strict=capabilities.strict)
+    written = [writer.write(tool, f"tools[{number}]") for number, tool in selection.tools]
+    for _, tool in selection.tools:
+        if isinstance(tool, Hosted):
+            wire["web_search_options"] = write_web_search(tool)
+    tools = [tool for tool in written if tool is not None]
+    if not tools:
+        return
+    wire["tools"] = tools
+    if selection.choice is not None:
+        wire["tool_choice"] = write_choice(selection.choice)
+    if request.parallel_tool_calls is None:
+        return
+    if capabilities.parallel_tool_calls:
+        wire["parallel_tool_calls"] = request.parallel_tool_calls
+    elif not request.parallel_tool_calls:
+        losses.dropped("parallel_tool_calls", "the backend cannot be held to one call", "capability")
+
+
+def write_settings(request: Request, losses: Losses, wire: Wire) -> None:
+    """Write all that is neither messages nor tools, and that Chat and legacy share."""
+    carrier = Carrier("completions", MessageWriter.label, losses)
+    for name in _SAME:
+        value = getattr(request, name)
+        if value is not None:
+            wire[name] = value
+    if request.choices is not None:
+        wire["n"] = request.choices
+    if request.stop:
+        wire["stop"] = list(request.stop)
+    if request.format is not None:
+        wire["response_format"] = write_format(request.format, carrier, "response_format")
+    if request.effort is not None:
+        wire["reasoning_effort"] = request.effort
+    if request.store:
+        wire["store"] = True
+    _write_service_tier(request, losses, wire)
+    _write_cache_options(request, losses, carrier, wire)
+    _write_stream_options(request, wire)
+
+
+def _write_service_tier(request: Request, losses: Losses, wire: Wire) -> None:
+    if request.service_tier == "ultrafast":
+        losses.dropped("service_tier", "Chat Completions has no tier ultrafast", "meaning")
+    elif request.service_tier is not None:
+        wire["service_tier"] = request.service_tier
+
+
+def _write_cache_options(
+    request: Request, losses: Losses, carrier: Carrier, wire: Wire
+) -> None:
+    options = request.prompt_cache_options
+    if options is None:
+        return
+    written: Wire = {}
+    if options.mode is not None:
+        written["mode"] = options.mode
+    if options.ttl == "30m":
+        written["ttl"] = options.ttl
+    elif options.ttl is not None:
+        losses.dropped("prompt_cache_options.ttl", f"Chat Completions has no ttl {options.ttl}")
+    carrier.carry(options.extras, written, "prompt_cache_options")
+    if written:
+        wire["prompt_cache_options"] = written
+
+
+def _write_stream_options(request: Request, wire: Wire) -> None:
+    """Ask for the usage always: whoever reads the answer decides whether to show it."""
+    if not request.stream:
+        return
+    options: Wire = {"include_usage": True}
+    if request.include_obfuscation is not None:
+        options["include_obfuscation"] = request.include_obfuscation
+    wire["stream_options"] = options

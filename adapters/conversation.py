@@ -1,0 +1,420 @@
+"""The hub, whole: what is asked and what is answered, in nobody's dialect.
+
+Items are flat, as they were spoken; a dialect that groups them does so when it writes. A call has
+two ids: `call_id` pairs it with its output everywhere, `item_id` is the name that one server gave
+the item. Arguments are opaque text, never parsed. Schemas and other JSON that is only carried stay
+`Raw`, byte for byte.
+
+What only one family of dialects knows travels as an `Extra` (a field), an `OtherPart`, an `Opaque`
+item or a `Hosted` tool: written again by its own family, reported as a loss by every other.
+"""
+
+from typing import Literal
+
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from adapters.loss import Severity
+
+# Chat and legacy are two forms of one endpoint and share all that is not about tools.
+Family = Literal["completions", "responses"]
+Role = Literal["system", "developer", "user", "assistant"]
+Status = Literal["in_progress", "completed", "incomplete"]
+CallKind = Literal["function", "custom"]
+
+
+class Extra(Struct, frozen=True):
+    """A field that only its own family knows, as it was spelled."""
+
+    family: Family
+    name: str
+    value: Raw
+    # None: to leave it out changes nothing (`n: 1`, `truncation: "disabled"`).
+    severity: Severity | None = "hint"
+
+
+Extras = tuple[Extra, ...]
+
+
+# Parts: what a message or an output is made of.
+
+
+class Citation(Struct, frozen=True, tag="url_citation"):
+    """Where a piece of the text comes from."""
+
+    url: str
+    title: str
+    start_index: int
+    end_index: int
+
+
+class OtherAnnotation(Struct, frozen=True, tag="annotation"):
+    """An annotation that only one family knows."""
+
+    family: Family
+    value: Raw
+
+
+Annotation = Citation | OtherAnnotation
+
+
+class TopLogprob(Struct, frozen=True):
+    """A token that could have stood here, and how likely it was."""
+
+    token: str
+    logprob: float
+    bytes: tuple[int, ...] | None = None
+
+
+class Logprob(Struct, frozen=True):
+    """How likely a token was; both families spell it this way."""
+
+    token: str
+    logprob: float
+    bytes: tuple[int, ...] | None = None
+    top_logprobs: tuple[TopLogprob, ...] = ()
+
+
+class Text(Struct, frozen=True, tag="text"):
+    """Text, by anyone."""
+
+    text: str
+    annotations: tuple[Annotation, ...] = ()
+    logprobs: tuple[Logprob, ...] = ()
+    cache_breakpoint: Raw | None = None
+    extras: Extras = ()
+
+
+class Refusal(Struct, frozen=True, tag="refusal"):
+    """The model's words when it declines."""
+
+    text: str
+    extras: Extras = ()
+
+
+class Image(Struct, frozen=True, tag="image"):
+    """A picture, by address (data addresses too) or by the id of an uploaded file."""
+
+    url: str | None = None
+    file_id: str | None = None
+    detail: str | None = None
+    cache_breakpoint: Raw | None = None
+    extras: Extras = ()
+
+
+class File(Struct, frozen=True, tag="file"):
+    """A document: its data, its address, or the id under which it was uploaded."""
+
+    data: str | None = None
+    file_id: str | None = None
+    url: str | None = None
+    filename: str | None = None
+    detail: str | None = None
+    cache_breakpoint: Raw | None = None
+    extras: Extras = ()
+
+
+class Audio(Struct, frozen=True, tag="audio"):
+    """Sound, as base64."""
+
+    data: str
+    format: str
+    cache_breakpoint: Raw | None = None
+    extras: Extras = ()
+
+
+class OtherPart(Struct, frozen=True, tag="other_part"):
+    """A part that only one family knows."""
+
+    family: Family
+    kind: str
+    value: Raw
+
+
+Part = Text | Refusal | Image | File | Audio | OtherPart
+
+
+# Items: the turns of a conversation, flat.
+
+
+class Message(Struct, frozen=True, tag="message"):
+    """Something said."""
+
+    role: Role
+    content: tuple[Part, ...] = ()
+    item_id: str | None = None
+    status: Status | None = None
+    extras: Extras = ()
+
+
+class Call(Struct, frozen=True, tag="call"):
+    """The model calls a tool. For a custom tool, `arguments` is its raw input."""
+
+    call_id: str
+    name: str
+    arguments: str = ""
+    kind: CallKind = "function"
+    namespace: str | None = None
+    item_id: str | None = None
+    status: Status | None = None
+    extras: Extras = ()
+
+
+class Output(Struct, frozen=True, tag="output"):
+    """What the tool answered. Without a `call_id`, its place and name say which call it answers."""
+
+    call_id: str | None
+    output: str | tuple[Part, ...] = ""
+    kind: CallKind = "function"
+    name: str | None = None
+    item_id: str | None = None
+    status: Status | None = None
+    extras: Extras = ()
+
+
+class Reasoning(Struct, frozen=True, tag="reasoning"):
+    """What the model thought: summarised, in its own words, or sealed by its server."""
+
+    summary: tuple[str, ...] = ()
+    content: tuple[str, ...] = ()
+    encrypted: str | None = None
+    item_id: str | None = None
+    status: Status | None = None
+    extras: Extras = ()
+
+
+class Reference(Struct, frozen=True, tag="reference"):
+    """An item that the server is to look up by its id."""
+
+    item_id: str
+
+
+class Opaque(Struct, frozen=True, tag="opaque"):
+    """An item that only one family knows."""
+
+    family: Family
+    kind: str
+    value: Raw
+    item_id: str | None = None
+
+
+Item = Message | Call | Output | Reasoning | Reference | Opaque
+
+
+# Tools, and which of them to use.
+
+
+class Function(Struct, frozen=True, tag="function"):
+    """A tool that takes JSON arguments. `strict` is absent where nobody said."""
+
+    name: str
+    description: str | None = None
+    parameters: Raw | None = None
+    strict: bool | None = None
+    extras: Extras = ()
+
+
+class Custom(Struct, frozen=True, tag="custom"):
+    """A tool that takes raw text, perhaps in a grammar."""
+
+    name: str
+    description: str | None = None
+    syntax: str | None = None
+    definition: str | None = None
+    extras: Extras = ()
+
+
+class Hosted(Struct, frozen=True, tag="hosted"):
+    """A tool that runs elsewhere, spelled as the Responses API spells it."""
+
+    kind: str
+    value: Raw
+
+
+Tool = Function | Custom | Hosted
+
+
+class Mode(Struct, frozen=True, tag="mode"):
+    """Whether to call at all."""
+
+    mode: Literal["auto", "none", "required"]
+
+
+class Named(Struct, frozen=True, tag="named"):
+    """Call just this one."""
+
+    name: str
+    kind: CallKind = "function"
+
+
+class Allowed(Struct, frozen=True, tag="allowed"):
+    """Call only these. What is neither a function nor custom is kept as it was spelled."""
+
+    mode: Literal["auto", "required", "none"]
+    tools: tuple[Named, ...] = ()
+    others: tuple[Raw, ...] = ()
+
+
+class HostedChoice(Struct, frozen=True, tag="hosted_choice"):
+    """Use a tool that runs elsewhere, spelled as the Responses API spells it."""
+
+    kind: str
+    value: Raw
+
+
+ToolChoice = Mode | Named | Allowed | HostedChoice
+
+
+# The request and the reply.
+
+
+class Format(Struct, frozen=True):
+    """The shape that the text of the answer must have."""
+
+    kind: Literal["text", "json_object", "json_schema"]
+    name: str | None = None
+    schema: Raw | None = None
+    strict: bool | None = None
+    description: str | None = None
+    extras: Extras = ()
+
+
+class CacheOptions(Struct, frozen=True):
+    """How the prompt is cached."""
+
+    mode: str | None = None
+    ttl: str | None = None
+    extras: Extras = ()
+
+
+class Request(Struct, frozen=True):
+    """All that is asked of a model. None and empty mean: nobody said."""
+
+    model: str | None = None
+    instructions: str | None = None
+    items: tuple[Item, ...] = ()
+    # Where each item stands in the caller's own body, for losses and errors.
+    paths: tuple[str, ...] = ()
+    tools: tuple[Tool, ...] = ()
+    tool_choice: ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    stop: tuple[str, ...] = ()
+    choices: int | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    format: Format | None = None
+    verbosity: str | None = None
+    effort: str | None = None
+    stream: bool | None = None
+    include_usage: bool | None = None
+    include_obfuscation: bool | None = None
+    store: bool | None = None
+    metadata: Raw | None = None
+    user: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    prompt_cache_retention: str | None = None
+    prompt_cache_options: CacheOptions | None = None
+    service_tier: str | None = None
+    moderation: Raw | None = None
+    extras: Extras = ()
+
+    def extra(self, name: str) -> Raw | None:
+        """Look up a field that only one family knows."""
+        return next((extra.value for extra in self.extras if extra.name == name), None)
+
+
+FinishReason = Literal["stop", "calls", "length", "filter"]
+
+
+class Finish(Struct, frozen=True):
+    """Why the model stopped, and the word that its server used for it."""
+
+    reason: FinishReason
+    raw: str
+
+
+class Usage(Struct, frozen=True):
+    """What it cost, in tokens."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    total_tokens: int = 0
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+    extras: Extras = ()
+
+
+class Error(Struct, frozen=True):
+    """What went wrong, as any dialect can say it."""
+
+    message: str
+    type: str = "server_error"
+    code: str | None = None
+    param: str | None = None
+    status: int | None = None
+    extras: Extras = ()
+
+
+class Choice(Struct, frozen=True):
+    """One answer."""
+
+    items: tuple[Item, ...] = ()
+    finish: Finish | None = None
+
+
+class Reply(Struct, frozen=True):
+    """All that a model answered; more than one choice only where more than one was asked for."""
+
+    id: str = ""
+    model: str = ""
+    created: int | None = None
+    choices: tuple[Choice, ...] = ()
+    usage: Usage | None = None
+    service_tier: str | None = None
+    # A reply that failed says so here, and may still hold what came before.
+    error: Error | None = None
+    extras: Extras = ()
+
+
+def settled(finish: Finish, *, has_calls: bool) -> FinishReason:
+    """Decide the finish: calls beat `stop` (P107), a cut-off answer beats calls (P108)."""
+    if finish.reason in ("length", "filter"):
+        return finish.reason
+    return "calls" if has_calls else "stop"
+
+
+def has_calls(items: tuple[Item, ...]) -> bool:
+    """Tell whether any of the items is a call."""
+    return any(isinstance(item, Call) for item in items)
+
+
+def cut_off(items: tuple[Item, ...]) -> tuple[Item, ...]:
+    """Mark the last item of an answer that was cut off; only the last may be incomplete."""
+    if not items or not isinstance(items[-1], Message | Call | Reasoning):
+        return items
+    return (*items[:-1], replace(items[-1], status="incomplete"))
+
+
+def bare(item: Item) -> Item:
+    """Give an item with nothing in it yet."""
+    match item:
+        case Message():
+            return replace(item, content=(), status=None)
+        case Call():
+            return replace(item, arguments="", status=None)
+        case Reasoning():
+            return replace(item, summary=(), content=(), encrypted=None, status=None)
+        case _:
+            return item
+
+
+def without_paths(request: Request) -> Request:
+    """Forget where the items came from, so that what is asked can be compared."""
+    return replace(request, paths=())

@@ -1,0 +1,43 @@
+"""What every dialect offers. One folder each; adding one changes nothing elsewhere."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from adapters.capabilities import Capabilities
+from adapters.checking import Breach
+from adapters.conversation import Error, Family, Reply, Request
+from adapters.events import Event
+from adapters.loss import Losses
+from adapters.mint import Mint
+from adapters.preferences import Preferences
+from adapters.sse import Frame
+from adapters.stage import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a writer or a stream reader may ask besides what it reads or writes."""
+
+    # What the client asked; an empty request where nobody knows.
+    request: Request
+    mint: Mint
+    losses: Losses
+    preferences: Preferences = Preferences()
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One way of speaking, as functions from bytes to the hub and back."""
+
+    name: str
+    family: Family
+    # How this dialect spells a field of the hub, where the two differ.
+    names: Mapping[str, str]
+    read_request: Callable[[bytes, Losses], Request]
+    write_request: Callable[[Request, Capabilities, Losses], bytes]
+    read_reply: Callable[[bytes, Surroundings], Reply]
+    write_reply: Callable[[Reply, Surroundings], bytes]
+    read_stream: Callable[[Surroundings], Stage[Frame, Event]]
+    write_stream: Callable[[Surroundings], Stage[Event, bytes]]
+    write_error: Callable[[Error], bytes]
+    check_stream: Callable[[bytes], list[Breach]]

@@ -1,0 +1,184 @@
+"""One exchange between a client and a backend: the request one way, the answer the other.
+
+An exchange remembers what the client asked, because the answer depends on it: what a response
+repeats, which tools were allowed, how many answers and whether the usage were wanted.
+
+Where both speak the same dialect the bytes pass through as they are.
+"""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from adapters.capabilities import GENERIC, Capabilities
+from adapters.conversation import Error, Reply, Request
+from adapters.dialect import Dialect, Surroundings
+from adapters.enforce import enforcement
+from adapters.envelope import error_of, read_error
+from adapters.errors import BrokenReply, DragomanError, InvalidInput, Refused
+from adapters.fold import fold, replay
+from adapters.loss import Loss, Losses, Policy
+from adapters.mint import Mint
+from adapters.pairing import paired
+from adapters.params import translate_param
+from adapters.preferences import Preferences
+from adapters.stage import AnyStage, Pipeline
+from adapters.streams import Collector, Relay, StreamTranslator
+
+# Of a request that nobody knows, the answer is told in full.
+UNKNOWN_REQUEST = Request(include_usage=True)
+
+
+class Translation(Struct, frozen=True):
+    """What goes out, what was lost on the way, and the HTTP status that fits."""
+
+    body: bytes
+    losses: tuple[Loss, ...] = ()
+    status: int = 200
+
+
+class Exchange:
+    """One request and its answer, between two dialects."""
+
+    def __init__(  # noqa: PLR0913 - each says one thing of an exchange, and most have defaults
+        self,
+        client: Dialect,
+        backend: Dialect,
+        *,
+        mint: Mint,
+        capabilities: Capabilities = GENERIC,
+        preferences: Preferences | None = None,
+        policy: Policy = "report",
+        asked: Request = UNKNOWN_REQUEST,
+    ) -> None:
+        self._client = client
+        self._backend = backend
+        self._mint = mint
+        self._capabilities = capabilities
+        self._preferences = preferences or Preferences()
+        self._policy: Policy = policy
+        # What the client asked: known from the request, or given by who knows it.
+        self.asked = asked
+
+    # The request
+
+    def request(self, body: bytes) -> Translation:
+        """Translate the client's request for the backend.
+
+        Raises `InvalidInput` if it cannot be read, `Refused` if it cannot be carried.
+        """
+        losses = Losses(self._policy, self._client.names)
+        if self._client is self._backend:
+            self._remember(body)
+            return Translation(body)
+        self.asked = self._client.read_request(body, losses)
+        written = self._backend.write_request(
+            paired(self.asked, losses), self._capabilities, losses
+        )
+        return Translation(written, tuple(losses))
+
+    def _remember(self, body: bytes) -> None:
+        """Learn what was asked; whether it makes sense, its own dialect decides."""
+        try:
+            self.asked = self._client.read_request(body, Losses(None))
+        except Refused:
+            self.asked = UNKNOWN_REQUEST
+
+    # The answer, whole
+
+    def reply(self, body: bytes) -> Translation:
+        """Translate the backend's whole reply for the client.
+
+        Raises `BrokenReply` if it cannot be read.
+        """
+        around = self._surroundings()
+        reply = self._read_reply(body, around)
+        if self._client is self._backend:
+            return Translation(body, status=_status(reply))
+        return self._write_reply(reply, around)
+
+    def _read_reply(self, body: bytes, around: Surroundings) -> Reply:
+        try:
+            return self._backend.read_reply(body, around)
+        except InvalidInput as problem:
+            raise BrokenReply(problem.path, problem.why) from None
+
+    def _write_reply(self, reply: Reply, around: Surroundings) -> Translation:
+        stages = self._stages(around)
+        if stages:
+            events = [*replay(reply)]
+            pipeline = Pipeline(*stages)
+            reply = fold([out for event in events for out in pipeline.feed(event)])
+        body = self._client.write_reply(reply, around)
+        return Translation(body, tuple(around.losses), _status(reply))
+
+    def _stages(self, around: Surroundings) -> list[AnyStage]:
+        """Give what stands between reader and writer."""
+        enforce = enforcement(around.request, around.losses)
+        return [] if enforce is None else [enforce]
+
+    # The answer, streamed
+
+    def stream(self) -> "StreamTranslator | Relay":
+        """Make the machine that translates the backend's stream for the client."""
+        around = self._surroundings()
+        reader = self._backend.read_stream(around)
+        writer = self._client.write_stream(around)
+        if self._client is self._backend:
+            return Relay(reader, writer, around.losses)
+        return StreamTranslator(reader, [*self._stages(around), writer], around.losses)
+
+    def collect(self) -> Collector:
+        """Make the machine that gathers the backend's stream into a whole reply for the client."""
+        around = self._surroundings()
+        reader = self._backend.read_stream(around)
+        return Collector(reader, self._stages(around), around.losses)
+
+    def collected(self, collector: Collector) -> Translation:
+        """Give the whole reply that was gathered from a stream."""
+        around = replace_losses(self._surroundings(), collector.losses)
+        reply = collector.reply()
+        body = self._client.write_reply(reply, around)
+        return Translation(body, tuple(around.losses), _status(reply))
+
+    def tell(self, body: bytes) -> Translation:
+        """Tell the backend's whole reply to a client that wants a stream."""
+        around = self._surroundings()
+        reply = self._read_reply(body, around)
+        pipeline = Pipeline(*self._stages(around), self._client.write_stream(around))
+        frames = b"".join(frame for event in replay(reply) for frame in pipeline.feed(event))
+        return Translation(frames, tuple(around.losses))
+
+    def _surroundings(self) -> Surroundings:
+        return Surroundings(self.asked, self._mint, Losses(None), self._preferences)
+
+    # Errors
+
+    def error(self, status: int, body: bytes) -> Translation:
+        """Translate what the backend answered with an error status."""
+        if self._client is self._backend and _is_envelope(body):
+            return Translation(body, status=status)
+        error = read_error(status, body)
+        param = translate_param(error.param, self._backend, self._client)
+        return Translation(self._client.write_error(replace(error, param=param)), status=status)
+
+    def problem(self, problem: DragomanError) -> Translation:
+        """Say one of our own errors in the client's dialect."""
+        error: Error = error_of(problem)
+        return Translation(self._client.write_error(error), status=problem.status)
+
+
+def replace_losses(around: Surroundings, losses: Losses) -> Surroundings:
+    """Give the same surroundings with other losses."""
+    return Surroundings(around.request, around.mint, losses, around.preferences)
+
+
+def _status(reply: Reply) -> int:
+    return 200 if reply.error is None else reply.error.status or 500
+
+
+def _is_envelope(body: bytes) -> bool:
+    return body.lstrip()[:1] == b"{" and b'"error"' in body
+
+

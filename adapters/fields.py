@@ -1,0 +1,168 @@
+"""Reading one JSON object leniently, with exact paths, and with an eye for what is left over.
+
+A dialect's reader takes the fields that it knows, one by one, each with the type that it expects.
+Whatever nobody took is what the reader does not know: it can be carried on or reported, but it
+cannot vanish unseen. `null` reads as absent; a reader that must tell them apart asks `has`.
+"""
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+from msgspec import DecodeError, Raw, ValidationError
+from msgspec.json import Decoder
+
+from adapters.errors import InvalidInput
+
+T = TypeVar("T")
+Object = dict[str, Raw]
+
+NULL = Raw(b"null")
+# The default of a `Raw` field in a Struct, which cannot be `Raw | None`.
+ABSENT = Raw()
+
+# Made once: a decoder compiles its type.
+_OBJECT = Decoder(Object)
+_MAYBE_OBJECT = Decoder(Object | None)
+_TEXT = Decoder(str | None)
+_STRING = Decoder(str)
+_TEXTS = Decoder(list[str] | None)
+# Lax: `1.0` and `"1"` are whole numbers to a lenient reader.
+_INTEGER = Decoder(int | None, strict=False)
+_NUMBER = Decoder(float | None, strict=False)
+_FLAG = Decoder(bool | None)
+_RAWS = Decoder(list[Raw] | None)
+_TEXT_OR_OBJECT = Decoder(str | Object | None)
+_TEXT_OR_RAWS = Decoder(str | list[Raw] | None)
+
+
+class Fields:
+    """The fields of one JSON object that have not been taken yet."""
+
+    __slots__ = ("_left", "path")
+
+    def __init__(self, left: Object, path: str = "") -> None:
+        self._left = left
+        self.path = path
+
+    def at(self, name: str) -> str:
+        """Give the path of one of the fields."""
+        return f"{self.path}.{name}" if self.path else name
+
+    def has(self, name: str) -> bool:
+        """Tell whether the field is there and not yet taken, even if null."""
+        return name in self._left
+
+    def _take(self, name: str, decoder: Decoder[T]) -> T | None:
+        raw = self._left.pop(name, None)
+        return None if raw is None else decode(raw, decoder, self.at(name))
+
+    def text(self, name: str) -> str | None:
+        """Take a string."""
+        return self._take(name, _TEXT)
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Take a list of strings."""
+        return tuple(self._take(name, _TEXTS) or ())
+
+    def integer(self, name: str) -> int | None:
+        """Take a whole number; `1.0` is one."""
+        return self._take(name, _INTEGER)
+
+    def number(self, name: str) -> float | None:
+        """Take a number."""
+        return self._take(name, _NUMBER)
+
+    def flag(self, name: str) -> bool | None:
+        """Take a boolean."""
+        return self._take(name, _FLAG)
+
+    def raw(self, name: str) -> Raw | None:
+        """Take anything, as it was spelled."""
+        raw = self._left.pop(name, None)
+        return None if raw == NULL else raw
+
+    def fields(self, name: str) -> "Fields | None":
+        """Take an object, to be read further."""
+        left = self._take(name, _MAYBE_OBJECT)
+        return None if left is None else Fields(left, self.at(name))
+
+    def text_or_fields(self, name: str) -> "str | Fields | None":
+        """Take a string or an object."""
+        value = self._take(name, _TEXT_OR_OBJECT)
+        return Fields(value, self.at(name)) if isinstance(value, dict) else value
+
+    def text_or_raws(self, name: str) -> str | list[Raw] | None:
+        """Take a string or a list of anything."""
+        return self._take(name, _TEXT_OR_RAWS)
+
+    def raws(self, name: str) -> list[Raw]:
+        """Take a list of anything."""
+        return self._take(name, _RAWS) or []
+
+    def each(self, name: str) -> "list[Fields]":
+        """Take a list of objects, to be read further."""
+        path = self.at(name)
+        return [read_fields(raw, f"{path}[{i}]") for i, raw in enumerate(self.raws(name))]
+
+    def rest(self) -> Iterator[tuple[str, Raw]]:
+        """Take what is left, nulls excepted."""
+        left, self._left = self._left, {}
+        return ((name, raw) for name, raw in left.items() if raw != NULL)
+
+
+def read_fields(raw: Raw, path: str = "") -> Fields:
+    """Read one JSON object out of a larger text."""
+    return Fields(decode(raw, _OBJECT, path), path)
+
+
+def read_text_or_fields(raw: Raw, path: str) -> str | Fields:
+    """Read a string or an object out of a larger text."""
+    value = decode(raw, _TEXT_OR_OBJECT, path)
+    return Fields(value, path) if isinstance(value, dict) else value or ""
+
+
+def is_said(raw: Raw) -> bool:
+    """Tell whether a field of a Struct is neither absent nor null."""
+    return bool(raw) and raw != NULL
+
+
+def text_or_json(raw: Raw | None) -> str:
+    """Give a string's text, and the spelling of anything else.
+
+    Some servers send arguments as an object; parsed and written again, its numbers could change
+    (P142), so its own spelling is what counts.
+    """
+    if raw is None or not is_said(raw):
+        return ""
+    spelled = bytes(raw)
+    return _STRING.decode(spelled) if spelled.startswith(b'"') else spelled.decode()
+
+
+def read_body(body: bytes) -> Fields:
+    """Read a whole body, which must be one JSON object in UTF-8."""
+    try:
+        # `Raw` is carried on unread, so what is not UTF-8 has to be found here.
+        body.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(None, f"the body is not UTF-8 (byte {error.start})") from None
+    return Fields(decode(body, _OBJECT, ""))
+
+
+def decode(raw: bytes | Raw, decoder: Decoder[T], path: str) -> T:
+    """Decode JSON; whatever is wrong with it becomes one error that names the path."""
+    try:
+        return decoder.decode(raw)
+    except ValidationError as error:
+        raise InvalidInput(*_explain(str(error), path)) from None
+    except DecodeError as error:
+        raise InvalidInput(path or None, f"malformed JSON: {error}") from None
+    except RecursionError:
+        raise InvalidInput(path or None, "the JSON is nested too deeply") from None
+
+
+def _explain(message: str, path: str) -> tuple[str | None, str]:
+    """Turn the decoder's "Expected `str`, got `int` - at `$[1]`" into our path and sentence."""
+    why, _, where = message.partition(" - at `$")
+    inner = where.rstrip("`")
+    full = f"{path}{inner}" if path else inner.lstrip(".")
+    return full or None, why[:1].lower() + why[1:].replace("`", "")

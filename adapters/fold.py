@@ -1,0 +1,228 @@
+"""From events to a whole reply and back.
+
+`fold(replay(reply)) == reply` for every reply, so whatever is done to a stream can be done to a
+whole reply by the same stages, and a client that wants the one can sit before a backend that gives
+the other.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from msgspec.structs import replace
+
+from adapters.conversation import (
+    Annotation,
+    Call,
+    Choice,
+    Error,
+    Finish,
+    Item,
+    Logprob,
+    Message,
+    Part,
+    Reasoning,
+    Refusal,
+    Reply,
+    Status,
+    Text,
+    Usage,
+    bare,
+)
+from adapters.events import (
+    Channel,
+    Closed,
+    Delta,
+    Event,
+    Failed,
+    Finished,
+    Opened,
+    Started,
+)
+
+
+class Piece:
+    """One part of a block, gathered: lists that are joined once, so long streams stay linear."""
+
+    __slots__ = ("annotations", "channel", "logprobs", "texts")
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self.texts: list[str] = []
+        self.logprobs: list[Logprob] = []
+        self.annotations: list[Annotation] = []
+
+    def add(self, delta: Delta) -> None:
+        """Take one more delta."""
+        self.texts.append(delta.text)
+        if delta.logprobs:
+            self.logprobs += delta.logprobs
+        if delta.annotations:
+            self.annotations += delta.annotations
+
+    def text(self) -> str:
+        """Give the text so far."""
+        return "".join(self.texts)
+
+    def part(self) -> Part:
+        """Give the part so far, of a message."""
+        if self.channel == "refusal":
+            return Refusal(self.text())
+        return Text(self.text(), tuple(self.annotations), tuple(self.logprobs))
+
+
+class Block:
+    """One item on its way, gathered."""
+
+    __slots__ = ("bare", "choice", "closed", "encrypted", "pieces", "status")
+
+    def __init__(self, opened: Opened) -> None:
+        self.bare = opened.item
+        self.choice = opened.choice
+        self.pieces: list[Piece] = []
+        self.closed = False
+        self.status: Status | None = None
+        self.encrypted: str | None = None
+
+    def add(self, delta: Delta) -> None:
+        """Take one more delta; the first of a part begins it."""
+        pieces = self.pieces
+        if delta.part >= len(pieces):
+            pieces.append(Piece(delta.channel))
+        pieces[delta.part].add(delta)
+
+    def close(self, closed: Closed) -> None:
+        """Learn how it ended."""
+        self.closed = True
+        self.status = closed.status
+        self.encrypted = closed.encrypted
+
+    def texts(self, channel: Channel) -> tuple[str, ...]:
+        """Give the texts of the parts of one channel."""
+        return tuple(piece.text() for piece in self.pieces if piece.channel == channel)
+
+    def item(self) -> Item:
+        """Give the item so far."""
+        match self.bare:
+            case Message():
+                content = tuple(piece.part() for piece in self.pieces)
+                return replace(self.bare, content=content, status=self.status)
+            case Call():
+                arguments = "".join(self.texts("arguments"))
+                return replace(self.bare, arguments=arguments, status=self.status)
+            case Reasoning():
+                return replace(
+                    self.bare,
+                    summary=self.texts("summary"),
+                    content=self.texts("thought"),
+                    encrypted=self.encrypted,
+                    status=self.status,
+                )
+            case whole:
+                return whole
+
+
+class Fold:
+    """Gathers the events of one reply."""
+
+    def __init__(self) -> None:
+        self._started = Started()
+        self._blocks: dict[int, Block] = {}
+        self._finished = Finished(())
+        self._error: Error | None = None
+        self._usage: Usage | None = None
+
+    def feed(self, event: Event) -> list[Reply]:
+        """Take one event; the last gives the reply."""
+        match event:
+            case Started():
+                self._started = event
+            case Opened():
+                self._blocks[event.index] = Block(event)
+            case Delta():
+                self._blocks[event.index].add(event)
+            case Closed():
+                self._blocks[event.index].close(event)
+            case Finished():
+                self._finished = event
+                self._usage = event.usage
+                return [self._reply()]
+            case Failed():
+                self._error = event.error
+                self._usage = event.usage
+                return [self._reply()]
+        return []
+
+    def flush(self) -> list[Reply]:
+        """Give nothing more: the last event gave the reply."""
+        return []
+
+    def _reply(self) -> Reply:
+        started, finished = self._started, self._finished
+        return Reply(
+            id=started.id,
+            model=started.model,
+            created=started.created,
+            choices=tuple(self._choices(finished.finishes)),
+            usage=self._usage,
+            service_tier=finished.service_tier or started.service_tier,
+            error=self._error,
+            extras=started.extras + finished.extras,
+        )
+
+    def _choices(self, finishes: tuple[Finish, ...]) -> Iterator[Choice]:
+        blocks = self._blocks.values()
+        count = max(len(finishes), *(block.choice + 1 for block in blocks), 0, 0)
+        for number in range(count):
+            items = tuple(block.item() for block in blocks if block.choice == number)
+            yield Choice(items, finishes[number] if number < len(finishes) else None)
+
+
+def fold(events: Iterable[Event]) -> Reply:
+    """Gather the events of one reply into the whole."""
+    gathered = Fold()
+    for event in events:
+        for reply in gathered.feed(event):
+            return reply
+    raise AssertionError("the events end without Finished or Failed")
+
+
+def replay(reply: Reply) -> Iterator[Event]:
+    """Tell a whole reply as events, one delta for each part."""
+    yield Started(reply.id, reply.model, reply.created, reply.service_tier, reply.extras)
+    index = 0
+    for number, choice in enumerate(reply.choices):
+        for item in choice.items:
+            yield from _replay_item(index, number, item)
+            index += 1
+    if reply.error is not None:
+        yield Failed(reply.error, reply.usage)
+    else:
+        finishes = tuple(choice.finish or Finish("stop", "") for choice in reply.choices)
+        yield Finished(finishes, reply.usage)
+
+
+def _replay_item(index: int, choice: int, item: Item) -> Iterator[Event]:
+    yield Opened(index, bare(item), choice)
+    match item:
+        case Message():
+            yield from _replay_parts(index, item.content)
+            yield Closed(index, item.status or "completed")
+        case Call():
+            yield Delta(index, "arguments", item.arguments)
+            yield Closed(index, item.status or "completed")
+        case Reasoning():
+            for part, text in enumerate(item.summary):
+                yield Delta(index, "summary", text, part)
+            for part, text in enumerate(item.content, len(item.summary)):
+                yield Delta(index, "thought", text, part)
+            yield Closed(index, item.status or "completed", item.encrypted)
+        case _:
+            yield Closed(index)
+
+
+def _replay_parts(index: int, content: tuple[Part, ...]) -> Iterator[Delta]:
+    """Tell the parts of an answer; a model says only text and refusals."""
+    for number, part in enumerate(content):
+        if isinstance(part, Text):
+            yield Delta(index, "text", part.text, number, part.logprobs, part.annotations)
+        elif isinstance(part, Refusal):
+            yield Delta(index, "refusal", part.text, number)

@@ -1,0 +1,38 @@
+"""Whether a text is a whole JSON value yet. It is looked at, never parsed and never mended."""
+
+import re
+
+import msgspec
+from msgspec import Raw
+
+_RAW = msgspec.json.Decoder(Raw)
+
+
+def is_complete(text: str) -> bool:
+    """Tell whether the text is one whole object or list: nothing can follow it but space.
+
+    Other values do not tell: `12` may be on its way to `123`.
+    """
+    if not text.lstrip().startswith(("{", "[")):
+        return False
+    try:
+        _RAW.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return False
+    return True
+
+
+# Half of a surrogate pair, as an escape; the other half is not beside it.
+_LONE_SURROGATE = re.compile(
+    rb"(?<!\\)((?:\\\\)*)(?:\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+)
+
+
+def readable(data: bytes) -> bytes:
+    """Replace what is no text, bytes that are not UTF-8 and halves of characters, by U+FFFD.
+
+    So the standard for server-sent events has it: one broken character does not break a stream.
+    """
+    text = data.decode("utf-8", "replace").encode()
+    return _LONE_SURROGATE.sub(rb"\1\\ufffd", text)

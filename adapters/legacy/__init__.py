@@ -1,0 +1,30 @@
+"""The legacy form: `functions`, `function_call`, `role: function`. One call to an answer.
+
+It is Chat with other words for calls, at the same address, so it stands on `adapters.chat`: the
+readers there understand both forms, for clients and servers mix them, and only writing differs.
+"""
+
+from adapters.chat.read_request import read_request
+from adapters.chat.read_stream import StreamReader
+from adapters.chat.reply import read_reply
+from adapters.dialect import Dialect
+from adapters.envelope import write_error
+from adapters.legacy.check import check_stream
+from adapters.legacy.reply import write_reply
+from adapters.legacy.wire import NAMES
+from adapters.legacy.write_request import write_request
+from adapters.legacy.write_stream import StreamWriter
+
+LEGACY = Dialect(
+    name="legacy",
+    family="completions",
+    names=NAMES,
+    read_request=read_request,
+    write_request=write_request,
+    read_reply=read_reply,
+    write_reply=write_reply,
+    read_stream=StreamReader,
+    write_stream=StreamWriter,
+    write_error=write_error,
+    check_stream=check_stream,
+)

@@ -1,0 +1,18 @@
+"""The legacy form on the wire: Chat's words, but for what is about calls."""
+
+from adapters.chat.wire import NAMES as CHAT_NAMES
+from adapters.conversation import FinishReason
+
+NAMES = CHAT_NAMES | {
+    "max_output_tokens": "max_tokens",
+    "tool_choice": "function_call",
+}
+
+WRITE_REASON: dict[FinishReason, str] = {
+    "stop": "stop",
+    "calls": "function_call",
+    "length": "length",
+    "filter": "content_filter",
+}
+
+ONE_CALL = "a legacy answer holds one call; the model can call again"

@@ -1,0 +1,113 @@
+"""Writes a request for a backend that knows only `functions` and `function_call`."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from adapters.capabilities import Capabilities
+from adapters.chat.write_messages import MessageWriter, Turn
+from adapters.chat.write_request import write_settings
+from adapters.chat.write_tools import write_function
+from adapters.conversation import Call, Function, Mode, Named, Output, Part, Request, Text, Tool, ToolChoice
+from adapters.extras import Carrier
+from adapters.loss import Losses
+from adapters.selection import Selection, select
+
+Wire = dict[str, object]
+_ENCODER = msgspec.json.Encoder()
+_LABEL = "the legacy form"
+
+
+def write_request(request: Request, capabilities: Capabilities, losses: Losses) -> bytes:
+    """Write a request."""
+    messages = LegacyMessageWriter(request, capabilities, losses).write(request.instructions)
+    wire: Wire = {"model": request.model} if request.model is not None else {}
+    wire["messages"] = messages
+    _write_functions(request, losses, wire)
+    write_settings(request, losses, wire)
+    if request.max_output_tokens is not None:
+        wire["max_tokens"] = request.max_output_tokens
+    Carrier("completions", _LABEL, losses).carry(request.extras, wire)
+    return _ENCODER.encode(wire)
+
+
+def _can_declare(tool: Tool) -> bool:
+    return isinstance(tool, Function)
+
+
+def _write_functions(request: Request, losses: Losses, wire: Wire) -> None:
+    selection = select(request, losses, _can_declare, knows_allowed_tools=False)
+    if not selection.tools:
+        return
+    carrier = Carrier("completions", _LABEL, losses)
+    functions: list[Wire] = []
+    for number, tool in selection.tools:
+        if isinstance(tool, Function):
+            path = f"tools[{number}]"
+            if tool.strict:
+                losses.dropped(f"{path}.strict", "the legacy form has no strict", "capability")
+            functions.append(write_function(tool, path, carrier, losses))
+    wire["functions"] = functions
+    if selection.choice is not None:
+        wire["function_call"] = _write_choice(selection.choice, selection, losses)
+    if request.parallel_tool_calls:
+        losses.dropped("parallel_tool_calls", "a legacy backend makes one call at a time")
+
+
+def _write_choice(choice: ToolChoice, selection: Selection, losses: Losses) -> str | Wire:
+    """Write the choice; "some function" can only be said where there is just one."""
+    match choice:
+        case Named():
+            return {"name": choice.name}
+        case Mode(mode="required"):
+            (_, first), *others = selection.tools
+            if not others and isinstance(first, Function):
+                return {"name": first.name}
+            losses.changed(
+                "tool_choice", "the legacy form cannot demand some call; it becomes auto", "capability"
+            )
+            return "auto"
+        case Mode():
+            return choice.mode
+        case _:
+            return "auto"
+
+
+class LegacyMessageWriter(MessageWriter):
+    """Writes one call to a message, each followed by its answer."""
+
+    label = _LABEL
+
+    def _write_calls(self, turn: Turn, wire: Wire) -> None:
+        """Write the first call with the text; the others follow in messages of their own."""
+        wire["function_call"] = self._write_function_call(*turn.calls[0])
+
+    def _write_function_call(self, call: Call, path: str) -> Wire:
+        self._report_namespace(call, path)
+        self._carrier.carry(call.extras, {}, path)
+        arguments = call.arguments
+        if call.kind == "custom":
+            self._losses.changed(path, "the legacy form has no custom calls; its input is wrapped")
+            arguments = _ENCODER.encode({"input": call.arguments}).decode()
+        return {"name": call.name, "arguments": arguments}
+
+    def _write_answers(self, turn: Turn, media: list[Part]) -> Iterator[Wire]:
+        for number, (call, path) in enumerate(turn.calls):
+            if number:
+                self._losses.changed(path, "parallel calls become one after the other")
+                function_call = self._write_function_call(call, path)
+                yield {"role": "assistant", "content": None, "function_call": function_call}
+            placed = self._outputs.get(call.call_id)
+            if placed is not None:
+                yield self._write_function_output(call, *placed, media)
+
+    def _write_function_output(
+        self, call: Call, output: Output, path: str, media: list[Part]
+    ) -> Wire:
+        content = self._output_content(output, path, media)
+        if not isinstance(content, str):
+            # A function message holds a string, where a tool message may hold text parts.
+            content = "".join(part.text for part in output.output if isinstance(part, Text))
+        wire: Wire = {"role": "function", "name": call.name, "content": content}
+        self._carrier.carry(output.extras, wire, path)
+        return wire

@@ -1,0 +1,28 @@
+"""Writes a stream for a legacy client: the name first, then pieces of arguments (P180)."""
+
+from adapters.chat.frames import Wire
+from adapters.chat.write_calls import CallsWriter, Lane
+from adapters.chat.write_stream import StreamWriter as ChatStreamWriter
+from adapters.legacy.wire import ONE_CALL, WRITE_REASON
+from adapters.template import HOLE
+
+
+class FirstCallWriter(CallsWriter):
+    """Writes the first call; a legacy client can take no more."""
+
+    def _begin(self, lane: Lane) -> list[bytes]:
+        if lane.number:
+            self._losses.dropped(f"call {lane.call.name}", ONE_CALL, "capability")
+            return []
+        first: Wire = {"name": lane.call.name, "arguments": ""}
+        lane.template = self._frames.template(
+            self._choice, {"function_call": {"arguments": HOLE}}
+        )
+        return [self._frames.chunk(self._choice, {"function_call": first})]
+
+
+class StreamWriter(ChatStreamWriter):
+    """Events in, frames out."""
+
+    words = WRITE_REASON
+    make_calls = FirstCallWriter

@@ -1,0 +1,83 @@
+"""Losses: what a translation dropped, changed or invented, where, and why.
+
+Nothing is left out without a line here. How grave a loss is decides what becomes of the request:
+
+| severity   | meaning                                        | `report`    | `refuse`    |
+|------------|------------------------------------------------|-------------|-------------|
+| hint       | the answer may be a little different           | carried on  | carried on  |
+| capability | something that was asked for will not happen   | carried on  | `Refused`   |
+| meaning    | the answer would be to another question        | `Refused`   | `Refused`   |
+
+A reply is never refused: the model has spoken, and what could be said of it is worth having.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+from adapters.errors import Refused
+
+Severity = Literal["hint", "capability", "meaning"]
+Action = Literal["dropped", "changed", "invented"]
+Policy = Literal["report", "refuse"]
+
+
+class Loss(Struct, frozen=True):
+    """One thing that the other side will not see as it was said."""
+
+    action: Action
+    path: str
+    why: str
+    severity: Severity = "hint"
+
+    def __str__(self) -> str:
+        return f"{self.action} {self.path}: {self.why}"
+
+
+class Losses:
+    """The losses of one translation, in the order in which they were met.
+
+    `names` says how the caller's dialect spells a field of the hub, so that a path names what the
+    caller wrote (`text.verbosity`) and not what the hub calls it (`verbosity`).
+    """
+
+    def __init__(
+        self, policy: Policy | None = "report", names: Mapping[str, str] | None = None
+    ) -> None:
+        # None: a reply, of which nothing is refused.
+        self._policy = policy
+        self._names: Mapping[str, str] = names or {}
+        self._losses: list[Loss] = []
+        self._seen: set[Loss] = set()
+
+    def dropped(self, path: str, why: str, severity: Severity = "hint") -> None:
+        """Record that something was left out."""
+        self._record("dropped", path, why, severity)
+
+    def changed(self, path: str, why: str, severity: Severity = "hint") -> None:
+        """Record that something was said differently."""
+        self._record("changed", path, why, severity)
+
+    def invented(self, path: str, why: str, severity: Severity = "hint") -> None:
+        """Record that something was added which nobody said."""
+        self._record("invented", path, why, severity)
+
+    def _record(self, action: Action, path: str, why: str, severity: Severity) -> None:
+        loss = Loss(action, self._names.get(path, path), why, severity)
+        if self._refuses(severity):
+            raise Refused(loss.path, why)
+        if loss not in self._seen:
+            self._seen.add(loss)
+            self._losses.append(loss)
+
+    def _refuses(self, severity: Severity) -> bool:
+        if self._policy is None or severity == "hint":
+            return False
+        return severity == "meaning" or self._policy == "refuse"
+
+    def __iter__(self) -> Iterator[Loss]:
+        return iter(self._losses)
+
+    def __len__(self) -> int:
+        return len(self._losses)

@@ -1,0 +1,14 @@
+"""How a client wants to be told what its dialect can say in more than one way."""
+
+from msgspec import Struct
+
+
+class Preferences(Struct, frozen=True):
+    """One switch for each such matter; the defaults suit most clients."""
+
+    # Tell a model's own thoughts as `reasoning_text`. By default they are told as summaries, which
+    # both SDKs and Open Responses accept.
+    reasoning_text: bool = False
+    # End an answer that was cut off with `response.completed` (and `incomplete_details`), for
+    # clients that take `response.incomplete` for an error.
+    complete_truncated: bool = False

@@ -1,0 +1,25 @@
+"""The Responses API: `function_call` and `function_call_output` items, typed events."""
+
+from adapters.dialect import Dialect
+from adapters.envelope import write_error
+from adapters.responses.check import check_stream
+from adapters.responses.read_request import read_request
+from adapters.responses.read_stream import StreamReader
+from adapters.responses.reply import read_reply, write_reply
+from adapters.responses.wire import NAMES
+from adapters.responses.write_request import write_request
+from adapters.responses.write_stream import StreamWriter
+
+RESPONSES = Dialect(
+    name="responses",
+    family="responses",
+    names=NAMES,
+    read_request=read_request,
+    write_request=write_request,
+    read_reply=read_reply,
+    write_reply=write_reply,
+    read_stream=StreamReader,
+    write_stream=StreamWriter,
+    write_error=write_error,
+    check_stream=check_stream,
+)

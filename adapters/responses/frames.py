@@ -1,0 +1,55 @@
+"""The frames of a Responses stream: an `event:` line, a `data:` line, and their count."""
+
+from adapters.template import HOLE, encode
+
+Wire = dict[str, object]
+
+DONE = b"data: [DONE]\n\n"
+
+_ENCODED_HOLE = encode(HOLE)
+
+
+class DeltaTemplate:
+    """A delta event with two holes: its text, and its number in the stream."""
+
+    __slots__ = ("_after", "_before")
+
+    def __init__(self, frame: bytes) -> None:
+        # The number is the last field; it is 0 here.
+        whole = frame.removesuffix(b"0}\n\n")
+        self._before, _, self._after = whole.partition(_ENCODED_HOLE)
+
+    def fill(self, text: str, number: int) -> bytes:
+        """Give the frame with a text and a number."""
+        return b"%b%b%b%d}\n\n" % (self._before, encode(text), self._after, number)
+
+
+class Frames:
+    """Makes frames and counts them."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def event(self, kind: str, fields: Wire) -> bytes:
+        """Make a frame."""
+        return _frame(kind, fields, self._next())
+
+    def delta(self, template: DeltaTemplate, text: str) -> bytes:
+        """Make a frame from a template."""
+        number = self._count
+        self._count = number + 1
+        return template.fill(text, number)
+
+    def _next(self) -> int:
+        self._count += 1
+        return self._count - 1
+
+
+def delta_template(kind: str, fields: Wire) -> DeltaTemplate:
+    """Make the template of a delta event, the hole among its fields."""
+    return DeltaTemplate(_frame(kind, fields, 0))
+
+
+def _frame(kind: str, fields: Wire, number: int) -> bytes:
+    wire = {"type": kind} | fields | {"sequence_number": number}
+    return b"event: %b\ndata: %b\n\n" % (kind.encode(), encode(wire))

@@ -1,0 +1,160 @@
+"""Reads the items of the Responses API: of a request's input and of a reply's output alike."""
+
+from collections.abc import Callable, Iterator
+from typing import cast
+
+import msgspec
+from msgspec import Raw
+
+from adapters.conversation import (
+    Call,
+    Item,
+    Message,
+    Opaque,
+    Output,
+    Part,
+    Reasoning,
+    Reference,
+    Role,
+    Status,
+)
+from adapters.errors import InvalidInput
+from adapters.extras import Gravity, left_over
+from adapters.fields import Fields, decode, read_fields, text_or_json
+from adapters.mint import StableIds
+from adapters.parts import read_content
+from adapters.responses.wire import CALL_KINDS, CALLS, OUTPUT_KINDS
+
+Placed = tuple[Item, str]
+
+_ROLES = frozenset(("system", "developer", "user", "assistant"))
+_STATUSES = frozenset(("in_progress", "completed", "incomplete"))
+_RAWS = msgspec.json.Decoder(list[Raw])
+
+# What only this API says of an item, and how little of it others miss.
+_ONLY_HERE: dict[str, Gravity] = {"caller": None, "created_by": None}
+
+
+def read_items(raws: list[Raw]) -> Iterator[Placed]:
+    """Read a list of items, each with the path of where it stood."""
+    name_call = StableIds()
+    for number, raw in enumerate(raws):
+        path = f"input[{number}]"
+        yield read_item(raw, path, name_call), path
+
+
+def read_item(raw: Raw, path: str, name_call: Callable[[str, str], str]) -> Item:
+    """Read one item."""
+    fields = read_fields(raw, path)
+    kind = fields.text("type") or _guess_kind(fields)
+    if kind == "message":
+        return _read_message(fields)
+    if kind in CALL_KINDS:
+        return _read_call(fields, kind, name_call)
+    if kind in OUTPUT_KINDS:
+        return _read_output(fields, kind)
+    if kind == "reasoning":
+        return _read_reasoning(fields)
+    item_id = fields.text("id")
+    if kind == "item_reference":
+        return Reference(item_id or "")
+    return Opaque("responses", kind, raw, item_id)
+
+
+def _guess_kind(fields: Fields) -> str:
+    """Tell what an item without a type is, by what it has (P047)."""
+    for name, kind in (
+        ("role", "message"),
+        ("output", "function_call_output"),
+        ("arguments", "function_call"),
+        ("input", "custom_tool_call"),
+        ("summary", "reasoning"),
+        ("id", "item_reference"),
+    ):
+        if fields.has(name):
+            return kind
+    raise InvalidInput(fields.at("type"), "the item says neither what it is nor who speaks")
+
+
+def _read_message(fields: Fields) -> Message:
+    role = fields.text("role") or ""
+    if role not in _ROLES:
+        raise InvalidInput(fields.at("role"), f"{role!r} is none of {', '.join(sorted(_ROLES))}")
+    return Message(
+        role=cast("Role", role),
+        content=read_content(fields.text_or_raws("content"), fields.at("content"), "responses"),
+        item_id=fields.text("id"),
+        status=_read_status(fields),
+        extras=left_over(fields, "responses", _ONLY_HERE),
+    )
+
+
+def _read_status(fields: Fields) -> Status | None:
+    status = fields.text("status")
+    return cast("Status", status) if status in _STATUSES else None
+
+
+def _read_call(fields: Fields, kind: str, name_call: Callable[[str, str], str]) -> Call:
+    call_kind = CALL_KINDS[kind]
+    name = fields.text("name") or ""
+    arguments = text_or_json(fields.raw(CALLS[call_kind].field))
+    item_id = fields.text("id")
+    return Call(
+        # Some clients keep only one of the two ids (P064).
+        call_id=fields.text("call_id") or item_id or name_call(name, arguments),
+        name=name,
+        arguments=arguments,
+        kind=call_kind,
+        namespace=fields.text("namespace"),
+        item_id=item_id,
+        status=_read_status(fields),
+        extras=left_over(fields, "responses", _ONLY_HERE),
+    )
+
+
+def _read_output(fields: Fields, kind: str) -> Output:
+    given = fields.text_or_raws("output")
+    return Output(
+        call_id=fields.text("call_id") or None,
+        output=_read_output_content(given, fields.at("output")),
+        kind=OUTPUT_KINDS[kind],
+        name=fields.text("name"),
+        item_id=fields.text("id"),
+        status=_read_status(fields),
+        extras=left_over(fields, "responses", _ONLY_HERE),
+    )
+
+
+def _read_output_content(given: str | list[Raw] | None, path: str) -> str | tuple[Part, ...]:
+    """Read what a tool answered. A list of parts with a picture may come as a string (P052)."""
+    if isinstance(given, str) and given.startswith("[{") and '"input_image"' in given:
+        try:
+            return read_content(decode(given.encode(), _RAWS, path), path, "responses")
+        except InvalidInput:
+            return given
+    if isinstance(given, list):
+        return read_content(given, path, "responses")
+    return given or ""
+
+
+def _read_reasoning(fields: Fields) -> Reasoning:
+    """Read a reasoning, all of whose fields may be missing (P083)."""
+    return Reasoning(
+        summary=_read_texts(fields, "summary"),
+        content=_read_texts(fields, "content"),
+        encrypted=fields.text("encrypted_content") or None,
+        item_id=fields.text("id"),
+        status=_read_status(fields),
+        extras=left_over(fields, "responses", _ONLY_HERE),
+    )
+
+
+def _read_texts(fields: Fields, name: str) -> tuple[str, ...]:
+    given = fields.text_or_raws(name)
+    if isinstance(given, str):
+        return (given,)
+    path = fields.at(name)
+    return tuple(
+        read_fields(raw, f"{path}[{number}]").text("text") or ""
+        for number, raw in enumerate(given or [])
+    )

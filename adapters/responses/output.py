@@ -1,0 +1,126 @@
+"""The items of an answer, as the Responses API writes them."""
+
+from msgspec import Raw
+
+from adapters.conversation import (
+    Call,
+    Extras,
+    Item,
+    Message,
+    Opaque,
+    Output,
+    Part,
+    Reasoning,
+    Reference,
+    Refusal,
+    Status,
+    Text,
+)
+from adapters.loss import Losses
+from adapters.mint import Mint, short_call_id
+from adapters.preferences import Preferences
+from adapters.responses.annotations import write_annotation, write_logprobs
+from adapters.responses.wire import CALLS
+
+Wire = dict[str, object]
+
+
+def mint_item_id(item: Item, mint: Mint) -> str:
+    """Give an item its id: its server's own, else a new one with the prefix of its kind (P059)."""
+    if not isinstance(item, Reference) and item.item_id:
+        return item.item_id
+    match item:
+        case Message():
+            return mint.id("msg_")
+        case Call():
+            return mint.id(CALLS[item.kind].prefix)
+        case Reasoning():
+            return mint.id("rs_")
+        case _:
+            return mint.id("item_")
+
+
+class OutputWriter:
+    """Writes items of an answer, whole or as far as they have come."""
+
+    def __init__(self, preferences: Preferences, losses: Losses) -> None:
+        self._preferences = preferences
+        self._losses = losses
+
+    def write(self, item: Item, item_id: str, status: Status) -> Wire | Raw:
+        """Write one item under its id."""
+        match item:
+            case Message():
+                parts = [self.write_part(part) for part in item.content]
+                wire: Wire = {
+                    "id": item_id,
+                    "type": "message",
+                    "status": status,
+                    "role": "assistant",
+                    "content": parts,
+                }
+                return self._with_extras(wire, item.extras)
+            case Call():
+                return self._with_extras(_write_call(item, item_id, status), item.extras)
+            case Reasoning():
+                return self._write_reasoning(item, item_id, status)
+            case Opaque():
+                return item.value
+            case Output() | Reference():
+                raise AssertionError(f"a model does not answer with {item!r}")
+
+    def _with_extras(self, wire: Wire, extras: Extras) -> Wire:
+        for extra in extras:
+            if extra.family == "responses":
+                wire[extra.name] = extra.value
+            elif extra.severity is not None:
+                self._losses.dropped(extra.name, "the Responses API has no such field")
+        return wire
+
+    def write_part(self, part: Part) -> Wire:
+        """Write a part of what the model said."""
+        match part:
+            case Refusal():
+                return {"type": "refusal", "refusal": part.text}
+            case Text():
+                written = [write_annotation(one, self._losses) for one in part.annotations]
+                return {
+                    "type": "output_text",
+                    "text": part.text,
+                    "annotations": [one for one in written if one is not None],
+                    "logprobs": write_logprobs(part.logprobs),
+                }
+            case _:
+                raise AssertionError(f"a model does not say {part!r}")
+
+    def _write_reasoning(self, item: Reasoning, item_id: str, status: Status) -> Wire:
+        """Write a reasoning; empty fields are left out, as Open Responses refuses nulls."""
+        summary, content = item.summary, item.content
+        if not self._preferences.reasoning_text:
+            summary, content = summary + content, ()
+        wire: Wire = {
+            "id": item_id,
+            "type": "reasoning",
+            "status": status,
+            "summary": [{"type": "summary_text", "text": text} for text in summary],
+        }
+        if content:
+            wire["content"] = [{"type": "reasoning_text", "text": text} for text in content]
+        if item.encrypted is not None:
+            wire["encrypted_content"] = item.encrypted
+        return self._with_extras(wire, item.extras)
+
+
+def _write_call(call: Call, item_id: str, status: Status) -> Wire:
+    words = CALLS[call.kind]
+    wire: Wire = {
+        "id": item_id,
+        "type": words.item,
+        "status": status,
+        "call_id": short_call_id(call.call_id),
+        "name": call.name,
+        words.field: call.arguments,
+    }
+    if call.namespace is not None:
+        wire["namespace"] = call.namespace
+    return wire

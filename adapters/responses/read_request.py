@@ -1,0 +1,124 @@
+"""Reads a request on `/responses`."""
+
+import msgspec
+from msgspec import Raw
+
+from adapters.conversation import (
+    CacheOptions,
+    Extra,
+    Extras,
+    Format,
+    Item,
+    Message,
+    Opaque,
+    Request,
+    Text,
+    Tool,
+)
+from adapters.extras import left_over
+from adapters.fields import Fields, read_body, read_fields
+from adapters.loss import Losses
+from adapters.responses.items import Placed, read_items
+from adapters.responses.wire import INCLUDE_LOGPROBS, ONLY_HERE
+from adapters.tools import read_format, read_tool_choice, read_tools
+
+
+class Settings:
+    """What stands among the items but is said of the whole: tools and settings from here on."""
+
+    def __init__(self, losses: Losses) -> None:
+        self._losses = losses
+        self.tools: tuple[Tool, ...] = ()
+        self.effort: str | None = None
+        self.format: Format | None = None
+
+    def take(self, item: Item, path: str) -> bool:
+        """Take an item that is such a thing; tell whether it was one."""
+        match item:
+            case Opaque(kind="additional_tools"):
+                self.tools += read_tools(
+                    read_fields(item.value, path).raws("tools"), f"{path}.tools", "responses"
+                )
+                self._losses.changed(path, "its tools are declared from the start")
+            case Opaque(kind="configuration_update"):
+                self._update(read_fields(item.value, path))
+                self._losses.changed(path, "its settings hold for the whole request")
+            case _:
+                return False
+        return True
+
+    def _update(self, fields: Fields) -> None:
+        reasoning, text = fields.fields("reasoning"), fields.fields("text")
+        self.effort = (reasoning.text("effort") if reasoning else None) or self.effort
+        self.format = read_format(text.fields("format") if text else None, "responses") or self.format
+
+
+def read_request(body: bytes, losses: Losses) -> Request:
+    """Read a request."""
+    fields = read_body(body)
+    settings = Settings(losses)
+    placed = [one for one in _read_input(fields) if not settings.take(*one)]
+    tools = read_tools(fields.raws("tools"), "tools", "responses") + settings.tools
+    text = fields.fields("text") or Fields({}, "text")
+    reasoning = fields.fields("reasoning") or Fields({}, "reasoning")
+    options = fields.fields("stream_options") or Fields({}, "stream_options")
+    include = fields.texts("include")
+    top_logprobs = fields.integer("top_logprobs")
+    return Request(
+        model=fields.text("model"),
+        instructions=fields.text("instructions"),
+        items=tuple(item for item, _ in placed),
+        paths=tuple(path for _, path in placed),
+        tools=tools,
+        tool_choice=read_tool_choice(fields.raw("tool_choice"), "tool_choice", tools),
+        parallel_tool_calls=fields.flag("parallel_tool_calls"),
+        max_output_tokens=fields.integer("max_output_tokens"),
+        temperature=fields.number("temperature"),
+        top_p=fields.number("top_p"),
+        presence_penalty=fields.number("presence_penalty"),
+        frequency_penalty=fields.number("frequency_penalty"),
+        logprobs=True if INCLUDE_LOGPROBS in include or top_logprobs else None,
+        top_logprobs=top_logprobs,
+        format=settings.format or read_format(text.fields("format"), "responses"),
+        verbosity=text.text("verbosity"),
+        effort=settings.effort or reasoning.text("effort"),
+        stream=fields.flag("stream"),
+        include_obfuscation=options.flag("include_obfuscation"),
+        metadata=fields.raw("metadata"),
+        user=fields.text("user"),
+        safety_identifier=fields.text("safety_identifier"),
+        prompt_cache_key=fields.text("prompt_cache_key"),
+        prompt_cache_retention=fields.text("prompt_cache_retention"),
+        prompt_cache_options=_read_cache_options(fields),
+        service_tier=fields.text("service_tier"),
+        moderation=fields.raw("moderation"),
+        extras=_read_include(include)
+        + left_over(fields, "responses", ONLY_HERE)
+        + left_over(text, "responses", prefix="text.")
+        + left_over(reasoning, "responses", prefix="reasoning.")
+        + left_over(options, "responses", prefix="stream_options."),
+    )
+
+
+def _read_input(fields: Fields) -> list[Placed]:
+    """Read the input: a string is what the user says."""
+    given = fields.text_or_raws("input")
+    if isinstance(given, str):
+        return [(Message("user", (Text(given),)), "input")]
+    return list(read_items(given or []))
+
+
+def _read_include(include: tuple[str, ...]) -> Extras:
+    """Keep what is to be included besides the probabilities, which the hub knows."""
+    others = [word for word in include if word != INCLUDE_LOGPROBS]
+    if not others:
+        return ()
+    return (Extra("responses", "include", Raw(msgspec.json.encode(others))),)
+
+
+def _read_cache_options(fields: Fields) -> CacheOptions | None:
+    options = fields.fields("prompt_cache_options")
+    if options is None:
+        return None
+    mode, ttl = options.text("mode"), options.text("ttl")
+    return CacheOptions(mode, ttl, left_over(options, "responses"))

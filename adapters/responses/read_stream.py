@@ -1,0 +1,268 @@
+"""Reads the stream of a Responses backend, leniently."""
+
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+from msgspec import Raw, Struct
+
+from adapters.conversation import Error, Extras, Item, Opaque, Reply, Usage
+from adapters.dialect import Surroundings
+from adapters.envelope import normalized, read_error_value
+from adapters.errors import CUT, UNREADABLE, InvalidInput
+from adapters.events import Channel, Event, Failed, Finished, Started
+from adapters.fields import ABSENT, Fields, is_said, read_fields, text_or_json
+from adapters.jsontext import readable
+from adapters.parts import read_annotation, read_logprobs
+from adapters.responses.incoming import Content
+from adapters.responses.items import read_item
+from adapters.responses.read_items import ItemsReader
+from adapters.responses.reply import read_response, with_status
+from adapters.responses.wire import CALLS, CHANNELS, PARTS
+from adapters.sse import Frame
+
+
+class WireEvent(Struct, gc=False):
+    """One event as servers send it: every field may be missing."""
+
+    type: str = ""
+    item_id: str | None = None
+    output_index: int | None = None
+    content_index: int | None = None
+    summary_index: int | None = None
+    delta: Raw = ABSENT
+    text: str | None = None
+    refusal: str | None = None
+    arguments: Raw = ABSENT
+    input: str | None = None
+    item: Raw = ABSENT
+    part: Raw = ABSENT
+    response: Raw = ABSENT
+    annotation: Raw = ABSENT
+    logprobs: Raw = ABSENT
+    error: Raw = ABSENT
+    code: Raw = ABSENT
+    message: str | None = None
+    param: str | None = None
+
+    def part_index(self) -> int:
+        """Give the number of the part, under either of its names."""
+        return self.content_index or self.summary_index or 0
+
+
+class Kind(Struct, gc=False):
+    """Just what an event is."""
+
+    type: str = ""
+
+
+_EVENT = msgspec.json.Decoder(WireEvent)
+_KIND = msgspec.json.Decoder(Kind)
+
+Handler = Callable[[WireEvent], list[Event]]
+
+
+class StreamReader:
+    """Frames in, events out."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self._items = ItemsReader(around.losses)
+        self._started = False
+        self._ended = False
+        self._handlers = self._make_handlers()
+
+    def _make_handlers(self) -> dict[str, Handler]:
+        """Say what is done with each event. What is not here concerns items that come whole."""
+        handlers: dict[str, Handler] = {
+            "response.created": self._begin,
+            "response.output_item.added": self._add_item,
+            "response.output_item.done": self._end_item,
+            "response.output_text.annotation.added": self._annotate,
+            "response.completed": self._end,
+            "response.incomplete": self._end,
+            "response.failed": self._end,
+            "response.cancelled": self._end,
+            "error": self._read_error,
+            # The names that Open Responses has for thoughts.
+            "response.reasoning.delta": partial(self._fill, "thought"),
+            "response.reasoning.done": partial(self._complete, "thought"),
+        }
+        for channel, words in PARTS.items():
+            handlers[words.added] = self._begin_part
+            handlers[words.delta] = partial(self._fill, channel)
+            handlers[words.done] = partial(self._complete, channel)
+        for call in CALLS.values():
+            handlers[call.delta] = partial(self._fill, "arguments")
+            handlers[call.done] = partial(self._complete, "arguments")
+        return handlers
+
+    def feed(self, frame: Frame) -> list[Event]:
+        """Take one frame."""
+        if self._ended or frame.data == b"[DONE]":
+            return []
+        try:
+            event = self._decode(frame.data)
+            handler = self._handlers.get(event.type or frame.name.decode("ascii", "replace"))
+            if handler is None:
+                return []
+            return handler(event) if self._started else self._begin_with(handler, event)
+        except InvalidInput as problem:
+            # Of a frame that the end of the stream cut, the end tells whether it mattered.
+            return self._fail(Error(str(problem), code=UNREADABLE, status=502)) if frame.whole else []
+
+    def flush(self) -> list[Event]:
+        """Learn that the stream is over: without a last event it was cut (P157)."""
+        if self._ended:
+            return []
+        message = "the backend's stream ended before the answer was finished"
+        return self._fail(Error(message, code=CUT, status=502))
+
+    def _decode(self, data: bytes) -> WireEvent:
+        try:
+            return _EVENT.decode(data)
+        except msgspec.ValidationError as error:
+            return self._decode_unknown(data, error)
+        except (msgspec.DecodeError, RecursionError):
+            text = readable(data)
+            if text == data:
+                raise InvalidInput(None, "an event of the stream is not JSON") from None
+            self._around.losses.changed("stream", "what is no character is replaced")
+            return self._decode(text)
+
+    def _decode_unknown(self, data: bytes, error: msgspec.ValidationError) -> WireEvent:
+        """Pass over an event whose fields are other than ours, unless it is one of ours (P034)."""
+        try:
+            kind = _KIND.decode(data).type
+        except msgspec.DecodeError:
+            kind = ""
+        if kind in self._handlers or not kind:
+            raise InvalidInput(None, f"an event of the stream cannot be read: {error}")
+        return WireEvent(kind)
+
+    # The beginning
+
+    def _begin_with(self, handler: Handler, event: WireEvent) -> list[Event]:
+        """Begin with whatever comes first."""
+        if handler == self._begin:
+            return self._begin(event)
+        if event.type in ("error", "response.failed") and not is_said(event.response):
+            return handler(event)
+        return [*self._begin(event), *handler(event)]
+
+    def _begin(self, event: WireEvent) -> list[Event]:
+        if self._started:
+            return []
+        self._started = True
+        fields = _inner(event.response, "response")
+        created = fields.number("created_at")
+        return [
+            Started(
+                fields.text("id") or "",
+                fields.text("model") or "",
+                None if created is None else int(created),
+                fields.text("service_tier"),
+            )
+        ]
+
+    # Items and their parts
+
+    def _read_item(self, raw: Raw) -> Item:
+        def mint_call(_name: str, _arguments: str) -> str:
+            return self._around.mint.id("call_")
+
+        return read_item(raw, "item", mint_call)
+
+    def _add_item(self, event: WireEvent) -> list[Event]:
+        if not is_said(event.item):
+            return []
+        item = self._read_item(event.item)
+        if isinstance(item, Opaque):
+            # Told when it is whole.
+            return []
+        incoming = self._items.find_item(item, event.output_index)
+        return list(self._items.open(incoming, item))
+
+    def _end_item(self, event: WireEvent) -> list[Event]:
+        if not is_said(event.item):
+            return []
+        item = self._read_item(event.item)
+        incoming = self._items.find_item(item, event.output_index)
+        return list(self._items.finish(incoming, item))
+
+    def _begin_part(self, event: WireEvent) -> list[Event]:
+        fields = _inner(event.part, "part")
+        channel = CHANNELS.get(fields.text("type") or "")
+        if channel is None:
+            return []
+        incoming = self._items.find(event.item_id, event.output_index)
+        return self._items.fill(incoming, channel, event.part_index(), "")
+
+    def _fill(self, channel: Channel, event: WireEvent) -> list[Event]:
+        incoming = self._items.find(event.item_id, event.output_index)
+        text = text_or_json(event.delta)
+        logprobs = () if not is_said(event.logprobs) else read_logprobs(event.logprobs, "logprobs")
+        return self._items.fill(incoming, channel, event.part_index(), text, logprobs)
+
+    def _complete(self, channel: Channel, event: WireEvent) -> list[Event]:
+        incoming = self._items.find(event.item_id, event.output_index)
+        text = _whole_text(channel, event)
+        if text is None or incoming.closed:
+            return []
+        return list(self._items.complete(incoming, Content(channel, event.part_index(), text)))
+
+    def _annotate(self, event: WireEvent) -> list[Event]:
+        if not is_said(event.annotation):
+            return []
+        incoming = self._items.find(event.item_id, event.output_index)
+        found = (read_annotation(event.annotation, "responses"),)
+        return self._items.fill(incoming, "text", event.part_index(), "", (), found)
+
+    # The end
+
+    def _end(self, event: WireEvent) -> list[Event]:
+        if not is_said(event.response):
+            raise InvalidInput("response", "the last event does not say how it ended")
+        reply = read_response(read_fields(event.response, "response"), self._around)
+        if reply.error is not None:
+            return self._fail(reply.error, reply.usage)
+        if event.type == "response.failed":
+            return self._fail(Error("the backend failed", status=500), reply.usage)
+        return self._finish(reply)
+
+    def _finish(self, reply: Reply) -> list[Event]:
+        (choice,) = reply.choices
+        finish = choice.finish
+        if finish is None:
+            return self._fail(Error("the backend failed", status=500), reply.usage)
+        self._ended = True
+        events: list[Event] = []
+        for place, item in enumerate(choice.items):
+            incoming = self._items.find_item(item, place)
+            events += self._items.finish(incoming, item)
+        events += self._items.close_all(cut=finish.reason in ("length", "filter"))
+        extras: Extras = reply.extras
+        events.append(Finished((finish,), reply.usage, reply.service_tier, extras))
+        return events
+
+    def _read_error(self, event: WireEvent) -> list[Event]:
+        """Read an error, flat or nested (P126)."""
+        if is_said(event.error):
+            return self._fail(read_error_value(event.error, None))
+        code = text_or_json(event.code) or None
+        return self._fail(Error(event.message or "the backend failed", code=code, param=event.param))
+
+    def _fail(self, error: Error, usage: Usage | None = None) -> list[Event]:
+        self._ended = True
+        return [Failed(with_status(normalized(error)) if error.status is None else error, usage)]
+
+
+def _inner(raw: Raw, path: str) -> Fields:
+    return read_fields(raw, path) if is_said(raw) else Fields({}, path)
+
+
+def _whole_text(channel: Channel, event: WireEvent) -> str | None:
+    """Give the text that a done event repeats."""
+    if channel == "arguments":
+        return text_or_json(event.arguments) if is_said(event.arguments) else event.input
+    return event.refusal if channel == "refusal" else event.text

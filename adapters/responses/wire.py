@@ -1,0 +1,130 @@
+"""The Responses API on the wire: its words."""
+
+from msgspec import Struct
+
+from adapters.conversation import CallKind, FinishReason
+from adapters.events import Channel
+from adapters.extras import Gravity, unless
+
+# How this dialect spells the fields of the hub, where the two differ.
+NAMES = {
+    "items": "input",
+    "format": "text.format",
+    "format.schema": "text.format.schema",
+    "verbosity": "text.verbosity",
+    "effort": "reasoning.effort",
+    "include_obfuscation": "stream_options.include_obfuscation",
+}
+
+# Parameters that only Responses knows, and how grave it is to leave each out.
+ONLY_HERE: dict[str, Gravity] = {
+    "previous_response_id": "meaning",
+    "conversation": "meaning",
+    "prompt": "meaning",
+    "background": "meaning",
+    "context_management": "capability",
+    "access_programs": "capability",
+    "truncation": unless(b'"disabled"', severity="hint"),
+    # Counts the calls of built-in tools, of which no other dialect has any.
+    "max_tool_calls": None,
+}
+
+INCLUDE_LOGPROBS = "message.output_text.logprobs"
+
+# Why an answer is incomplete. `steered` means that the client spoke on before the end.
+READ_INCOMPLETE: dict[str, FinishReason] = {
+    "max_output_tokens": "length",
+    "max_messages": "length",
+    "content_filter": "filter",
+    "steered": "stop",
+}
+WRITE_INCOMPLETE: dict[FinishReason, str] = {
+    "length": "max_output_tokens",
+    "filter": "content_filter",
+}
+
+
+class CallWords(Struct, frozen=True):
+    """What the calls of one kind of tool are called."""
+
+    item: str
+    output: str
+    field: str
+    prefix: str
+    delta: str
+    done: str
+
+
+CALLS: dict[CallKind, CallWords] = {
+    "function": CallWords(
+        item="function_call",
+        output="function_call_output",
+        field="arguments",
+        prefix="fc_",
+        delta="response.function_call_arguments.delta",
+        done="response.function_call_arguments.done",
+    ),
+    "custom": CallWords(
+        item="custom_tool_call",
+        output="custom_tool_call_output",
+        field="input",
+        prefix="ctc_",
+        delta="response.custom_tool_call_input.delta",
+        done="response.custom_tool_call_input.done",
+    ),
+}
+CALL_KINDS: dict[str, CallKind] = {words.item: kind for kind, words in CALLS.items()}
+OUTPUT_KINDS: dict[str, CallKind] = {words.output: kind for kind, words in CALLS.items()}
+
+
+class PartWords(Struct, frozen=True):
+    """What the parts of one channel are called, from their first event to their last."""
+
+    part: str
+    field: str
+    index: str
+    added: str
+    delta: str
+    done: str
+    ended: str
+
+
+PARTS: dict[Channel, PartWords] = {
+    "text": PartWords(
+        part="output_text",
+        field="text",
+        index="content_index",
+        added="response.content_part.added",
+        delta="response.output_text.delta",
+        done="response.output_text.done",
+        ended="response.content_part.done",
+    ),
+    "refusal": PartWords(
+        part="refusal",
+        field="refusal",
+        index="content_index",
+        added="response.content_part.added",
+        delta="response.refusal.delta",
+        done="response.refusal.done",
+        ended="response.content_part.done",
+    ),
+    "summary": PartWords(
+        part="summary_text",
+        field="text",
+        index="summary_index",
+        added="response.reasoning_summary_part.added",
+        delta="response.reasoning_summary_text.delta",
+        done="response.reasoning_summary_text.done",
+        ended="response.reasoning_summary_part.done",
+    ),
+    "thought": PartWords(
+        part="reasoning_text",
+        field="text",
+        index="content_index",
+        added="response.content_part.added",
+        delta="response.reasoning_text.delta",
+        done="response.reasoning_text.done",
+        ended="response.content_part.done",
+    ),
+}
+CHANNELS: dict[str, Channel] = {words.part: channel for channel, words in PARTS.items()}

@@ -1,0 +1,197 @@
+"""Writes items for the Responses API: those of a request's input."""
+
+from collections.abc import Iterator
+
+from msgspec import Raw
+
+from adapters.conversation import (
+    Call,
+    File,
+    Image,
+    Item,
+    Message,
+    Opaque,
+    OtherPart,
+    Output,
+    Part,
+    Reasoning,
+    Reference,
+    Refusal,
+    Request,
+    Text,
+)
+from adapters.extras import Carrier
+from adapters.loss import Losses
+from adapters.mint import short_call_id
+from adapters.responses.annotations import write_annotation
+from adapters.responses.wire import CALLS
+
+Wire = dict[str, object]
+
+LABEL = "the Responses API"
+
+
+class ItemWriter:
+    """Writes items, and reports what they cannot keep."""
+
+    def __init__(self, losses: Losses) -> None:
+        self._losses = losses
+        self._carrier = Carrier("responses", LABEL, losses)
+
+    def write(self, request: Request) -> list[Wire | Raw]:
+        """Write all items of a request."""
+        paths = request.paths or tuple(f"items[{i}]" for i in range(len(request.items)))
+        written: list[Wire | Raw] = []
+        for item, path in zip(request.items, paths, strict=True):
+            written += self._write_item(item, path)
+        return written
+
+    def _write_item(self, item: Item, path: str) -> Iterator[Wire | Raw]:
+        match item:
+            case Message():
+                yield from self._write_message(item, path)
+            case Call():
+                yield self._write_call(item, path)
+            case Output():
+                yield self._write_output(item, path)
+            case Reasoning():
+                yield from self._write_reasoning(item, path)
+            case Reference():
+                yield {"type": "item_reference", "id": item.item_id}
+            case Opaque():
+                yield item.value
+
+    def _finish(self, item: Message | Call | Output | Reasoning, wire: Wire, path: str) -> Wire:
+        """Add what is common to items. An id is only ever one that a server gave (P066)."""
+        if item.item_id is not None:
+            wire["id"] = item.item_id
+        if item.status is not None:
+            wire["status"] = item.status
+        self._carrier.carry(item.extras, wire, path)
+        return wire
+
+    # Messages
+
+    def _write_message(self, message: Message, path: str) -> Iterator[Wire]:
+        wire: Wire = {"type": "message", "role": message.role}
+        wire["content"] = (
+            self._assistant_content(message, path)
+            if message.role == "assistant"
+            else self._content(message.content, f"{path}.content")
+        )
+        self._finish(message, wire, path)
+        if message.content or message.role != "assistant":
+            yield wire
+
+    def _assistant_content(self, message: Message, path: str) -> str | list[Wire]:
+        """Write what an assistant said: a string if it can be one, else typed as output (P045)."""
+        if all(isinstance(part, Text) and not part.annotations for part in message.content):
+            return "".join(part.text for part in message.content if isinstance(part, Text))
+        written: list[Wire] = []
+        for number, part in enumerate(message.content):
+            match part:
+                case Text():
+                    annotations = [write_annotation(one, self._losses) for one in part.annotations]
+                    kept = [one for one in annotations if one is not None]
+                    written.append({"type": "output_text", "text": part.text, "annotations": kept})
+                case Refusal():
+                    written.append({"type": "refusal", "refusal": part.text})
+                case _:
+                    self._cannot_carry(f"{path}.content[{number}]")
+        return written
+
+    def _content(self, content: tuple[Part, ...], path: str) -> str | list[Wire | Raw]:
+        if not content:
+            return ""
+        first = content[0]
+        if len(content) == 1 and isinstance(first, Text) and first.cache_breakpoint is None:
+            self._carrier.carry(first.extras, {}, f"{path}[0]")
+            return first.text
+        return list(self._write_parts(content, path))
+
+    def _write_parts(self, content: tuple[Part, ...], path: str) -> Iterator[Wire | Raw]:
+        for number, part in enumerate(content):
+            where = f"{path}[{number}]"
+            if isinstance(part, OtherPart) and part.family == "responses":
+                yield part.value
+                continue
+            wire = _shape(part)
+            if wire is None or isinstance(part, OtherPart):
+                self._cannot_carry(where)
+                continue
+            breakpoint_ = None if isinstance(part, Refusal) else part.cache_breakpoint
+            if breakpoint_ is not None:
+                wire["prompt_cache_breakpoint"] = breakpoint_
+            self._carrier.carry(part.extras, wire, where)
+            yield wire
+
+    def _cannot_carry(self, path: str) -> None:
+        self._losses.dropped(path, f"{LABEL} cannot carry this part", "meaning")
+
+    # Calls and their outputs
+
+    def _write_call(self, call: Call, path: str) -> Wire:
+        words = CALLS[call.kind]
+        wire: Wire = {
+            "type": words.item,
+            "call_id": self._call_id(call.call_id, path),
+            "name": call.name,
+            words.field: call.arguments,
+        }
+        if call.namespace is not None:
+            wire["namespace"] = call.namespace
+        return self._finish(call, wire, path)
+
+    def _write_output(self, output: Output, path: str) -> Wire:
+        wire: Wire = {"type": CALLS[output.kind].output}
+        if output.call_id is not None:
+            wire["call_id"] = self._call_id(output.call_id, path)
+        content = output.output
+        wire["output"] = (
+            content if isinstance(content, str) else list(self._write_parts(content, f"{path}.output"))
+        )
+        return self._finish(output, wire, path)
+
+    def _call_id(self, call_id: str, path: str) -> str:
+        short = short_call_id(call_id)
+        if short != call_id:
+            self._losses.changed(f"{path}.id", "a call id is at most 64 characters; it is hashed")
+        return short
+
+    # Reasoning
+
+    def _write_reasoning(self, reasoning: Reasoning, path: str) -> Iterator[Wire]:
+        """Write what the server itself once sent; it refuses any other reasoning (P080)."""
+        if reasoning.encrypted is None and reasoning.item_id is None:
+            self._losses.dropped(path, f"{LABEL} takes back only reasoning that it sealed")
+            return
+        wire: Wire = {
+            "type": "reasoning",
+            "summary": [{"type": "summary_text", "text": text} for text in reasoning.summary],
+        }
+        if reasoning.content:
+            wire["content"] = [{"type": "reasoning_text", "text": t} for t in reasoning.content]
+        if reasoning.encrypted is not None:
+            wire["encrypted_content"] = reasoning.encrypted
+        yield self._finish(reasoning, wire, path)
+
+
+def _shape(part: Part) -> Wire | None:
+    """Give the part's own shape, or None where the API has none for it."""
+    match part:
+        case Text() | Refusal():
+            return {"type": "input_text", "text": part.text}
+        case Image():
+            where = {"image_url": part.url} if part.url is not None else {"file_id": part.file_id}
+            return {"type": "input_image", **where, "detail": part.detail or "auto"}
+        case File():
+            names = {
+                "file_data": part.data,
+                "file_id": part.file_id,
+                "file_url": part.url,
+                "filename": part.filename,
+                "detail": part.detail,
+            }
+            return {"type": "input_file"} | {k: v for k, v in names.items() if v is not None}
+        case _:
+            return None

@@ -1,0 +1,145 @@
+"""Writes a request for a Responses backend."""
+
+import msgspec
+
+from adapters.capabilities import Capabilities
+from adapters.conversation import Custom, Request, Tool
+from adapters.extras import Carrier
+from adapters.loss import Losses
+from adapters.responses.wire import INCLUDE_LOGPROBS
+from adapters.responses.write_items import LABEL, ItemWriter
+from adapters.responses.write_tools import write_choice, write_format, write_tool
+from adapters.selection import select
+
+Wire = dict[str, object]
+
+# Fields that the hub and the Responses API spell and mean alike.
+_SAME = (
+    "temperature",
+    "top_p",
+    "top_logprobs",
+    "stream",
+    "metadata",
+    "user",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "service_tier",
+    "moderation",
+)
+_LEAST_OUTPUT_TOKENS = 16
+_ENCODER = msgspec.json.Encoder()
+
+
+def write_request(request: Request, capabilities: Capabilities, losses: Losses) -> bytes:
+    """Write a request."""
+    carrier = Carrier("responses", LABEL, losses)
+    wire: Wire = {"model": request.model} if request.model is not None else {}
+    if request.instructions is not None:
+        wire["instructions"] = request.instructions
+    wire["input"] = ItemWriter(losses).write(request)
+    _write_tools(request, capabilities, losses, carrier, wire)
+    for name in _SAME:
+        value = getattr(request, name)
+        if value is not None:
+            wire[name] = value
+    _write_limit(request, losses, wire)
+    _write_text(request, losses, carrier, wire)
+    if request.effort is not None:
+        wire["reasoning"] = {"effort": request.effort}
+    _write_penalties(request, capabilities, losses, wire)
+    _write_caching(request, carrier, wire)
+    # Chat keeps nothing unless asked, Responses everything unless told not to.
+    wire["store"] = bool(request.store)
+    carrier.carry(request.extras, wire)
+    _write_logprobs(request, losses, wire)
+    _refuse_unspeakable(request, losses)
+    return _ENCODER.encode(wire)
+
+
+def _write_tools(
+    request: Request,
+    capabilities: Capabilities,
+    losses: Losses,
+    carrier: Carrier,
+    wire: Wire,
+) -> None:
+    def can_declare(tool: Tool) -> bool:
+        return capabilities.custom_tools or not isinstance(tool, Custom)
+
+    selection = select(
+        request, losses, can_declare, knows_allowed_tools=capabilities.allowed_tools
+    )
+    if not selection.tools:
+        return
+    wire["tools"] = [
+        write_tool(tool, f"tools[{number}]", carrier, losses) for number, tool in selection.tools
+    ]
+    if selection.choice is not None:
+        wire["tool_choice"] = write_choice(selection.choice)
+    if request.parallel_tool_calls is not None:
+        wire["parallel_tool_calls"] = request.parallel_tool_calls
+
+
+def _write_limit(request: Request, losses: Losses, wire: Wire) -> None:
+    limit = request.max_output_tokens
+    if limit is None:
+        return
+    if limit < _LEAST_OUTPUT_TOKENS:
+        losses.changed("max_output_tokens", f"{LABEL} wants at least {_LEAST_OUTPUT_TOKENS}")
+    wire["max_output_tokens"] = max(limit, _LEAST_OUTPUT_TOKENS)
+
+
+def _write_text(request: Request, losses: Losses, carrier: Carrier, wire: Wire) -> None:
+    text: Wire = {}
+    if request.format is not None:
+        if request.format.kind == "json_schema" and request.format.schema is None:
+            losses.dropped("format.schema", f"{LABEL} wants a schema", "meaning")
+        text["format"] = write_format(request.format, carrier, "format")
+    if request.verbosity is not None:
+        text["verbosity"] = request.verbosity
+    if text:
+        wire["text"] = text
+
+
+def _write_penalties(
+    request: Request, capabilities: Capabilities, losses: Losses, wire: Wire
+) -> None:
+    """Write the penalties where the backend has them: Open Responses does, OpenAI does not."""
+    for name in ("presence_penalty", "frequency_penalty"):
+        value = getattr(request, name)
+        if not value:
+            continue
+        if capabilities.penalties:
+            wire[name] = value
+        else:
+            losses.dropped(name, f"{LABEL} has no penalties", "capability")
+
+
+def _write_caching(request: Request, carrier: Carrier, wire: Wire) -> None:
+    if request.include_obfuscation is not None and request.stream:
+        wire["stream_options"] = {"include_obfuscation": request.include_obfuscation}
+    options = request.prompt_cache_options
+    if options is None:
+        return
+    named = {"mode": options.mode, "ttl": options.ttl}
+    written: Wire = {key: value for key, value in named.items() if value is not None}
+    carrier.carry(options.extras, written, "prompt_cache_options")
+    wire["prompt_cache_options"] = written
+
+
+def _write_logprobs(request: Request, losses: Losses, wire: Wire) -> None:
+    if request.logprobs:
+        others = request.extra("include")
+        included = [] if others is None else msgspec.json.decode(others, type=list[str])
+        wire["include"] = [*included, INCLUDE_LOGPROBS]
+    elif request.top_logprobs:
+        losses.dropped("top_logprobs", "it needs `logprobs: true`", "meaning")
+
+
+def _refuse_unspeakable(request: Request, losses: Losses) -> None:
+    """Refuse what would make the answer one to another question."""
+    if request.stop:
+        losses.dropped("stop", f"{LABEL} has no stop sequences", "meaning")
+    if (request.choices or 1) > 1:
+        losses.dropped("choices", f"{LABEL} gives one answer", "meaning")

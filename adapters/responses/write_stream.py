@@ -1,0 +1,110 @@
+"""Writes a stream for a Responses client."""
+
+from collections.abc import Callable
+
+from adapters.conversation import Error, Item
+from adapters.dialect import Surroundings
+from adapters.envelope import envelope
+from adapters.events import Closed, Delta, Event, Failed, Finished, Opened, Started
+from adapters.extras import Carrier
+from adapters.replies import combined
+from adapters.responses.frames import DONE, Frames, Wire
+from adapters.responses.output import OutputWriter, mint_item_id
+from adapters.responses.reply import begin, make_outcome
+from adapters.responses.response import Outcome, Response, write_failure
+from adapters.responses.usage import usage_or_zeros, write_usage
+from adapters.responses.write_block import BlockWriter
+from adapters.responses.write_items import LABEL
+
+
+class StreamWriter:
+    """Events in, frames out."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self._frames = Frames()
+        self._output = OutputWriter(around.preferences, around.losses)
+        self._response: Response | None = None
+        self._blocks: dict[int, BlockWriter] = {}
+        self._write: dict[type[Event], Callable[..., list[bytes]]] = {
+            Started: self._start,
+            Opened: self._open,
+            Delta: self._fill,
+            Closed: self._close,
+            Finished: self._finish,
+            Failed: self._fail,
+        }
+
+    def feed(self, event: Event) -> list[bytes]:
+        """Write one event."""
+        return self._write[event.__class__](event)
+
+    def flush(self) -> list[bytes]:
+        """Give nothing more: the last event ended the stream."""
+        return []
+
+    def _start(self, event: Started) -> list[bytes]:
+        Carrier("responses", LABEL, self._around.losses).carry(event.extras, {})
+        response = begin(event.id, event.model, event.created, event.service_tier, self._around)
+        self._response = response
+        begun: Wire = {"response": response.write(Outcome("in_progress"))}
+        return [
+            self._frames.event("response.created", begun),
+            self._frames.event("response.in_progress", begun),
+        ]
+
+    def _open(self, event: Opened) -> list[bytes]:
+        around = self._around
+        item_id = mint_item_id(event.item, around.mint)
+        block = self._blocks[event.index] = BlockWriter(
+            event, item_id, self._frames, self._output, around.preferences, around.losses
+        )
+        return block.open()
+
+    def _fill(self, event: Delta) -> list[bytes]:
+        return self._blocks[event.index].fill(event)
+
+    def _close(self, event: Closed) -> list[bytes]:
+        return self._blocks[event.index].close(event)
+
+    def _finish(self, event: Finished) -> list[bytes]:
+        items: tuple[Item, ...] = tuple(block.item() for block in self._blocks.values())
+        outcome = make_outcome(combined(event.finishes), items, self._around)
+        outcome.usage = usage_or_zeros(event.usage, self._around.losses)
+        Carrier("responses", LABEL, self._around.losses).carry(event.extras, {})
+        if self._response is not None and event.service_tier is not None:
+            self._response.service_tier = event.service_tier
+        return [self._tell(outcome), DONE]
+
+    def _fail(self, event: Failed) -> list[bytes]:
+        written: list[bytes] = []
+        if self._response is None:
+            written += self._start(Started())
+        for index, block in self._blocks.items():
+            # A call that may not be whole is not told as done: Codex would run it.
+            if not block.is_closed and not block.is_call:
+                written += block.close(Closed(index, "incomplete"))
+        written.append(self._error(event.error))
+        outcome = Outcome("failed", error=write_failure(event.error))
+        if event.usage is not None:
+            outcome.usage = write_usage(event.usage)
+        return [*written, self._tell(outcome), DONE]
+
+    def _error(self, error: Error) -> bytes:
+        """Tell an error flat and nested at once: each client reads one of the two."""
+        nested = envelope(error)
+        fields: Wire = {
+            "code": error.code,
+            "message": error.message,
+            "param": error.param,
+            "error": nested,
+        }
+        return self._frames.event("error", fields)
+
+    def _tell(self, outcome: Outcome) -> bytes:
+        """Tell the whole response, for the last time."""
+        response = self._response
+        if response is None:
+            raise AssertionError("a response is told before it is started")
+        outcome.output = [block.write_item("incomplete") for block in self._blocks.values()]
+        return self._frames.event(f"response.{outcome.status}", {"response": response.write(outcome)})

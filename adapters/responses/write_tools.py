@@ -1,0 +1,101 @@
+"""Writes tools, tool choices and text formats for the Responses API: everything flat."""
+
+from msgspec import Raw
+
+from adapters.conversation import (
+    Allowed,
+    Custom,
+    Format,
+    Function,
+    Hosted,
+    HostedChoice,
+    Mode,
+    Named,
+    Tool,
+    ToolChoice,
+)
+from adapters.extras import Carrier
+from adapters.loss import Losses
+from adapters.schemas import EMPTY_SCHEMA, mended
+
+Wire = dict[str, object]
+
+
+def write_tool(tool: Tool, path: str, carrier: Carrier, losses: Losses) -> Wire | Raw:
+    """Write one tool for a backend."""
+    match tool:
+        case Function():
+            return _write_function(tool, path, carrier, losses)
+        case Custom():
+            return _write_custom(tool, path, carrier)
+        case Hosted():
+            return tool.value
+
+
+def _write_function(tool: Function, path: str, carrier: Carrier, losses: Losses) -> Wire:
+    wire: Wire = {"type": "function", "name": tool.name}
+    if tool.description is not None:
+        wire["description"] = tool.description
+    schema = EMPTY_SCHEMA if tool.parameters is None else mended(tool.parameters)
+    if tool.parameters is not None and schema is not tool.parameters:
+        losses.changed(f"{path}.parameters", "nulls that no schema may have are taken out")
+    wire["parameters"] = schema
+    # Always said where it is known: silence would mean "strict, if possible" (P005).
+    wire["strict"] = tool.strict
+    carrier.carry(tool.extras, wire, path)
+    return wire
+
+
+def _write_custom(tool: Custom, path: str, carrier: Carrier) -> Wire:
+    wire: Wire = {"type": "custom", "name": tool.name}
+    if tool.description is not None:
+        wire["description"] = tool.description
+    if tool.definition is not None:
+        wire["format"] = {"type": "grammar", "syntax": tool.syntax, "definition": tool.definition}
+    carrier.carry(tool.extras, wire, path)
+    return wire
+
+
+def echo_tool(tool: Tool, carrier: Carrier, losses: Losses) -> Wire | Raw:
+    """Write one tool as a reply repeats it: Open Responses wants every key of a function."""
+    if not isinstance(tool, Function):
+        return write_tool(tool, "tools", carrier, losses)
+    wire: Wire = {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.parameters,
+        "strict": tool.strict,
+    }
+    carrier.carry(tool.extras, wire, "tools")
+    return wire
+
+
+def write_choice(choice: ToolChoice) -> str | Wire | Raw:
+    """Write a tool choice."""
+    match choice:
+        case Mode():
+            return choice.mode
+        case Named():
+            return {"type": choice.kind, "name": choice.name}
+        case Allowed():
+            tools = [*map(write_choice, choice.tools), *choice.others]
+            return {"type": "allowed_tools", "mode": choice.mode, "tools": tools}
+        case HostedChoice():
+            return choice.value
+
+
+def write_format(form: Format | None, carrier: Carrier, path: str) -> Wire:
+    """Write the format of the answer's text."""
+    if form is None or form.kind != "json_schema":
+        return {"type": form.kind if form else "text"}
+    named = {
+        "name": form.name or "response",
+        "description": form.description,
+        "schema": form.schema,
+        "strict": form.strict,
+    }
+    wire: Wire = {"type": "json_schema"}
+    wire |= {key: value for key, value in named.items() if value is not None}
+    carrier.carry(form.extras, wire, path)
+    return wire

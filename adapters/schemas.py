@@ -1,0 +1,85 @@
+"""JSON Schemas of tools: mended where every strict server refuses them, otherwise left as spoken."""
+
+from collections.abc import Mapping
+from typing import cast
+
+import msgspec
+from msgspec import Raw
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+# What a function without parameters declares: servers refuse a missing or null schema (P008).
+EMPTY_SCHEMA = Raw(b'{"type":"object","properties":{}}')
+
+# Keywords that hold values, in which null is as good as any other.
+_HOLD_VALUES = frozenset(("default", "const", "enum", "example", "examples"))
+# Keywords that hold schemas by name.
+_NAMED_SCHEMAS = frozenset(("properties", "patternProperties", "$defs", "definitions"))
+# Keywords beside which the root of a schema need not say its type.
+_COMBINATORS = frozenset(("$ref", "anyOf", "oneOf", "allOf"))
+
+
+def mended(schema: Raw) -> Raw:
+    """Take out nulls that no schema may have (P009, P010); without any, give the same bytes."""
+    if b"null" not in bytes(schema):
+        return schema
+    parsed: Json = msgspec.json.decode(schema)
+    if not isinstance(parsed, dict):
+        return EMPTY_SCHEMA if parsed is None else schema
+    better = _mend(parsed)
+    if better == parsed:
+        return schema
+    if "type" not in better and not _COMBINATORS & better.keys():
+        better = {"type": "object", **better}
+    return Raw(msgspec.json.encode(better))
+
+
+def _mend(schema: Mapping[str, Json]) -> dict[str, Json]:
+    better: dict[str, Json] = {}
+    for key, value in schema.items():
+        if key in _NAMED_SCHEMAS and isinstance(value, dict):
+            better[key] = {
+                name: _mend(inner) if isinstance(inner, dict) else ({} if inner is None else inner)
+                for name, inner in value.items()
+            }
+        elif key in _HOLD_VALUES:
+            better[key] = value
+        elif value is not None:
+            better[key] = _mend_value(value)
+    return better
+
+
+def _mend_value(value: Json) -> Json:
+    if isinstance(value, dict):
+        return _mend(value)
+    if isinstance(value, list):
+        return [_mend_value(one) for one in value]
+    return value
+
+
+def is_strict(schema: Raw | None) -> bool:
+    """Tell whether a schema already keeps the rules of strict mode.
+
+    The Responses API applies strict mode by itself to such a schema when nobody said; Chat does
+    not, so there it has to be said.
+    """
+    if schema is None:
+        return False
+    parsed: Json = msgspec.json.decode(schema)
+    return isinstance(parsed, dict) and parsed.get("type") == "object" and _all_strict(parsed)
+
+
+def _all_strict(value: Json) -> bool:
+    """Look at every object schema: closed, and with all of its properties required."""
+    if isinstance(value, list):
+        return all(_all_strict(one) for one in value)
+    if not isinstance(value, dict):
+        return True
+    properties = value.get("properties")
+    if value.get("type") == "object" or isinstance(properties, dict):
+        names = set(cast("dict[str, Json]", properties or {}))
+        required = value.get("required")
+        listed = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set[str]()
+        if value.get("additionalProperties") is not False or names != listed:
+            return False
+    return all(_all_strict(inner) for inner in value.values())

@@ -1,0 +1,52 @@
+"""Stages: small machines that are fed, and flushed once.
+
+A stage takes one thing and gives a list of others. It never waits. `flush` says that no more will
+come; the stage then ends what it opened. Stages are piped by feeding one's output to the next.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Protocol, TypeVar
+
+In = TypeVar("In", contravariant=True)
+Out = TypeVar("Out", covariant=True)
+
+
+class Stage(Protocol[In, Out]):
+    """What every machine on a stream looks like."""
+
+    def feed(self, given: In, /) -> list[Out]:
+        """Take one thing; give what it led to."""
+        ...
+
+    def flush(self) -> list[Out]:
+        """Learn that no more will come; give what that led to."""
+        ...
+
+
+# Each stage has its own types, and Python cannot say that neighbours fit; the grammar does.
+AnyStage = Stage[Any, Any]
+
+
+class Pipeline:
+    """Stages in a row, which are a stage again."""
+
+    def __init__(self, *stages: AnyStage) -> None:
+        self._stages = stages
+
+    def feed(self, given: Any, /) -> list[Any]:
+        """Pass one thing through all stages."""
+        return _pump(self._stages, [given])
+
+    def flush(self) -> list[Any]:
+        """Flush the stages in order, each after it has had the last of its forerunner."""
+        given: list[Any] = []
+        for stage in self._stages:
+            given = [*_pump((stage,), given), *stage.flush()]
+        return given
+
+
+def _pump(stages: Iterable[AnyStage], given: list[Any]) -> list[Any]:
+    for stage in stages:
+        feed = stage.feed
+        given = [out for one in given for out in feed(one)]
+    return given

@@ -1,0 +1,128 @@
+"""The machines that a stream runs through: from one dialect to another, to itself, or to a whole."""
+
+from collections.abc import Iterable, Iterator
+
+from adapters.conversation import Error, Reply
+from adapters.errors import CUT, UNREADABLE, BrokenReply
+from adapters.events import Event, Failed
+from adapters.fold import Fold
+from adapters.loss import Losses
+from adapters.sse import Decoder, Frame, read_block
+from adapters.stage import AnyStage, Pipeline, Stage
+
+Reader = Stage[Frame, Event]
+Writer = Stage[Event, bytes]
+
+
+class StreamTranslator:
+    """Bytes of one dialect in, bytes of another out: all events of one read in one piece."""
+
+    def __init__(self, reader: Reader, rest: list[AnyStage], losses: Losses) -> None:
+        self._decoder = Decoder()
+        self._pipeline = Pipeline(reader, *rest)
+        # What follows the reader, for a failure that the reader never saw.
+        self._rest = Pipeline(*rest)
+        self._over = False
+        self.losses = losses
+
+    def feed(self, data: bytes) -> bytes:
+        """Take what one read brought; give what to write for it."""
+        if self._over:
+            return b""
+        try:
+            frames = self._decoder.feed(data)
+        except BrokenReply as problem:
+            self._over = True
+            return b"".join(self._rest.feed(_failed(problem)))
+        feed = self._pipeline.feed
+        return b"".join([piece for frame in frames for piece in feed(frame)])
+
+    def flush(self) -> bytes:
+        """Learn that the backend's stream is over; end the client's."""
+        if self._over:
+            return b""
+        self._over = True
+        pieces = [piece for frame in self._decoder.flush() for piece in self._pipeline.feed(frame)]
+        return b"".join([*pieces, *self._pipeline.flush()])
+
+
+def _failed(problem: BrokenReply) -> Failed:
+    return Failed(Error(str(problem), problem.kind, problem.code, status=problem.status))
+
+
+class Collector:
+    """Bytes of a stream in, one whole reply out."""
+
+    def __init__(self, reader: Reader, between: list[AnyStage], losses: Losses) -> None:
+        self._decoder = Decoder()
+        self._pipeline = Pipeline(reader, *between, Fold())
+        self._replies: list[Reply] = []
+        self.losses = losses
+
+    def feed(self, data: bytes) -> None:
+        """Take what one read brought."""
+        self._take(self._decoder.feed(data))
+
+    def reply(self) -> Reply:
+        """Learn that the stream is over; give the whole."""
+        self._take(self._decoder.flush())
+        self._replies += self._pipeline.flush()
+        return self._replies[0]
+
+    def _take(self, frames: Iterable[Frame]) -> None:
+        for frame in frames:
+            self._replies += self._pipeline.feed(frame)
+
+
+class Relay:
+    """Passes a stream on as it is, event by event, and ends it where its backend does not.
+
+    The stream is read all the same: one that was cut, or that turns to noise, must not look whole,
+    whichever dialect it is in. The writer listens too, so that it can end the stream from where it
+    stands; what it would have written before is not needed.
+    """
+
+    def __init__(self, reader: Reader, writer: Writer, losses: Losses) -> None:
+        self._decoder = Decoder()
+        self._reader = reader
+        self._writer = writer
+        self._over = False
+        self.losses = losses
+
+    def feed(self, data: bytes) -> bytes:
+        """Take what one read brought; give what to write for it."""
+        if self._over:
+            return b""
+        try:
+            blocks = self._decoder.blocks(data)
+        except BrokenReply as problem:
+            return self._end(_failed(problem))
+        return b"".join(self._pass(blocks))
+
+    def flush(self) -> bytes:
+        """Learn that the backend's stream is over; end the client's, if nobody did."""
+        if self._over:
+            return b""
+        last = b"".join(self._pass(self._decoder.rest()))
+        return last if self._over else last + self._listen(self._reader.flush())
+
+    def _pass(self, blocks: list[bytes]) -> Iterator[bytes]:
+        for block in blocks:
+            frame = read_block(block)
+            ending = b"" if frame is None else self._listen(self._reader.feed(frame))
+            if ending:
+                yield ending
+                return
+            yield block + b"\n\n"
+
+    def _listen(self, events: list[Event]) -> bytes:
+        """Hear what came; if it is a fault that the backend did not tell itself, tell it."""
+        for event in events:
+            if isinstance(event, Failed) and event.error.code in (UNREADABLE, CUT):
+                return self._end(event)
+            self._writer.feed(event)
+        return b""
+
+    def _end(self, failed: Failed) -> bytes:
+        self._over = True
+        return b"".join(self._writer.feed(failed))

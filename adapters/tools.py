@@ -1,0 +1,173 @@
+"""Reads tools, tool choices and text formats, whichever dialect spelled them.
+
+Chat nests (`{type, function: {name}}`), Responses does not (`{type, name}`), legacy says neither
+type nor wrapper, and clients mix them up (P002, P028). Writing is exact and is each dialect's own.
+"""
+
+from typing import Literal, cast
+
+from msgspec import Raw
+
+from adapters.conversation import (
+    Allowed,
+    Custom,
+    Extras,
+    Family,
+    Format,
+    Function,
+    Hosted,
+    HostedChoice,
+    Mode,
+    Named,
+    Tool,
+    ToolChoice,
+)
+from adapters.errors import InvalidInput
+from adapters.extras import left_over
+from adapters.fields import Fields, read_fields, read_text_or_fields
+
+# Words for the modes; `any` is Anthropic's for `required` (P013).
+_MODES: dict[str, Literal["auto", "none", "required"]] = {
+    "auto": "auto",
+    "none": "none",
+    "required": "required",
+    "any": "required",
+}
+_BOOLEANS = {b"true": True, b"false": False}
+
+
+def read_tools(raws: list[Raw], path: str, family: Family) -> tuple[Tool, ...]:
+    """Read a list of tools."""
+    return tuple(_read_tool(raw, f"{path}[{i}]", family) for i, raw in enumerate(raws))
+
+
+def _read_tool(raw: Raw, path: str, family: Family) -> Tool:
+    fields = read_fields(raw, path)
+    kind = fields.text("type") or "function"
+    if kind == "function":
+        return _read_function(fields, family)
+    if kind == "custom":
+        return _read_custom(fields, family)
+    return Hosted(kind, raw)
+
+
+def _read_function(fields: Fields, family: Family) -> Function:
+    inner = fields.fields("function") or fields
+    return Function(
+        name=_name(inner),
+        description=inner.text("description"),
+        parameters=inner.raw("parameters"),
+        strict=_read_strict(inner),
+        extras=_tool_extras(fields, inner, family),
+    )
+
+
+def _read_strict(fields: Fields) -> bool | None:
+    """Read `strict`; what is not a boolean counts as not said (P006)."""
+    raw = fields.raw("strict")
+    return None if raw is None else _BOOLEANS.get(bytes(raw))
+
+
+def _read_custom(fields: Fields, family: Family) -> Custom:
+    inner = fields.fields("custom") or fields
+    form = inner.fields("format")
+    # Chat puts the grammar one level deeper than Responses.
+    grammar = (form.fields("grammar") or form) if form else None
+    return Custom(
+        name=_name(inner),
+        description=inner.text("description"),
+        syntax=grammar.text("syntax") if grammar else None,
+        definition=grammar.text("definition") if grammar else None,
+        extras=_tool_extras(fields, inner, family),
+    )
+
+
+def _name(fields: Fields) -> str:
+    name = fields.text("name")
+    if not name:
+        raise InvalidInput(fields.at("name"), "a tool needs a name")
+    return name
+
+
+def _tool_extras(fields: Fields, inner: Fields, family: Family) -> Extras:
+    """Take the rest; old Codex repeats the `name` beside the wrapper."""
+    if inner is fields:
+        return left_over(fields, family)
+    fields.raw("name")
+    return left_over(fields, family) + left_over(inner, family, prefix="function.")
+
+
+def read_tool_choice(raw: Raw | None, path: str, tools: tuple[Tool, ...]) -> ToolChoice | None:
+    """Read a tool choice: a word, a bare tool name, or an object in either shape."""
+    if raw is None:
+        return None
+    value = read_text_or_fields(raw, path)
+    if isinstance(value, str):
+        mode = _MODES.get(value)
+        return Mode(mode) if mode else _named(value, tools)
+    return _read_choice_object(value, raw, tools)
+
+
+def _read_choice_object(fields: Fields, raw: Raw, tools: tuple[Tool, ...]) -> ToolChoice:
+    kind = fields.text("type") or "function"
+    if kind in _MODES:
+        return Mode(_MODES[kind])
+    if kind == "allowed_tools":
+        return _read_allowed(fields.fields("allowed_tools") or fields, tools)
+    # `tool` is Anthropic's word for a named function (P013).
+    if kind in ("function", "custom", "tool"):
+        inner = fields.fields(kind) or fields
+        name = inner.text("name")
+        if not name:
+            raise InvalidInput(inner.at("name"), "the tool choice names no tool")
+        return _named(name, tools, "custom" if kind == "custom" else None)
+    return HostedChoice(kind, raw)
+
+
+def _named(
+    name: str, tools: tuple[Tool, ...], kind: Literal["custom"] | None = None
+) -> Named:
+    """Name a tool, of the kind that it was declared as."""
+    declared = any(isinstance(tool, Custom) and tool.name == name for tool in tools)
+    return Named(name, "custom" if kind or declared else "function")
+
+
+def _read_allowed(fields: Fields, tools: tuple[Tool, ...]) -> Allowed:
+    named: list[Named] = []
+    others: list[Raw] = []
+    path = fields.at("tools")
+    for number, raw in enumerate(fields.raws("tools")):
+        match _read_choice_object(read_fields(raw, f"{path}[{number}]"), raw, tools):
+            case Named() as choice:
+                named.append(choice)
+            case _:
+                others.append(raw)
+    mode = fields.text("mode") or "auto"
+    if mode not in ("auto", "required", "none"):
+        raise InvalidInput(fields.at("mode"), f"{mode!r} is none of auto, required, none")
+    return Allowed(
+        cast("Literal['auto', 'required', 'none']", mode), tuple(named), tuple(others)
+    )
+
+
+def read_format(fields: Fields | None, family: Family) -> Format | None:
+    """Read the format of the answer's text: Chat nests a JSON schema, Responses does not."""
+    if fields is None:
+        return None
+    kind = fields.text("type") or "text"
+    if kind not in ("text", "json_object", "json_schema"):
+        raise InvalidInput(fields.at("type"), f"{kind!r} is no format of text")
+    inner = fields.fields("json_schema") or fields
+    return Format(
+        kind=cast("Literal['text', 'json_object', 'json_schema']", kind),
+        name=inner.text("name"),
+        schema=inner.raw("schema"),
+        strict=inner.flag("strict"),
+        description=inner.text("description"),
+        extras=left_over(inner, family),
+    )
+
+
+def declared_names(tools: tuple[Tool, ...]) -> frozenset[str]:
+    """Give the names of the tools that the client itself runs."""
+    return frozenset(tool.name for tool in tools if not isinstance(tool, Hosted))

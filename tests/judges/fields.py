@@ -1,0 +1,77 @@
+"""What a request may say, read off the openai package's own types.
+
+A test demands that each field listed here is mapped, or named with the reason why not, so that a
+field which a new release of the package adds fails a test instead of vanishing.
+"""
+
+from collections.abc import Collection, Iterator
+from typing import get_args
+
+from openai.types.chat.completion_create_params import CompletionCreateParams
+from openai.types.responses.response_create_params import ResponseCreateParams
+from typing_extensions import get_type_hints, is_typeddict
+
+# The two entry points are each a union of a streaming and a plain class: one name for both.
+ROOTS: dict[str, object] = {
+    "CompletionCreateParams": CompletionCreateParams,
+    "ResponseCreateParams": ResponseCreateParams,
+}
+
+
+def request_fields(opaque: Collection[str] = ()) -> dict[str, set[str]]:
+    """List the field names of every object in a Chat or a Responses request, by class name.
+
+    A public class stands under its bare name; a helper declared beside it is prefixed by the
+    module, as `completion_create_params.PromptCacheOptions`, for several share a name.
+
+    Args:
+        opaque: Classes that are carried as they are: neither they nor what only they hold is
+            listed. A name that no longer exists fails, so that the list cannot go stale.
+    """
+    found: dict[str, set[str]] = {}
+    met: dict[str, type] = {}
+    for root, union in ROOTS.items():
+        for member in get_args(union):
+            hints = _hints(member)
+            found.setdefault(root, set()).update(hints)
+            for hint in hints.values():
+                _collect(hint, found, met, opaque)
+    stale = set(opaque) - met.keys()
+    assert not stale, f"no such class in a request: {sorted(stale)}"
+    return found
+
+
+def _collect(
+    hint: object, found: dict[str, set[str]], met: dict[str, type], opaque: Collection[str]
+) -> None:
+    for params in _typed_dicts(hint):
+        name = _name(params)
+        if met.setdefault(name, params) is not params:
+            raise AssertionError(f"two classes are called {name}: their fields would be mixed up")
+        if name in found or name in opaque:
+            continue
+        hints = _hints(params)
+        found[name] = set(hints)
+        for inner in hints.values():
+            _collect(inner, found, met, opaque)
+
+
+def _typed_dicts(hint: object) -> Iterator[type]:
+    """Find the TypedDicts inside unions, lists, Required[...] and the like."""
+    if isinstance(hint, type) and is_typeddict(hint):
+        yield hint
+    for argument in get_args(hint):
+        yield from _typed_dicts(argument)
+
+
+def _hints(params: type) -> dict[str, object]:
+    return dict(get_type_hints(params))
+
+
+def _name(params: type) -> str:
+    # The package gives each public class a module of its own name; helpers live beside it and
+    # are called `Function` or `Text` in several modules.
+    module = params.__module__.rpartition(".")[2]
+    if module.replace("_", "") == params.__name__.lower():
+        return params.__name__
+    return f"{module}.{params.__name__}"
