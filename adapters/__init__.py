@@ -1,9 +1,10 @@
-"""Dragoman's core: translates between tool-calling dialects, and says what it could not carry.
+r"""Dragoman's core: translates between tool-calling dialects, and says what it could not carry.
 
     import secrets, time
     import adapters
 
-    exchange = adapters.exchange("responses", "chat", mint=adapters.Mint(secrets.token_hex, time.time))
+    mint = adapters.Mint(secrets.token_hex, time.time)
+    exchange = adapters.exchange("responses", "chat", mint=mint)
     sent = exchange.request(body)            # bytes for the backend
     print(sent.body, *sent.losses, sep="\n")
     answer = exchange.reply(reply)           # bytes for the client

@@ -324,7 +324,7 @@ class Request(Struct, frozen=True):
     moderation: Raw | None = None
     extras: Extras = ()
 
-    def extra(self, name: str) -> Raw | None:
+    def find_extra(self, name: str) -> Raw | None:
         """Look up a field that only one family knows."""
         return next((extra.value for extra in self.extras if extra.name == name), None)
 

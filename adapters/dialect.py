@@ -9,7 +9,7 @@ from adapters.conversation import Error, Family, Reply, Request
 from adapters.events import Event
 from adapters.loss import Losses
 from adapters.mint import Mint
-from adapters.preferences import Preferences
+from adapters.preferences import DEFAULT, Preferences
 from adapters.sse import Frame
 from adapters.stage import Stage
 
@@ -22,7 +22,7 @@ class Surroundings:
     request: Request
     mint: Mint
     losses: Losses
-    preferences: Preferences = Preferences()
+    preferences: Preferences = DEFAULT
 
 
 @dataclass(frozen=True, slots=True)

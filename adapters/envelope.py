@@ -102,9 +102,7 @@ def normalized(error: Error) -> Error:
 
 def error_of(problem: DragomanError) -> Error:
     """Say one of our own errors as any dialect can."""
-    return Error(
-        str(problem), problem.kind, problem.code, problem.path, status=problem.status
-    )
+    return Error(str(problem), problem.kind, problem.code, problem.path, status=problem.status)
 
 
 class Envelope(msgspec.Struct):

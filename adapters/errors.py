@@ -11,7 +11,6 @@ raised for what a backend sends: there the same facts travel as a `Failed` event
 
 from typing import ClassVar
 
-
 # Codes of the faults that we find in a backend's stream ourselves.
 UNREADABLE = "bad_gateway"
 CUT = "stream_cut"

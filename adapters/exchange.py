@@ -6,8 +6,6 @@ repeats, which tools were allowed, how many answers and whether the usage were w
 Where both speak the same dialect the bytes pass through as they are.
 """
 
-from collections.abc import Iterator
-
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -22,7 +20,7 @@ from adapters.loss import Loss, Losses, Policy
 from adapters.mint import Mint
 from adapters.pairing import paired
 from adapters.params import translate_param
-from adapters.preferences import Preferences
+from adapters.preferences import DEFAULT, Preferences
 from adapters.stage import AnyStage, Pipeline
 from adapters.streams import Collector, Relay, StreamTranslator
 
@@ -56,7 +54,7 @@ class Exchange:
         self._backend = backend
         self._mint = mint
         self._capabilities = capabilities
-        self._preferences = preferences or Preferences()
+        self._preferences = preferences or DEFAULT
         self._policy: Policy = policy
         # What the client asked: known from the request, or given by who knows it.
         self.asked = asked
@@ -180,5 +178,3 @@ def _status(reply: Reply) -> int:
 
 def _is_envelope(body: bytes) -> bool:
     return body.lstrip()[:1] == b"{" and b'"error"' in body
-
-

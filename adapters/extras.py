@@ -1,4 +1,4 @@
-"""Fields that only one family of dialects knows: taken as they were spelled, carried or reported."""
+"""Fields that only one family of dialects knows: kept as spelled, carried on or reported."""
 
 from collections.abc import Callable, Mapping
 

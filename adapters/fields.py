@@ -89,7 +89,9 @@ class Fields:
     def text_or_fields(self, name: str) -> "str | Fields | None":
         """Take a string or an object."""
         value = self._take(name, _TEXT_OR_OBJECT)
-        return Fields(value, self.at(name)) if isinstance(value, dict) else value
+        if value is None or isinstance(value, str):
+            return value
+        return Fields(value, self.at(name))
 
     def text_or_raws(self, name: str) -> str | list[Raw] | None:
         """Take a string or a list of anything."""
@@ -118,7 +120,9 @@ def read_fields(raw: Raw, path: str = "") -> Fields:
 def read_text_or_fields(raw: Raw, path: str) -> str | Fields:
     """Read a string or an object out of a larger text."""
     value = decode(raw, _TEXT_OR_OBJECT, path)
-    return Fields(value, path) if isinstance(value, dict) else value or ""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return Fields(value, path)
 
 
 def is_said(raw: Raw) -> bool:
@@ -156,6 +160,8 @@ def decode(raw: bytes | Raw, decoder: Decoder[T], path: str) -> T:
         raise InvalidInput(*_explain(str(error), path)) from None
     except DecodeError as error:
         raise InvalidInput(path or None, f"malformed JSON: {error}") from None
+    except UnicodeDecodeError:
+        raise InvalidInput(path or None, "the text is not UTF-8") from None
     except RecursionError:
         raise InvalidInput(path or None, "the JSON is nested too deeply") from None
 

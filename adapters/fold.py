@@ -45,7 +45,7 @@ class Piece:
     __slots__ = ("annotations", "channel", "logprobs", "texts")
 
     def __init__(self, channel: Channel) -> None:
-        self.channel = channel
+        self.channel: Channel = channel
         self.texts: list[str] = []
         self.logprobs: list[Logprob] = []
         self.annotations: list[Annotation] = []
@@ -62,7 +62,7 @@ class Piece:
         """Give the text so far."""
         return "".join(self.texts)
 
-    def part(self) -> Part:
+    def part(self) -> Text | Refusal:
         """Give the part so far, of a message."""
         if self.channel == "refusal":
             return Refusal(self.text())
@@ -221,8 +221,9 @@ def _replay_item(index: int, choice: int, item: Item) -> Iterator[Event]:
 
 def _replay_parts(index: int, content: tuple[Part, ...]) -> Iterator[Delta]:
     """Tell the parts of an answer; a model says only text and refusals."""
-    for number, part in enumerate(content):
+    said = [part for part in content if isinstance(part, Text | Refusal)]
+    for number, part in enumerate(said):
         if isinstance(part, Text):
             yield Delta(index, "text", part.text, number, part.logprobs, part.annotations)
-        elif isinstance(part, Refusal):
+        else:
             yield Delta(index, "refusal", part.text, number)

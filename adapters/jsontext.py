@@ -5,19 +5,22 @@ import re
 import msgspec
 from msgspec import Raw
 
+# All that decoding raises: the last for text that is not UTF-8.
+UNDECODABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+
 _RAW = msgspec.json.Decoder(Raw)
 
 
-def is_complete(text: str) -> bool:
+def is_complete(text: str | bytes) -> bool:
     """Tell whether the text is one whole object or list: nothing can follow it but space.
 
     Other values do not tell: `12` may be on its way to `123`.
     """
-    if not text.lstrip().startswith(("{", "[")):
+    if text.strip()[:1] not in ("{", "[", b"{", b"["):
         return False
     try:
         _RAW.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+    except (*UNDECODABLE, UnicodeEncodeError):
         return False
     return True
 

@@ -1,7 +1,7 @@
 """Where new ids and the time come from.
 
-The adapters have no clock and no randomness. A service hands in `Mint(secrets.token_hex, time.time)`
-(or the like); tests and the deterministic mode use `counting()`.
+The adapters have no clock and no randomness. A service hands in `Mint(secrets.token_hex,
+time.time)` or the like; tests and the deterministic mode use `counting()`.
 """
 
 import hashlib

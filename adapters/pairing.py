@@ -80,7 +80,8 @@ class _Pairs:
         call = self._take(output)
         if call is None:
             self._losses.changed(
-                path, "the call that this output answers is not here; it becomes user text",
+                path,
+                "the call that this output answers is not here; it becomes user text",
                 "capability",
             )
             return _said_by_user(output)

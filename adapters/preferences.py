@@ -12,3 +12,6 @@ class Preferences(Struct, frozen=True):
     # End an answer that was cut off with `response.completed` (and `incomplete_details`), for
     # clients that take `response.incomplete` for an error.
     complete_truncated: bool = False
+
+
+DEFAULT = Preferences()

@@ -2,7 +2,8 @@
 
 from msgspec.structs import replace
 
-from adapters.conversation import Choice, Finish, FinishReason, Item, Reply, Request
+from adapters.conversation import Call, Choice, Finish, FinishReason, Item, Reply, Request
+from adapters.loss import Losses
 
 # Of several endings the gravest speaks for all.
 _GRAVITY: dict[FinishReason, int] = {"stop": 0, "calls": 1, "filter": 2, "length": 3}
@@ -43,3 +44,31 @@ def renamed(reply_id: str, prefix: str) -> str | None:
     plain = name.replace("-", "").replace("_", "")
     legal = 0 < len(name) <= _NAME_LIMIT and plain.isascii() and plain.isalnum()
     return prefix + name if legal else None
+
+
+class CallIds:
+    """Gives each call of an answer an id of its own: clients stop at two calls with one id."""
+
+    def __init__(self, losses: Losses) -> None:
+        self._losses = losses
+        self._used: set[str] = set()
+
+    def unique(self, call_id: str, name: str) -> str:
+        """Give the id, or one like it if it is taken."""
+        found, number = call_id, 1
+        while found in self._used:
+            number += 1
+            found = f"{call_id}_{number}"
+        if found != call_id:
+            self._losses.changed(f"call {name}", "another call has its id; it is made unique")
+        self._used.add(found)
+        return found
+
+    def made_unique(self, items: tuple[Item, ...]) -> tuple[Item, ...]:
+        """Give the items, each call with an id of its own."""
+        return tuple(
+            replace(item, call_id=self.unique(item.call_id, item.name))
+            if isinstance(item, Call)
+            else item
+            for item in items
+        )

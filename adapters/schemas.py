@@ -1,4 +1,4 @@
-"""JSON Schemas of tools: mended where every strict server refuses them, otherwise left as spoken."""
+"""JSON Schemas of tools: mended where every strict server refuses them, else left as spoken."""
 
 from collections.abc import Mapping
 from typing import cast
@@ -79,7 +79,11 @@ def _all_strict(value: Json) -> bool:
     if value.get("type") == "object" or isinstance(properties, dict):
         names = set(cast("dict[str, Json]", properties or {}))
         required = value.get("required")
-        listed = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set[str]()
+        listed = (
+            {name for name in required if isinstance(name, str)}
+            if isinstance(required, list)
+            else set[str]()
+        )
         if value.get("additionalProperties") is not False or names != listed:
             return False
     return all(_all_strict(inner) for inner in value.values())

@@ -7,14 +7,14 @@ come; the stage then ends what it opened. Stages are piped by feeding one's outp
 from collections.abc import Iterable
 from typing import Any, Protocol, TypeVar
 
-In = TypeVar("In", contravariant=True)
-Out = TypeVar("Out", covariant=True)
+In_contra = TypeVar("In_contra", contravariant=True)
+Out = TypeVar("Out")
 
 
-class Stage(Protocol[In, Out]):
+class Stage(Protocol[In_contra, Out]):
     """What every machine on a stream looks like."""
 
-    def feed(self, given: In, /) -> list[Out]:
+    def feed(self, given: In_contra, /) -> list[Out]:
         """Take one thing; give what it led to."""
         ...
 

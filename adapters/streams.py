@@ -1,4 +1,4 @@
-"""The machines that a stream runs through: from one dialect to another, to itself, or to a whole."""
+"""The machines that a stream runs through: to another dialect, to its own, or to a whole."""
 
 from collections.abc import Iterable, Iterator
 
@@ -6,6 +6,7 @@ from adapters.conversation import Error, Reply
 from adapters.errors import CUT, UNREADABLE, BrokenReply
 from adapters.events import Event, Failed
 from adapters.fold import Fold
+from adapters.jsontext import is_complete
 from adapters.loss import Losses
 from adapters.sse import Decoder, Frame, read_block
 from adapters.stage import AnyStage, Pipeline, Stage
@@ -74,6 +75,11 @@ class Collector:
             self._replies += self._pipeline.feed(frame)
 
 
+def _is_whole(block: bytes) -> bool:
+    frame = read_block(block)
+    return frame is not None and (frame.data == b"[DONE]" or is_complete(frame.data))
+
+
 class Relay:
     """Passes a stream on as it is, event by event, and ends it where its backend does not.
 
@@ -103,8 +109,9 @@ class Relay:
         """Learn that the backend's stream is over; end the client's, if nobody did."""
         if self._over:
             return b""
-        last = b"".join(self._pass(self._decoder.rest()))
-        return last if self._over else last + self._listen(self._reader.flush())
+        # An event that lacks only its empty line is whole; what is less was cut.
+        last = [block for block in self._decoder.rest() if _is_whole(block)]
+        return b"".join(self._pass(last)) + self._listen(self._reader.flush())
 
     def _pass(self, blocks: list[bytes]) -> Iterator[bytes]:
         for block in blocks:

@@ -4,7 +4,7 @@ Chat nests (`{type, function: {name}}`), Responses does not (`{type, name}`), le
 type nor wrapper, and clients mix them up (P002, P028). Writing is exact and is each dialect's own.
 """
 
-from typing import Literal, cast
+from typing import Literal
 
 from msgspec import Raw
 
@@ -32,6 +32,11 @@ _MODES: dict[str, Literal["auto", "none", "required"]] = {
     "none": "none",
     "required": "required",
     "any": "required",
+}
+_FORMATS: dict[str, Literal["text", "json_object", "json_schema"]] = {
+    "text": "text",
+    "json_object": "json_object",
+    "json_schema": "json_schema",
 }
 _BOOLEANS = {b"true": True, b"false": False}
 
@@ -124,9 +129,7 @@ def _read_choice_object(fields: Fields, raw: Raw, tools: tuple[Tool, ...]) -> To
     return HostedChoice(kind, raw)
 
 
-def _named(
-    name: str, tools: tuple[Tool, ...], kind: Literal["custom"] | None = None
-) -> Named:
+def _named(name: str, tools: tuple[Tool, ...], kind: Literal["custom"] | None = None) -> Named:
     """Name a tool, of the kind that it was declared as."""
     declared = any(isinstance(tool, Custom) and tool.name == name for tool in tools)
     return Named(name, "custom" if kind or declared else "function")
@@ -142,24 +145,24 @@ def _read_allowed(fields: Fields, tools: tuple[Tool, ...]) -> Allowed:
                 named.append(choice)
             case _:
                 others.append(raw)
-    mode = fields.text("mode") or "auto"
-    if mode not in ("auto", "required", "none"):
-        raise InvalidInput(fields.at("mode"), f"{mode!r} is none of auto, required, none")
-    return Allowed(
-        cast("Literal['auto', 'required', 'none']", mode), tuple(named), tuple(others)
-    )
+    word = fields.text("mode") or "auto"
+    mode = _MODES.get(word)
+    if mode is None:
+        raise InvalidInput(fields.at("mode"), f"{word!r} is none of auto, required, none")
+    return Allowed(mode, tuple(named), tuple(others))
 
 
 def read_format(fields: Fields | None, family: Family) -> Format | None:
     """Read the format of the answer's text: Chat nests a JSON schema, Responses does not."""
     if fields is None:
         return None
-    kind = fields.text("type") or "text"
-    if kind not in ("text", "json_object", "json_schema"):
-        raise InvalidInput(fields.at("type"), f"{kind!r} is no format of text")
+    word = fields.text("type") or "text"
+    kind = _FORMATS.get(word)
+    if kind is None:
+        raise InvalidInput(fields.at("type"), f"{word!r} is none of {', '.join(_FORMATS)}")
     inner = fields.fields("json_schema") or fields
     return Format(
-        kind=cast("Literal['text', 'json_object', 'json_schema']", kind),
+        kind=kind,
         name=inner.text("name"),
         schema=inner.raw("schema"),
         strict=inner.flag("strict"),

@@ -13,15 +13,16 @@ them:
 - a call is told only when its name is known (P104); one that never gets a name is dropped (P105).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from adapters.chat.wire import CallDelta
-from adapters.conversation import Call, CallKind, Item
-from adapters.events import Closed, Delta, Event, Opened, Status
+from adapters.conversation import Call, CallKind, Item, Status
+from adapters.events import Closed, Delta, Event, Opened
 from adapters.fields import text_or_json
 from adapters.jsontext import is_complete
 from adapters.loss import Losses
 from adapters.mint import Mint
+from adapters.replies import CallIds
 
 # Opens a block for an item and gives the event that says so.
 Open = Callable[[Item], Opened]
@@ -65,11 +66,11 @@ class Calls:
         self._losses = losses
         self._slots: list[Slot] = []
         self._by_index: dict[int, Slot] = {}
-        self._used_ids: set[str] = set()
+        self._ids = CallIds(losses)
         # The block that was opened last.
         self.last_block = -1
 
-    def feed(self, deltas: list[CallDelta]) -> list[Event]:
+    def feed(self, deltas: Sequence[CallDelta]) -> list[Event]:
         """Take the pieces of calls that one chunk brought."""
         if len(deltas) == 1:
             return self._feed_one(deltas[0], deltas[0].index)
@@ -160,9 +161,8 @@ class Calls:
                 self._losses.changed(f"call {slot.name}", "its id came too late to be used")
         if name and not slot.name:
             slot.name = name
-        elif name and name != slot.name and not slot.fragments:
-            if slot.name + name in self._declared:
-                slot.name += name
+        elif name != slot.name and not slot.fragments and slot.name + name in self._declared:
+            slot.name += name
         return bool(fragment and not first and fragment == slot.arguments() and slot.is_complete())
 
     def _report_late(self, slot: Slot, fragment: str) -> None:
@@ -205,15 +205,7 @@ class Calls:
 
     def _unique(self, slot: Slot) -> str:
         """Give the call an id of its own: clients stop at two calls with one id."""
-        call_id = slot.call_id or self._mint.id("call_")
-        if call_id in self._used_ids:
-            number = 2
-            while f"{call_id}_{number}" in self._used_ids:
-                number += 1
-            call_id = f"{call_id}_{number}"
-            self._losses.changed(f"call {slot.name}", "another call has its id; it is made unique")
-        self._used_ids.add(call_id)
-        return call_id
+        return self._ids.unique(slot.call_id or self._mint.id("call_"), slot.name)
 
     def _close_complete(self) -> Iterator[Event]:
         """Close, as another call begins, those to which nothing can be added.

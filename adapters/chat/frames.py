@@ -1,8 +1,8 @@
 """The frames of a Chat stream: `data:` lines with one chunk each."""
 
+from adapters.chat.usage import write_usage
 from adapters.conversation import Error, Extras, Usage
 from adapters.envelope import envelope
-from adapters.chat.usage import write_usage
 from adapters.template import Template, encode
 
 Wire = dict[str, object]
@@ -37,7 +37,7 @@ class Frames:
 
     def usage(self, usage: Usage) -> bytes:
         """Make the chunk that says what it cost."""
-        return frame(self._head | {"choices": [], "usage": write_usage(usage)})
+        return frame(self._head | {"choices": (), "usage": write_usage(usage)})
 
 
 def head(reply_id: str, created: int, model: str, service_tier: str | None, extras: Extras) -> Wire:

@@ -118,9 +118,7 @@ def _read_thought(fields: Fields) -> str:
 
 def _read_said(fields: Fields) -> tuple[Part, ...]:
     content = read_content(fields.text_or_raws("content"), fields.at("content"), "completions")
-    annotations = tuple(
-        read_annotation(raw, "completions") for raw in fields.raws("annotations")
-    )
+    annotations = tuple(read_annotation(raw, "completions") for raw in fields.raws("annotations"))
     if annotations and content and isinstance(content[0], Text):
         content = (Text(content[0].text, annotations, content[0].logprobs), *content[1:])
     refusal = fields.text("refusal")

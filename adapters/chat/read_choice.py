@@ -1,6 +1,6 @@
 """Reads one choice of a Chat stream: its text, its thoughts, its calls."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Raw
 
@@ -78,9 +78,7 @@ class ChoiceReader:
         events += self._calls.close(self._last_block, status)
         return events
 
-    def _say(
-        self, events: list[Event], content: str | list[Raw], logprobs: Raw
-    ) -> None:
+    def _say(self, events: list[Event], content: str | list[Raw], logprobs: Raw) -> None:
         read = _read_logprobs(logprobs) if is_said(logprobs) else ()
         if isinstance(content, str):
             self._fill(events, "text", content, read)
@@ -113,9 +111,7 @@ class ChoiceReader:
             self._part += 1
         else:
             events += self._close_block("completed")
-            opened = self._open_block(
-                Reasoning() if channel == "thought" else Message("assistant")
-            )
+            opened = self._open_block(Reasoning() if channel == "thought" else Message("assistant"))
             events.append(opened)
             self._block = self._last_block = opened.index
             self._part = 0
@@ -126,7 +122,7 @@ class ChoiceReader:
             yield Closed(self._block, status)
             self._block = self._channel = None
 
-    def _call(self, events: list[Event], deltas: list[CallDelta]) -> None:
+    def _call(self, events: list[Event], deltas: Sequence[CallDelta]) -> None:
         told = self._calls.feed(deltas)
         if told and self._block is not None:
             events += self._close_block("completed")

@@ -14,7 +14,7 @@ from adapters.envelope import normalized, read_error_value
 from adapters.errors import CUT, UNREADABLE, InvalidInput
 from adapters.events import Event, Failed, Finished, Opened, Started
 from adapters.fields import is_said, read_fields
-from adapters.jsontext import readable
+from adapters.jsontext import UNDECODABLE, readable
 from adapters.sse import Frame
 from adapters.tools import declared_names
 
@@ -47,7 +47,9 @@ class StreamReader:
             return self._read(self._decode(frame.data))
         except InvalidInput as problem:
             # Of a frame that the end of the stream cut, the end tells whether it mattered.
-            return self._fail(Error(str(problem), code=UNREADABLE, status=502)) if frame.whole else []
+            return (
+                self._fail(Error(str(problem), code=UNREADABLE, status=502)) if frame.whole else []
+            )
 
     def flush(self) -> list[Event]:
         """Learn that the stream is over."""
@@ -60,7 +62,7 @@ class StreamReader:
             return self._decoder.decode(data)
         except ValidationError:
             return self._decode_unusual(data)
-        except (msgspec.DecodeError, RecursionError):
+        except UNDECODABLE:
             text = readable(data)
             if text == data:
                 raise InvalidInput(None, "an event of the stream is not JSON") from None
@@ -71,7 +73,7 @@ class StreamReader:
         """Decode a chunk with fields that nobody knows, and report them."""
         try:
             chunk = _ANY.decode(data)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except UNDECODABLE as error:
             raise InvalidInput(None, f"an event of the stream cannot be read: {error}") from None
         for path in find_strangers(data):
             self._around.losses.dropped(path, "no dialect knows this field")

@@ -21,6 +21,7 @@ from adapters.conversation import (
     Logprob,
     Message,
     Opaque,
+    Part,
     Reasoning,
     Refusal,
     Reply,
@@ -37,7 +38,7 @@ from adapters.extras import Carrier, left_over
 from adapters.fields import Fields, read_body
 from adapters.loss import Losses
 from adapters.parts import read_logprobs
-from adapters.replies import merged, one_choice_asked, renamed
+from adapters.replies import CallIds, merged, one_choice_asked, renamed
 
 Wire = dict[str, object]
 _ENCODER = msgspec.json.Encoder()
@@ -85,7 +86,7 @@ def _read_choice(fields: Fields, around: Surroundings) -> Choice:
 
     message.raw("role")
     completed: Status = "completed"
-    items = tuple(read_assistant(message, mint_call, completed))
+    items = CallIds(around.losses).made_unique(tuple(read_assistant(message, mint_call, completed)))
     items = _with_logprobs(items, fields.fields("logprobs"))
     if finish.reason in ("length", "filter"):
         items = cut_off(items)
@@ -190,6 +191,10 @@ def _write_choice(
     return ChoiceWire(number, message, _write_logprobs(texts), (words or WRITE_REASON)[reason])
 
 
+def _is_said(part: Part) -> bool:
+    return isinstance(part, Text | Refusal)
+
+
 def _texts(items: tuple[Item, ...]) -> list[Text]:
     return [
         part
@@ -216,8 +221,7 @@ def _content(items: tuple[Item, ...]) -> str | None:
     if not any(isinstance(part, Text) for item in messages for part in item.content):
         return None
     texts = (
-        "".join(part.text for part in item.content if isinstance(part, Text))
-        for item in messages
+        "".join(part.text for part in item.content if isinstance(part, Text)) for item in messages
     )
     return TEXT_SEPARATOR.join(text for text in texts if text)
 
@@ -252,9 +256,7 @@ def write_call(call: Call, losses: Losses) -> Wire:
     report_namespace(call, losses)
     body = {"name": call.name, "input" if call.kind == "custom" else "arguments": call.arguments}
     wire: Wire = {"id": call.call_id, "type": call.kind, call.kind: body}
-    Carrier("completions", "Chat Completions", losses).carry(
-        call.extras, wire, f"call {call.name}"
-    )
+    Carrier("completions", "Chat Completions", losses).carry(call.extras, wire, f"call {call.name}")
     return wire
 
 
@@ -267,6 +269,8 @@ def report_namespace(call: Call, losses: Losses) -> None:
 def report_unsaid(items: tuple[Item, ...], losses: Losses) -> None:
     """Report the items of an answer that Chat has no place for."""
     for item in items:
+        if isinstance(item, Message) and any(not _is_said(part) for part in item.content):
+            losses.dropped("content", "Chat Completions answers only with text", "capability")
         if isinstance(item, Reasoning):
             losses.dropped("reasoning", "Chat Completions has no place for reasoning")
         elif isinstance(item, Opaque):

@@ -1,6 +1,6 @@
 """Chat Completions on the wire: its words, and the shape of its chunks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 import msgspec
@@ -58,7 +58,7 @@ REPLY_ONLY_HERE: dict[str, Gravity] = {
 # now and then stays `Raw`; what has a wrong type fails the chunk, and with it the stream.
 
 
-class FunctionDelta(Struct, gc=False):
+class FunctionDelta(Struct, frozen=True, gc=False):
     """A piece of a function call."""
 
     name: str | None = None
@@ -66,14 +66,14 @@ class FunctionDelta(Struct, gc=False):
     arguments: Raw = ABSENT
 
 
-class CustomDelta(Struct, gc=False):
+class CustomDelta(Struct, frozen=True, gc=False):
     """A piece of a custom call."""
 
     name: str | None = None
     input: str | None = None
 
 
-class CallDelta(Struct, gc=False):
+class CallDelta(Struct, frozen=True, gc=False):
     """A piece of one of the calls."""
 
     index: int | None = None
@@ -83,13 +83,13 @@ class CallDelta(Struct, gc=False):
     custom: CustomDelta | None = None
 
 
-class MessageDelta(Struct, gc=False):
+class MessageDelta(Struct, frozen=True, gc=False):
     """A piece of the answer."""
 
     role: str | None = None
     content: str | list[Raw] | None = None
     refusal: str | None = None
-    tool_calls: list[CallDelta] | None = None
+    tool_calls: Sequence[CallDelta] | None = None
     function_call: FunctionDelta | None = None
     # The same thought under two names (P084); neither is in the official schema.
     reasoning_content: str | None = None
@@ -97,7 +97,7 @@ class MessageDelta(Struct, gc=False):
     annotations: list[Raw] | None = None
 
 
-class ChunkChoice(Struct, gc=False):
+class ChunkChoice(Struct, frozen=True, gc=False):
     """One choice of a chunk."""
 
     index: int | None = None
@@ -106,14 +106,14 @@ class ChunkChoice(Struct, gc=False):
     logprobs: Raw = ABSENT
 
 
-class Chunk(Struct, gc=False):
+class Chunk(Struct, frozen=True, gc=False):
     """One chunk."""
 
     id: str | None = None
     object: str | None = None
     created: float | None = None
     model: str | None = None
-    choices: list[ChunkChoice] | None = None
+    choices: Sequence[ChunkChoice] | None = None
     usage: Raw = ABSENT
     system_fingerprint: str | None = None
     service_tier: str | None = None
@@ -125,38 +125,38 @@ class Chunk(Struct, gc=False):
 # none.
 
 
-class KnownFunctionDelta(FunctionDelta, gc=False, forbid_unknown_fields=True):
+class KnownFunctionDelta(FunctionDelta, frozen=True, gc=False, forbid_unknown_fields=True):
     """A piece of a function call and nothing else."""
 
 
-class KnownCustomDelta(CustomDelta, gc=False, forbid_unknown_fields=True):
+class KnownCustomDelta(CustomDelta, frozen=True, gc=False, forbid_unknown_fields=True):
     """A piece of a custom call and nothing else."""
 
 
-class KnownCallDelta(CallDelta, gc=False, forbid_unknown_fields=True):
+class KnownCallDelta(CallDelta, frozen=True, gc=False, forbid_unknown_fields=True):
     """A piece of a call and nothing else."""
 
     function: KnownFunctionDelta | None = None
     custom: KnownCustomDelta | None = None
 
 
-class KnownMessageDelta(MessageDelta, gc=False, forbid_unknown_fields=True):
+class KnownMessageDelta(MessageDelta, frozen=True, gc=False, forbid_unknown_fields=True):
     """A piece of the answer and nothing else."""
 
-    tool_calls: list[KnownCallDelta] | None = None
+    tool_calls: Sequence[KnownCallDelta] | None = None
     function_call: KnownFunctionDelta | None = None
 
 
-class KnownChoice(ChunkChoice, gc=False, forbid_unknown_fields=True):
+class KnownChoice(ChunkChoice, frozen=True, gc=False, forbid_unknown_fields=True):
     """One choice of a chunk and nothing else."""
 
     delta: KnownMessageDelta | None = None
 
 
-class KnownChunk(Chunk, gc=False, forbid_unknown_fields=True):
+class KnownChunk(Chunk, frozen=True, gc=False, forbid_unknown_fields=True):
     """One chunk and nothing else."""
 
-    choices: list[KnownChoice] | None = None
+    choices: Sequence[KnownChoice] | None = None
 
 
 _SHAPE: dict[str, type[Struct]] = {

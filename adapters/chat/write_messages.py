@@ -26,7 +26,7 @@ from adapters.conversation import (
     Text,
 )
 from adapters.extras import Carrier
-from adapters.loss import Losses
+from adapters.loss import Losses, Severity
 
 Wire = dict[str, object]
 Placed = tuple[Item, str]
@@ -120,7 +120,7 @@ class MessageWriter:
             self._losses.dropped(path, f"{self.label} has no place for reasoning")
 
     def _drop(self, item: Opaque, path: str) -> None:
-        severity = "meaning" if item.kind in _INDISPENSABLE else "capability"
+        severity: Severity = "meaning" if item.kind in _INDISPENSABLE else "capability"
         self._losses.dropped(path, f"{self.label} has no item {item.kind}", severity)
 
     def _write_other(self, item: Item, path: str) -> Iterator[Wire]:
@@ -128,9 +128,7 @@ class MessageWriter:
             case Message():
                 yield self._write_message(item, path)
             case Reference():
-                self._losses.dropped(
-                    path, f"the item {item.item_id} is not stored here", "meaning"
-                )
+                self._losses.dropped(path, f"the item {item.item_id} is not stored here", "meaning")
             case _:
                 # Outputs are written with their calls.
                 return

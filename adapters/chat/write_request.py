@@ -1,5 +1,7 @@
 """Writes a request for a Chat backend."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from adapters.capabilities import Capabilities
@@ -47,11 +49,7 @@ def write_request(request: Request, capabilities: Capabilities, losses: Losses) 
     return _ENCODER.encode(wire)
 
 
-def _write_tools(
-    request: Request, capabilities: Capabilities, losses: Losses, wire: Wire
-) -> None:
-    """Write the tools, and what is said of their use; with none left, nothing is said (P016)."""
-
+def _can_declare(capabilities: Capabilities) -> Callable[[Tool], bool]:
     def can_declare(tool: Tool) -> bool:
         match tool:
             case Function():
@@ -61,27 +59,44 @@ def _write_tools(
             case Hosted():
                 return capabilities.web_search and tool.kind.startswith("web_search")
 
+    return can_declare
+
+
+def _write_tools(request: Request, capabilities: Capabilities, losses: Losses, wire: Wire) -> None:
+    """Write the tools, and what is said of their use; with none left, nothing is said (P016)."""
     selection = select(
-        request, losses, can_declare, knows_allowed_tools=capabilities.allowed_tools
+        request,
+        losses,
+        _can_declare(capabilities),
+        knows_allowed_tools=capabilities.allowed_tools,
     )
     carrier = Carrier("completions", MessageWriter.label, losses)
     writer = ToolWriter(carrier, losses, knows_strict=capabilities.strict)
-    written = [writer.write(tool, f"tools[{number}]") for number, tool in selection.tools]
-    for _, tool in selection.tools:
+    tools: list[Wire] = []
+    for number, tool in selection.tools:
         if isinstance(tool, Hosted):
             wire["web_search_options"] = write_web_search(tool)
-    tools = [tool for tool in written if tool is not None]
+        else:
+            tools.append(writer.write(tool, f"tools[{number}]"))
     if not tools:
         return
     wire["tools"] = tools
     if selection.choice is not None:
         wire["tool_choice"] = write_choice(selection.choice)
+    _write_parallel(request, capabilities, losses, wire)
+
+
+def _write_parallel(
+    request: Request, capabilities: Capabilities, losses: Losses, wire: Wire
+) -> None:
     if request.parallel_tool_calls is None:
         return
     if capabilities.parallel_tool_calls:
         wire["parallel_tool_calls"] = request.parallel_tool_calls
     elif not request.parallel_tool_calls:
-        losses.dropped("parallel_tool_calls", "the backend cannot be held to one call", "capability")
+        losses.dropped(
+            "parallel_tool_calls", "the backend cannot be held to one call", "capability"
+        )
 
 
 def write_settings(request: Request, losses: Losses, wire: Wire) -> None:
@@ -113,9 +128,7 @@ def _write_service_tier(request: Request, losses: Losses, wire: Wire) -> None:
         wire["service_tier"] = request.service_tier
 
 
-def _write_cache_options(
-    request: Request, losses: Losses, carrier: Carrier, wire: Wire
-) -> None:
+def _write_cache_options(request: Request, losses: Losses, carrier: Carrier, wire: Wire) -> None:
     options = request.prompt_cache_options
     if options is None:
         return

@@ -11,12 +11,11 @@ from adapters.conversation import (
     HostedChoice,
     Mode,
     Named,
-    Tool,
     ToolChoice,
 )
 from adapters.extras import Carrier
 from adapters.fields import read_fields
-from adapters.loss import Losses
+from adapters.loss import Losses, Severity
 from adapters.schemas import EMPTY_SCHEMA, is_strict, mended
 
 Wire = dict[str, object]
@@ -43,24 +42,20 @@ class ToolWriter:
         self._losses = losses
         self._knows_strict = knows_strict
 
-    def write(self, tool: Tool, path: str) -> Wire | None:
-        """Write one tool; the web search is not among the tools of Chat."""
-        match tool:
-            case Function():
-                inner = write_function(tool, path, self._carrier, self._losses)
-                if self._is_strict(tool, path):
-                    inner["strict"] = True
-                return {"type": "function", "function": inner}
-            case Custom():
-                return {"type": "custom", "custom": self._write_custom(tool, path)}
-            case Hosted():
-                return None
+    def write(self, tool: Function | Custom, path: str) -> Wire:
+        """Write one tool."""
+        if isinstance(tool, Custom):
+            return {"type": "custom", "custom": self._write_custom(tool, path)}
+        inner = write_function(tool, path, self._carrier, self._losses)
+        if self._is_strict(tool, path):
+            inner["strict"] = True
+        return {"type": "function", "function": inner}
 
     def _is_strict(self, tool: Function, path: str) -> bool:
         """Decide `strict`: where nobody said, as the Responses API would have decided."""
         wanted = is_strict(tool.parameters) if tool.strict is None else tool.strict
         if wanted and not self._knows_strict:
-            severity = "hint" if tool.strict is None else "capability"
+            severity: Severity = "hint" if tool.strict is None else "capability"
             self._losses.dropped(f"{path}.strict", "the backend does not know strict", severity)
             return False
         return wanted
@@ -117,5 +112,3 @@ def write_web_search(tool: Hosted) -> Wire:
         location.text("type")
         wire["user_location"] = {"type": "approximate", "approximate": dict(location.rest())}
     return wire
-
-

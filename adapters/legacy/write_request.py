@@ -8,7 +8,18 @@ from adapters.capabilities import Capabilities
 from adapters.chat.write_messages import MessageWriter, Turn
 from adapters.chat.write_request import write_settings
 from adapters.chat.write_tools import write_function
-from adapters.conversation import Call, Function, Mode, Named, Output, Part, Request, Text, Tool, ToolChoice
+from adapters.conversation import (
+    Call,
+    Function,
+    Mode,
+    Named,
+    Output,
+    Part,
+    Request,
+    Text,
+    Tool,
+    ToolChoice,
+)
 from adapters.extras import Carrier
 from adapters.loss import Losses
 from adapters.selection import Selection, select
@@ -64,7 +75,9 @@ def _write_choice(choice: ToolChoice, selection: Selection, losses: Losses) -> s
             if not others and isinstance(first, Function):
                 return {"name": first.name}
             losses.changed(
-                "tool_choice", "the legacy form cannot demand some call; it becomes auto", "capability"
+                "tool_choice",
+                "the legacy form cannot demand some call; it becomes auto",
+                "capability",
             )
             return "auto"
         case Mode():

@@ -15,9 +15,7 @@ class FirstCallWriter(CallsWriter):
             self._losses.dropped(f"call {lane.call.name}", ONE_CALL, "capability")
             return []
         first: Wire = {"name": lane.call.name, "arguments": ""}
-        lane.template = self._frames.template(
-            self._choice, {"function_call": {"arguments": HOLE}}
-        )
+        lane.template = self._frames.template(self._choice, {"function_call": {"arguments": HOLE}})
         return [self._frames.chunk(self._choice, {"function_call": first})]
 
 

@@ -23,7 +23,7 @@ class IncomingPart:
     __slots__ = ("annotations", "channel", "has_logprobs", "index", "texts")
 
     def __init__(self, channel: Channel, index: int) -> None:
-        self.channel = channel
+        self.channel: Channel = channel
         # The server's own number of it.
         self.index = index
         self.texts: list[str] = []
@@ -37,7 +37,7 @@ class Held:
     __slots__ = ("channel", "index", "text")
 
     def __init__(self, channel: Channel, index: int, text: str) -> None:
-        self.channel = channel
+        self.channel: Channel = channel
         self.index = index
         self.text = text
 

@@ -1,7 +1,6 @@
 """Reads the items of the Responses API: of a request's input and of a reply's output alike."""
 
 from collections.abc import Callable, Iterator
-from typing import cast
 
 import msgspec
 from msgspec import Raw
@@ -27,8 +26,17 @@ from adapters.responses.wire import CALL_KINDS, CALLS, OUTPUT_KINDS
 
 Placed = tuple[Item, str]
 
-_ROLES = frozenset(("system", "developer", "user", "assistant"))
-_STATUSES = frozenset(("in_progress", "completed", "incomplete"))
+_ROLES: dict[str, Role] = {
+    "system": "system",
+    "developer": "developer",
+    "user": "user",
+    "assistant": "assistant",
+}
+_STATUSES: dict[str, Status] = {
+    "in_progress": "in_progress",
+    "completed": "completed",
+    "incomplete": "incomplete",
+}
 _RAWS = msgspec.json.Decoder(list[Raw])
 
 # What only this API says of an item, and how little of it others miss.
@@ -77,11 +85,12 @@ def _guess_kind(fields: Fields) -> str:
 
 
 def _read_message(fields: Fields) -> Message:
-    role = fields.text("role") or ""
-    if role not in _ROLES:
-        raise InvalidInput(fields.at("role"), f"{role!r} is none of {', '.join(sorted(_ROLES))}")
+    word = fields.text("role") or ""
+    role = _ROLES.get(word)
+    if role is None:
+        raise InvalidInput(fields.at("role"), f"{word!r} is none of {', '.join(_ROLES)}")
     return Message(
-        role=cast("Role", role),
+        role=role,
         content=read_content(fields.text_or_raws("content"), fields.at("content"), "responses"),
         item_id=fields.text("id"),
         status=_read_status(fields),
@@ -90,8 +99,7 @@ def _read_message(fields: Fields) -> Message:
 
 
 def _read_status(fields: Fields) -> Status | None:
-    status = fields.text("status")
-    return cast("Status", status) if status in _STATUSES else None
+    return _STATUSES.get(fields.text("status") or "")
 
 
 def _read_call(fields: Fields, kind: str, name_call: Callable[[str, str], str]) -> Call:

@@ -1,5 +1,7 @@
 """The items of an answer, as the Responses API writes them."""
 
+from collections.abc import Iterator
+
 from msgspec import Raw
 
 from adapters.conversation import (
@@ -9,7 +11,6 @@ from adapters.conversation import (
     Message,
     Opaque,
     Output,
-    Part,
     Reasoning,
     Reference,
     Refusal,
@@ -23,6 +24,8 @@ from adapters.responses.annotations import write_annotation, write_logprobs
 from adapters.responses.wire import CALLS
 
 Wire = dict[str, object]
+
+LABEL = "the Responses API"
 
 
 def mint_item_id(item: Item, mint: Mint) -> str:
@@ -51,7 +54,7 @@ class OutputWriter:
         """Write one item under its id."""
         match item:
             case Message():
-                parts = [self.write_part(part) for part in item.content]
+                parts = [self.write_part(part) for part in self._said(item)]
                 wire: Wire = {
                     "id": item_id,
                     "type": "message",
@@ -69,29 +72,32 @@ class OutputWriter:
             case Output() | Reference():
                 raise AssertionError(f"a model does not answer with {item!r}")
 
+    def _said(self, message: Message) -> Iterator[Text | Refusal]:
+        for part in message.content:
+            if isinstance(part, Text | Refusal):
+                yield part
+            else:
+                self._losses.dropped("content", f"{LABEL} answers only with text", "capability")
+
     def _with_extras(self, wire: Wire, extras: Extras) -> Wire:
         for extra in extras:
             if extra.family == "responses":
                 wire[extra.name] = extra.value
             elif extra.severity is not None:
-                self._losses.dropped(extra.name, "the Responses API has no such field")
+                self._losses.dropped(extra.name, f"{LABEL} has no such field")
         return wire
 
-    def write_part(self, part: Part) -> Wire:
+    def write_part(self, part: Text | Refusal) -> Wire:
         """Write a part of what the model said."""
-        match part:
-            case Refusal():
-                return {"type": "refusal", "refusal": part.text}
-            case Text():
-                written = [write_annotation(one, self._losses) for one in part.annotations]
-                return {
-                    "type": "output_text",
-                    "text": part.text,
-                    "annotations": [one for one in written if one is not None],
-                    "logprobs": write_logprobs(part.logprobs),
-                }
-            case _:
-                raise AssertionError(f"a model does not say {part!r}")
+        if isinstance(part, Refusal):
+            return {"type": "refusal", "refusal": part.text}
+        written = [write_annotation(one, self._losses) for one in part.annotations]
+        return {
+            "type": "output_text",
+            "text": part.text,
+            "annotations": [one for one in written if one is not None],
+            "logprobs": write_logprobs(part.logprobs),
+        }
 
     def _write_reasoning(self, item: Reasoning, item_id: str, status: Status) -> Wire:
         """Write a reasoning; empty fields are left out, as Open Responses refuses nulls."""

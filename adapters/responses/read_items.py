@@ -7,19 +7,21 @@ Items are known by their id, by their place, or by neither (P130).
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from adapters.conversation import (
     Annotation,
     Call,
     Item,
     Logprob,
     Message,
-    Opaque,
     Reasoning,
     Status,
     bare,
 )
 from adapters.events import Channel, Closed, Delta, Event, Opened
 from adapters.loss import Losses
+from adapters.replies import CallIds
 from adapters.responses.incoming import Content, Held, Incoming, IncomingPart, contents
 
 
@@ -32,6 +34,7 @@ class ItemsReader:
         self._by_id: dict[str, Incoming] = {}
         self._by_place: dict[int, Incoming] = {}
         self._by_call_id: dict[str, Incoming] = {}
+        self._ids = CallIds(losses)
         self._blocks = 0
 
     # Which item is meant?
@@ -79,6 +82,7 @@ class ItemsReader:
         incoming.kind = type(item)
         if isinstance(item, Call):
             self._by_call_id[item.call_id] = incoming
+            item = replace(item, call_id=self._ids.unique(item.call_id, item.name))
         incoming.block = self._blocks
         self._blocks += 1
         yield Opened(incoming.block, bare(item))
@@ -177,5 +181,3 @@ def _item_of(channel: Channel, item_id: str | None) -> Item:
     if channel in ("text", "refusal"):
         return Message("assistant", item_id=item_id)
     return Reasoning(item_id=item_id)
-
-

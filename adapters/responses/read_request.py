@@ -50,7 +50,9 @@ class Settings:
     def _update(self, fields: Fields) -> None:
         reasoning, text = fields.fields("reasoning"), fields.fields("text")
         self.effort = (reasoning.text("effort") if reasoning else None) or self.effort
-        self.format = read_format(text.fields("format") if text else None, "responses") or self.format
+        self.format = (
+            read_format(text.fields("format") if text else None, "responses") or self.format
+        )
 
 
 def read_request(body: bytes, losses: Losses) -> Request:

@@ -12,7 +12,7 @@ from adapters.envelope import normalized, read_error_value
 from adapters.errors import CUT, UNREADABLE, InvalidInput
 from adapters.events import Channel, Event, Failed, Finished, Started
 from adapters.fields import ABSENT, Fields, is_said, read_fields, text_or_json
-from adapters.jsontext import readable
+from adapters.jsontext import UNDECODABLE, readable
 from adapters.parts import read_annotation, read_logprobs
 from adapters.responses.incoming import Content
 from adapters.responses.items import read_item
@@ -109,7 +109,9 @@ class StreamReader:
             return handler(event) if self._started else self._begin_with(handler, event)
         except InvalidInput as problem:
             # Of a frame that the end of the stream cut, the end tells whether it mattered.
-            return self._fail(Error(str(problem), code=UNREADABLE, status=502)) if frame.whole else []
+            return (
+                self._fail(Error(str(problem), code=UNREADABLE, status=502)) if frame.whole else []
+            )
 
     def flush(self) -> list[Event]:
         """Learn that the stream is over: without a last event it was cut (P157)."""
@@ -123,7 +125,7 @@ class StreamReader:
             return _EVENT.decode(data)
         except msgspec.ValidationError as error:
             return self._decode_unknown(data, error)
-        except (msgspec.DecodeError, RecursionError):
+        except UNDECODABLE:
             text = readable(data)
             if text == data:
                 raise InvalidInput(None, "an event of the stream is not JSON") from None
@@ -134,7 +136,7 @@ class StreamReader:
         """Pass over an event whose fields are other than ours, unless it is one of ours (P034)."""
         try:
             kind = _KIND.decode(data).type
-        except msgspec.DecodeError:
+        except UNDECODABLE:
             kind = ""
         if kind in self._handlers or not kind:
             raise InvalidInput(None, f"an event of the stream cannot be read: {error}")
@@ -250,7 +252,9 @@ class StreamReader:
         if is_said(event.error):
             return self._fail(read_error_value(event.error, None))
         code = text_or_json(event.code) or None
-        return self._fail(Error(event.message or "the backend failed", code=code, param=event.param))
+        return self._fail(
+            Error(event.message or "the backend failed", code=code, param=event.param)
+        )
 
     def _fail(self, error: Error, usage: Usage | None = None) -> list[Event]:
         self._ended = True

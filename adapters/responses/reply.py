@@ -18,28 +18,54 @@ from adapters.conversation import (
 )
 from adapters.dialect import Surroundings
 from adapters.envelope import normalized, read_error_value
-from adapters.extras import Carrier, Gravity, left_over
+from adapters.extras import Carrier, left_over
 from adapters.fields import Fields, read_body
-from adapters.replies import merged, renamed
+from adapters.replies import CallIds, merged, renamed
 from adapters.responses.items import read_item
-from adapters.responses.output import OutputWriter, Wire, mint_item_id
+from adapters.responses.output import LABEL, OutputWriter, Wire, mint_item_id
 from adapters.responses.response import Outcome, Response, write_failure
 from adapters.responses.usage import read_usage, usage_or_zeros
 from adapters.responses.wire import READ_INCOMPLETE, WRITE_INCOMPLETE
-from adapters.responses.write_items import LABEL
 
 _ENCODER = msgspec.json.Encoder()
 
 # What a response repeats of its request: nobody misses it in another dialect.
-_ECHO: dict[str, Gravity] = dict.fromkeys(
+_ECHO = frozenset(
     (
-        "object background completed_at conversation frequency_penalty incomplete_details"
-        " instructions max_output_tokens max_tool_calls metadata output_text parallel_tool_calls"
-        " presence_penalty previous_response_id prompt prompt_cache_key prompt_cache_options"
-        " prompt_cache_retention prompt_cache_diagnostics reasoning safety_identifier store"
-        " temperature text tool_choice tools top_logprobs top_p truncation user image"
-        " access_programs billing"
-    ).split()
+        "object",
+        "background",
+        "completed_at",
+        "conversation",
+        "frequency_penalty",
+        "incomplete_details",
+        "instructions",
+        "max_output_tokens",
+        "max_tool_calls",
+        "metadata",
+        "output_text",
+        "parallel_tool_calls",
+        "presence_penalty",
+        "previous_response_id",
+        "prompt",
+        "prompt_cache_key",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "prompt_cache_diagnostics",
+        "reasoning",
+        "safety_identifier",
+        "store",
+        "temperature",
+        "text",
+        "tool_choice",
+        "tools",
+        "top_logprobs",
+        "top_p",
+        "truncation",
+        "user",
+        "image",
+        "access_programs",
+        "billing",
+    )
 )
 
 _NO_ANSWER = {
@@ -112,7 +138,7 @@ def _read_output(fields: Fields, around: Surroundings) -> tuple[Item, ...]:
         read_item(raw, f"output[{number}]", mint_call)
         for number, raw in enumerate(fields.raws("output"))
     )
-    return tuple(_completed(item) for item in items)
+    return CallIds(around.losses).made_unique(tuple(_completed(item) for item in items))
 
 
 def _completed(item: Item) -> Item:
@@ -124,7 +150,7 @@ def _completed(item: Item) -> Item:
 
 def read_unknown(fields: Fields) -> Extras:
     """Take what a response says besides; that it repeats the request matters to nobody."""
-    extras = left_over(fields, "responses", _ECHO)
+    extras = left_over(fields, "responses")
     return tuple(extra for extra in extras if extra.name not in _ECHO)
 
 
@@ -140,7 +166,9 @@ def write_reply(reply: Reply, around: Surroundings) -> bytes:
     finish = reply.choices[0].finish if reply.choices else None
     writer = OutputWriter(around.preferences, around.losses)
     output = [
-        writer.write(item, mint_item_id(item, around.mint), getattr(item, "status", None) or "completed")
+        writer.write(
+            item, mint_item_id(item, around.mint), getattr(item, "status", None) or "completed"
+        )
         for item in items
     ]
     outcome = make_outcome(finish, items, around)
@@ -164,9 +192,7 @@ def begin(
     )
 
 
-def make_outcome(
-    finish: Finish | None, items: tuple[Item, ...], around: Surroundings
-) -> Outcome:
+def make_outcome(finish: Finish | None, items: tuple[Item, ...], around: Surroundings) -> Outcome:
     """Say how an answer ended."""
     reason = settled(finish or Finish("stop", ""), has_calls=has_calls(items))
     why = WRITE_INCOMPLETE.get(reason)

@@ -47,7 +47,12 @@ class Response:
     """One response, told several times."""
 
     def __init__(
-        self, response_id: str, created_at: int, model: str, service_tier: str | None, request: Request
+        self,
+        response_id: str,
+        created_at: int,
+        model: str,
+        service_tier: str | None,
+        request: Request,
     ) -> None:
         self._identity: Wire = {"id": response_id, "object": "response", "created_at": created_at}
         self._model = model
@@ -95,14 +100,14 @@ def _echo(request: Request) -> Wire:
         "background": False,
         "instructions": request.instructions,
         "max_output_tokens": request.max_output_tokens,
-        "max_tool_calls": request.extra("max_tool_calls"),
+        "max_tool_calls": request.find_extra("max_tool_calls"),
         "metadata": request.metadata or {},
         "parallel_tool_calls": True if parallel is None else parallel,
-        "previous_response_id": request.extra("previous_response_id"),
+        "previous_response_id": request.find_extra("previous_response_id"),
         "prompt_cache_key": request.prompt_cache_key,
         "reasoning": {
             "effort": request.effort,
-            "summary": request.extra("reasoning.summary"),
+            "summary": request.find_extra("reasoning.summary"),
         },
         "safety_identifier": request.safety_identifier,
         # Nothing is stored here; whoever stores says so.

@@ -1,14 +1,16 @@
 """Writes one item of a Responses stream, from its first event to its last."""
 
+from msgspec import Raw
+
 from adapters.conversation import Call, Item, Status
 from adapters.events import Channel, Closed, Delta, Opened
 from adapters.fold import Block, Piece
+from adapters.loss import Losses
 from adapters.preferences import Preferences
 from adapters.responses.annotations import write_annotation, write_logprobs
 from adapters.responses.frames import DeltaTemplate, Frames, Wire, delta_template
 from adapters.responses.output import OutputWriter
 from adapters.responses.wire import CALLS, PARTS, PartWords
-from adapters.loss import Losses
 from adapters.template import HOLE
 
 
@@ -98,7 +100,7 @@ class BlockWriter:
         """Give the item as far as it has come."""
         return self._block.item()
 
-    def write_item(self, status: Status) -> object:
+    def write_item(self, status: Status) -> Wire | Raw:
         """Write the item as far as it has come."""
         return self._output.write(self.item(), self.item_id, self._block.status or status)
 
@@ -162,5 +164,3 @@ class BlockWriter:
             "logprobs": write_logprobs(delta.logprobs),
         }
         return self._frames.event(words.delta, fields)
-
-

@@ -24,11 +24,10 @@ from adapters.extras import Carrier
 from adapters.loss import Losses
 from adapters.mint import short_call_id
 from adapters.responses.annotations import write_annotation
+from adapters.responses.output import LABEL
 from adapters.responses.wire import CALLS
 
 Wire = dict[str, object]
-
-LABEL = "the Responses API"
 
 
 class ItemWriter:
@@ -148,7 +147,9 @@ class ItemWriter:
             wire["call_id"] = self._call_id(output.call_id, path)
         content = output.output
         wire["output"] = (
-            content if isinstance(content, str) else list(self._write_parts(content, f"{path}.output"))
+            content
+            if isinstance(content, str)
+            else list(self._write_parts(content, f"{path}.output"))
         )
         return self._finish(output, wire, path)
 
@@ -192,6 +193,7 @@ def _shape(part: Part) -> Wire | None:
                 "filename": part.filename,
                 "detail": part.detail,
             }
-            return {"type": "input_file"} | {k: v for k, v in names.items() if v is not None}
+            given = {name: value for name, value in names.items() if value is not None}
+            return {"type": "input_file", **given}
         case _:
             return None

@@ -6,8 +6,9 @@ from adapters.capabilities import Capabilities
 from adapters.conversation import Custom, Request, Tool
 from adapters.extras import Carrier
 from adapters.loss import Losses
+from adapters.responses.output import LABEL
 from adapters.responses.wire import INCLUDE_LOGPROBS
-from adapters.responses.write_items import LABEL, ItemWriter
+from adapters.responses.write_items import ItemWriter
 from adapters.responses.write_tools import write_choice, write_format, write_tool
 from adapters.selection import select
 
@@ -67,9 +68,7 @@ def _write_tools(
     def can_declare(tool: Tool) -> bool:
         return capabilities.custom_tools or not isinstance(tool, Custom)
 
-    selection = select(
-        request, losses, can_declare, knows_allowed_tools=capabilities.allowed_tools
-    )
+    selection = select(request, losses, can_declare, knows_allowed_tools=capabilities.allowed_tools)
     if not selection.tools:
         return
     wire["tools"] = [
@@ -130,7 +129,7 @@ def _write_caching(request: Request, carrier: Carrier, wire: Wire) -> None:
 
 def _write_logprobs(request: Request, losses: Losses, wire: Wire) -> None:
     if request.logprobs:
-        others = request.extra("include")
+        others = request.find_extra("include")
         included = [] if others is None else msgspec.json.decode(others, type=list[str])
         wire["include"] = [*included, INCLUDE_LOGPROBS]
     elif request.top_logprobs:

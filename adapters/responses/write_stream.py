@@ -9,12 +9,11 @@ from adapters.events import Closed, Delta, Event, Failed, Finished, Opened, Star
 from adapters.extras import Carrier
 from adapters.replies import combined
 from adapters.responses.frames import DONE, Frames, Wire
-from adapters.responses.output import OutputWriter, mint_item_id
+from adapters.responses.output import LABEL, OutputWriter, mint_item_id
 from adapters.responses.reply import begin, make_outcome
 from adapters.responses.response import Outcome, Response, write_failure
 from adapters.responses.usage import usage_or_zeros, write_usage
 from adapters.responses.write_block import BlockWriter
-from adapters.responses.write_items import LABEL
 
 
 class StreamWriter:
@@ -107,4 +106,6 @@ class StreamWriter:
         if response is None:
             raise AssertionError("a response is told before it is started")
         outcome.output = [block.write_item("incomplete") for block in self._blocks.values()]
-        return self._frames.event(f"response.{outcome.status}", {"response": response.write(outcome)})
+        return self._frames.event(
+            f"response.{outcome.status}", {"response": response.write(outcome)}
+        )
