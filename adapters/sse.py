@@ -99,7 +99,7 @@ class Decoder:
 
 def read_block(block: bytes, *, whole: bool = True) -> Frame | None:
     """Read the lines of one event; None where they hold no data (comments, keep-alives)."""
-    if block.startswith(_DATA) and b"\n" not in block:
+    if block.startswith(_DATA) and b"\n" not in block and len(block) > len(_DATA):
         return Frame(b"", block[len(_DATA) :], whole)
     name = b""
     data: list[bytes] = []
@@ -110,4 +110,6 @@ def read_block(block: bytes, *, whole: bool = True) -> Frame | None:
             data.append(value)
         elif field == b"event":
             name = value
-    return Frame(name, b"\n".join(data), whole) if data else None
+    # Data that is empty makes no event, says the standard.
+    joined = b"\n".join(data)
+    return Frame(name, joined, whole) if joined else None

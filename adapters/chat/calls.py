@@ -31,11 +31,13 @@ Open = Callable[[Item], Opened]
 class Slot:
     """One call, as far as it has come."""
 
-    __slots__ = ("block", "call_id", "closed", "fragments", "kind", "name", "told")
+    __slots__ = ("block", "call_id", "closed", "fragments", "kind", "name", "pieces", "told")
 
     def __init__(self) -> None:
         self.call_id = ""
         self.name = ""
+        # All that came as its name, which may yet become the name of a declared tool.
+        self.pieces = ""
         self.kind: CallKind = "function"
         self.fragments: list[str] = []
         # Its block, once it has been told.
@@ -76,8 +78,8 @@ class Calls:
             return self._feed_one(deltas[0], deltas[0].index)
         events: list[Event] = []
         for position, delta in enumerate(deltas):
-            # Several pieces without index or id: their places tell them apart.
-            index = position if delta.index is None and not delta.id else delta.index
+            # Several pieces without an index: their places tell them apart.
+            index = position if delta.index is None else delta.index
             events += self._feed_one(delta, index)
         return events
 
@@ -86,14 +88,23 @@ class Calls:
         slot = self._find(delta.id or "", name, fragment, index)
         if delta.type == "custom" or delta.custom is not None:
             slot.kind = "custom"
-        if (delta.id or name) and self._identify(slot, delta.id or "", name, fragment):
-            return []
+        if delta.id or name:
+            self._identify(slot, delta.id or "", name)
         if fragment:
-            if slot.closed:
+            if slot.closed or self._is_repeat(slot, fragment):
                 self._report_late(slot, fragment)
                 return []
             slot.fragments.append(fragment)
         return self._tell(slot)
+
+    def _is_repeat(self, slot: Slot, fragment: str) -> bool:
+        """Tell whether a fragment is all of the arguments again, which were complete."""
+        return (
+            fragment.startswith(("{", "["))
+            and bool(slot.fragments)
+            and fragment == slot.arguments()
+            and is_complete(fragment)
+        )
 
     # Which call is meant?
 
@@ -120,9 +131,12 @@ class Calls:
             late = latest is not None and not latest.call_id and not name
             return latest if late else self._with_id(call_id)
         if name and latest is not None:
-            same = latest.name in ("", name) or latest.name + name in self._declared
+            same = latest.name in ("", name) or self._may_become(latest.pieces + name)
             return latest if same and self._is_same(latest, "", name, fragment) else None
         return latest
+
+    def _may_become(self, pieces: str) -> bool:
+        return any(declared.startswith(pieces) for declared in self._declared)
 
     def _keep(self, index: int | None, slot: Slot) -> Slot:
         if slot not in self._slots:
@@ -151,22 +165,22 @@ class Calls:
 
     # What does the piece say of it?
 
-    def _identify(self, slot: Slot, call_id: str, name: str, fragment: str) -> bool:
-        """Take an id and a name; tell whether the piece only repeats what was said."""
-        first = not slot.name and not slot.call_id
+    def _identify(self, slot: Slot, call_id: str, name: str) -> None:
+        """Take an id and a name, or a piece of a name; a repeat changes nothing."""
         if call_id and not slot.call_id:
             if slot.block is None:
                 slot.call_id = call_id
             else:
                 self._losses.changed(f"call {slot.name}", "its id came too late to be used")
         if name and not slot.name:
-            slot.name = name
-        elif name != slot.name and not slot.fragments and slot.name + name in self._declared:
-            slot.name += name
-        return bool(fragment and not first and fragment == slot.arguments() and slot.is_complete())
+            slot.name = slot.pieces = name
+        elif name and name != slot.name and not slot.fragments:
+            slot.pieces += name
+            if slot.pieces in self._declared:
+                slot.name = slot.pieces
 
     def _report_late(self, slot: Slot, fragment: str) -> None:
-        if fragment.strip():
+        if fragment.strip() and fragment != slot.arguments():
             self._losses.dropped(
                 f"call {slot.name}.arguments", "more came after the arguments were complete"
             )

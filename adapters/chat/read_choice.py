@@ -35,7 +35,8 @@ class ChoiceReader:
         self._part = 0
         # The block that was opened last, and with it whether there was any.
         self._last_block = -1
-        # How it ended, once it has.
+        # How it ended, once that was said. Some servers say it on every chunk: the last word
+        # counts, and nothing is closed before the stream ends.
         self.finished: Finish | None = None
 
     def feed(self, delta: MessageDelta, logprobs: Raw) -> list[Event]:
@@ -45,8 +46,8 @@ class ChoiceReader:
         if thought:
             self._fill(events, "thought", thought)
         content = delta.content
-        if content:
-            self._say(events, content, logprobs)
+        if content or is_said(logprobs):
+            self._say(events, content or "", logprobs)
         if delta.refusal:
             self._fill(events, "refusal", delta.refusal)
         if delta.annotations:
@@ -59,17 +60,14 @@ class ChoiceReader:
             self._call(events, [CallDelta(0, function=delta.function_call)])
         return events
 
-    def finish(self, finish: Finish) -> list[Event]:
-        """Learn how it ended; the first word counts."""
-        if self.finished is None:
-            self.finished = finish
-        return self.close()
-
     def close(self) -> list[Event]:
-        """Close what is open. An answer of nothing is still an answer: an empty text."""
+        """Close what is open. An answer of nothing is still an answer: an empty text (P164)."""
         events: list[Event] = list(self._calls.settle())
         self._note_blocks(events)
         if self._last_block < 0:
+            self._losses.invented(
+                "content", "the backend said nothing; an empty text stands for it"
+            )
             self._fill(events, "text", "")
         cut = self.finished is not None and self.finished.reason in ("length", "filter")
         status: Status = "incomplete" if cut else "completed"
@@ -79,9 +77,10 @@ class ChoiceReader:
         return events
 
     def _say(self, events: list[Event], content: str | list[Raw], logprobs: Raw) -> None:
-        read = _read_logprobs(logprobs) if is_said(logprobs) else ()
+        read = self._read_logprobs(logprobs) if is_said(logprobs) else ()
         if isinstance(content, str):
-            self._fill(events, "text", content, read)
+            if content or read:
+                self._fill(events, "text", content, read)
             return
         for part in read_content(content, "content", "completions"):
             match part:
@@ -134,7 +133,8 @@ class ChoiceReader:
         if events:
             self._last_block = max(self._last_block, self._calls.last_block)
 
-
-def _read_logprobs(raw: Raw) -> tuple[Logprob, ...]:
-    fields = read_fields(raw, "logprobs")
-    return read_logprobs(fields.raw("content"), "logprobs.content")
+    def _read_logprobs(self, raw: Raw) -> tuple[Logprob, ...]:
+        fields = read_fields(raw, "logprobs")
+        if fields.raws("refusal"):
+            self._losses.dropped("logprobs.refusal", "probabilities of a refusal have no place")
+        return read_logprobs(fields.raw("content"), "logprobs.content")

@@ -44,7 +44,7 @@ class StreamReader:
         if frame.data == b"[DONE]":
             return self._end()
         try:
-            return self._read(self._decode(frame.data))
+            return self._read(self._decode(frame.data), frame.name)
         except InvalidInput as problem:
             # Of a frame that the end of the stream cut, the end tells whether it mattered.
             return (
@@ -76,14 +76,16 @@ class StreamReader:
         except UNDECODABLE as error:
             raise InvalidInput(None, f"an event of the stream cannot be read: {error}") from None
         for path in find_strangers(data):
-            self._around.losses.dropped(path, "no dialect knows this field")
+            self._around.losses.dropped(path, "it has no place in another dialect")
             # Seen once, it will be in every chunk: do not look again.
             self._decoder = _ANY
         return chunk
 
-    def _read(self, chunk: Chunk) -> list[Event]:
+    def _read(self, chunk: Chunk, name: bytes) -> list[Event]:
         if is_said(chunk.error):
             return self._fail(read_error_value(chunk.error, None))
+        if chunk.object == "error" or name == b"error":
+            return self._fail(Error(chunk.message or "the backend failed", code=_code(chunk.code)))
         if is_said(chunk.usage):
             self._usage = chunk.usage
         if chunk.service_tier is not None:
@@ -111,10 +113,11 @@ class StreamReader:
         reader = self._choices.get(number)
         if reader is None:
             reader = self._choices[number] = self._make_reader(number)
-        events = [] if choice.delta is None else reader.feed(choice.delta, choice.logprobs)
         if choice.finish_reason:
-            events += reader.finish(read_finish(choice.finish_reason))
-        return events
+            reader.finished = read_finish(choice.finish_reason)
+        # A server that only plays at streaming sends one chunk with the whole message.
+        delta = choice.delta or choice.message
+        return [] if delta is None else reader.feed(delta, choice.logprobs)
 
     def _make_reader(self, number: int) -> ChoiceReader:
         around = self._around
@@ -158,3 +161,8 @@ class StreamReader:
         except InvalidInput as problem:
             self._around.losses.dropped("usage", f"it cannot be read: {problem.why}")
             return None
+
+
+def _code(code: str | int | None) -> str | None:
+    """Give a code that says something; a number only repeats the status."""
+    return code if isinstance(code, str) else None

@@ -7,7 +7,7 @@ from msgspec import Raw, Struct
 
 from adapters.chat.messages import read_assistant
 from adapters.chat.usage import read_usage, write_usage
-from adapters.chat.wire import READ_REASON, REPLY_ONLY_HERE, WRITE_REASON
+from adapters.chat.wire import NOTHING_SAID, READ_REASON, REPLY_ONLY_HERE, WRITE_REASON
 from adapters.chat.write_messages import TEXT_SEPARATOR
 from adapters.conversation import (
     Annotation,
@@ -87,10 +87,23 @@ def _read_choice(fields: Fields, around: Surroundings) -> Choice:
     message.raw("role")
     completed: Status = "completed"
     items = CallIds(around.losses).made_unique(tuple(read_assistant(message, mint_call, completed)))
-    items = _with_logprobs(items, fields.fields("logprobs"))
+    items = _with_logprobs(_said_something(items, around.losses), fields.fields("logprobs"))
     if finish.reason in ("length", "filter"):
         items = cut_off(items)
     return Choice(items, finish)
+
+
+def _said_something(items: tuple[Item, ...], losses: Losses) -> tuple[Item, ...]:
+    """Make an answer of nothing an empty text, and say so (P164)."""
+    match items:
+        case (Message(content=()) as message,):
+            losses.invented("content", NOTHING_SAID)
+            return (msgspec.structs.replace(message, content=(Text(""),)),)
+        case (Message(content=(Text(text=""),)),):
+            losses.invented("content", NOTHING_SAID)
+            return items
+        case _:
+            return items
 
 
 def read_finish(word: str | None) -> Finish:
@@ -183,6 +196,10 @@ def _write_choice(
     ]
     if annotations:
         message["annotations"] = annotations
+    carrier = Carrier("completions", "Chat Completions", losses)
+    for item in choice.items:
+        if isinstance(item, Message):
+            carrier.carry(item.extras, message, "message")
     calls = tuple(item for item in choice.items if isinstance(item, Call))
     if calls:
         write_calls(calls, message, losses)

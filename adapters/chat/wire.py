@@ -53,6 +53,8 @@ REPLY_ONLY_HERE: dict[str, Gravity] = {
     "moderation": "hint",
 }
 
+NOTHING_SAID = "the backend said nothing; an empty text stands for it"
+
 
 # Chunks, as servers send them: every field may be missing, null or empty. What is only looked at
 # now and then stays `Raw`; what has a wrong type fails the chunk, and with it the stream.
@@ -102,6 +104,7 @@ class ChunkChoice(Struct, frozen=True, gc=False):
 
     index: int | None = None
     delta: MessageDelta | None = None
+    message: MessageDelta | None = None
     finish_reason: str | None = None
     logprobs: Raw = ABSENT
 
@@ -117,7 +120,11 @@ class Chunk(Struct, frozen=True, gc=False):
     usage: Raw = ABSENT
     system_fingerprint: str | None = None
     service_tier: str | None = None
+    # An error: wrapped, as a rule, but some servers send it bare.
     error: Raw = ABSENT
+    message: str | None = None
+    type: str | None = None
+    code: str | int | None = None
     obfuscation: str | None = None
 
 
@@ -151,6 +158,7 @@ class KnownChoice(ChunkChoice, frozen=True, gc=False, forbid_unknown_fields=True
     """One choice of a chunk and nothing else."""
 
     delta: KnownMessageDelta | None = None
+    message: KnownMessageDelta | None = None
 
 
 class KnownChunk(Chunk, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -162,6 +170,7 @@ class KnownChunk(Chunk, frozen=True, gc=False, forbid_unknown_fields=True):
 _SHAPE: dict[str, type[Struct]] = {
     "choices": ChunkChoice,
     "delta": MessageDelta,
+    "message": MessageDelta,
     "tool_calls": CallDelta,
     "function_call": FunctionDelta,
     "function": FunctionDelta,
@@ -183,5 +192,5 @@ def _strangers(value: object, shape: type[Struct], path: str) -> Iterator[str]:
             if name not in shape.__struct_fields__:
                 if inner is not None:
                     yield path + name
-            elif name in _SHAPE:
+            elif name in _SHAPE and not isinstance(inner, str):
                 yield from _strangers(inner, _SHAPE[name], f"{path}{name}.")

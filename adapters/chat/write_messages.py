@@ -90,6 +90,8 @@ class MessageWriter:
         self._parts = PartWriter(self._carrier, losses)
         paths = request.paths or tuple(f"items[{i}]" for i in range(len(request.items)))
         self._items: list[Placed] = list(zip(request.items, paths, strict=True))
+        # Where the outputs stand that were written before their turn.
+        self._ahead: set[str] = set()
         self._outputs: dict[str, tuple[Output, str]] = {
             item.call_id: (item, path)
             for item, path in self._items
@@ -109,6 +111,11 @@ class MessageWriter:
                     turn.take(item, path)
                 case Opaque():
                     self._drop(item, path)
+                case Output():
+                    # Written with its call, perhaps just now.
+                    messages += self._write_turn(turn)
+                    turn = Turn()
+                    self._ahead.discard(path)
                 case _:
                     messages += self._write_turn(turn)
                     turn = Turn()
@@ -161,9 +168,16 @@ class MessageWriter:
     def _write_answers(self, turn: Turn, media: list[Part]) -> Iterator[Wire]:
         """Write the answers to a turn's calls; what they cannot hold is put into `media`."""
         for call, _ in turn.calls:
-            placed = self._outputs.get(call.call_id)
+            placed = self._output_of(call)
             if placed is not None:
                 yield self._write_output(*placed, media)
+
+    def _output_of(self, call: Call) -> tuple[Output, str] | None:
+        """Find the answer to a call, wherever it stands."""
+        placed = self._outputs.get(call.call_id)
+        if placed is not None:
+            self._ahead.add(placed[1])
+        return placed
 
     def _write_assistant(self, turn: Turn) -> Iterator[Wire]:
         text, refusal = turn.text(), turn.refusal()

@@ -41,6 +41,7 @@ class StreamWriter:
 
     def __init__(self, around: Surroundings) -> None:
         self._around = around
+        self._carrier = Carrier("completions", "Chat Completions", around.losses)
         self._single = one_choice_asked(around.request)
         self._frames = Frames({}, with_usage=False)
         self._choices: dict[int, ChoiceWriter] = {}
@@ -70,7 +71,7 @@ class StreamWriter:
         reply_id = renamed(event.id, "chatcmpl-") or around.mint.id("chatcmpl-")
         created = around.mint.now() if event.created is None else event.created
         model = event.model or around.request.model or "unknown"
-        Carrier("completions", "Chat Completions", around.losses).carry(event.extras, {})
+        self._carrier.carry(event.extras, {})
         self._frames = Frames(
             head(reply_id, created, model, event.service_tier, event.extras),
             with_usage=bool(around.request.include_usage),
@@ -91,11 +92,13 @@ class StreamWriter:
     def _open(self, event: Opened) -> list[bytes]:
         choice, written = self._choice(event.choice)
         match event.item:
-            case Message():
+            case Message() as message:
+                self._carrier.carry(message.extras, {}, "message")
                 choice.separate = choice.spoke
                 self._speaking[event.index] = choice
             case Call() as call:
                 report_namespace(call, self._around.losses)
+                self._carrier.carry(call.extras, {}, f"call {call.name}")
                 choice.has_calls = True
                 lane, opened = choice.calls.open(call)
                 self._lanes[event.index] = (choice, lane)
@@ -136,7 +139,7 @@ class StreamWriter:
 
     def _finish(self, event: Finished) -> list[bytes]:
         written: list[bytes] = []
-        self._report_late(event)
+        self._carrier.carry(event.extras, {})
         finishes = event.finishes
         if self._single:
             finishes = (combined(event.finishes) or Finish("stop", ""),)
@@ -149,11 +152,6 @@ class StreamWriter:
             reason = settled(finish, has_calls=choice.has_calls)
             written.append(self._frames.chunk(number, {}, self.words[reason]))
         return [*written, *self._say_usage(event.usage), DONE]
-
-    def _report_late(self, event: Finished) -> None:
-        """Report what came with the end and has no place on a stream."""
-        if event.extras:
-            Carrier("responses", "a stream of chunks", self._around.losses).carry(event.extras, {})
 
     def _say_usage(self, usage: Usage | None) -> list[bytes]:
         if not self._around.request.include_usage:

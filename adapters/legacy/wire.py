@@ -15,4 +15,5 @@ WRITE_REASON: dict[FinishReason, str] = {
     "filter": "content_filter",
 }
 
+CUSTOM_CALL = "the legacy form has no custom calls; its input is wrapped in JSON"
 ONE_CALL = "a legacy answer holds one call; the model can call again"

@@ -21,6 +21,7 @@ from adapters.conversation import (
     ToolChoice,
 )
 from adapters.extras import Carrier
+from adapters.legacy.reply import wrapped
 from adapters.loss import Losses
 from adapters.selection import Selection, select
 
@@ -98,11 +99,7 @@ class LegacyMessageWriter(MessageWriter):
     def _write_function_call(self, call: Call, path: str) -> Wire:
         self._report_namespace(call, path)
         self._carrier.carry(call.extras, {}, path)
-        arguments = call.arguments
-        if call.kind == "custom":
-            self._losses.changed(path, "the legacy form has no custom calls; its input is wrapped")
-            arguments = _ENCODER.encode({"input": call.arguments}).decode()
-        return {"name": call.name, "arguments": arguments}
+        return {"name": call.name, "arguments": wrapped(call, self._losses)}
 
     def _write_answers(self, turn: Turn, media: list[Part]) -> Iterator[Wire]:
         for number, (call, path) in enumerate(turn.calls):
@@ -110,7 +107,7 @@ class LegacyMessageWriter(MessageWriter):
                 self._losses.changed(path, "parallel calls become one after the other")
                 function_call = self._write_function_call(call, path)
                 yield {"role": "assistant", "content": None, "function_call": function_call}
-            placed = self._outputs.get(call.call_id)
+            placed = self._output_of(call)
             if placed is not None:
                 yield self._write_function_output(call, *placed, media)
 

@@ -1,10 +1,13 @@
 """Writes a stream for a legacy client: the name first, then pieces of arguments (P180)."""
 
+from msgspec.structs import replace
+
 from adapters.chat.frames import Wire
 from adapters.chat.write_calls import CallsWriter, Lane
 from adapters.chat.write_stream import StreamWriter as ChatStreamWriter
-from adapters.legacy.wire import ONE_CALL, WRITE_REASON
-from adapters.template import HOLE
+from adapters.events import Delta
+from adapters.legacy.wire import CUSTOM_CALL, ONE_CALL, WRITE_REASON
+from adapters.template import HOLE, encode
 
 
 class FirstCallWriter(CallsWriter):
@@ -16,7 +19,24 @@ class FirstCallWriter(CallsWriter):
             return []
         first: Wire = {"name": lane.call.name, "arguments": ""}
         lane.template = self._frames.template(self._choice, {"function_call": {"arguments": HOLE}})
-        return [self._frames.chunk(self._choice, {"function_call": first})]
+        begun = [self._frames.chunk(self._choice, {"function_call": first})]
+        if lane.call.kind == "custom":
+            self._losses.changed(f"call {lane.call.name}", CUSTOM_CALL)
+            begun.append(lane.template.fill('{"input":"'))
+        return begun
+
+    def fill(self, lane: Lane, delta: Delta) -> list[bytes]:
+        """Take more of a call's arguments; the input of a custom call becomes a JSON string."""
+        if lane.call.kind == "custom":
+            delta = replace(delta, text=encode(delta.text)[1:-1].decode())
+        return super().fill(lane, delta)
+
+    def close(self, lane: Lane) -> list[bytes]:
+        """Learn that a call is whole."""
+        ending: list[bytes] = []
+        if lane.call.kind == "custom" and lane.template is not None:
+            ending.append(lane.template.fill('"}'))
+        return ending + super().close(lane)
 
 
 class StreamWriter(ChatStreamWriter):

@@ -20,6 +20,7 @@ from adapters.conversation import (
 from adapters.errors import InvalidInput
 from adapters.extras import Gravity, left_over
 from adapters.fields import Fields, decode, read_fields, text_or_json
+from adapters.loss import Losses
 from adapters.mint import StableIds
 from adapters.parts import read_content
 from adapters.responses.wire import CALL_KINDS, CALLS, OUTPUT_KINDS
@@ -43,12 +44,25 @@ _RAWS = msgspec.json.Decoder(list[Raw])
 _ONLY_HERE: dict[str, Gravity] = {"caller": None, "created_by": None}
 
 
-def read_items(raws: list[Raw]) -> Iterator[Placed]:
+def read_items(raws: list[Raw], losses: Losses) -> Iterator[Placed]:
     """Read a list of items, each with the path of where it stood."""
     name_call = StableIds()
+    seen: dict[str, Item] = {}
     for number, raw in enumerate(raws):
         path = f"input[{number}]"
-        yield read_item(raw, path, name_call), path
+        item = read_item(raw, path, name_call)
+        if _is_repeated(item, seen):
+            losses.dropped(path, "the same item, under the same id, came before")
+        else:
+            yield item, path
+
+
+def _is_repeated(item: Item, seen: dict[str, Item]) -> bool:
+    """Tell whether a client sent an item twice (P062); one id for two items is no repeat."""
+    item_id = item.item_id
+    if item_id is None or isinstance(item, Reference):
+        return False
+    return seen.setdefault(item_id, item) is not item and seen[item_id] == item
 
 
 def read_item(raw: Raw, path: str, name_call: Callable[[str, str], str]) -> Item:

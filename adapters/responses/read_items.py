@@ -60,7 +60,7 @@ class ItemsReader:
         known = self._find(item_id, place)
         if known is None and isinstance(item, Call):
             known = self._by_call_id.get(item.call_id)
-        if known is not None and known.kind not in (None, type(item)):
+        if known is not None and not _may_be(known, item, item_id):
             known = None
         return known or self._make(item_id, place)
 
@@ -89,6 +89,13 @@ class ItemsReader:
         held, incoming.held = incoming.held, []
         for one in held:
             yield from self.fill(incoming, one.channel, one.index, one.text)
+
+    def begin(self, incoming: Incoming, item: Item) -> Iterator[Event]:
+        """Tell that an item has begun, with what some servers put into it at once."""
+        yield from self.open(incoming, item)
+        for content in contents(item):
+            if content.text and incoming.find(content.channel, content.index) is None:
+                yield from self.complete(incoming, content)
 
     def fill(
         self,
@@ -174,6 +181,13 @@ class ItemsReader:
             if not incoming.closed:
                 last = incoming.block == self._blocks - 1
                 yield from self._close(incoming, "incomplete" if cut and last else "completed")
+
+
+def _may_be(known: Incoming, item: Item, item_id: str | None) -> bool:
+    """Tell whether what came so far can be of this item."""
+    if known.item_id and item_id and known.item_id != item_id:
+        return False
+    return known.kind in (None, type(item))
 
 
 def _item_of(channel: Channel, item_id: str | None) -> Item:

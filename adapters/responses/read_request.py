@@ -59,7 +59,7 @@ def read_request(body: bytes, losses: Losses) -> Request:
     """Read a request."""
     fields = read_body(body)
     settings = Settings(losses)
-    placed = [one for one in _read_input(fields) if not settings.take(*one)]
+    placed = [one for one in _read_input(fields, losses) if not settings.take(*one)]
     tools = read_tools(fields.raws("tools"), "tools", "responses") + settings.tools
     text = fields.fields("text") or Fields({}, "text")
     reasoning = fields.fields("reasoning") or Fields({}, "reasoning")
@@ -102,12 +102,12 @@ def read_request(body: bytes, losses: Losses) -> Request:
     )
 
 
-def _read_input(fields: Fields) -> list[Placed]:
+def _read_input(fields: Fields, losses: Losses) -> list[Placed]:
     """Read the input: a string is what the user says."""
     given = fields.text_or_raws("input")
     if isinstance(given, str):
         return [(Message("user", (Text(given),)), "input")]
-    return list(read_items(given or []))
+    return list(read_items(given or [], losses))
 
 
 def _read_include(include: tuple[str, ...]) -> Extras:

@@ -103,7 +103,7 @@ class StreamReader:
             return []
         try:
             event = self._decode(frame.data)
-            handler = self._handlers.get(event.type or frame.name.decode("ascii", "replace"))
+            handler = self._handler(event.type or frame.name.decode("ascii", "replace"), event)
             if handler is None:
                 return []
             return handler(event) if self._started else self._begin_with(handler, event)
@@ -112,6 +112,12 @@ class StreamReader:
             return (
                 self._fail(Error(str(problem), code=UNREADABLE, status=502)) if frame.whole else []
             )
+
+    def _handler(self, kind: str, event: WireEvent) -> Handler | None:
+        if not kind and is_said(event.error):
+            # The envelope of an error, bare.
+            return self._read_error
+        return self._handlers.get(kind)
 
     def flush(self) -> list[Event]:
         """Learn that the stream is over: without a last event it was cut (P157)."""
@@ -183,7 +189,7 @@ class StreamReader:
             # Told when it is whole.
             return []
         incoming = self._items.find_item(item, event.output_index)
-        return list(self._items.open(incoming, item))
+        return list(self._items.begin(incoming, item))
 
     def _end_item(self, event: WireEvent) -> list[Event]:
         if not is_said(event.item):
