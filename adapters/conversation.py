@@ -383,6 +383,16 @@ class Reply(Struct, frozen=True):
     extras: Extras = ()
 
 
+# Arguments that a model left out, as a client or a server can parse them (P140).
+NO_ARGUMENTS = "{}"
+NO_ARGUMENTS_WHY = "empty arguments become {}, which can be parsed"
+
+
+def lacks_arguments(call: Call) -> bool:
+    """Tell whether a call that is whole has nothing that could be parsed."""
+    return call.kind == "function" and call.status != "incomplete" and not call.arguments.strip()
+
+
 def settled(finish: Finish, *, has_calls: bool) -> FinishReason:
     """Decide the finish: calls beat `stop` (P107), a cut-off answer beats calls (P108)."""
     if finish.reason in ("length", "filter"):

@@ -10,7 +10,19 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from adapters.conversation import Call, Item, Message, Output, Part, Reasoning, Request, Text
+from adapters.conversation import (
+    NO_ARGUMENTS,
+    NO_ARGUMENTS_WHY,
+    Call,
+    Item,
+    Message,
+    Output,
+    Part,
+    Reasoning,
+    Request,
+    Text,
+    lacks_arguments,
+)
 from adapters.loss import Losses
 
 NO_OUTPUT = "No output was recorded for this call."
@@ -62,6 +74,9 @@ class _Pairs:
         return any(waiting is call for _, waiting in self._waiting)
 
     def _place_call(self, call: Call, path: str) -> Call:
+        if lacks_arguments(call):
+            call = replace(call, arguments=NO_ARGUMENTS)
+            self._losses.changed(f"{path}.arguments", NO_ARGUMENTS_WHY)
         spoken = call.call_id
         if spoken in self._used:
             call = replace(call, call_id=self._unused(spoken))

@@ -2,7 +2,18 @@
 
 from msgspec.structs import replace
 
-from adapters.conversation import Call, Choice, Finish, FinishReason, Item, Reply, Request
+from adapters.conversation import (
+    NO_ARGUMENTS,
+    NO_ARGUMENTS_WHY,
+    Call,
+    Choice,
+    Finish,
+    FinishReason,
+    Item,
+    Reply,
+    Request,
+    lacks_arguments,
+)
 from adapters.loss import Losses
 
 # Of several endings the gravest speaks for all.
@@ -64,11 +75,15 @@ class CallIds:
         self._used.add(found)
         return found
 
-    def made_unique(self, items: tuple[Item, ...]) -> tuple[Item, ...]:
-        """Give the items, each call with an id of its own."""
-        return tuple(
-            replace(item, call_id=self.unique(item.call_id, item.name))
-            if isinstance(item, Call)
-            else item
-            for item in items
-        )
+
+def settled_calls(items: tuple[Item, ...], losses: Losses) -> tuple[Item, ...]:
+    """Give the items, each call with an id of its own and with arguments that can be parsed."""
+    ids = CallIds(losses)
+    return tuple(_settled(item, ids, losses) if isinstance(item, Call) else item for item in items)
+
+
+def _settled(call: Call, ids: CallIds, losses: Losses) -> Call:
+    if lacks_arguments(call):
+        losses.changed(f"call {call.name}.arguments", NO_ARGUMENTS_WHY)
+        call = replace(call, arguments=NO_ARGUMENTS)
+    return replace(call, call_id=ids.unique(call.call_id, call.name))

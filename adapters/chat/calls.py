@@ -16,7 +16,7 @@ them:
 from collections.abc import Callable, Iterator, Sequence
 
 from adapters.chat.wire import CallDelta
-from adapters.conversation import Call, CallKind, Item, Status
+from adapters.conversation import NO_ARGUMENTS, NO_ARGUMENTS_WHY, Call, CallKind, Item, Status
 from adapters.events import Closed, Delta, Event, Opened
 from adapters.fields import text_or_json
 from adapters.jsontext import is_complete
@@ -49,6 +49,10 @@ class Slot:
     def arguments(self) -> str:
         """Give the arguments so far."""
         return "".join(self.fragments)
+
+    def lacks_arguments(self) -> bool:
+        """Tell whether there is nothing that could be parsed."""
+        return self.kind == "function" and not self.arguments().strip()
 
     def is_complete(self) -> bool:
         """Tell whether nothing can follow the arguments."""
@@ -246,7 +250,11 @@ class Calls:
         for slot in self._slots:
             if slot.block is not None and not slot.closed:
                 slot.closed = True
-                yield Closed(slot.block, status if slot.block == last_block else "completed")
+                ended: Status = status if slot.block == last_block else "completed"
+                if slot.lacks_arguments() and ended == "completed":
+                    self._losses.changed(f"call {slot.name}.arguments", NO_ARGUMENTS_WHY)
+                    yield Delta(slot.block, "arguments", NO_ARGUMENTS)
+                yield Closed(slot.block, ended)
 
 
 def _pieces(delta: CallDelta) -> tuple[str, str]:

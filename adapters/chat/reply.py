@@ -38,7 +38,7 @@ from adapters.extras import Carrier, left_over
 from adapters.fields import Fields, read_body
 from adapters.loss import Losses
 from adapters.parts import read_logprobs
-from adapters.replies import CallIds, merged, one_choice_asked, renamed
+from adapters.replies import merged, one_choice_asked, renamed, settled_calls
 
 Wire = dict[str, object]
 _ENCODER = msgspec.json.Encoder()
@@ -86,11 +86,11 @@ def _read_choice(fields: Fields, around: Surroundings) -> Choice:
 
     message.raw("role")
     completed: Status = "completed"
-    items = CallIds(around.losses).made_unique(tuple(read_assistant(message, mint_call, completed)))
+    items = tuple(read_assistant(message, mint_call, completed))
     items = _with_logprobs(_said_something(items, around.losses), fields.fields("logprobs"))
     if finish.reason in ("length", "filter"):
         items = cut_off(items)
-    return Choice(items, finish)
+    return Choice(settled_calls(items, around.losses), finish)
 
 
 def _said_something(items: tuple[Item, ...], losses: Losses) -> tuple[Item, ...]:

@@ -45,11 +45,12 @@ class Held:
 class Incoming:
     """One item: its ids, its block once it is told, its parts."""
 
-    __slots__ = ("block", "closed", "held", "item_id", "kind", "parts")
+    __slots__ = ("block", "closed", "held", "is_function", "item_id", "kind", "parts")
 
     def __init__(self, item_id: str | None) -> None:
         self.item_id = item_id
         self.kind: type[Item] | None = None
+        self.is_function = False
         self.block: int | None = None
         self.parts: list[IncomingPart] = []
         self.held: list[Held] = []
@@ -62,6 +63,10 @@ class Incoming:
             if part.channel == channel and part.index == index:
                 return part
         return None
+
+    def lacks_arguments(self) -> bool:
+        """Tell whether it is a call of a function with nothing that could be parsed."""
+        return self.is_function and not any(text.strip() for p in self.parts for text in p.texts)
 
     def find(self, channel: Channel, index: int) -> IncomingPart | None:
         """Give a part that has begun."""

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from adapters.conversation import (
+    NO_ARGUMENTS,
+    NO_ARGUMENTS_WHY,
     Annotation,
     Call,
     Item,
@@ -80,6 +82,7 @@ class ItemsReader:
         if incoming.block is not None or (isinstance(item, Call) and not item.name):
             return
         incoming.kind = type(item)
+        incoming.is_function = isinstance(item, Call) and item.kind == "function"
         if isinstance(item, Call):
             self._by_call_id[item.call_id] = incoming
             item = replace(item, call_id=self._ids.unique(item.call_id, item.name))
@@ -173,6 +176,9 @@ class ItemsReader:
             self._losses.dropped("call", "a call without a name")
             return
         ended: Status = "incomplete" if status == "incomplete" else "completed"
+        if ended == "completed" and incoming.lacks_arguments():
+            self._losses.changed("call.arguments", NO_ARGUMENTS_WHY)
+            yield Delta(incoming.block, "arguments", NO_ARGUMENTS)
         yield Closed(incoming.block, ended, encrypted)
 
     def close_all(self, *, cut: bool) -> Iterator[Event]:

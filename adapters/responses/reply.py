@@ -20,7 +20,7 @@ from adapters.dialect import Surroundings
 from adapters.envelope import normalized, read_error_value
 from adapters.extras import Carrier, left_over
 from adapters.fields import Fields, read_body
-from adapters.replies import CallIds, merged, renamed
+from adapters.replies import merged, renamed, settled_calls
 from adapters.responses.items import read_item
 from adapters.responses.output import LABEL, OutputWriter, Wire, mint_item_id
 from adapters.responses.response import Outcome, Response, write_failure
@@ -138,7 +138,7 @@ def _read_output(fields: Fields, around: Surroundings) -> tuple[Item, ...]:
         read_item(raw, f"output[{number}]", mint_call)
         for number, raw in enumerate(fields.raws("output"))
     )
-    return CallIds(around.losses).made_unique(tuple(_completed(item) for item in items))
+    return settled_calls(tuple(_completed(item) for item in items), around.losses)
 
 
 def _completed(item: Item) -> Item:
