@@ -25,7 +25,6 @@ from adapters.conversation import (
     Status,
     Text,
     Usage,
-    bare,
 )
 from adapters.events import (
     Channel,
@@ -37,6 +36,7 @@ from adapters.events import (
     Opened,
     Started,
 )
+from adapters.items import bare
 
 
 class Piece:

@@ -10,19 +10,8 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from adapters.conversation import (
-    NO_ARGUMENTS,
-    NO_ARGUMENTS_WHY,
-    Call,
-    Item,
-    Message,
-    Output,
-    Part,
-    Reasoning,
-    Request,
-    Text,
-    lacks_arguments,
-)
+from adapters.conversation import Call, Item, Message, Output, Part, Reasoning, Request, Text
+from adapters.items import NO_ARGUMENTS_WHY, lacks_arguments, with_arguments
 from adapters.loss import Losses
 
 NO_OUTPUT = "No output was recorded for this call."
@@ -75,7 +64,7 @@ class _Pairs:
 
     def _place_call(self, call: Call, path: str) -> Call:
         if lacks_arguments(call):
-            call = replace(call, arguments=NO_ARGUMENTS)
+            call = with_arguments(call)
             self._losses.changed(f"{path}.arguments", NO_ARGUMENTS_WHY)
         spoken = call.call_id
         if spoken in self._used:

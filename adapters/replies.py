@@ -2,18 +2,8 @@
 
 from msgspec.structs import replace
 
-from adapters.conversation import (
-    NO_ARGUMENTS,
-    NO_ARGUMENTS_WHY,
-    Call,
-    Choice,
-    Finish,
-    FinishReason,
-    Item,
-    Reply,
-    Request,
-    lacks_arguments,
-)
+from adapters.conversation import Call, Choice, Finish, FinishReason, Item, Reply, Request
+from adapters.items import NO_ARGUMENTS_WHY, lacks_arguments, with_arguments
 from adapters.loss import Losses
 
 # Of several endings the gravest speaks for all.
@@ -85,5 +75,5 @@ def settled_calls(items: tuple[Item, ...], losses: Losses) -> tuple[Item, ...]:
 def _settled(call: Call, ids: CallIds, losses: Losses) -> Call:
     if lacks_arguments(call):
         losses.changed(f"call {call.name}.arguments", NO_ARGUMENTS_WHY)
-        call = replace(call, arguments=NO_ARGUMENTS)
+        call = with_arguments(call)
     return replace(call, call_id=ids.unique(call.call_id, call.name))

@@ -16,9 +16,10 @@ them:
 from collections.abc import Callable, Iterator, Sequence
 
 from adapters.chat.wire import CallDelta
-from adapters.conversation import NO_ARGUMENTS, NO_ARGUMENTS_WHY, Call, CallKind, Item, Status
+from adapters.conversation import Call, CallKind, Item, Status
 from adapters.events import Closed, Delta, Event, Opened
 from adapters.fields import text_or_json
+from adapters.items import NO_ARGUMENTS, NO_ARGUMENTS_WHY
 from adapters.jsontext import is_complete
 from adapters.loss import Losses
 from adapters.mint import Mint

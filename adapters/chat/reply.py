@@ -27,15 +27,13 @@ from adapters.conversation import (
     Reply,
     Status,
     Text,
-    cut_off,
-    has_calls,
-    settled,
 )
 from adapters.dialect import Surroundings
 from adapters.envelope import read_error_fields, write_error
 from adapters.errors import InvalidInput
 from adapters.extras import Carrier, left_over
 from adapters.fields import Fields, read_body
+from adapters.items import cut_off, has_calls, settled
 from adapters.loss import Losses
 from adapters.parts import read_logprobs
 from adapters.replies import merged, one_choice_asked, renamed, settled_calls

@@ -9,10 +9,11 @@ from adapters.chat.reply import report_namespace, report_unsaid, write_annotatio
 from adapters.chat.wire import WRITE_REASON
 from adapters.chat.write_calls import CallsWriter, Lane
 from adapters.chat.write_messages import TEXT_SEPARATOR
-from adapters.conversation import Call, Finish, FinishReason, Message, Usage, settled
+from adapters.conversation import Call, Finish, FinishReason, Message, Usage
 from adapters.dialect import Surroundings
 from adapters.events import Closed, Delta, Event, Failed, Finished, Opened, Started
 from adapters.extras import Carrier
+from adapters.items import settled
 from adapters.replies import combined, one_choice_asked, renamed
 from adapters.template import HOLE, Template
 

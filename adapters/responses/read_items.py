@@ -9,19 +9,9 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from adapters.conversation import (
-    NO_ARGUMENTS,
-    NO_ARGUMENTS_WHY,
-    Annotation,
-    Call,
-    Item,
-    Logprob,
-    Message,
-    Reasoning,
-    Status,
-    bare,
-)
+from adapters.conversation import Annotation, Call, Item, Logprob, Message, Reasoning, Status
 from adapters.events import Channel, Closed, Delta, Event, Opened
+from adapters.items import NO_ARGUMENTS, NO_ARGUMENTS_WHY, bare
 from adapters.loss import Losses
 from adapters.replies import CallIds
 from adapters.responses.incoming import Content, Held, Incoming, IncomingPart, contents

@@ -13,13 +13,12 @@ from adapters.conversation import (
     Message,
     Reasoning,
     Reply,
-    has_calls,
-    settled,
 )
 from adapters.dialect import Surroundings
 from adapters.envelope import normalized, read_error_value
 from adapters.extras import Carrier, left_over
 from adapters.fields import Fields, read_body
+from adapters.items import has_calls, settled
 from adapters.replies import merged, renamed, settled_calls
 from adapters.responses.items import read_item
 from adapters.responses.output import LABEL, OutputWriter, Wire, mint_item_id
