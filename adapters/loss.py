@@ -11,12 +11,15 @@ Nothing is left out without a line here. How grave a loss is decides what become
 A reply is never refused: the model has spoken, and what could be said of it is worth having.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from msgspec import Struct
 
 from adapters.errors import Refused
+
+_ROOT = re.compile(r"[^.\[]*")
 
 Severity = Literal["hint", "capability", "meaning"]
 Action = Literal["dropped", "changed", "invented"]
@@ -64,12 +67,21 @@ class Losses:
         self._record("invented", path, why, severity)
 
     def _record(self, action: Action, path: str, why: str, severity: Severity) -> None:
-        loss = Loss(action, self._names.get(path, path), why, severity)
+        loss = Loss(action, self._spelled(path), why, severity)
         if self._refuses(severity):
             raise Refused(loss.path, why)
         if loss not in self._seen:
             self._seen.add(loss)
             self._losses.append(loss)
+
+    def _spelled(self, path: str) -> str:
+        """Spell a path as the caller would: all of it, or its first name."""
+        whole = self._names.get(path)
+        if whole is not None:
+            return whole
+        root = _ROOT.match(path)
+        first = root.group() if root else ""
+        return self._names.get(first, first) + path[len(first) :]
 
     def _refuses(self, severity: Severity) -> bool:
         if self._policy is None or severity == "hint":

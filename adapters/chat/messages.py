@@ -43,7 +43,7 @@ def read_messages(messages: list[Fields]) -> Iterator[Placed]:
         if role == "assistant":
             items = tuple(read_assistant(fields, name_call))
             waiting += (item for item in items if isinstance(item, Call))
-            yield from ((item, fields.path) for item in items)
+            yield from _placed(items, fields.path)
         elif role in ("tool", "function"):
             yield _answered(_read_output(fields), waiting), fields.path
         elif role in _SPEAKERS:
@@ -55,6 +55,17 @@ def read_messages(messages: list[Fields]) -> Iterator[Placed]:
         else:
             known = "system, developer, user, assistant, tool, function"
             raise InvalidInput(fields.at("role"), f"{role!r} is none of {known}")
+
+
+def _placed(items: tuple[Item, ...], path: str) -> Iterator[Placed]:
+    """Say where each item of a message stood: the calls have places of their own."""
+    calls = 0
+    for item in items:
+        if isinstance(item, Call):
+            yield item, f"{path}.tool_calls[{calls}]"
+            calls += 1
+        else:
+            yield item, path
 
 
 def _read_output(fields: Fields) -> Output:

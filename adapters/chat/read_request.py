@@ -6,7 +6,7 @@ from msgspec import Raw
 from adapters.chat.messages import read_messages
 from adapters.chat.wire import ONLY_HERE
 from adapters.conversation import CacheOptions, Extras, Function, Hosted, Request, Tool
-from adapters.errors import Refused
+from adapters.errors import InvalidInput, Refused
 from adapters.extras import left_over
 from adapters.fields import Fields, decode, read_body
 from adapters.loss import Losses
@@ -19,6 +19,7 @@ def read_request(body: bytes, _losses: Losses) -> Request:
     """Read a request; all that it says has a place in the hub, so nothing is lost here."""
     fields = read_body(body)
     _refuse_mixed(fields)
+    _refuse_foreign(fields)
     legacy = fields.has("functions")
     placed = tuple(read_messages(fields.each("messages")))
     tools = _read_tools(fields)
@@ -66,6 +67,14 @@ def _refuse_mixed(fields: Fields) -> None:
     for old, new in (("functions", "tools"), ("function_call", "tool_choice")):
         if fields.has(old) and fields.has(new):
             raise Refused(old, f"`{old}` and `{new}` cannot both be given")
+
+
+def _refuse_foreign(fields: Fields) -> None:
+    """Name the mistake of a request that was meant for another address (P003)."""
+    if fields.has("input") and not fields.has("messages"):
+        raise InvalidInput("messages", "this is a request of the Responses API: it has `input`")
+    if not fields.has("messages"):
+        raise InvalidInput("messages", "it is missing")
 
 
 def _read_tools(fields: Fields) -> tuple[Tool, ...]:

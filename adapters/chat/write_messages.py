@@ -146,7 +146,10 @@ class MessageWriter:
             self._losses.changed(
                 f"{path}.role", f"the backend does not know {message.role}; it becomes {role}"
             )
-        wire: Wire = {"role": role, "content": self._parts.write_content(message.content, path)}
+        wire: Wire = {
+            "role": role,
+            "content": self._parts.write_content(message.content, f"{path}.content"),
+        }
         self._carrier.carry(message.extras, wire, path)
         return wire
 

@@ -44,7 +44,7 @@ class PartWriter:
         if is_plain(content) and isinstance(content[0], Text):
             return content[0].text
         written = (
-            self._write(part, f"{path}.content[{number}]" if path else "")
+            self._write(part, f"{path}[{number}]" if path else "")
             for number, part in enumerate(content)
         )
         return [wire for wire in written if wire is not None]

@@ -6,6 +6,7 @@ from adapters.conversation import FinishReason
 NAMES = CHAT_NAMES | {
     "max_output_tokens": "max_tokens",
     "tool_choice": "function_call",
+    "tools": "functions",
 }
 
 WRITE_REASON: dict[FinishReason, str] = {

@@ -15,6 +15,7 @@ from adapters.conversation import (
     Text,
     Tool,
 )
+from adapters.errors import InvalidInput
 from adapters.extras import left_over
 from adapters.fields import Fields, read_body, read_fields
 from adapters.loss import Losses
@@ -58,6 +59,8 @@ class Settings:
 def read_request(body: bytes, losses: Losses) -> Request:
     """Read a request."""
     fields = read_body(body)
+    if fields.has("messages") and not fields.has("input"):
+        raise InvalidInput("input", "this is a request of Chat Completions: it has `messages`")
     settings = Settings(losses)
     placed = [one for one in _read_input(fields, losses) if not settings.take(*one)]
     tools = read_tools(fields.raws("tools"), "tools", "responses") + settings.tools

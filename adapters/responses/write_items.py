@@ -156,7 +156,7 @@ class ItemWriter:
     def _call_id(self, call_id: str, path: str) -> str:
         short = short_call_id(call_id)
         if short != call_id:
-            self._losses.changed(f"{path}.id", "a call id is at most 64 characters; it is hashed")
+            self._losses.changed(path, "a call id is at most 64 characters; it is hashed")
         return short
 
     # Reasoning
