@@ -14,6 +14,10 @@ from adapters.sse import Frame
 from adapters.stage import Stage
 
 
+def _same(param: str | None) -> str | None:
+    return param
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a writer or a stream reader may ask besides what it reads or writes."""
@@ -23,6 +27,8 @@ class Surroundings:
     mint: Mint
     losses: Losses
     preferences: Preferences = DEFAULT
+    # Names, for the client, a parameter that the backend complains of.
+    param: Callable[[str | None], str | None] = _same
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,18 +11,44 @@ from msgspec.structs import replace
 from adapters.conversation import Allowed, Call, Error, Mode, Request
 from adapters.events import Closed, Delta, Event, Failed, Finished, Opened
 from adapters.loss import Losses
+from adapters.stage import Stage
 
 
-def enforcement(request: Request, losses: Losses) -> "Enforce | None":
-    """Make the stage that the request calls for, if it calls for one."""
+def enforcement(request: Request, losses: Losses) -> list[Stage[Event, Event]]:
+    """Make the stages that the request calls for."""
+    stages: list[Stage[Event, Event]] = []
     match request.tool_choice:
         case Mode(mode="none") | Allowed(mode="none"):
-            return Enforce(lambda _call: False, losses, must_remain=False)
+            stages.append(Enforce(lambda _call: False, losses, must_remain=False))
         case Allowed(tools=tools):
             names = frozenset(tool.name for tool in tools)
-            return Enforce(lambda call: call.name in names, losses, must_remain=True)
+            stages.append(Enforce(lambda call: call.name in names, losses, must_remain=True))
         case _:
-            return None
+            pass
+    if request.parallel_tool_calls is False:
+        stages.append(CountCalls(losses))
+    return stages
+
+
+class CountCalls:
+    """Says so if a backend makes several calls where one was asked for (P018)."""
+
+    def __init__(self, losses: Losses) -> None:
+        self._losses = losses
+        self._calls = 0
+
+    def feed(self, event: Event) -> list[Event]:
+        """Count the calls; all of them pass."""
+        if isinstance(event, Opened) and isinstance(event.item, Call):
+            self._calls += 1
+            if self._calls > 1:
+                why = "the backend makes several calls all the same"
+                self._losses.changed("parallel_tool_calls", why)
+        return [event]
+
+    def flush(self) -> list[Event]:
+        """Give nothing more."""
+        return []
 
 
 class Enforce:

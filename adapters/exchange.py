@@ -6,6 +6,8 @@ repeats, which tools were allowed, how many answers and whether the usage were w
 Where both speak the same dialect the bytes pass through as they are.
 """
 
+import dataclasses
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -108,13 +110,20 @@ class Exchange:
             events = [*replay(reply)]
             pipeline = Pipeline(*stages)
             reply = fold([out for event in events for out in pipeline.feed(event)])
-        body = self._client.write_reply(reply, around)
+        return self._finish_reply(reply, around)
+
+    def _finish_reply(self, reply: Reply, around: Surroundings) -> Translation:
+        """Write a reply; one that failed is an error, as over HTTP it must be."""
+        if reply.error is not None:
+            error = replace(reply.error, param=around.param(reply.error.param))
+            body = self._client.write_error(error)
+        else:
+            body = self._client.write_reply(reply, around)
         return Translation(body, tuple(around.losses), _status(reply))
 
     def _stages(self, around: Surroundings) -> list[AnyStage]:
         """Give what stands between reader and writer."""
-        enforce = enforcement(around.request, around.losses)
-        return [] if enforce is None else [enforce]
+        return [*enforcement(around.request, around.losses)]
 
     # The answer, streamed
 
@@ -135,10 +144,8 @@ class Exchange:
 
     def collected(self, collector: Collector) -> Translation:
         """Give the whole reply that was gathered from a stream."""
-        around = replace_losses(self._surroundings(), collector.losses)
-        reply = collector.reply()
-        body = self._client.write_reply(reply, around)
-        return Translation(body, tuple(around.losses), _status(reply))
+        around = dataclasses.replace(self._surroundings(), losses=collector.losses)
+        return self._finish_reply(collector.reply(), around)
 
     def tell(self, body: bytes) -> Translation:
         """Tell the backend's whole reply to a client that wants a stream."""
@@ -149,7 +156,12 @@ class Exchange:
         return Translation(frames, tuple(around.losses))
 
     def _surroundings(self) -> Surroundings:
-        return Surroundings(self.asked, self._mint, Losses(None), self._preferences)
+        return Surroundings(
+            self.asked, self._mint, Losses(None), self._preferences, self._translate_param
+        )
+
+    def _translate_param(self, param: str | None) -> str | None:
+        return translate_param(param, self._backend, self._client)
 
     # Errors
 
@@ -158,18 +170,13 @@ class Exchange:
         if self._client is self._backend and _is_envelope(body):
             return Translation(body, status=status)
         error = read_error(status, body)
-        param = translate_param(error.param, self._backend, self._client)
-        return Translation(self._client.write_error(replace(error, param=param)), status=status)
+        error = replace(error, param=self._translate_param(error.param))
+        return Translation(self._client.write_error(error), status=status)
 
     def problem(self, problem: DragomanError) -> Translation:
         """Say one of our own errors in the client's dialect."""
         error: Error = error_of(problem)
         return Translation(self._client.write_error(error), status=problem.status)
-
-
-def replace_losses(around: Surroundings, losses: Losses) -> Surroundings:
-    """Give the same surroundings with other losses."""
-    return Surroundings(around.request, around.mint, losses, around.preferences)
 
 
 def _status(reply: Reply) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+import msgspec
 from msgspec import Raw
 
 from adapters.conversation import Extra, Extras, Family
@@ -25,9 +26,9 @@ def left_over(
     )
 
 
-def unless(*harmless: bytes, severity: Severity) -> Callable[[Raw], Severity | None]:
-    """Make a gravity that some values do not have."""
-    return lambda raw: None if bytes(raw) in harmless else severity
+def unless(harmless: object, severity: Severity) -> Callable[[Raw], Severity | None]:
+    """Make a gravity that one value does not have."""
+    return lambda raw: None if msgspec.json.decode(raw) == harmless else severity
 
 
 def _weigh(raw: Raw, gravity: Gravity) -> Severity | None:

@@ -47,6 +47,9 @@ def renamed(reply_id: str, prefix: str) -> str | None:
     return prefix + name if legal else None
 
 
+NAMELESS = "a call without a name, which nobody could run"
+
+
 class CallIds:
     """Gives each call of an answer an id of its own: clients stop at two calls with one id."""
 
@@ -69,7 +72,15 @@ class CallIds:
 def settled_calls(items: tuple[Item, ...], losses: Losses) -> tuple[Item, ...]:
     """Give the items, each call with an id of its own and with arguments that can be parsed."""
     ids = CallIds(losses)
-    return tuple(_settled(item, ids, losses) if isinstance(item, Call) else item for item in items)
+    settled: list[Item] = []
+    for item in items:
+        if not isinstance(item, Call):
+            settled.append(item)
+        elif item.name:
+            settled.append(_settled(item, ids, losses))
+        else:
+            losses.dropped("call", NAMELESS)
+    return tuple(settled)
 
 
 def _settled(call: Call, ids: CallIds, losses: Losses) -> Call:

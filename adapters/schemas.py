@@ -1,7 +1,6 @@
 """JSON Schemas of tools: mended where every strict server refuses them, else left as spoken."""
 
 from collections.abc import Mapping
-from typing import cast
 
 import msgspec
 from msgspec import Raw
@@ -77,7 +76,7 @@ def _all_strict(value: Json) -> bool:
         return True
     properties = value.get("properties")
     if value.get("type") == "object" or isinstance(properties, dict):
-        names = set(cast("dict[str, Json]", properties or {}))
+        names = set(properties) if isinstance(properties, dict) else set[str]()
         required = value.get("required")
         listed = (
             {name for name in required if isinstance(name, str)}

@@ -23,7 +23,7 @@ from adapters.items import NO_ARGUMENTS, NO_ARGUMENTS_WHY
 from adapters.jsontext import is_complete
 from adapters.loss import Losses
 from adapters.mint import Mint
-from adapters.replies import CallIds
+from adapters.replies import NAMELESS, CallIds
 
 # Opens a block for an item and gives the event that says so.
 Open = Callable[[Item], Opened]
@@ -243,7 +243,7 @@ class Calls:
             if slot.block is None and slot.name:
                 yield from self._tell_first(slot)
             elif slot.block is None:
-                self._losses.dropped("call", "a call without a name")
+                self._losses.dropped("call", NAMELESS)
                 slot.closed = True
 
     def close(self, last_block: int, status: Status) -> Iterator[Event]:

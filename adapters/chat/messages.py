@@ -41,9 +41,10 @@ def read_messages(messages: list[Fields]) -> Iterator[Placed]:
     for fields in messages:
         role = fields.text("role") or ""
         if role == "assistant":
+            where = "tool_calls[{}]" if fields.has("tool_calls") else "function_call"
             items = tuple(read_assistant(fields, name_call))
             waiting += (item for item in items if isinstance(item, Call))
-            yield from _placed(items, fields.path)
+            yield from _placed(items, fields.path, where)
         elif role in ("tool", "function"):
             yield _answered(_read_output(fields), waiting), fields.path
         elif role in _SPEAKERS:
@@ -57,12 +58,12 @@ def read_messages(messages: list[Fields]) -> Iterator[Placed]:
             raise InvalidInput(fields.at("role"), f"{role!r} is none of {known}")
 
 
-def _placed(items: tuple[Item, ...], path: str) -> Iterator[Placed]:
+def _placed(items: tuple[Item, ...], path: str, where: str) -> Iterator[Placed]:
     """Say where each item of a message stood: the calls have places of their own."""
     calls = 0
     for item in items:
         if isinstance(item, Call):
-            yield item, f"{path}.tool_calls[{calls}]"
+            yield item, f"{path}.{where.format(calls)}"
             calls += 1
         else:
             yield item, path

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Raw
 
 from adapters.chat.calls import Calls, Open
-from adapters.chat.wire import CallDelta, MessageDelta
+from adapters.chat.wire import NO_REFUSAL_LOGPROBS, NOTHING_SAID, CallDelta, MessageDelta
 from adapters.conversation import (
     Annotation,
     Finish,
@@ -65,9 +65,7 @@ class ChoiceReader:
         events: list[Event] = list(self._calls.settle())
         self._note_blocks(events)
         if self._last_block < 0:
-            self._losses.invented(
-                "content", "the backend said nothing; an empty text stands for it"
-            )
+            self._losses.invented("content", NOTHING_SAID)
             self._fill(events, "text", "")
         cut = self.finished is not None and self.finished.reason in ("length", "filter")
         status: Status = "incomplete" if cut else "completed"
@@ -136,5 +134,5 @@ class ChoiceReader:
     def _read_logprobs(self, raw: Raw) -> tuple[Logprob, ...]:
         fields = read_fields(raw, "logprobs")
         if fields.raws("refusal"):
-            self._losses.dropped("logprobs.refusal", "probabilities of a refusal have no place")
+            self._losses.dropped("logprobs.refusal", NO_REFUSAL_LOGPROBS)
         return read_logprobs(fields.raw("content"), "logprobs.content")

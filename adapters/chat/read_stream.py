@@ -114,7 +114,7 @@ class StreamReader:
         if reader is None:
             reader = self._choices[number] = self._make_reader(number)
         if choice.finish_reason:
-            reader.finished = read_finish(choice.finish_reason)
+            reader.finished = read_finish(choice.finish_reason, self._around.losses)
         # A server that only plays at streaming sends one chunk with the whole message.
         delta = choice.delta or choice.message
         return [] if delta is None else reader.feed(delta, choice.logprobs)

@@ -7,7 +7,13 @@ from msgspec import Raw, Struct
 
 from adapters.chat.messages import read_assistant
 from adapters.chat.usage import read_usage, write_usage
-from adapters.chat.wire import NOTHING_SAID, READ_REASON, REPLY_ONLY_HERE, WRITE_REASON
+from adapters.chat.wire import (
+    NO_REFUSAL_LOGPROBS,
+    NOTHING_SAID,
+    READ_REASON,
+    REPLY_ONLY_HERE,
+    WRITE_REASON,
+)
 from adapters.chat.write_messages import TEXT_SEPARATOR
 from adapters.conversation import (
     Annotation,
@@ -29,7 +35,7 @@ from adapters.conversation import (
     Text,
 )
 from adapters.dialect import Surroundings
-from adapters.envelope import read_error_fields, write_error
+from adapters.envelope import read_error_fields
 from adapters.errors import InvalidInput
 from adapters.extras import Carrier, left_over
 from adapters.fields import Fields, read_body
@@ -76,7 +82,7 @@ def _place(choice: Fields) -> int:
 
 def _read_choice(fields: Fields, around: Surroundings) -> Choice:
     word = fields.text("finish_reason")
-    finish = read_finish(word)
+    finish = read_finish(word, around.losses)
     message = fields.fields("message") or Fields({}, fields.at("message"))
 
     def mint_call(_name: str, _arguments: str) -> str:
@@ -85,7 +91,8 @@ def _read_choice(fields: Fields, around: Surroundings) -> Choice:
     message.raw("role")
     completed: Status = "completed"
     items = tuple(read_assistant(message, mint_call, completed))
-    items = _with_logprobs(_said_something(items, around.losses), fields.fields("logprobs"))
+    items = _said_something(items, around.losses)
+    items = _with_logprobs(items, fields.fields("logprobs"), around.losses)
     if finish.reason in ("length", "filter"):
         items = cut_off(items)
     return Choice(settled_calls(items, around.losses), finish)
@@ -94,25 +101,35 @@ def _read_choice(fields: Fields, around: Surroundings) -> Choice:
 def _said_something(items: tuple[Item, ...], losses: Losses) -> tuple[Item, ...]:
     """Make an answer of nothing an empty text, and say so (P164)."""
     match items:
-        case (Message(content=()) as message,):
+        case (Message(content=() | (Text(text=""),)) as message,):
             losses.invented("content", NOTHING_SAID)
             return (msgspec.structs.replace(message, content=(Text(""),)),)
-        case (Message(content=(Text(text=""),)),):
-            losses.invented("content", NOTHING_SAID)
-            return items
+        case (Reasoning() as thought, Message(content=() | (Text(text=""),), extras=())):
+            # It thought, and said nothing: no message is made of that.
+            return (thought,)
         case _:
             return items
 
 
-def read_finish(word: str | None) -> Finish:
+def read_finish(word: str | None, losses: Losses) -> Finish:
     """Read a finish reason; an unknown word means that the model stopped (P107)."""
-    return Finish(READ_REASON.get(word or "", "stop"), word or "")
+    if not word:
+        losses.invented("finish_reason", "the backend did not say why it stopped")
+        return Finish("stop", "")
+    reason = READ_REASON.get(word)
+    if reason is None:
+        losses.changed("finish_reason", f"nobody knows {word!r}; it is taken for stop")
+    return Finish(reason or "stop", word)
 
 
-def _with_logprobs(items: tuple[Item, ...], fields: Fields | None) -> tuple[Item, ...]:
+def _with_logprobs(
+    items: tuple[Item, ...], fields: Fields | None, losses: Losses
+) -> tuple[Item, ...]:
     """Put the probabilities of the choice with the text that they are about."""
     if fields is None:
         return items
+    if fields.raws("refusal"):
+        losses.dropped("logprobs.refusal", NO_REFUSAL_LOGPROBS)
     logprobs = read_logprobs(fields.raw("content"), fields.at("content"))
     return tuple(_with_text_logprobs(item, logprobs) for item in items)
 
@@ -148,8 +165,6 @@ def write_reply(
     words: dict[FinishReason, str] | None = None,
 ) -> bytes:
     """Write a whole reply; legacy says its calls in its own way."""
-    if reply.error is not None:
-        return write_error(reply.error)
     if one_choice_asked(around.request):
         reply = merged(reply)
     carrier = Carrier("completions", "Chat Completions", around.losses)
@@ -234,7 +249,8 @@ def _content(items: tuple[Item, ...]) -> str | None:
     """Join what was said: nothing between parts, an empty line between messages."""
     messages = [item for item in items if isinstance(item, Message)]
     if not any(isinstance(part, Text) for item in messages for part in item.content):
-        return None
+        # Null stands beside a call or a refusal; where there is nothing at all, an empty text.
+        return None if has_calls(items) or _refusals(items) else ""
     texts = (
         "".join(part.text for part in item.content if isinstance(part, Text)) for item in messages
     )

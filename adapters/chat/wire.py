@@ -27,7 +27,7 @@ ONLY_HERE: dict[str, Gravity] = {
     "seed": "hint",
     "prediction": "hint",
     "logit_bias": "meaning",
-    "modalities": unless(b'["text"]', severity="capability"),
+    "modalities": unless(["text"], "capability"),
     "audio": "capability",
 }
 
@@ -53,6 +53,7 @@ REPLY_ONLY_HERE: dict[str, Gravity] = {
     "moderation": "hint",
 }
 
+NO_REFUSAL_LOGPROBS = "probabilities of a refusal have no place in another dialect"
 NOTHING_SAID = "the backend said nothing; an empty text stands for it"
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from adapters.chat.frames import DONE, Frames, Wire, error_frame, head
 from adapters.chat.reply import report_namespace, report_unsaid, write_annotation
@@ -162,4 +163,5 @@ class StreamWriter:
         return [self._frames.usage(usage or Usage())]
 
     def _fail(self, event: Failed) -> list[bytes]:
-        return [error_frame(event.error), DONE]
+        error = replace(event.error, param=self._around.param(event.error.param))
+        return [error_frame(error), DONE]

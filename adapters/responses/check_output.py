@@ -119,7 +119,7 @@ class Output:
         kept = [
             item
             for item in sorted(self._items, key=lambda item: item.index)
-            if item.done is not None or item.added.get("id") in given
+            if item.done is not None or text_at(item.added, "id") in given
         ]
         if len(output) != len(kept):
             yield f"response.output has {len(output)} items, but {len(kept)} were streamed"

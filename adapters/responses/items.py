@@ -83,6 +83,15 @@ def read_item(raw: Raw, path: str, name_call: Callable[[str, str], str]) -> Item
     return Opaque("responses", kind, raw, item_id)
 
 
+def read_answer(raw: Raw, path: str, name_call: Callable[[str, str], str]) -> Item:
+    """Read one item of an answer; outputs and references are no words of a model."""
+    item = read_item(raw, path, name_call)
+    if isinstance(item, Output | Reference):
+        kind = CALLS[item.kind].output if isinstance(item, Output) else "item_reference"
+        return Opaque("responses", kind, raw, item.item_id)
+    return item
+
+
 def _guess_kind(fields: Fields) -> str:
     """Tell what an item without a type is, by what it has (P047)."""
     for name, kind in (

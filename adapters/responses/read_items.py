@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from adapters.conversation import Annotation, Call, Item, Logprob, Message, Reasoning, Status
 from adapters.events import Channel, Closed, Delta, Event, Opened
+from adapters.grammar import CHANNELS
 from adapters.items import NO_ARGUMENTS, NO_ARGUMENTS_WHY, bare
 from adapters.loss import Losses
-from adapters.replies import CallIds
+from adapters.replies import NAMELESS, CallIds
 from adapters.responses.incoming import Content, Held, Incoming, IncomingPart, contents
 
 
@@ -110,6 +111,9 @@ class ItemsReader:
         if incoming.block is None or incoming.closed:
             return events
         part = incoming.current(channel, index)
+        if part is None and channel not in CHANNELS.get(incoming.kind or Message, ()):
+            self._losses.dropped(channel, "it belongs to no item that could have it")
+            return events
         if part is None:
             part = IncomingPart(channel, index)
             incoming.parts.append(part)
@@ -163,7 +167,7 @@ class ItemsReader:
     ) -> Iterator[Event]:
         incoming.closed = True
         if incoming.block is None:
-            self._losses.dropped("call", "a call without a name")
+            self._losses.dropped("call", NAMELESS)
             return
         ended: Status = "incomplete" if status == "incomplete" else "completed"
         if ended == "completed" and incoming.lacks_arguments():

@@ -15,7 +15,7 @@ from adapters.fields import ABSENT, Fields, is_said, read_fields, text_or_json
 from adapters.jsontext import UNDECODABLE, readable
 from adapters.parts import read_annotation, read_logprobs
 from adapters.responses.incoming import Content
-from adapters.responses.items import read_item
+from adapters.responses.items import read_answer
 from adapters.responses.read_items import ItemsReader
 from adapters.responses.reply import read_response, with_status
 from adapters.responses.wire import CALLS, CHANNELS, PARTS
@@ -179,7 +179,7 @@ class StreamReader:
         def mint_call(_name: str, _arguments: str) -> str:
             return self._around.mint.id("call_")
 
-        return read_item(raw, "item", mint_call)
+        return read_answer(raw, "item", mint_call)
 
     def _add_item(self, event: WireEvent) -> list[Event]:
         if not is_said(event.item):

@@ -16,13 +16,15 @@ from adapters.conversation import (
 )
 from adapters.dialect import Surroundings
 from adapters.envelope import normalized, read_error_value
+from adapters.errors import InvalidInput
 from adapters.extras import Carrier, left_over
 from adapters.fields import Fields, read_body
 from adapters.items import has_calls, settled
-from adapters.replies import merged, renamed, settled_calls
-from adapters.responses.items import read_item
+from adapters.loss import Losses
+from adapters.replies import merged, one_choice_asked, renamed, settled_calls
+from adapters.responses.items import read_answer
 from adapters.responses.output import LABEL, OutputWriter, Wire, mint_item_id
-from adapters.responses.response import Outcome, Response, write_failure
+from adapters.responses.response import Outcome, Response
 from adapters.responses.usage import read_usage, usage_or_zeros
 from adapters.responses.wire import READ_INCOMPLETE, WRITE_INCOMPLETE
 
@@ -67,6 +69,8 @@ _ECHO = frozenset(
     )
 )
 
+SEVERAL_ANSWERS = f"{LABEL} gives one answer; several are put together"
+
 _NO_ANSWER = {
     "cancelled": Error("the response was cancelled", code="cancelled"),
     "queued": Error("the response has not begun yet", code="not_finished"),
@@ -84,10 +88,12 @@ def read_reply(body: bytes, around: Surroundings) -> Reply:
 
 def read_response(fields: Fields, around: Surroundings) -> Reply:
     """Read a response object."""
+    if fields.has("choices") and not fields.has("output"):
+        raise InvalidInput("output", "this is a reply of Chat Completions: it has `choices`")
     status = fields.text("status")
     error = read_failure(fields, status)
     items = _read_output(fields, around)
-    finish = read_finish(status, fields.fields("incomplete_details"))
+    finish = read_finish(status, fields.fields("incomplete_details"), around.losses)
     created = fields.number("created_at")
     return Reply(
         id=fields.text("id") or "",
@@ -121,12 +127,15 @@ def with_status(error: Error) -> Error:
     return replace(error, status=500)
 
 
-def read_finish(status: str | None, details: Fields | None) -> Finish:
+def read_finish(status: str | None, details: Fields | None, losses: Losses) -> Finish:
     """Read how it ended; what is incomplete for no reason was cut off."""
     if status != "incomplete":
         return Finish("stop", status or "completed")
-    reason = (details.text("reason") if details else None) or "max_output_tokens"
-    return Finish(READ_INCOMPLETE.get(reason, "length"), reason)
+    word = details.text("reason") if details else None
+    reason = READ_INCOMPLETE.get(word or "", "length")
+    if word is None or WRITE_INCOMPLETE.get(reason) != word:
+        losses.changed("incomplete_details", f"{word} is taken for {reason}")
+    return Finish(reason, word or "")
 
 
 def _read_output(fields: Fields, around: Surroundings) -> tuple[Item, ...]:
@@ -134,7 +143,7 @@ def _read_output(fields: Fields, around: Surroundings) -> tuple[Item, ...]:
         return around.mint.id("call_")
 
     items = (
-        read_item(raw, f"output[{number}]", mint_call)
+        read_answer(raw, f"output[{number}]", mint_call)
         for number, raw in enumerate(fields.raws("output"))
     )
     return settled_calls(tuple(_completed(item) for item in items), around.losses)
@@ -158,6 +167,8 @@ def read_unknown(fields: Fields) -> Extras:
 
 def write_reply(reply: Reply, around: Surroundings) -> bytes:
     """Write a whole reply."""
+    if not one_choice_asked(around.request):
+        around.losses.changed("choices", SEVERAL_ANSWERS)
     reply = merged(reply)
     response = begin(reply.id, reply.model, reply.created, reply.service_tier, around)
     Carrier("responses", LABEL, around.losses).carry(reply.extras, {})
@@ -173,8 +184,6 @@ def write_reply(reply: Reply, around: Surroundings) -> bytes:
     outcome = make_outcome(finish, items, around)
     outcome.output = list(output)
     outcome.usage = usage_or_zeros(reply.usage, around.losses)
-    if reply.error is not None:
-        outcome = Outcome("failed", outcome.output, error=write_failure(reply.error))
     return _ENCODER.encode(response.write(outcome))
 
 

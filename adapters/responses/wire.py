@@ -24,7 +24,7 @@ ONLY_HERE: dict[str, Gravity] = {
     "background": "meaning",
     "context_management": "capability",
     "access_programs": "capability",
-    "truncation": unless(b'"disabled"', severity="hint"),
+    "truncation": unless("disabled", "hint"),
     # Counts the calls of built-in tools, of which no other dialect has any.
     "max_tool_calls": None,
 }

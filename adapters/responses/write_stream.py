@@ -2,15 +2,17 @@
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from adapters.conversation import Error, Item
 from adapters.dialect import Surroundings
 from adapters.envelope import envelope
 from adapters.events import Closed, Delta, Event, Failed, Finished, Opened, Started
 from adapters.extras import Carrier
-from adapters.replies import combined
+from adapters.replies import combined, one_choice_asked
 from adapters.responses.frames import DONE, Frames, Wire
 from adapters.responses.output import LABEL, OutputWriter, mint_item_id
-from adapters.responses.reply import begin, make_outcome
+from adapters.responses.reply import SEVERAL_ANSWERS, begin, make_outcome
 from adapters.responses.response import Outcome, Response, write_failure
 from adapters.responses.usage import usage_or_zeros, write_usage
 from adapters.responses.write_block import BlockWriter
@@ -67,6 +69,8 @@ class StreamWriter:
         return self._blocks[event.index].close(event)
 
     def _finish(self, event: Finished) -> list[bytes]:
+        if len(event.finishes) > 1 and not one_choice_asked(self._around.request):
+            self._around.losses.changed("choices", SEVERAL_ANSWERS)
         items: tuple[Item, ...] = tuple(block.item() for block in self._blocks.values())
         outcome = make_outcome(combined(event.finishes), items, self._around)
         outcome.usage = usage_or_zeros(event.usage, self._around.losses)
@@ -83,7 +87,8 @@ class StreamWriter:
             # A call that may not be whole is not told as done: Codex would run it.
             if not block.is_closed and not block.is_call:
                 written += block.close(Closed(index, "incomplete"))
-        written.append(self._error(event.error))
+        param = self._around.param(event.error.param)
+        written.append(self._error(replace(event.error, param=param)))
         outcome = Outcome("failed", error=write_failure(event.error))
         if event.usage is not None:
             outcome.usage = write_usage(event.usage)

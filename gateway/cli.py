@@ -1,0 +1,26 @@
+"""The command `dragoman`."""
+
+import rich_click as click
+from click import version_option
+
+from gateway.commands.check import check
+from gateway.commands.translate import translate
+
+_HELP = """Translates between tool-calling dialects: Chat Completions (chat), the Responses API
+(responses) and legacy functions (legacy).
+
+\b
+Examples:
+  dragoman translate --from chat --to responses request.json
+  dragoman check --dialect chat stream.sse
+"""
+
+
+@click.group(help=_HELP, context_settings={"help_option_names": ["-h", "--help"]})
+@version_option(package_name="dragoman")
+def main() -> None:
+    """Hold the commands together."""
+
+
+main.add_command(translate)
+main.add_command(check)
