@@ -63,8 +63,11 @@ class Exchange:
 
     # The request
 
-    def request(self, body: bytes) -> Translation:
+    def request(self, body: bytes, *, ends_open: bool = False) -> Translation:
         """Translate the client's request for the backend.
+
+        An example for training may end with the call that the model should make: then it
+        `ends_open`, and no output is put behind that call.
 
         Raises `InvalidInput` if it cannot be read, `Refused` if it cannot be carried.
         """
@@ -73,9 +76,8 @@ class Exchange:
             self._remember(body)
             return Translation(body)
         self.asked = self._client.read_request(body, losses)
-        written = self._backend.write_request(
-            paired(self.asked, losses), self._capabilities, losses
-        )
+        request = paired(self.asked, losses, ends_open=ends_open)
+        written = self._backend.write_request(request, self._capabilities, losses)
         return Translation(written, tuple(losses))
 
     def _remember(self, body: bytes) -> None:

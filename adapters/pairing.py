@@ -19,13 +19,16 @@ NO_OUTPUT = "No output was recorded for this call."
 Placed = tuple[Item, str]
 
 
-def paired(request: Request, losses: Losses) -> Request:
-    """Give the request with every call answered once and every output to a call."""
+def paired(request: Request, losses: Losses, *, ends_open: bool = False) -> Request:
+    """Give the request with every call answered once and every output to a call.
+
+    One that `ends_open` may end with calls: in an example for training they are the answer.
+    """
     if not any(isinstance(item, Call | Output) for item in request.items):
         return request
     pairs = _Pairs(losses)
     placed = [pairs.place(item, path) for item, path in _placed(request)]
-    answered = list(_answer(placed, pairs, losses))
+    answered = list(_answer(placed, pairs, losses, ends_open=ends_open))
     return replace(
         request,
         items=tuple(item for item, _ in answered),
@@ -117,7 +120,9 @@ def _said_by_user(output: Output) -> Message:
     return Message("user", label_part + output.output)
 
 
-def _answer(placed: list[Placed], pairs: _Pairs, losses: Losses) -> Iterator[Placed]:
+def _answer(
+    placed: list[Placed], pairs: _Pairs, losses: Losses, *, ends_open: bool
+) -> Iterator[Placed]:
     """Put a short output behind the turn of each call that got none."""
     unanswered: list[tuple[Call, str]] = []
     for item, path in placed:
@@ -127,7 +132,8 @@ def _answer(placed: list[Placed], pairs: _Pairs, losses: Losses) -> Iterator[Pla
         yield item, path
         if isinstance(item, Call) and pairs.is_waiting(item):
             unanswered.append((item, path))
-    yield from _invented(unanswered, losses)
+    if not ends_open:
+        yield from _invented(unanswered, losses)
 
 
 def _is_of_assistant(item: Item) -> bool:

@@ -4,7 +4,6 @@ A stage takes one thing and gives a list of others. It never waits. `flush` says
 come; the stage then ends what it opened. Stages are piped by feeding one's output to the next.
 """
 
-from collections.abc import Iterable
 from typing import Any, Protocol, TypeVar
 
 In_contra = TypeVar("In_contra", contravariant=True)
@@ -35,18 +34,18 @@ class Pipeline:
 
     def feed(self, given: Any, /) -> list[Any]:
         """Pass one thing through all stages."""
-        return _pump(self._stages, [given])
+        return self.feed_all([given])
+
+    def feed_all(self, given: list[Any]) -> list[Any]:
+        """Pass several things through all stages, stage by stage."""
+        for stage in self._stages:
+            feed = stage.feed
+            given = [out for one in given for out in feed(one)]
+        return given
 
     def flush(self) -> list[Any]:
         """Flush the stages in order, each after it has had the last of its forerunner."""
         given: list[Any] = []
         for stage in self._stages:
-            given = [*_pump((stage,), given), *stage.flush()]
+            given = [*(out for one in given for out in stage.feed(one)), *stage.flush()]
         return given
-
-
-def _pump(stages: Iterable[AnyStage], given: list[Any]) -> list[Any]:
-    for stage in stages:
-        feed = stage.feed
-        given = [out for one in given for out in feed(one)]
-    return given

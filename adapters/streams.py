@@ -1,10 +1,11 @@
 """The machines that a stream runs through: to another dialect, to its own, or to a whole."""
 
 from collections.abc import Iterable, Iterator
+from typing import cast
 
 from adapters.conversation import Error, Reply
 from adapters.errors import CUT, UNREADABLE, BrokenReply
-from adapters.events import Event, Failed
+from adapters.events import Event, Failed, Finished
 from adapters.fold import Fold
 from adapters.jsontext import is_complete
 from adapters.loss import Losses
@@ -14,37 +15,46 @@ from adapters.stage import AnyStage, Pipeline, Stage
 Reader = Stage[Frame, Event]
 Writer = Stage[Event, bytes]
 
+_ENDINGS = (Finished, Failed)
+
 
 class StreamTranslator:
     """Bytes of one dialect in, bytes of another out: all events of one read in one piece."""
 
     def __init__(self, reader: Reader, rest: list[AnyStage], losses: Losses) -> None:
         self._decoder = Decoder()
-        self._pipeline = Pipeline(reader, *rest)
-        # What follows the reader, for a failure that the reader never saw.
+        self._reader = reader
         self._rest = Pipeline(*rest)
-        self._over = False
         self.losses = losses
+        # How the backend's stream ended, once it has.
+        self.outcome: Finished | Failed | None = None
 
     def feed(self, data: bytes) -> bytes:
         """Take what one read brought; give what to write for it."""
-        if self._over:
+        if self.outcome is not None:
             return b""
         try:
             frames = self._decoder.feed(data)
         except BrokenReply as problem:
-            self._over = True
-            return b"".join(self._rest.feed(_failed(problem)))
-        feed = self._pipeline.feed
-        return b"".join([piece for frame in frames for piece in feed(frame)])
+            return b"".join(self._write([_failed(problem)]))
+        return b"".join(self._pass(frames))
 
     def flush(self) -> bytes:
         """Learn that the backend's stream is over; end the client's."""
-        if self._over:
+        if self.outcome is not None:
             return b""
-        self._over = True
-        pieces = [piece for frame in self._decoder.flush() for piece in self._pipeline.feed(frame)]
-        return b"".join([*pieces, *self._pipeline.flush()])
+        last = self._pass(self._decoder.flush())
+        return b"".join(last + self._write(self._reader.flush()))
+
+    def _pass(self, frames: list[Frame]) -> list[bytes]:
+        """Pass frame after frame, so that ids are minted in the same order however they come."""
+        read, write = self._reader.feed, self._write
+        return [piece for frame in frames for piece in write(read(frame))]
+
+    def _write(self, events: list[Event]) -> list[bytes]:
+        if events and events[-1].__class__ in _ENDINGS:
+            self.outcome = cast("Finished | Failed", events[-1])
+        return self._rest.feed_all(events)
 
 
 def _failed(problem: BrokenReply) -> Failed:
@@ -75,6 +85,11 @@ class Collector:
             self._replies += self._pipeline.feed(frame)
 
 
+def is_broken(event: Event | None) -> bool:
+    """Tell whether a stream was cut or could not be read; its backend did not say so itself."""
+    return isinstance(event, Failed) and event.error.code in (UNREADABLE, CUT)
+
+
 def _is_whole(block: bytes) -> bool:
     frame = read_block(block)
     return frame is not None and (frame.data == b"[DONE]" or is_complete(frame.data))
@@ -92,8 +107,11 @@ class Relay:
         self._decoder = Decoder()
         self._reader = reader
         self._writer = writer
+        # Nothing more is passed on: we have ended the stream ourselves.
         self._over = False
         self.losses = losses
+        # How the backend's stream ended, once it has.
+        self.outcome: Finished | Failed | None = None
 
     def feed(self, data: bytes) -> bytes:
         """Take what one read brought; give what to write for it."""
@@ -102,7 +120,7 @@ class Relay:
         try:
             blocks = self._decoder.blocks(data)
         except BrokenReply as problem:
-            return self._end(_failed(problem))
+            return self._listen([_failed(problem)])
         return b"".join(self._pass(blocks))
 
     def flush(self) -> bytes:
@@ -125,11 +143,13 @@ class Relay:
     def _listen(self, events: list[Event]) -> bytes:
         """Hear what came; if it is a fault that the backend did not tell itself, tell it."""
         for event in events:
-            if isinstance(event, Failed) and event.error.code in (UNREADABLE, CUT):
+            if isinstance(event, Finished | Failed):
+                self.outcome = event
+            if is_broken(event):
                 return self._end(event)
             self._writer.feed(event)
         return b""
 
-    def _end(self, failed: Failed) -> bytes:
+    def _end(self, failed: Event) -> bytes:
         self._over = True
         return b"".join(self._writer.feed(failed))

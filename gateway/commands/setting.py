@@ -20,7 +20,6 @@ from adapters import (
 from adapters.capabilities import GENERIC
 from adapters.exchange import UNKNOWN_REQUEST
 from adapters.loss import Losses
-from gateway.commands.examples import translate_example
 from gateway.commands.kinds import BYTE_ORDER_MARK, Kind, guess, outline
 from gateway.commands.terminal import say
 
@@ -70,7 +69,8 @@ class Setting:
         try:
             if kind == "reply":
                 return self.exchange(kind).reply(body)
-            return self._request(body, is_example=not seen.model)
+            # A line of a data set names no model, and may end with the call that is wanted.
+            return self.exchange(kind).request(body, ends_open=not seen.model)
         except RecursionError:
             raise InvalidInput(None, "the JSON is nested too deeply") from None
 
@@ -85,13 +85,6 @@ class Setting:
         if self.status is not None:
             return "error"
         return "request" if self.asked is None else "reply"
-
-    def _request(self, body: bytes, *, is_example: bool) -> Translation:
-        if not is_example or self.source == self.target:
-            return self.exchange("request").request(body)
-        return translate_example(
-            dialect(self.source), dialect(self.target), body, self.capabilities, self.policy
-        )
 
 
 def read_asked(source: str, body: bytes) -> Request:
