@@ -17,6 +17,7 @@ from adapters.dialect import Dialect, Surroundings
 from adapters.enforce import enforcement
 from adapters.envelope import error_of, read_error
 from adapters.errors import BrokenReply, DragomanError, InvalidInput, Refused
+from adapters.fields import read_body
 from adapters.fold import fold, replay
 from adapters.loss import Loss, Losses, Policy
 from adapters.mint import Mint
@@ -76,6 +77,8 @@ class Exchange:
             self._remember(body)
             return Translation(body)
         self.asked = self._client.read_request(body, losses)
+        if self.asked.model is None and not ends_open:
+            raise InvalidInput("model", "it is missing")
         request = paired(self.asked, losses, ends_open=ends_open)
         written = self._backend.write_request(request, self._capabilities, losses)
         return Translation(written, tuple(losses))
@@ -186,4 +189,8 @@ def _status(reply: Reply) -> int:
 
 
 def _is_envelope(body: bytes) -> bool:
-    return body.lstrip()[:1] == b"{" and b'"error"' in body
+    """Tell whether an error already is what every client expects."""
+    try:
+        return read_body(body).fields("error") is not None
+    except InvalidInput:
+        return False

@@ -1,7 +1,6 @@
 """The machines that a stream runs through: to another dialect, to its own, or to a whole."""
 
 from collections.abc import Iterable, Iterator
-from typing import cast
 
 from adapters.conversation import Error, Reply
 from adapters.errors import CUT, UNREADABLE, BrokenReply
@@ -14,8 +13,6 @@ from adapters.stage import AnyStage, Pipeline, Stage
 
 Reader = Stage[Frame, Event]
 Writer = Stage[Event, bytes]
-
-_ENDINGS = (Finished, Failed)
 
 
 class StreamTranslator:
@@ -52,8 +49,8 @@ class StreamTranslator:
         return [piece for frame in frames for piece in write(read(frame))]
 
     def _write(self, events: list[Event]) -> list[bytes]:
-        if events and events[-1].__class__ in _ENDINGS:
-            self.outcome = cast("Finished | Failed", events[-1])
+        if events and isinstance(events[-1], Finished | Failed):
+            self.outcome = events[-1]
         return self._rest.feed_all(events)
 
 

@@ -87,7 +87,7 @@ class MessageWriter:
         self._capabilities = capabilities
         self._losses = losses
         self._carrier = Carrier("completions", self.label, losses)
-        self._parts = PartWriter(self._carrier, losses)
+        self._parts = PartWriter(self.label, self._carrier, losses)
         paths = request.paths or tuple(f"items[{i}]" for i in range(len(request.items)))
         self._items: list[Placed] = list(zip(request.items, paths, strict=True))
         # Where the outputs stand that were written before their turn.

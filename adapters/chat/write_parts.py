@@ -33,7 +33,8 @@ def is_plain(content: tuple[Part, ...]) -> bool:
 class PartWriter:
     """Writes parts, and reports what they cannot keep."""
 
-    def __init__(self, carrier: Carrier, losses: Losses) -> None:
+    def __init__(self, label: str, carrier: Carrier, losses: Losses) -> None:
+        self._label = label
         self._carrier = carrier
         self._losses = losses
 
@@ -54,7 +55,7 @@ class PartWriter:
             return part.value
         wire = self._shape(part, path)
         if wire is None:
-            self._losses.dropped(path, "Chat Completions cannot carry this part", "meaning")
+            self._losses.dropped(path, f"{self._label} cannot carry this part", "meaning")
             return None
         if isinstance(part, Text | Image | File | Audio):
             if part.cache_breakpoint is not None:
@@ -80,6 +81,6 @@ class PartWriter:
 
     def _shape_file(self, part: File, path: str) -> Wire:
         if part.detail:
-            self._losses.dropped(f"{path}.detail", "Chat Completions has no detail of files")
+            self._losses.dropped(f"{path}.detail", f"{self._label} has no detail of files")
         names = {"file_data": part.data, "file_id": part.file_id, "filename": part.filename}
         return {"type": "file", "file": {k: v for k, v in names.items() if v is not None}}

@@ -41,7 +41,7 @@ def write_request(request: Request, capabilities: Capabilities, losses: Losses) 
     wire: Wire = {"model": request.model} if request.model is not None else {}
     wire["messages"] = messages
     _write_tools(request, capabilities, losses, wire)
-    write_settings(request, losses, wire)
+    write_settings(request, MessageWriter.label, losses, wire)
     if request.max_output_tokens is not None:
         name = "max_tokens" if capabilities.max_tokens else "max_completion_tokens"
         wire[name] = request.max_output_tokens
@@ -99,9 +99,9 @@ def _write_parallel(
         )
 
 
-def write_settings(request: Request, losses: Losses, wire: Wire) -> None:
+def write_settings(request: Request, label: str, losses: Losses, wire: Wire) -> None:
     """Write all that is neither messages nor tools, and that Chat and legacy share."""
-    carrier = Carrier("completions", MessageWriter.label, losses)
+    carrier = Carrier("completions", label, losses)
     for name in _SAME:
         value = getattr(request, name)
         if value is not None:
@@ -116,19 +116,21 @@ def write_settings(request: Request, losses: Losses, wire: Wire) -> None:
         wire["reasoning_effort"] = request.effort
     if request.store:
         wire["store"] = True
-    _write_service_tier(request, losses, wire)
-    _write_cache_options(request, losses, carrier, wire)
+    _write_service_tier(request, label, losses, wire)
+    _write_cache_options(request, label, losses, carrier, wire)
     _write_stream_options(request, wire)
 
 
-def _write_service_tier(request: Request, losses: Losses, wire: Wire) -> None:
+def _write_service_tier(request: Request, label: str, losses: Losses, wire: Wire) -> None:
     if request.service_tier == "ultrafast":
-        losses.dropped("service_tier", "Chat Completions has no tier ultrafast", "meaning")
+        losses.dropped("service_tier", f"{label} has no tier ultrafast", "meaning")
     elif request.service_tier is not None:
         wire["service_tier"] = request.service_tier
 
 
-def _write_cache_options(request: Request, losses: Losses, carrier: Carrier, wire: Wire) -> None:
+def _write_cache_options(
+    request: Request, label: str, losses: Losses, carrier: Carrier, wire: Wire
+) -> None:
     options = request.prompt_cache_options
     if options is None:
         return
@@ -138,7 +140,7 @@ def _write_cache_options(request: Request, losses: Losses, carrier: Carrier, wir
     if options.ttl == "30m":
         written["ttl"] = options.ttl
     elif options.ttl is not None:
-        losses.dropped("prompt_cache_options.ttl", f"Chat Completions has no ttl {options.ttl}")
+        losses.dropped("prompt_cache_options.ttl", f"{label} has no ttl {options.ttl}")
     carrier.carry(options.extras, written, "prompt_cache_options")
     if written:
         wire["prompt_cache_options"] = written

@@ -36,7 +36,7 @@ def write_request(request: Request, capabilities: Capabilities, losses: Losses) 
     wire: Wire = {"model": request.model} if request.model is not None else {}
     wire["messages"] = messages
     _write_functions(request, losses, wire)
-    write_settings(request, losses, wire)
+    write_settings(request, _LABEL, losses, wire)
     if request.max_output_tokens is not None:
         wire["max_tokens"] = request.max_output_tokens
     Carrier("completions", _LABEL, losses).carry(request.extras, wire)

@@ -11,7 +11,7 @@ from adapters.conversation import Error, Request
 from adapters.extras import Carrier
 from adapters.loss import Losses
 from adapters.responses.usage import UsageWire
-from adapters.responses.write_tools import echo_tool, write_choice, write_format
+from adapters.responses.write_tools import echo_format, echo_tool, write_choice
 
 Wire = dict[str, object]
 
@@ -91,7 +91,7 @@ def _echo(request: Request) -> Wire:
     # What the client itself wrote cannot be lost by repeating it.
     quiet = Losses(None)
     carrier = Carrier("responses", "", quiet)
-    text: Wire = {"format": write_format(request.format, carrier, "format")}
+    text: Wire = {"format": echo_format(request.format, carrier)}
     if request.verbosity is not None:
         text["verbosity"] = request.verbosity
     choice = request.tool_choice

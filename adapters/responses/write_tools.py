@@ -71,6 +71,14 @@ def echo_tool(tool: Tool, carrier: Carrier, losses: Losses) -> Wire | Raw:
     return wire
 
 
+def echo_format(form: Format | None, carrier: Carrier) -> Wire:
+    """Write the format of the text as a reply repeats it, again with every key."""
+    wire = write_format(form, carrier, "format")
+    if wire["type"] == "json_schema":
+        wire = {"type": "json_schema", "name": None, "description": None, "strict": None} | wire
+    return wire
+
+
 def write_choice(choice: ToolChoice) -> str | Wire | Raw:
     """Write a tool choice."""
     match choice:

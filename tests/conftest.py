@@ -1,0 +1,28 @@
+"""Fixtures that keep pages, one for each form that a page can have."""
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from tests.snapshots import JsonPages, LossPages, StreamPages
+
+# Our pages are named by case and not by test, of which syrupy warns whenever it writes one.
+UNRELATED = r"ignore:\s*Can not relate snapshot (location|name):UserWarning"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("filterwarnings", UNRELATED)
+
+
+@pytest.fixture
+def json_pages(snapshot: SnapshotAssertion) -> SnapshotAssertion:
+    return snapshot.use_extension(JsonPages)
+
+
+@pytest.fixture
+def stream_pages(snapshot: SnapshotAssertion) -> SnapshotAssertion:
+    return snapshot.use_extension(StreamPages)
+
+
+@pytest.fixture
+def loss_pages(snapshot: SnapshotAssertion) -> SnapshotAssertion:
+    return snapshot.use_extension(LossPages)

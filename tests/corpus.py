@@ -1,0 +1,207 @@
+"""The corpus: one file for each case, and what a test needs to run it.
+
+A case says what comes from one dialect. Nothing here says what must come out: that is kept as a
+page for each target dialect, see `tests.snapshots`.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
+
+import msgspec
+import pytest
+from msgspec import Meta, Raw, Struct
+
+import adapters
+from adapters.dialect import Surroundings
+from adapters.events import Event
+from adapters.exchange import UNKNOWN_REQUEST
+from adapters.grammar import Grammar
+from adapters.loss import Losses
+from adapters.sse import Decoder
+from adapters.stage import Pipeline
+
+CASES = Path(__file__).parent / "cases"
+DIALECTS = tuple(adapters.DIALECTS)
+
+# JSON that a case does not have: msgspec does not take `Raw | None`.
+ABSENT = Raw(b"")
+
+DialectName = Literal["chat", "responses", "legacy"]
+Sentence = Annotated[str, Meta(min_length=20)]
+Row = Annotated[str, Meta(pattern=r"^P\d{3}$")]
+
+
+class Abilities(adapters.Capabilities, frozen=True, forbid_unknown_fields=True):
+    """What the target backend can do; a misspelled ability is an error."""
+
+
+class Case(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What every case has."""
+
+    # What the case shows and what must be right about the result.
+    point: Sentence
+    # The public reports that it covers.
+    rows: tuple[Row, ...]
+    # The dialect in which its body is written.
+    dialect: DialectName
+    # The name of its file.
+    name: str = ""
+
+    def others(self) -> Iterator[str]:
+        """Name the dialects that the case is to be translated to."""
+        return (name for name in DIALECTS if name != self.dialect)
+
+
+class RequestCase(Case, frozen=True, kw_only=True):
+    """What a client asks."""
+
+    body: Raw
+    capabilities: Abilities = Abilities()
+    policy: adapters.Policy = "report"
+
+
+class ReplyCase(Case, frozen=True, kw_only=True):
+    """What a backend answers, whole."""
+
+    body: Raw
+    # What the backend had been sent, in its own dialect.
+    request: Raw = ABSENT
+
+
+class ErrorCase(Case, frozen=True, kw_only=True):
+    """What a backend, or something before it, answers with an error status."""
+
+    status: int
+    body: Raw = ABSENT
+    body_text: str | None = None
+
+    def answer(self) -> bytes:
+        """Give the body as it goes over the wire."""
+        assert bool(bytes(self.body)) != (self.body_text is not None), "either body or body_text"
+        return on_wire(self.body) if self.body_text is None else self.body_text.encode()
+
+
+class StreamCase(Case, frozen=True, kw_only=True):
+    """What a backend answers, streamed: the exact bytes, which may be cut or broken."""
+
+    body: bytes
+    # What the backend had been sent, in its own dialect.
+    request: Raw = ABSENT
+
+
+AnyCase = TypeVar("AnyCase", bound=Case)
+JsonCase = TypeVar("JsonCase", RequestCase, ReplyCase, ErrorCase)
+
+
+# Loading
+
+
+def load(kind: str, form: type[JsonCase]) -> list[JsonCase]:
+    """Load the JSON cases of one kind, in the order of their names."""
+    return [_load_json(path, form) for path in sorted((CASES / kind).glob("*.json"))]
+
+
+def _load_json(path: Path, form: type[JsonCase]) -> JsonCase:
+    try:
+        case = msgspec.json.decode(path.read_bytes(), type=form)
+    except msgspec.MsgspecError as problem:
+        raise ValueError(f"{path.name}: {problem}") from problem
+    return msgspec.structs.replace(case, name=path.stem)
+
+
+def load_streams() -> list[StreamCase]:
+    """Load the stream cases, in the order of their names."""
+    return [_load_stream(path) for path in sorted((CASES / "streams").glob("*.sse"))]
+
+
+def _load_stream(path: Path) -> StreamCase:
+    head, _, body = path.read_bytes().partition(b"\n\n")
+    fields = dict(_read_head(head.decode()))
+    try:
+        return StreamCase(
+            name=path.stem,
+            body=body,
+            point=msgspec.convert(fields.pop("point"), Sentence),
+            rows=msgspec.convert(fields.pop("rows").split(), tuple[Row, ...]),
+            dialect=msgspec.convert(fields.pop("dialect"), DialectName),
+            request=_read_request(fields),
+        )
+    except (KeyError, ValueError) as problem:
+        raise ValueError(f"{path.name}: {problem!r}") from problem
+
+
+def _read_head(head: str) -> Iterator[tuple[str, str]]:
+    """Split the comment lines before a stream: `: name value`, where the value may be empty."""
+    for line in head.split("\n"):
+        assert line.startswith(": "), f"not a line of a header: {line!r}"
+        name, _, value = line.removeprefix(": ").partition(" ")
+        yield name, value
+
+
+def _read_request(fields: dict[str, str]) -> Raw:
+    request = fields.pop("request", "")
+    if fields:
+        raise ValueError(f"unknown lines in the header: {sorted(fields)}")
+    return Raw(request.encode())
+
+
+# Running
+
+
+def crossings(cases: Iterable[AnyCase]) -> list[object]:
+    """Pair each case with each dialect that is not its own, as parameters of a test."""
+    return [
+        pytest.param(case, target, id=f"{pair(case, target)}/{case.name}")
+        for case in cases
+        for target in case.others()
+    ]
+
+
+def alone(cases: Iterable[AnyCase]) -> list[object]:
+    """Give each case as parameters of a test."""
+    return [pytest.param(case, id=f"{case.dialect}/{case.name}") for case in cases]
+
+
+def pair(case: Case, target: str) -> str:
+    """Name the direction of a translation."""
+    return f"{case.dialect}-to-{target}"
+
+
+def on_wire(body: Raw) -> bytes:
+    """Give JSON as programs send it; the files are indented for people."""
+    return msgspec.json.format(bytes(body), indent=-1)
+
+
+def asked(case: ReplyCase | StreamCase) -> adapters.Request:
+    """Read what had been asked, if the case says so."""
+    if not bytes(case.request):
+        return UNKNOWN_REQUEST
+    return adapters.dialect(case.dialect).read_request(bytes(case.request), Losses(None))
+
+
+def surroundings(case: ReplyCase | StreamCase) -> Surroundings:
+    """Make what a reader of the case's dialect needs; ids count from 1."""
+    return Surroundings(asked(case), adapters.counting(), Losses(None))
+
+
+def in_bytes(data: bytes) -> list[bytes]:
+    """Cut everywhere."""
+    return [data[place : place + 1] for place in range(len(data))]
+
+
+def read_events(case: StreamCase, pieces: Sequence[bytes]) -> list[Event]:
+    """Read a stream as the hub sees it, and hold it to the grammar."""
+    decoder = Decoder()
+    reader = adapters.dialect(case.dialect).read_stream(surroundings(case))
+    pipeline = Pipeline(reader, Grammar())
+    frames = (frame for piece in pieces for frame in decoder.feed(piece))
+    events: list[Event] = [event for frame in frames for event in pipeline.feed(frame)]
+    events += [event for frame in decoder.flush() for event in pipeline.feed(frame)]
+    return [*events, *pipeline.flush()]
+
+
+REQUESTS = load("requests", RequestCase)
+REPLIES = load("replies", ReplyCase)
+ERRORS = load("errors", ErrorCase)
+STREAMS = load_streams()

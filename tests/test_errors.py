@@ -1,0 +1,43 @@
+"""Errors that a backend answers over HTTP, told to clients of the other dialects."""
+
+import pytest
+from msgspec import Raw
+from syrupy.assertion import SnapshotAssertion
+
+import adapters
+from tests.corpus import ERRORS, ErrorCase, alone, crossings, pair
+from tests.judges import sdk
+from tests.judges.reading import read_object
+from tests.snapshots import json_page
+
+
+def tell(case: ErrorCase, target: str) -> adapters.Translation:
+    exchange = adapters.exchange(target, case.dialect, mint=adapters.counting())
+    return exchange.error(case.status, case.answer())
+
+
+@pytest.mark.parametrize(("case", "target"), crossings(ERRORS))
+def test_error_in_another_dialect(
+    case: ErrorCase, target: str, json_pages: SnapshotAssertion
+) -> None:
+    told = tell(case, target)
+    page = json_page({"status": told.status, "body": Raw(told.body)})
+    assert page == json_pages(name=f"{pair(case, target)}/{case.name}")
+    sdk.judge_error(told.body)
+
+
+@pytest.mark.parametrize("case", alone(ERRORS))
+def test_error_in_its_own_dialect(case: ErrorCase) -> None:
+    told = tell(case, case.dialect)
+    assert told.status == case.status
+    if is_envelope(case.answer()):
+        assert told.body == case.answer()
+    else:
+        sdk.judge_error(told.body)
+
+
+def is_envelope(body: bytes) -> bool:
+    try:
+        return isinstance(read_object(body).get("error"), dict)
+    except AssertionError:
+        return False

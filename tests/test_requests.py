@@ -1,0 +1,134 @@
+"""Requests of every dialect, carried to backends of the others."""
+
+import re
+from collections.abc import Collection, Iterator
+from itertools import permutations
+from typing import Protocol, get_args
+
+import pytest
+from msgspec import Raw
+from syrupy.assertion import SnapshotAssertion
+
+import adapters
+from tests.corpus import DIALECTS, REQUESTS, RequestCase, alone, crossings, on_wire, pair
+from tests.judges import sdk
+from tests.snapshots import json_page, loss_lines
+
+Outcome = adapters.Translation | adapters.InvalidInput | adapters.Refused
+
+
+class Judge(Protocol):
+    def __call__(self, body: bytes, *, beyond: Collection[str] = ()) -> None: ...
+
+
+JUDGES: dict[str, Judge] = {
+    "chat": sdk.judge_chat_request,
+    "legacy": sdk.judge_chat_request,
+    "responses": sdk.judge_responses_request,
+}
+
+# Fields that the openai package would refuse and a backend may know, by page. They come from the
+# client as they are: fields that nobody knows stay within the family of their dialect, and words
+# that no table of ours knows are carried everywhere, because tables age.
+BEYOND: dict[str, frozenset[str]] = {
+    "chat-to-legacy/chat-effort-unknown-word": frozenset({"reasoning_effort"}),
+    "chat-to-responses/chat-effort-unknown-word": frozenset({"effort"}),
+    "chat-to-responses/chat-hosted-tool-forced": frozenset({"tool_choice"}),
+    "chat-to-legacy/chat-unknown-fields": frozenset(
+        {"cache_control", "chat_template_kwargs", "extra_body", "prefix", "timestamp", "top_k"}
+    ),
+    "legacy-to-chat/legacy-unknown-fields": frozenset({"id", "returns", "session", "top_k"}),
+}
+
+# The gravest first.
+SEVERITIES: tuple[str, ...] = get_args(adapters.Severity)[::-1]
+
+
+def carry(case: RequestCase, target: str, policy: adapters.Policy | None = None) -> Outcome:
+    exchange = adapters.exchange(
+        case.dialect,
+        target,
+        mint=adapters.counting(),
+        capabilities=case.capabilities,
+        policy=policy or case.policy,
+    )
+    try:
+        return exchange.request(on_wire(case.body))
+    except (adapters.InvalidInput, adapters.Refused) as problem:
+        return problem
+
+
+def show(outcome: Outcome) -> str:
+    if isinstance(outcome, adapters.Translation):
+        return json_page({"sent": Raw(outcome.body), "losses": loss_lines(outcome.losses)})
+    told = {"path": outcome.path, "why": outcome.why, "code": outcome.code}
+    return json_page({"refused": told})
+
+
+@pytest.mark.parametrize(("case", "target"), crossings(REQUESTS))
+def test_request_in_another_dialect(
+    case: RequestCase, target: str, json_pages: SnapshotAssertion
+) -> None:
+    outcome = carry(case, target)
+    page = f"{pair(case, target)}/{case.name}"
+    assert show(outcome) == json_pages(name=page)
+    if isinstance(outcome, adapters.Translation):
+        JUDGES[target](outcome.body, beyond=BEYOND.get(page, ()))
+
+
+@pytest.mark.parametrize("page", BEYOND)
+def test_the_judge_still_refuses_what_is_beyond_it(page: str) -> None:
+    direction, _, name = page.partition("/")
+    target = direction.rpartition("-")[2]
+    outcome = carry(next(case for case in REQUESTS if case.name == name), target)
+    assert isinstance(outcome, adapters.Translation)
+    with pytest.raises(AssertionError):
+        JUDGES[target](outcome.body)
+
+
+@pytest.mark.parametrize("case", alone(REQUESTS))
+def test_request_in_its_own_dialect(case: RequestCase) -> None:
+    outcome = carry(case, case.dialect)
+    if isinstance(outcome, adapters.Translation):
+        assert outcome == adapters.Translation(on_wire(case.body))
+    else:
+        assert isinstance(outcome, adapters.InvalidInput)
+
+
+# What is lost where, field by field
+
+
+@pytest.mark.parametrize(("source", "target"), [*permutations(DIALECTS, 2)])
+def test_losses_of_requests(source: str, target: str, loss_pages: SnapshotAssertion) -> None:
+    outcomes = (carry(case, target, "report") for case in REQUESTS if case.dialect == source)
+    found = {loss for outcome in outcomes for loss in losses_of(outcome)}
+    page = "".join(f"{line}\n" for line in map(_line, sorted(found, key=_by_gravity)))
+    assert page == loss_pages(name=f"{source}-to-{target}")
+
+
+# Severity, path, why, and what became of it.
+Line = tuple[str, str, str, str]
+
+
+def losses_of(outcome: Outcome) -> Iterator[Line]:
+    match outcome:
+        case adapters.Translation(losses=losses):
+            for loss in losses:
+                yield loss.severity, _anywhere(loss.path), loss.why, loss.action
+        case adapters.Refused(path=path, why=why):
+            yield "meaning", _anywhere(path or ""), why, "refused"
+        case _:
+            pass
+
+
+def _anywhere(path: str) -> str:
+    return re.sub(r"\[\d+\]", "[*]", path)
+
+
+def _by_gravity(line: Line) -> tuple[int, Line]:
+    return SEVERITIES.index(line[0]), line
+
+
+def _line(line: Line) -> str:
+    severity, path, why, action = line
+    return f"{severity:<10} {action:<8} {path}: {why}"
