@@ -77,10 +77,10 @@ class Exchange:
             self._remember(body)
             return Translation(body)
         self.asked = self._client.read_request(body, losses)
-        if self.asked.model is None and not ends_open:
-            raise InvalidInput("model", "it is missing")
         request = paired(self.asked, losses, ends_open=ends_open)
         written = self._backend.write_request(request, self._capabilities, losses)
+        if request.model is None and not ends_open:
+            raise InvalidInput("model", "it is missing")
         return Translation(written, tuple(losses))
 
     def _remember(self, body: bytes) -> None:
