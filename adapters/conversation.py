@@ -30,6 +30,8 @@ class Extra(Struct, frozen=True):
     value: Raw
     # None: to leave it out changes nothing (`n: 1`, `truncation: "disabled"`).
     severity: Severity | None = "hint"
+    # What to tell a caller who loses it, where more can be said than that it has no place.
+    why: str | None = None
 
 
 Extras = tuple[Extra, ...]
@@ -71,7 +73,7 @@ class Logprob(Struct, frozen=True):
     token: str
     logprob: float
     bytes: tuple[int, ...] | None = None
-    top_logprobs: tuple[TopLogprob, ...] = ()
+    top_logprobs: tuple[TopLogprob, ...] | None = None
 
 
 class Text(Struct, frozen=True, tag="text"):
@@ -141,6 +143,8 @@ class Message(Struct, frozen=True, tag="message"):
 
     role: Role
     content: tuple[Part, ...] = ()
+    # It goes on with the text of the message before it, in mid-sentence perhaps.
+    continues: bool = False
     item_id: str | None = None
     status: Status | None = None
     extras: Extras = ()
@@ -218,6 +222,8 @@ class Custom(Struct, frozen=True, tag="custom"):
 
     name: str
     description: str | None = None
+    # None: nobody said, which means text.
+    format: Literal["text", "grammar"] | None = None
     syntax: str | None = None
     definition: str | None = None
     extras: Extras = ()
@@ -295,6 +301,8 @@ class Request(Struct, frozen=True):
     # Where each item stands in the caller's own body, for losses and errors.
     paths: tuple[str, ...] = ()
     tools: tuple[Tool, ...] = ()
+    # Where each tool stands in the caller's own body.
+    tool_paths: tuple[str, ...] = ()
     tool_choice: ToolChoice | None = None
     parallel_tool_calls: bool | None = None
     max_output_tokens: int | None = None
@@ -323,9 +331,17 @@ class Request(Struct, frozen=True):
     moderation: Raw | None = None
     extras: Extras = ()
 
-    def find_extra(self, name: str) -> Raw | None:
+    def find_extra(self, family: Family, name: str) -> Raw | None:
         """Look up a field that only one family knows."""
-        return next((extra.value for extra in self.extras if extra.name == name), None)
+        for extra in self.extras:
+            if extra.family == family and extra.name == name:
+                return extra.value
+        return None
+
+    def placed(self) -> "list[tuple[Item, str]]":
+        """Give each item with its path; a request made by hand has no paths."""
+        paths = self.paths or tuple(f"items[{i}]" for i in range(len(self.items)))
+        return list(zip(self.items, paths, strict=True))
 
 
 FinishReason = Literal["stop", "calls", "length", "filter"]
@@ -366,6 +382,7 @@ class Choice(Struct, frozen=True):
 
     items: tuple[Item, ...] = ()
     finish: Finish | None = None
+    extras: Extras = ()
 
 
 class Reply(Struct, frozen=True):

@@ -39,6 +39,11 @@ class Dialect:
     family: Family
     # How this dialect spells a field of the hub, where the two differ.
     names: Mapping[str, str]
+    # Fields of the hub that it cannot say at all.
+    lacks: frozenset[str]
+    # Whether its calls have ids, and whether it wraps a tool once more.
+    has_call_ids: bool
+    nests_tools: bool
     read_request: Callable[[bytes, Losses], Request]
     write_request: Callable[[Request, Capabilities, Losses], bytes]
     read_reply: Callable[[bytes, Surroundings], Reply]

@@ -1,18 +1,21 @@
 """The error envelope, which all three dialects share over HTTP: `{"error": {message, type, …}}`.
 
 Reading is for whatever a backend or a proxy before it may answer: the envelope, a bare string, a
-`detail`, a page of HTML, nothing at all.
+`detail`, a list of complaints, a stream with one error in it, a page of HTML, nothing at all.
 """
 
+import html
 import re
 
 import msgspec
 from msgspec import Raw
 
-from adapters.conversation import Error, Extras
-from adapters.errors import DragomanError, InvalidInput
+from adapters.conversation import Error
+from adapters.errors import BrokenReply, DragomanError, InvalidInput
 from adapters.extras import left_over
-from adapters.fields import Fields, read_body, read_fields, text_or_json
+from adapters.fields import Fields, Json, is_said, parse, read_fields, text_or_json
+from adapters.jsontext import UNDECODABLE
+from adapters.sse import read_block
 
 _TYPES = {
     400: "invalid_request_error",
@@ -24,33 +27,74 @@ _TYPES = {
     422: "invalid_request_error",
     429: "rate_limit_error",
 }
+_TOO_MANY = 429
+_BAD_REQUEST = 400
 
 # How servers say that the conversation no longer fits. Clients compact or stop on the one code
 # `context_length_exceeded`, so every wording has to become it (P161).
 _OVERFLOW = re.compile(
-    r"context[ _-](length|size|window)|exceed_context_size|maximum context|prompt is too long"
-    r"|too many (input )?tokens|input is too long",
-    re.IGNORECASE,
+    r"exceed_context_size|context_length_exceeded|maximum context|prompt is too long"
+    r"|too many (input )?tokens|input is too long"
+    r"|exceed\w*\b.{0,80}\bcontext[ _-](length|size|window)"
+    r"|context[ _-](length|size|window)\b.{0,80}\b(exceed|too (long|large|small))",
+    re.IGNORECASE | re.DOTALL,
 )
 CONTEXT_OVERFLOW = "context_length_exceeded"
 
 # A page of HTML or a stack trace says little after its first lines.
 _TEXT_LIMIT = 1000
+_INVISIBLE = re.compile(r"<(style|script|head)\b.*?</\1\s*>|<[^>]*>", re.DOTALL | re.IGNORECASE)
+_RAW = msgspec.json.Decoder(Raw)
+# The names under which servers say what is wrong, the most telling first.
+_SENTENCES = ("message", "msg", "detail", "error", "errors", "title")
 
 
-def read_error(status: int, body: bytes) -> Error:
+# Reading
+
+
+def read_error(status: int | None, body: bytes) -> Error:
     """Read what came with an error status, whatever it is."""
     try:
-        error = read_error_fields(read_body(body), status)
-    except InvalidInput:
-        error = Error(_plain(body, status), _type(status), status=status)
+        error = _read_json(body, status)
+    except (*UNDECODABLE, InvalidInput):
+        error = _read_text(body, status)
     return normalized(error)
+
+
+def _read_json(body: bytes, status: int | None) -> Error:
+    raw = _RAW.decode(body)
+    body.decode()
+    if bytes(raw).lstrip().startswith(b"{"):
+        return read_error_fields(read_fields(raw), status)
+    inner = parse(raw)
+    if isinstance(inner, list) and inner and isinstance(inner[0], dict):
+        return _read_json(msgspec.json.encode(inner[0]), status)
+    return Error(_sentence(inner) or _nothing(status), _type(status), status=status)
+
+
+def _read_text(body: bytes, status: int | None) -> Error:
+    """Read a body that is not JSON: a stream with one error in it, a page, a line of text."""
+    frame = read_block(body.split(b"\n\n")[0].replace(b"\r\n", b"\n"))
+    if frame is not None:
+        return read_error(status, frame.data)
+    visible = _INVISIBLE.sub(" ", body.decode("utf-8", "replace"))
+    text = " ".join(html.unescape(visible).split())[:_TEXT_LIMIT]
+    return Error(text or _nothing(status), _type(status), status=status)
 
 
 def read_error_fields(fields: Fields, status: int | None) -> Error:
     """Read the error out of a JSON body: an envelope, or what stands for one."""
     raw = fields.raw("error")
-    return _read_flat(fields, status) if raw is None else read_error_value(raw, status)
+    if raw is None:
+        return _read_flat(fields, status)
+    if bytes(raw).startswith(b"{"):
+        return read_error_value(raw, status)
+    beside = fields.raw("message") or fields.raw("detail")
+    if beside is None:
+        return read_error_value(raw, status)
+    # The sentence stands beside: then `error` is a code.
+    message = _sentence(parse(beside))
+    return Error(message, _type(status), text_or_json(raw), status=status)
 
 
 def read_error_value(raw: Raw, status: int | None) -> Error:
@@ -60,31 +104,52 @@ def read_error_value(raw: Raw, status: int | None) -> Error:
     return Error(text_or_json(raw), _type(status), status=status)
 
 
+def is_error(raw: Raw) -> bool:
+    """Tell whether a field `error` says that there is one; some servers always have the field."""
+    return is_said(raw) and bytes(raw) not in (b'""', b"{}", b"false", b"[]", b"0")
+
+
 def _read_flat(fields: Fields, status: int | None) -> Error:
-    message = fields.raw("message") or fields.raw("detail") or fields.raw("errors")
-    kind = fields.raw("type")
+    sentences = (fields.raw(name) for name in _SENTENCES)
+    message = next((_sentence(parse(raw)) for raw in sentences if raw), "")
     code = fields.raw("code")
+    number = _status_code(code)
+    # Some servers repeat the status as the code, as a number: it says nothing more.
+    status = status or number
+    kind = fields.raw("type")
+    said = kind is not None and bytes(kind).startswith(b'"')
+    fields.raw("object")
     return Error(
-        message=text_or_json(message) or f"the backend answered with status {status}",
-        type=text_or_json(kind) or _type(status),
-        # llama-server and vLLM repeat the status here, as a number: it says nothing more.
+        message=message or _nothing(status),
+        type=text_or_json(kind) if said else _type(status),
         code=None if code is None or not bytes(code).startswith(b'"') else text_or_json(code),
         param=text_or_json(fields.raw("param")) or None,
         status=status,
-        extras=_unknown(fields),
+        extras=left_over(fields, "completions"),
     )
 
 
-def _unknown(fields: Fields) -> Extras:
-    fields.raw("object")
-    return left_over(fields, "completions")
+def _status_code(code: Raw | None) -> int | None:
+    text = "" if code is None else bytes(code).decode()
+    return int(text) if re.fullmatch(r"[45]\d\d", text) else None
 
 
-def _plain(body: bytes, status: int) -> str:
-    """Make a sentence of a body that is not JSON."""
-    text = re.sub(r"<[^>]*>|\s+", " ", body.decode("utf-8", "replace"))
-    text = " ".join(text.split())[:_TEXT_LIMIT]
-    return text or f"the backend answered with status {status} and no body"
+def _sentence(value: Json) -> str:
+    """Make a sentence of what a server says is wrong."""
+    if isinstance(value, list):
+        return "; ".join(_sentence(one) for one in value)
+    if isinstance(value, dict):
+        named = [value[name] for name in _SENTENCES if value.get(name)]
+        sentence = _sentence(named[0]) if named else msgspec.json.encode(value).decode()
+        place = value.get("loc")
+        if not isinstance(place, list):
+            return sentence
+        return f"{'.'.join(str(one) for one in place if one != 'body')}: {sentence}"
+    return "" if value is None else str(value)
+
+
+def _nothing(status: int | None) -> str:
+    return f"the backend answered with status {status}" if status else "the backend failed"
 
 
 def _type(status: int | None) -> str:
@@ -100,18 +165,26 @@ def normalized(error: Error) -> Error:
     return msgspec.structs.replace(error, code=CONTEXT_OVERFLOW, type="invalid_request_error")
 
 
+def with_status(error: Error) -> Error:
+    """Give an error that came without one the HTTP status that its code stands for."""
+    error = normalized(error)
+    if error.status is not None:
+        return error
+    code = error.code or ""
+    if "rate_limit" in code or "rate_limit" in error.type:
+        return msgspec.structs.replace(error, status=_TOO_MANY, type="rate_limit_error")
+    if code in ("invalid_prompt", CONTEXT_OVERFLOW) or "image" in code:
+        return msgspec.structs.replace(error, status=_BAD_REQUEST, type="invalid_request_error")
+    return msgspec.structs.replace(error, status=500)
+
+
+# Writing
+
+
 def error_of(problem: DragomanError) -> Error:
-    """Say one of our own errors as any dialect can."""
-    return Error(str(problem), problem.kind, problem.code, problem.path, status=problem.status)
-
-
-class Envelope(msgspec.Struct):
-    """The inside of the envelope, in the order in which OpenAI writes it."""
-
-    message: str
-    type: str
-    param: str | None
-    code: str | None
+    """Say one of our own errors as any dialect can; a broken reply names no parameter."""
+    param = None if isinstance(problem, BrokenReply) else problem.path
+    return Error(str(problem), problem.kind, problem.code, param, status=problem.status)
 
 
 def write_error(error: Error) -> bytes:
@@ -119,6 +192,13 @@ def write_error(error: Error) -> bytes:
     return msgspec.json.encode({"error": envelope(error)})
 
 
-def envelope(error: Error) -> Envelope:
-    """Give the inside of the envelope."""
-    return Envelope(error.message, error.type, error.param, error.code)
+def envelope(error: Error) -> dict[str, object]:
+    """Give the inside of the envelope, in the order in which OpenAI writes it."""
+    inside: dict[str, object] = {
+        "message": error.message,
+        "type": error.type,
+        "param": error.param,
+        "code": error.code,
+    }
+    # The envelope is the same in every dialect, and so is what servers add to it.
+    return inside | {extra.name: extra.value for extra in error.extras}

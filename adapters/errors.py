@@ -11,22 +11,20 @@ raised for what a backend sends: there the same facts travel as a `Failed` event
 
 from typing import ClassVar
 
-# Codes of the faults that we find in a backend's stream ourselves.
-UNREADABLE = "bad_gateway"
-CUT = "stream_cut"
-
 
 class DragomanError(Exception):
     """The base of every error of this package: a path, and a sentence for the caller."""
 
     status: ClassVar[int] = 500
-    code: ClassVar[str | None] = None
+    code: str | None = None
     kind: ClassVar[str] = "invalid_request_error"
 
-    def __init__(self, path: str | None, why: str) -> None:
+    def __init__(self, path: str | None, why: str, code: str | None = None) -> None:
         super().__init__(f"{path}: {why}" if path else why)
         self.path = path
         self.why = why
+        if code is not None:
+            self.code = code
 
 
 class InvalidInput(DragomanError):
@@ -47,5 +45,5 @@ class BrokenReply(DragomanError):
     """What the backend answered cannot be read."""
 
     status = 502
-    code = UNREADABLE
+    code = "bad_gateway"
     kind = "server_error"

@@ -21,6 +21,10 @@ from adapters.conversation import (
     Usage,
 )
 
+# Codes of the faults that we find in a backend's stream ourselves.
+UNREADABLE = "bad_gateway"
+CUT = "stream_cut"
+
 # What a delta adds to: the text or the refusal of a message, the summary or the words of a
 # reasoning, the arguments (or the custom input) of a call.
 Channel = Literal["text", "refusal", "summary", "thought", "arguments"]
@@ -78,6 +82,19 @@ class Failed(Struct, frozen=True, tag="failed"):
 
     error: Error
     usage: Usage | None = None
+    # Found by us in a stream that was cut or cannot be read; its backend did not say so.
+    found: bool = False
+
+
+def unreadable(why: str, usage: Usage | None = None) -> Failed:
+    """Say that a stream cannot be read."""
+    return Failed(Error(why, code=UNREADABLE, status=502), usage, found=True)
+
+
+def cut(usage: Usage | None = None) -> Failed:
+    """Say that a stream ended before its answer did."""
+    why = "the backend's stream ended before the answer was finished"
+    return Failed(Error(why, code=CUT, status=502), usage, found=True)
 
 
 Event = Started | Opened | Delta | Closed | Finished | Failed

@@ -15,10 +15,10 @@ from adapters.capabilities import GENERIC, Capabilities
 from adapters.conversation import Error, Reply, Request
 from adapters.dialect import Dialect, Surroundings
 from adapters.enforce import enforcement
-from adapters.envelope import error_of, read_error
-from adapters.errors import BrokenReply, DragomanError, InvalidInput, Refused
+from adapters.envelope import error_of, is_error, read_error, read_error_value, with_status
+from adapters.errors import BrokenReply, DragomanError, InvalidInput
 from adapters.fields import read_body
-from adapters.fold import fold, replay
+from adapters.fold import replay
 from adapters.loss import Loss, Losses, Policy
 from adapters.mint import Mint
 from adapters.pairing import paired
@@ -77,17 +77,20 @@ class Exchange:
             self._remember(body)
             return Translation(body)
         self.asked = self._client.read_request(body, losses)
-        request = paired(self.asked, losses, ends_open=ends_open)
+        request = paired(
+            self.asked, losses, ends_open=ends_open, ids_matter=self._backend.has_call_ids
+        )
         written = self._backend.write_request(request, self._capabilities, losses)
         if request.model is None and not ends_open:
             raise InvalidInput("model", "it is missing")
         return Translation(written, tuple(losses))
 
     def _remember(self, body: bytes) -> None:
-        """Learn what was asked; whether it makes sense, its own dialect decides."""
+        """Learn what was asked, of any JSON object; whether it makes sense, its server decides."""
+        read_body(body)
         try:
             self.asked = self._client.read_request(body, Losses(None))
-        except Refused:
+        except DragomanError:
             self.asked = UNKNOWN_REQUEST
 
     # The answer, whole
@@ -97,25 +100,32 @@ class Exchange:
 
         Raises `BrokenReply` if it cannot be read.
         """
+        if self._client is self._backend:
+            return self._pass_reply(body)
         around = self._surroundings()
         reply = self._read_reply(body, around)
-        if self._client is self._backend:
-            return Translation(body, status=_status(reply))
-        return self._write_reply(reply, around)
+        for stage in enforcement(around.request, around.losses):
+            reply = stage.reply(reply)
+        return self._finish_reply(reply, around)
+
+    def _pass_reply(self, body: bytes) -> Translation:
+        """Pass a reply on; one that is just an error gets the status of an error."""
+        try:
+            fields = read_body(body)
+            error = fields.raw("error")
+            if error is None or not is_error(error) or fields.has("object"):
+                return Translation(body)
+            return Translation(
+                body, status=with_status(read_error_value(error, None)).status or 500
+            )
+        except InvalidInput as problem:
+            raise BrokenReply(problem.path, problem.why) from None
 
     def _read_reply(self, body: bytes, around: Surroundings) -> Reply:
         try:
             return self._backend.read_reply(body, around)
         except InvalidInput as problem:
             raise BrokenReply(problem.path, problem.why) from None
-
-    def _write_reply(self, reply: Reply, around: Surroundings) -> Translation:
-        stages = self._stages(around)
-        if stages:
-            events = [*replay(reply)]
-            pipeline = Pipeline(*stages)
-            reply = fold([out for event in events for out in pipeline.feed(event)])
-        return self._finish_reply(reply, around)
 
     def _finish_reply(self, reply: Reply, around: Surroundings) -> Translation:
         """Write a reply; one that failed is an error, as over HTTP it must be."""
@@ -138,7 +148,7 @@ class Exchange:
         reader = self._backend.read_stream(around)
         writer = self._client.write_stream(around)
         if self._client is self._backend:
-            return Relay(reader, writer, around.losses)
+            return Relay(reader, writer)
         return StreamTranslator(reader, [*self._stages(around), writer], around.losses)
 
     def collect(self) -> Collector:
@@ -157,8 +167,8 @@ class Exchange:
         around = self._surroundings()
         reply = self._read_reply(body, around)
         pipeline = Pipeline(*self._stages(around), self._client.write_stream(around))
-        frames = b"".join(frame for event in replay(reply) for frame in pipeline.feed(event))
-        return Translation(frames, tuple(around.losses))
+        told = pipeline.feed_all(list(replay(reply, around.losses)))
+        return Translation(b"".join([*told, *pipeline.flush()]), tuple(around.losses))
 
     def _surroundings(self) -> Surroundings:
         return Surroundings(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 from msgspec import Raw
 
-from adapters.conversation import Extra, Extras, Family
+from adapters.conversation import Extra, Extras, Family, Request
 from adapters.fields import Fields
 from adapters.loss import Losses, Severity
 
@@ -13,28 +13,51 @@ from adapters.loss import Losses, Severity
 Gravity = Severity | None | Callable[[Raw], Severity | None]
 
 # What says nothing may go without a word.
-_EMPTY = frozenset((b"[]", b"{}", b'""', b"false", b"0", b"0.0"))
+_EMPTY_OBJECT = Raw(b"{}")
+_EMPTY = frozenset((b"[]", b"{}", b'""'))
+
+
+class Fate(msgspec.Struct, frozen=True):
+    """How grave it is to leave a known field out, and what to say then."""
+
+    gravity: Gravity
+    why: str | None = None
 
 
 def left_over(
-    fields: Fields, family: Family, known: Mapping[str, Gravity] | None = None, prefix: str = ""
+    fields: Fields,
+    family: Family,
+    known: Mapping[str, Fate] | None = None,
+    prefix: str = "",
+    otherwise: Gravity = "hint",
 ) -> Extras:
     """Take what the reader of an object did not: known to its family, or to nobody."""
+    fate, fates = Fate(otherwise), known or {}
     return tuple(
-        Extra(family, prefix + name, raw, _weigh(raw, (known or {}).get(name, "hint")))
-        for name, raw in fields.rest()
+        _extra(family, prefix + name, raw, fates.get(name, fate)) for name, raw in fields.rest()
     )
+
+
+def _extra(family: Family, name: str, raw: Raw, fate: Fate) -> Extra:
+    if bytes(raw) in _EMPTY:
+        return Extra(family, name, raw, None)
+    severity = fate.gravity(raw) if callable(fate.gravity) else fate.gravity
+    return Extra(family, name, raw, severity, fate.why)
 
 
 def unless(harmless: object, severity: Severity) -> Callable[[Raw], Severity | None]:
     """Make a gravity that one value does not have."""
-    return lambda raw: None if msgspec.json.decode(raw) == harmless else severity
+    spelled = msgspec.json.encode(harmless)
+    return lambda raw: None if b"".join(bytes(raw).split()) == spelled else severity
 
 
-def _weigh(raw: Raw, gravity: Gravity) -> Severity | None:
-    if bytes(raw) in _EMPTY:
-        return None
-    return gravity(raw) if callable(gravity) else gravity
+def copy_said(request: Request, names: tuple[str, ...], wire: dict[str, object]) -> None:
+    """Write the settings that the hub and a dialect spell alike, where anybody said them."""
+    for name in names:
+        value = getattr(request, name)
+        # An empty object says nothing, and some servers refuse it (P089).
+        if value is not None and value != _EMPTY_OBJECT:
+            wire[name] = value
 
 
 class Carrier:
@@ -51,9 +74,20 @@ class Carrier:
         for extra in extras:
             if extra.family == self._family:
                 _put(into, extra.name, extra.value)
-            elif extra.severity is not None:
-                where = f"{path}.{extra.name}" if path else extra.name
-                self._losses.dropped(where, f"{self._label} has no such field", extra.severity)
+            else:
+                self._lose(extra, path)
+
+    def lose(self, extras: Extras, path: str = "") -> None:
+        """Say that the extras are lost, because there is nothing here to put them on."""
+        for extra in extras:
+            self._lose(extra, path)
+
+    def _lose(self, extra: Extra, path: str) -> None:
+        if extra.severity is not None:
+            where = f"{path}.{extra.name}" if path else extra.name
+            why = extra.why or f"{self._label} has no place for it"
+            code = "unsupported_parameter"
+            self._losses.dropped(where, why, extra.severity, code=code, exact=True)
 
 
 def _put(into: dict[str, object], name: str, value: Raw) -> None:

@@ -2,7 +2,7 @@
 
 A dialect's reader takes the fields that it knows, one by one, each with the type that it expects.
 Whatever nobody took is what the reader does not know: it can be carried on or reported, but it
-cannot vanish unseen. `null` reads as absent; a reader that must tell them apart asks `has`.
+cannot vanish unseen. `null` reads as absent.
 """
 
 from collections.abc import Iterator
@@ -16,11 +16,15 @@ from adapters.errors import InvalidInput
 T = TypeVar("T")
 Object = dict[str, Raw]
 
+# JSON that is looked into and not just carried.
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
 NULL = Raw(b"null")
 # The default of a `Raw` field in a Struct, which cannot be `Raw | None`.
 ABSENT = Raw()
 
 # Made once: a decoder compiles its type.
+_ANYTHING: Decoder[Json] = Decoder()
 _OBJECT = Decoder(Object)
 _MAYBE_OBJECT = Decoder(Object | None)
 _TEXT = Decoder(str | None)
@@ -49,8 +53,9 @@ class Fields:
         return f"{self.path}.{name}" if self.path else name
 
     def has(self, name: str) -> bool:
-        """Tell whether the field is there and not yet taken, even if null."""
-        return name in self._left
+        """Tell whether the field is there and not yet taken; null is as good as absent."""
+        raw = self._left.get(name)
+        return raw is not None and raw != NULL
 
     def _take(self, name: str, decoder: Decoder[T]) -> T | None:
         raw = self._left.pop(name, None)
@@ -164,6 +169,11 @@ def decode(raw: bytes | Raw, decoder: Decoder[T], path: str) -> T:
         raise InvalidInput(path or None, "the text is not UTF-8") from None
     except RecursionError:
         raise InvalidInput(path or None, "the JSON is nested too deeply") from None
+
+
+def parse(raw: bytes | Raw, path: str = "") -> Json:
+    """Parse JSON of any shape; whatever is wrong with it becomes one error."""
+    return decode(raw, _ANYTHING, path)
 
 
 def _explain(message: str, path: str) -> tuple[str | None, str]:

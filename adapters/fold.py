@@ -1,8 +1,7 @@
 """From events to a whole reply and back.
 
-`fold(replay(reply)) == reply` for every reply, so whatever is done to a stream can be done to a
-whole reply by the same stages, and a client that wants the one can sit before a backend that gives
-the other.
+`fold(replay(reply)) == reply` for every reply of thoughts, texts, refusals and calls, so a client
+that wants the one can sit before a backend that gives the other.
 """
 
 from collections.abc import Iterable, Iterator
@@ -37,6 +36,7 @@ from adapters.events import (
     Started,
 )
 from adapters.items import bare
+from adapters.loss import Losses
 
 
 class Piece:
@@ -170,7 +170,7 @@ class Fold:
 
     def _choices(self, finishes: tuple[Finish, ...]) -> Iterator[Choice]:
         blocks = self._blocks.values()
-        count = max(len(finishes), *(block.choice + 1 for block in blocks), 0, 0)
+        count = max(len(finishes), max((block.choice + 1 for block in blocks), default=0))
         for number in range(count):
             items = tuple(block.item() for block in blocks if block.choice == number)
             yield Choice(items, finishes[number] if number < len(finishes) else None)
@@ -185,13 +185,17 @@ def fold(events: Iterable[Event]) -> Reply:
     raise AssertionError("the events end without Finished or Failed")
 
 
-def replay(reply: Reply) -> Iterator[Event]:
-    """Tell a whole reply as events, one delta for each part."""
+def replay(reply: Reply, losses: Losses | None = None) -> Iterator[Event]:
+    """Tell a whole reply as events, one delta for each part.
+
+    Only text and refusals can be streamed; that anything else was said goes to the losses.
+    """
+    quiet = losses or Losses(None)
     yield Started(reply.id, reply.model, reply.created, reply.service_tier, reply.extras)
     index = 0
     for number, choice in enumerate(reply.choices):
         for item in choice.items:
-            yield from _replay_item(index, number, item)
+            yield from _replay_item(index, number, item, quiet)
             index += 1
     if reply.error is not None:
         yield Failed(reply.error, reply.usage)
@@ -200,11 +204,11 @@ def replay(reply: Reply) -> Iterator[Event]:
         yield Finished(finishes, reply.usage)
 
 
-def _replay_item(index: int, choice: int, item: Item) -> Iterator[Event]:
+def _replay_item(index: int, choice: int, item: Item, losses: Losses) -> Iterator[Event]:
     yield Opened(index, bare(item), choice)
     match item:
         case Message():
-            yield from _replay_parts(index, item.content)
+            yield from _replay_parts(index, item.content, losses)
             yield Closed(index, item.status or "completed")
         case Call():
             yield Delta(index, "arguments", item.arguments)
@@ -219,9 +223,11 @@ def _replay_item(index: int, choice: int, item: Item) -> Iterator[Event]:
             yield Closed(index)
 
 
-def _replay_parts(index: int, content: tuple[Part, ...]) -> Iterator[Delta]:
+def _replay_parts(index: int, content: tuple[Part, ...], losses: Losses) -> Iterator[Delta]:
     """Tell the parts of an answer; a model says only text and refusals."""
     said = [part for part in content if isinstance(part, Text | Refusal)]
+    if len(said) < len(content):
+        losses.dropped("content", "only text can be streamed", "capability")
     for number, part in enumerate(said):
         if isinstance(part, Text):
             yield Delta(index, "text", part.text, number, part.logprobs, part.annotations)

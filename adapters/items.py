@@ -11,6 +11,7 @@ from adapters.conversation import (
     Reasoning,
     Request,
 )
+from adapters.jsontext import is_complete
 
 # Arguments that a model left out, as a client or a server can parse them (P140).
 NO_ARGUMENTS = "{}"
@@ -27,6 +28,11 @@ def with_arguments(call: Call) -> Call:
     return replace(call, arguments=call.arguments + NO_ARGUMENTS)
 
 
+def call_path(call: Call) -> str:
+    """Name a call of an answer in a loss: by its name, and by its id to tell it from others."""
+    return f"call {call.name} ({call.call_id})"
+
+
 def settled(finish: Finish, *, has_calls: bool) -> FinishReason:
     """Decide the finish: calls beat `stop` (P107), a cut-off answer beats calls (P108)."""
     if finish.reason in ("length", "filter"):
@@ -40,10 +46,20 @@ def has_calls(items: tuple[Item, ...]) -> bool:
 
 
 def cut_off(items: tuple[Item, ...]) -> tuple[Item, ...]:
-    """Mark the last item of an answer that was cut off; only the last may be incomplete."""
-    if not items or not isinstance(items[-1], Message | Call | Reasoning):
-        return items
-    return (*items[:-1], replace(items[-1], status="incomplete"))
+    """Mark what is incomplete of an answer that was cut off: its last item, and half calls."""
+    last = len(items) - 1
+    return tuple(
+        replace(item, status="incomplete")
+        if isinstance(item, Message | Call | Reasoning)
+        and (number == last or (isinstance(item, Call) and is_half(item)))
+        else item
+        for number, item in enumerate(items)
+    )
+
+
+def is_half(call: Call) -> bool:
+    """Tell whether the arguments of a call break off."""
+    return call.kind == "function" and not is_complete(call.arguments)
 
 
 def bare(item: Item) -> Item:
@@ -61,4 +77,4 @@ def bare(item: Item) -> Item:
 
 def without_paths(request: Request) -> Request:
     """Forget where the items came from, so that what is asked can be compared."""
-    return replace(request, paths=())
+    return replace(request, paths=(), tool_paths=())

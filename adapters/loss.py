@@ -54,22 +54,35 @@ class Losses:
         self._losses: list[Loss] = []
         self._seen: set[Loss] = set()
 
-    def dropped(self, path: str, why: str, severity: Severity = "hint") -> None:
-        """Record that something was left out."""
-        self._record("dropped", path, why, severity)
+    def dropped(
+        self,
+        path: str,
+        why: str,
+        severity: Severity = "hint",
+        *,
+        code: str | None = None,
+        exact: bool = False,
+    ) -> None:
+        """Record that something was left out.
+
+        `code` is for the error, if it is refused; an `exact` path is the caller's own already.
+        """
+        self._record("dropped", path if exact else self._spelled(path), why, severity, code)
 
     def changed(self, path: str, why: str, severity: Severity = "hint") -> None:
         """Record that something was said differently."""
-        self._record("changed", path, why, severity)
+        self._record("changed", self._spelled(path), why, severity)
 
     def invented(self, path: str, why: str, severity: Severity = "hint") -> None:
         """Record that something was added which nobody said."""
-        self._record("invented", path, why, severity)
+        self._record("invented", self._spelled(path), why, severity)
 
-    def _record(self, action: Action, path: str, why: str, severity: Severity) -> None:
-        loss = Loss(action, self._spelled(path), why, severity)
+    def _record(
+        self, action: Action, path: str, why: str, severity: Severity, code: str | None = None
+    ) -> None:
+        loss = Loss(action, path, why, severity)
         if self._refuses(severity):
-            raise Refused(loss.path, why)
+            raise Refused(loss.path, why, code)
         if loss not in self._seen:
             self._seen.add(loss)
             self._losses.append(loss)

@@ -6,29 +6,35 @@ a short output, an output without a call becomes what it most nearly is, somethi
 Ids that repeat across turns (P056) are made unique, each output following its own call.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 
 from msgspec.structs import replace
 
 from adapters.conversation import Call, Item, Message, Output, Part, Reasoning, Request, Text
-from adapters.items import NO_ARGUMENTS_WHY, lacks_arguments, with_arguments
+from adapters.items import NO_ARGUMENTS, NO_ARGUMENTS_WHY
 from adapters.loss import Losses
+from adapters.mint import short_call_id
+from adapters.waiting import Waiting
 
 NO_OUTPUT = "No output was recorded for this call."
 
 Placed = tuple[Item, str]
 
 
-def paired(request: Request, losses: Losses, *, ends_open: bool = False) -> Request:
+def paired(
+    request: Request, losses: Losses, *, ends_open: bool = False, ids_matter: bool = True
+) -> Request:
     """Give the request with every call answered once and every output to a call.
 
-    One that `ends_open` may end with calls: in an example for training they are the answer.
+    One that `ends_open` may end with calls: in an example for training they are the answer. Where
+    ids do not matter, because the target has none, nothing is said of those that change.
     """
     if not any(isinstance(item, Call | Output) for item in request.items):
         return request
-    pairs = _Pairs(losses)
-    placed = [pairs.place(item, path) for item, path in _placed(request)]
-    answered = list(_answer(placed, pairs, losses, ends_open=ends_open))
+    pairs = _Pairs(losses, ids_matter=ids_matter)
+    placed = [pairs.place(item, path) for item, path in request.placed()]
+    answered = list(_answer(placed, pairs.waiting, losses, ends_open=ends_open))
     return replace(
         request,
         items=tuple(item for item, _ in answered),
@@ -36,84 +42,78 @@ def paired(request: Request, losses: Losses, *, ends_open: bool = False) -> Requ
     )
 
 
-def _placed(request: Request) -> Iterator[Placed]:
-    """Give each item with its path; a request made by hand has no paths."""
-    paths = request.paths or tuple(f"items[{i}]" for i in range(len(request.items)))
-    return zip(request.items, paths, strict=True)
-
-
 class _Pairs:
-    """Who waits for an output, and who got one."""
+    """Gives each item as it goes out."""
 
-    def __init__(self, losses: Losses) -> None:
+    def __init__(self, losses: Losses, *, ids_matter: bool) -> None:
         self._losses = losses
-        # Each waiting call under the id that the history uses, oldest first.
-        self._waiting: list[tuple[str, Call]] = []
+        self._ids_matter = ids_matter
+        # Known under the ids that the history uses.
+        self.waiting = Waiting()
         self._used: set[str] = set()
+        # How often an id has come: the first number that is tried for the next.
+        self._repeats: Counter[str] = Counter()
 
     def place(self, item: Item, path: str) -> Placed:
-        """Give the item as it goes out."""
+        """Give one item."""
         match item:
             case Call():
                 return self._place_call(item, path), path
             case Output():
                 return self._place_output(item, path), path
+            case Message(role="assistant") | Reasoning():
+                return item, path
             case _:
+                self.waiting.interrupt()
                 return item, path
 
-    def is_waiting(self, call: Call) -> bool:
-        """Tell whether the call never got its output."""
-        return any(waiting is call for _, waiting in self._waiting)
-
     def _place_call(self, call: Call, path: str) -> Call:
-        if lacks_arguments(call):
-            call = with_arguments(call)
+        if call.kind == "function" and not call.arguments.strip():
+            call = replace(call, arguments=NO_ARGUMENTS)
             self._losses.changed(f"{path}.arguments", NO_ARGUMENTS_WHY)
         spoken = call.call_id
-        if spoken in self._used:
-            call = replace(call, call_id=self._unused(spoken))
-            self._losses.changed(path, f"the call id {spoken} was used before; it is made unique")
+        call = replace(call, call_id=self._legal(spoken, path))
         self._used.add(call.call_id)
-        self._waiting.append((spoken, call))
+        self.waiting.add(call, spoken)
         return call
 
-    def _unused(self, call_id: str) -> str:
-        number = 2
-        while f"{call_id}_{number}" in self._used:
-            number += 1
-        return f"{call_id}_{number}"
+    def _legal(self, spoken: str, path: str) -> str:
+        """Give a call an id that is short enough and its own."""
+        call_id = short_call_id(spoken)
+        if call_id != spoken:
+            self._report(path, "a call id has at most 64 characters; it is hashed")
+        if call_id in self._used:
+            self._report(path, f"the call id {spoken} was used before; it is made unique")
+        while call_id in self._used:
+            self._repeats[spoken] += 1
+            call_id = short_call_id(f"{spoken}_{self._repeats[spoken]}")
+        return call_id
+
+    def _report(self, path: str, why: str) -> None:
+        if self._ids_matter:
+            self._losses.changed(path, why)
 
     def _place_output(self, output: Output, path: str) -> Item:
         call = self._take(output)
-        if call is None:
-            self._losses.changed(
-                path,
-                "the call that this output answers is not here; it becomes user text",
-                "capability",
-            )
-            return _said_by_user(output)
-        return replace(output, call_id=call.call_id, kind=call.kind)
+        if call is not None:
+            return replace(output, call_id=call.call_id, kind=call.kind)
+        why = "it names no call" if output.call_id is None else "its call is not here"
+        self._losses.changed(path, f"{why}; the output becomes user text", "capability")
+        return _said_by_user(output)
 
     def _take(self, output: Output) -> Call | None:
-        """Find the call: by its id the oldest that waits, by its name the latest."""
+        """Find the call: by its id, by its name, or by the one id that is there (P064)."""
         if output.call_id is not None:
-            found = [one for one in self._waiting if one[0] == output.call_id][:1]
-        elif output.name is not None:
-            found = [one for one in self._waiting if one[1].name == output.name][-1:]
-        else:
-            # Some servers give only one of the two ids (P064).
-            ids = {output.item_id} - {None}
-            found = [one for one in self._waiting if {one[0], one[1].item_id} & ids][:1]
-        for one in found:
-            self._waiting.remove(one)
-            return one[1]
-        return None
+            return self.waiting.take_by_id(output.call_id)
+        if output.name is not None:
+            return self.waiting.take_by_name(output.name)
+        return None if output.item_id is None else self.waiting.take_by_id(output.item_id)
 
 
 def _said_by_user(output: Output) -> Message:
     """Turn an output into a user message."""
     name = f" of {output.name}" if output.name else ""
-    label = f"Output{name}, from a tool call that is no longer in this conversation:\n"
+    label = f"Output{name} from a tool call that is not in this conversation:\n"
     if isinstance(output.output, str):
         return Message("user", (Text(label + output.output),))
     label_part: tuple[Part, ...] = (Text(label),)
@@ -121,7 +121,7 @@ def _said_by_user(output: Output) -> Message:
 
 
 def _answer(
-    placed: list[Placed], pairs: _Pairs, losses: Losses, *, ends_open: bool
+    placed: list[Placed], waiting: Waiting, losses: Losses, *, ends_open: bool
 ) -> Iterator[Placed]:
     """Put a short output behind the turn of each call that got none."""
     unanswered: list[tuple[Call, str]] = []
@@ -130,7 +130,7 @@ def _answer(
             yield from _invented(unanswered, losses)
             unanswered = []
         yield item, path
-        if isinstance(item, Call) and pairs.is_waiting(item):
+        if isinstance(item, Call) and waiting.has(item):
             unanswered.append((item, path))
     if not ends_open:
         yield from _invented(unanswered, losses)

@@ -5,24 +5,45 @@ import re
 from adapters.dialect import Dialect
 
 _ROOT = re.compile(r"[^.\[]+")
+_TOOL = re.compile(r"(?:tools|functions)(\[\d+\])(?:\.(?:function|custom))?(.*)")
 
 
 def translate_param(param: str | None, backend: Dialect, client: Dialect) -> str | None:
     """Translate the path of a parameter, as far as the two dialects have it in common.
 
-    Where messages became items, or the reverse, the place within them is another: then only the
-    list is named.
+    Where messages became items, or were grouped anew, the place within them is another: then only
+    the list is named. What the client's dialect cannot say is not named at all.
     """
     if not param or backend is client:
         return param
-    hub_names = {spelled: name for name, spelled in backend.names.items()}
-    if param in hub_names:
-        name = hub_names[param]
-        return client.names.get(name, name)
-    match = _ROOT.match(param)
-    root = match.group() if match else param
-    name = hub_names.get(root, root)
-    spelled = client.names.get(name, name)
-    if spelled != root:
-        return spelled
-    return re.sub(r"\.(function|custom)(?=[.\[]|$)", "", param)
+    tool = _TOOL.fullmatch(param)
+    if tool is not None:
+        return _tool_path(client, *tool.groups())
+    hub = _hub_path(param, backend)
+    match = _ROOT.match(hub)
+    root = match.group() if match else hub
+    if root in client.lacks:
+        return None
+    if root == "items":
+        return client.names["items"]
+    spelled = client.names.get(hub)
+    return spelled or client.names.get(root, root) + hub[len(root) :]
+
+
+def _tool_path(client: Dialect, index: str, rest: str) -> str:
+    """Spell the path of a tool's field: Chat nests it, the others do not."""
+    name = client.names.get("tools", "tools")
+    nested = ".function" if rest and client.nests_tools else ""
+    return f"{name}{index}{nested}{rest}"
+
+
+def _hub_path(param: str, backend: Dialect) -> str:
+    """Spell a backend's path as the hub would."""
+    for name, spelled in sorted(backend.names.items(), key=lambda pair: -len(pair[1])):
+        rest = param.removeprefix(spelled)
+        if rest != param and rest[:1] in ("", ".", "["):
+            return name + rest
+    return "max_output_tokens" if param in _LIMITS else param
+
+
+_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")

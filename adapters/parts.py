@@ -100,7 +100,8 @@ def _read_audio(fields: Fields, family: Family) -> Part:
         data=inner.text("data") or "",
         format=inner.text("format") or "",
         cache_breakpoint=fields.raw("prompt_cache_breakpoint"),
-        extras=left_over(fields, family),
+        extras=(() if inner is fields else left_over(inner, family, prefix="input_audio."))
+        + left_over(fields, family),
     )
 
 

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from adapters.conversation import Call, Choice, Finish, FinishReason, Item, Reply, Request
-from adapters.items import NO_ARGUMENTS_WHY, lacks_arguments, with_arguments
+from adapters.items import NO_ARGUMENTS_WHY, call_path, lacks_arguments, with_arguments
 from adapters.loss import Losses
 
 # Of several endings the gravest speaks for all.
@@ -16,6 +16,14 @@ _NAME_LIMIT = 55
 def one_choice_asked(request: Request) -> bool:
     """Tell whether the client asked for one answer."""
     return (request.choices or 1) == 1
+
+
+def model_of(model: str, request: Request, losses: Losses) -> str:
+    """Give the model that answered: the one that was asked, if the backend does not say."""
+    named = model or request.model
+    if not named:
+        losses.invented("model", "nobody said which model it was")
+    return named or "unknown"
 
 
 def merged(reply: Reply) -> Reply:
@@ -47,6 +55,8 @@ def renamed(reply_id: str, prefix: str) -> str | None:
     return prefix + name if legal else None
 
 
+NOTHING_SAID = "the backend said nothing; an empty text stands for it"
+USAGE_ZEROS = "the backend did not say what it cost; zeros stand for it"
 NAMELESS = "a call without a name, which nobody could run"
 
 
@@ -64,7 +74,9 @@ class CallIds:
             number += 1
             found = f"{call_id}_{number}"
         if found != call_id:
-            self._losses.changed(f"call {name}", "another call has its id; it is made unique")
+            self._losses.changed(
+                f"call {name} ({found})", "another call has its id; it is made unique"
+            )
         self._used.add(found)
         return found
 
@@ -85,6 +97,6 @@ def settled_calls(items: tuple[Item, ...], losses: Losses) -> tuple[Item, ...]:
 
 def _settled(call: Call, ids: CallIds, losses: Losses) -> Call:
     if lacks_arguments(call):
-        losses.changed(f"call {call.name}.arguments", NO_ARGUMENTS_WHY)
+        losses.changed(call_path(call), NO_ARGUMENTS_WHY)
         call = with_arguments(call)
     return replace(call, call_id=ids.unique(call.call_id, call.name))

@@ -5,24 +5,52 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Raw
 
-Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+from adapters.errors import InvalidInput
+from adapters.fields import Json, parse
+from adapters.loss import Losses
 
 # What a function without parameters declares: servers refuse a missing or null schema (P008).
 EMPTY_SCHEMA = Raw(b'{"type":"object","properties":{}}')
 
 # Keywords that hold values, in which null is as good as any other.
 _HOLD_VALUES = frozenset(("default", "const", "enum", "example", "examples"))
+# Keywords that strict mode does not know: a schema with one of them is not strict.
+_NOT_STRICT = frozenset(
+    (
+        "oneOf",
+        "allOf",
+        "not",
+        "if",
+        "then",
+        "else",
+        "dependentRequired",
+        "dependentSchemas",
+        "patternProperties",
+        "default",
+    )
+)
 # Keywords that hold schemas by name.
 _NAMED_SCHEMAS = frozenset(("properties", "patternProperties", "$defs", "definitions"))
 # Keywords beside which the root of a schema need not say its type.
 _COMBINATORS = frozenset(("$ref", "anyOf", "oneOf", "allOf"))
 
 
+def written(schema: Raw | None, path: str, losses: Losses) -> Raw:
+    """Give the schema of a function as every server takes it."""
+    if schema is None or bytes(schema).strip() == b"{}":
+        # No parameters: servers want to be told at least that it is an object.
+        return EMPTY_SCHEMA
+    better = mended(schema)
+    if better is not schema:
+        losses.changed(f"{path}.parameters", "nulls that no schema may have are taken out")
+    return better
+
+
 def mended(schema: Raw) -> Raw:
     """Take out nulls that no schema may have (P009, P010); without any, give the same bytes."""
     if b"null" not in bytes(schema):
         return schema
-    parsed: Json = msgspec.json.decode(schema)
+    parsed = _parsed(schema)
     if not isinstance(parsed, dict):
         return EMPTY_SCHEMA if parsed is None else schema
     better = _mend(parsed)
@@ -31,6 +59,14 @@ def mended(schema: Raw) -> Raw:
     if "type" not in better and not _COMBINATORS & better.keys():
         better = {"type": "object", **better}
     return Raw(msgspec.json.encode(better))
+
+
+def _parsed(schema: Raw) -> Json:
+    """Parse a schema; one that cannot be parsed is the server's to refuse."""
+    try:
+        return parse(schema)
+    except InvalidInput:
+        return False
 
 
 def _mend(schema: Mapping[str, Json]) -> dict[str, Json]:
@@ -64,7 +100,7 @@ def is_strict(schema: Raw | None) -> bool:
     """
     if schema is None:
         return False
-    parsed: Json = msgspec.json.decode(schema)
+    parsed = _parsed(schema)
     return isinstance(parsed, dict) and parsed.get("type") == "object" and _all_strict(parsed)
 
 
@@ -74,6 +110,8 @@ def _all_strict(value: Json) -> bool:
         return all(_all_strict(one) for one in value)
     if not isinstance(value, dict):
         return True
+    if _NOT_STRICT & value.keys():
+        return False
     properties = value.get("properties")
     if value.get("type") == "object" or isinstance(properties, dict):
         names = set(properties) if isinstance(properties, dict) else set[str]()

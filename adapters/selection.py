@@ -1,13 +1,14 @@
 """Decides which tools are declared to a backend and which choice is made among them.
 
 One place for every dialect: what a target cannot declare is dropped and reported, a choice that
-names what is no longer there is refused (P014), and `allowed_tools` becomes a shorter declaration
+needs what is no longer there is refused (P014), and `allowed_tools` becomes a shorter declaration
 where the backend does not know it.
 """
 
 from collections.abc import Callable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from adapters.conversation import (
     Allowed,
@@ -23,34 +24,46 @@ from adapters.errors import Refused
 from adapters.loss import Losses
 from adapters.tools import declared_names
 
+Placed = tuple[Tool, str]
+
 
 class Selection(Struct, frozen=True):
-    """The tools to declare, each with its place in the request, and the choice among them."""
+    """The tools to declare, each with its path in the request, and the choice among them."""
 
-    tools: tuple[tuple[int, Tool], ...]
+    tools: tuple[Placed, ...]
     choice: ToolChoice | None
 
+    def names(self) -> frozenset[str]:
+        """Give the names of the tools that the client itself runs."""
+        return declared_names(tuple(tool for tool, _ in self.tools))
 
-def select(
-    request: Request,
-    losses: Losses,
-    can_declare: Callable[[Tool], bool],
-    *,
-    knows_allowed_tools: bool,
-) -> Selection:
+
+class Abilities(Struct, frozen=True):
+    """What a backend can be told of tools."""
+
+    can_declare: Callable[[Tool], bool]
+    allowed_tools: bool
+    # Whether `allowed_tools` may list tools that run elsewhere.
+    hosted_entries: bool = False
+
+
+def select(request: Request, abilities: Abilities, losses: Losses) -> Selection:
     """Choose what to declare and what to force."""
-    declared: list[tuple[int, Tool]] = []
-    for number, tool in enumerate(request.tools):
-        if can_declare(tool):
-            declared.append((number, tool))
+    declared: list[Placed] = []
+    for tool, path in _placed(request):
+        if abilities.can_declare(tool):
+            declared.append((tool, path))
         else:
-            losses.dropped(
-                f"tools[{number}]", f"the backend has no {_describe(tool)}", "capability"
-            )
+            losses.dropped(path, f"the backend has no {_describe(tool)}", "capability")
     selection = Selection(tuple(declared), request.tool_choice)
     if isinstance(selection.choice, Allowed):
-        selection = _select_allowed(selection, selection.choice, losses, native=knows_allowed_tools)
-    return _checked(selection, losses)
+        selection = _select_allowed(request, selection, selection.choice, abilities, losses)
+    return _checked(request, selection, losses)
+
+
+def _placed(request: Request) -> list[Placed]:
+    paths = request.tool_paths or tuple(f"tools[{i}]" for i in range(len(request.tools)))
+    return list(zip(request.tools, paths, strict=True))
 
 
 def _describe(tool: Tool) -> str:
@@ -58,27 +71,48 @@ def _describe(tool: Tool) -> str:
 
 
 def _select_allowed(
-    selection: Selection, allowed: Allowed, losses: Losses, *, native: bool
+    request: Request,
+    selection: Selection,
+    allowed: Allowed,
+    abilities: Abilities,
+    losses: Losses,
 ) -> Selection:
     """Keep `allowed_tools` where the backend knows it; elsewhere declare only what it lists."""
-    names = declared_names(tuple(tool for _, tool in selection.tools))
-    missing = [named.name for named in allowed.tools if named.name not in names]
-    if missing:
-        raise Refused("tool_choice", f"allowed_tools lists undeclared tools: {', '.join(missing)}")
-    if native:
-        return selection
-    if allowed.others:
-        losses.dropped("tool_choice", "allowed_tools lists tools that the backend has not")
-    listed = {named.name for named in allowed.tools}
-    kept = tuple(
-        (number, tool)
-        for number, tool in selection.tools
+    if allowed.mode == "none":
+        return replace(selection, choice=Mode("none"))
+    undeclared = [
+        one.name for one in allowed.tools if one.name not in declared_names(request.tools)
+    ]
+    if undeclared:
+        why = f"allowed_tools lists tools that are not declared: {', '.join(undeclared)}"
+        raise Refused("tool_choice", why)
+    kept = _without_missing(selection, allowed, abilities, losses)
+    if not kept.tools and not kept.others:
+        raise Refused("tool_choice", "allowed_tools leaves no tool that the backend has")
+    if abilities.allowed_tools:
+        return replace(selection, choice=kept)
+    losses.changed(
+        "tool_choice", "the backend has no allowed_tools; only the listed tools are declared"
+    )
+    listed = {one.name for one in kept.tools}
+    tools = tuple(
+        (tool, path)
+        for tool, path in selection.tools
         if not isinstance(tool, Hosted) and tool.name in listed
     )
-    if not kept:
-        raise Refused("tool_choice", "allowed_tools leaves no tool")
-    losses.changed("tool_choice", "the backend has no allowed_tools; only those are declared")
-    return Selection(kept, _choice_of(allowed))
+    return Selection(tools, _choice_of(kept))
+
+
+def _without_missing(
+    selection: Selection, allowed: Allowed, abilities: Abilities, losses: Losses
+) -> Allowed:
+    """Take out of the list what the backend has not."""
+    names = selection.names()
+    kept = tuple(one for one in allowed.tools if one.name in names)
+    others = allowed.others if abilities.hosted_entries and abilities.allowed_tools else ()
+    if len(kept) < len(allowed.tools) or len(others) < len(allowed.others):
+        losses.changed("tool_choice", "tools that the backend has not leave the list", "capability")
+    return Allowed(allowed.mode, kept, others)
 
 
 def _choice_of(allowed: Allowed) -> ToolChoice:
@@ -87,14 +121,15 @@ def _choice_of(allowed: Allowed) -> ToolChoice:
     return Mode(allowed.mode)
 
 
-def _checked(selection: Selection, losses: Losses) -> Selection:
+def _checked(request: Request, selection: Selection, losses: Losses) -> Selection:
     """Refuse a choice that cannot be made; leave out one that has nothing to choose from."""
-    names = declared_names(tuple(tool for _, tool in selection.tools))
     match selection.choice:
-        case Named(name=name) if name not in names:
-            losses.dropped("tool_choice", f"there is no tool {name} to call", "meaning")
+        case Named(name=name) if name not in selection.names():
+            declared = name in declared_names(request.tools)
+            why = f"the backend cannot be given {name}" if declared else f"{name} is not declared"
+            losses.dropped("tool_choice", why, "meaning")
         case HostedChoice(kind=kind) if not _has_hosted(selection, kind):
-            losses.dropped("tool_choice", f"there is no tool {kind} to use", "meaning")
+            losses.dropped("tool_choice", f"the backend has no tool {kind}", "meaning")
         case Mode(mode="required") if not selection.tools:
             losses.dropped("tool_choice", "there is no tool to call", "meaning")
         case _:
@@ -103,6 +138,8 @@ def _checked(selection: Selection, losses: Losses) -> Selection:
 
 
 def _has_hosted(selection: Selection, kind: str) -> bool:
+    """Tell whether a hosted tool is there: `web_search` has names with dates and previews."""
     return any(
-        isinstance(tool, Hosted) and tool.kind.startswith(kind) for _, tool in selection.tools
+        isinstance(tool, Hosted) and (tool.kind.startswith(kind) or kind.startswith(tool.kind))
+        for tool, _ in selection.tools
     )

@@ -112,4 +112,12 @@ def read_block(block: bytes, *, whole: bool = True) -> Frame | None:
             name = value
     # Data that is empty makes no event, says the standard.
     joined = b"\n".join(data)
+    if not joined and not whole and block.lstrip().startswith(b"{"):
+        # No stream at all: a server answered with one JSON body, an error as a rule.
+        return Frame(name, block, whole)
     return Frame(name, joined, whole) if joined else None
+
+
+def is_done(frame: Frame) -> bool:
+    """Tell whether a frame is the word that ends a stream."""
+    return frame.data.startswith(b"[DONE]") and frame.data.strip() == b"[DONE]"

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator
 
 from adapters.conversation import Error, Reply
-from adapters.errors import CUT, UNREADABLE, BrokenReply
+from adapters.errors import BrokenReply
 from adapters.events import Event, Failed, Finished
 from adapters.fold import Fold
 from adapters.jsontext import is_complete
 from adapters.loss import Losses
-from adapters.sse import Decoder, Frame, read_block
+from adapters.sse import Decoder, Frame, is_done, read_block
 from adapters.stage import AnyStage, Pipeline, Stage
 
 Reader = Stage[Frame, Event]
@@ -55,7 +55,9 @@ class StreamTranslator:
 
 
 def _failed(problem: BrokenReply) -> Failed:
-    return Failed(Error(str(problem), problem.kind, problem.code, status=problem.status))
+    return Failed(
+        Error(str(problem), problem.kind, problem.code, status=problem.status), found=True
+    )
 
 
 class Collector:
@@ -84,12 +86,12 @@ class Collector:
 
 def is_broken(event: Event | None) -> bool:
     """Tell whether a stream was cut or could not be read; its backend did not say so itself."""
-    return isinstance(event, Failed) and event.error.code in (UNREADABLE, CUT)
+    return isinstance(event, Failed) and event.found
 
 
-def _is_whole(block: bytes) -> bool:
-    frame = read_block(block)
-    return frame is not None and (frame.data == b"[DONE]" or is_complete(frame.data))
+def _is_whole(frame: Frame | None) -> bool:
+    """Tell whether a frame holds one JSON object, or the word that ends a stream."""
+    return frame is not None and (is_done(frame) or is_complete(frame.data))
 
 
 class Relay:
@@ -97,16 +99,17 @@ class Relay:
 
     The stream is read all the same: one that was cut, or that turns to noise, must not look whole,
     whichever dialect it is in. The writer listens too, so that it can end the stream from where it
-    stands; what it would have written before is not needed.
+    stands; what it would have written before is not needed, and neither are their losses, for
+    nothing is lost.
     """
 
-    def __init__(self, reader: Reader, writer: Writer, losses: Losses) -> None:
+    def __init__(self, reader: Reader, writer: Writer) -> None:
         self._decoder = Decoder()
         self._reader = reader
         self._writer = writer
         # Nothing more is passed on: we have ended the stream ourselves.
         self._over = False
-        self.losses = losses
+        self.losses = Losses(None)
         # How the backend's stream ended, once it has.
         self.outcome: Finished | Failed | None = None
 
@@ -124,18 +127,34 @@ class Relay:
         """Learn that the backend's stream is over; end the client's, if nobody did."""
         if self._over:
             return b""
+        rest = self._decoder.rest()
+        if rest and self.outcome is None and rest[0].lstrip().startswith(b"{"):
+            return self._tell_body(rest[0])
         # An event that lacks only its empty line is whole; what is less was cut.
-        last = [block for block in self._decoder.rest() if _is_whole(block)]
+        last = [block for block in rest if _is_whole(read_block(block))]
         return b"".join(self._pass(last)) + self._listen(self._reader.flush())
+
+    def _tell_body(self, body: bytes) -> bytes:
+        """Tell a JSON body, which some servers send where a stream was asked for, as a stream."""
+        events = [*self._reader.feed(Frame(b"", body, whole=False)), *self._reader.flush()]
+        return b"".join(piece for event in events for piece in self._writer.feed(event))
 
     def _pass(self, blocks: list[bytes]) -> Iterator[bytes]:
         for block in blocks:
             frame = read_block(block)
-            ending = b"" if frame is None else self._listen(self._reader.feed(frame))
+            ending = b"" if frame is None else self._hear(frame)
             if ending:
                 yield ending
                 return
             yield block + b"\n\n"
+
+    def _hear(self, frame: Frame) -> bytes:
+        """Read one frame. What is JSON but odd passes: its own dialect may know what it means."""
+        events = self._reader.feed(frame)
+        odd = bool(events) and is_broken(events[-1]) and not is_done(frame)
+        if odd and frame.data.startswith(b"{") and is_complete(frame.data):
+            return b""
+        return self._listen(events)
 
     def _listen(self, events: list[Event]) -> bytes:
         """Hear what came; if it is a fault that the backend did not tell itself, tell it."""
@@ -143,10 +162,7 @@ class Relay:
             if isinstance(event, Finished | Failed):
                 self.outcome = event
             if is_broken(event):
-                return self._end(event)
+                self._over = True
+                return b"".join(self._writer.feed(event))
             self._writer.feed(event)
         return b""
-
-    def _end(self, failed: Event) -> bytes:
-        self._over = True
-        return b"".join(self._writer.feed(failed))

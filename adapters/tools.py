@@ -7,7 +7,9 @@ type nor wrapper, and clients mix them up (P002, P028). Writing is exact and is 
 from typing import Literal
 
 from msgspec import Raw
+from msgspec.structs import replace
 
+from adapters.capabilities import Capabilities
 from adapters.conversation import (
     Allowed,
     Custom,
@@ -19,12 +21,15 @@ from adapters.conversation import (
     HostedChoice,
     Mode,
     Named,
+    Request,
     Tool,
     ToolChoice,
 )
 from adapters.errors import InvalidInput
 from adapters.extras import left_over
 from adapters.fields import Fields, read_fields, read_text_or_fields
+from adapters.loss import Losses
+from adapters.schemas import is_strict
 
 # Words for the modes; `any` is Anthropic's for `required` (P013).
 _MODES: dict[str, Literal["auto", "none", "required"]] = {
@@ -38,7 +43,11 @@ _FORMATS: dict[str, Literal["text", "json_object", "json_schema"]] = {
     "json_object": "json_object",
     "json_schema": "json_schema",
 }
+_CUSTOM_FORMATS: dict[str, Literal["text", "grammar"]] = {"text": "text", "grammar": "grammar"}
 _BOOLEANS = {b"true": True, b"false": False}
+
+
+NO_STRICT = "the backend does not know strict"
 
 
 def read_tools(raws: list[Raw], path: str, family: Family) -> tuple[Tool, ...]:
@@ -76,15 +85,23 @@ def _read_strict(fields: Fields) -> bool | None:
 def _read_custom(fields: Fields, family: Family) -> Custom:
     inner = fields.fields("custom") or fields
     form = inner.fields("format")
+    kind = _CUSTOM_FORMATS.get(form.text("type") or "text") if form else None
     # Chat puts the grammar one level deeper than Responses.
-    grammar = (form.fields("grammar") or form) if form else None
+    grammar = (form.fields("grammar") or form) if form else Fields({})
     return Custom(
         name=_name(inner),
         description=inner.text("description"),
-        syntax=grammar.text("syntax") if grammar else None,
-        definition=grammar.text("definition") if grammar else None,
-        extras=_tool_extras(fields, inner, family),
+        format=kind,
+        syntax=grammar.text("syntax"),
+        definition=grammar.text("definition"),
+        extras=_tool_extras(fields, inner, family) + _format_extras(form, grammar, family),
     )
+
+
+def _format_extras(form: Fields | None, grammar: Fields, family: Family) -> Extras:
+    if form is None:
+        return ()
+    return left_over(grammar, family, prefix="format.") + left_over(form, family, prefix="format.")
 
 
 def _name(fields: Fields) -> str:
@@ -99,7 +116,7 @@ def _tool_extras(fields: Fields, inner: Fields, family: Family) -> Extras:
     if inner is fields:
         return left_over(fields, family)
     fields.raw("name")
-    return left_over(fields, family) + left_over(inner, family, prefix="function.")
+    return left_over(fields, family) + left_over(inner, family)
 
 
 def read_tool_choice(raw: Raw | None, path: str, tools: tuple[Tool, ...]) -> ToolChoice | None:
@@ -161,16 +178,43 @@ def read_format(fields: Fields | None, family: Family) -> Format | None:
     if kind is None:
         raise InvalidInput(fields.at("type"), f"{word!r} is none of {', '.join(_FORMATS)}")
     inner = fields.fields("json_schema") or fields
+    beside = left_over(fields, family) if inner is not fields and kind == "json_schema" else ()
     return Format(
         kind=kind,
         name=inner.text("name"),
         schema=inner.raw("schema"),
         strict=inner.flag("strict"),
         description=inner.text("description"),
-        extras=left_over(inner, family),
+        extras=beside + left_over(inner, family),
     )
 
 
 def declared_names(tools: tuple[Tool, ...]) -> frozenset[str]:
     """Give the names of the tools that the client itself runs."""
     return frozenset(tool.name for tool in tools if not isinstance(tool, Hosted))
+
+
+def without_strict(tool: Tool, path: str, capabilities: Capabilities, losses: Losses) -> Tool:
+    """Leave `strict` out where the backend does not know it (P007)."""
+    if not isinstance(tool, Function) or capabilities.strict or tool.strict is False:
+        return tool
+    if tool.strict:
+        losses.dropped(f"{path}.strict", NO_STRICT, "capability")
+    elif is_strict(tool.parameters):
+        # Nobody said, but the Responses API would have been strict.
+        losses.dropped(f"{path}.strict", NO_STRICT)
+    return replace(tool, strict=False)
+
+
+def write_parallel(
+    request: Request, capabilities: Capabilities, losses: Losses, wire: dict[str, object]
+) -> None:
+    """Write whether several calls may be made at once, where the backend can be told (P018)."""
+    if request.parallel_tool_calls is None:
+        return
+    if capabilities.parallel_tool_calls:
+        wire["parallel_tool_calls"] = request.parallel_tool_calls
+    elif not request.parallel_tool_calls:
+        losses.dropped(
+            "parallel_tool_calls", "the backend cannot be held to one call", "capability"
+        )

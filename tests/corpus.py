@@ -11,6 +11,7 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 import pytest
 from msgspec import Meta, Raw, Struct
+from msgspec.structs import replace
 
 import adapters
 from adapters.dialect import Surroundings
@@ -177,7 +178,11 @@ def asked(case: ReplyCase | StreamCase) -> adapters.Request:
     """Read what had been asked, if the case says so."""
     if not bytes(case.request):
         return UNKNOWN_REQUEST
-    return adapters.dialect(case.dialect).read_request(bytes(case.request), Losses(None))
+    request = adapters.dialect(case.dialect).read_request(bytes(case.request), Losses(None))
+    if case.dialect == "responses":
+        # There nobody can ask for the usage: it always comes.
+        return replace(request, include_usage=True)
+    return request
 
 
 def surroundings(case: ReplyCase | StreamCase) -> Surroundings:

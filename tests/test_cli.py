@@ -30,7 +30,7 @@ from tests.command_line import (
 def test_request_goes_out_and_losses_are_told() -> None:
     result = translate("--from chat --to responses", REQUEST)
     assert result.stdout_bytes == SENT
-    assert one_line(result.stderr) == "dropped seed: the Responses API has no such field"
+    assert one_line(result.stderr) == "dropped seed: the Responses API has no place for it"
     assert result.exit_code == 0
 
 
@@ -208,7 +208,7 @@ def test_command_is_installed() -> None:
     with start_translating() as process:
         assert process.communicate(REQUEST) == (
             SENT,
-            b"dropped seed: the Responses API has no such field\n",
+            b"dropped seed: the Responses API has no place for it\n",
         )
     assert process.returncode == 0
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 import adapters
-from adapters.errors import CUT, UNREADABLE
-from adapters.events import Failed
+from adapters.events import CUT, UNREADABLE, Failed
 from tests.command_line import one_line, translate
 from tests.corpus import (
     DIALECTS,

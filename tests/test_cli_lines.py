@@ -25,8 +25,8 @@ def test_lines_are_known_by_the_name(name: str, tmp_path: Path) -> None:
     result = translate(f"{TO_RESPONSES} {tmp_path / name}", b"")
     assert result.stdout_bytes == SENT * 2
     assert result.stderr.splitlines() == [
-        "line 1: dropped seed: the Responses API has no such field",
-        "line 4: dropped seed: the Responses API has no such field",
+        "line 1: dropped seed: the Responses API has no place for it",
+        "line 4: dropped seed: the Responses API has no place for it",
     ]
     assert result.exit_code == 0
 

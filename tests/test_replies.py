@@ -7,7 +7,7 @@ from msgspec import Raw
 from syrupy.assertion import SnapshotAssertion
 
 import adapters
-from tests.corpus import REPLIES, ReplyCase, alone, asked, crossings, on_wire, pair, surroundings
+from tests.corpus import REPLIES, ReplyCase, alone, asked, crossings, on_wire, pair
 from tests.judges import open_responses, sdk
 from tests.judges.reading import read_object
 from tests.snapshots import json_page, loss_lines
@@ -63,16 +63,5 @@ def show(told: adapters.Translation) -> str:
 @pytest.mark.parametrize("case", alone(REPLIES))
 def test_reply_in_its_own_dialect(case: ReplyCase) -> None:
     told = tell(case, case.dialect)
-    if is_readable(case):
-        assert told.body == on_wire(case.body)
-        assert told.losses == ()
-    else:
-        assert told.status == adapters.BrokenReply.status
-
-
-def is_readable(case: ReplyCase) -> bool:
-    try:
-        adapters.dialect(case.dialect).read_reply(on_wire(case.body), surroundings(case))
-    except adapters.DragomanError:
-        return False
-    return True
+    assert told.body == on_wire(case.body)
+    assert told.losses == ()

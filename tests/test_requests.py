@@ -33,6 +33,7 @@ JUDGES: dict[str, Judge] = {
 BEYOND: dict[str, frozenset[str]] = {
     "chat-to-legacy/chat-effort-unknown-word": frozenset({"reasoning_effort"}),
     "chat-to-responses/chat-effort-unknown-word": frozenset({"effort"}),
+    "chat-to-legacy/chat-client-echo-fields": frozenset({"parsed_arguments"}),
     "chat-to-responses/chat-hosted-tool-forced": frozenset({"tool_choice"}),
     "chat-to-legacy/chat-unknown-fields": frozenset(
         {"cache_control", "chat_template_kwargs", "extra_body", "prefix", "timestamp", "top_k"}

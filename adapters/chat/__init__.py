@@ -4,7 +4,7 @@ from adapters.chat.check import check_stream
 from adapters.chat.read_request import read_request
 from adapters.chat.read_stream import StreamReader
 from adapters.chat.reply import read_reply, write_reply
-from adapters.chat.wire import NAMES
+from adapters.chat.wire import LACKS, NAMES
 from adapters.chat.write_request import write_request
 from adapters.chat.write_stream import StreamWriter
 from adapters.dialect import Dialect
@@ -14,6 +14,9 @@ CHAT = Dialect(
     name="chat",
     family="completions",
     names=NAMES,
+    lacks=LACKS,
+    has_call_ids=True,
+    nests_tools=True,
     read_request=read_request,
     write_request=write_request,
     read_reply=read_reply,

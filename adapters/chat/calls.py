@@ -15,7 +15,7 @@ them:
 
 from collections.abc import Callable, Iterator, Sequence
 
-from adapters.chat.wire import CallDelta
+from adapters.chat.wire import NO_CALL_ID, CallDelta
 from adapters.conversation import Call, CallKind, Item, Status
 from adapters.events import Closed, Delta, Event, Opened
 from adapters.fields import text_or_json
@@ -29,10 +29,25 @@ from adapters.replies import NAMELESS, CallIds
 Open = Callable[[Item], Opened]
 
 
+# Marks a call that came in the legacy form; no server sends this word.
+LEGACY = "function_call"
+
+
 class Slot:
     """One call, as far as it has come."""
 
-    __slots__ = ("block", "call_id", "closed", "fragments", "kind", "name", "pieces", "told")
+    __slots__ = (
+        "block",
+        "call_id",
+        "closed",
+        "fragments",
+        "is_legacy",
+        "kind",
+        "name",
+        "pieces",
+        "told",
+        "told_id",
+    )
 
     def __init__(self) -> None:
         self.call_id = ""
@@ -41,7 +56,10 @@ class Slot:
         self.pieces = ""
         self.kind: CallKind = "function"
         self.fragments: list[str] = []
-        # Its block, once it has been told.
+        # In the legacy form a call has no id, and nobody misses it.
+        self.is_legacy = False
+        # Its block and its id, once it has been told.
+        self.told_id = ""
         self.block: int | None = None
         # How many of the fragments have been told.
         self.told = 0
@@ -56,8 +74,12 @@ class Slot:
         return self.kind == "function" and not self.arguments().strip()
 
     def is_complete(self) -> bool:
-        """Tell whether nothing can follow the arguments."""
-        return is_complete(self.arguments())
+        """Tell whether nothing can follow the arguments; of raw text nobody can tell."""
+        return self.kind == "function" and is_complete(self.arguments())
+
+    def breaks_off(self) -> bool:
+        """Tell whether the arguments are no whole JSON."""
+        return self.kind == "function" and not is_complete(self.arguments())
 
 
 class Calls:
@@ -90,11 +112,12 @@ class Calls:
 
     def _feed_one(self, delta: CallDelta, index: int | None) -> list[Event]:
         name, fragment = _pieces(delta)
-        slot = self._find(delta.id or "", name, fragment, index)
+        slot = self._find(str(delta.id or ""), name, fragment, index)
         if delta.type == "custom" or delta.custom is not None:
             slot.kind = "custom"
+        slot.is_legacy = delta.type == LEGACY
         if delta.id or name:
-            self._identify(slot, delta.id or "", name)
+            self._identify(slot, str(delta.id or ""), name)
         if fragment:
             if slot.closed or self._is_repeat(slot, fragment):
                 self._report_late(slot, fragment)
@@ -104,7 +127,7 @@ class Calls:
 
     def _is_repeat(self, slot: Slot, fragment: str) -> bool:
         """Tell whether a fragment is all of the arguments again, which were complete."""
-        return (
+        return slot.kind == "function" and (
             fragment.startswith(("{", "["))
             and bool(slot.fragments)
             and fragment == slot.arguments()
@@ -158,13 +181,14 @@ class Calls:
 
     def _is_same(self, slot: Slot, call_id: str, name: str, fragment: str) -> bool:
         """Tell whether a piece with an id or a name goes on with the call in its place."""
-        if call_id and slot.call_id:
-            return call_id == slot.call_id
-        if not name or not slot.name:
+        if call_id and slot.call_id and call_id != slot.call_id:
+            # Another id is another call, unless it has no name and this one is not whole.
+            return not (name or slot.is_complete())
+        if (call_id and slot.call_id) or not name or not slot.name:
             return True
-        if not slot.fragments:
-            return name == slot.name or name not in self._declared
-        if not slot.is_complete():
+        if name != slot.name and (name in self._declared or is_complete(fragment)):
+            return False
+        if not slot.fragments or not slot.is_complete():
             return True
         return name == slot.name and (not fragment or fragment == slot.arguments())
 
@@ -183,6 +207,8 @@ class Calls:
             slot.pieces += name
             if slot.pieces in self._declared:
                 slot.name = slot.pieces
+            elif not self._may_become(slot.pieces):
+                self._losses.dropped(f"call {slot.name}", f"its name was said again, as {name}")
 
     def _report_late(self, slot: Slot, fragment: str) -> None:
         if fragment.strip() and fragment != slot.arguments():
@@ -212,9 +238,12 @@ class Calls:
         return bool(slot.call_id) and whole
 
     def _tell_first(self, slot: Slot) -> list[Event]:
-        events = list(self._close_complete())
-        call_id = self._unique(slot)
-        opened = self._open_block(Call(call_id, slot.name, kind=slot.kind))
+        events = [
+            event for earlier in self._untold_before(slot) for event in self._tell_first(earlier)
+        ]
+        events += self.close_complete()
+        slot.told_id = self._unique(slot)
+        opened = self._open_block(Call(slot.told_id, slot.name, kind=slot.kind))
         slot.block = self.last_block = opened.index
         slot.told = len(slot.fragments)
         events.append(opened)
@@ -222,12 +251,21 @@ class Calls:
             events.append(Delta(opened.index, "arguments", slot.arguments()))
         return events
 
+    def _untold_before(self, slot: Slot) -> list[Slot]:
+        """Give the calls that came before and wait for nothing but an id or arguments."""
+        before = self._slots[: self._slots.index(slot)]
+        return [one for one in before if one.block is None and one.name]
+
     def _unique(self, slot: Slot) -> str:
         """Give the call an id of its own: clients stop at two calls with one id."""
-        return self._ids.unique(slot.call_id or self._mint.id("call_"), slot.name)
+        if not slot.call_id:
+            slot.call_id = self._mint.id("call_")
+            if not slot.is_legacy:
+                self._losses.invented(f"call {slot.name}", NO_CALL_ID)
+        return self._ids.unique(slot.call_id, slot.name)
 
-    def _close_complete(self) -> Iterator[Event]:
-        """Close, as another call begins, those to which nothing can be added.
+    def close_complete(self) -> Iterator[Event]:
+        """Close, as something else begins, the calls to which nothing can be added.
 
         A client may run them at once. A call whose arguments could go on stays open, for some
         servers interleave.
@@ -246,14 +284,15 @@ class Calls:
                 self._losses.dropped("call", NAMELESS)
                 slot.closed = True
 
-    def close(self, last_block: int, status: Status) -> Iterator[Event]:
-        """Close what is open; the last block of an answer may be incomplete."""
+    def close(self, last_block: int, *, cut: bool) -> Iterator[Event]:
+        """Close what is open; of an answer that was cut off, what breaks off is incomplete."""
         for slot in self._slots:
             if slot.block is not None and not slot.closed:
                 slot.closed = True
-                ended: Status = status if slot.block == last_block else "completed"
+                half = slot.block == last_block or slot.breaks_off()
+                ended: Status = "incomplete" if cut and half else "completed"
                 if slot.lacks_arguments() and ended == "completed":
-                    self._losses.changed(f"call {slot.name}.arguments", NO_ARGUMENTS_WHY)
+                    self._losses.changed(f"call {slot.name} ({slot.told_id})", NO_ARGUMENTS_WHY)
                     yield Delta(slot.block, "arguments", NO_ARGUMENTS)
                 yield Closed(slot.block, ended)
 

@@ -1,7 +1,6 @@
 """The frames of a Chat stream: `data:` lines with one chunk each."""
 
-from adapters.chat.usage import write_usage
-from adapters.conversation import Error, Extras, Usage
+from adapters.conversation import Error, Extras
 from adapters.envelope import envelope
 from adapters.template import Template, encode
 
@@ -35,9 +34,13 @@ class Frames:
         """Make a chunk with a hole in its delta."""
         return Template(self.chunk(choice, delta))
 
-    def usage(self, usage: Usage) -> bytes:
+    def usage(self, usage: Wire) -> bytes:
         """Make the chunk that says what it cost."""
-        return frame(self._head | {"choices": (), "usage": write_usage(usage)})
+        return frame(self._head | {"choices": (), "usage": usage})
+
+    def add(self, name: str, value: object) -> None:
+        """Say something more on all chunks that are still to come."""
+        self._head[name] = value
 
 
 def head(reply_id: str, created: int, model: str, service_tier: str | None, extras: Extras) -> Wire:

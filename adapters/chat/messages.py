@@ -19,10 +19,12 @@ from adapters.conversation import (
     Text,
 )
 from adapters.errors import InvalidInput
-from adapters.extras import Gravity, left_over
+from adapters.extras import Fate, left_over
 from adapters.fields import Fields, text_or_json
+from adapters.loss import Losses
 from adapters.mint import StableIds
 from adapters.parts import read_annotation, read_content
+from adapters.waiting import Waiting
 
 Placed = tuple[Item, str]
 # Gives an id to a call that has none, from its name and arguments.
@@ -31,23 +33,24 @@ NameCall = Callable[[str, str], str]
 _SPEAKERS: dict[str, Role] = {"system": "system", "developer": "developer", "user": "user"}
 
 # What clients echo of an answer, and what only Chat can say of a message.
-_ONLY_HERE: dict[str, Gravity] = {"audio": "capability", "parsed": None, "role": None}
+_ONLY_HERE = {"audio": Fate("capability"), "parsed": Fate(None), "role": Fate(None)}
 
 
-def read_messages(messages: list[Fields]) -> Iterator[Placed]:
+def read_messages(messages: list[Fields], losses: Losses) -> Iterator[Placed]:
     """Read a history into items, each with the path of where it stood."""
     name_call = StableIds()
-    waiting: list[Call] = []
+    waiting = Waiting()
     for fields in messages:
         role = fields.text("role") or ""
         if role == "assistant":
-            where = "tool_calls[{}]" if fields.has("tool_calls") else "function_call"
-            items = tuple(read_assistant(fields, name_call))
-            waiting += (item for item in items if isinstance(item, Call))
-            yield from _placed(items, fields.path, where)
+            for item, path in _read_turn(fields, name_call, losses):
+                if isinstance(item, Call):
+                    waiting.add(item)
+                yield item, path
         elif role in ("tool", "function"):
             yield _answered(_read_output(fields), waiting), fields.path
         elif role in _SPEAKERS:
+            waiting.interrupt()
             content = read_content(
                 fields.text_or_raws("content"), fields.at("content"), "completions"
             )
@@ -58,15 +61,34 @@ def read_messages(messages: list[Fields]) -> Iterator[Placed]:
             raise InvalidInput(fields.at("role"), f"{role!r} is none of {known}")
 
 
-def _placed(items: tuple[Item, ...], path: str, where: str) -> Iterator[Placed]:
-    """Say where each item of a message stood: the calls have places of their own."""
+def _read_turn(fields: Fields, name_call: NameCall, losses: Losses) -> Iterator[Placed]:
+    """Read an assistant's message, and say where each of its items stood in it."""
+    path = fields.path
+    modern = fields.has("tool_calls")
     calls = 0
-    for item in items:
+
+    def name_and_tell(name: str, arguments: str) -> str:
+        if modern:
+            losses.invented(f"{path}.tool_calls", f"a call of {name} has no id; it gets one")
+        return name_call(name, arguments)
+
+    for item in read_assistant(fields, name_and_tell):
         if isinstance(item, Call):
-            yield item, f"{path}.{where.format(calls)}"
+            yield item, f"{path}.tool_calls[{calls}]" if modern else f"{path}.function_call"
             calls += 1
+        elif isinstance(item, Reasoning):
+            yield item, f"{path}.reasoning_content"
         else:
             yield item, path
+
+
+def _answered(output: Output, waiting: Waiting) -> Output:
+    """Find the call of an answer without an id, by its name and by order (P176, P178)."""
+    if output.call_id is not None:
+        waiting.take_by_id(output.call_id)
+        return output
+    call = waiting.take_by_name(output.name)
+    return output if call is None else replace(output, call_id=call.call_id)
 
 
 def _read_output(fields: Fields) -> Output:
@@ -80,19 +102,6 @@ def _read_output(fields: Fields) -> Output:
     call_id = fields.text("tool_call_id") or None
     name = fields.text("name") or None
     return Output(call_id, output, name=name, extras=left_over(fields, "completions"))
-
-
-def _answered(output: Output, waiting: list[Call]) -> Output:
-    """Find the call of an answer without an id, by its name and by order (P176, P178)."""
-    named = [call for call in waiting if output.name in (None, call.name)]
-    if output.call_id is not None:
-        named = [call for call in waiting if call.call_id == output.call_id]
-    if not named:
-        return output
-    # Of the calls of one function, the latest is the one that is being answered.
-    call = named[-1] if output.call_id is None and output.name else named[0]
-    waiting.remove(call)
-    return replace(output, call_id=call.call_id)
 
 
 def read_assistant(
@@ -132,7 +141,7 @@ def _read_said(fields: Fields) -> tuple[Part, ...]:
     content = read_content(fields.text_or_raws("content"), fields.at("content"), "completions")
     annotations = tuple(read_annotation(raw, "completions") for raw in fields.raws("annotations"))
     if annotations and content and isinstance(content[0], Text):
-        content = (Text(content[0].text, annotations, content[0].logprobs), *content[1:])
+        content = (replace(content[0], annotations=annotations), *content[1:])
     refusal = fields.text("refusal")
     if refusal:
         # The text beside a refusal is empty, as a rule: then the refusal stands alone.
@@ -153,7 +162,7 @@ def _read_calls(fields: Fields, name_call: NameCall, status: Status | None) -> I
     if legacy is not None and not calls:
         name = legacy.text("name") or ""
         arguments = text_or_json(legacy.raw("arguments"))
-        extras = left_over(legacy, "completions", prefix="function_call.")
+        extras = left_over(legacy, "completions")
         yield Call(name_call(name, arguments), name, arguments, status=status, extras=extras)
 
 
@@ -170,5 +179,5 @@ def _read_call(fields: Fields, name_call: NameCall, status: Status | None) -> Ca
     fields.raw("index")
     extras = left_over(fields, "completions")
     if inner is not fields:
-        extras += left_over(inner, "completions", prefix=f"{kind}.")
+        extras += left_over(inner, "completions")
     return Call(call_id, name, arguments, kind, status=status, extras=extras)

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Raw
 
-from adapters.chat.calls import Calls, Open
-from adapters.chat.wire import NO_REFUSAL_LOGPROBS, NOTHING_SAID, CallDelta, MessageDelta
+from adapters.chat.calls import LEGACY, Calls, Open
+from adapters.chat.wire import NO_REFUSAL_LOGPROBS, CallDelta, MessageDelta
 from adapters.conversation import (
     Annotation,
     Finish,
@@ -17,9 +17,10 @@ from adapters.conversation import (
     Text,
 )
 from adapters.events import Channel, Closed, Delta, Event
-from adapters.fields import is_said, read_fields
+from adapters.fields import is_said, read_fields, text_or_json
 from adapters.loss import Losses
 from adapters.parts import read_annotation, read_content, read_logprobs
+from adapters.replies import NOTHING_SAID
 
 
 class ChoiceReader:
@@ -33,6 +34,9 @@ class ChoiceReader:
         self._block: int | None = None
         self._channel: Channel | None = None
         self._part = 0
+        self._spoke = False
+        # Annotations that came before the text that they are about.
+        self._early: tuple[Annotation, ...] = ()
         # The block that was opened last, and with it whether there was any.
         self._last_block = -1
         # How it ended, once that was said. Some servers say it on every chunk: the last word
@@ -42,22 +46,20 @@ class ChoiceReader:
     def feed(self, delta: MessageDelta, logprobs: Raw) -> list[Event]:
         """Take one delta."""
         events: list[Event] = []
-        thought = delta.reasoning_content or delta.reasoning
-        if thought:
-            self._fill(events, "thought", thought)
+        if delta.reasoning_content or delta.reasoning:
+            self._think(events, delta)
         content = delta.content
         if content or is_said(logprobs):
             self._say(events, content or "", logprobs)
         if delta.refusal:
             self._fill(events, "refusal", delta.refusal)
         if delta.annotations:
-            found = tuple(read_annotation(raw, "completions") for raw in delta.annotations)
-            self._fill(events, "text", "", (), found)
+            self._annotate(events, delta.annotations)
         if delta.tool_calls:
             self._call(events, delta.tool_calls)
         elif delta.function_call is not None:
             # The legacy form. Where a server sends both, this one repeats the other.
-            self._call(events, [CallDelta(0, function=delta.function_call)])
+            self._call(events, [CallDelta(0, type=LEGACY, function=delta.function_call)])
         return events
 
     def close(self) -> list[Event]:
@@ -68,17 +70,30 @@ class ChoiceReader:
             self._losses.invented("content", NOTHING_SAID)
             self._fill(events, "text", "")
         cut = self.finished is not None and self.finished.reason in ("length", "filter")
-        status: Status = "incomplete" if cut else "completed"
+        closed: list[Event] = []
         if self._block is not None:
-            events += self._close_block(status if self._block == self._last_block else "completed")
-        events += self._calls.close(self._last_block, status)
-        return events
+            last = cut and self._block == self._last_block
+            closed += self._close_block("incomplete" if last else "completed")
+        closed += self._calls.close(self._last_block, cut=cut)
+        return events + _in_order(closed)
+
+    def _think(self, events: list[Event], delta: MessageDelta) -> None:
+        """Take a thought, under either of its names; what is no string is not read."""
+        for raw in (delta.reasoning_content, delta.reasoning):
+            thought = text_or_json(raw)
+            if thought and bytes(raw).startswith(b'"'):
+                self._fill(events, "thought", thought)
+                return
+            if thought:
+                self._losses.dropped("reasoning", "it is no text")
 
     def _say(self, events: list[Event], content: str | list[Raw], logprobs: Raw) -> None:
         read = self._read_logprobs(logprobs) if is_said(logprobs) else ()
         if isinstance(content, str):
-            if content or read:
+            if content or (read and self._channel == "text"):
                 self._fill(events, "text", content, read)
+            elif read:
+                self._losses.dropped("logprobs", "probabilities of what is no text have no place")
             return
         for part in read_content(content, "content", "completions"):
             match part:
@@ -99,6 +114,8 @@ class ChoiceReader:
     ) -> None:
         if channel != self._channel or self._block is None:
             self._turn_to(events, channel)
+            if channel == "text":
+                annotations, self._early = self._early + annotations, ()
         block = self._last_block if self._block is None else self._block
         events.append(Delta(block, channel, text, self._part, logprobs, annotations))
 
@@ -108,11 +125,29 @@ class ChoiceReader:
             self._part += 1
         else:
             events += self._close_block("completed")
-            opened = self._open_block(Reasoning() if channel == "thought" else Message("assistant"))
+            events += self._calls.close_complete()
+            opened = self._open_block(self._begun(channel))
             events.append(opened)
             self._block = self._last_block = opened.index
             self._part = 0
         self._channel = channel
+
+    def _begun(self, channel: Channel) -> Message | Reasoning:
+        """Give the item to begin; later texts go on with the first: Chat has one string."""
+        if channel == "thought":
+            return Reasoning()
+        continues, self._spoke = self._spoke, True
+        return Message("assistant", continues=continues)
+
+    def _annotate(self, events: list[Event], annotations: list[Raw]) -> None:
+        """Attach annotations to the text that they are about, which must be the last thing said."""
+        found = tuple(read_annotation(raw, "completions") for raw in annotations)
+        if self._channel == "text":
+            self._fill(events, "text", "", (), found)
+        elif self._spoke:
+            self._losses.dropped("annotations", "they came after the text had ended")
+        else:
+            self._early += found
 
     def _close_block(self, status: Status) -> Iterator[Event]:
         if self._block is not None:
@@ -136,3 +171,8 @@ class ChoiceReader:
         if fields.raws("refusal"):
             self._losses.dropped("logprobs.refusal", NO_REFUSAL_LOGPROBS)
         return read_logprobs(fields.raw("content"), "logprobs.content")
+
+
+def _in_order(events: list[Event]) -> list[Event]:
+    """Put the ends of blocks in the order of the blocks."""
+    return sorted(events, key=lambda event: getattr(event, "index", 0))

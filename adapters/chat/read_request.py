@@ -15,14 +15,14 @@ from adapters.tools import read_format, read_tool_choice, read_tools
 _STOP = msgspec.json.Decoder(str | list[str])
 
 
-def read_request(body: bytes, _losses: Losses) -> Request:
-    """Read a request; all that it says has a place in the hub, so nothing is lost here."""
+def read_request(body: bytes, losses: Losses) -> Request:
+    """Read a request."""
     fields = read_body(body)
     _refuse_mixed(fields)
     _refuse_foreign(fields)
     legacy = fields.has("functions")
-    placed = tuple(read_messages(fields.each("messages")))
-    tools = _read_tools(fields)
+    placed = tuple(read_messages(fields.each("messages"), losses))
+    tools, tool_paths = _read_tools(fields)
     choice = fields.raw("tool_choice") or fields.raw("function_call")
     options = fields.fields("stream_options") or Fields({})
     parallel = fields.flag("parallel_tool_calls")
@@ -31,6 +31,7 @@ def read_request(body: bytes, _losses: Losses) -> Request:
         items=tuple(item for item, _ in placed),
         paths=tuple(path for _, path in placed),
         tools=tools,
+        tool_paths=tool_paths,
         tool_choice=read_tool_choice(choice, "tool_choice", tools),
         # A legacy client can take one call.
         parallel_tool_calls=False if legacy else parallel,
@@ -77,12 +78,15 @@ def _refuse_foreign(fields: Fields) -> None:
         raise InvalidInput("messages", "it is missing")
 
 
-def _read_tools(fields: Fields) -> tuple[Tool, ...]:
-    """Read the tools, of which a web search is one: only Chat declares it elsewhere."""
+def _read_tools(fields: Fields) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
+    """Read the tools and their paths; a web search is one, though Chat declares it elsewhere."""
     name = "functions" if fields.has("functions") else "tools"
     tools = tuple(map(_strict_said, read_tools(fields.raws(name), name, "completions")))
+    paths = tuple(f"{name}[{number}]" for number in range(len(tools)))
     search = fields.fields("web_search_options")
-    return tools if search is None else (*tools, _read_web_search(search))
+    if search is None:
+        return tools, paths
+    return (*tools, _read_web_search(search)), (*paths, "web_search_options")
 
 
 def _strict_said(tool: Tool) -> Tool:

@@ -2,20 +2,21 @@
 
 import msgspec
 from msgspec import Raw, ValidationError
+from msgspec.structs import replace
 
 from adapters.chat.calls import Calls
 from adapters.chat.read_choice import ChoiceReader
-from adapters.chat.reply import read_finish
+from adapters.chat.reply import broken_off, read_finish
 from adapters.chat.usage import read_usage
-from adapters.chat.wire import Chunk, ChunkChoice, KnownChunk, find_strangers
-from adapters.conversation import Error, Extra, Extras, Item, Usage
+from adapters.chat.wire import FAILED_REASONS, Chunk, ChunkChoice, KnownChunk, find_strangers
+from adapters.conversation import Error, Extra, Extras, Finish, Item, Usage
 from adapters.dialect import Surroundings
-from adapters.envelope import normalized, read_error_value
-from adapters.errors import CUT, UNREADABLE, InvalidInput
-from adapters.events import Event, Failed, Finished, Opened, Started
+from adapters.envelope import is_error, read_error, read_error_value, with_status
+from adapters.errors import InvalidInput
+from adapters.events import Event, Failed, Finished, Opened, Started, cut, unreadable
 from adapters.fields import is_said, read_fields
 from adapters.jsontext import UNDECODABLE, readable
-from adapters.sse import Frame
+from adapters.sse import Frame, is_done
 from adapters.tools import declared_names
 
 # Refuses a chunk with a field that we do not know, so that none passes unseen.
@@ -29,27 +30,26 @@ class StreamReader:
     def __init__(self, around: Surroundings) -> None:
         self._around = around
         self._declared = declared_names(around.request.tools)
-        self._decoder: msgspec.json.Decoder[KnownChunk] | msgspec.json.Decoder[Chunk] = _KNOWN
         self._started = False
         self._ended = False
         self._blocks = 0
         self._choices: dict[int, ChoiceReader] = {}
         self._usage: Raw | None = None
+        # The word of a server that says it could not go on.
+        self._broken_off: str | None = None
         self._service_tier: str | None = None
 
     def feed(self, frame: Frame) -> list[Event]:
         """Take one frame."""
         if self._ended:
             return []
-        if frame.data == b"[DONE]":
+        if is_done(frame):
             return self._end()
         try:
-            return self._read(self._decode(frame.data), frame.name)
+            return self._read(self._decode(frame.data), frame.name, frame.data)
         except InvalidInput as problem:
             # Of a frame that the end of the stream cut, the end tells whether it mattered.
-            return (
-                self._fail(Error(str(problem), code=UNREADABLE, status=502)) if frame.whole else []
-            )
+            return self._fail(unreadable(str(problem))) if frame.whole else []
 
     def flush(self) -> list[Event]:
         """Learn that the stream is over."""
@@ -59,33 +59,35 @@ class StreamReader:
 
     def _decode(self, data: bytes) -> Chunk:
         try:
-            return self._decoder.decode(data)
+            return _KNOWN.decode(data)
         except ValidationError:
             return self._decode_unusual(data)
         except UNDECODABLE:
             text = readable(data)
             if text == data:
                 raise InvalidInput(None, "an event of the stream is not JSON") from None
+            chunk = self._decode_unusual(text)
             self._around.losses.changed("stream", "what is no character is replaced")
-            return self._decode_unusual(text)
+            return chunk
 
     def _decode_unusual(self, data: bytes) -> Chunk:
         """Decode a chunk with fields that nobody knows, and report them."""
         try:
             chunk = _ANY.decode(data)
+            self._report_strangers(data)
         except UNDECODABLE as error:
             raise InvalidInput(None, f"an event of the stream cannot be read: {error}") from None
-        for path in find_strangers(data):
-            self._around.losses.dropped(path, "it has no place in another dialect")
-            # Seen once, it will be in every chunk: do not look again.
-            self._decoder = _ANY
         return chunk
 
-    def _read(self, chunk: Chunk, name: bytes) -> list[Event]:
-        if is_said(chunk.error):
+    def _report_strangers(self, data: bytes) -> None:
+        for path in find_strangers(data):
+            self._around.losses.dropped(path, "a stream carries only what its dialect knows")
+
+    def _read(self, chunk: Chunk, name: bytes, data: bytes) -> list[Event]:
+        if is_error(chunk.error):
             return self._fail(read_error_value(chunk.error, None))
         if chunk.object == "error" or name == b"error":
-            return self._fail(Error(chunk.message or "the backend failed", code=_code(chunk.code)))
+            return self._fail(read_error(None, data))
         if is_said(chunk.usage):
             self._usage = chunk.usage
         if chunk.service_tier is not None:
@@ -94,6 +96,9 @@ class StreamReader:
         if not choices:
             # The usage at the end, or a preamble without an id (P109).
             return []
+        if not self._started or choices[0].finish_reason:
+            # What servers are known to add to every chunk is looked for in the first and the last.
+            self._report_strangers(data)
         events: list[Event] = [] if self._started else [self._start(chunk)]
         for choice in choices:
             events += self._read_choice(choice)
@@ -113,7 +118,9 @@ class StreamReader:
         reader = self._choices.get(number)
         if reader is None:
             reader = self._choices[number] = self._make_reader(number)
-        if choice.finish_reason:
+        if choice.finish_reason in FAILED_REASONS:
+            self._broken_off = choice.finish_reason
+        elif choice.finish_reason:
             reader.finished = read_finish(choice.finish_reason, self._around.losses)
         # A server that only plays at streaming sends one chunk with the whole message.
         delta = choice.delta or choice.message
@@ -133,25 +140,29 @@ class StreamReader:
     # The end
 
     def _end(self) -> list[Event]:
+        if self._broken_off is not None:
+            return self._fail(broken_off(self._broken_off))
         readers = [reader for _, reader in sorted(self._choices.items())]
-        finishes = tuple(reader.finished for reader in readers if reader.finished is not None)
+        ended = [reader.finished for reader in readers if reader.finished is not None]
         asked = self._around.request.choices or 1
-        if not finishes or (asked > 1 and len(finishes) < len(readers)):
-            return self._fail(
-                Error(
-                    "the backend's stream ended before the answer was finished",
-                    code=CUT,
-                    status=502,
-                )
-            )
+        if not ended or (asked > 1 and len(ended) < len(readers)):
+            return self._fail(cut())
         events = [event for reader in readers for event in reader.close()]
-        events.append(Finished(finishes, self._read_usage(), self._service_tier))
+        events.append(Finished(self._finishes(), self._read_usage(), self._service_tier))
         self._ended = True
         return events
 
-    def _fail(self, error: Error) -> list[Event]:
+    def _finishes(self) -> tuple[Finish, ...]:
+        """Say how each choice ended, by its number; one that says nothing ended as it should."""
+        readers = (self._choices.get(number) for number in range(max(self._choices) + 1))
+        stop = Finish("stop", "")
+        return tuple((reader and reader.finished) or stop for reader in readers)
+
+    def _fail(self, failed: Error | Failed) -> list[Event]:
         self._ended = True
-        return [Failed(normalized(error), self._read_usage())]
+        if isinstance(failed, Error):
+            failed = Failed(with_status(failed))
+        return [replace(failed, usage=self._read_usage())]
 
     def _read_usage(self) -> Usage | None:
         if self._usage is None:
@@ -161,8 +172,3 @@ class StreamReader:
         except InvalidInput as problem:
             self._around.losses.dropped("usage", f"it cannot be read: {problem.why}")
             return None
-
-
-def _code(code: str | int | None) -> str | None:
-    """Give a code that says something; a number only repeats the status."""
-    return code if isinstance(code, str) else None

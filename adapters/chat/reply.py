@@ -1,15 +1,16 @@
 """Whole replies of Chat and legacy, read and written."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from adapters.chat.messages import read_assistant
 from adapters.chat.usage import read_usage, write_usage
 from adapters.chat.wire import (
+    FAILED_REASONS,
+    NO_CALL_ID,
     NO_REFUSAL_LOGPROBS,
-    NOTHING_SAID,
     READ_REASON,
     REPLY_ONLY_HERE,
     WRITE_REASON,
@@ -20,7 +21,7 @@ from adapters.conversation import (
     Call,
     Choice,
     Citation,
-    Extras,
+    Error,
     Finish,
     FinishReason,
     Item,
@@ -33,16 +34,24 @@ from adapters.conversation import (
     Reply,
     Status,
     Text,
+    Usage,
 )
 from adapters.dialect import Surroundings
-from adapters.envelope import read_error_fields
+from adapters.envelope import is_error, read_error_fields, read_error_value, with_status
 from adapters.errors import InvalidInput
 from adapters.extras import Carrier, left_over
-from adapters.fields import Fields, read_body
-from adapters.items import cut_off, has_calls, settled
+from adapters.fields import Fields, read_body, read_fields
+from adapters.items import call_path, cut_off, has_calls, settled
 from adapters.loss import Losses
 from adapters.parts import read_logprobs
-from adapters.replies import merged, one_choice_asked, renamed, settled_calls
+from adapters.replies import (
+    NOTHING_SAID,
+    merged,
+    model_of,
+    one_choice_asked,
+    renamed,
+    settled_calls,
+)
 
 Wire = dict[str, object]
 _ENCODER = msgspec.json.Encoder()
@@ -54,26 +63,49 @@ _ENCODER = msgspec.json.Encoder()
 def read_reply(body: bytes, around: Surroundings) -> Reply:
     """Read a whole reply."""
     fields = read_body(body)
-    if fields.has("error") and not fields.has("choices"):
-        return Reply(error=read_error_fields(fields, None))
+    error = _read_failure(fields)
+    if error is not None:
+        return Reply(error=with_status(error))
     choices = fields.each("choices")
     if not choices:
         raise InvalidInput("choices", "the reply has no choices")
-    inner: Extras = ()
-    read: list[Choice] = []
-    for choice in sorted(choices, key=_place):
-        read.append(_read_choice(choice, around))
-        inner += left_over(choice, "completions", prefix=f"{choice.path}.")
-    fields.raw("error")
+    read = [_read_choice(choice, around) for choice in sorted(choices, key=_place)]
+    words = (choice.finish.raw for choice in read if choice.finish is not None)
+    failed = next((word for word in words if word in FAILED_REASONS), None)
     return Reply(
         id=fields.text("id") or "",
         model=fields.text("model") or "",
         created=fields.integer("created"),
         choices=tuple(read),
-        usage=read_usage(fields.fields("usage")),
+        usage=_read_usage(fields, around.losses),
         service_tier=fields.text("service_tier"),
-        extras=left_over(fields, "completions", REPLY_ONLY_HERE) + inner,
+        error=None if failed is None else broken_off(failed),
+        extras=left_over(fields, "completions", REPLY_ONLY_HERE),
     )
+
+
+def _read_usage(fields: Fields, losses: Losses) -> Usage | None:
+    """Read what it cost; that it cannot be read does not cost the answer."""
+    try:
+        return read_usage(fields.fields("usage"))
+    except InvalidInput as problem:
+        losses.dropped("usage", f"it cannot be read: {problem}")
+        return None
+
+
+def _read_failure(fields: Fields) -> Error | None:
+    """Read the error that a reply is, or has: servers answer 200 to what went wrong."""
+    raw = fields.raw("error")
+    if raw is not None and is_error(raw):
+        return read_error_value(raw, None)
+    if fields.text("object") == "error":
+        return read_error_fields(fields, None)
+    return None
+
+
+def broken_off(word: str) -> Error:
+    """Say that the model did not get to an end, where its server has only a word for it."""
+    return Error(f"the backend broke off: {word}", code=word, status=502)
 
 
 def _place(choice: Fields) -> int:
@@ -81,11 +113,13 @@ def _place(choice: Fields) -> int:
 
 
 def _read_choice(fields: Fields, around: Surroundings) -> Choice:
-    word = fields.text("finish_reason")
-    finish = read_finish(word, around.losses)
+    finish = read_finish(fields.text("finish_reason"), around.losses)
     message = fields.fields("message") or Fields({}, fields.at("message"))
+    modern = message.has("tool_calls")
 
-    def mint_call(_name: str, _arguments: str) -> str:
+    def mint_call(name: str, _arguments: str) -> str:
+        if modern:
+            around.losses.invented(f"call {name}", NO_CALL_ID)
         return around.mint.id("call_")
 
     message.raw("role")
@@ -95,13 +129,16 @@ def _read_choice(fields: Fields, around: Surroundings) -> Choice:
     items = _with_logprobs(items, fields.fields("logprobs"), around.losses)
     if finish.reason in ("length", "filter"):
         items = cut_off(items)
-    return Choice(settled_calls(items, around.losses), finish)
+    extras = left_over(fields, "completions")
+    return Choice(settled_calls(items, around.losses), finish, extras)
 
 
 def _said_something(items: tuple[Item, ...], losses: Losses) -> tuple[Item, ...]:
     """Make an answer of nothing an empty text, and say so (P164)."""
     match items:
-        case (Message(content=() | (Text(text=""),)) as message,):
+        case (Message(content=() | (Text(text=""),), extras=extras) as message,) if not any(
+            extra.name == "audio" for extra in extras
+        ):
             losses.invented("content", NOTHING_SAID)
             return (msgspec.structs.replace(message, content=(Text(""),)),)
         case (Reasoning() as thought, Message(content=() | (Text(text=""),), extras=())):
@@ -117,8 +154,8 @@ def read_finish(word: str | None, losses: Losses) -> Finish:
         losses.invented("finish_reason", "the backend did not say why it stopped")
         return Finish("stop", "")
     reason = READ_REASON.get(word)
-    if reason is None:
-        losses.changed("finish_reason", f"nobody knows {word!r}; it is taken for stop")
+    if reason is None and word not in FAILED_REASONS:
+        losses.changed("finish_reason", f"nobody knows {word!r}; it is taken for a normal end")
     return Finish(reason or "stop", word)
 
 
@@ -146,13 +183,11 @@ def _with_text_logprobs(item: Item, logprobs: tuple[Logprob, ...]) -> Item:
 # Writing
 
 
-class ChoiceWire(Struct):
-    """One answer, as it is written."""
-
-    index: int
-    message: Wire
-    logprobs: Wire | None
-    finish_reason: str
+def chat_id(reply_id: str) -> str | None:
+    """Give a reply's id as Chat has it; within the family it stays what it was."""
+    if reply_id.startswith("resp_"):
+        return renamed(reply_id, "chatcmpl-")
+    return reply_id or None
 
 
 CallWriter = Callable[[tuple[Call, ...], Wire, Losses], None]
@@ -169,18 +204,17 @@ def write_reply(
         reply = merged(reply)
     carrier = Carrier("completions", "Chat Completions", around.losses)
     wire: Wire = {
-        "id": renamed(reply.id, "chatcmpl-") or around.mint.id("chatcmpl-"),
+        "id": chat_id(reply.id) or around.mint.id("chatcmpl-"),
         "object": "chat.completion",
         "created": around.mint.now() if reply.created is None else reply.created,
-        "model": reply.model or around.request.model or "unknown",
+        "model": model_of(reply.model, around.request, around.losses),
     }
     wire["choices"] = [
         _write_choice(number, choice, around.losses, write_calls or _write_calls, words)
         for number, choice in enumerate(reply.choices)
     ]
     if reply.usage is not None:
-        wire["usage"] = write_usage(reply.usage)
-        carrier.carry(reply.usage.extras, {}, "usage")
+        wire["usage"] = write_usage(reply.usage, carrier)
     if reply.service_tier is not None:
         wire["service_tier"] = reply.service_tier
     carrier.carry(reply.extras, wire)
@@ -193,20 +227,15 @@ def _write_choice(
     losses: Losses,
     write_calls: CallWriter,
     words: dict[FinishReason, str] | None,
-) -> ChoiceWire:
+) -> Wire:
     texts = _texts(choice.items)
     refusals = _refusals(choice.items)
     message: Wire = {
         "role": "assistant",
-        "content": _content(choice.items),
+        "content": _content(choice.items, losses),
         "refusal": "".join(refusals) or None,
     }
-    annotations = [
-        wire
-        for text in texts
-        for annotation in text.annotations
-        if (wire := write_annotation(annotation, losses)) is not None
-    ]
+    annotations = list(_write_annotations(choice.items, losses))
     if annotations:
         message["annotations"] = annotations
     carrier = Carrier("completions", "Chat Completions", losses)
@@ -218,7 +247,14 @@ def _write_choice(
         write_calls(calls, message, losses)
     report_unsaid(choice.items, losses)
     reason = settled(choice.finish or Finish("stop", ""), has_calls=has_calls(choice.items))
-    return ChoiceWire(number, message, _write_logprobs(texts), (words or WRITE_REASON)[reason])
+    wire: Wire = {
+        "index": number,
+        "message": message,
+        "logprobs": _write_logprobs(texts),
+        "finish_reason": (words or WRITE_REASON)[reason],
+    }
+    carrier.carry(choice.extras, wire, f"choices[{number}]")
+    return wire
 
 
 def _is_said(part: Part) -> bool:
@@ -245,37 +281,84 @@ def _refusals(items: tuple[Item, ...]) -> list[str]:
     ]
 
 
-def _content(items: tuple[Item, ...]) -> str | None:
+def _content(items: tuple[Item, ...], losses: Losses) -> str | None:
     """Join what was said: nothing between parts, an empty line between messages."""
-    messages = [item for item in items if isinstance(item, Message)]
-    if not any(isinstance(part, Text) for item in messages for part in item.content):
-        # Null stands beside a call or a refusal; where there is nothing at all, an empty text.
-        return None if has_calls(items) or _refusals(items) else ""
-    texts = (
-        "".join(part.text for part in item.content if isinstance(part, Text)) for item in messages
+    if not _texts(items):
+        if has_calls(items) or _refusals(items) or _has_audio(items):
+            # Null stands beside a call, a refusal or a sound.
+            return None
+        losses.invented("content", NOTHING_SAID)
+    return "".join(separator + text.text for separator, text in _joined(items))
+
+
+def _has_audio(items: tuple[Item, ...]) -> bool:
+    return any(
+        extra.name == "audio"
+        for item in items
+        if isinstance(item, Message)
+        for extra in item.extras
     )
-    return TEXT_SEPARATOR.join(text for text in texts if text)
 
 
-def write_annotation(annotation: Annotation, losses: Losses) -> Wire | Raw | None:
+def _joined(items: tuple[Item, ...]) -> Iterator[tuple[str, Text]]:
+    """Give each text with what stands before it when all are put into one string."""
+    spoke = False
+    for item in items:
+        if not isinstance(item, Message):
+            continue
+        separate = spoke and not item.continues
+        for part in item.content:
+            if isinstance(part, Text):
+                yield (TEXT_SEPARATOR if separate and part.text else ""), part
+                separate = separate and not part.text
+                spoke = spoke or bool(part.text)
+
+
+def _write_annotations(items: tuple[Item, ...], losses: Losses) -> Iterator[Wire | Raw]:
+    """Write the annotations; in the joined text their places are counted from its start."""
+    offset = 0
+    for separator, text in _joined(items):
+        offset += len(separator)
+        for annotation in text.annotations:
+            wire = write_annotation(annotation, losses, offset)
+            if wire is not None:
+                yield wire
+        offset += len(text.text)
+
+
+def write_annotation(annotation: Annotation, losses: Losses, offset: int = 0) -> Wire | Raw | None:
     """Write an annotation; Chat knows only citations of addresses."""
     if isinstance(annotation, Citation):
         citation = {
             "url": annotation.url,
             "title": annotation.title,
-            "start_index": annotation.start_index,
-            "end_index": annotation.end_index,
+            "start_index": annotation.start_index + offset,
+            "end_index": annotation.end_index + offset,
         }
         return {"type": "url_citation", "url_citation": citation}
     if annotation.family == "completions":
         return annotation.value
-    losses.dropped("annotations", "Chat Completions has only citations of addresses")
+    kind = read_fields(annotation.value).text("type")
+    losses.dropped("annotations", f"Chat Completions has no annotation {kind}")
     return None
 
 
 def _write_logprobs(texts: list[Text]) -> Wire | None:
     logprobs = [logprob for text in texts for logprob in text.logprobs]
-    return {"content": logprobs, "refusal": None} if logprobs else None
+    return {"content": write_logprobs(logprobs), "refusal": None} if logprobs else None
+
+
+def write_logprobs(logprobs: Iterable[Logprob]) -> list[Wire]:
+    """Write probabilities, with every key that clients look for."""
+    return [
+        {
+            "token": one.token,
+            "logprob": one.logprob,
+            "bytes": one.bytes,
+            "top_logprobs": one.top_logprobs or (),
+        }
+        for one in logprobs
+    ]
 
 
 def _write_calls(calls: tuple[Call, ...], message: Wire, losses: Losses) -> None:
@@ -294,7 +377,7 @@ def write_call(call: Call, losses: Losses) -> Wire:
 def report_namespace(call: Call, losses: Losses) -> None:
     """Report a namespace, which Chat has not."""
     if call.namespace:
-        losses.dropped(f"call {call.name}.namespace", "Chat Completions has no namespaces")
+        losses.dropped(call_path(call), f"Chat Completions has no namespaces ({call.namespace})")
 
 
 def report_unsaid(items: tuple[Item, ...], losses: Losses) -> None:

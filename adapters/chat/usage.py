@@ -1,10 +1,11 @@
 """Usage as Chat and legacy count it."""
 
-from msgspec import Struct
-
 from adapters.conversation import Extras, Usage
-from adapters.extras import left_over
+from adapters.extras import Carrier, left_over, unless
 from adapters.fields import Fields
+
+# A count of nothing says nothing.
+_COUNT = unless(0, "hint")
 
 
 def read_usage(fields: Fields | None) -> Usage | None:
@@ -28,41 +29,25 @@ def read_usage(fields: Fields | None) -> Usage | None:
 
 def _read_extras(fields: Fields, prompt: Fields, completion: Fields) -> Extras:
     return (
-        left_over(fields, "completions")
-        + left_over(prompt, "completions", prefix="prompt_tokens_details.")
-        + left_over(completion, "completions", prefix="completion_tokens_details.")
+        left_over(fields, "completions", otherwise=_COUNT)
+        + left_over(prompt, "completions", prefix="prompt_tokens_details.", otherwise=_COUNT)
+        + left_over(
+            completion, "completions", prefix="completion_tokens_details.", otherwise=_COUNT
+        )
     )
 
 
-class PromptDetails(Struct):
-    """What the prompt cost."""
-
-    cached_tokens: int
-    cache_write_tokens: int
-
-
-class CompletionDetails(Struct):
-    """What the answer cost."""
-
-    reasoning_tokens: int
-
-
-class UsageWire(Struct):
-    """What it cost, as it is written."""
-
-    prompt_tokens: int
-    completion_tokens: int
-    total_tokens: int
-    prompt_tokens_details: PromptDetails
-    completion_tokens_details: CompletionDetails
-
-
-def write_usage(usage: Usage) -> UsageWire:
-    """Write what it cost."""
-    return UsageWire(
-        usage.input_tokens,
-        usage.output_tokens,
-        usage.total_tokens,
-        PromptDetails(usage.cached_tokens, usage.cache_write_tokens),
-        CompletionDetails(usage.reasoning_tokens),
-    )
+def write_usage(usage: Usage, carrier: Carrier) -> dict[str, object]:
+    """Write what it cost, always with the details that clients look for."""
+    wire: dict[str, object] = {
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.total_tokens,
+        "prompt_tokens_details": {
+            "cached_tokens": usage.cached_tokens,
+            "cache_write_tokens": usage.cache_write_tokens,
+        },
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+    }
+    carrier.carry(usage.extras, wire, "usage")
+    return wire

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from adapters.conversation import FinishReason
-from adapters.extras import Gravity, unless
+from adapters.extras import Fate, unless
 from adapters.fields import ABSENT
 
 # How this dialect spells the fields of the hub, where the two differ.
@@ -16,6 +16,10 @@ NAMES = {
     "choices": "n",
     "format": "response_format",
     "format.schema": "response_format.json_schema.schema",
+    "format.name": "response_format.json_schema.name",
+    "format.strict": "response_format.json_schema.strict",
+    "format.description": "response_format.json_schema.description",
+    "tool_choice.name": "tool_choice.function.name",
     "effort": "reasoning_effort",
     "max_output_tokens": "max_completion_tokens",
     "include_usage": "stream_options.include_usage",
@@ -23,13 +27,29 @@ NAMES = {
 }
 
 # Parameters that only Chat and legacy know, and how grave it is to leave each out.
-ONLY_HERE: dict[str, Gravity] = {
-    "seed": "hint",
-    "prediction": "hint",
-    "logit_bias": "meaning",
-    "modalities": unless(["text"], "capability"),
-    "audio": "capability",
+ONLY_HERE = {
+    "seed": Fate("hint"),
+    "prediction": Fate("hint"),
+    "logit_bias": Fate("meaning"),
+    "modalities": Fate(unless(["text"], "capability")),
+    "audio": Fate("capability"),
 }
+
+# What it cannot say, of what the hub knows.
+LACKS = frozenset(
+    (
+        "instructions",
+        "include",
+        "reasoning",
+        "text",
+        "previous_response_id",
+        "conversation",
+        "background",
+        "truncation",
+        "max_tool_calls",
+        "context_management",
+    )
+)
 
 READ_REASON: dict[str, FinishReason] = {
     "stop": "stop",
@@ -38,6 +58,8 @@ READ_REASON: dict[str, FinishReason] = {
     "length": "length",
     "content_filter": "filter",
 }
+# Words for an answer that broke off: no kind of finish.
+FAILED_REASONS = frozenset(("error", "insufficient_system_resource"))
 WRITE_REASON: dict[FinishReason, str] = {
     "stop": "stop",
     "calls": "tool_calls",
@@ -46,15 +68,14 @@ WRITE_REASON: dict[FinishReason, str] = {
 }
 
 # Fields of a reply that say nothing to anyone but a Chat client.
-REPLY_ONLY_HERE: dict[str, Gravity] = {
-    "object": None,
-    "system_fingerprint": None,
-    "metadata": None,
-    "moderation": "hint",
+REPLY_ONLY_HERE = {
+    "object": Fate(None),
+    "system_fingerprint": Fate(None),
+    "metadata": Fate(None),
 }
 
 NO_REFUSAL_LOGPROBS = "probabilities of a refusal have no place in another dialect"
-NOTHING_SAID = "the backend said nothing; an empty text stands for it"
+NO_CALL_ID = "the backend gave the call no id; it gets one"
 
 
 # Chunks, as servers send them: every field may be missing, null or empty. What is only looked at
@@ -80,7 +101,7 @@ class CallDelta(Struct, frozen=True, gc=False):
     """A piece of one of the calls."""
 
     index: int | None = None
-    id: str | None = None
+    id: str | int | None = None
     type: str | None = None
     function: FunctionDelta | None = None
     custom: CustomDelta | None = None
@@ -95,8 +116,8 @@ class MessageDelta(Struct, frozen=True, gc=False):
     tool_calls: Sequence[CallDelta] | None = None
     function_call: FunctionDelta | None = None
     # The same thought under two names (P084); neither is in the official schema.
-    reasoning_content: str | None = None
-    reasoning: str | None = None
+    reasoning_content: Raw = ABSENT
+    reasoning: Raw = ABSENT
     annotations: list[Raw] | None = None
 
 
@@ -108,6 +129,11 @@ class ChunkChoice(Struct, frozen=True, gc=False):
     message: MessageDelta | None = None
     finish_reason: str | None = None
     logprobs: Raw = ABSENT
+    # What known servers add to every chunk: looked for in the first and in the last.
+    stop_reason: Raw = ABSENT
+    native_finish_reason: Raw = ABSENT
+    content_filter_results: Raw = ABSENT
+    token_ids: Raw = ABSENT
 
 
 class Chunk(Struct, frozen=True, gc=False):
@@ -123,9 +149,11 @@ class Chunk(Struct, frozen=True, gc=False):
     service_tier: str | None = None
     # An error: wrapped, as a rule, but some servers send it bare.
     error: Raw = ABSENT
-    message: str | None = None
-    type: str | None = None
-    code: str | int | None = None
+    message: Raw = ABSENT
+    type: Raw = ABSENT
+    code: Raw = ABSENT
+    param: Raw = ABSENT
+    provider: Raw = ABSENT
     obfuscation: str | None = None
 
 
@@ -168,6 +196,9 @@ class KnownChunk(Chunk, frozen=True, gc=False, forbid_unknown_fields=True):
     choices: Sequence[KnownChoice] | None = None
 
 
+_ADDED = frozenset(
+    ("stop_reason", "native_finish_reason", "content_filter_results", "token_ids", "provider")
+)
 _SHAPE: dict[str, type[Struct]] = {
     "choices": ChunkChoice,
     "delta": MessageDelta,
@@ -190,8 +221,8 @@ def _strangers(value: object, shape: type[Struct], path: str) -> Iterator[str]:
             yield from _strangers(one, shape, f"{path[:-1]}[{number}].")
     elif isinstance(value, dict):
         for name, inner in cast("dict[str, object]", value).items():
-            if name not in shape.__struct_fields__:
+            if name not in shape.__struct_fields__ or name in _ADDED:
                 if inner is not None:
                     yield path + name
-            elif name in _SHAPE and not isinstance(inner, str):
+            elif name in _SHAPE and not (shape is Chunk and name == "message"):
                 yield from _strangers(inner, _SHAPE[name], f"{path}{name}.")

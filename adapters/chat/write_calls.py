@@ -6,7 +6,7 @@ arguments to which nothing can be added.
 """
 
 from adapters.chat.frames import Frames, Wire
-from adapters.conversation import Call
+from adapters.conversation import Call, Status
 from adapters.events import Delta
 from adapters.jsontext import is_complete
 from adapters.loss import Losses
@@ -31,7 +31,10 @@ class Lane:
 
     def is_done(self) -> bool:
         """Tell whether the next call may begin."""
-        return self.closed or is_complete("".join(self.fragments))
+        if self.closed or self.call.kind == "custom":
+            # Of raw text nobody can tell whether it goes on.
+            return self.closed
+        return is_complete("".join(self.fragments))
 
 
 class CallsWriter:
@@ -62,8 +65,8 @@ class CallsWriter:
         written = [lane.template.fill(delta.text)]
         return written + self._advance() if self._begun < len(self._lanes) else written
 
-    def close(self, lane: Lane) -> list[bytes]:
-        """Learn that a call is whole."""
+    def close(self, lane: Lane, _status: Status) -> list[bytes]:
+        """Learn that a call has ended."""
         lane.closed = True
         return self._advance()
 

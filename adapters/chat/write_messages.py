@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from msgspec import Raw
 
 from adapters.capabilities import Capabilities
-from adapters.chat.write_parts import PartWriter, is_media
+from adapters.chat.custom import wrapped
+from adapters.chat.write_parts import PartWriter, is_media, is_plain
 from adapters.conversation import (
     Call,
     Item,
     Message,
     Opaque,
     Output,
-    Part,
     Reasoning,
     Reference,
     Refusal,
@@ -29,6 +29,7 @@ from adapters.extras import Carrier
 from adapters.loss import Losses, Severity
 
 Wire = dict[str, object]
+Media = list[Wire | Raw]
 Placed = tuple[Item, str]
 
 # Between the texts of two message items, which must not run together.
@@ -88,8 +89,7 @@ class MessageWriter:
         self._losses = losses
         self._carrier = Carrier("completions", self.label, losses)
         self._parts = PartWriter(self.label, self._carrier, losses)
-        paths = request.paths or tuple(f"items[{i}]" for i in range(len(request.items)))
-        self._items: list[Placed] = list(zip(request.items, paths, strict=True))
+        self._items = request.placed()
         # Where the outputs stand that were written before their turn.
         self._ahead: set[str] = set()
         self._outputs: dict[str, tuple[Output, str]] = {
@@ -123,22 +123,24 @@ class MessageWriter:
         return messages + list(self._write_turn(turn))
 
     def _note_reasoning(self, item: Item, path: str) -> None:
-        if isinstance(item, Reasoning) and not self._capabilities.reasoning_field:
+        if not isinstance(item, Reasoning):
+            return
+        if not self._capabilities.reasoning_field or not (item.content or item.summary):
             self._losses.dropped(path, f"{self.label} has no place for reasoning")
+        self._carrier.lose(item.extras, path)
 
     def _drop(self, item: Opaque, path: str) -> None:
         severity: Severity = "meaning" if item.kind in _INDISPENSABLE else "capability"
         self._losses.dropped(path, f"{self.label} has no item {item.kind}", severity)
 
-    def _write_other(self, item: Item, path: str) -> Iterator[Wire]:
-        match item:
-            case Message():
-                yield self._write_message(item, path)
-            case Reference():
-                self._losses.dropped(path, f"the item {item.item_id} is not stored here", "meaning")
-            case _:
-                # Outputs are written with their calls.
-                return
+    def _write_other(self, item: Message | Reference, path: str) -> Iterator[Wire]:
+        if isinstance(item, Reference):
+            why = f"the item {item.item_id} is not kept here"
+            self._losses.dropped(path, why, "meaning")
+            return
+        if self._ahead:
+            self._losses.changed(path, "it moves behind the outputs of the calls before it")
+        yield self._write_message(item, path)
 
     def _write_message(self, message: Message, path: str) -> Wire:
         role = self._role(message.role)
@@ -163,17 +165,17 @@ class MessageWriter:
         if not turn:
             return
         yield from self._write_assistant(turn)
-        media: list[Part] = []
+        media: Media = []
         yield from self._write_answers(turn, media)
         if media:
-            yield {"role": "user", "content": self._parts.write_content(tuple(media), "")}
+            yield {"role": "user", "content": media}
 
-    def _write_answers(self, turn: Turn, media: list[Part]) -> Iterator[Wire]:
+    def _write_answers(self, turn: Turn, media: Media) -> Iterator[Wire]:
         """Write the answers to a turn's calls; what they cannot hold is put into `media`."""
         for call, _ in turn.calls:
             placed = self._output_of(call)
             if placed is not None:
-                yield self._write_output(*placed, media)
+                yield self._write_output(call, *placed, media)
 
     def _output_of(self, call: Call) -> tuple[Output, str] | None:
         """Find the answer to a call, wherever it stands."""
@@ -183,23 +185,23 @@ class MessageWriter:
         return placed
 
     def _write_assistant(self, turn: Turn) -> Iterator[Wire]:
+        said: Wire = {}
         text, refusal = turn.text(), turn.refusal()
-        wire: Wire = {"role": "assistant", "content": text or None}
         if refusal:
-            wire["refusal"] = refusal
+            said["refusal"] = refusal
         for message, path in turn.messages:
             self._report_parts(message, path)
-            self._carrier.carry(message.extras, wire, path)
+            self._carrier.carry(message.extras, said, path)
         if turn.thoughts and self._capabilities.reasoning_field:
-            wire[self._capabilities.reasoning_field] = "".join(turn.thoughts)
+            said[self._capabilities.reasoning_field] = TEXT_SEPARATOR.join(turn.thoughts)
         if turn.calls:
-            self._write_calls(turn, wire)
-        elif not text and not refusal:
-            # Servers refuse a message that says nothing (P049).
-            for _, path in turn.messages:
-                self._losses.dropped(path, "an assistant message that says nothing")
+            self._write_calls(turn, said)
+        if text or said:
+            yield {"role": "assistant", "content": text or None, **said}
             return
-        yield wire
+        # Servers refuse a message that says nothing (P049).
+        for _, path in turn.messages:
+            self._losses.dropped(path, "an assistant message that says nothing")
 
     def _report_parts(self, message: Message, path: str) -> None:
         """Report what an assistant's message may hold that a request cannot repeat."""
@@ -209,7 +211,7 @@ class MessageWriter:
                 case Text():
                     self._report_text(part, where)
                 case Refusal():
-                    self._carrier.carry(part.extras, {}, where)
+                    self._carrier.lose(part.extras, where)
                 case _:
                     self._losses.dropped(where, "an assistant can only say text", "meaning")
 
@@ -218,7 +220,10 @@ class MessageWriter:
             self._losses.dropped(f"{path}.annotations", "a history does not repeat annotations")
         if part.logprobs:
             self._losses.dropped(f"{path}.logprobs", "a history does not repeat probabilities")
-        self._carrier.carry(part.extras, {}, path)
+        if part.cache_breakpoint is not None:
+            why = "what an assistant said is one string, without breakpoints"
+            self._losses.dropped(f"{path}.prompt_cache_breakpoint", why)
+        self._carrier.lose(part.extras, path)
 
     def _write_calls(self, turn: Turn, wire: Wire) -> None:
         wire["tool_calls"] = [self._write_call(call, path) for call, path in turn.calls]
@@ -226,10 +231,11 @@ class MessageWriter:
     def _write_call(self, call: Call, path: str) -> Wire:
         self._report_namespace(call, path)
         wire: Wire = {"id": call.call_id, "type": call.kind}
-        if call.kind == "custom":
+        if call.kind == "custom" and self._capabilities.custom_tools:
             wire["custom"] = {"name": call.name, "input": call.arguments}
         else:
-            wire["function"] = {"name": call.name, "arguments": call.arguments}
+            wire["type"] = "function"
+            wire["function"] = {"name": call.name, "arguments": wrapped(call, path, self._losses)}
         self._carrier.carry(call.extras, wire, path)
         return wire
 
@@ -239,29 +245,35 @@ class MessageWriter:
                 f"{path}.namespace", f"{self.label} has no namespaces", "capability"
             )
 
-    def _write_output(self, output: Output, path: str, media: list[Part]) -> Wire:
+    def _write_output(self, call: Call, output: Output, path: str, media: Media) -> Wire:
         wire: Wire = {
             "role": "tool",
             "tool_call_id": output.call_id,
-            "content": self._output_content(output, path, media),
+            "content": self._output_content(call, output, path, media),
         }
         self._carrier.carry(output.extras, wire, path)
         return wire
 
     def _output_content(
-        self, output: Output, path: str, media: list[Part]
+        self, call: Call, output: Output, path: str, media: Media
     ) -> str | list[Wire | Raw]:
         """Write what a tool answered; pictures and files move behind the whole batch (P051)."""
         if isinstance(output.output, str):
             return output.output
-        moved = tuple(part for part in output.output if is_media(part))
+        if is_plain(output.output):
+            return self._parts.write_content(output.output, f"{path}.output")
+        kept: Media = []
+        moved: Media = []
+        for number, part in enumerate(output.output):
+            written = self._parts.write(part, f"{path}.output[{number}]")
+            if written is not None:
+                (moved if is_media(part) else kept).append(written)
         if moved:
-            self._losses.changed(
-                f"{path}.output", "pictures and files follow the outputs in a user message"
-            )
-            media.append(Text(f"Output of call {output.call_id}:"))
+            self._losses.changed(path, "pictures and files follow the outputs in a user message")
+            media.append({"type": "text", "text": self._label_output(call)})
             media += moved
-        kept = tuple(part for part in output.output if not is_media(part))
-        if moved and not kept:
-            return "The output is in the next user message."
-        return self._parts.write_content(kept, f"{path}.output")
+        return kept if kept or not moved else "The output is in the next user message."
+
+    def _label_output(self, call: Call) -> str:
+        """Say, before a picture, which call it comes from."""
+        return f"Output of call {call.call_id}:"

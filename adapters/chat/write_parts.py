@@ -27,7 +27,9 @@ def is_plain(content: tuple[Part, ...]) -> bool:
     if len(content) != 1:
         return False
     part = content[0]
-    return isinstance(part, Text) and part.cache_breakpoint is None and not part.extras
+    if not isinstance(part, Text) or part.cache_breakpoint is not None:
+        return False
+    return not any(extra.family == "completions" for extra in part.extras)
 
 
 class PartWriter:
@@ -43,14 +45,13 @@ class PartWriter:
         if not content:
             return ""
         if is_plain(content) and isinstance(content[0], Text):
+            self._carrier.lose(content[0].extras, f"{path}[0]")
             return content[0].text
-        written = (
-            self._write(part, f"{path}[{number}]" if path else "")
-            for number, part in enumerate(content)
-        )
+        written = (self.write(part, f"{path}[{number}]") for number, part in enumerate(content))
         return [wire for wire in written if wire is not None]
 
-    def _write(self, part: Part, path: str) -> Wire | Raw | None:
+    def write(self, part: Part, path: str) -> Wire | Raw | None:
+        """Write one part; None where Chat has no form for it."""
         if isinstance(part, OtherPart) and part.family == "completions":
             return part.value
         wire = self._shape(part, path)

@@ -6,11 +6,12 @@ import msgspec
 
 from adapters.capabilities import Capabilities
 from adapters.chat.write_messages import MessageWriter
-from adapters.chat.write_tools import ToolWriter, write_choice, write_format, write_web_search
-from adapters.conversation import Custom, Function, Hosted, Request, Tool
-from adapters.extras import Carrier
+from adapters.chat.write_tools import write_choice, write_format, write_tool, write_web_search
+from adapters.conversation import Custom, Function, Hosted, HostedChoice, Mode, Request, Tool
+from adapters.extras import Carrier, copy_said
 from adapters.loss import Losses
-from adapters.selection import select
+from adapters.selection import Abilities, select
+from adapters.tools import without_strict, write_parallel
 
 Wire = dict[str, object]
 
@@ -64,58 +65,43 @@ def _can_declare(capabilities: Capabilities) -> Callable[[Tool], bool]:
 
 def _write_tools(request: Request, capabilities: Capabilities, losses: Losses, wire: Wire) -> None:
     """Write the tools, and what is said of their use; with none left, nothing is said (P016)."""
-    selection = select(
-        request,
-        losses,
-        _can_declare(capabilities),
-        knows_allowed_tools=capabilities.allowed_tools,
-    )
+    abilities = Abilities(_can_declare(capabilities), capabilities.allowed_tools)
+    selection = select(request, abilities, losses)
+    searches = any(isinstance(tool, Hosted) for tool, _ in selection.tools)
+    if isinstance(selection.choice, HostedChoice) or (
+        searches and len(selection.tools) == 1 and selection.choice == Mode("required")
+    ):
+        losses.dropped("tool_choice", "a web search cannot be forced here", "meaning")
     carrier = Carrier("completions", MessageWriter.label, losses)
-    writer = ToolWriter(carrier, losses, knows_strict=capabilities.strict)
     tools: list[Wire] = []
-    for number, tool in selection.tools:
+    for tool, path in selection.tools:
         if isinstance(tool, Hosted):
-            wire["web_search_options"] = write_web_search(tool)
+            if selection.choice != Mode("none"):
+                wire["web_search_options"] = write_web_search(tool, path, losses)
         else:
-            tools.append(writer.write(tool, f"tools[{number}]"))
-    if not tools:
-        return
-    wire["tools"] = tools
-    if selection.choice is not None:
-        wire["tool_choice"] = write_choice(selection.choice)
-    _write_parallel(request, capabilities, losses, wire)
-
-
-def _write_parallel(
-    request: Request, capabilities: Capabilities, losses: Losses, wire: Wire
-) -> None:
-    if request.parallel_tool_calls is None:
-        return
-    if capabilities.parallel_tool_calls:
-        wire["parallel_tool_calls"] = request.parallel_tool_calls
-    elif not request.parallel_tool_calls:
-        losses.dropped(
-            "parallel_tool_calls", "the backend cannot be held to one call", "capability"
-        )
+            told = without_strict(tool, path, capabilities, losses)
+            tools.append(write_tool(told, path, carrier, losses))
+    if tools:
+        wire["tools"] = tools
+        if selection.choice is not None:
+            wire["tool_choice"] = write_choice(selection.choice)
+        write_parallel(request, capabilities, losses, wire)
 
 
 def write_settings(request: Request, label: str, losses: Losses, wire: Wire) -> None:
     """Write all that is neither messages nor tools, and that Chat and legacy share."""
     carrier = Carrier("completions", label, losses)
-    for name in _SAME:
-        value = getattr(request, name)
-        if value is not None:
-            wire[name] = value
+    copy_said(request, _SAME, wire)
     if request.choices is not None:
         wire["n"] = request.choices
     if request.stop:
         wire["stop"] = list(request.stop)
     if request.format is not None:
-        wire["response_format"] = write_format(request.format, carrier, "response_format")
+        wire["response_format"] = write_format(request.format, carrier, losses)
     if request.effort is not None:
         wire["reasoning_effort"] = request.effort
-    if request.store:
-        wire["store"] = True
+    if request.store is not None:
+        wire["store"] = request.store
     _write_service_tier(request, label, losses, wire)
     _write_cache_options(request, label, losses, carrier, wire)
     _write_stream_options(request, wire)

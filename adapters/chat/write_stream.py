@@ -6,7 +6,14 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from adapters.chat.frames import DONE, Frames, Wire, error_frame, head
-from adapters.chat.reply import report_namespace, report_unsaid, write_annotation
+from adapters.chat.reply import (
+    chat_id,
+    report_namespace,
+    report_unsaid,
+    write_annotation,
+    write_logprobs,
+)
+from adapters.chat.usage import write_usage
 from adapters.chat.wire import WRITE_REASON
 from adapters.chat.write_calls import CallsWriter, Lane
 from adapters.chat.write_messages import TEXT_SEPARATOR
@@ -14,8 +21,8 @@ from adapters.conversation import Call, Finish, FinishReason, Message, Usage
 from adapters.dialect import Surroundings
 from adapters.events import Closed, Delta, Event, Failed, Finished, Opened, Started
 from adapters.extras import Carrier
-from adapters.items import settled
-from adapters.replies import combined, one_choice_asked, renamed
+from adapters.items import call_path, settled
+from adapters.replies import NOTHING_SAID, USAGE_ZEROS, combined, model_of, one_choice_asked
 from adapters.template import HOLE, Template
 
 
@@ -27,9 +34,11 @@ class ChoiceWriter:
         self.frames = frames
         self.calls = calls
         self.has_calls = False
-        # Whether any text has been written, and whether a separator is due before the next.
+        # Whether anything has been said.
         self.spoke = False
-        self.separate = False
+        # How much text was written, and where in it each part of a message began.
+        self.length = 0
+        self.starts: dict[tuple[int, int], int] = {}
         self.annotations: list[Wire | Raw] = []
         self.text: Template = frames.template(number, {"content": HOLE})
         self.refusal: Template = frames.template(number, {"refusal": HOLE})
@@ -49,6 +58,8 @@ class StreamWriter:
         self._choices: dict[int, ChoiceWriter] = {}
         # The choice of each block that says something, and the lane of each that is a call.
         self._speaking: dict[int, ChoiceWriter] = {}
+        # Messages before which a separator is due, for texts of two must not run together.
+        self._separate: set[int] = set()
         self._lanes: dict[int, tuple[ChoiceWriter, Lane]] = {}
         self._ended = False
         self._write: dict[type[Event], Callable[..., list[bytes]]] = {
@@ -70,10 +81,9 @@ class StreamWriter:
 
     def _start(self, event: Started) -> list[bytes]:
         around = self._around
-        reply_id = renamed(event.id, "chatcmpl-") or around.mint.id("chatcmpl-")
+        reply_id = chat_id(event.id) or around.mint.id("chatcmpl-")
         created = around.mint.now() if event.created is None else event.created
-        model = event.model or around.request.model or "unknown"
-        self._carrier.carry(event.extras, {})
+        model = model_of(event.model, around.request, around.losses)
         self._frames = Frames(
             head(reply_id, created, model, event.service_tier, event.extras),
             with_usage=bool(around.request.include_usage),
@@ -95,12 +105,13 @@ class StreamWriter:
         choice, written = self._choice(event.choice)
         match event.item:
             case Message() as message:
-                self._carrier.carry(message.extras, {}, "message")
-                choice.separate = choice.spoke
+                self._carrier.lose(message.extras, "message")
                 self._speaking[event.index] = choice
+                if choice.spoke and not message.continues:
+                    self._separate.add(event.index)
             case Call() as call:
                 report_namespace(call, self._around.losses)
-                self._carrier.carry(call.extras, {}, f"call {call.name}")
+                self._carrier.lose(call.extras, call_path(call))
                 choice.has_calls = True
                 lane, opened = choice.calls.open(call)
                 self._lanes[event.index] = (choice, lane)
@@ -114,34 +125,49 @@ class StreamWriter:
         if choice is None:
             lane = self._lanes.get(event.index)
             return [] if lane is None else lane[0].calls.fill(lane[1], event)
+        if event.channel == "refusal":
+            choice.spoke = True
+            return [choice.refusal.fill(event.text)] if event.text else []
+        written = self._say(choice, event)
+        if event.annotations:
+            self._annotate(choice, event)
+        return written
+
+    def _annotate(self, choice: ChoiceWriter, event: Delta) -> None:
+        """Keep annotations for the end; their places are counted from where all text began."""
+        offset = choice.starts.get((event.index, event.part), choice.length)
         for annotation in event.annotations:
-            wire = write_annotation(annotation, self._around.losses)
+            wire = write_annotation(annotation, self._around.losses, offset)
             if wire is not None:
                 choice.annotations.append(wire)
-        if event.channel == "refusal":
-            return [choice.refusal.fill(event.text)] if event.text else []
-        return self._say(choice, event)
 
     def _say(self, choice: ChoiceWriter, event: Delta) -> list[bytes]:
         text = event.text
         if not text and not event.logprobs:
             return []
-        if choice.separate:
-            choice.separate = False
+        if self._separate and event.index in self._separate:
+            self._separate.remove(event.index)
+            choice.length += len(TEXT_SEPARATOR)
+            choice.starts[event.index, event.part] = choice.length
             text = TEXT_SEPARATOR + text
+        elif (event.index, event.part) not in choice.starts:
+            choice.starts[event.index, event.part] = choice.length
+        choice.length += len(event.text)
         choice.spoke = True
         if event.logprobs:
-            logprobs: Wire = {"content": event.logprobs, "refusal": None}
+            logprobs: Wire = {"content": write_logprobs(event.logprobs), "refusal": None}
             return [choice.frames.chunk(choice.number, {"content": text}, logprobs=logprobs)]
         return [choice.text.fill(text)]
 
     def _close(self, event: Closed) -> list[bytes]:
         lane = self._lanes.get(event.index)
-        return [] if lane is None else lane[0].calls.close(lane[1])
+        return [] if lane is None else lane[0].calls.close(lane[1], event.status)
 
     def _finish(self, event: Finished) -> list[bytes]:
         written: list[bytes] = []
-        self._carrier.carry(event.extras, {})
+        self._carrier.lose(event.extras)
+        if event.service_tier is not None:
+            self._frames.add("service_tier", event.service_tier)
         finishes = event.finishes
         if self._single:
             finishes = (combined(event.finishes) or Finish("stop", ""),)
@@ -151,6 +177,8 @@ class StreamWriter:
             if choice.annotations:
                 # Once and whole: the openai package cannot join two lists without indices.
                 written.append(self._frames.chunk(number, {"annotations": choice.annotations}))
+            if not choice.spoke and not choice.has_calls:
+                self._around.losses.invented("content", NOTHING_SAID)
             reason = settled(finish, has_calls=choice.has_calls)
             written.append(self._frames.chunk(number, {}, self.words[reason]))
         return [*written, *self._say_usage(event.usage), DONE]
@@ -159,8 +187,8 @@ class StreamWriter:
         if not self._around.request.include_usage:
             return []
         if usage is None:
-            self._around.losses.invented("usage", "the backend did not say what it cost")
-        return [self._frames.usage(usage or Usage())]
+            self._around.losses.invented("usage", USAGE_ZEROS)
+        return [self._frames.usage(write_usage(usage or Usage(), self._carrier))]
 
     def _fail(self, event: Failed) -> list[bytes]:
         error = replace(event.error, param=self._around.param(event.error.param))

@@ -11,12 +11,13 @@ from adapters.conversation import (
     HostedChoice,
     Mode,
     Named,
+    Tool,
     ToolChoice,
 )
 from adapters.extras import Carrier
 from adapters.fields import read_fields
-from adapters.loss import Losses, Severity
-from adapters.schemas import EMPTY_SCHEMA, is_strict, mended
+from adapters.loss import Losses
+from adapters.schemas import is_strict, written
 
 Wire = dict[str, object]
 
@@ -26,49 +27,37 @@ def write_function(tool: Function, path: str, carrier: Carrier, losses: Losses) 
     wire: Wire = {"name": tool.name}
     if tool.description is not None:
         wire["description"] = tool.description
-    schema = EMPTY_SCHEMA if tool.parameters is None else mended(tool.parameters)
-    if tool.parameters is not None and schema is not tool.parameters:
-        losses.changed(f"{path}.parameters", "nulls that no schema may have are taken out")
-    wire["parameters"] = schema
+    wire["parameters"] = written(tool.parameters, path, losses)
     carrier.carry(tool.extras, wire, path)
     return wire
 
 
-class ToolWriter:
-    """Writes tools, and reports what they cannot keep."""
+def write_tool(tool: Tool, path: str, carrier: Carrier, losses: Losses) -> Wire:
+    """Write one tool that the client runs."""
+    match tool:
+        case Function():
+            inner = write_function(tool, path, carrier, losses)
+            # Where nobody said, the Responses API would be strict if it could.
+            if is_strict(tool.parameters) if tool.strict is None else tool.strict:
+                inner["strict"] = True
+            return {"type": "function", "function": inner}
+        case Custom():
+            return {"type": "custom", "custom": _write_custom(tool, path, carrier)}
+        case Hosted():
+            raise AssertionError(f"Chat has no tool {tool.kind}")
 
-    def __init__(self, carrier: Carrier, losses: Losses, *, knows_strict: bool) -> None:
-        self._carrier = carrier
-        self._losses = losses
-        self._knows_strict = knows_strict
 
-    def write(self, tool: Function | Custom, path: str) -> Wire:
-        """Write one tool."""
-        if isinstance(tool, Custom):
-            return {"type": "custom", "custom": self._write_custom(tool, path)}
-        inner = write_function(tool, path, self._carrier, self._losses)
-        if self._is_strict(tool, path):
-            inner["strict"] = True
-        return {"type": "function", "function": inner}
-
-    def _is_strict(self, tool: Function, path: str) -> bool:
-        """Decide `strict`: where nobody said, as the Responses API would have decided."""
-        wanted = is_strict(tool.parameters) if tool.strict is None else tool.strict
-        if wanted and not self._knows_strict:
-            severity: Severity = "hint" if tool.strict is None else "capability"
-            self._losses.dropped(f"{path}.strict", "the backend does not know strict", severity)
-            return False
-        return wanted
-
-    def _write_custom(self, tool: Custom, path: str) -> Wire:
-        wire: Wire = {"name": tool.name}
-        if tool.description is not None:
-            wire["description"] = tool.description
-        if tool.definition is not None:
-            grammar = {"syntax": tool.syntax, "definition": tool.definition}
-            wire["format"] = {"type": "grammar", "grammar": grammar}
-        self._carrier.carry(tool.extras, wire, path)
-        return wire
+def _write_custom(tool: Custom, path: str, carrier: Carrier) -> Wire:
+    wire: Wire = {"name": tool.name}
+    if tool.description is not None:
+        wire["description"] = tool.description
+    if tool.format == "grammar":
+        grammar = {"syntax": tool.syntax, "definition": tool.definition}
+        wire["format"] = {"type": "grammar", "grammar": grammar}
+    elif tool.format == "text":
+        wire["format"] = {"type": "text"}
+    carrier.carry(tool.extras, wire, path)
+    return wire
 
 
 def write_choice(choice: ToolChoice) -> str | Wire | Raw:
@@ -85,10 +74,17 @@ def write_choice(choice: ToolChoice) -> str | Wire | Raw:
             return choice.value
 
 
-def write_format(form: Format, carrier: Carrier, path: str) -> Wire:
+def write_format(form: Format, carrier: Carrier, losses: Losses) -> Wire:
     """Write the format of the answer's text."""
     if form.kind != "json_schema":
-        return {"type": form.kind}
+        wire: Wire = {"type": form.kind}
+        if form.schema is not None:
+            # llama.cpp takes a schema here, too.
+            wire["schema"] = form.schema
+        carrier.carry(form.extras, wire, "format")
+        return wire
+    if form.name is None:
+        losses.invented("format", "a schema needs a name; it is called response")
     named = {
         "name": form.name or "response",
         "description": form.description,
@@ -96,13 +92,14 @@ def write_format(form: Format, carrier: Carrier, path: str) -> Wire:
         "strict": form.strict,
     }
     inner: Wire = {key: value for key, value in named.items() if value is not None}
-    carrier.carry(form.extras, inner, path)
+    carrier.carry(form.extras, inner, "format")
     return {"type": "json_schema", "json_schema": inner}
 
 
-def write_web_search(tool: Hosted) -> Wire:
+def write_web_search(tool: Hosted, path: str, losses: Losses) -> Wire:
     """Write a web search as the options that Chat has for it."""
-    fields = read_fields(tool.value)
+    fields = read_fields(tool.value, path)
+    fields.text("type")
     wire: Wire = {}
     size = fields.text("search_context_size")
     if size is not None:
@@ -111,4 +108,6 @@ def write_web_search(tool: Hosted) -> Wire:
     if location is not None:
         location.text("type")
         wire["user_location"] = {"type": "approximate", "approximate": dict(location.rest())}
+    for name, _ in fields.rest():
+        losses.dropped(f"{path}.{name}", "Chat Completions has no such option of a search")
     return wire

@@ -7,6 +7,7 @@ readers there understand both forms, for clients and servers mix them, and only 
 from adapters.chat.read_request import read_request
 from adapters.chat.read_stream import StreamReader
 from adapters.chat.reply import read_reply
+from adapters.chat.wire import LACKS
 from adapters.dialect import Dialect
 from adapters.envelope import write_error
 from adapters.legacy.check import check_stream
@@ -19,6 +20,9 @@ LEGACY = Dialect(
     name="legacy",
     family="completions",
     names=NAMES,
+    lacks=LACKS,
+    has_call_ids=False,
+    nests_tools=False,
     read_request=read_request,
     write_request=write_request,
     read_reply=read_reply,

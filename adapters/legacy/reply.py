@@ -1,20 +1,14 @@
 """Whole replies in the legacy form; reading is Chat's, which understands both."""
 
+from adapters.chat.custom import wrapped
 from adapters.chat.reply import Wire, report_namespace
 from adapters.chat.reply import write_reply as write_chat_reply
 from adapters.conversation import Call, Reply
 from adapters.dialect import Surroundings
-from adapters.legacy.wire import CUSTOM_CALL, ONE_CALL, WRITE_REASON
+from adapters.extras import Carrier
+from adapters.items import call_path
+from adapters.legacy.wire import ONE_CALL, WRITE_REASON
 from adapters.loss import Losses
-from adapters.template import encode
-
-
-def wrapped(call: Call, losses: Losses) -> str:
-    """Give the arguments of a call; the raw input of a custom one as JSON, which legacy wants."""
-    if call.kind == "function":
-        return call.arguments
-    losses.changed(f"call {call.name}", CUSTOM_CALL)
-    return encode({"input": call.arguments}).decode()
 
 
 def write_reply(reply: Reply, around: Surroundings) -> bytes:
@@ -26,6 +20,8 @@ def _write_call(calls: tuple[Call, ...], message: Wire, losses: Losses) -> None:
     """Write the first call; a legacy client can take no more."""
     first, *others = calls
     report_namespace(first, losses)
-    message["function_call"] = {"name": first.name, "arguments": wrapped(first, losses)}
+    wire: Wire = {"name": first.name, "arguments": wrapped(first, call_path(first), losses)}
+    Carrier("completions", "the legacy form", losses).carry(first.extras, wire, call_path(first))
+    message["function_call"] = wire
     for call in others:
-        losses.dropped(f"call {call.name}", ONE_CALL, "capability")
+        losses.dropped(call_path(call), ONE_CALL, "capability")

@@ -6,6 +6,7 @@ from adapters.conversation import FinishReason
 NAMES = CHAT_NAMES | {
     "max_output_tokens": "max_tokens",
     "tool_choice": "function_call",
+    "tool_choice.name": "function_call.name",
     "tools": "functions",
 }
 
@@ -16,5 +17,4 @@ WRITE_REASON: dict[FinishReason, str] = {
     "filter": "content_filter",
 }
 
-CUSTOM_CALL = "the legacy form has no custom calls; its input is wrapped in JSON"
 ONE_CALL = "a legacy answer holds one call; the model can call again"

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import msgspec
 
 from adapters.capabilities import Capabilities
-from adapters.chat.write_messages import MessageWriter, Turn
+from adapters.chat.custom import wrapped
+from adapters.chat.write_messages import Media, MessageWriter, Turn
 from adapters.chat.write_request import write_settings
 from adapters.chat.write_tools import write_function
 from adapters.conversation import (
@@ -14,20 +15,21 @@ from adapters.conversation import (
     Mode,
     Named,
     Output,
-    Part,
     Request,
     Text,
     Tool,
     ToolChoice,
 )
 from adapters.extras import Carrier
-from adapters.legacy.reply import wrapped
 from adapters.loss import Losses
-from adapters.selection import Selection, select
+from adapters.selection import Abilities, Selection, select
+from adapters.tools import without_strict
 
 Wire = dict[str, object]
 _ENCODER = msgspec.json.Encoder()
 _LABEL = "the legacy form"
+# Its functions have no `strict`.
+_NO_STRICT = Capabilities(strict=False)
 
 
 def write_request(request: Request, capabilities: Capabilities, losses: Losses) -> bytes:
@@ -48,17 +50,15 @@ def _can_declare(tool: Tool) -> bool:
 
 
 def _write_functions(request: Request, losses: Losses, wire: Wire) -> None:
-    selection = select(request, losses, _can_declare, knows_allowed_tools=False)
+    selection = select(request, Abilities(_can_declare, allowed_tools=False), losses)
     if not selection.tools:
         return
     carrier = Carrier("completions", _LABEL, losses)
     functions: list[Wire] = []
-    for number, tool in selection.tools:
-        if isinstance(tool, Function):
-            path = f"tools[{number}]"
-            if tool.strict:
-                losses.dropped(f"{path}.strict", "the legacy form has no strict", "capability")
-            functions.append(write_function(tool, path, carrier, losses))
+    for tool, path in selection.tools:
+        told = without_strict(tool, path, _NO_STRICT, losses)
+        if isinstance(told, Function):
+            functions.append(write_function(told, path, carrier, losses))
     wire["functions"] = functions
     if selection.choice is not None:
         wire["function_call"] = _write_choice(selection.choice, selection, losses)
@@ -72,7 +72,7 @@ def _write_choice(choice: ToolChoice, selection: Selection, losses: Losses) -> s
         case Named():
             return {"name": choice.name}
         case Mode(mode="required"):
-            (_, first), *others = selection.tools
+            (first, _), *others = selection.tools
             if not others and isinstance(first, Function):
                 return {"name": first.name}
             losses.changed(
@@ -98,10 +98,11 @@ class LegacyMessageWriter(MessageWriter):
 
     def _write_function_call(self, call: Call, path: str) -> Wire:
         self._report_namespace(call, path)
-        self._carrier.carry(call.extras, {}, path)
-        return {"name": call.name, "arguments": wrapped(call, self._losses)}
+        wire: Wire = {"name": call.name, "arguments": wrapped(call, path, self._losses)}
+        self._carrier.carry(call.extras, wire, path)
+        return wire
 
-    def _write_answers(self, turn: Turn, media: list[Part]) -> Iterator[Wire]:
+    def _write_answers(self, turn: Turn, media: Media) -> Iterator[Wire]:
         for number, (call, path) in enumerate(turn.calls):
             if number:
                 self._losses.changed(path, "parallel calls become one after the other")
@@ -109,15 +110,22 @@ class LegacyMessageWriter(MessageWriter):
                 yield {"role": "assistant", "content": None, "function_call": function_call}
             placed = self._output_of(call)
             if placed is not None:
-                yield self._write_function_output(call, *placed, media)
+                yield self._write_output(call, *placed, media)
 
-    def _write_function_output(
-        self, call: Call, output: Output, path: str, media: list[Part]
-    ) -> Wire:
-        content = self._output_content(output, path, media)
+    def _write_output(self, call: Call, output: Output, path: str, media: Media) -> Wire:
+        content = self._output_content(call, output, path, media)
         if not isinstance(content, str):
             # A function message holds a string, where a tool message may hold text parts.
             content = "".join(part.text for part in output.output if isinstance(part, Text))
+            self._report_breakpoints(output, path)
         wire: Wire = {"role": "function", "name": call.name, "content": content}
         self._carrier.carry(output.extras, wire, path)
         return wire
+
+    def _report_breakpoints(self, output: Output, path: str) -> None:
+        for part in output.output:
+            if isinstance(part, Text) and part.cache_breakpoint is not None:
+                self._losses.dropped(path, "what a function answered is one string")
+
+    def _label_output(self, call: Call) -> str:
+        return f"Output of {call.name}:"

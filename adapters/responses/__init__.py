@@ -6,7 +6,7 @@ from adapters.responses.check import check_stream
 from adapters.responses.read_request import read_request
 from adapters.responses.read_stream import StreamReader
 from adapters.responses.reply import read_reply, write_reply
-from adapters.responses.wire import NAMES
+from adapters.responses.wire import LACKS, NAMES
 from adapters.responses.write_request import write_request
 from adapters.responses.write_stream import StreamWriter
 
@@ -14,6 +14,9 @@ RESPONSES = Dialect(
     name="responses",
     family="responses",
     names=NAMES,
+    lacks=LACKS,
+    has_call_ids=True,
+    nests_tools=False,
     read_request=read_request,
     write_request=write_request,
     read_reply=read_reply,

@@ -33,7 +33,7 @@ def write_logprobs(logprobs: tuple[Logprob, ...] | list[Logprob]) -> list[Wire]:
             "bytes": one.bytes or (),
             "top_logprobs": [
                 {"token": top.token, "logprob": top.logprob, "bytes": top.bytes or ()}
-                for top in one.top_logprobs
+                for top in one.top_logprobs or ()
             ],
         }
         for one in logprobs

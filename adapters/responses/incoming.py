@@ -45,12 +45,14 @@ class Held:
 class Incoming:
     """One item: its ids, its block once it is told, its parts."""
 
-    __slots__ = ("block", "closed", "held", "is_function", "item_id", "kind", "parts")
+    __slots__ = ("block", "closed", "held", "is_function", "item_id", "kind", "name", "parts")
 
     def __init__(self, item_id: str | None) -> None:
         self.item_id = item_id
         self.kind: type[Item] | None = None
         self.is_function = False
+        # Of a call: how to name it in a loss.
+        self.name = ""
         self.block: int | None = None
         self.parts: list[IncomingPart] = []
         self.held: list[Held] = []

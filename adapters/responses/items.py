@@ -7,6 +7,8 @@ from msgspec import Raw
 
 from adapters.conversation import (
     Call,
+    File,
+    Image,
     Item,
     Message,
     Opaque,
@@ -16,9 +18,10 @@ from adapters.conversation import (
     Reference,
     Role,
     Status,
+    Text,
 )
 from adapters.errors import InvalidInput
-from adapters.extras import Gravity, left_over
+from adapters.extras import Fate, left_over
 from adapters.fields import Fields, decode, read_fields, text_or_json
 from adapters.loss import Losses
 from adapters.mint import StableIds
@@ -41,7 +44,7 @@ _STATUSES: dict[str, Status] = {
 _RAWS = msgspec.json.Decoder(list[Raw])
 
 # What only this API says of an item, and how little of it others miss.
-_ONLY_HERE: dict[str, Gravity] = {"caller": None, "created_by": None}
+_ONLY_HERE = {"caller": Fate(None), "created_by": Fate(None)}
 
 
 def read_items(raws: list[Raw], losses: Losses) -> Iterator[Placed]:
@@ -159,13 +162,23 @@ def _read_output(fields: Fields, kind: str) -> Output:
 def _read_output_content(given: str | list[Raw] | None, path: str) -> str | tuple[Part, ...]:
     """Read what a tool answered. A list of parts with a picture may come as a string (P052)."""
     if isinstance(given, str) and given.startswith("[{") and '"input_image"' in given:
-        try:
-            return read_content(decode(given.encode(), _RAWS, path), path, "responses")
-        except InvalidInput:
-            return given
+        return _unwrapped(given, path) or given
     if isinstance(given, list):
         return read_content(given, path, "responses")
     return given or ""
+
+
+def _unwrapped(given: str, path: str) -> tuple[Part, ...] | None:
+    """Read a list of parts out of a string, if it is just that and nothing else."""
+    try:
+        parts = read_content(decode(given.encode(), _RAWS, path), path, "responses")
+    except InvalidInput:
+        return None
+    whole = all(
+        isinstance(part, Text | File) or (isinstance(part, Image) and (part.url or part.file_id))
+        for part in parts
+    )
+    return parts if whole else None
 
 
 def _read_reasoning(fields: Fields) -> Reasoning:

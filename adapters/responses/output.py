@@ -17,6 +17,7 @@ from adapters.conversation import (
     Status,
     Text,
 )
+from adapters.items import call_path
 from adapters.loss import Losses
 from adapters.mint import Mint, short_call_id
 from adapters.preferences import Preferences
@@ -55,16 +56,19 @@ class OutputWriter:
         match item:
             case Message():
                 parts = [self.write_part(part) for part in self._said(item)]
-                wire: Wire = {
+                said: Wire = {
                     "id": item_id,
                     "type": "message",
                     "status": status,
                     "role": "assistant",
                     "content": parts,
                 }
-                return self._with_extras(wire, item.extras)
+                return self._with_extras(said, item.extras)
             case Call():
-                return self._with_extras(_write_call(item, item_id, status), item.extras)
+                wire = _write_call(item, item_id, status)
+                if wire["call_id"] != item.call_id:
+                    self._losses.changed(call_path(item), "a call id has at most 64 characters")
+                return self._with_extras(wire, item.extras)
             case Reasoning():
                 return self._write_reasoning(item, item_id, status)
             case Opaque():
@@ -84,7 +88,7 @@ class OutputWriter:
             if extra.family == "responses":
                 wire[extra.name] = extra.value
             elif extra.severity is not None:
-                self._losses.dropped(extra.name, f"{LABEL} has no such field")
+                self._losses.dropped(extra.name, f"{LABEL} has no place for it", extra.severity)
         return wire
 
     def write_part(self, part: Text | Refusal) -> Wire:

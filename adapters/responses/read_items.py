@@ -53,9 +53,21 @@ class ItemsReader:
         known = self._find(item_id, place)
         if known is None and isinstance(item, Call):
             known = self._by_call_id.get(item.call_id)
+            if known is not None and known.closed and place is not None:
+                # Ended, and in another place: another call under the same id.
+                known = None
         if known is not None and not _may_be(known, item, item_id):
             known = None
         return known or self._make(item_id, place)
+
+    def find_told(self, item: Item) -> Incoming | None:
+        """Find an item that ended with just this content; the last snapshot may lack its id."""
+        told = [(one.channel, one.text) for one in contents(item)]
+        for incoming in self._items:
+            parts = [(part.channel, "".join(part.texts)) for part in incoming.parts]
+            if incoming.closed and incoming.kind is type(item) and parts == told:
+                return incoming
+        return None
 
     def _make(self, item_id: str | None, place: int | None) -> Incoming:
         made = Incoming(item_id)
@@ -77,6 +89,7 @@ class ItemsReader:
         if isinstance(item, Call):
             self._by_call_id[item.call_id] = incoming
             item = replace(item, call_id=self._ids.unique(item.call_id, item.name))
+            incoming.name = f"{item.name} ({item.call_id})"
         incoming.block = self._blocks
         self._blocks += 1
         yield Opened(incoming.block, bare(item))
@@ -108,7 +121,11 @@ class ItemsReader:
                 incoming.held.append(Held(channel, index, text))
                 return events
             events += self.open(incoming, _item_of(channel, incoming.item_id))
-        if incoming.block is None or incoming.closed:
+        if incoming.block is None:
+            return events
+        if incoming.closed:
+            if text:
+                self._losses.dropped(channel, "more came after its item had ended")
             return events
         part = incoming.current(channel, index)
         if part is None and channel not in CHANNELS.get(incoming.kind or Message, ()):
@@ -138,7 +155,10 @@ class ItemsReader:
                 content.channel, "the backend ends with another text than it streamed; that stands"
             )
             return
-        if part is incoming.parts[-1]:
+        if part is not incoming.parts[-1]:
+            if content.text != told:
+                self._losses.dropped(content.channel, "more came after its part had ended")
+        else:
             missing = content.text.removeprefix(told)
             logprobs = () if part.has_logprobs else content.logprobs
             annotations = content.annotations[part.annotations :]
@@ -171,7 +191,7 @@ class ItemsReader:
             return
         ended: Status = "incomplete" if status == "incomplete" else "completed"
         if ended == "completed" and incoming.lacks_arguments():
-            self._losses.changed("call.arguments", NO_ARGUMENTS_WHY)
+            self._losses.changed(f"call {incoming.name}", NO_ARGUMENTS_WHY)
             yield Delta(incoming.block, "arguments", NO_ARGUMENTS)
         yield Closed(incoming.block, ended, encrypted)
 

@@ -30,6 +30,7 @@ class Settings:
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
         self.tools: tuple[Tool, ...] = ()
+        self.tool_paths: tuple[str, ...] = ()
         self.effort: str | None = None
         self.format: Format | None = None
 
@@ -37,9 +38,9 @@ class Settings:
         """Take an item that is such a thing; tell whether it was one."""
         match item:
             case Opaque(kind="additional_tools"):
-                self.tools += read_tools(
-                    read_fields(item.value, path).raws("tools"), f"{path}.tools", "responses"
-                )
+                raws = read_fields(item.value, path).raws("tools")
+                self.tools += read_tools(raws, f"{path}.tools", "responses")
+                self.tool_paths += _places(f"{path}.tools", raws)
                 self._losses.changed(path, "its tools are declared from the start")
             case Opaque(kind="configuration_update"):
                 self._update(read_fields(item.value, path))
@@ -63,18 +64,21 @@ def read_request(body: bytes, losses: Losses) -> Request:
         raise InvalidInput("input", "this is a request of Chat Completions: it has `messages`")
     settings = Settings(losses)
     placed = [one for one in _read_input(fields, losses) if not settings.take(*one)]
-    tools = read_tools(fields.raws("tools"), "tools", "responses") + settings.tools
+    declared = fields.raws("tools")
+    tools = read_tools(declared, "tools", "responses") + settings.tools
     text = fields.fields("text") or Fields({}, "text")
     reasoning = fields.fields("reasoning") or Fields({}, "reasoning")
     options = fields.fields("stream_options") or Fields({}, "stream_options")
     include = fields.texts("include")
     top_logprobs = fields.integer("top_logprobs")
+    logprobs = INCLUDE_LOGPROBS in include or bool(top_logprobs)
     return Request(
         model=fields.text("model"),
         instructions=fields.text("instructions"),
         items=tuple(item for item, _ in placed),
         paths=tuple(path for _, path in placed),
         tools=tools,
+        tool_paths=_places("tools", declared) + settings.tool_paths,
         tool_choice=read_tool_choice(fields.raw("tool_choice"), "tool_choice", tools),
         parallel_tool_calls=fields.flag("parallel_tool_calls"),
         max_output_tokens=fields.integer("max_output_tokens"),
@@ -82,8 +86,9 @@ def read_request(body: bytes, losses: Losses) -> Request:
         top_p=fields.number("top_p"),
         presence_penalty=fields.number("presence_penalty"),
         frequency_penalty=fields.number("frequency_penalty"),
-        logprobs=True if INCLUDE_LOGPROBS in include or top_logprobs else None,
-        top_logprobs=top_logprobs,
+        logprobs=True if logprobs else None,
+        # Without probabilities, zero of them says nothing, and Chat would refuse it.
+        top_logprobs=top_logprobs if logprobs else None,
         format=settings.format or read_format(text.fields("format"), "responses"),
         verbosity=text.text("verbosity"),
         effort=settings.effort or reasoning.text("effort"),
@@ -103,6 +108,10 @@ def read_request(body: bytes, losses: Losses) -> Request:
         + left_over(reasoning, "responses", prefix="reasoning.")
         + left_over(options, "responses", prefix="stream_options."),
     )
+
+
+def _places(path: str, raws: list[Raw]) -> tuple[str, ...]:
+    return tuple(f"{path}[{number}]" for number in range(len(raws)))
 
 
 def _read_input(fields: Fields, losses: Losses) -> list[Placed]:

@@ -1,25 +1,27 @@
 """Reads the stream of a Responses backend, leniently."""
 
+import dataclasses
 from collections.abc import Callable
 from functools import partial
 
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.conversation import Error, Extras, Item, Opaque, Reply, Usage
+from adapters.conversation import Error, Extras, Finish, Item, Opaque, Reply, Usage
 from adapters.dialect import Surroundings
-from adapters.envelope import normalized, read_error_value
-from adapters.errors import CUT, UNREADABLE, InvalidInput
-from adapters.events import Channel, Event, Failed, Finished, Started
+from adapters.envelope import read_error_value, with_status
+from adapters.errors import InvalidInput
+from adapters.events import Channel, Event, Failed, Finished, Started, cut, unreadable
 from adapters.fields import ABSENT, Fields, is_said, read_fields, text_or_json
 from adapters.jsontext import UNDECODABLE, readable
+from adapters.loss import Losses
 from adapters.parts import read_annotation, read_logprobs
 from adapters.responses.incoming import Content
 from adapters.responses.items import read_answer
 from adapters.responses.read_items import ItemsReader
-from adapters.responses.reply import read_response, with_status
+from adapters.responses.reply import read_response
 from adapters.responses.wire import CALLS, CHANNELS, PARTS
-from adapters.sse import Frame
+from adapters.sse import Frame, is_done
 
 
 class WireEvent(Struct, gc=False):
@@ -67,6 +69,7 @@ class StreamReader:
 
     def __init__(self, around: Surroundings) -> None:
         self._around = around
+        self._quiet = dataclasses.replace(around, losses=Losses(None))
         self._items = ItemsReader(around.losses)
         self._started = False
         self._ended = False
@@ -76,6 +79,8 @@ class StreamReader:
         """Say what is done with each event. What is not here concerns items that come whole."""
         handlers: dict[str, Handler] = {
             "response.created": self._begin,
+            "response.queued": self._begin,
+            "response.in_progress": self._begin,
             "response.output_item.added": self._add_item,
             "response.output_item.done": self._end_item,
             "response.output_text.annotation.added": self._annotate,
@@ -99,7 +104,7 @@ class StreamReader:
 
     def feed(self, frame: Frame) -> list[Event]:
         """Take one frame."""
-        if self._ended or frame.data == b"[DONE]":
+        if self._ended or is_done(frame):
             return []
         try:
             event = self._decode(frame.data)
@@ -109,9 +114,7 @@ class StreamReader:
             return handler(event) if self._started else self._begin_with(handler, event)
         except InvalidInput as problem:
             # Of a frame that the end of the stream cut, the end tells whether it mattered.
-            return (
-                self._fail(Error(str(problem), code=UNREADABLE, status=502)) if frame.whole else []
-            )
+            return self._fail(unreadable(str(problem))) if frame.whole else []
 
     def _handler(self, kind: str, event: WireEvent) -> Handler | None:
         if not kind and is_said(event.error):
@@ -123,8 +126,7 @@ class StreamReader:
         """Learn that the stream is over: without a last event it was cut (P157)."""
         if self._ended:
             return []
-        message = "the backend's stream ended before the answer was finished"
-        return self._fail(Error(message, code=CUT, status=502))
+        return self._fail(cut())
 
     def _decode(self, data: bytes) -> WireEvent:
         try:
@@ -135,8 +137,9 @@ class StreamReader:
             text = readable(data)
             if text == data:
                 raise InvalidInput(None, "an event of the stream is not JSON") from None
+            event = self._decode(text)
             self._around.losses.changed("stream", "what is no character is replaced")
-            return self._decode(text)
+            return event
 
     def _decode_unknown(self, data: bytes, error: msgspec.ValidationError) -> WireEvent:
         """Pass over an event whose fields are other than ours, unless it is one of ours (P034)."""
@@ -154,7 +157,8 @@ class StreamReader:
         """Begin with whatever comes first."""
         if handler == self._begin:
             return self._begin(event)
-        if event.type in ("error", "response.failed") and not is_said(event.response):
+        if handler == self._read_error:
+            # Nothing has begun: the error stands alone, and may still become one of HTTP.
             return handler(event)
         return [*self._begin(event), *handler(event)]
 
@@ -176,7 +180,8 @@ class StreamReader:
     # Items and their parts
 
     def _read_item(self, raw: Raw) -> Item:
-        def mint_call(_name: str, _arguments: str) -> str:
+        def mint_call(name: str, _arguments: str) -> str:
+            self._around.losses.invented(f"call {name}", "the backend gave the call no id")
             return self._around.mint.id("call_")
 
         return read_answer(raw, "item", mint_call)
@@ -231,21 +236,21 @@ class StreamReader:
     def _end(self, event: WireEvent) -> list[Event]:
         if not is_said(event.response):
             raise InvalidInput("response", "the last event does not say how it ended")
-        reply = read_response(read_fields(event.response, "response"), self._around)
+        ended = event.type.removeprefix("response.")
+        # Most of it was told before: of what is wrong with it, that has been said.
+        reply = read_response(read_fields(event.response, "response"), self._quiet, ended)
         if reply.error is not None:
             return self._fail(reply.error, reply.usage)
-        if event.type == "response.failed":
-            return self._fail(Error("the backend failed", status=500), reply.usage)
         return self._finish(reply)
 
     def _finish(self, reply: Reply) -> list[Event]:
         (choice,) = reply.choices
-        finish = choice.finish
-        if finish is None:
-            return self._fail(Error("the backend failed", status=500), reply.usage)
+        finish = choice.finish or Finish("stop", "")
         self._ended = True
         events: list[Event] = []
         for place, item in enumerate(choice.items):
+            if getattr(item, "item_id", None) is None and self._items.find_told(item):
+                continue
             incoming = self._items.find_item(item, place)
             events += self._items.finish(incoming, item)
         events += self._items.close_all(cut=finish.reason in ("length", "filter"))
@@ -262,9 +267,9 @@ class StreamReader:
             Error(event.message or "the backend failed", code=code, param=event.param)
         )
 
-    def _fail(self, error: Error, usage: Usage | None = None) -> list[Event]:
+    def _fail(self, failed: Error | Failed, usage: Usage | None = None) -> list[Event]:
         self._ended = True
-        return [Failed(with_status(normalized(error)) if error.status is None else error, usage)]
+        return [Failed(with_status(failed), usage) if isinstance(failed, Error) else failed]
 
 
 def _inner(raw: Raw, path: str) -> Fields:

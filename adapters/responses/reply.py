@@ -13,15 +13,16 @@ from adapters.conversation import (
     Message,
     Reasoning,
     Reply,
+    Status,
 )
 from adapters.dialect import Surroundings
-from adapters.envelope import normalized, read_error_value
+from adapters.envelope import is_error, read_error_value, with_status
 from adapters.errors import InvalidInput
 from adapters.extras import Carrier, left_over
 from adapters.fields import Fields, read_body
 from adapters.items import has_calls, settled
 from adapters.loss import Losses
-from adapters.replies import merged, one_choice_asked, renamed, settled_calls
+from adapters.replies import merged, model_of, one_choice_asked, renamed, settled_calls
 from adapters.responses.items import read_answer
 from adapters.responses.output import LABEL, OutputWriter, Wire, mint_item_id
 from adapters.responses.response import Outcome, Response
@@ -83,17 +84,24 @@ _NO_ANSWER = {
 
 def read_reply(body: bytes, around: Surroundings) -> Reply:
     """Read a whole reply."""
-    return read_response(read_body(body), around)
+    reply = read_response(read_body(body), around)
+    return replace(
+        reply,
+        choices=tuple(
+            replace(choice, items=settled_calls(choice.items, around.losses))
+            for choice in reply.choices
+        ),
+    )
 
 
-def read_response(fields: Fields, around: Surroundings) -> Reply:
-    """Read a response object."""
+def read_response(fields: Fields, around: Surroundings, ended: str | None = None) -> Reply:
+    """Read a response object; `ended` is what the event that carries it says of its end."""
     if fields.has("choices") and not fields.has("output"):
         raise InvalidInput("output", "this is a reply of Chat Completions: it has `choices`")
-    status = fields.text("status")
-    error = read_failure(fields, status)
-    items = _read_output(fields, around)
+    status = fields.text("status") or ended
+    error = _read_failure(fields, status, around.losses)
     finish = read_finish(status, fields.fields("incomplete_details"), around.losses)
+    items = _read_output(fields, finish, around)
     created = fields.number("created_at")
     return Reply(
         id=fields.text("id") or "",
@@ -103,28 +111,21 @@ def read_response(fields: Fields, around: Surroundings) -> Reply:
         usage=read_usage(fields.fields("usage")),
         service_tier=fields.text("service_tier"),
         error=error,
-        extras=read_unknown(fields),
+        extras=_read_unknown(fields),
     )
 
 
-def read_failure(fields: Fields, status: str | None) -> Error | None:
+def _read_failure(fields: Fields, status: str | None, losses: Losses) -> Error | None:
     """Read why there is no answer, if there is none."""
     raw = fields.raw("error")
-    if raw is not None:
-        return with_status(normalized(read_error_value(raw, None)))
+    if raw is not None and is_error(raw):
+        return with_status(read_error_value(raw, None))
     if status == "failed":
-        return Error("the backend's response failed without a reason", status=500)
+        losses.invented("error", "the backend does not say what failed")
+        return Error(
+            "the backend's response failed without a reason", code="server_error", status=500
+        )
     return _NO_ANSWER.get(status or "")
-
-
-def with_status(error: Error) -> Error:
-    """Give a failed response the HTTP status that its code stands for."""
-    code = error.code or ""
-    if code == "rate_limit_exceeded":
-        return replace(error, status=429, type="rate_limit_error")
-    if code in ("invalid_prompt", "context_length_exceeded") or "image" in code:
-        return replace(error, status=400, type="invalid_request_error")
-    return replace(error, status=500)
 
 
 def read_finish(status: str | None, details: Fields | None, losses: Losses) -> Finish:
@@ -133,30 +134,39 @@ def read_finish(status: str | None, details: Fields | None, losses: Losses) -> F
         return Finish("stop", status or "completed")
     word = details.text("reason") if details else None
     reason = READ_INCOMPLETE.get(word or "", "length")
-    if word is None or WRITE_INCOMPLETE.get(reason) != word:
-        losses.changed("incomplete_details", f"{word} is taken for {reason}")
+    if WRITE_INCOMPLETE.get(reason) != word:
+        said = (
+            f"{word} is taken for {reason}"
+            if word
+            else f"nobody says why; it is taken for {reason}"
+        )
+        losses.changed("incomplete_details", said)
     return Finish(reason, word or "")
 
 
-def _read_output(fields: Fields, around: Surroundings) -> tuple[Item, ...]:
-    def mint_call(_name: str, _arguments: str) -> str:
+def _read_output(fields: Fields, finish: Finish, around: Surroundings) -> tuple[Item, ...]:
+    def mint_call(name: str, _arguments: str) -> str:
+        around.losses.invented(f"call {name}", "the backend gave the call no id; it gets one")
         return around.mint.id("call_")
 
-    items = (
-        read_answer(raw, f"output[{number}]", mint_call)
-        for number, raw in enumerate(fields.raws("output"))
+    raws = fields.raws("output")
+    items = [read_answer(raw, f"output[{i}]", mint_call) for i, raw in enumerate(raws)]
+    cut = finish.reason in ("length", "filter")
+    last = len(items) - 1
+    return tuple(
+        _ended(item, "incomplete" if cut and number == last else "completed")
+        for number, item in enumerate(items)
     )
-    return settled_calls(tuple(_completed(item) for item in items), around.losses)
 
 
-def _completed(item: Item) -> Item:
-    """Say what silence means: an item of a whole reply is complete."""
+def _ended(item: Item, status: Status) -> Item:
+    """Say what silence means: an item is complete, but for the last of what was cut off."""
     if isinstance(item, Message | Call | Reasoning) and item.status is None:
-        return replace(item, status="completed")
+        return replace(item, status=status)
     return item
 
 
-def read_unknown(fields: Fields) -> Extras:
+def _read_unknown(fields: Fields) -> Extras:
     """Take what a response says besides; that it repeats the request matters to nobody."""
     extras = left_over(fields, "responses")
     return tuple(extra for extra in extras if extra.name not in _ECHO)
@@ -167,11 +177,14 @@ def read_unknown(fields: Fields) -> Extras:
 
 def write_reply(reply: Reply, around: Surroundings) -> bytes:
     """Write a whole reply."""
-    if not one_choice_asked(around.request):
+    if len(reply.choices) > 1 and not one_choice_asked(around.request):
         around.losses.changed("choices", SEVERAL_ANSWERS)
     reply = merged(reply)
     response = begin(reply.id, reply.model, reply.created, reply.service_tier, around)
-    Carrier("responses", LABEL, around.losses).carry(reply.extras, {})
+    carrier = Carrier("responses", LABEL, around.losses)
+    carrier.lose(reply.extras)
+    for number, choice in enumerate(reply.choices):
+        carrier.lose(choice.extras, f"choices[{number}]")
     items = reply.choices[0].items if reply.choices else ()
     finish = reply.choices[0].finish if reply.choices else None
     writer = OutputWriter(around.preferences, around.losses)
@@ -194,7 +207,7 @@ def begin(
     return Response(
         renamed(reply_id, "resp_") or around.mint.id("resp_"),
         around.mint.now() if created is None else created,
-        model or around.request.model or "unknown",
+        model_of(model, around.request, around.losses),
         service_tier,
         around.request,
     )

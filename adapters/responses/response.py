@@ -55,6 +55,7 @@ class Response:
         request: Request,
     ) -> None:
         self._identity: Wire = {"id": response_id, "object": "response", "created_at": created_at}
+        self._created_at = created_at
         self._model = model
         self.service_tier = service_tier or request.service_tier
         self._echo = _echo(request)
@@ -65,7 +66,7 @@ class Response:
         return (
             self._identity
             | {
-                "completed_at": outcome.completed_at,
+                "completed_at": self._not_before(outcome.completed_at),
                 "status": outcome.status,
                 "error": outcome.error,
                 "incomplete_details": outcome.incomplete_details,
@@ -75,6 +76,10 @@ class Response:
             | self._echo
             | {"service_tier": tier, "usage": outcome.usage}
         )
+
+    def _not_before(self, moment: int | None) -> int | None:
+        """Keep an end from standing before its beginning, where two clocks differ."""
+        return None if moment is None else max(moment, self._created_at)
 
 
 def write_failure(error: Error) -> Wire:
@@ -91,7 +96,7 @@ def _echo(request: Request) -> Wire:
     # What the client itself wrote cannot be lost by repeating it.
     quiet = Losses(None)
     carrier = Carrier("responses", "", quiet)
-    text: Wire = {"format": echo_format(request.format, carrier)}
+    text: Wire = {"format": echo_format(request.format, carrier, quiet)}
     if request.verbosity is not None:
         text["verbosity"] = request.verbosity
     choice = request.tool_choice
@@ -100,14 +105,14 @@ def _echo(request: Request) -> Wire:
         "background": False,
         "instructions": request.instructions,
         "max_output_tokens": request.max_output_tokens,
-        "max_tool_calls": request.find_extra("max_tool_calls"),
+        "max_tool_calls": request.find_extra("responses", "max_tool_calls"),
         "metadata": request.metadata or {},
         "parallel_tool_calls": True if parallel is None else parallel,
-        "previous_response_id": request.find_extra("previous_response_id"),
+        "previous_response_id": request.find_extra("responses", "previous_response_id"),
         "prompt_cache_key": request.prompt_cache_key,
         "reasoning": {
             "effort": request.effort,
-            "summary": request.find_extra("reasoning.summary"),
+            "summary": request.find_extra("responses", "reasoning.summary"),
         },
         "safety_identifier": request.safety_identifier,
         # Nothing is stored here; whoever stores says so.

@@ -3,9 +3,13 @@
 from msgspec import Struct
 
 from adapters.conversation import Usage
-from adapters.extras import Carrier, left_over
+from adapters.extras import Carrier, left_over, unless
 from adapters.fields import Fields
 from adapters.loss import Losses
+from adapters.replies import USAGE_ZEROS
+
+# A count of nothing says nothing.
+_COUNT = unless(0, "hint")
 
 
 def read_usage(fields: Fields | None) -> Usage | None:
@@ -23,9 +27,9 @@ def read_usage(fields: Fields | None) -> Usage | None:
         cached_tokens=given.integer("cached_tokens") or 0,
         cache_write_tokens=given.integer("cache_write_tokens") or 0,
         reasoning_tokens=made.integer("reasoning_tokens") or 0,
-        extras=left_over(fields, "responses")
-        + left_over(given, "responses", prefix="input_tokens_details.")
-        + left_over(made, "responses", prefix="output_tokens_details."),
+        extras=left_over(fields, "responses", otherwise=_COUNT)
+        + left_over(given, "responses", prefix="input_tokens_details.", otherwise=_COUNT)
+        + left_over(made, "responses", prefix="output_tokens_details.", otherwise=_COUNT),
     )
 
 
@@ -66,7 +70,7 @@ def write_usage(usage: Usage) -> UsageWire:
 def usage_or_zeros(usage: Usage | None, losses: Losses) -> UsageWire:
     """Write what it cost; where nobody said, zeros, for Codex cannot read less than the whole."""
     if usage is None:
-        losses.invented("usage", "the backend did not say what it cost; zeros stand for it")
+        losses.invented("usage", USAGE_ZEROS)
         return write_usage(Usage())
-    Carrier("responses", "the Responses API", losses).carry(usage.extras, {}, "usage")
+    Carrier("responses", "the Responses API", losses).lose(usage.extras, "usage")
     return write_usage(usage)

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from adapters.conversation import CallKind, FinishReason
 from adapters.events import Channel
-from adapters.extras import Gravity, unless
+from adapters.extras import Fate, unless
 
 # How this dialect spells the fields of the hub, where the two differ.
 NAMES = {
@@ -16,18 +16,41 @@ NAMES = {
     "include_obfuscation": "stream_options.include_obfuscation",
 }
 
+_NO = False
+
 # Parameters that only Responses knows, and how grave it is to leave each out.
-ONLY_HERE: dict[str, Gravity] = {
-    "previous_response_id": "meaning",
-    "conversation": "meaning",
-    "prompt": "meaning",
-    "background": "meaning",
-    "context_management": "capability",
-    "access_programs": "capability",
-    "truncation": unless("disabled", "hint"),
+ONLY_HERE = {
+    "previous_response_id": Fate("meaning", "no earlier response is kept here to go on from"),
+    "conversation": Fate("meaning", "no conversation is kept here"),
+    "prompt": Fate("meaning", "prompt templates are kept by OpenAI, not here"),
+    "background": Fate(
+        unless(harmless=False, severity="meaning"), "nothing runs on in the background here"
+    ),
+    "store": Fate(unless(harmless=False, severity="hint"), "the backend keeps no responses"),
+    "context_management": Fate("capability"),
+    "access_programs": Fate("capability"),
+    "truncation": Fate(unless("disabled", "hint")),
     # Counts the calls of built-in tools, of which no other dialect has any.
-    "max_tool_calls": None,
+    "max_tool_calls": Fate(None),
 }
+
+# What it cannot say, of what the hub knows.
+LACKS = frozenset(
+    (
+        "choices",
+        "stop",
+        "include_usage",
+        "seed",
+        "logit_bias",
+        "prediction",
+        "modalities",
+        "audio",
+        "presence_penalty",
+        "frequency_penalty",
+        "logprobs",
+        "stream_options",
+    )
+)
 
 INCLUDE_LOGPROBS = "message.output_text.logprobs"
 

@@ -22,7 +22,6 @@ from adapters.conversation import (
 )
 from adapters.extras import Carrier
 from adapters.loss import Losses
-from adapters.mint import short_call_id
 from adapters.responses.annotations import write_annotation
 from adapters.responses.output import LABEL
 from adapters.responses.wire import CALLS
@@ -39,9 +38,8 @@ class ItemWriter:
 
     def write(self, request: Request) -> list[Wire | Raw]:
         """Write all items of a request."""
-        paths = request.paths or tuple(f"items[{i}]" for i in range(len(request.items)))
         written: list[Wire | Raw] = []
-        for item, path in zip(request.items, paths, strict=True):
+        for item, path in request.placed():
             written += self._write_item(item, path)
         return written
 
@@ -79,12 +77,15 @@ class ItemWriter:
             else self._content(message.content, f"{path}.content")
         )
         self._finish(message, wire, path)
-        if message.content or message.role != "assistant":
+        if wire["content"] or message.role != "assistant":
             yield wire
+        else:
+            self._losses.dropped(path, "an assistant message that says nothing")
 
     def _assistant_content(self, message: Message, path: str) -> str | list[Wire]:
         """Write what an assistant said: a string if it can be one, else typed as output (P045)."""
         if all(isinstance(part, Text) and not part.annotations for part in message.content):
+            self._report_texts(message, path)
             return "".join(part.text for part in message.content if isinstance(part, Text))
         written: list[Wire] = []
         for number, part in enumerate(message.content):
@@ -98,6 +99,16 @@ class ItemWriter:
                 case _:
                     self._cannot_carry(f"{path}.content[{number}]")
         return written
+
+    def _report_texts(self, message: Message, path: str) -> None:
+        """Report what texts cannot keep that become one string."""
+        for number, part in enumerate(message.content):
+            if isinstance(part, Text):
+                where = f"{path}.content[{number}]"
+                self._carrier.lose(part.extras, where)
+                if part.cache_breakpoint is not None:
+                    why = "what an assistant said is one string, without breakpoints"
+                    self._losses.dropped(f"{where}.prompt_cache_breakpoint", why)
 
     def _content(self, content: tuple[Part, ...], path: str) -> str | list[Wire | Raw]:
         if not content:
@@ -133,7 +144,7 @@ class ItemWriter:
         words = CALLS[call.kind]
         wire: Wire = {
             "type": words.item,
-            "call_id": self._call_id(call.call_id, path),
+            "call_id": call.call_id,
             "name": call.name,
             words.field: call.arguments,
         }
@@ -144,7 +155,7 @@ class ItemWriter:
     def _write_output(self, output: Output, path: str) -> Wire:
         wire: Wire = {"type": CALLS[output.kind].output}
         if output.call_id is not None:
-            wire["call_id"] = self._call_id(output.call_id, path)
+            wire["call_id"] = output.call_id
         content = output.output
         wire["output"] = (
             content
@@ -152,12 +163,6 @@ class ItemWriter:
             else list(self._write_parts(content, f"{path}.output"))
         )
         return self._finish(output, wire, path)
-
-    def _call_id(self, call_id: str, path: str) -> str:
-        short = short_call_id(call_id)
-        if short != call_id:
-            self._losses.changed(path, "a call id is at most 64 characters; it is hashed")
-        return short
 
     # Reasoning
 

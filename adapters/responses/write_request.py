@@ -4,13 +4,14 @@ import msgspec
 
 from adapters.capabilities import Capabilities
 from adapters.conversation import Custom, Request, Tool
-from adapters.extras import Carrier
+from adapters.extras import Carrier, copy_said
 from adapters.loss import Losses
 from adapters.responses.output import LABEL
 from adapters.responses.wire import INCLUDE_LOGPROBS
 from adapters.responses.write_items import ItemWriter
 from adapters.responses.write_tools import write_choice, write_format, write_tool
-from adapters.selection import select
+from adapters.selection import Abilities, select
+from adapters.tools import without_strict, write_parallel
 
 Wire = dict[str, object]
 
@@ -40,10 +41,7 @@ def write_request(request: Request, capabilities: Capabilities, losses: Losses) 
         wire["instructions"] = request.instructions
     wire["input"] = ItemWriter(losses).write(request)
     _write_tools(request, capabilities, losses, carrier, wire)
-    for name in _SAME:
-        value = getattr(request, name)
-        if value is not None:
-            wire[name] = value
+    copy_said(request, _SAME, wire)
     _write_limit(request, losses, wire)
     _write_text(request, losses, carrier, wire)
     if request.effort is not None:
@@ -59,25 +57,22 @@ def write_request(request: Request, capabilities: Capabilities, losses: Losses) 
 
 
 def _write_tools(
-    request: Request,
-    capabilities: Capabilities,
-    losses: Losses,
-    carrier: Carrier,
-    wire: Wire,
+    request: Request, capabilities: Capabilities, losses: Losses, carrier: Carrier, wire: Wire
 ) -> None:
     def can_declare(tool: Tool) -> bool:
         return capabilities.custom_tools or not isinstance(tool, Custom)
 
-    selection = select(request, losses, can_declare, knows_allowed_tools=capabilities.allowed_tools)
+    abilities = Abilities(can_declare, capabilities.allowed_tools, hosted_entries=True)
+    selection = select(request, abilities, losses)
     if not selection.tools:
         return
     wire["tools"] = [
-        write_tool(tool, f"tools[{number}]", carrier, losses) for number, tool in selection.tools
+        write_tool(without_strict(tool, path, capabilities, losses), path, carrier, losses)
+        for tool, path in selection.tools
     ]
     if selection.choice is not None:
         wire["tool_choice"] = write_choice(selection.choice)
-    if request.parallel_tool_calls is not None:
-        wire["parallel_tool_calls"] = request.parallel_tool_calls
+    write_parallel(request, capabilities, losses, wire)
 
 
 def _write_limit(request: Request, losses: Losses, wire: Wire) -> None:
@@ -94,7 +89,7 @@ def _write_text(request: Request, losses: Losses, carrier: Carrier, wire: Wire) 
     if request.format is not None:
         if request.format.kind == "json_schema" and request.format.schema is None:
             losses.dropped("format.schema", f"{LABEL} wants a schema", "meaning")
-        text["format"] = write_format(request.format, carrier, "format")
+        text["format"] = write_format(request.format, carrier, losses)
     if request.verbosity is not None:
         text["verbosity"] = request.verbosity
     if text:
@@ -129,7 +124,7 @@ def _write_caching(request: Request, carrier: Carrier, wire: Wire) -> None:
 
 def _write_logprobs(request: Request, losses: Losses, wire: Wire) -> None:
     if request.logprobs:
-        others = request.find_extra("include")
+        others = request.find_extra("responses", "include")
         included = [] if others is None else msgspec.json.decode(others, type=list[str])
         wire["include"] = [*included, INCLUDE_LOGPROBS]
     elif request.top_logprobs:

@@ -45,7 +45,7 @@ class StreamWriter:
         return []
 
     def _start(self, event: Started) -> list[bytes]:
-        Carrier("responses", LABEL, self._around.losses).carry(event.extras, {})
+        Carrier("responses", LABEL, self._around.losses).lose(event.extras)
         response = begin(event.id, event.model, event.created, event.service_tier, self._around)
         self._response = response
         begun: Wire = {"response": response.write(Outcome("in_progress"))}
@@ -74,7 +74,7 @@ class StreamWriter:
         items: tuple[Item, ...] = tuple(block.item() for block in self._blocks.values())
         outcome = make_outcome(combined(event.finishes), items, self._around)
         outcome.usage = usage_or_zeros(event.usage, self._around.losses)
-        Carrier("responses", LABEL, self._around.losses).carry(event.extras, {})
+        Carrier("responses", LABEL, self._around.losses).lose(event.extras)
         if self._response is not None and event.service_tier is not None:
             self._response.service_tier = event.service_tier
         return [self._tell(outcome), DONE]

@@ -16,7 +16,7 @@ from adapters.conversation import (
 )
 from adapters.extras import Carrier
 from adapters.loss import Losses
-from adapters.schemas import EMPTY_SCHEMA, mended
+from adapters.schemas import written
 
 Wire = dict[str, object]
 
@@ -36,10 +36,7 @@ def _write_function(tool: Function, path: str, carrier: Carrier, losses: Losses)
     wire: Wire = {"type": "function", "name": tool.name}
     if tool.description is not None:
         wire["description"] = tool.description
-    schema = EMPTY_SCHEMA if tool.parameters is None else mended(tool.parameters)
-    if tool.parameters is not None and schema is not tool.parameters:
-        losses.changed(f"{path}.parameters", "nulls that no schema may have are taken out")
-    wire["parameters"] = schema
+    wire["parameters"] = written(tool.parameters, path, losses)
     # Always said where it is known: silence would mean "strict, if possible" (P005).
     wire["strict"] = tool.strict
     carrier.carry(tool.extras, wire, path)
@@ -50,8 +47,10 @@ def _write_custom(tool: Custom, path: str, carrier: Carrier) -> Wire:
     wire: Wire = {"type": "custom", "name": tool.name}
     if tool.description is not None:
         wire["description"] = tool.description
-    if tool.definition is not None:
+    if tool.format == "grammar":
         wire["format"] = {"type": "grammar", "syntax": tool.syntax, "definition": tool.definition}
+    elif tool.format == "text":
+        wire["format"] = {"type": "text"}
     carrier.carry(tool.extras, wire, path)
     return wire
 
@@ -71,9 +70,9 @@ def echo_tool(tool: Tool, carrier: Carrier, losses: Losses) -> Wire | Raw:
     return wire
 
 
-def echo_format(form: Format | None, carrier: Carrier) -> Wire:
+def echo_format(form: Format | None, carrier: Carrier, losses: Losses) -> Wire:
     """Write the format of the text as a reply repeats it, again with every key."""
-    wire = write_format(form, carrier, "format")
+    wire = write_format(form, carrier, losses)
     if wire["type"] == "json_schema":
         wire = {"type": "json_schema", "name": None, "description": None, "strict": None} | wire
     return wire
@@ -93,10 +92,18 @@ def write_choice(choice: ToolChoice) -> str | Wire | Raw:
             return choice.value
 
 
-def write_format(form: Format | None, carrier: Carrier, path: str) -> Wire:
+def write_format(form: Format | None, carrier: Carrier, losses: Losses) -> Wire:
     """Write the format of the answer's text."""
-    if form is None or form.kind != "json_schema":
-        return {"type": form.kind if form else "text"}
+    if form is None:
+        return {"type": "text"}
+    if form.kind != "json_schema":
+        if form.schema is not None:
+            losses.dropped("format.schema", f"{form.kind} has no schema", "capability")
+        plain: Wire = {"type": form.kind}
+        carrier.carry(form.extras, plain, "format")
+        return plain
+    if form.name is None:
+        losses.invented("format", "a schema needs a name; it is called response")
     named = {
         "name": form.name or "response",
         "description": form.description,
@@ -105,5 +112,5 @@ def write_format(form: Format | None, carrier: Carrier, path: str) -> Wire:
     }
     wire: Wire = {"type": "json_schema"}
     wire |= {key: value for key, value in named.items() if value is not None}
-    carrier.carry(form.extras, wire, path)
+    carrier.carry(form.extras, wire, "format")
     return wire
