@@ -32,6 +32,8 @@ def left_over(
     otherwise: Gravity = "hint",
 ) -> Extras:
     """Take what the reader of an object did not: known to its family, or to nobody."""
+    if not fields:
+        return ()
     fate, fates = Fate(otherwise), known or {}
     return tuple(
         _extra(family, prefix + name, raw, fates.get(name, fate)) for name, raw in fields.rest()

@@ -8,10 +8,11 @@ cannot vanish unseen. `null` reads as absent.
 from collections.abc import Iterator
 from typing import TypeVar
 
-from msgspec import DecodeError, Raw, ValidationError
+from msgspec import Raw, ValidationError
 from msgspec.json import Decoder
 
 from adapters.errors import InvalidInput
+from adapters.jsontext import UNDECODABLE
 
 T = TypeVar("T")
 Object = dict[str, Raw]
@@ -27,7 +28,8 @@ ABSENT = Raw()
 _ANYTHING: Decoder[Json] = Decoder()
 _OBJECT = Decoder(Object)
 _MAYBE_OBJECT = Decoder(Object | None)
-_TEXT = Decoder(str | None)
+_OBJECTS = Decoder(list[Object] | None)
+_TEXT: Decoder[str | None] = Decoder(str | None)
 _STRING = Decoder(str)
 _TEXTS = Decoder(list[str] | None)
 # Lax: `1.0` and `"1"` are whole numbers to a lenient reader.
@@ -57,13 +59,29 @@ class Fields:
         raw = self._left.get(name)
         return raw is not None and raw != NULL
 
+    def __len__(self) -> int:
+        return len(self._left)
+
     def _take(self, name: str, decoder: Decoder[T]) -> T | None:
         raw = self._left.pop(name, None)
-        return None if raw is None else decode(raw, decoder, self.at(name))
+        if raw is None:
+            return None
+        try:
+            return decoder.decode(raw)
+        except UNDECODABLE as error:
+            # The path is made only for those who need it.
+            raise _explained(error, self.at(name)) from None
 
     def text(self, name: str) -> str | None:
         """Take a string."""
-        return self._take(name, _TEXT)
+        # Most fields are strings: no detour by `_take`.
+        raw = self._left.pop(name, None)
+        if raw is None:
+            return None
+        try:
+            return _TEXT.decode(raw)
+        except UNDECODABLE as error:
+            raise _explained(error, self.at(name)) from None
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Take a list of strings."""
@@ -109,7 +127,8 @@ class Fields:
     def each(self, name: str) -> "list[Fields]":
         """Take a list of objects, to be read further."""
         path = self.at(name)
-        return [read_fields(raw, f"{path}[{i}]") for i, raw in enumerate(self.raws(name))]
+        objects = self._take(name, _OBJECTS) or []
+        return [Fields(left, f"{path}[{i}]") for i, left in enumerate(objects)]
 
     def rest(self) -> Iterator[tuple[str, Raw]]:
         """Take what is left, nulls excepted."""
@@ -161,14 +180,21 @@ def decode(raw: bytes | Raw, decoder: Decoder[T], path: str) -> T:
     """Decode JSON; whatever is wrong with it becomes one error that names the path."""
     try:
         return decoder.decode(raw)
-    except ValidationError as error:
-        raise InvalidInput(*_explain(str(error), path)) from None
-    except DecodeError as error:
-        raise InvalidInput(path or None, f"malformed JSON: {error}") from None
-    except UnicodeDecodeError:
-        raise InvalidInput(path or None, "the text is not UTF-8") from None
-    except RecursionError:
-        raise InvalidInput(path or None, "the JSON is nested too deeply") from None
+    except UNDECODABLE as error:
+        raise _explained(error, path) from None
+
+
+def _explained(error: Exception, path: str) -> InvalidInput:
+    """Say what is wrong with some JSON, and where."""
+    match error:
+        case ValidationError():
+            return InvalidInput(*_split(str(error), path))
+        case RecursionError():
+            return InvalidInput(path or None, "the JSON is nested too deeply")
+        case UnicodeDecodeError():
+            return InvalidInput(path or None, "the text is not UTF-8")
+        case _:
+            return InvalidInput(path or None, f"malformed JSON: {error}")
 
 
 def parse(raw: bytes | Raw, path: str = "") -> Json:
@@ -176,7 +202,7 @@ def parse(raw: bytes | Raw, path: str = "") -> Json:
     return decode(raw, _ANYTHING, path)
 
 
-def _explain(message: str, path: str) -> tuple[str | None, str]:
+def _split(message: str, path: str) -> tuple[str | None, str]:
     """Turn the decoder's "Expected `str`, got `int` - at `$[1]`" into our path and sentence."""
     why, _, where = message.partition(" - at `$")
     inner = where.rstrip("`")

@@ -108,6 +108,15 @@ def read_assistant(
     fields: Fields, name_call: NameCall, status: Status | None = None
 ) -> Iterator[Item]:
     """Read an assistant's turn: what it thought, what it said, whom it called, in that order."""
+    if not (fields.has("content") and len(fields) == 1):
+        yield from _read_full_turn(fields, name_call, status)
+        return
+    # Just words, as most turns are.
+    content = read_content(fields.text_or_raws("content"), fields.at("content"), "completions")
+    yield Message("assistant", content, status=status)
+
+
+def _read_full_turn(fields: Fields, name_call: NameCall, status: Status | None) -> Iterator[Item]:
     thought = _read_thought(fields)
     if thought:
         yield Reasoning(content=(thought,), status=status)

@@ -115,9 +115,12 @@ def _read_message(fields: Fields) -> Message:
     role = _ROLES.get(word)
     if role is None:
         raise InvalidInput(fields.at("role"), f"{word!r} is none of {', '.join(_ROLES)}")
+    content = read_content(fields.text_or_raws("content"), fields.at("content"), "responses")
+    if not fields:
+        return Message(role, content)
     return Message(
         role=role,
-        content=read_content(fields.text_or_raws("content"), fields.at("content"), "responses"),
+        content=content,
         item_id=fields.text("id"),
         status=_read_status(fields),
         extras=left_over(fields, "responses", _ONLY_HERE),
