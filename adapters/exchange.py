@@ -60,7 +60,21 @@ class Exchange:
         self._preferences = preferences or DEFAULT
         self._policy: Policy = policy
         # What the client asked: known from the request, or given by who knows it.
-        self.asked = asked
+        self._asked = asked
+        # A request that was passed on unread; it is read only if somebody wants to know.
+        self._unread: bytes | None = None
+
+    @property
+    def asked(self) -> Request:
+        """Give what the client asked."""
+        if self._unread is not None:
+            body, self._unread = self._unread, None
+            try:
+                self._asked = self._client.read_request(body, Losses(None))
+            except DragomanError:
+                # Whether it makes sense, the server of its own dialect decides.
+                self._asked = UNKNOWN_REQUEST
+        return self._asked
 
     # The request
 
@@ -74,24 +88,17 @@ class Exchange:
         """
         losses = Losses(self._policy, self._client.names)
         if self._client is self._backend:
-            self._remember(body)
+            read_body(body)
+            self._unread = body
             return Translation(body)
-        self.asked = self._client.read_request(body, losses)
+        self._asked = self._client.read_request(body, losses)
         request = paired(
-            self.asked, losses, ends_open=ends_open, ids_matter=self._backend.has_call_ids
+            self._asked, losses, ends_open=ends_open, ids_matter=self._backend.has_call_ids
         )
         written = self._backend.write_request(request, self._capabilities, losses)
         if request.model is None and not ends_open:
             raise InvalidInput("model", "it is missing")
         return Translation(written, tuple(losses))
-
-    def _remember(self, body: bytes) -> None:
-        """Learn what was asked, of any JSON object; whether it makes sense, its server decides."""
-        read_body(body)
-        try:
-            self.asked = self._client.read_request(body, Losses(None))
-        except DragomanError:
-            self.asked = UNKNOWN_REQUEST
 
     # The answer, whole
 
