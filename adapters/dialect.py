@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from adapters.capabilities import Capabilities
 from adapters.checking import Breach
@@ -12,6 +13,14 @@ from adapters.mint import Mint
 from adapters.preferences import DEFAULT, Preferences
 from adapters.sse import Frame
 from adapters.stage import Stage
+
+
+class FrameReader(Stage[Frame, Event], Protocol):
+    """A stage that can also be asked to raise what it cannot read, instead of telling it."""
+
+    def read(self, frame: Frame, /) -> list[Event]:
+        """Take one frame; raise `InvalidInput` if it cannot be read."""
+        ...
 
 
 def _same(param: str | None) -> str | None:
@@ -48,7 +57,7 @@ class Dialect:
     write_request: Callable[[Request, Capabilities, Losses], bytes]
     read_reply: Callable[[bytes, Surroundings], Reply]
     write_reply: Callable[[Reply, Surroundings], bytes]
-    read_stream: Callable[[Surroundings], Stage[Frame, Event]]
+    read_stream: Callable[[Surroundings], FrameReader]
     write_stream: Callable[[Surroundings], Stage[Event, bytes]]
     write_error: Callable[[Error], bytes]
     check_stream: Callable[[bytes], list[Breach]]

@@ -32,7 +32,7 @@ def left_over(
     otherwise: Gravity = "hint",
 ) -> Extras:
     """Take what the reader of an object did not: known to its family, or to nobody."""
-    if not fields:
+    if not fields.count():
         return ()
     fate, fates = Fate(otherwise), known or {}
     return tuple(

@@ -28,7 +28,7 @@ ABSENT = Raw()
 _ANYTHING: Decoder[Json] = Decoder()
 _OBJECT = Decoder(Object)
 _MAYBE_OBJECT = Decoder(Object | None)
-_OBJECTS = Decoder(list[Object] | None)
+_OBJECTS: Decoder[list[Object] | None] = Decoder(list[Object] | None)
 _TEXT: Decoder[str | None] = Decoder(str | None)
 _STRING = Decoder(str)
 _TEXTS = Decoder(list[str] | None)
@@ -59,7 +59,8 @@ class Fields:
         raw = self._left.get(name)
         return raw is not None and raw != NULL
 
-    def __len__(self) -> int:
+    def count(self) -> int:
+        """Give the number of fields that are left. There is no truth value: `{}` is an object."""
         return len(self._left)
 
     def _take(self, name: str, decoder: Decoder[T]) -> T | None:

@@ -16,11 +16,21 @@ def is_complete(text: str | bytes) -> bool:
 
     Other values do not tell: `12` may be on its way to `123`.
     """
-    if text.strip()[:1] not in ("{", "[", b"{", b"["):
+    stripped = text.strip()
+    if stripped[-1:] not in ("}", "]", b"}", b"]") or stripped[:1] not in ("{", "[", b"{", b"["):
         return False
     try:
         _RAW.decode(text)
     except (*UNDECODABLE, UnicodeEncodeError):
+        return False
+    return True
+
+
+def is_text(data: bytes) -> bool:
+    """Tell whether some bytes are UTF-8."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
         return False
     return True
 

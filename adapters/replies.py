@@ -64,7 +64,7 @@ class CallIds:
     """Gives each call of an answer an id of its own: clients stop at two calls with one id."""
 
     def __init__(self, losses: Losses) -> None:
-        self._losses = losses
+        self.losses = losses
         self._used: set[str] = set()
 
     def unique(self, call_id: str, name: str) -> str:
@@ -74,7 +74,7 @@ class CallIds:
             number += 1
             found = f"{call_id}_{number}"
         if found != call_id:
-            self._losses.changed(
+            self.losses.changed(
                 f"call {name} ({found})", "another call has its id; it is made unique"
             )
         self._used.add(found)

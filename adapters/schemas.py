@@ -53,7 +53,10 @@ def mended(schema: Raw) -> Raw:
     parsed = _parsed(schema)
     if not isinstance(parsed, dict):
         return EMPTY_SCHEMA if parsed is None else schema
-    better = _mend(parsed)
+    try:
+        better = _mend(parsed)
+    except RecursionError:
+        return schema
     if better == parsed:
         return schema
     if "type" not in better and not _COMBINATORS & better.keys():
@@ -101,7 +104,10 @@ def is_strict(schema: Raw | None) -> bool:
     if schema is None:
         return False
     parsed = _parsed(schema)
-    return isinstance(parsed, dict) and parsed.get("type") == "object" and _all_strict(parsed)
+    try:
+        return isinstance(parsed, dict) and parsed.get("type") == "object" and _all_strict(parsed)
+    except RecursionError:
+        return False
 
 
 def _all_strict(value: Json) -> bool:

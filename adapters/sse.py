@@ -15,6 +15,8 @@ EVENT_LIMIT = 64 * 1024 * 1024
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _DATA = b"data: "
+# As numbers, which are found faster in bytes than bytes are.
+_NEWLINE, _RETURN = 10, 13
 
 
 class Frame(Struct, frozen=True, gc=False):
@@ -81,7 +83,7 @@ class Decoder:
         if self._after_carriage_return and data:
             data = data.removeprefix(b"\n")
             self._after_carriage_return = False
-        if b"\r" in data:
+        if _RETURN in data:
             self._after_carriage_return = data.endswith(b"\r")
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         return data
@@ -99,7 +101,7 @@ class Decoder:
 
 def read_block(block: bytes, *, whole: bool = True) -> Frame | None:
     """Read the lines of one event; None where they hold no data (comments, keep-alives)."""
-    if block.startswith(_DATA) and b"\n" not in block and len(block) > len(_DATA):
+    if block.startswith(_DATA) and _NEWLINE not in block and len(block) > len(_DATA):
         return Frame(b"", block[len(_DATA) :], whole)
     name = b""
     data: list[bytes] = []

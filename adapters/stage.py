@@ -40,7 +40,8 @@ class Pipeline:
         """Pass several things through all stages, stage by stage."""
         for stage in self._stages:
             feed = stage.feed
-            given = [out for one in given for out in feed(one)]
+            # Mostly there is one.
+            given = feed(given[0]) if len(given) == 1 else [o for one in given for o in feed(one)]
         return given
 
     def flush(self) -> list[Any]:

@@ -3,15 +3,16 @@
 from collections.abc import Iterable, Iterator
 
 from adapters.conversation import Error, Reply
-from adapters.errors import BrokenReply
-from adapters.events import Event, Failed, Finished
+from adapters.dialect import FrameReader
+from adapters.errors import BrokenReply, InvalidInput
+from adapters.events import Event, Failed, Finished, unreadable
 from adapters.fold import Fold
 from adapters.jsontext import is_complete
 from adapters.loss import Losses
 from adapters.sse import Decoder, Frame, is_done, read_block
 from adapters.stage import AnyStage, Pipeline, Stage
 
-Reader = Stage[Frame, Event]
+Reader = FrameReader
 Writer = Stage[Event, bytes]
 
 
@@ -49,7 +50,9 @@ class StreamTranslator:
         return [piece for frame in frames for piece in write(read(frame))]
 
     def _write(self, events: list[Event]) -> list[bytes]:
-        if events and isinstance(events[-1], Finished | Failed):
+        if not events:
+            return []
+        if isinstance(events[-1], Finished | Failed):
             self.outcome = events[-1]
         return self._rest.feed_all(events)
 
@@ -150,11 +153,12 @@ class Relay:
 
     def _hear(self, frame: Frame) -> bytes:
         """Read one frame. What is JSON but odd passes: its own dialect may know what it means."""
-        events = self._reader.feed(frame)
-        odd = bool(events) and is_broken(events[-1]) and not is_done(frame)
-        if odd and frame.data.startswith(b"{") and is_complete(frame.data):
-            return b""
-        return self._listen(events)
+        try:
+            return self._listen(self._reader.read(frame))
+        except InvalidInput as problem:
+            if frame.data.startswith(b"{") and is_complete(frame.data):
+                return b""
+            return self._listen([unreadable(str(problem))])
 
     def _listen(self, events: list[Event]) -> bytes:
         """Hear what came; if it is a fault that the backend did not tell itself, tell it."""

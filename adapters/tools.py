@@ -119,7 +119,9 @@ def _tool_extras(fields: Fields, inner: Fields, family: Family) -> Extras:
     return left_over(fields, family) + left_over(inner, family)
 
 
-def read_tool_choice(raw: Raw | None, path: str, tools: tuple[Tool, ...]) -> ToolChoice | None:
+def read_tool_choice(
+    raw: Raw | None, path: str, tools: tuple[Tool, ...], losses: Losses
+) -> ToolChoice | None:
     """Read a tool choice: a word, a bare tool name, or an object in either shape."""
     if raw is None:
         return None
@@ -127,21 +129,32 @@ def read_tool_choice(raw: Raw | None, path: str, tools: tuple[Tool, ...]) -> Too
     if isinstance(value, str):
         mode = _MODES.get(value)
         return Mode(mode) if mode else _named(value, tools)
-    return _read_choice_object(value, raw, tools)
+    choice = _read_choice_object(value, raw, tools, losses)
+    if not isinstance(choice, HostedChoice):
+        _report_rest(value, losses)
+    return choice
 
 
-def _read_choice_object(fields: Fields, raw: Raw, tools: tuple[Tool, ...]) -> ToolChoice:
+def _report_rest(fields: Fields, losses: Losses) -> None:
+    for name, _ in fields.rest():
+        losses.dropped(fields.at(name), "a tool choice has no such field", exact=True)
+
+
+def _read_choice_object(
+    fields: Fields, raw: Raw, tools: tuple[Tool, ...], losses: Losses
+) -> ToolChoice:
     kind = fields.text("type") or "function"
     if kind in _MODES:
         return Mode(_MODES[kind])
     if kind == "allowed_tools":
-        return _read_allowed(fields.fields("allowed_tools") or fields, tools)
+        return _read_allowed(fields.fields("allowed_tools") or fields, tools, losses)
     # `tool` is Anthropic's word for a named function (P013).
     if kind in ("function", "custom", "tool"):
         inner = fields.fields(kind) or fields
         name = inner.text("name")
         if not name:
             raise InvalidInput(inner.at("name"), "the tool choice names no tool")
+        _report_rest(inner, losses)
         return _named(name, tools, "custom" if kind == "custom" else None)
     return HostedChoice(kind, raw)
 
@@ -152,12 +165,12 @@ def _named(name: str, tools: tuple[Tool, ...], kind: Literal["custom"] | None = 
     return Named(name, "custom" if kind or declared else "function")
 
 
-def _read_allowed(fields: Fields, tools: tuple[Tool, ...]) -> Allowed:
+def _read_allowed(fields: Fields, tools: tuple[Tool, ...], losses: Losses) -> Allowed:
     named: list[Named] = []
     others: list[Raw] = []
     path = fields.at("tools")
     for number, raw in enumerate(fields.raws("tools")):
-        match _read_choice_object(read_fields(raw, f"{path}[{number}]"), raw, tools):
+        match _read_choice_object(read_fields(raw, f"{path}[{number}]"), raw, tools, losses):
             case Named() as choice:
                 named.append(choice)
             case _:
@@ -166,6 +179,7 @@ def _read_allowed(fields: Fields, tools: tuple[Tool, ...]) -> Allowed:
     mode = _MODES.get(word)
     if mode is None:
         raise InvalidInput(fields.at("mode"), f"{word!r} is none of auto, required, none")
+    _report_rest(fields, losses)
     return Allowed(mode, tuple(named), tuple(others))
 
 

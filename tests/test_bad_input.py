@@ -4,7 +4,6 @@ On a request or a whole reply the error is a `DragomanError` that names the path
 the frame that ends it in the client's dialect.
 """
 
-from contextlib import nullcontext
 from itertools import product
 
 import msgspec
@@ -20,6 +19,13 @@ NAMES = list(adapters.DIALECTS)
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 Object = dict[str, Json]
+
+# The least that makes a request.
+LEAST: dict[str, Object] = {
+    "chat": {"model": "m", "messages": []},
+    "legacy": {"model": "m", "messages": []},
+    "responses": {"model": "m", "input": []},
+}
 
 every_pair = pytest.mark.parametrize(("client", "backend"), PAIRS)
 every_other_pair = pytest.mark.parametrize(("client", "backend"), ACROSS)
@@ -179,17 +185,18 @@ WRONG_REQUESTS: list[tuple[str, Object, str]] = [
 
 @pytest.mark.parametrize(("dialect", "body", "path"), WRONG_REQUESTS)
 def test_wrong_type_in_a_request_names_its_path(dialect: str, body: Object, path: str) -> None:
-    for backend in NAMES:
+    # Between two of one dialect it passes: their own server judges it.
+    for backend in set(NAMES) - {dialect}:
         with pytest.raises(adapters.InvalidInput) as caught:
-            begin(dialect, backend).request(msgspec.json.encode({"messages": []} | body))
+            begin(dialect, backend).request(msgspec.json.encode(LEAST[dialect] | body))
         assert caught.value.path == path
         problem = begin(dialect, backend).problem(caught.value)
         assert problem.status == 400
         assert msgspec.json.decode(problem.body)["error"]["param"] == path
 
 
-def answered(message: Json) -> Object:
-    return {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+def answered(message: Json, **more: Json) -> Object:
+    return {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], **more}
 
 
 WRONG_REPLIES: list[tuple[str, Object, str]] = [
@@ -205,13 +212,7 @@ WRONG_REPLIES: list[tuple[str, Object, str]] = [
         answered({"tool_calls": [{"function": 3}]}),
         "choices[0].message.tool_calls[0].function",
     ),
-    ("chat", answered({"content": "x"}) | {"usage": 3}, "usage"),
-    (
-        "chat",
-        answered({"content": "x"}) | {"usage": {"prompt_tokens": "few"}},
-        "usage.prompt_tokens",
-    ),
-    ("chat", answered({"content": "x"}) | {"created": "today"}, "created"),
+    ("chat", answered({}, created="today"), "created"),
     ("legacy", answered({"function_call": 3}), "choices[0].message.function_call"),
     ("responses", {}, "output"),
     ("responses", {"output": {}}, "output"),
@@ -224,25 +225,24 @@ WRONG_REPLIES: list[tuple[str, Object, str]] = [
     ),
     ("responses", {"output": [{"type": "function_call", "name": 3}]}, "output[0].name"),
     ("responses", {"output": [], "status": 3}, "status"),
-    ("responses", {"output": [], "usage": {"input_tokens": []}}, "usage.input_tokens"),
     ("responses", {"output": [], "incomplete_details": 3}, "incomplete_details"),
 ]
 
 
 @pytest.mark.parametrize(("dialect", "body", "path"), WRONG_REPLIES)
 def test_wrong_type_in_a_reply_names_its_path(dialect: str, body: Object, path: str) -> None:
-    for client, turn in product(NAMES, (adapters.Exchange.reply, adapters.Exchange.tell)):
+    others = set(NAMES) - {dialect}
+    for client, turn in product(others, (adapters.Exchange.reply, adapters.Exchange.tell)):
         with pytest.raises(adapters.BrokenReply) as caught:
             turn(begin(client, dialect), msgspec.json.encode(body))
         assert caught.value.path == path
 
 
-@every_pair
+@every_other_pair
 @settings(deadline=None, derandomize=True)
 @given(body=st.binary())
 def test_any_bytes(client: str, backend: str, body: bytes) -> None:
-    # `{}` is what a Responses client sends whose request is stored elsewhere.
-    with nullcontext() if body.strip() == b"{}" else pytest.raises(adapters.InvalidInput):
+    with pytest.raises(adapters.InvalidInput):
         begin(client, backend).request(body)
     with pytest.raises(adapters.BrokenReply):
         begin(client, backend).reply(body)
@@ -271,18 +271,18 @@ DEEP: list[tuple[bytes, bytes, bytes]] = [
 ]
 DEEP_PLACES = {
     "chat": [
-        b'{"messages":%b}',
-        b'{"messages":[{"role":"user","content":[%b]}]}',
-        b'{"messages":[{"role":"assistant","tool_calls":[{"function":{"arguments":%b}}]}]}',
-        b'{"messages":[],"tools":[{"function":{"name":"f","parameters":%b}}]}',
-        b'{"messages":[],"some_option":%b}',
+        b'"messages":%b',
+        b'"messages":[{"role":"user","content":[%b]}]',
+        b'"messages":[{"role":"assistant","tool_calls":[{"function":{"arguments":%b}}]}]',
+        b'"messages":[],"tools":[{"function":{"name":"f","parameters":%b}}]',
+        b'"messages":[],"some_option":%b',
     ],
-    "legacy": [b'{"messages":[],"functions":[{"name":"f","parameters":%b}]}'],
+    "legacy": [b'"messages":[],"functions":[{"name":"f","parameters":%b}]'],
     "responses": [
-        b'{"input":%b}',
-        b'{"input":[{"type":"some_item","inner":%b}]}',
-        b'{"tools":[{"type":"function","name":"f","parameters":%b}]}',
-        b'{"text":{"format":{"type":"json_schema","name":"s","schema":%b}}}',
+        b'"input":%b',
+        b'"input":[{"type":"some_item","inner":%b}]',
+        b'"input":[],"tools":[{"type":"function","name":"f","parameters":%b}]',
+        b'"input":[],"text":{"format":{"type":"json_schema","name":"s","schema":%b}}',
     ],
 }
 
@@ -291,7 +291,8 @@ DEEP_PLACES = {
 def test_deep_nesting(client: str, backend: str) -> None:
     for place, (before, core, after) in product(DEEP_PLACES[client], DEEP):
         for depth in DEPTHS:
-            body = place.replace(b"%b", before * depth + core + after * depth)
+            deep = before * depth + core + after * depth
+            body = b'{"model":"m",%b}' % place.replace(b"%b", deep)
             try:
                 begin(client, backend).request(body)
             except adapters.DragomanError:
@@ -305,7 +306,7 @@ def test_large_request(client: str, backend: str) -> None:
     """A text of 50 MB goes through whole; nothing grows faster than it."""
     text = "fifty megabytes… " * (50_000_000 // 17)
     name = "input" if client == "responses" else "messages"
-    body = msgspec.json.encode({name: [{"role": "user", "content": text}]})
+    body = msgspec.json.encode({"model": "m", name: [{"role": "user", "content": text}]})
     written = begin(client, backend).request(body).body
     assert text.encode() in written
     assert len(written) < len(body) + 1000
@@ -313,12 +314,13 @@ def test_large_request(client: str, backend: str) -> None:
 
 @every_other_pair
 def test_request_with_many_calls(client: str, backend: str) -> None:
-    """Twenty thousand calls, none of them answered."""
+    """Five thousand calls, none of them answered."""
     calls: list[Json] = [
         {"type": "function_call", "call_id": f"c{number}", "name": "f", "arguments": "{}"}
         if client == "responses"
         else {"role": "assistant", "function_call": {"name": "f", "arguments": f"{number}"}}
-        for number in range(20_000)
+        for number in range(5_000)
     ]
-    body = msgspec.json.encode({"input" if client == "responses" else "messages": calls})
+    name = "input" if client == "responses" else "messages"
+    body = msgspec.json.encode({"model": "m", name: calls})
     assert len(begin(client, backend).request(body).losses) >= len(calls)

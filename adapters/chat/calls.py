@@ -21,7 +21,6 @@ from adapters.events import Closed, Delta, Event, Opened
 from adapters.fields import text_or_json
 from adapters.items import NO_ARGUMENTS, NO_ARGUMENTS_WHY
 from adapters.jsontext import is_complete
-from adapters.loss import Losses
 from adapters.mint import Mint
 from adapters.replies import NAMELESS, CallIds
 
@@ -75,7 +74,9 @@ class Slot:
 
     def is_complete(self) -> bool:
         """Tell whether nothing can follow the arguments; of raw text nobody can tell."""
-        return self.kind == "function" and is_complete(self.arguments())
+        # Looked at often, joined seldom: only after a fragment that could be the last.
+        last = self.fragments[-1].rstrip()[-1:] if self.fragments else ""
+        return self.kind == "function" and last in ("}", "]") and is_complete(self.arguments())
 
     def breaks_off(self) -> bool:
         """Tell whether the arguments are no whole JSON."""
@@ -86,16 +87,16 @@ class Calls:
     """The calls of one choice."""
 
     def __init__(
-        self, open_block: Open, declared: frozenset[str], mint: Mint, losses: Losses
+        self, open_block: Open, declared: frozenset[str], mint: Mint, ids: CallIds
     ) -> None:
         self._open_block = open_block
         # Names of the declared tools; empty where nobody knows them.
         self._declared = declared
         self._mint = mint
-        self._losses = losses
+        self._losses = ids.losses
         self._slots: list[Slot] = []
         self._by_index: dict[int, Slot] = {}
-        self._ids = CallIds(losses)
+        self._ids = ids
         # The block that was opened last.
         self.last_block = -1
 
@@ -127,11 +128,13 @@ class Calls:
 
     def _is_repeat(self, slot: Slot, fragment: str) -> bool:
         """Tell whether a fragment is all of the arguments again, which were complete."""
-        return slot.kind == "function" and (
+        return (
             fragment.startswith(("{", "["))
+            and slot.kind == "function"
             and bool(slot.fragments)
-            and fragment == slot.arguments()
+            and fragment.startswith(slot.fragments[0])
             and is_complete(fragment)
+            and fragment == slot.arguments()
         )
 
     # Which call is meant?

@@ -108,7 +108,7 @@ def read_assistant(
     fields: Fields, name_call: NameCall, status: Status | None = None
 ) -> Iterator[Item]:
     """Read an assistant's turn: what it thought, what it said, whom it called, in that order."""
-    if not (fields.has("content") and len(fields) == 1):
+    if fields.count() != 1 or not fields.has("content"):
         yield from _read_full_turn(fields, name_call, status)
         return
     # Just words, as most turns are.

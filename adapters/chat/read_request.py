@@ -23,7 +23,7 @@ def read_request(body: bytes, losses: Losses) -> Request:
     legacy = fields.has("functions")
     placed = tuple(read_messages(fields.each("messages"), losses))
     tools, tool_paths = _read_tools(fields)
-    choice = fields.raw("tool_choice") or fields.raw("function_call")
+    choice_name = "tool_choice" if fields.has("tool_choice") else "function_call"
     options = fields.fields("stream_options") or Fields({})
     parallel = fields.flag("parallel_tool_calls")
     return Request(
@@ -32,7 +32,7 @@ def read_request(body: bytes, losses: Losses) -> Request:
         paths=tuple(path for _, path in placed),
         tools=tools,
         tool_paths=tool_paths,
-        tool_choice=read_tool_choice(choice, "tool_choice", tools),
+        tool_choice=read_tool_choice(fields.raw(choice_name), choice_name, tools, losses),
         # A legacy client can take one call.
         parallel_tool_calls=False if legacy else parallel,
         max_output_tokens=_read_limit(fields),
@@ -102,7 +102,8 @@ def _read_web_search(fields: Fields) -> Hosted:
     location = fields.fields("user_location")
     if location is not None:
         inner = location.fields("approximate") or location
-        search["user_location"] = {"type": "approximate"} | dict(inner.rest())
+        where: dict[str, object] = {"type": "approximate"}
+        search["user_location"] = where | dict(location.rest()) | dict(inner.rest())
     search.update(fields.rest())
     return Hosted("web_search", Raw(msgspec.json.encode(search)))
 

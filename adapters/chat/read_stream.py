@@ -1,7 +1,7 @@
 """Reads the stream of a Chat or legacy backend, leniently."""
 
 import msgspec
-from msgspec import Raw, ValidationError
+from msgspec import Raw
 from msgspec.structs import replace
 
 from adapters.chat.calls import Calls
@@ -15,7 +15,8 @@ from adapters.envelope import is_error, read_error, read_error_value, with_statu
 from adapters.errors import InvalidInput
 from adapters.events import Event, Failed, Finished, Opened, Started, cut, unreadable
 from adapters.fields import is_said, read_fields
-from adapters.jsontext import UNDECODABLE, readable
+from adapters.jsontext import UNDECODABLE, is_complete, is_text, readable
+from adapters.replies import CallIds
 from adapters.sse import Frame, is_done
 from adapters.tools import declared_names
 
@@ -30,6 +31,8 @@ class StreamReader:
     def __init__(self, around: Surroundings) -> None:
         self._around = around
         self._declared = declared_names(around.request.tools)
+        # Choices may be put together, so their calls share one stock of ids.
+        self._ids = CallIds(around.losses)
         self._started = False
         self._ended = False
         self._blocks = 0
@@ -41,15 +44,20 @@ class StreamReader:
 
     def feed(self, frame: Frame) -> list[Event]:
         """Take one frame."""
+        try:
+            return self.read(frame)
+        except InvalidInput as problem:
+            # Of a frame that the end of the stream cut, the end tells whether it mattered.
+            whole = frame.whole or is_complete(frame.data)
+            return self._fail(unreadable(str(problem))) if whole else []
+
+    def read(self, frame: Frame) -> list[Event]:
+        """Take one frame; raise `InvalidInput` if it cannot be read."""
         if self._ended:
             return []
         if is_done(frame):
             return self._end()
-        try:
-            return self._read(self._decode(frame.data), frame.name, frame.data)
-        except InvalidInput as problem:
-            # Of a frame that the end of the stream cut, the end tells whether it mattered.
-            return self._fail(unreadable(str(problem))) if frame.whole else []
+        return self._read(self._decode(frame.data), frame.name, frame.data)
 
     def flush(self) -> list[Event]:
         """Learn that the stream is over."""
@@ -58,17 +66,24 @@ class StreamReader:
     # One chunk
 
     def _decode(self, data: bytes) -> Chunk:
+        """Decode a frame; what is carried as `Raw` must be text, too."""
+        if not data.isascii() and not is_text(data):
+            return self._decode_replaced(data)
         try:
             return _KNOWN.decode(data)
-        except ValidationError:
+        except msgspec.ValidationError:
             return self._decode_unusual(data)
         except UNDECODABLE:
-            text = readable(data)
-            if text == data:
-                raise InvalidInput(None, "an event of the stream is not JSON") from None
-            chunk = self._decode_unusual(text)
-            self._around.losses.changed("stream", "what is no character is replaced")
-            return chunk
+            return self._decode_replaced(data)
+
+    def _decode_replaced(self, data: bytes) -> Chunk:
+        """Decode a frame with something in it that is no character, if that is all."""
+        text = readable(data)
+        if text == data:
+            raise InvalidInput(None, "an event of the stream is not JSON")
+        chunk = self._decode_unusual(text)
+        self._around.losses.changed("stream", "what is no character is replaced")
+        return chunk
 
     def _decode_unusual(self, data: bytes) -> Chunk:
         """Decode a chunk with fields that nobody knows, and report them."""
@@ -84,11 +99,11 @@ class StreamReader:
             self._around.losses.dropped(path, "a stream carries only what its dialect knows")
 
     def _read(self, chunk: Chunk, name: bytes, data: bytes) -> list[Event]:
-        if is_error(chunk.error):
+        if chunk.error and is_error(chunk.error):
             return self._fail(read_error_value(chunk.error, None))
         if chunk.object == "error" or name == b"error":
             return self._fail(read_error(None, data))
-        if is_said(chunk.usage):
+        if chunk.usage and is_said(chunk.usage):
             self._usage = chunk.usage
         if chunk.service_tier is not None:
             self._service_tier = chunk.service_tier
@@ -134,7 +149,7 @@ class StreamReader:
             self._blocks += 1
             return opened
 
-        calls = Calls(open_block, self._declared, around.mint, around.losses)
+        calls = Calls(open_block, self._declared, around.mint, self._ids)
         return ChoiceReader(open_block, calls, around.losses)
 
     # The end

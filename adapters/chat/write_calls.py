@@ -34,7 +34,8 @@ class Lane:
         if self.closed or self.call.kind == "custom":
             # Of raw text nobody can tell whether it goes on.
             return self.closed
-        return is_complete("".join(self.fragments))
+        last = self.fragments[-1].rstrip()[-1:] if self.fragments else ""
+        return last in ("}", "]") and is_complete("".join(self.fragments))
 
 
 class CallsWriter:
@@ -57,6 +58,9 @@ class CallsWriter:
     def fill(self, lane: Lane, delta: Delta) -> list[bytes]:
         """Take more of a call's arguments."""
         if not delta.text:
+            return []
+        if lane.number < self._begun - 1 and delta.text.isspace():
+            # Space behind arguments that are whole, while the next call is under way.
             return []
         lane.fragments.append(delta.text)
         if lane.template is None:

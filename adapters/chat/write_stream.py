@@ -40,6 +40,7 @@ class ChoiceWriter:
         self.length = 0
         self.starts: dict[tuple[int, int], int] = {}
         self.annotations: list[Wire | Raw] = []
+        self.annotated = False
         self.text: Template = frames.template(number, {"content": HOLE})
         self.refusal: Template = frames.template(number, {"refusal": HOLE})
 
@@ -134,7 +135,7 @@ class StreamWriter:
         return written
 
     def _annotate(self, choice: ChoiceWriter, event: Delta) -> None:
-        """Keep annotations for the end; their places are counted from where all text began."""
+        """Keep annotations until the message is whole; places are counted from where text began."""
         offset = choice.starts.get((event.index, event.part), choice.length)
         for annotation in event.annotations:
             wire = write_annotation(annotation, self._around.losses, offset)
@@ -160,6 +161,9 @@ class StreamWriter:
         return [choice.text.fill(text)]
 
     def _close(self, event: Closed) -> list[bytes]:
+        choice = self._speaking.get(event.index)
+        if choice is not None:
+            return self._say_annotations(choice)
         lane = self._lanes.get(event.index)
         return [] if lane is None else lane[0].calls.close(lane[1], event.status)
 
@@ -174,14 +178,27 @@ class StreamWriter:
         for number, finish in enumerate(finishes):
             choice, begun = self._choice(number)
             written += begun
-            if choice.annotations:
-                # Once and whole: the openai package cannot join two lists without indices.
-                written.append(self._frames.chunk(number, {"annotations": choice.annotations}))
             if not choice.spoke and not choice.has_calls:
                 self._around.losses.invented("content", NOTHING_SAID)
             reason = settled(finish, has_calls=choice.has_calls)
             written.append(self._frames.chunk(number, {}, self.words[reason]))
         return [*written, *self._say_usage(event.usage), DONE]
+
+    def _say_annotations(self, choice: ChoiceWriter) -> list[bytes]:
+        """Say the annotations of a message when it is whole.
+
+        Once in an answer: the openai package for Python cannot join two lists without indices.
+        """
+        if not choice.annotations:
+            return []
+        annotations, choice.annotations = choice.annotations, []
+        if choice.annotated:
+            self._around.losses.dropped(
+                "annotations", "a streamed answer can have one list of them"
+            )
+            return []
+        choice.annotated = True
+        return [self._frames.chunk(choice.number, {"annotations": annotations})]
 
     def _say_usage(self, usage: Usage | None) -> list[bytes]:
         if not self._around.request.include_usage:

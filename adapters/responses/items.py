@@ -116,7 +116,7 @@ def _read_message(fields: Fields) -> Message:
     if role is None:
         raise InvalidInput(fields.at("role"), f"{word!r} is none of {', '.join(_ROLES)}")
     content = read_content(fields.text_or_raws("content"), fields.at("content"), "responses")
-    if not fields:
+    if not fields.count():
         return Message(role, content)
     return Message(
         role=role,

@@ -79,7 +79,7 @@ def read_request(body: bytes, losses: Losses) -> Request:
         paths=tuple(path for _, path in placed),
         tools=tools,
         tool_paths=_places("tools", declared) + settings.tool_paths,
-        tool_choice=read_tool_choice(fields.raw("tool_choice"), "tool_choice", tools),
+        tool_choice=read_tool_choice(fields.raw("tool_choice"), "tool_choice", tools, losses),
         parallel_tool_calls=fields.flag("parallel_tool_calls"),
         max_output_tokens=fields.integer("max_output_tokens"),
         temperature=fields.number("temperature"),

@@ -13,7 +13,7 @@ from adapters.envelope import read_error_value, with_status
 from adapters.errors import InvalidInput
 from adapters.events import Channel, Event, Failed, Finished, Started, cut, unreadable
 from adapters.fields import ABSENT, Fields, is_said, read_fields, text_or_json
-from adapters.jsontext import UNDECODABLE, readable
+from adapters.jsontext import UNDECODABLE, is_complete, is_text, readable
 from adapters.loss import Losses
 from adapters.parts import read_annotation, read_logprobs
 from adapters.responses.incoming import Content
@@ -104,17 +104,22 @@ class StreamReader:
 
     def feed(self, frame: Frame) -> list[Event]:
         """Take one frame."""
-        if self._ended or is_done(frame):
-            return []
         try:
-            event = self._decode(frame.data)
-            handler = self._handler(event.type or frame.name.decode("ascii", "replace"), event)
-            if handler is None:
-                return []
-            return handler(event) if self._started else self._begin_with(handler, event)
+            return self.read(frame)
         except InvalidInput as problem:
             # Of a frame that the end of the stream cut, the end tells whether it mattered.
-            return self._fail(unreadable(str(problem))) if frame.whole else []
+            whole = frame.whole or is_complete(frame.data)
+            return self._fail(unreadable(str(problem))) if whole else []
+
+    def read(self, frame: Frame) -> list[Event]:
+        """Take one frame; raise `InvalidInput` if it cannot be read."""
+        if self._ended or is_done(frame):
+            return []
+        event = self._decode(frame.data)
+        handler = self._handler(event.type or frame.name.decode("ascii", "replace"), event)
+        if handler is None:
+            return []
+        return handler(event) if self._started else self._begin_with(handler, event)
 
     def _handler(self, kind: str, event: WireEvent) -> Handler | None:
         if not kind and is_said(event.error):
@@ -129,17 +134,24 @@ class StreamReader:
         return self._fail(cut())
 
     def _decode(self, data: bytes) -> WireEvent:
+        """Decode a frame; what is carried as `Raw` must be text, too."""
+        if not data.isascii() and not is_text(data):
+            return self._decode_replaced(data)
         try:
             return _EVENT.decode(data)
         except msgspec.ValidationError as error:
             return self._decode_unknown(data, error)
         except UNDECODABLE:
-            text = readable(data)
-            if text == data:
-                raise InvalidInput(None, "an event of the stream is not JSON") from None
-            event = self._decode(text)
-            self._around.losses.changed("stream", "what is no character is replaced")
-            return event
+            return self._decode_replaced(data)
+
+    def _decode_replaced(self, data: bytes) -> WireEvent:
+        """Decode a frame with something in it that is no character, if that is all."""
+        text = readable(data)
+        if text == data:
+            raise InvalidInput(None, "an event of the stream is not JSON")
+        event = self._decode(text)
+        self._around.losses.changed("stream", "what is no character is replaced")
+        return event
 
     def _decode_unknown(self, data: bytes, error: msgspec.ValidationError) -> WireEvent:
         """Pass over an event whose fields are other than ours, unless it is one of ours (P034)."""
@@ -165,17 +177,16 @@ class StreamReader:
     def _begin(self, event: WireEvent) -> list[Event]:
         if self._started:
             return []
-        self._started = True
         fields = _inner(event.response, "response")
         created = fields.number("created_at")
-        return [
-            Started(
-                fields.text("id") or "",
-                fields.text("model") or "",
-                None if created is None else int(created),
-                fields.text("service_tier"),
-            )
-        ]
+        started = Started(
+            fields.text("id") or "",
+            fields.text("model") or "",
+            None if created is None else int(created),
+            fields.text("service_tier"),
+        )
+        self._started = True
+        return [started]
 
     # Items and their parts
 

@@ -98,6 +98,8 @@ def read_response(fields: Fields, around: Surroundings, ended: str | None = None
     """Read a response object; `ended` is what the event that carries it says of its end."""
     if fields.has("choices") and not fields.has("output"):
         raise InvalidInput("output", "this is a reply of Chat Completions: it has `choices`")
+    if not (ended or fields.has("output") or fields.has("status") or fields.has("error")):
+        raise InvalidInput("output", "it is missing")
     status = fields.text("status") or ended
     error = _read_failure(fields, status, around.losses)
     finish = read_finish(status, fields.fields("incomplete_details"), around.losses)

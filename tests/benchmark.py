@@ -1,0 +1,278 @@
+"""What translating costs, beside the least that anything which reads JSON must pay.
+
+    python -m tests.benchmark [--quick]
+
+Each of the nine pairs translates the same made-up conversations: the client's request for the
+backend, the backend's stream for the client. The floor is measured in the same rounds on the same
+bytes: msgspec decodes them into plain dicts and encodes those again, and nothing is translated or
+framed. Microseconds are of the processor's time, which is steadier than the clock's on a machine
+that does other things too; still they differ from machine to machine, and the ratios tell.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache, partial
+from itertools import product
+from platform import python_version
+from statistics import median
+from time import process_time_ns
+from typing import Literal
+
+import msgspec
+from msgspec import Raw
+
+import adapters
+from adapters.conversation import (
+    Call,
+    Finish,
+    Function,
+    Image,
+    Item,
+    Message,
+    Output,
+    Request,
+    Text,
+    Usage,
+)
+from adapters.dialect import Surroundings
+from adapters.events import Closed, Delta, Event, Finished, Opened, Started
+from adapters.loss import Losses
+
+PAIRS = tuple(product(adapters.DIALECTS, adapters.DIALECTS))
+SHORT = 64
+# A backend that is fast, or a network that is slow, brings several events with one read.
+EVENTS_PER_READ = 8
+
+Kind = Literal["text", "arguments"]
+Pair = tuple[str, str]
+
+_MODEL = "gpt-5.5"
+_WORDS = ("The ", "river ", "rose ", "by ", "12.5 ", "cm;\n", '"dry" ', "fields ", "größer ", "… ")
+# The same pieces inside a JSON string, as a model writes arguments.
+_ESCAPED = tuple(word.replace('"', '\\"').replace("\n", "\\n") for word in _WORDS)
+
+_DECODER = msgspec.json.Decoder()
+_ENCODER = msgspec.json.Encoder()
+
+
+# What is translated: said once in the hub, and written by each dialect in its own way
+
+
+def prose(seed: int, words: int) -> str:
+    """Write a text that is always the same, and differs from those of other seeds."""
+    return "".join(_WORDS[(seed + number * 7 // 3) % len(_WORDS)] for number in range(words))
+
+
+def make_request(tools: int, turns: int) -> Request:
+    """Make a conversation of an agent: questions, some with a picture, and calls in pairs."""
+    items = [item for turn in range(turns) for item in _make_turn(turn)]
+    return Request(
+        model=_MODEL,
+        items=(Message("system", (Text(prose(1, 60)),)), *items),
+        tools=tuple(map(_make_tool, range(tools))),
+        max_output_tokens=4096,
+        temperature=0.2,
+        stream=True,
+    )
+
+
+def _make_tool(number: int) -> Function:
+    path = {"type": "string", "description": prose(number, 12)}
+    depth = {"type": "integer", "minimum": 0, "enum": [0, 1, 2, 4]}
+    schema = {
+        "type": "object",
+        "properties": {"path": path, "depth": depth, "labels": {"type": "array", "items": path}},
+        "required": ["path"],
+    }
+    encoded = Raw(_ENCODER.encode(schema))
+    return Function(f"read_station_{number}", prose(number, 25), encoded, strict=False)
+
+
+def _make_turn(turn: int) -> Iterator[Item]:
+    picture = Image(f"https://example.org/gauges/{turn}.png", detail="low")
+    question = Text(prose(turn, 40))
+    yield Message("user", (question, picture) if turn % 3 == 0 else (question,))
+    yield Message("assistant", (Text(prose(turn + 2, 20)),))
+    for number in (2 * turn, 2 * turn + 1):
+        arguments = f'{{"path":"stations/{number}.csv","depth":2,"labels":["a","\\u00e9"]}}'
+        yield Call(f"call_{number:024}", f"read_station_{number % 3}", arguments)
+    for number in (2 * turn, 2 * turn + 1):
+        yield Output(f"call_{number:024}", prose(number, 160))
+    yield Message("assistant", (Text(prose(turn + 5, 60)),))
+
+
+SIZES = {"5 kB": make_request(tools=3, turns=1), "140 kB": make_request(tools=24, turns=41)}
+
+
+@cache
+def body(dialect: str, size: str) -> bytes:
+    """Write a request as a client of this dialect does."""
+    return adapters.dialect(dialect).write_request(
+        SIZES[size], adapters.Capabilities(), Losses(None)
+    )
+
+
+@cache
+def frames(dialect: str, kind: Kind, count: int) -> tuple[bytes, ...]:
+    """Write a stream as a backend of this dialect does, frame by frame."""
+    around = Surroundings(SIZES["5 kB"], adapters.counting(), Losses(None))
+    writer = adapters.dialect(dialect).write_stream(around)
+    return tuple(frame for event in _make_events(kind, count) for frame in writer.feed(event))
+
+
+def _make_events(kind: Kind, count: int) -> Iterator[Event]:
+    yield Started("chatcmpl-benchmark", _MODEL, 1_700_000_000)
+    if kind == "text":
+        yield Opened(0, Message("assistant"))
+        yield from (Delta(0, "text", _WORDS[number % len(_WORDS)]) for number in range(count))
+    else:
+        yield Opened(0, Call("call_0001", "read_station_1"))
+        pieces = (_ESCAPED[number % len(_ESCAPED)] for number in range(count - 2))
+        yield from (Delta(0, "arguments", piece) for piece in ('{"path":"', *pieces, '"}'))
+    yield Closed(0)
+    finish = Finish("stop" if kind == "text" else "calls", "")
+    yield Finished((finish,), Usage(900, count, 900 + count))
+
+
+# What is timed
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One column of one pair: what we do, and its floor."""
+
+    pair: Pair
+    column: str
+    # Events in one run, and runs in one sample.
+    events: int
+    repeats: int
+    ours: Callable[[], object]
+    floor: Callable[[], object]
+    samples: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
+
+    def sample(self) -> None:
+        """Time both, one right after the other."""
+        scale = self.repeats * self.events
+        ours, floor = _time(self.ours, self.repeats), _time(self.floor, self.repeats)
+        self.samples.append((ours / scale, floor / scale))
+
+    def cost(self) -> float:
+        """Give our microseconds for one event or request."""
+        return median(ours for ours, _ in self.samples)
+
+    def least(self) -> float:
+        """Give the floor's microseconds."""
+        return median(floor for _, floor in self.samples)
+
+
+def _time(run: Callable[[], object], repeats: int) -> float:
+    start = process_time_ns()
+    for _ in range(repeats):
+        run()
+    return (process_time_ns() - start) / 1000
+
+
+def _translate_request(pair: Pair, given: bytes) -> None:
+    adapters.exchange(*pair, mint=adapters.counting()).request(given)
+
+
+def _translate_stream(pair: Pair, reads: list[bytes]) -> None:
+    exchange = adapters.exchange(*pair, mint=adapters.counting(), asked=SIZES["5 kB"])
+    stream = exchange.stream()
+    for read in reads:
+        stream.feed(read)
+    stream.flush()
+
+
+def _repeat_json(texts: list[bytes]) -> None:
+    for text in texts:
+        _ENCODER.encode(_DECODER.decode(text))
+
+
+def request_work(pair: Pair, size: str, *, quick: bool) -> Work:
+    """Time the client's request."""
+    given = body(pair[0], size)
+    repeats = 1 if quick else max(1, 400_000 // len(given))
+    ours = partial(_translate_request, pair, given)
+    return Work(pair, size, 1, repeats, ours, partial(_repeat_json, [given]))
+
+
+def stream_work(pair: Pair, kind: Kind, count: int, *, quick: bool) -> Work:
+    """Time the backend's stream."""
+    whole = frames(pair[1], kind, count)
+    starts = range(0, len(whole), EVENTS_PER_READ)
+    reads = [b"".join(whole[start : start + EVENTS_PER_READ]) for start in starts]
+    texts = [frame.partition(b"data: ")[2] for frame in whole if b"[DONE]" not in frame]
+    repeats = 1 if quick else max(1, 4_000 // count)
+    ours = partial(_translate_stream, pair, reads)
+    return Work(pair, f"{count:,}", count, repeats, ours, partial(_repeat_json, texts))
+
+
+def measure(works: list[Work], rounds: int) -> None:
+    """Take the samples in rounds, so that a slow minute of the machine falls on all alike."""
+    for _ in range(rounds):
+        for work in works:
+            work.sample()
+
+
+# What is told
+
+
+def table(title: str, works: list[Work]) -> Iterator[str]:
+    """Lay out one kind of work: a row for each pair, three columns for each size."""
+    columns = list(dict.fromkeys(work.column for work in works))
+    heads = "".join(f"{column:>13} {'floor':>8} {'ratio':>6}" for column in columns)
+    yield ""
+    yield f"{title:<36}{heads}"
+    for client, backend in PAIRS:
+        row = f"{client + ' client,':<18}{backend + ' backend':<18}"
+        for work in works:
+            if work.pair == (client, backend):
+                row += f"{work.cost():13.2f} {work.least():8.2f} "
+                row += f"{work.cost() / work.least():6.1f}"
+        yield row
+
+
+def flatness(title: str, works: list[Work]) -> str:
+    """Say how the cost of an event grows with the length of the stream: it should not."""
+    costs = {(work.pair, work.column): work.cost() for work in works}
+    short, long = dict.fromkeys(work.column for work in works)
+    grown = {pair: costs[pair, long] / costs[pair, short] for pair in PAIRS}
+    steepest = max(grown, key=grown.__getitem__)
+    return (
+        f"Flatness, {title}: an event of {long} costs {median(grown.values()):.2f} times one of "
+        f"{short} (median), at most {grown[steepest]:.2f} ({' client, '.join(steepest)} backend)"
+    )
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmark", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="only show that it runs")
+    quick: bool = parser.parse_args().quick
+    rounds, long = (1, 640) if quick else (9, 10_000)
+    kinds: tuple[Kind, ...] = ("text", "arguments")
+    streams = {
+        kind: [stream_work(p, kind, n, quick=quick) for p in PAIRS for n in (SHORT, long)]
+        for kind in kinds
+    }
+    requests = [request_work(p, size, quick=quick) for p in PAIRS for size in SIZES]
+    measure([*requests, *(work for works in streams.values() for work in works)], rounds)
+    versions = f"Python {python_version()}, msgspec {msgspec.__version__}"
+    lines = [
+        f"{parser.prog}{' --quick' * quick}: {versions}",
+        f"Processor microseconds: medians of {rounds} rounds, {EVENTS_PER_READ} events to a read",
+        *table("Text deltas, per event", streams["text"]),
+        *table("Argument deltas, per event", streams["arguments"]),
+        *table("Requests, each", requests),
+        "",
+        flatness("text", streams["text"]),
+        flatness("arguments", streams["arguments"]),
+    ]
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

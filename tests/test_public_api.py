@@ -1,0 +1,91 @@
+"""What others may build on: the names, their types and their descriptions."""
+
+import inspect
+import textwrap
+from importlib.resources import files
+
+import msgspec
+import pytest
+
+import adapters
+
+# To add, rename or take away a name is a change for callers: say so in the changelog.
+DOCUMENTED = {
+    # To translate
+    "exchange",
+    "Exchange",
+    "Translation",
+    "StreamTranslator",
+    "Relay",
+    "Collector",
+    # What an exchange may be told
+    "Mint",
+    "counting",
+    "Capabilities",
+    "Preferences",
+    "Policy",
+    "Request",
+    # What was lost, and what went wrong
+    "Loss",
+    "Severity",
+    "DragomanError",
+    "InvalidInput",
+    "Refused",
+    "BrokenReply",
+    # Dialects, and whether a stream is legal in one
+    "DIALECTS",
+    "Dialect",
+    "dialect",
+    "check",
+    "Breach",
+}
+# Neither an alias nor a table can have a docstring.
+DESCRIBED = sorted(DOCUMENTED - {"DIALECTS", "Policy", "Severity"})
+
+REQUEST = b"""{"model": "m", "stream": true, "input": "What is there?",
+    "tools": [{"type": "function", "name": "look"}], "truncation": "auto"}"""
+REPLY = b"""{"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "m",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "A river."},
+    "finish_reason": "stop"}]}"""
+PIECE = b"""data: {"id": "chatcmpl-1", "choices": [{"index": 0, "delta": {"content": "A river."},
+data: "finish_reason": "stop"}]}
+
+data: [DONE]
+
+"""
+
+
+def test_exported_names_are_the_documented_ones() -> None:
+    assert set(adapters.__all__) == DOCUMENTED
+    assert sorted(set(adapters.__all__)) == sorted(adapters.__all__)
+
+
+@pytest.mark.parametrize("package", ["adapters", "gateway"])
+def test_types_are_shipped(package: str) -> None:
+    assert files(package).joinpath("py.typed").is_file()
+
+
+@pytest.mark.parametrize("name", DESCRIBED)
+def test_public_name_is_described(name: str) -> None:
+    described: object = getattr(adapters, name)
+    doc = inspect.getdoc(described)
+    # A dataclass without a docstring gets its signature for one.
+    assert doc, name
+    assert not doc.startswith(f"{name}("), name
+    if isinstance(described, type):
+        for method, function in inspect.getmembers(described, inspect.isfunction):
+            if not method.startswith("_"):
+                assert function.__doc__, f"{name}.{method}"
+
+
+def test_example_of_the_package_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    text = adapters.__doc__ or ""
+    blocks = [block for block in text.split("\n\n") if block.startswith("    ")]
+    names: dict[str, object] = {"body": REQUEST, "reply": REPLY, "piece": PIECE}
+    exec(textwrap.dedent("\n\n".join(blocks)), names)  # noqa: S102 - our own example
+    assert "What is there?" in capsys.readouterr().out
+    answer, out = names["answer"], names["out"]
+    assert isinstance(answer, adapters.Translation)
+    assert msgspec.json.decode(answer.body)["object"] == "response"
+    # The piece was the whole stream, so nothing is left for the end.
+    assert out == b""

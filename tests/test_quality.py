@@ -1,0 +1,41 @@
+"""The linters, the formatter and both type checkers have nothing to say about the whole project."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+TOOLS = ("ruff check", "ruff format --check --diff", "mypy", "basedpyright")
+
+# The one command that the README gives and that continuous integration runs.
+TEST_COMMAND = (
+    "python3 -m venv .venv"
+    " && .venv/bin/pip install --quiet --editable '.[test]'"
+    " && .venv/bin/python -m pytest"
+)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_tool_is_content(tool: str) -> None:
+    ran = subprocess.run(  # noqa: S603 - the tools that this project installs
+        [sys.executable, "-m", *tool.split()],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if ran.returncode:
+        pytest.fail(f"{tool}\n{ran.stdout}\n{ran.stderr}", pytrace=False)
+
+
+@pytest.mark.parametrize("file", ["README.md", ".ci/run"])
+def test_command_is_everywhere_the_same(file: str) -> None:
+    assert TEST_COMMAND in (ROOT / file).read_text()
+
+
+def test_continuous_integration_can_be_run() -> None:
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)
