@@ -171,7 +171,7 @@ def read_body(body: bytes) -> Fields:
     """Read a whole body, which must be one JSON object in UTF-8."""
     try:
         # `Raw` is carried on unread, so what is not UTF-8 has to be found here.
-        body.decode()
+        _ = body.isascii() or body.decode()
     except UnicodeDecodeError as error:
         raise InvalidInput(None, f"the body is not UTF-8 (byte {error.start})") from None
     return Fields(decode(body, _OBJECT, ""))

@@ -38,7 +38,6 @@ SHAPE_SAYS_IT = "the shape says it: the inner object has this very name"
 MAKES_NO_DIFFERENCE = {
     "chat_completion_message_custom_tool_call_param.type": SHAPE_SAYS_IT,
     "chat_completion_message_function_tool_call_param.type": SHAPE_SAYS_IT,
-    "completion_create_params.WebSearchOptionsUserLocation.type": SHAPE_SAYS_IT,
     "response_configuration_update_item_param_param.id": "the item is taken apart and reported",
     "response_input_param.AdditionalTools.id": "the item is taken apart and reported",
     "response_input_param.AdditionalTools.role": "the item is taken apart and reported",

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Iterator
 
+from msgspec import Raw
 from msgspec.structs import replace
 
+from adapters.chat.plain import read_plain
 from adapters.conversation import (
     Call,
     CallKind,
@@ -20,7 +22,7 @@ from adapters.conversation import (
 )
 from adapters.errors import InvalidInput
 from adapters.extras import Fate, left_over
-from adapters.fields import Fields, text_or_json
+from adapters.fields import Fields, read_fields, text_or_json
 from adapters.loss import Losses
 from adapters.mint import StableIds
 from adapters.parts import read_annotation, read_content
@@ -36,29 +38,45 @@ _SPEAKERS: dict[str, Role] = {"system": "system", "developer": "developer", "use
 _ONLY_HERE = {"audio": Fate("capability"), "parsed": Fate(None), "role": Fate(None)}
 
 
-def read_messages(messages: list[Fields], losses: Losses) -> Iterator[Placed]:
+def read_messages(raws: list[Raw], losses: Losses, *, short_way: bool = True) -> Iterator[Placed]:
     """Read a history into items, each with the path of where it stood."""
     name_call = StableIds()
     waiting = Waiting()
-    for fields in messages:
-        role = fields.text("role") or ""
-        if role == "assistant":
-            for item, path in _read_turn(fields, name_call, losses):
-                if isinstance(item, Call):
-                    waiting.add(item)
-                yield item, path
-        elif role in ("tool", "function"):
-            yield _answered(_read_output(fields), waiting), fields.path
-        elif role in _SPEAKERS:
+    for number, raw in enumerate(raws):
+        path = f"messages[{number}]"
+        plain = read_plain(raw, path, name_call) if short_way else None
+        for item, where in plain or _read_message(raw, path, name_call, losses):
+            yield _followed(item, waiting), where
+
+
+def _followed(item: Item, waiting: Waiting) -> Item:
+    """Keep track of who waits for an answer; give an answer without an id that of its call."""
+    match item:
+        case Call():
+            waiting.add(item)
+        case Output():
+            return _answered(item, waiting)
+        case Message(role="assistant") | Reasoning():
+            pass
+        case _:
             waiting.interrupt()
-            content = read_content(
-                fields.text_or_raws("content"), fields.at("content"), "completions"
-            )
-            extras = left_over(fields, "completions", _ONLY_HERE)
-            yield Message(_SPEAKERS[role], content, extras=extras), fields.path
-        else:
-            known = "system, developer, user, assistant, tool, function"
-            raise InvalidInput(fields.at("role"), f"{role!r} is none of {known}")
+    return item
+
+
+def _read_message(raw: Raw, path: str, name_call: NameCall, losses: Losses) -> Iterator[Placed]:
+    fields = read_fields(raw, path)
+    role = fields.text("role") or ""
+    if role == "assistant":
+        yield from _read_turn(fields, name_call, losses)
+    elif role in ("tool", "function"):
+        yield _read_output(fields), path
+    elif role in _SPEAKERS:
+        content = read_content(fields.text_or_raws("content"), fields.at("content"), "completions")
+        extras = left_over(fields, "completions", _ONLY_HERE)
+        yield Message(_SPEAKERS[role], content, extras=extras), path
+    else:
+        known = "system, developer, user, assistant, tool, function"
+        raise InvalidInput(fields.at("role"), f"{role!r} is none of {known}")
 
 
 def _read_turn(fields: Fields, name_call: NameCall, losses: Losses) -> Iterator[Placed]:
@@ -108,15 +126,6 @@ def read_assistant(
     fields: Fields, name_call: NameCall, status: Status | None = None
 ) -> Iterator[Item]:
     """Read an assistant's turn: what it thought, what it said, whom it called, in that order."""
-    if fields.count() != 1 or not fields.has("content"):
-        yield from _read_full_turn(fields, name_call, status)
-        return
-    # Just words, as most turns are.
-    content = read_content(fields.text_or_raws("content"), fields.at("content"), "completions")
-    yield Message("assistant", content, status=status)
-
-
-def _read_full_turn(fields: Fields, name_call: NameCall, status: Status | None) -> Iterator[Item]:
     thought = _read_thought(fields)
     if thought:
         yield Reasoning(content=(thought,), status=status)

@@ -21,7 +21,7 @@ def read_request(body: bytes, losses: Losses) -> Request:
     _refuse_mixed(fields)
     _refuse_foreign(fields)
     legacy = fields.has("functions")
-    placed = tuple(read_messages(fields.each("messages"), losses))
+    placed = tuple(read_messages(fields.raws("messages"), losses))
     tools, tool_paths = _read_tools(fields)
     choice_name = "tool_choice" if fields.has("tool_choice") else "function_call"
     options = fields.fields("stream_options") or Fields({})

@@ -26,6 +26,7 @@ from adapters.fields import Fields, decode, read_fields, text_or_json
 from adapters.loss import Losses
 from adapters.mint import StableIds
 from adapters.parts import read_content
+from adapters.responses.plain import read_plain
 from adapters.responses.wire import CALL_KINDS, CALLS, OUTPUT_KINDS
 
 Placed = tuple[Item, str]
@@ -47,13 +48,14 @@ _RAWS = msgspec.json.Decoder(list[Raw])
 _ONLY_HERE = {"caller": Fate(None), "created_by": Fate(None)}
 
 
-def read_items(raws: list[Raw], losses: Losses) -> Iterator[Placed]:
+def read_items(raws: list[Raw], losses: Losses, *, short_way: bool = True) -> Iterator[Placed]:
     """Read a list of items, each with the path of where it stood."""
     name_call = StableIds()
     seen: dict[str, Item] = {}
     for number, raw in enumerate(raws):
         path = f"input[{number}]"
-        item = read_item(raw, path, name_call)
+        plain = read_plain(raw) if short_way else None
+        item = plain or read_item(raw, path, name_call)
         if _is_repeated(item, seen):
             losses.dropped(path, "the same item, under the same id, came before")
         else:
