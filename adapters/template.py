@@ -21,7 +21,8 @@ class Template:
     __slots__ = ("after", "before")
 
     def __init__(self, frame: bytes) -> None:
-        self.before, _, self.after = frame.partition(_ENCODED_HOLE)
+        # The last one: a name that stands before it may be anything, even that.
+        self.before, _, self.after = frame.rpartition(_ENCODED_HOLE)
 
     def fill(self, text: str) -> bytes:
         """Give the frame with a text in its hole."""

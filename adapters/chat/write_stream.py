@@ -128,7 +128,8 @@ class StreamWriter:
             return [] if lane is None else lane[0].calls.fill(lane[1], event)
         if event.channel == "refusal":
             choice.spoke = True
-            return [choice.refusal.fill(event.text)] if event.text else []
+            ended = self._say_annotations(choice)
+            return [*ended, choice.refusal.fill(event.text)] if event.text else ended
         written = self._say(choice, event)
         if event.annotations:
             self._annotate(choice, event)

@@ -17,7 +17,8 @@ class DeltaTemplate:
     def __init__(self, frame: bytes) -> None:
         # The number is the last field; it is 0 here.
         whole = frame.removesuffix(b"0}\n\n")
-        self._before, _, self._after = whole.partition(_ENCODED_HOLE)
+        # The last one: a name that stands before it may be anything, even that.
+        self._before, _, self._after = whole.rpartition(_ENCODED_HOLE)
 
     def fill(self, text: str, number: int) -> bytes:
         """Give the frame with a text and a number."""

@@ -20,7 +20,7 @@ from adapters.responses.incoming import Content
 from adapters.responses.items import read_answer
 from adapters.responses.read_items import ItemsReader
 from adapters.responses.reply import read_response
-from adapters.responses.wire import CALLS, CHANNELS, PARTS
+from adapters.responses.wire import CALLS, PARTS
 from adapters.sse import Frame, is_done
 
 
@@ -93,8 +93,8 @@ class StreamReader:
             "response.reasoning.delta": partial(self._fill, "thought"),
             "response.reasoning.done": partial(self._complete, "thought"),
         }
+        # That a part begins, its first text tells.
         for channel, words in PARTS.items():
-            handlers[words.added] = self._begin_part
             handlers[words.delta] = partial(self._fill, channel)
             handlers[words.done] = partial(self._complete, channel)
         for call in CALLS.values():
@@ -213,14 +213,6 @@ class StreamReader:
         item = self._read_item(event.item)
         incoming = self._items.find_item(item, event.output_index)
         return list(self._items.finish(incoming, item))
-
-    def _begin_part(self, event: WireEvent) -> list[Event]:
-        fields = _inner(event.part, "part")
-        channel = CHANNELS.get(fields.text("type") or "")
-        if channel is None:
-            return []
-        incoming = self._items.find(event.item_id, event.output_index)
-        return self._items.fill(incoming, channel, event.part_index(), "")
 
     def _fill(self, channel: Channel, event: WireEvent) -> list[Event]:
         incoming = self._items.find(event.item_id, event.output_index)

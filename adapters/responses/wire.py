@@ -150,4 +150,3 @@ PARTS: dict[Channel, PartWords] = {
         ended="response.content_part.done",
     ),
 }
-CHANNELS: dict[str, Channel] = {words.part: channel for channel, words in PARTS.items()}
