@@ -2,25 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from adapters.capabilities import Capabilities
 from adapters.checking import Breach
 from adapters.conversation import Error, Family, Reply, Request
-from adapters.events import Event
 from adapters.loss import Losses
+from adapters.machine import EventReader, EventWriter
 from adapters.mint import Mint
 from adapters.preferences import DEFAULT, Preferences
-from adapters.sse import Frame
-from adapters.stage import Stage
-
-
-class FrameReader(Stage[Frame, Event], Protocol):
-    """A stage that can also be asked to raise what it cannot read, instead of telling it."""
-
-    def read(self, frame: Frame, /) -> list[Event]:
-        """Take one frame; raise `InvalidInput` if it cannot be read."""
-        ...
 
 
 def _same(param: str | None) -> str | None:
@@ -57,7 +46,7 @@ class Dialect:
     write_request: Callable[[Request, Capabilities, Losses], bytes]
     read_reply: Callable[[bytes, Surroundings], Reply]
     write_reply: Callable[[Reply, Surroundings], bytes]
-    read_stream: Callable[[Surroundings], FrameReader]
-    write_stream: Callable[[Surroundings], Stage[Event, bytes]]
+    read_stream: Callable[[Surroundings], EventReader]
+    write_stream: Callable[[Surroundings], EventWriter]
     write_error: Callable[[Error], bytes]
     check_stream: Callable[[bytes], list[Breach]]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 from msgspec import Raw
 
-from adapters.conversation import Extra, Extras, Family, Request
+from adapters.conversation import Extra, Extras, Family
 from adapters.fields import Fields
 from adapters.loss import Losses, Severity
 
@@ -13,7 +13,6 @@ from adapters.loss import Losses, Severity
 Gravity = Severity | None | Callable[[Raw], Severity | None]
 
 # What says nothing may go without a word.
-_EMPTY_OBJECT = Raw(b"{}")
 _EMPTY = frozenset((b"[]", b"{}", b'""'))
 
 
@@ -51,15 +50,6 @@ def unless(harmless: object, severity: Severity) -> Callable[[Raw], Severity | N
     """Make a gravity that one value does not have."""
     spelled = msgspec.json.encode(harmless)
     return lambda raw: None if b"".join(bytes(raw).split()) == spelled else severity
-
-
-def copy_said(request: Request, names: tuple[str, ...], wire: dict[str, object]) -> None:
-    """Write the settings that the hub and a dialect spell alike, where anybody said them."""
-    for name in names:
-        value = getattr(request, name)
-        # An empty object says nothing, and some servers refuse it (P089).
-        if value is not None and value != _EMPTY_OBJECT:
-            wire[name] = value
 
 
 class Carrier:

@@ -3,23 +3,20 @@
 from collections.abc import Iterable, Iterator
 
 from adapters.conversation import Error, Reply
-from adapters.dialect import FrameReader
 from adapters.errors import BrokenReply, InvalidInput
 from adapters.events import Event, Failed, Finished, unreadable
 from adapters.fold import Fold
 from adapters.jsontext import is_complete
 from adapters.loss import Losses
+from adapters.machine import EventReader, EventWriter
 from adapters.sse import Decoder, Frame, is_done, read_block
-from adapters.stage import AnyStage, Pipeline, Stage
-
-Reader = FrameReader
-Writer = Stage[Event, bytes]
+from adapters.stage import AnyStage, Pipeline
 
 
 class StreamTranslator:
     """Bytes of one dialect in, bytes of another out: all events of one read in one piece."""
 
-    def __init__(self, reader: Reader, rest: list[AnyStage], losses: Losses) -> None:
+    def __init__(self, reader: EventReader, rest: list[AnyStage], losses: Losses) -> None:
         self._decoder = Decoder()
         self._reader = reader
         self._rest = Pipeline(*rest)
@@ -66,7 +63,7 @@ def _failed(problem: BrokenReply) -> Failed:
 class Collector:
     """Bytes of a stream in, one whole reply out."""
 
-    def __init__(self, reader: Reader, between: list[AnyStage], losses: Losses) -> None:
+    def __init__(self, reader: EventReader, between: list[AnyStage], losses: Losses) -> None:
         self._decoder = Decoder()
         self._pipeline = Pipeline(reader, *between, Fold())
         self._replies: list[Reply] = []
@@ -106,7 +103,7 @@ class Relay:
     nothing is lost.
     """
 
-    def __init__(self, reader: Reader, writer: Writer) -> None:
+    def __init__(self, reader: EventReader, writer: EventWriter) -> None:
         self._decoder = Decoder()
         self._reader = reader
         self._writer = writer

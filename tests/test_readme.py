@@ -78,9 +78,8 @@ def test_library_example_runs() -> None:
     written: list[bytes] = []
     names: dict[str, object] = {"pieces": [STREAM], "reply": REPLY, "written": written}
     names["body"] = b'{"model":"m","input":"hi"}'
-    example = re.sub(
-        r"^( *)out = (.*?)(?= +#|$)", r"\1written.append(\2)", blocks("python")[0], flags=re.MULTILINE
-    )
+    assigned = re.compile(r"^( *)out = (.*?)(?= +#|$)", re.MULTILINE)
+    example = assigned.sub(r"\1written.append(\2)", blocks("python")[0])
     exec(example, names)  # noqa: S102 - the example is ours
     assert b"response.completed" in b"".join(written)
 

@@ -5,11 +5,12 @@ from msgspec import Raw
 
 from adapters.chat.messages import read_messages
 from adapters.chat.wire import ONLY_HERE
-from adapters.conversation import CacheOptions, Extras, Function, Hosted, Request, Tool
+from adapters.conversation import Extras, Function, Hosted, Request, Tool
 from adapters.errors import InvalidInput, Refused
 from adapters.extras import left_over
 from adapters.fields import Fields, decode, read_body
 from adapters.loss import Losses
+from adapters.settings import read_cache_options
 from adapters.tools import read_format, read_tool_choice, read_tools
 
 _STOP = msgspec.json.Decoder(str | list[str])
@@ -56,7 +57,7 @@ def read_request(body: bytes, losses: Losses) -> Request:
         safety_identifier=fields.text("safety_identifier"),
         prompt_cache_key=fields.text("prompt_cache_key"),
         prompt_cache_retention=fields.text("prompt_cache_retention"),
-        prompt_cache_options=read_cache_options(fields),
+        prompt_cache_options=read_cache_options(fields, "completions"),
         service_tier=fields.text("service_tier"),
         moderation=fields.raw("moderation"),
         extras=_read_extras(fields, options),
@@ -121,15 +122,6 @@ def _read_stop(fields: Fields) -> tuple[str, ...]:
     raw = fields.raw("stop")
     stop = () if raw is None else decode(raw, _STOP, "stop")
     return (stop,) if isinstance(stop, str) else tuple(stop)
-
-
-def read_cache_options(fields: Fields) -> CacheOptions | None:
-    """Read how the prompt is to be cached."""
-    options = fields.fields("prompt_cache_options")
-    if options is None:
-        return None
-    mode, ttl = options.text("mode"), options.text("ttl")
-    return CacheOptions(mode, ttl, left_over(options, "completions"))
 
 
 def _read_extras(fields: Fields, options: Fields) -> Extras:

@@ -13,9 +13,10 @@ from adapters.conversation import Error, Extra, Extras, Finish, Item, Usage
 from adapters.dialect import Surroundings
 from adapters.envelope import is_error, read_error, read_error_value, with_status
 from adapters.errors import InvalidInput
-from adapters.events import Event, Failed, Finished, Opened, Started, cut, unreadable
+from adapters.events import Event, Failed, Finished, Opened, Started, cut
 from adapters.fields import is_said, read_fields
-from adapters.jsontext import UNDECODABLE, is_complete, is_text, readable
+from adapters.jsontext import UNDECODABLE, is_text, readable
+from adapters.machine import EventReader
 from adapters.replies import CallIds
 from adapters.sse import Frame, is_done
 from adapters.tools import declared_names
@@ -25,7 +26,7 @@ _KNOWN = msgspec.json.Decoder(KnownChunk)
 _ANY = msgspec.json.Decoder(Chunk)
 
 
-class StreamReader:
+class StreamReader(EventReader):
     """Frames in, events out."""
 
     def __init__(self, around: Surroundings) -> None:
@@ -41,15 +42,6 @@ class StreamReader:
         # The word of a server that says it could not go on.
         self._broken_off: str | None = None
         self._service_tier: str | None = None
-
-    def feed(self, frame: Frame) -> list[Event]:
-        """Take one frame."""
-        try:
-            return self.read(frame)
-        except InvalidInput as problem:
-            # Of a frame that the end of the stream cut, the end tells whether it mattered.
-            whole = frame.whole or is_complete(frame.data)
-            return self._fail(unreadable(str(problem))) if whole else []
 
     def read(self, frame: Frame) -> list[Event]:
         """Take one frame; raise `InvalidInput` if it cannot be read."""
@@ -100,9 +92,9 @@ class StreamReader:
 
     def _read(self, chunk: Chunk, name: bytes, data: bytes) -> list[Event]:
         if chunk.error and is_error(chunk.error):
-            return self._fail(read_error_value(chunk.error, None))
+            return self.fail(read_error_value(chunk.error, None))
         if chunk.object == "error" or name == b"error":
-            return self._fail(read_error(None, data))
+            return self.fail(read_error(None, data))
         if chunk.usage and is_said(chunk.usage):
             self._usage = chunk.usage
         if chunk.service_tier is not None:
@@ -156,12 +148,12 @@ class StreamReader:
 
     def _end(self) -> list[Event]:
         if self._broken_off is not None:
-            return self._fail(broken_off(self._broken_off))
+            return self.fail(broken_off(self._broken_off))
         readers = [reader for _, reader in sorted(self._choices.items())]
         ended = [reader.finished for reader in readers if reader.finished is not None]
         asked = self._around.request.choices or 1
         if not ended or (asked > 1 and len(ended) < len(readers)):
-            return self._fail(cut())
+            return self.fail(cut())
         events = [event for reader in readers for event in reader.close()]
         events.append(Finished(self._finishes(), self._read_usage(), self._service_tier))
         self._ended = True
@@ -173,7 +165,8 @@ class StreamReader:
         stop = Finish("stop", "")
         return tuple((reader and reader.finished) or stop for reader in readers)
 
-    def _fail(self, failed: Error | Failed) -> list[Event]:
+    def fail(self, failed: Error | Failed) -> list[Event]:
+        """End the stream as a failure."""
         self._ended = True
         if isinstance(failed, Error):
             failed = Failed(with_status(failed))

@@ -8,9 +8,10 @@ from adapters.capabilities import Capabilities
 from adapters.chat.write_messages import MessageWriter
 from adapters.chat.write_tools import write_choice, write_format, write_tool, write_web_search
 from adapters.conversation import Custom, Function, Hosted, HostedChoice, Mode, Request, Tool
-from adapters.extras import Carrier, copy_said
+from adapters.extras import Carrier
 from adapters.loss import Losses
 from adapters.selection import Abilities, select
+from adapters.settings import copy_said
 from adapters.tools import without_strict, write_parallel
 
 Wire = dict[str, object]

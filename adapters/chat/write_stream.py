@@ -1,6 +1,6 @@
 """Writes a stream for a Chat client."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from msgspec import Raw
 from msgspec.structs import replace
@@ -19,9 +19,10 @@ from adapters.chat.write_calls import CallsWriter, Lane
 from adapters.chat.write_messages import TEXT_SEPARATOR
 from adapters.conversation import Call, Finish, FinishReason, Message, Usage
 from adapters.dialect import Surroundings
-from adapters.events import Closed, Delta, Event, Failed, Finished, Opened, Started
+from adapters.events import Closed, Delta, Failed, Finished, Opened, Started
 from adapters.extras import Carrier
 from adapters.items import call_path, settled
+from adapters.machine import EventWriter
 from adapters.replies import NOTHING_SAID, USAGE_ZEROS, combined, model_of, one_choice_asked
 from adapters.template import HOLE, Template
 
@@ -45,13 +46,14 @@ class ChoiceWriter:
         self.refusal: Template = frames.template(number, {"refusal": HOLE})
 
 
-class StreamWriter:
+class StreamWriter(EventWriter):
     """Events in, frames out."""
 
     words: Mapping[FinishReason, str] = WRITE_REASON
     make_calls: type[CallsWriter] = CallsWriter
 
     def __init__(self, around: Surroundings) -> None:
+        super().__init__()
         self._around = around
         self._carrier = Carrier("completions", "Chat Completions", around.losses)
         self._single = one_choice_asked(around.request)
@@ -63,24 +65,9 @@ class StreamWriter:
         self._separate: set[int] = set()
         self._lanes: dict[int, tuple[ChoiceWriter, Lane]] = {}
         self._ended = False
-        self._write: dict[type[Event], Callable[..., list[bytes]]] = {
-            Started: self._start,
-            Opened: self._open,
-            Delta: self._fill,
-            Closed: self._close,
-            Finished: self._finish,
-            Failed: self._fail,
-        }
 
-    def feed(self, event: Event) -> list[bytes]:
-        """Write one event."""
-        return self._write[event.__class__](event)
-
-    def flush(self) -> list[bytes]:
-        """Give nothing more: the last event ended the stream."""
-        return []
-
-    def _start(self, event: Started) -> list[bytes]:
+    def start(self, event: Started) -> list[bytes]:
+        """Begin the stream."""
         around = self._around
         reply_id = chat_id(event.id) or around.mint.id("chatcmpl-")
         created = around.mint.now() if event.created is None else event.created
@@ -102,7 +89,8 @@ class StreamWriter:
         choice = self._choices[number] = ChoiceWriter(self._frames, number, calls)
         return choice, [self._frames.chunk(number, {"role": "assistant", "content": ""})]
 
-    def _open(self, event: Opened) -> list[bytes]:
+    def open(self, event: Opened) -> list[bytes]:
+        """Begin a block."""
         choice, written = self._choice(event.choice)
         match event.item:
             case Message() as message:
@@ -121,7 +109,8 @@ class StreamWriter:
                 report_unsaid((item,), self._around.losses)
         return written
 
-    def _fill(self, event: Delta) -> list[bytes]:
+    def fill(self, event: Delta) -> list[bytes]:
+        """Write a piece of a block."""
         choice = self._speaking.get(event.index)
         if choice is None:
             lane = self._lanes.get(event.index)
@@ -161,14 +150,16 @@ class StreamWriter:
             return [choice.frames.chunk(choice.number, {"content": text}, logprobs=logprobs)]
         return [choice.text.fill(text)]
 
-    def _close(self, event: Closed) -> list[bytes]:
+    def close(self, event: Closed) -> list[bytes]:
+        """End a block."""
         choice = self._speaking.get(event.index)
         if choice is not None:
             return self._say_annotations(choice)
         lane = self._lanes.get(event.index)
         return [] if lane is None else lane[0].calls.close(lane[1], event.status)
 
-    def _finish(self, event: Finished) -> list[bytes]:
+    def finish(self, event: Finished) -> list[bytes]:
+        """End the stream."""
         written: list[bytes] = []
         self._carrier.lose(event.extras)
         if event.service_tier is not None:
@@ -208,6 +199,7 @@ class StreamWriter:
             self._around.losses.invented("usage", USAGE_ZEROS)
         return [self._frames.usage(write_usage(usage or Usage(), self._carrier))]
 
-    def _fail(self, event: Failed) -> list[bytes]:
+    def fail(self, event: Failed) -> list[bytes]:
+        """End the stream as a failure."""
         error = replace(event.error, param=self._around.param(event.error.param))
         return [error_frame(error), DONE]

@@ -4,7 +4,6 @@ import msgspec
 from msgspec import Raw
 
 from adapters.conversation import (
-    CacheOptions,
     Extra,
     Extras,
     Format,
@@ -21,6 +20,7 @@ from adapters.fields import Fields, read_body, read_fields
 from adapters.loss import Losses
 from adapters.responses.items import Placed, read_items
 from adapters.responses.wire import INCLUDE_LOGPROBS, ONLY_HERE
+from adapters.settings import read_cache_options
 from adapters.tools import read_format, read_tool_choice, read_tools
 
 
@@ -99,7 +99,7 @@ def read_request(body: bytes, losses: Losses) -> Request:
         safety_identifier=fields.text("safety_identifier"),
         prompt_cache_key=fields.text("prompt_cache_key"),
         prompt_cache_retention=fields.text("prompt_cache_retention"),
-        prompt_cache_options=_read_cache_options(fields),
+        prompt_cache_options=read_cache_options(fields, "responses"),
         service_tier=fields.text("service_tier"),
         moderation=fields.raw("moderation"),
         extras=_read_include(include)
@@ -128,11 +128,3 @@ def _read_include(include: tuple[str, ...]) -> Extras:
     if not others:
         return ()
     return (Extra("responses", "include", Raw(msgspec.json.encode(others))),)
-
-
-def _read_cache_options(fields: Fields) -> CacheOptions | None:
-    options = fields.fields("prompt_cache_options")
-    if options is None:
-        return None
-    mode, ttl = options.text("mode"), options.text("ttl")
-    return CacheOptions(mode, ttl, left_over(options, "responses"))

@@ -11,10 +11,11 @@ from adapters.conversation import Error, Extras, Finish, Item, Opaque, Reply, Us
 from adapters.dialect import Surroundings
 from adapters.envelope import read_error_value, with_status
 from adapters.errors import InvalidInput
-from adapters.events import Channel, Event, Failed, Finished, Started, cut, unreadable
+from adapters.events import Channel, Event, Failed, Finished, Started, cut
 from adapters.fields import ABSENT, Fields, is_said, read_fields, text_or_json
-from adapters.jsontext import UNDECODABLE, is_complete, is_text, readable
+from adapters.jsontext import UNDECODABLE, is_text, readable
 from adapters.loss import Losses
+from adapters.machine import EventReader
 from adapters.parts import read_annotation, read_logprobs
 from adapters.responses.incoming import Content
 from adapters.responses.items import read_answer
@@ -64,7 +65,7 @@ _KIND = msgspec.json.Decoder(Kind)
 Handler = Callable[[WireEvent], list[Event]]
 
 
-class StreamReader:
+class StreamReader(EventReader):
     """Frames in, events out."""
 
     def __init__(self, around: Surroundings) -> None:
@@ -102,15 +103,6 @@ class StreamReader:
             handlers[call.done] = partial(self._complete, "arguments")
         return handlers
 
-    def feed(self, frame: Frame) -> list[Event]:
-        """Take one frame."""
-        try:
-            return self.read(frame)
-        except InvalidInput as problem:
-            # Of a frame that the end of the stream cut, the end tells whether it mattered.
-            whole = frame.whole or is_complete(frame.data)
-            return self._fail(unreadable(str(problem))) if whole else []
-
     def read(self, frame: Frame) -> list[Event]:
         """Take one frame; raise `InvalidInput` if it cannot be read."""
         if self._ended or is_done(frame):
@@ -131,7 +123,7 @@ class StreamReader:
         """Learn that the stream is over: without a last event it was cut (P157)."""
         if self._ended:
             return []
-        return self._fail(cut())
+        return self.fail(cut())
 
     def _decode(self, data: bytes) -> WireEvent:
         """Decode a frame; what is carried as `Raw` must be text, too."""
@@ -243,7 +235,7 @@ class StreamReader:
         # Most of it was told before: of what is wrong with it, that has been said.
         reply = read_response(read_fields(event.response, "response"), self._quiet, ended)
         if reply.error is not None:
-            return self._fail(reply.error, reply.usage)
+            return self.fail(reply.error, reply.usage)
         return self._finish(reply)
 
     def _finish(self, reply: Reply) -> list[Event]:
@@ -264,13 +256,12 @@ class StreamReader:
     def _read_error(self, event: WireEvent) -> list[Event]:
         """Read an error, flat or nested (P126)."""
         if is_said(event.error):
-            return self._fail(read_error_value(event.error, None))
+            return self.fail(read_error_value(event.error, None))
         code = text_or_json(event.code) or None
-        return self._fail(
-            Error(event.message or "the backend failed", code=code, param=event.param)
-        )
+        return self.fail(Error(event.message or "the backend failed", code=code, param=event.param))
 
-    def _fail(self, failed: Error | Failed, usage: Usage | None = None) -> list[Event]:
+    def fail(self, failed: Error | Failed, usage: Usage | None = None) -> list[Event]:
+        """End the stream as a failure."""
         self._ended = True
         return [Failed(with_status(failed), usage) if isinstance(failed, Error) else failed]
 

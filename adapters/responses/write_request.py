@@ -4,13 +4,14 @@ import msgspec
 
 from adapters.capabilities import Capabilities
 from adapters.conversation import Custom, Request, Tool
-from adapters.extras import Carrier, copy_said
+from adapters.extras import Carrier
 from adapters.loss import Losses
 from adapters.responses.output import LABEL
 from adapters.responses.wire import INCLUDE_LOGPROBS
 from adapters.responses.write_items import ItemWriter
 from adapters.responses.write_tools import write_choice, write_format, write_tool
 from adapters.selection import Abilities, select
+from adapters.settings import copy_said
 from adapters.tools import without_strict, write_parallel
 
 Wire = dict[str, object]

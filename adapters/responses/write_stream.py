@@ -1,14 +1,14 @@
 """Writes a stream for a Responses client."""
 
-from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from adapters.conversation import Error, Item
 from adapters.dialect import Surroundings
 from adapters.envelope import envelope
-from adapters.events import Closed, Delta, Event, Failed, Finished, Opened, Started
+from adapters.events import Closed, Delta, Failed, Finished, Opened, Started
 from adapters.extras import Carrier
+from adapters.machine import EventWriter
 from adapters.replies import combined, one_choice_asked
 from adapters.responses.frames import DONE, Frames, Wire
 from adapters.responses.output import LABEL, OutputWriter, mint_item_id
@@ -18,33 +18,19 @@ from adapters.responses.usage import usage_or_zeros, write_usage
 from adapters.responses.write_block import BlockWriter
 
 
-class StreamWriter:
+class StreamWriter(EventWriter):
     """Events in, frames out."""
 
     def __init__(self, around: Surroundings) -> None:
+        super().__init__()
         self._around = around
         self._frames = Frames()
         self._output = OutputWriter(around.preferences, around.losses)
         self._response: Response | None = None
         self._blocks: dict[int, BlockWriter] = {}
-        self._write: dict[type[Event], Callable[..., list[bytes]]] = {
-            Started: self._start,
-            Opened: self._open,
-            Delta: self._fill,
-            Closed: self._close,
-            Finished: self._finish,
-            Failed: self._fail,
-        }
 
-    def feed(self, event: Event) -> list[bytes]:
-        """Write one event."""
-        return self._write[event.__class__](event)
-
-    def flush(self) -> list[bytes]:
-        """Give nothing more: the last event ended the stream."""
-        return []
-
-    def _start(self, event: Started) -> list[bytes]:
+    def start(self, event: Started) -> list[bytes]:
+        """Begin the stream."""
         Carrier("responses", LABEL, self._around.losses).lose(event.extras)
         response = begin(event.id, event.model, event.created, event.service_tier, self._around)
         self._response = response
@@ -54,7 +40,8 @@ class StreamWriter:
             self._frames.event("response.in_progress", begun),
         ]
 
-    def _open(self, event: Opened) -> list[bytes]:
+    def open(self, event: Opened) -> list[bytes]:
+        """Begin a block."""
         around = self._around
         item_id = mint_item_id(event.item, around.mint)
         block = self._blocks[event.index] = BlockWriter(
@@ -62,13 +49,16 @@ class StreamWriter:
         )
         return block.open()
 
-    def _fill(self, event: Delta) -> list[bytes]:
+    def fill(self, event: Delta) -> list[bytes]:
+        """Write a piece of a block."""
         return self._blocks[event.index].fill(event)
 
-    def _close(self, event: Closed) -> list[bytes]:
+    def close(self, event: Closed) -> list[bytes]:
+        """End a block."""
         return self._blocks[event.index].close(event)
 
-    def _finish(self, event: Finished) -> list[bytes]:
+    def finish(self, event: Finished) -> list[bytes]:
+        """End the stream."""
         if len(event.finishes) > 1 and not one_choice_asked(self._around.request):
             self._around.losses.changed("choices", SEVERAL_ANSWERS)
         items: tuple[Item, ...] = tuple(block.item() for block in self._blocks.values())
@@ -79,10 +69,11 @@ class StreamWriter:
             self._response.service_tier = event.service_tier
         return [self._tell(outcome), DONE]
 
-    def _fail(self, event: Failed) -> list[bytes]:
+    def fail(self, event: Failed) -> list[bytes]:
+        """End the stream as a failure."""
         written: list[bytes] = []
         if self._response is None:
-            written += self._start(Started())
+            written += self.start(Started())
         for index, block in self._blocks.items():
             # A call that may not be whole is not told as done: Codex would run it.
             if not block.is_closed and not block.is_call:

@@ -1,0 +1,90 @@
+"""What the stream readers of all dialects have in common, and what the writers have."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from adapters.errors import InvalidInput
+from adapters.events import (
+    Closed,
+    Delta,
+    Event,
+    Failed,
+    Finished,
+    Opened,
+    Started,
+    unreadable,
+)
+from adapters.jsontext import is_complete
+from adapters.sse import Frame
+
+
+class EventReader(ABC):
+    """Frames in, events out."""
+
+    def feed(self, frame: Frame) -> list[Event]:
+        """Take one frame; tell what cannot be read as a failure."""
+        try:
+            return self.read(frame)
+        except InvalidInput as problem:
+            # Of a frame that the end of the stream cut, the end tells whether it mattered.
+            whole = frame.whole or is_complete(frame.data)
+            return self.fail(unreadable(str(problem))) if whole else []
+
+    @abstractmethod
+    def read(self, frame: Frame) -> list[Event]:
+        """Take one frame; raise `InvalidInput` if it cannot be read."""
+
+    @abstractmethod
+    def fail(self, failed: Failed) -> list[Event]:
+        """End the stream as a failure."""
+
+    @abstractmethod
+    def flush(self) -> list[Event]:
+        """Learn that the stream is over."""
+
+
+class EventWriter(ABC):
+    """Events in, frames out: one method for each event."""
+
+    def __init__(self) -> None:
+        # Looked up by type: faster than asking for each in turn.
+        self._write: dict[type[Event], Callable[..., list[bytes]]] = {
+            Started: self.start,
+            Opened: self.open,
+            Delta: self.fill,
+            Closed: self.close,
+            Finished: self.finish,
+            Failed: self.fail,
+        }
+
+    def feed(self, event: Event) -> list[bytes]:
+        """Write one event."""
+        return self._write[event.__class__](event)
+
+    def flush(self) -> list[bytes]:
+        """Give nothing more: the last event ended the stream."""
+        return []
+
+    @abstractmethod
+    def start(self, event: Started) -> list[bytes]:
+        """Begin the stream."""
+
+    @abstractmethod
+    def open(self, event: Opened) -> list[bytes]:
+        """Begin a block."""
+
+    @abstractmethod
+    def fill(self, event: Delta) -> list[bytes]:
+        """Write a piece of a block."""
+
+    @abstractmethod
+    def close(self, event: Closed) -> list[bytes]:
+        """End a block."""
+
+    @abstractmethod
+    def finish(self, event: Finished) -> list[bytes]:
+        """End the stream."""
+
+    @abstractmethod
+    def fail(self, event: Failed) -> list[bytes]:
+        """End the stream as a failure."""

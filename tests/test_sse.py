@@ -1,0 +1,225 @@
+"""Server-sent events: any bytes, cut anywhere, are the events that the standard says they are."""
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from types import BuiltinFunctionType, FrameType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.errors import BrokenReply
+from adapters.sse import Decoder, Frame
+from tests.strategies import cut, cuttings
+
+MARK = b"\xef\xbb\xbf"
+ENDS = (b"\n", b"\r\n", b"\r")
+# What a stream is made of, and what only looks like it.
+LINES = (
+    *(b"", b"", b"", b"data: one", b"data:two", b"data:  three", b"data: ", b"data:", b"data"),
+    *(
+        b"event: name",
+        b"event:other",
+        b"event",
+        b"id: 7",
+        b"retry: 10",
+        b": comment",
+        b":",
+        b":x:y",
+    ),
+    *(
+        b"dataset: no",
+        b" data: no",
+        b"data : no",
+        b"Data: no",
+        b"nothing",
+        b"data: a:b",
+        b"\xff\xfe",
+    ),
+    *(b"data: " + text.encode() for text in ("\u2028x", "a\x85b", "é🦜", "\x0b\x0c\x1c", "\0")),
+)
+
+each_end = pytest.mark.parametrize("end", ENDS, ids=["LF", "CRLF", "CR"])
+
+
+def decode(pieces: Sequence[bytes]) -> list[Frame]:
+    decoder = Decoder()
+    frames = [frame for piece in pieces for frame in decoder.feed(piece)]
+    return [*frames, *decoder.flush()]
+
+
+def reference(stream: bytes) -> Iterator[Frame]:
+    """Read a stream line by line, as the standard is written."""
+    *lines, rest = re.split(rb"\r\n|\r|\n", stream.removeprefix(MARK))
+    event: list[bytes] = []
+    for line in lines:
+        if line:
+            event.append(line)
+        else:
+            yield from reference_event(event, whole=True)
+            event = []
+    yield from reference_event([*event, rest], whole=False)
+
+
+def reference_event(lines: Sequence[bytes], *, whole: bool) -> Iterator[Frame]:
+    fields = [[*line.split(b":", 1), b""][:2] for line in lines]
+    named = [(name, value.removeprefix(b" ")) for name, value in fields]
+    data = b"\n".join(value for name, value in named if name == b"data")
+    names = [value for name, value in named if name == b"event"]
+    if data:
+        yield Frame(names[-1] if names else b"", data, whole)
+
+
+# --- any stream, cut anywhere -----------------------------------------------------------------
+
+
+@given(
+    lines=st.lists(st.sampled_from(LINES), max_size=12),
+    ends=st.lists(st.sampled_from(ENDS), min_size=12, max_size=12),
+    mark=st.sampled_from([b"", MARK]),
+    cutting=cuttings,
+)
+def test_any_stream_is_read_as_the_standard_reads_it(
+    lines: list[bytes], ends: list[bytes], mark: bytes, cutting: int | list[int]
+) -> None:
+    stream = mark + b"".join(line + end for line, end in zip(lines, ends, strict=False))
+    assert decode(cut(stream, cutting)) == list(reference(stream))
+
+
+@given(stream=st.binary(max_size=40), cutting=cuttings)
+def test_noise_is_the_same_noise_however_it_is_cut(stream: bytes, cutting: int | list[int]) -> None:
+    assert decode(cut(stream, cutting)) == decode([stream])
+
+
+@each_end
+@pytest.mark.parametrize("mark", [b"", MARK], ids=["plain", "marked"])
+def test_a_stream_may_be_cut_at_every_place(end: bytes, mark: bytes) -> None:
+    lines = (b": hello", b"event: ping", b"data: {", b"data: }", b"", b"data: \xc3\xa9", b"", b"")
+    stream = mark + end.join(lines)
+    meant = [Frame(b"ping", b"{\n}"), Frame(b"", "é".encode())]
+    for place in range(len(stream) + 1):
+        assert decode([stream[:place], stream[place:]]) == meant
+        assert (
+            decode([stream[:place], b"", stream[place : place + 1], stream[place + 1 :]]) == meant
+        )
+    assert decode(cut(stream, 1)) == meant
+
+
+@each_end
+def test_an_event_is_told_with_the_byte_that_ends_it(end: bytes) -> None:
+    decoder = Decoder()
+    *before, last = cut(b"data: x" + end + end[:1], 1)
+    assert [frame for piece in before for frame in decoder.feed(piece)] == []
+    assert decoder.feed(last) == [Frame(b"", b"x")]
+
+
+# --- the single rules -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("stream", "meant"),
+    [
+        (b"data: a\n\n", [Frame(b"", b"a")]),
+        (b"data:a\n\n", [Frame(b"", b"a")]),
+        (b"data:  a\n\n", [Frame(b"", b" a")]),
+        (b"data: a\ndata: b\ndata:\n\n", [Frame(b"", b"a\nb\n")]),
+        (b"event: x\ndata: a\n\n", [Frame(b"x", b"a")]),
+        (b"data: a\nevent: x\nevent: y\n\n", [Frame(b"y", b"a")]),
+        (b"event: x\n\ndata: a\n\n", [Frame(b"", b"a")]),
+        (b": ping\n\n: ping\n\ndata: a\n\n", [Frame(b"", b"a")]),
+        (b"\n\n\n\ndata: a\n\n\n\n\n", [Frame(b"", b"a")]),
+        (b"id: 1\nretry: 2\nfoo: 3\ndata: a\n\n", [Frame(b"", b"a")]),
+        (b"data:\n\n", []),
+        (b"", []),
+        (MARK, []),
+        (MARK + b"data: a\n\n", [Frame(b"", b"a")]),
+        (MARK + MARK + b"data: a\n\n", []),
+        (b"data: a\n\n" + MARK + b"data: b\n\n", [Frame(b"", b"a")]),
+        (b"data: a\n\ndata: b", [Frame(b"", b"a"), Frame(b"", b"b", whole=False)]),
+        (b"data: a\n", [Frame(b"", b"a", whole=False)]),
+        (b"dat", []),
+        (b"data: a\r\rdata: b\n\ndata: c\r\n\r\n", [Frame(b"", one) for one in (b"a", b"b", b"c")]),
+        (b"data: a\r\n\ndata: b\n\r\n", [Frame(b"", b"a"), Frame(b"", b"b")]),
+    ],
+)
+def test_one_rule(stream: bytes, meant: list[Frame]) -> None:
+    assert decode([stream]) == meant
+    assert decode(cut(stream, 1)) == meant
+
+
+def test_what_is_no_line_end_stays_in_the_data() -> None:
+    text = "a\u2028b\u2029c\x85d\x0be\x0cf\x1cg"
+    assert decode([b"data: " + text.encode() + b"\n\n"]) == [Frame(b"", text.encode())]
+
+
+def test_a_body_that_is_no_stream_is_given_as_it_is() -> None:
+    body = b'{"error": {"message": "no"}}'
+    assert decode(cut(body, 3)) == [Frame(b"", body, whole=False)]
+
+
+# --- limits -----------------------------------------------------------------------------------
+
+
+def test_an_event_that_never_ends_is_refused() -> None:
+    decoder = Decoder(limit=20)
+    decoder.feed(b"data: 0123456789")
+    decoder.feed(b"0123")
+    with pytest.raises(BrokenReply, match="over 20 bytes"):
+        decoder.feed(b"4")
+
+
+@each_end
+def test_many_events_are_never_too_many(end: bytes) -> None:
+    decoder = Decoder(limit=40)
+    stream = (b"data: 0123456789" + end + b": a" + end + end) * 50
+    assert sum(len(decoder.feed(piece)) for piece in cut(stream, 7)) == 50
+
+
+# --- work -------------------------------------------------------------------------------------
+
+
+def watched(action: Callable[[], object]) -> tuple[int, int]:
+    """Count the joins, and the bytes of all that was searched or split, while something is done."""
+    joins = visited = 0
+
+    def watch(_frame: FrameType, event: str, called: object) -> None:
+        nonlocal joins, visited
+        if event != "c_call" or not isinstance(called, BuiltinFunctionType):
+            return
+        owner: object = called.__self__
+        if isinstance(owner, bytes):
+            joins += called.__name__ == "join"
+            visited += len(owner)
+
+    sys.setprofile(watch)
+    try:
+        action()
+    finally:
+        sys.setprofile(None)
+    return joins, visited
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"], ids=["LF", "CRLF"])
+@pytest.mark.parametrize("count", [100, 1000])
+def test_a_long_event_in_small_pieces_is_gathered_once(count: int, end: bytes) -> None:
+    decoder = Decoder()
+    pieces = [b"data: ", *[b"0123456789" + end + b"data: "] * count, end, end]
+    frames: list[Frame] = []
+
+    def feed_all() -> None:
+        for piece in pieces:
+            frames.extend(decoder.feed(piece))
+
+    joins, visited = watched(feed_all)
+    assert [len(frame.data) for frame in frames] == [11 * count]
+    assert joins <= 4
+    assert visited <= 12 * sum(map(len, pieces))
+
+
+@pytest.mark.parametrize("count", [100, 1000])
+def test_many_events_in_one_piece_are_looked_at_once(count: int) -> None:
+    stream = b"event: e\ndata: 0123456789\n\n" * count
+    joins, visited = watched(lambda: decode([stream]))
+    assert joins <= 2 * count + 4
+    assert visited <= 12 * len(stream)
