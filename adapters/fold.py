@@ -190,10 +190,12 @@ def replay(reply: Reply, losses: Losses | None = None) -> Iterator[Event]:
 
     Only text and refusals can be streamed; that anything else was said goes to the losses.
     """
-    quiet = losses or Losses(None)
+    quiet = Losses(None) if losses is None else losses
     yield Started(reply.id, reply.model, reply.created, reply.service_tier, reply.extras)
     index = 0
     for number, choice in enumerate(reply.choices):
+        for extra in choice.extras:
+            quiet.dropped(f"choices[{number}].{extra.name}", "a stream has no place for it")
         for item in choice.items:
             yield from _replay_item(index, number, item, quiet)
             index += 1
