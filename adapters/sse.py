@@ -112,7 +112,7 @@ def read_block(block: bytes, *, whole: bool = True) -> Frame | None:
             data.append(value)
         elif field == b"event":
             name = value
-    # Data that is empty makes no event, says the standard.
+    # Some servers keep a stream alive with empty data, which is no JSON.
     joined = b"\n".join(data)
     if not joined and not whole and block.lstrip().startswith(b"{"):
         # No stream at all: a server answered with one JSON body, an error as a rule.

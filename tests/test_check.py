@@ -729,8 +729,8 @@ SCATTERED_BREACHES: list[Case] = [
     (
         "interleaved calls",
         put(9, "item/status", "incomplete"),
-        9,
-        'function_call "fc_0" is incomplete, but it is not the last item',
+        13,
+        'function_call "fc_0" is incomplete, but',
     ),
 ]
 

@@ -31,6 +31,8 @@ class Output:
         self._items: list[Item] = []
         self._by_id: dict[str, Item] = {}
         self._call_ids: set[str] = set()
+        # One complaint about the order of what is incomplete is enough.
+        self._told_incomplete = False
 
     def feed(self, event_type: str, event: Event, value: Object) -> Iterator[str]:
         """Judge an event that speaks of an item."""
@@ -66,6 +68,7 @@ class Output:
         yield from self._judge_unique(item)
         if self._items and _is_incomplete(self._items[-1]):
             earlier = self._items[-1].name
+            self._told_incomplete = True
             yield f"{item.name} comes after {earlier}, which is incomplete and so must be last"
         self._items.append(item)
         self._by_id[text_at(given, "id") or ""] = item
@@ -95,8 +98,18 @@ class Output:
         faults = list(item.finish(given))
         yield from faults
         item.trusted = not faults
-        if _is_incomplete(item) and any(other.index > item.index for other in self._items):
-            yield f"{item.name} is incomplete, but it is not the last item"
+        yield from self._judge_ends()
+
+    def _judge_ends(self) -> Iterator[str]:
+        """Hold that what is incomplete comes last: nothing behind it is whole."""
+        done = [item for item in self._items if item.done is not None]
+        for item in sorted(done, key=lambda item: item.index, reverse=True):
+            if not _is_incomplete(item):
+                broken = [one for one in done if _is_incomplete(one) and one.index < item.index]
+                if broken and not self._told_incomplete:
+                    self._told_incomplete = True
+                    yield f"{broken[0].name} is incomplete, but {item.name} behind it is not"
+                return
 
     def _find(self, value: Object, item_id: str | None) -> Item | None:
         """Find the item by its id; failing that, by its place."""

@@ -1,6 +1,5 @@
 """Writes a stream for a Responses client."""
 
-
 from msgspec.structs import replace
 
 from adapters.conversation import Error, Item
