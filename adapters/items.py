@@ -28,6 +28,13 @@ def with_arguments(call: Call) -> Call:
     return replace(call, arguments=call.arguments + NO_ARGUMENTS)
 
 
+def is_of_assistant(item: Item) -> bool:
+    """Tell whether an item is part of an assistant's turn."""
+    if isinstance(item, Message):
+        return item.role == "assistant"
+    return isinstance(item, Call | Reasoning)
+
+
 def call_path(call: Call) -> str:
     """Name a call of an answer in a loss: by its name, and by its id to tell it from others."""
     return f"call {call.name} ({call.call_id})"

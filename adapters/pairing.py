@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from adapters.conversation import Call, Item, Message, Output, Part, Reasoning, Request, Text
-from adapters.items import NO_ARGUMENTS, NO_ARGUMENTS_WHY
+from adapters.conversation import Call, Item, Message, Output, Part, Request, Text
+from adapters.items import NO_ARGUMENTS, NO_ARGUMENTS_WHY, is_of_assistant
 from adapters.loss import Losses
 from adapters.mint import short_call_id
 from adapters.waiting import Waiting
@@ -56,16 +56,13 @@ class _Pairs:
 
     def place(self, item: Item, path: str) -> Placed:
         """Give one item."""
-        match item:
-            case Call():
-                return self._place_call(item, path), path
-            case Output():
-                return self._place_output(item, path), path
-            case Message(role="assistant") | Reasoning():
-                return item, path
-            case _:
-                self.waiting.interrupt()
-                return item, path
+        if isinstance(item, Call):
+            return self._place_call(item, path), path
+        if isinstance(item, Output):
+            return self._place_output(item, path), path
+        if not is_of_assistant(item):
+            self.waiting.interrupt()
+        return item, path
 
     def _place_call(self, call: Call, path: str) -> Call:
         if call.kind == "function" and not call.arguments.strip():
@@ -126,7 +123,7 @@ def _answer(
     """Put a short output behind the turn of each call that got none."""
     unanswered: list[tuple[Call, str]] = []
     for item, path in placed:
-        if unanswered and not _is_of_assistant(item):
+        if unanswered and not is_of_assistant(item):
             yield from _invented(unanswered, losses)
             unanswered = []
         yield item, path
@@ -134,14 +131,6 @@ def _answer(
             unanswered.append((item, path))
     if not ends_open:
         yield from _invented(unanswered, losses)
-
-
-def _is_of_assistant(item: Item) -> bool:
-    match item:
-        case Message(role="assistant") | Call() | Reasoning():
-            return True
-        case _:
-            return False
 
 
 def _invented(unanswered: list[tuple[Call, str]], losses: Losses) -> Iterator[Placed]:

@@ -42,6 +42,8 @@ _INDISPENSABLE = frozenset(("compaction", "compaction_trigger"))
 class Turn:
     """What an assistant thought, said and called before anybody else spoke."""
 
+    __slots__ = ("calls", "messages", "thoughts")
+
     def __init__(self) -> None:
         self.thoughts: list[str] = []
         self.messages: list[tuple[Message, str]] = []
@@ -105,22 +107,25 @@ class MessageWriter:
             messages.append({"role": self._role("developer"), "content": instructions})
         turn = Turn()
         for item, path in self._items:
-            match item:
-                case Message(role="assistant") | Call() | Reasoning():
-                    self._note_reasoning(item, path)
-                    turn.take(item, path)
-                case Opaque():
-                    self._drop(item, path)
-                case Output():
-                    # Written with its call, perhaps just now.
-                    messages += self._write_turn(turn)
-                    turn = Turn()
-                    self._ahead.discard(path)
-                case _:
-                    messages += self._write_turn(turn)
-                    turn = Turn()
-                    messages += self._write_other(item, path)
-        return messages + list(self._write_turn(turn))
+            if isinstance(item, Opaque):
+                self._drop(item, path)
+                continue
+            if isinstance(item, Call | Reasoning):
+                self._note_reasoning(item, path)
+                turn.take(item, path)
+                continue
+            if isinstance(item, Message) and item.role == "assistant":
+                turn.take(item, path)
+                continue
+            if turn:
+                messages += self._write_turn(turn)
+                turn = Turn()
+            if isinstance(item, Output):
+                # Written with its call, perhaps just now.
+                self._ahead.discard(path)
+            else:
+                messages += self._write_other(item, path)
+        return messages + list(self._write_turn(turn)) if turn else messages
 
     def _note_reasoning(self, item: Item, path: str) -> None:
         if not isinstance(item, Reasoning):
@@ -162,8 +167,6 @@ class MessageWriter:
 
     def _write_turn(self, turn: Turn) -> Iterator[Wire]:
         """Write an assistant's turn and the answers to its calls."""
-        if not turn:
-            return
         yield from self._write_assistant(turn)
         media: Media = []
         yield from self._write_answers(turn, media)
