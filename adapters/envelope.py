@@ -15,7 +15,7 @@ from adapters.errors import BrokenReply, DragomanError, InvalidInput
 from adapters.extras import left_over
 from adapters.fields import Fields, Json, is_said, parse, read_fields, text_or_json
 from adapters.jsontext import UNDECODABLE
-from adapters.sse import read_block
+from adapters.sse import Decoder
 
 _TYPES = {
     400: "invalid_request_error",
@@ -74,9 +74,12 @@ def _read_json(body: bytes, status: int | None) -> Error:
 
 def _read_text(body: bytes, status: int | None) -> Error:
     """Read a body that is not JSON: a stream with one error in it, a page, a line of text."""
-    frame = read_block(body.split(b"\n\n")[0].replace(b"\r\n", b"\n"))
-    if frame is not None:
-        return read_error(status, frame.data)
+    frames = Decoder().feed(body + b"\n\n")
+    if frames:
+        try:
+            return _read_json(frames[0].data, status)
+        except (*UNDECODABLE, InvalidInput):
+            body = frames[0].data
     visible = _INVISIBLE.sub(" ", body.decode("utf-8", "replace"))
     text = " ".join(html.unescape(visible).split())[:_TEXT_LIMIT]
     return Error(text or _nothing(status), _type(status), status=status)
@@ -86,7 +89,8 @@ def read_error_fields(fields: Fields, status: int | None) -> Error:
     """Read the error out of a JSON body: an envelope, or what stands for one."""
     raw = fields.raw("error")
     if raw is None:
-        return _read_flat(fields, status)
+        # No envelope: what else stands in such a body is not about the error.
+        return msgspec.structs.replace(_read_flat(fields, status), extras=())
     if bytes(raw).startswith(b"{"):
         return read_error_value(raw, status)
     beside = fields.raw("message") or fields.raw("detail")

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from adapters.capabilities import GENERIC, Capabilities
-from adapters.conversation import Error, Reply, Request
+from adapters.conversation import Error, Function, Reply, Request
 from adapters.dialect import Dialect, Surroundings
 from adapters.enforce import enforcement
 from adapters.envelope import error_of, is_error, read_error, read_error_value, with_status
@@ -183,7 +183,8 @@ class Exchange:
         )
 
     def _translate_param(self, param: str | None) -> str | None:
-        return translate_param(param, self._backend, self._client)
+        moved = not all(isinstance(tool, Function) for tool in self.asked.tools)
+        return translate_param(param, self._backend, self._client, tools_moved=moved)
 
     # Errors
 

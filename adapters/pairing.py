@@ -83,7 +83,7 @@ class _Pairs:
             self._report(path, f"the call id {spoken} was used before; it is made unique")
         while call_id in self._used:
             self._repeats[spoken] += 1
-            call_id = short_call_id(f"{spoken}_{self._repeats[spoken]}")
+            call_id = short_call_id(f"{spoken}_{self._repeats[spoken] + 1}")
         return call_id
 
     def _report(self, path: str, why: str) -> None:

@@ -5,20 +5,25 @@ import re
 from adapters.dialect import Dialect
 
 _ROOT = re.compile(r"[^.\[]+")
+# What Chat has in the inner object of a tool.
+_INNER = re.compile(r"\.(name|description|parameters|strict)\b")
 _TOOL = re.compile(r"(?:tools|functions)(\[\d+\])(?:\.(?:function|custom))?(.*)")
 
 
-def translate_param(param: str | None, backend: Dialect, client: Dialect) -> str | None:
+def translate_param(
+    param: str | None, backend: Dialect, client: Dialect, *, tools_moved: bool = False
+) -> str | None:
     """Translate the path of a parameter, as far as the two dialects have it in common.
 
     Where messages became items, or were grouped anew, the place within them is another: then only
-    the list is named. What the client's dialect cannot say is not named at all.
+    the list is named, and so it is with tools of which some may have been left out. What the
+    client's dialect cannot say is not named at all.
     """
     if not param or backend is client:
         return param
     tool = _TOOL.fullmatch(param)
     if tool is not None:
-        return _tool_path(client, *tool.groups())
+        return _tool_path(client, *(("", "") if tools_moved else tool.groups()))
     hub = _hub_path(param, backend)
     match = _ROOT.match(hub)
     root = match.group() if match else hub
@@ -33,7 +38,7 @@ def translate_param(param: str | None, backend: Dialect, client: Dialect) -> str
 def _tool_path(client: Dialect, index: str, rest: str) -> str:
     """Spell the path of a tool's field: Chat nests it, the others do not."""
     name = client.names.get("tools", "tools")
-    nested = ".function" if rest and client.nests_tools else ""
+    nested = ".function" if client.nests_tools and _INNER.match(rest) else ""
     return f"{name}{index}{nested}{rest}"
 
 

@@ -22,7 +22,7 @@ def model_of(model: str, request: Request, losses: Losses) -> str:
     """Give the model that answered: the one that was asked, if the backend does not say."""
     named = model or request.model
     if not named:
-        losses.invented("model", "nobody said which model it was")
+        losses.invented("model", "the backend did not say in time which model it is")
     return named or "unknown"
 
 
@@ -55,7 +55,7 @@ def renamed(reply_id: str, prefix: str) -> str | None:
     return prefix + name if legal else None
 
 
-NOTHING_SAID = "the backend said nothing; an empty text stands for it"
+NOTHING_SAID = "nothing is said that could be told; an empty text stands for it"
 USAGE_ZEROS = "the backend did not say what it cost; zeros stand for it"
 NAMELESS = "a call without a name, which nobody could run"
 

@@ -88,7 +88,7 @@ class StreamReader(EventReader):
 
     def _report_strangers(self, data: bytes) -> None:
         for path in find_strangers(data):
-            self._around.losses.dropped(path, "a stream carries only what its dialect knows")
+            self._around.losses.dropped(path, "it is not carried over in a stream")
 
     def _read(self, chunk: Chunk, name: bytes, data: bytes) -> list[Event]:
         if chunk.error and is_error(chunk.error):

@@ -275,6 +275,10 @@ class MessageWriter:
             self._losses.changed(path, "pictures and files follow the outputs in a user message")
             media.append({"type": "text", "text": self._label_output(call)})
             media += moved
+        texts = [part for part in output.output if not is_media(part)]
+        if is_plain(tuple(texts)) and isinstance(texts[0], Text):
+            # Every server takes a string.
+            return texts[0].text
         return kept if kept or not moved else "The output is in the next user message."
 
     def _label_output(self, call: Call) -> str:

@@ -56,6 +56,9 @@ class OutputWriter:
         match item:
             case Message():
                 parts = [self.write_part(part) for part in self._said(item)]
+                if not parts and status == "completed":
+                    # A message that is whole has at least an empty text.
+                    parts = [self.write_part(Text(""))]
                 said: Wire = {
                     "id": item_id,
                     "type": "message",
@@ -67,7 +70,9 @@ class OutputWriter:
             case Call():
                 wire = _write_call(item, item_id, status)
                 if wire["call_id"] != item.call_id:
-                    self._losses.changed(call_path(item), "a call id has at most 64 characters")
+                    self._losses.changed(
+                        call_path(item), "a call id has at most 64 characters; it is hashed"
+                    )
                 return self._with_extras(wire, item.extras)
             case Reasoning():
                 return self._write_reasoning(item, item_id, status)
