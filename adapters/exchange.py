@@ -96,6 +96,8 @@ class Exchange:
             self._asked, losses, ends_open=ends_open, ids_matter=self._backend.has_call_ids
         )
         written = self._backend.write_request(request, self._capabilities, losses)
+        if not request.items and not request.instructions:
+            raise InvalidInput(self._client.names["items"], "there is nothing to answer")
         if request.model is None and not ends_open:
             raise InvalidInput("model", "it is missing")
         return Translation(written, tuple(losses))

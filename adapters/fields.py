@@ -12,7 +12,7 @@ from msgspec import Raw, ValidationError
 from msgspec.json import Decoder
 
 from adapters.errors import InvalidInput
-from adapters.jsontext import UNDECODABLE
+from adapters.jsontext import UNDECODABLE, readable
 
 T = TypeVar("T")
 Object = dict[str, Raw]
@@ -174,7 +174,15 @@ def read_body(body: bytes) -> Fields:
         _ = body.isascii() or body.decode()
     except UnicodeDecodeError as error:
         raise InvalidInput(None, f"the body is not UTF-8 (byte {error.start})") from None
-    return Fields(decode(body, _OBJECT, ""))
+    try:
+        return Fields(decode(body, _OBJECT, ""))
+    except InvalidInput:
+        # Half a character, which JavaScript writes when it cuts a string in an emoji, is legal
+        # JSON and no text.
+        text = readable(body)
+        if text == body:
+            raise
+        return Fields(decode(text, _OBJECT, ""))
 
 
 def decode(raw: bytes | Raw, decoder: Decoder[T], path: str) -> T:

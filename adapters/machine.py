@@ -65,6 +65,10 @@ class EventWriter(ABC):
         """Give nothing more: the last event ended the stream."""
         return []
 
+    def break_off(self, failed: Failed, _passed: int) -> list[bytes]:
+        """End, as a failure, a stream of which so many events were passed on as they came."""
+        return self.fail(failed)
+
     @abstractmethod
     def start(self, event: Started) -> list[bytes]:
         """Begin the stream."""

@@ -6,7 +6,7 @@ from adapters.conversation import Error, Reply
 from adapters.errors import BrokenReply, InvalidInput
 from adapters.events import Event, Failed, Finished, unreadable
 from adapters.fold import Fold
-from adapters.jsontext import is_complete
+from adapters.jsontext import is_complete, is_text
 from adapters.loss import Losses
 from adapters.machine import EventReader, EventWriter
 from adapters.sse import Decoder, Frame, is_done, read_block
@@ -107,6 +107,8 @@ class Relay:
         self._decoder = Decoder()
         self._reader = reader
         self._writer = writer
+        # How many events were passed on.
+        self._passed = 0
         # Nothing more is passed on: we have ended the stream ourselves.
         self._over = False
         self.losses = Losses(None)
@@ -146,7 +148,9 @@ class Relay:
             if ending:
                 yield ending
                 return
-            yield block + b"\n\n"
+            self._passed += frame is not None
+            if frame is not None or is_text(block):
+                yield block + b"\n\n"
 
     def _hear(self, frame: Frame) -> bytes:
         """Read one frame. What is JSON but odd passes: its own dialect may know what it means."""
@@ -162,8 +166,8 @@ class Relay:
         for event in events:
             if isinstance(event, Finished | Failed):
                 self.outcome = event
-            if is_broken(event):
+            if isinstance(event, Failed) and event.found:
                 self._over = True
-                return b"".join(self._writer.feed(event))
+                return b"".join(self._writer.break_off(event, self._passed))
             self._writer.feed(event)
         return b""

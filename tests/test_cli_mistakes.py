@@ -125,8 +125,11 @@ def test_wrong_usage_is_told(command: str, named: str) -> None:
     assert (result.stdout_bytes, result.exit_code) == (b"", 2)
 
 
+SAID = {"role": "user", "content": "hi"}
+
+
 def test_names_from_the_input_cannot_forge_messages() -> None:
-    body: dict[str, object] = {"messages": [], "x\ndropped everything: \x1b[2Jha": 1}
+    body: dict[str, object] = {"messages": [SAID], "x\ndropped everything: \x1b[2Jha": 1}
     result = translate("--from chat --to responses", json.dumps(body).encode())
     assert "x\\ndropped everything: \\x1b[2Jha" in one_line(result.stderr)
 

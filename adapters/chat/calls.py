@@ -159,8 +159,11 @@ class Calls:
     def _find_without_index(self, call_id: str, name: str, fragment: str) -> Slot | None:
         latest = self._latest()
         if call_id:
-            late = latest is not None and not latest.call_id and not name
-            return latest if late else self._with_id(call_id)
+            if latest is not None and not latest.call_id and not name:
+                return latest
+            known = self._with_id(call_id)
+            same = known is not None and self._is_same(known, call_id, name, fragment)
+            return known if same else None
         if name and latest is not None:
             same = latest.name in ("", name) or self._may_become(latest.pieces + name)
             return latest if same and self._is_same(latest, "", name, fragment) else None
@@ -187,13 +190,13 @@ class Calls:
         if call_id and slot.call_id and call_id != slot.call_id:
             # Another id is another call, unless it has no name and this one is not whole.
             return not (name or slot.is_complete())
-        if (call_id and slot.call_id) or not name or not slot.name:
+        if not name or not slot.name:
             return True
         if name != slot.name and (name in self._declared or is_complete(fragment)):
             return False
         if not slot.fragments or not slot.is_complete():
             return True
-        return name == slot.name and (not fragment or fragment == slot.arguments())
+        return name == slot.name and (not fragment.strip() or fragment == slot.arguments())
 
     # What does the piece say of it?
 
@@ -237,8 +240,12 @@ class Calls:
             return False
         if slot.fragments:
             return True
-        whole = not self._declared or slot.name in self._declared
-        return bool(slot.call_id) and whole
+        return bool(slot.call_id) and self._is_whole(slot.name)
+
+    def _is_whole(self, name: str) -> bool:
+        """Tell whether a name is not just the beginning of another; with none declared, it is."""
+        longer = any(one != name and one.startswith(name) for one in self._declared)
+        return not self._declared or (name in self._declared and not longer)
 
     def _tell_first(self, slot: Slot) -> list[Event]:
         events = [

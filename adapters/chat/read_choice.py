@@ -62,6 +62,11 @@ class ChoiceReader:
             self._call(events, [CallDelta(0, type=LEGACY, function=delta.function_call)])
         return events
 
+    def finish(self, finish: Finish) -> list[Event]:
+        """Learn how it ended; a client may begin at once to run what is certainly whole."""
+        self.finished = finish
+        return list(self._calls.close_complete()) if finish.reason in ("stop", "calls") else []
+
     def close(self) -> list[Event]:
         """Close what is open. An answer of nothing is still an answer: an empty text (P164)."""
         events: list[Event] = list(self._calls.settle())

@@ -121,7 +121,7 @@ def _read_limit(fields: Fields) -> int | None:
 def _read_stop(fields: Fields) -> tuple[str, ...]:
     raw = fields.raw("stop")
     stop = () if raw is None else decode(raw, _STOP, "stop")
-    return (stop,) if isinstance(stop, str) else tuple(stop)
+    return tuple(one for one in ((stop,) if isinstance(stop, str) else stop) if one)
 
 
 def _read_extras(fields: Fields, options: Fields) -> Extras:

@@ -125,13 +125,14 @@ class StreamReader(EventReader):
         reader = self._choices.get(number)
         if reader is None:
             reader = self._choices[number] = self._make_reader(number)
+        # A server that only plays at streaming sends one chunk with the whole message.
+        delta = choice.delta or choice.message
+        events = [] if delta is None else reader.feed(delta, choice.logprobs)
         if choice.finish_reason in FAILED_REASONS:
             self._broken_off = choice.finish_reason
         elif choice.finish_reason:
-            reader.finished = read_finish(choice.finish_reason, self._around.losses)
-        # A server that only plays at streaming sends one chunk with the whole message.
-        delta = choice.delta or choice.message
-        return [] if delta is None else reader.feed(delta, choice.logprobs)
+            events += reader.finish(read_finish(choice.finish_reason, self._around.losses))
+        return events
 
     def _make_reader(self, number: int) -> ChoiceReader:
         around = self._around

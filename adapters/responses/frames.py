@@ -31,6 +31,10 @@ class Frames:
     def __init__(self) -> None:
         self._count = 0
 
+    def skip_to(self, number: int) -> None:
+        """Count on from where another server's numbers ended."""
+        self._count = number or self._count
+
     def event(self, kind: str, fields: Wire) -> bytes:
         """Make a frame."""
         return _frame(kind, fields, self._next())

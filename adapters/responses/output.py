@@ -56,9 +56,6 @@ class OutputWriter:
         match item:
             case Message():
                 parts = [self.write_part(part) for part in self._said(item)]
-                if not parts and status == "completed":
-                    # A message that is whole has at least an empty text.
-                    parts = [self.write_part(Text(""))]
                 said: Wire = {
                     "id": item_id,
                     "type": "message",

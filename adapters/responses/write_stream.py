@@ -77,12 +77,24 @@ class StreamWriter(EventWriter):
             # A call that may not be whole is not told as done: Codex would run it.
             if not block.is_closed and not block.is_call:
                 written += block.close(Closed(index, "incomplete"))
+        return [*written, *self._break_off(event)]
+
+    def _break_off(self, event: Failed) -> list[bytes]:
         param = self._around.param(event.error.param)
-        written.append(self._error(replace(event.error, param=param)))
+        error = self._error(replace(event.error, param=param))
         outcome = Outcome("failed", error=write_failure(event.error))
         if event.usage is not None:
             outcome.usage = write_usage(event.usage)
-        return [*written, self._tell(outcome), DONE]
+        return [error, self._tell(outcome), DONE]
+
+    def break_off(self, failed: Failed, passed: int) -> list[bytes]:
+        """End, as a failure, a stream whose events are another server's.
+
+        How far its items had come, only that server knows: none is closed in its place.
+        """
+        begun = self.start(Started()) if self._response is None else []
+        self._frames.skip_to(passed)
+        return [*(begun if not passed else []), *self._break_off(failed)]
 
     def _error(self, error: Error) -> bytes:
         """Tell an error flat and nested at once: each client reads one of the two."""
