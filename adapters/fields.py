@@ -121,6 +121,13 @@ class Fields:
         """Take a string or a list of anything."""
         return self._take(name, _TEXT_OR_RAWS)
 
+    def output(self, name: str) -> str | list[Raw] | None:
+        """Take what a tool answered: a string, a list, or an object, which is told as it is."""
+        raw = self._left.get(name)
+        if raw is not None and bytes(raw).startswith(b"{"):
+            return text_or_json(self._left.pop(name))
+        return self.text_or_raws(name)
+
     def raws(self, name: str) -> list[Raw]:
         """Take a list of anything."""
         return self._take(name, _RAWS) or []

@@ -116,7 +116,7 @@ WRONG_REQUESTS: list[tuple[str, Object, str]] = [
         said("user", [{"type": "image_url", "image_url": 3}]),
         "messages[0].content[0].image_url",
     ),
-    ("chat", said("tool", {}), "messages[0].content"),
+    ("chat", said("tool", 3), "messages[0].content"),
     ("chat", called("x"), "messages[0].tool_calls[0]"),
     ("chat", called({"id": 3}), "messages[0].tool_calls[0].id"),
     ("chat", called({"function": "x"}), "messages[0].tool_calls[0].function"),

@@ -111,7 +111,7 @@ def _answered(output: Output, waiting: Waiting) -> Output:
 
 def _read_output(fields: Fields) -> Output:
     """Read a tool's answer; in the legacy form it has a name and no id."""
-    given = fields.text_or_raws("content")
+    given = fields.output("content")
     output = (
         read_content(given, fields.at("content"), "completions")
         if isinstance(given, list)

@@ -152,7 +152,7 @@ def _read_call(fields: Fields, kind: str, name_call: Callable[[str, str], str]) 
 
 
 def _read_output(fields: Fields, kind: str) -> Output:
-    given = fields.text_or_raws("output")
+    given = fields.output("output")
     return Output(
         call_id=fields.text("call_id") or None,
         output=_read_output_content(given, fields.at("output")),
