@@ -7,6 +7,8 @@ the item. Arguments are opaque text, never parsed. Schemas and other JSON that i
 
 What only one family of dialects knows travels as an `Extra` (a field), an `OtherPart`, an `Opaque`
 item or a `Hosted` tool: written again by its own family, reported as a loss by every other.
+
+Values are frozen and hold no cycles, so the garbage collector need not look at them (`gc=False`).
 """
 
 from typing import Literal
@@ -22,7 +24,7 @@ Status = Literal["in_progress", "completed", "incomplete"]
 CallKind = Literal["function", "custom"]
 
 
-class Extra(Struct, frozen=True):
+class Extra(Struct, frozen=True, gc=False):
     """A field that only its own family knows, as it was spelled."""
 
     family: Family
@@ -40,7 +42,7 @@ Extras = tuple[Extra, ...]
 # Parts: what a message or an output is made of.
 
 
-class Citation(Struct, frozen=True, tag="url_citation"):
+class Citation(Struct, frozen=True, gc=False, tag="url_citation"):
     """Where a piece of the text comes from."""
 
     url: str
@@ -49,7 +51,7 @@ class Citation(Struct, frozen=True, tag="url_citation"):
     end_index: int
 
 
-class OtherAnnotation(Struct, frozen=True, tag="annotation"):
+class OtherAnnotation(Struct, frozen=True, gc=False, tag="annotation"):
     """An annotation that only one family knows."""
 
     family: Family
@@ -59,7 +61,7 @@ class OtherAnnotation(Struct, frozen=True, tag="annotation"):
 Annotation = Citation | OtherAnnotation
 
 
-class TopLogprob(Struct, frozen=True):
+class TopLogprob(Struct, frozen=True, gc=False):
     """A token that could have stood here, and how likely it was."""
 
     token: str
@@ -67,7 +69,7 @@ class TopLogprob(Struct, frozen=True):
     bytes: tuple[int, ...] | None = None
 
 
-class Logprob(Struct, frozen=True):
+class Logprob(Struct, frozen=True, gc=False):
     """How likely a token was; both families spell it this way."""
 
     token: str
@@ -76,7 +78,7 @@ class Logprob(Struct, frozen=True):
     top_logprobs: tuple[TopLogprob, ...] | None = None
 
 
-class Text(Struct, frozen=True, tag="text"):
+class Text(Struct, frozen=True, gc=False, tag="text"):
     """Text, by anyone."""
 
     text: str
@@ -86,14 +88,14 @@ class Text(Struct, frozen=True, tag="text"):
     extras: Extras = ()
 
 
-class Refusal(Struct, frozen=True, tag="refusal"):
+class Refusal(Struct, frozen=True, gc=False, tag="refusal"):
     """The model's words when it declines."""
 
     text: str
     extras: Extras = ()
 
 
-class Image(Struct, frozen=True, tag="image"):
+class Image(Struct, frozen=True, gc=False, tag="image"):
     """A picture, by address (data addresses too) or by the id of an uploaded file."""
 
     url: str | None = None
@@ -103,7 +105,7 @@ class Image(Struct, frozen=True, tag="image"):
     extras: Extras = ()
 
 
-class File(Struct, frozen=True, tag="file"):
+class File(Struct, frozen=True, gc=False, tag="file"):
     """A document: its data, its address, or the id under which it was uploaded."""
 
     data: str | None = None
@@ -115,7 +117,7 @@ class File(Struct, frozen=True, tag="file"):
     extras: Extras = ()
 
 
-class Audio(Struct, frozen=True, tag="audio"):
+class Audio(Struct, frozen=True, gc=False, tag="audio"):
     """Sound, as base64."""
 
     data: str
@@ -124,7 +126,7 @@ class Audio(Struct, frozen=True, tag="audio"):
     extras: Extras = ()
 
 
-class OtherPart(Struct, frozen=True, tag="other_part"):
+class OtherPart(Struct, frozen=True, gc=False, tag="other_part"):
     """A part that only one family knows."""
 
     family: Family
@@ -138,7 +140,7 @@ Part = Text | Refusal | Image | File | Audio | OtherPart
 # Items: the turns of a conversation, flat.
 
 
-class Message(Struct, frozen=True, tag="message"):
+class Message(Struct, frozen=True, gc=False, tag="message"):
     """Something said."""
 
     role: Role
@@ -150,7 +152,7 @@ class Message(Struct, frozen=True, tag="message"):
     extras: Extras = ()
 
 
-class Call(Struct, frozen=True, tag="call"):
+class Call(Struct, frozen=True, gc=False, tag="call"):
     """The model calls a tool. For a custom tool, `arguments` is its raw input."""
 
     call_id: str
@@ -163,7 +165,7 @@ class Call(Struct, frozen=True, tag="call"):
     extras: Extras = ()
 
 
-class Output(Struct, frozen=True, tag="output"):
+class Output(Struct, frozen=True, gc=False, tag="output"):
     """What the tool answered. Without a `call_id`, its place and name say which call it answers."""
 
     call_id: str | None
@@ -175,7 +177,7 @@ class Output(Struct, frozen=True, tag="output"):
     extras: Extras = ()
 
 
-class Reasoning(Struct, frozen=True, tag="reasoning"):
+class Reasoning(Struct, frozen=True, gc=False, tag="reasoning"):
     """What the model thought: summarised, in its own words, or sealed by its server."""
 
     summary: tuple[str, ...] = ()
@@ -186,13 +188,13 @@ class Reasoning(Struct, frozen=True, tag="reasoning"):
     extras: Extras = ()
 
 
-class Reference(Struct, frozen=True, tag="reference"):
+class Reference(Struct, frozen=True, gc=False, tag="reference"):
     """An item that the server is to look up by its id."""
 
     item_id: str
 
 
-class Opaque(Struct, frozen=True, tag="opaque"):
+class Opaque(Struct, frozen=True, gc=False, tag="opaque"):
     """An item that only one family knows."""
 
     family: Family
@@ -207,7 +209,7 @@ Item = Message | Call | Output | Reasoning | Reference | Opaque
 # Tools, and which of them to use.
 
 
-class Function(Struct, frozen=True, tag="function"):
+class Function(Struct, frozen=True, gc=False, tag="function"):
     """A tool that takes JSON arguments. `strict` is absent where nobody said."""
 
     name: str
@@ -217,7 +219,7 @@ class Function(Struct, frozen=True, tag="function"):
     extras: Extras = ()
 
 
-class Custom(Struct, frozen=True, tag="custom"):
+class Custom(Struct, frozen=True, gc=False, tag="custom"):
     """A tool that takes raw text, perhaps in a grammar."""
 
     name: str
@@ -229,7 +231,7 @@ class Custom(Struct, frozen=True, tag="custom"):
     extras: Extras = ()
 
 
-class Hosted(Struct, frozen=True, tag="hosted"):
+class Hosted(Struct, frozen=True, gc=False, tag="hosted"):
     """A tool that runs elsewhere, spelled as the Responses API spells it."""
 
     kind: str
@@ -239,20 +241,20 @@ class Hosted(Struct, frozen=True, tag="hosted"):
 Tool = Function | Custom | Hosted
 
 
-class Mode(Struct, frozen=True, tag="mode"):
+class Mode(Struct, frozen=True, gc=False, tag="mode"):
     """Whether to call at all."""
 
     mode: Literal["auto", "none", "required"]
 
 
-class Named(Struct, frozen=True, tag="named"):
+class Named(Struct, frozen=True, gc=False, tag="named"):
     """Call just this one."""
 
     name: str
     kind: CallKind = "function"
 
 
-class Allowed(Struct, frozen=True, tag="allowed"):
+class Allowed(Struct, frozen=True, gc=False, tag="allowed"):
     """Call only these. What is neither a function nor custom is kept as it was spelled."""
 
     mode: Literal["auto", "required", "none"]
@@ -260,7 +262,7 @@ class Allowed(Struct, frozen=True, tag="allowed"):
     others: tuple[Raw, ...] = ()
 
 
-class HostedChoice(Struct, frozen=True, tag="hosted_choice"):
+class HostedChoice(Struct, frozen=True, gc=False, tag="hosted_choice"):
     """Use a tool that runs elsewhere, spelled as the Responses API spells it."""
 
     kind: str
@@ -273,7 +275,7 @@ ToolChoice = Mode | Named | Allowed | HostedChoice
 # The request and the reply.
 
 
-class Format(Struct, frozen=True):
+class Format(Struct, frozen=True, gc=False):
     """The shape that the text of the answer must have."""
 
     kind: Literal["text", "json_object", "json_schema"]
@@ -284,7 +286,7 @@ class Format(Struct, frozen=True):
     extras: Extras = ()
 
 
-class CacheOptions(Struct, frozen=True):
+class CacheOptions(Struct, frozen=True, gc=False):
     """How the prompt is cached."""
 
     mode: str | None = None
@@ -292,7 +294,7 @@ class CacheOptions(Struct, frozen=True):
     extras: Extras = ()
 
 
-class Request(Struct, frozen=True):
+class Request(Struct, frozen=True, gc=False):
     """All that is asked of a model. None and empty mean: nobody said."""
 
     model: str | None = None
@@ -347,14 +349,14 @@ class Request(Struct, frozen=True):
 FinishReason = Literal["stop", "calls", "length", "filter"]
 
 
-class Finish(Struct, frozen=True):
+class Finish(Struct, frozen=True, gc=False):
     """Why the model stopped, and the word that its server used for it."""
 
     reason: FinishReason
     raw: str
 
 
-class Usage(Struct, frozen=True):
+class Usage(Struct, frozen=True, gc=False):
     """What it cost, in tokens."""
 
     input_tokens: int = 0
@@ -366,7 +368,7 @@ class Usage(Struct, frozen=True):
     extras: Extras = ()
 
 
-class Error(Struct, frozen=True):
+class Error(Struct, frozen=True, gc=False):
     """What went wrong, as any dialect can say it."""
 
     message: str
@@ -377,7 +379,7 @@ class Error(Struct, frozen=True):
     extras: Extras = ()
 
 
-class Choice(Struct, frozen=True):
+class Choice(Struct, frozen=True, gc=False):
     """One answer."""
 
     items: tuple[Item, ...] = ()
@@ -385,7 +387,7 @@ class Choice(Struct, frozen=True):
     extras: Extras = ()
 
 
-class Reply(Struct, frozen=True):
+class Reply(Struct, frozen=True, gc=False):
     """All that a model answered; more than one choice only where more than one was asked for."""
 
     id: str = ""

@@ -17,14 +17,14 @@ Placed = tuple[Item, str]
 Said = Annotated[str, Meta(min_length=1)]
 
 
-class PlainFunction(Struct, forbid_unknown_fields=True):
+class PlainFunction(Struct, gc=False, forbid_unknown_fields=True):
     """Whom a call calls."""
 
     name: Said
     arguments: str
 
 
-class PlainCall(Struct, forbid_unknown_fields=True):
+class PlainCall(Struct, gc=False, forbid_unknown_fields=True):
     """A call with all that it should have."""
 
     id: Said
@@ -32,25 +32,25 @@ class PlainCall(Struct, forbid_unknown_fields=True):
     type: Literal["function"] = "function"
 
 
-class System(Struct, tag_field="role", tag="system", forbid_unknown_fields=True):
+class System(Struct, tag_field="role", tag="system", gc=False, forbid_unknown_fields=True):
     """A system message."""
 
     content: str
 
 
-class Developer(Struct, tag_field="role", tag="developer", forbid_unknown_fields=True):
+class Developer(Struct, tag_field="role", tag="developer", gc=False, forbid_unknown_fields=True):
     """A developer message."""
 
     content: str
 
 
-class User(Struct, tag_field="role", tag="user", forbid_unknown_fields=True):
+class User(Struct, tag_field="role", tag="user", gc=False, forbid_unknown_fields=True):
     """A user message."""
 
     content: str
 
 
-class Assistant(Struct, tag_field="role", tag="assistant", forbid_unknown_fields=True):
+class Assistant(Struct, tag_field="role", tag="assistant", gc=False, forbid_unknown_fields=True):
     """An assistant's message."""
 
     content: str | None = None
@@ -58,14 +58,14 @@ class Assistant(Struct, tag_field="role", tag="assistant", forbid_unknown_fields
     function_call: PlainFunction | None = None
 
 
-class Answer(Struct, tag_field="role", tag="function", forbid_unknown_fields=True):
+class Answer(Struct, tag_field="role", tag="function", gc=False, forbid_unknown_fields=True):
     """A function's answer, in the legacy form."""
 
     name: Said
     content: str
 
 
-class Tool(Struct, tag_field="role", tag="tool", forbid_unknown_fields=True):
+class Tool(Struct, tag_field="role", tag="tool", gc=False, forbid_unknown_fields=True):
     """A tool's answer."""
 
     tool_call_id: Said

@@ -15,14 +15,14 @@ from adapters.jsontext import UNDECODABLE
 Said = Annotated[str, Meta(min_length=1)]
 
 
-class PlainText(Struct, forbid_unknown_fields=True):
+class PlainText(Struct, gc=False, forbid_unknown_fields=True):
     """A text part."""
 
     type: Literal["input_text", "output_text"]
     text: str
 
 
-class PlainMessage(Struct, tag_field="type", tag="message", forbid_unknown_fields=True):
+class PlainMessage(Struct, tag_field="type", tag="message", gc=False, forbid_unknown_fields=True):
     """A message of nothing but text."""
 
     role: Role
@@ -31,7 +31,9 @@ class PlainMessage(Struct, tag_field="type", tag="message", forbid_unknown_field
     status: Status | None = None
 
 
-class PlainCall(Struct, tag_field="type", tag="function_call", forbid_unknown_fields=True):
+class PlainCall(
+    Struct, tag_field="type", tag="function_call", gc=False, forbid_unknown_fields=True
+):
     """A call with all that it should have."""
 
     call_id: Said
@@ -41,7 +43,9 @@ class PlainCall(Struct, tag_field="type", tag="function_call", forbid_unknown_fi
     status: Status | None = None
 
 
-class PlainOutput(Struct, tag_field="type", tag="function_call_output", forbid_unknown_fields=True):
+class PlainOutput(
+    Struct, tag_field="type", tag="function_call_output", gc=False, forbid_unknown_fields=True
+):
     """An output that is a string."""
 
     call_id: Said
