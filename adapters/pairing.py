@@ -109,9 +109,8 @@ class _Pairs:
 
 def _said_by_user(output: Output) -> Message:
     """Turn an output into a user message."""
-    name = f" of {output.name}" if output.name else ""
     lost = "" if output.call_id is None else ", whose call is no longer in this conversation"
-    label = f"Output{name} of a tool{lost}:\n" if not name else f"Output{name}{lost}:\n"
+    label = f"Output of {output.name or 'a tool'}{lost}:\n"
     if isinstance(output.output, str):
         return Message("user", (Text(label + output.output),))
     label_part: tuple[Part, ...] = (Text(label),)

@@ -70,8 +70,13 @@ class Collector:
         self.losses = losses
 
     def feed(self, data: bytes) -> None:
-        """Take what one read brought."""
-        self._take(self._decoder.feed(data))
+        """Take what one read brought; once the reply is there, no more is needed."""
+        if self._replies:
+            return
+        try:
+            self._take(self._decoder.feed(data))
+        except BrokenReply as problem:
+            self._replies.append(Reply(error=_failed(problem).error))
 
     def reply(self) -> Reply:
         """Learn that the stream is over; give the whole."""

@@ -116,7 +116,7 @@ class StreamReader(EventReader):
         extras: Extras = ()
         if chunk.system_fingerprint:
             value = Raw(msgspec.json.encode(chunk.system_fingerprint))
-            extras = (Extra("completions", "system_fingerprint", value, None),)
+            extras = (Extra("completions", "system_fingerprint", value),)
         created = None if chunk.created is None else int(chunk.created)
         return Started(chunk.id or "", chunk.model or "", created, chunk.service_tier, extras)
 

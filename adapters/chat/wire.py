@@ -70,7 +70,6 @@ WRITE_REASON: dict[FinishReason, str] = {
 # Fields of a reply that say nothing to anyone but a Chat client.
 REPLY_ONLY_HERE = {
     "object": Fate(None),
-    "system_fingerprint": Fate(None),
     "metadata": Fate(None),
 }
 

@@ -16,8 +16,6 @@ NAMES = {
     "include_obfuscation": "stream_options.include_obfuscation",
 }
 
-_NO = False
-
 # Parameters that only Responses knows, and how grave it is to leave each out.
 ONLY_HERE = {
     "previous_response_id": Fate("meaning", "no earlier response is kept here to go on from"),
