@@ -1,0 +1,23 @@
+"""JSON in a fence: three backticks and `json`, then what could be a bare call."""
+
+from adapters.textcalls.bare import parse_bare
+from adapters.textcalls.cursor import Cursor, NoCall, Parse
+from adapters.textcalls.declared import Declared
+from adapters.textcalls.markup import Calls, Markup
+
+_FENCE = "```"
+# The second also in the plural.
+_BEGINS = (f"{_FENCE}json", f"{_FENCE}tool_call")
+
+
+def _parse(cursor: Cursor, tools: Declared) -> Parse[Calls]:
+    yield from cursor.expect(*_BEGINS)
+    yield from cursor.skip("s")
+    yield from cursor.skip_space()
+    calls = yield from parse_bare(cursor, tools)
+    if not (yield from cursor.closes(_FENCE)):
+        raise NoCall
+    return calls
+
+
+FENCED = Markup(_BEGINS, _parse)

@@ -1,0 +1,33 @@
+"""What every format of calls in text is."""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from adapters.textcalls.cursor import Cursor, NoCall, Parse
+from adapters.textcalls.declared import Declared
+from adapters.textcalls.spoken import Spoken
+
+Calls = tuple[Spoken, ...]
+
+
+class Markup(Struct, frozen=True):
+    """One way of writing calls into a text."""
+
+    # What a block of calls begins with.
+    markers: tuple[str, ...]
+    # Reads a block from its marker on; raises `NoCall` if it is none.
+    parse: Callable[[Cursor, Declared], Parse[Calls]]
+    # Stands for the whole answer: nothing is said before it.
+    whole: bool = False
+
+    def may_begin(self, text: str, at: int) -> bool:
+        """Tell whether a text, as far as it has come, has a marker at a place."""
+        return any(marker.startswith(text[at : at + len(marker)]) for marker in self.markers)
+
+
+def known(calls: Calls, tools: Declared) -> Calls:
+    """Take only calls of declared tools, where the markup may be meant as something else."""
+    if not all(tools.knows(call.name) for call in calls):
+        raise NoCall
+    return calls

@@ -1,0 +1,37 @@
+"""Mistral: `[TOOL_CALLS][{"name": …, "arguments": {…}}]`, and newer `[TOOL_CALLS]name[ARGS]{…}`."""
+
+from adapters.jsontext import is_complete
+from adapters.textcalls.cursor import Cursor, NoCall, Parse
+from adapters.textcalls.declared import Declared
+from adapters.textcalls.markup import Calls, Markup, known
+from adapters.textcalls.spoken import Spoken, read_calls
+
+_BEGIN = "[TOOL_CALLS]"
+
+
+def _parse(cursor: Cursor, tools: Declared) -> Parse[Calls]:
+    yield from cursor.expect(_BEGIN)
+    yield from cursor.skip_space()
+    if (yield from cursor.sees("[", "{")):
+        return read_calls((yield from cursor.json()))
+    name = yield from cursor.name()
+    end_of_name = cursor.read
+    yield from cursor.skip_space()
+    spaced = cursor.read > end_of_name
+    if (yield from cursor.skip("[CALL_ID]")):
+        # Ids of a text are not to be trusted: the model may count from one in every turn.
+        yield from cursor.name()
+        yield from cursor.skip_space()
+    marked = yield from cursor.skip("[ARGS]")
+    yield from cursor.skip_space()
+    if not (yield from cursor.sees("{")):
+        raise NoCall
+    arguments = yield from cursor.json()
+    if not is_complete(arguments):
+        raise NoCall
+    call = (Spoken(name, arguments),)
+    # A word behind the marker and then an object may as well be about it.
+    return known(call, tools) if spaced and not marked else call
+
+
+MISTRAL = Markup((_BEGIN,), _parse)
