@@ -1,0 +1,50 @@
+"""Every tool that an agent carries, in the words that a backend has for it, and back.
+
+Agents declare far more than functions: custom tools, namespaces, searches, shells. A backend that
+knows only functions is told of each as a function; its calls come back as what they really are. All
+of it happens in the hub, between reader and writer, so that every pair of dialects has it.
+
+    lower    a request: what is declared, what was called, what must be called
+    Raising  an answer: the calls of functions as the calls that they stand for
+    Telling  an answer, for a client that itself knows only functions
+"""
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from adapters.conversation import Request
+from adapters.loss import Losses
+from adapters.lowering.choosing import lowered_choice
+from adapters.lowering.declaring import declare
+from adapters.lowering.history import History
+from adapters.lowering.raising import GrammarCheck, Raising
+from adapters.lowering.table import Table
+from adapters.lowering.target import Target
+from adapters.lowering.telling import Telling
+
+__all__ = ["GrammarCheck", "Lowered", "Raising", "Table", "Target", "Telling", "lower"]
+
+
+class Lowered(Struct, frozen=True):
+    """A request for a backend, and which of its tools is which."""
+
+    request: Request
+    table: Table
+
+
+def lower(request: Request, target: Target, losses: Losses) -> Lowered:
+    """Give a request that declares and calls only what the backend can be told of.
+
+    Raises `Refused` if two tools would have one name.
+    """
+    tools, table = declare(request, target, losses)
+    items = [*History(table, target, losses).lower(request)]
+    lowered = replace(
+        request,
+        tools=tuple(tool for tool, _ in tools),
+        tool_paths=tuple(path for _, path in tools),
+        tool_choice=lowered_choice(request.tool_choice, table),
+        items=tuple(item for item, _ in items),
+        paths=tuple(path for _, path in items),
+    )
+    return Lowered(lowered, table)

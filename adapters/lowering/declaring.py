@@ -1,0 +1,267 @@
+"""Declares the tools of a request in the words that its backend has for them."""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from adapters.conversation import CallKind, Custom, Function, Hosted, Request, Tool
+from adapters.errors import Refused
+from adapters.loss import Losses
+from adapters.lowering import builtins, grammars, searching
+from adapters.lowering.additional import brought_along
+from adapters.lowering.choosing import chosen, must_call
+from adapters.lowering.names import flat_name
+from adapters.lowering.namespaces import Namespace, read_namespace, without_field
+from adapters.lowering.table import Entry, Identity, Table
+from adapters.lowering.target import Target
+
+Placed = tuple[Tool, str]
+
+# A tool that only programs may call, which a server of its family writes and runs.
+_PROGRAMS = "programmatic_tool_calling"
+_CALLERS = "allowed_callers"
+_DIRECT = b'"direct"'
+_FROM_THE_START = "it is declared from the start"
+
+
+class Line(Struct, frozen=True):
+    """One tool: what the backend is told, where it was declared, and what the client runs."""
+
+    # None: the backend is told of it together with others.
+    tool: Tool | None
+    path: str
+    # None: it does not run at the client.
+    entry: Entry | None = None
+    # Not declared, but brought along by the history.
+    later: bool = False
+    # To be declared only if a search finds it.
+    deferred: bool = False
+
+
+def declare(request: Request, target: Target, losses: Losses) -> tuple[list[Placed], Table]:
+    """Give the tools as the backend is told of them, and what each of them is.
+
+    A tool that it is not told of now, because nothing asks for it, it may know from elsewhere: its
+    call is that of the tool all the same.
+    """
+    lines = _without_repeats(_Reader(target, losses).read(request), losses)
+    found = _found(request, lines, target, losses)
+    told = [(line.tool, line.path) for line in found if line.tool is not None]
+    return told, Table(line.entry for line in lines if line.entry is not None)
+
+
+class _Reader:
+    """Reads the tools of a request."""
+
+    def __init__(self, target: Target, losses: Losses) -> None:
+        self._target = target
+        self._losses = losses
+        # Where there is a search for them, tools may be deferred.
+        self._defers = target.has(searching.KIND)
+
+    def read(self, request: Request) -> list[Line]:
+        """Read those that are declared, then those that the history brings along."""
+        lines = [line for placed in request.placed_tools() for line in self._read(*placed)]
+        for tool, path in brought_along(request, self._target, self._losses):
+            # Whatever was found is not deferred any more.
+            lines += [replace(one, later=True, deferred=False) for one in self._read(tool, path)]
+        return lines
+
+    def _read(self, tool: Tool, path: str) -> Iterator[Line]:
+        match tool:
+            case Function() | Custom():
+                yield from self._read_callable(tool, path)
+            case Hosted(kind="namespace"):
+                yield from self._read_namespace(tool, path)
+            case Hosted(kind="tool_search"):
+                yield from self._read_search(tool, path)
+            case Hosted() if builtins.runs_at_client(tool, path):
+                kind = builtins.KINDS[tool.kind]
+                function = builtins.as_function(tool, kind, path)
+                yield self._read_kind(kind, tool, function, path)
+            case Hosted():
+                yield Line(tool, path)
+
+    # Functions and custom tools, in a namespace or not
+
+    def _read_callable(
+        self, tool: Function | Custom, path: str, within: Namespace | None = None
+    ) -> Iterator[Line]:
+        offered = self._offered(tool, path)
+        if offered is None:
+            return
+        deferred = searching.is_deferred(offered) and not self._defers
+        if not self._defers:
+            offered = searching.undeferred(offered)
+        namespace = None if within is None else within.name
+        name = flat_name(namespace, offered.name, self._target.longest_name)
+        if name != offered.name and within is None:
+            self._losses.changed(f"{path}.name", f"the backend refuses it; it is called {name}")
+        shown = offered if within is None else within.describe(offered)
+        told, kind = self._tell(shown, name, path)
+        entry = Entry(_kind_of(tool), tool.name, namespace, tool, path, kind, name)
+        yield Line(told, path, entry, deferred=deferred)
+
+    def _offered(self, tool: Function | Custom, path: str) -> Function | Custom | None:
+        """Leave out a tool that only programs may call, where no programs are run."""
+        callers = next((extra.value for extra in tool.extras if extra.name == _CALLERS), None)
+        if callers is None or self._target.has(_PROGRAMS):
+            return tool
+        if _DIRECT not in bytes(callers):
+            why = "only programs may call it, and the backend runs none"
+            self._losses.dropped(path, why, "capability")
+            return None
+        extras = tuple(extra for extra in tool.extras if extra.name != _CALLERS)
+        return replace(tool, extras=extras)
+
+    def _tell(self, tool: Function | Custom, name: str, path: str) -> tuple[Tool, CallKind]:
+        """Give the tool as it is, or the function that stands for it."""
+        told = tool if tool.name == name else replace(tool, name=name)
+        if isinstance(told, Function):
+            return told, "function"
+        if self._target.takes(told):
+            return told, "custom"
+        self._losses.changed(path, "the backend has no custom tools; it becomes a function")
+        if told.format == "grammar" and grammars.pattern_of(told) is None:
+            why = "the model is shown the grammar, but nothing holds it to it"
+            self._losses.changed(f"{path}.format", why, "capability")
+        return grammars.as_function(told, strict=self._target.strict), "function"
+
+    def _read_namespace(self, tool: Hosted, path: str) -> Iterator[Line]:
+        space = read_namespace(tool, path)
+        takes = self._target.takes
+        if takes(tool) and all(takes(child) for child, _ in space.children):
+            yield Line(self._loaded(tool, space), path)
+            for child, inner in space.children:
+                kind, name = _kind_of(child), child.name
+                entry = Entry(kind, name, space.name, child, inner, kind, name, space.name)
+                yield Line(None, inner, entry)
+            return
+        self._losses.changed(path, "the backend has no namespaces; its tools are told one by one")
+        for inner in space.others:
+            why = "outside of its namespace it cannot be called"
+            self._losses.dropped(inner, why, "capability")
+        for child, inner in space.children:
+            yield from self._read_callable(child, inner, space)
+
+    def _loaded(self, tool: Hosted, space: Namespace) -> Hosted:
+        """Give a namespace whose tools need not be searched for, where there is no search."""
+        deferred = [inner for child, inner in space.children if searching.is_deferred(child)]
+        if self._defers or not deferred:
+            return tool
+        for inner in deferred:
+            self._losses.changed(f"{inner}.{searching.DEFER}", _FROM_THE_START)
+        return without_field(tool, searching.DEFER)
+
+    # Tools that have no names
+
+    def _read_kind(self, kind: CallKind, tool: Hosted, function: Function, path: str) -> Line:
+        if self._target.takes(tool):
+            return Line(tool, path, Entry(kind, kind, None, tool, path, kind, kind))
+        why = f"the backend has no tool {tool.kind}; it becomes a function"
+        self._losses.changed(path, why)
+        return Line(function, path, Entry(kind, kind, None, tool, path, "function", kind))
+
+    def _read_search(self, tool: Hosted, path: str) -> Iterator[Line]:
+        if searching.runs_at_client(tool, path):
+            function = searching.as_function(tool, searching.KIND, path)
+            yield self._read_kind("tool_search", tool, function, path)
+        elif self._target.takes(tool):
+            yield Line(tool, path)
+        else:
+            why = "the backend has no search for tools; they are declared without it"
+            self._losses.changed(path, why)
+
+
+def _kind_of(tool: Function | Custom) -> CallKind:
+    return "custom" if isinstance(tool, Custom) else "function"
+
+
+# One name, one tool
+
+
+def _without_repeats(lines: list[Line], losses: Losses) -> list[Line]:
+    """Keep one tool of each name; two different ones are refused, or the later one counts."""
+    kept: list[Line] = []
+    places: dict[Identity, int] = {}
+    for line in lines:
+        if line.entry is None:
+            kept.append(line)
+            continue
+        place = places.setdefault(line.entry.told, len(kept))
+        if place == len(kept):
+            kept.append(line)
+        else:
+            kept[place] = _chosen(kept[place], line, line.entry, losses)
+    return kept
+
+
+def _chosen(first: Line, second: Line, entry: Entry, losses: Losses) -> Line:
+    known = first.entry
+    if known is None or not _is_same(known, entry):
+        why = f"{known} and {entry} would both be called {entry.told_name}"
+        raise Refused(second.path, why)
+    if first.tool == second.tool and not second.later:
+        losses.dropped(second.path, "the same tool was declared before")
+        return first
+    if first.tool != second.tool and not second.later:
+        raise Refused(second.path, f"{known} and {entry} are different tools of one name")
+    # What a history brings along is what the client knew last.
+    return replace(second, path=first.path)
+
+
+def _is_same(one: Entry, other: Entry) -> bool:
+    return (one.kind, one.namespace, one.name) == (other.kind, other.namespace, other.name)
+
+
+# Deferred tools
+
+
+def _found(request: Request, lines: list[Line], target: Target, losses: Losses) -> list[Line]:
+    """Declare deferred tools: all of them, or those that fit best what the user says."""
+    limit = target.deferred_tools
+    deferred = [line for line in lines if line.deferred]
+    if limit is None or len(deferred) <= limit:
+        for line in deferred:
+            losses.changed(f"{line.path}.{searching.DEFER}", _FROM_THE_START)
+        return lines
+    needed = _needed(request, lines)
+    if not limit and must_call(request.tool_choice) and not _any_told(lines, needed):
+        # A call is asked for, so there must be something to call.
+        limit = 1
+    kept = needed | _fitting(request, deferred, limit, losses)
+    return [line for line in lines if not line.deferred or line.path in kept]
+
+
+def _needed(request: Request, lines: list[Line]) -> frozenset[str]:
+    """Find the tools that were called before, and may be again, or that a choice names."""
+    table = Table(line.entry for line in lines if line.entry is not None)
+    named = frozenset(entry.path for entry in chosen(request.tool_choice, table))
+    called = searching.called_names(request)
+    return named | {entry.path for entry in table.entries if entry.name in called}
+
+
+def _any_told(lines: list[Line], needed: frozenset[str]) -> bool:
+    """Tell whether a tool is declared whatever the user says."""
+    return any(line.entry and (not line.deferred or line.path in needed) for line in lines)
+
+
+def _fitting(request: Request, deferred: list[Line], limit: int, losses: Losses) -> frozenset[str]:
+    """Search for tools; where none fits, the first ones may serve, and are better than none."""
+    places = searching.found_here(request, [_searched(line) for line in deferred], limit)
+    why = f"{len(places)} of {len(deferred)} deferred tools fit what was said; they are declared"
+    if not places and limit:
+        places = [*range(limit)]
+        why = f"no deferred tool fits what was said; {limit} of {len(deferred)} are declared"
+    losses.changed("tools", why)
+    return frozenset(deferred[place].path for place in places)
+
+
+def _searched(line: Line) -> str:
+    """Give the words by which a tool is found."""
+    match line.tool:
+        case Function() | Custom() as tool:
+            return f"{tool.name} {tool.description or ''}"
+        case _:
+            return ""

@@ -1,0 +1,59 @@
+"""Tools in a namespace, one by one: how agents declare every server of tools that they have (P029).
+
+Where a backend has no namespaces, the name of a tool begins with that of its namespace, and what
+the namespace is for is said of each of its tools.
+"""
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from adapters.conversation import Custom, Function, Hosted
+from adapters.fields import read_fields
+from adapters.tools import read_tools
+
+Child = tuple[Function | Custom, str]
+
+_OBJECT = msgspec.json.Decoder(dict[str, Raw])
+_OBJECTS = msgspec.json.Decoder(list[dict[str, Raw]])
+
+
+class Namespace(Struct, frozen=True):
+    """A namespace, its purpose, and its tools, each with its path."""
+
+    name: str
+    purpose: str
+    children: tuple[Child, ...]
+    # The paths of what is neither a function nor custom, and could not be called by its name.
+    others: tuple[str, ...] = ()
+
+    def describe(self, child: Function | Custom) -> Function | Custom:
+        """Give a tool with what its namespace is for."""
+        if not self.purpose:
+            return child
+        own = child.description
+        return replace(child, description=f"{self.purpose}\n\n{own}" if own else self.purpose)
+
+
+def read_namespace(tool: Hosted, path: str) -> Namespace:
+    """Read a namespace."""
+    fields = read_fields(tool.value, path)
+    inner = f"{path}.tools"
+    read = read_tools(fields.raws("tools"), inner, "responses")
+    tools = [(tool, f"{inner}[{i}]") for i, tool in enumerate(read)]
+    return Namespace(
+        fields.text("name") or "",
+        (fields.text("description") or "").strip(),
+        tuple((one, at) for one, at in tools if not isinstance(one, Hosted)),
+        tuple(at for one, at in tools if isinstance(one, Hosted)),
+    )
+
+
+def without_field(tool: Hosted, name: str) -> Hosted:
+    """Give a namespace whose tools have not some field, and all else as it was spelled."""
+    fields = _OBJECT.decode(tool.value)
+    children = [
+        {field: value for field, value in child.items() if field != name}
+        for child in _OBJECTS.decode(fields["tools"])
+    ]
+    return replace(tool, value=Raw(msgspec.json.encode({**fields, "tools": children})))

@@ -1,0 +1,147 @@
+"""Tools that are not declared at first but found by a search.
+
+A client may run the search itself: then it is a function to a backend that has no such thing, and
+what it found can be called on the next turn. A search that the server would run is not needed where
+all tools are declared from the start. A backend with a small context is told only of those that fit
+best what the user says; then the search is run here.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec import Raw
+from msgspec.structs import replace
+
+from adapters.conversation import Call, Custom, Function, Hosted, Message, Output, Request, Text
+from adapters.fields import read_fields
+from adapters.schemas import EMPTY_SCHEMA
+
+KIND = "tool_search"
+DEFER = "defer_loading"
+
+_DESCRIPTION = "Searches for tools that are not listed here; what it finds can be called next."
+_NOTHING_FOUND = "No tool was found."
+_FOUND = "These tools were found and can be called now:"
+
+# Words of a name or a sentence: `getWeather`, `get_weather` and `get weather` have the same.
+_WORD = re.compile(r"[^\W\d_]+|\d+")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+# The usual constants: how soon repeats stop counting, and how much long texts are held back.
+_SATURATION, _LENGTH = 1.2, 0.75
+# Shorter words have no ending to be told apart by.
+_LEAST_STEM = 4
+
+
+def runs_at_client(tool: Hosted, path: str) -> bool:
+    """Tell whether the client runs the search itself."""
+    return read_fields(tool.value, path).text("execution") == "client"
+
+
+def as_function(tool: Hosted, name: str, path: str) -> Function:
+    """Give the function that stands for a search that the client runs."""
+    fields = read_fields(tool.value, path)
+    return Function(
+        name,
+        fields.text("description") or _DESCRIPTION,
+        fields.raw("parameters") or EMPTY_SCHEMA,
+        strict=False,
+    )
+
+
+# What was found
+
+
+def found_tools(output: Output) -> list[Raw]:
+    """Give the tools that a search found, as they were spelled."""
+    if not isinstance(output.output, str):
+        return []
+    return read_fields(Raw(b'{"tools":' + output.output.encode() + b"}")).raws("tools")
+
+
+def told_found(output: Output, told_name: Callable[[str | None, str], str]) -> str:
+    """Tell the model what a search found, under the names that it can call."""
+    lines = [line for raw in found_tools(output) for line in _lines(raw, None, told_name)]
+    return "\n".join([_FOUND, *lines]) if lines else _NOTHING_FOUND
+
+
+def _lines(
+    raw: Raw, namespace: str | None, told_name: Callable[[str | None, str], str]
+) -> list[str]:
+    fields = read_fields(raw)
+    name, description = fields.text("name") or "", fields.text("description")
+    children = fields.raws("tools")
+    if children:
+        return [line for child in children for line in _lines(child, name, told_name)]
+    return [f"- {told_name(namespace, name)}" + (f": {description}" if description else "")]
+
+
+# Tools that were deferred
+
+
+def is_deferred(tool: Function | Custom) -> bool:
+    """Tell whether a tool is to be declared only when a search finds it."""
+    return any(extra.name == DEFER and extra.value == Raw(b"true") for extra in tool.extras)
+
+
+def undeferred(tool: Function | Custom) -> Function | Custom:
+    """Give a tool that is declared from the start."""
+    if not tool.extras:
+        return tool
+    return replace(tool, extras=tuple(extra for extra in tool.extras if extra.name != DEFER))
+
+
+def found_here(request: Request, tools: Sequence[str], limit: int) -> list[int]:
+    """Give the places of the tools that fit best what the user says now, or else ever said."""
+    texts = [_said(item) for item in request.items if isinstance(item, Message)]
+    spoken = [text for text in texts if text]
+    return ranked(" ".join(spoken[-1:]), tools, limit) or ranked(" ".join(spoken), tools, limit)
+
+
+def called_names(request: Request) -> frozenset[str]:
+    """Give the names of the tools that were called before."""
+    return frozenset(item.name for item in request.items if isinstance(item, Call))
+
+
+def _said(message: Message) -> str:
+    if message.role != "user":
+        return ""
+    return " ".join(part.text for part in message.content if isinstance(part, Text))
+
+
+# Ranking
+
+
+def ranked(query: str, texts: Sequence[str], limit: int) -> list[int]:
+    """Give the places of the texts that fit a query best, the best first, if they fit at all.
+
+    Each word of the query counts for more the fewer texts have it (BM25).
+    """
+    counts = [Counter(_words(text)) for text in texts]
+    usual = sum(count.total() for count in counts) / len(counts) if counts else 0.0
+    rarity = {word: _rarity(word, counts) for word in set(_words(query))}
+    scores = [
+        sum(rare * _share(count, word, usual) for word, rare in rarity.items()) for count in counts
+    ]
+    best = sorted(range(len(texts)), key=lambda place: (-scores[place], place))
+    return [place for place in best[:limit] if scores[place] > 0]
+
+
+def _words(text: str) -> list[str]:
+    return [_stem(word.casefold()) for word in _WORD.findall(_HUMP.sub(" ", text))]
+
+
+def _stem(word: str) -> str:
+    """Take a plural for its singular."""
+    return word[:-1] if len(word) > _LEAST_STEM and word.endswith("s") else word
+
+
+def _rarity(word: str, counts: "Iterable[Counter[str]]") -> float:
+    having = [word in count for count in counts]
+    return math.log(1 + (len(having) - sum(having) + 0.5) / (sum(having) + 0.5))
+
+
+def _share(count: "Counter[str]", word: str, usual: float) -> float:
+    held_back = 1 - _LENGTH + _LENGTH * count.total() / usual if usual else 1.0
+    return count[word] * (_SATURATION + 1) / (count[word] + _SATURATION * held_back)
