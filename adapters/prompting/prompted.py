@@ -1,0 +1,80 @@
+"""Asks a backend that knows no tools in words."""
+
+from msgspec.structs import replace
+
+from adapters.capabilities import Capabilities
+from adapters.conversation import (
+    Function,
+    Item,
+    Message,
+    Mode,
+    Named,
+    Request,
+    Text,
+    Tool,
+    ToolChoice,
+)
+from adapters.extras import Carrier
+from adapters.loss import Losses
+from adapters.prompting.description import described
+from adapters.prompting.history import joined, with_written_calls
+from adapters.selection import Abilities, select
+from adapters.tools import without_strict
+
+_DESCRIBED = "the backend knows no tools; they are described to it in words"
+_CHOICE = "the backend cannot be made to call a tool; it is asked to in words"
+_PARALLEL = "the backend cannot be held to one call; it is asked for one in words"
+_SEPARATOR = "\n\n"
+_WORDS_ONLY = Capabilities(strict=False)
+
+
+def _can_describe(tool: Tool) -> bool:
+    return isinstance(tool, Function)
+
+
+# A choice of nothing is made by describing nothing.
+_ABILITIES = Abilities(_can_describe, allowed_tools=False, choices=("auto", "required", "named"))
+
+
+def prompted(request: Request, losses: Losses) -> Request:
+    """Give the request with its tools, its choice among them and its calls in words."""
+    selection = select(request, _ABILITIES, losses)
+    written = with_written_calls(request, losses)
+    plain = replace(written, tools=(), tool_paths=(), tool_choice=None, parallel_tool_calls=None)
+    tools = tuple(
+        _plain(tool, path, losses) for tool, path in selection.tools if isinstance(tool, Function)
+    )
+    if not tools:
+        return plain
+    losses.changed("tools", _DESCRIBED)
+    _report_wishes(selection.choice, request, losses)
+    several = request.parallel_tool_calls is not False
+    return _instructed(plain, described(tools, selection.choice, several=several))
+
+
+def _plain(tool: Function, path: str, losses: Losses) -> Function:
+    """Give a tool without what words cannot say."""
+    without_strict(tool, path, _WORDS_ONLY, losses)
+    Carrier("completions", "a description in words", losses).lose(tool.extras, path)
+    return tool
+
+
+def _report_wishes(choice: ToolChoice | None, request: Request, losses: Losses) -> None:
+    """Say of what was demanded that it can only be asked for."""
+    if isinstance(choice, Named) or choice == Mode("required"):
+        losses.changed("tool_choice", _CHOICE, "capability")
+    if request.parallel_tool_calls is False:
+        losses.changed("parallel_tool_calls", _PARALLEL, "capability")
+
+
+def _instructed(request: Request, words: str) -> Request:
+    """Put the words behind what the model is told first; that is where it looks for tools."""
+    if request.instructions:
+        return replace(request, instructions=request.instructions + _SEPARATOR + words)
+    match request.items:
+        case (Message(role="system" | "developer", content=content) as first, *others):
+            told = replace(first, content=joined([*content, Text(_SEPARATOR + words)]))
+            items: tuple[Item, ...] = (told, *others)
+            return replace(request, items=items)
+        case _:
+            return replace(request, instructions=words)
