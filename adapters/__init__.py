@@ -15,19 +15,23 @@ r"""Dragoman's core: translates between tool-calling dialects, and says what it 
 Nothing here waits, reads a clock or a file, or draws a random number.
 """
 
-from adapters.capabilities import Capabilities
+from adapters.between import UNKNOWN_REQUEST
+from adapters.capabilities import GENERIC, Capabilities
 from adapters.chat import CHAT
 from adapters.checking import Breach
 from adapters.conversation import Request
 from adapters.dialect import Dialect
 from adapters.errors import BrokenReply, DragomanError, InvalidInput, Refused
-from adapters.exchange import UNKNOWN_REQUEST, Exchange, Translation
+from adapters.exchange import Exchange
 from adapters.legacy import LEGACY
 from adapters.loss import Loss, Policy, Severity
+from adapters.lowering import GrammarCheck
 from adapters.mint import Mint, counting
 from adapters.preferences import Preferences
 from adapters.responses import RESPONSES
+from adapters.seal import Seal
 from adapters.streams import Collector, Relay, StreamTranslator
+from adapters.translation import Translation
 
 DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (CHAT, RESPONSES, LEGACY)}
 
@@ -49,16 +53,22 @@ def exchange(  # noqa: PLR0913 - the same as `Exchange`, by names
     preferences: Preferences | None = None,
     policy: Policy = "report",
     asked: Request = UNKNOWN_REQUEST,
+    rewrite: bool = False,
+    check_grammar: GrammarCheck | None = None,
+    seal: Seal | None = None,
 ) -> Exchange:
     """Begin an exchange between a client and a backend, each known by the name of its dialect."""
     return Exchange(
         dialect(client),
         dialect(backend),
         mint=mint,
-        capabilities=capabilities or Capabilities(),
+        capabilities=capabilities or GENERIC,
         preferences=preferences,
         policy=policy,
         asked=asked,
+        rewrite=rewrite,
+        check_grammar=check_grammar,
+        seal=seal,
     )
 
 
@@ -76,6 +86,7 @@ __all__ = [
     "Dialect",
     "DragomanError",
     "Exchange",
+    "GrammarCheck",
     "InvalidInput",
     "Loss",
     "Mint",
@@ -84,6 +95,7 @@ __all__ = [
     "Refused",
     "Relay",
     "Request",
+    "Seal",
     "Severity",
     "StreamTranslator",
     "Translation",

@@ -21,7 +21,11 @@ from adapters.loss import Severity
 Family = Literal["completions", "responses"]
 Role = Literal["system", "developer", "user", "assistant"]
 Status = Literal["in_progress", "completed", "incomplete"]
-CallKind = Literal["function", "custom"]
+# Of what kind the called tool is. All but the first two are known to one family only, which names
+# the tool by its kind; elsewhere they are functions (see `lowering`).
+CallKind = Literal[
+    "function", "custom", "shell", "local_shell", "apply_patch", "computer", "tool_search"
+]
 
 
 class Extra(Struct, frozen=True, gc=False):
@@ -153,7 +157,7 @@ class Message(Struct, frozen=True, gc=False, tag="message"):
 
 
 class Call(Struct, frozen=True, gc=False, tag="call"):
-    """The model calls a tool. For a custom tool, `arguments` is its raw input."""
+    """The model calls a tool, with JSON. For a custom tool, `arguments` is its raw input."""
 
     call_id: str
     name: str
@@ -166,7 +170,11 @@ class Call(Struct, frozen=True, gc=False, tag="call"):
 
 
 class Output(Struct, frozen=True, gc=False, tag="output"):
-    """What the tool answered. Without a `call_id`, its place and name say which call it answers."""
+    """What the tool answered. Without a `call_id`, its place and name say which call it answers.
+
+    What a tool answered that is neither a function nor custom is JSON, as its family spells it, or
+    a picture of the screen.
+    """
 
     call_id: str | None
     output: str | tuple[Part, ...] = ""
@@ -232,7 +240,7 @@ class Custom(Struct, frozen=True, gc=False, tag="custom"):
 
 
 class Hosted(Struct, frozen=True, gc=False, tag="hosted"):
-    """A tool that runs elsewhere, spelled as the Responses API spells it."""
+    """Any other tool, spelled as the Responses API spells it: most of them run elsewhere."""
 
     kind: str
     value: Raw
@@ -252,6 +260,7 @@ class Named(Struct, frozen=True, gc=False, tag="named"):
 
     name: str
     kind: CallKind = "function"
+    namespace: str | None = None
 
 
 class Allowed(Struct, frozen=True, gc=False, tag="allowed"):
@@ -263,7 +272,7 @@ class Allowed(Struct, frozen=True, gc=False, tag="allowed"):
 
 
 class HostedChoice(Struct, frozen=True, gc=False, tag="hosted_choice"):
-    """Use a tool that runs elsewhere, spelled as the Responses API spells it."""
+    """Use a tool of another kind, spelled as the Responses API spells it."""
 
     kind: str
     value: Raw
@@ -344,6 +353,11 @@ class Request(Struct, frozen=True, gc=False):
         """Give each item with its path; a request made by hand has no paths."""
         paths = self.paths or tuple(f"items[{i}]" for i in range(len(self.items)))
         return list(zip(self.items, paths, strict=True))
+
+    def placed_tools(self) -> "list[tuple[Tool, str]]":
+        """Give each tool with its path."""
+        paths = self.tool_paths or tuple(f"tools[{i}]" for i in range(len(self.tools)))
+        return list(zip(self.tools, paths, strict=True))
 
 
 FinishReason = Literal["stop", "calls", "length", "filter"]

@@ -1,11 +1,12 @@
 """What every dialect offers. One folder each; adding one changes nothing elsewhere."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from adapters.capabilities import Capabilities
 from adapters.checking import Breach
-from adapters.conversation import Error, Family, Reply, Request
+from adapters.conversation import CallKind, Error, Family, Reply, Request, Tool, Usage
+from adapters.fields import Fields
 from adapters.loss import Losses
 from adapters.machine import EventReader, EventWriter
 from adapters.mint import Mint
@@ -27,6 +28,8 @@ class Surroundings:
     preferences: Preferences = DEFAULT
     # Names, for the client, a parameter that the backend complains of.
     param: Callable[[str | None], str | None] = _same
+    # What the answer says of itself, whatever the backend says: who keeps answers gives them ids.
+    stamp: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +45,24 @@ class Dialect:
     # Whether its calls have ids, and whether it wraps a tool once more.
     has_call_ids: bool
     nests_tools: bool
+    # Whether its functions can be strict.
+    has_strict: bool
+    # Whether it can declare a tool as it is to a backend with such capabilities, and how long the
+    # name of a tool may be.
+    takes_tool: Callable[[Tool, Capabilities], bool]
+    longest_name: int
+    # The kinds of calls that its answers can hold.
+    call_kinds: frozenset[CallKind]
+    # Whether silence about `store` means that the answer is kept.
+    keeps_answers: bool
+    # Names of request fields by which its servers look up what was said before.
+    memory: frozenset[str]
     read_request: Callable[[bytes, Losses], Request]
     write_request: Callable[[Request, Capabilities, Losses], bytes]
     read_reply: Callable[[bytes, Surroundings], Reply]
     write_reply: Callable[[Reply, Surroundings], bytes]
+    # Reads what a reply cost, without the rest of it.
+    read_usage: Callable[[Fields | None], Usage | None]
     read_stream: Callable[[Surroundings], EventReader]
     write_stream: Callable[[Surroundings], EventWriter]
     write_error: Callable[[Error], bytes]

@@ -1,7 +1,8 @@
-"""Holds a reply to the tools that the request allowed.
+"""Holds a reply to the tools that the request allowed, and to one call where it asked for one.
 
 `allowed_tools` is a hard constraint in Open Responses, and on a backend that does not know it only
 the declaration was narrowed. With `none`, a call that comes anyway is not for the client either.
+Many backends make several calls though `parallel_tool_calls` was false (P018): the first counts.
 """
 
 from collections.abc import Callable
@@ -15,71 +16,80 @@ from adapters.conversation import (
     Item,
     Message,
     Mode,
+    Named,
     Reply,
     Request,
     Text,
 )
 from adapters.events import Closed, Delta, Event, Failed, Finished, Opened
+from adapters.fields import read_fields
 from adapters.items import call_path
 from adapters.loss import Losses
+from adapters.lowering.table import Identity, Table
 from adapters.replies import NOTHING_SAID
 
+# Says why a call, in the choice of that number, is not for the client; None if it is.
+Rule = Callable[[Call, int], str | None]
 
-def enforcement(request: Request, losses: Losses) -> "list[Enforce | CountCalls]":
+_NOT_ALLOWED = "the request did not allow a call of this tool"
+_NOT_FIRST = "the request asked for one call at a time; only the first is kept"
+
+
+def enforcement(request: Request, table: Table, losses: Losses) -> "list[Enforce]":
     """Make the stages that the request calls for; each takes whole replies too."""
-    stages: list[Enforce | CountCalls] = []
+    stages: list[Enforce] = []
     match request.tool_choice:
         case Mode(mode="none") | Allowed(mode="none"):
-            stages.append(Enforce(lambda _call: False, losses, must_remain=False))
-        case Allowed(tools=tools):
-            names = frozenset(tool.name for tool in tools)
-            stages.append(Enforce(lambda call: call.name in names, losses, must_remain=True))
+            stages.append(Enforce(lambda _call, _choice: _NOT_ALLOWED, losses, must_remain=False))
+        case Allowed() as allowed:
+            stages.append(Enforce(_allows(allowed, table), losses, must_remain=True))
         case _:
             pass
     if request.parallel_tool_calls is False:
-        stages.append(CountCalls(losses))
+        stages.append(Enforce(_only_first(), losses, must_remain=False))
     return stages
 
 
-class CountCalls:
-    """Says so if a backend makes several calls where one was asked for (P018)."""
+def _allows(allowed: Allowed, table: Table) -> Rule:
+    """Hold calls to a list: by the tools that it names, their kinds, or their namespaces."""
+    names = {_identity(named, table) for named in allowed.tools}
+    others = [read_fields(raw) for raw in allowed.others]
+    listed = {(fields.text("type") or "", fields.text("name")) for fields in others}
 
-    def __init__(self, losses: Losses) -> None:
-        self._losses = losses
-        self._calls = 0
+    def allows(call: Call) -> bool:
+        if (call.namespace, call.name) in names:
+            return True
+        kinds = ("computer", "computer_use_preview") if call.kind == "computer" else (call.kind,)
+        within = call.namespace is not None and ("namespace", call.namespace) in listed
+        return within or any((kind, None) in listed for kind in kinds)
 
-    def feed(self, event: Event) -> list[Event]:
-        """Count the calls; all of them pass."""
-        if isinstance(event, Opened) and isinstance(event.item, Call):
-            self._count()
-        return [event]
+    return lambda call, _choice: None if allows(call) else _NOT_ALLOWED
 
-    def reply(self, reply: Reply) -> Reply:
-        """Count the calls of a whole reply."""
-        for choice in reply.choices:
-            for item in choice.items:
-                if isinstance(item, Call):
-                    self._count()
-        return reply
 
-    def _count(self) -> None:
-        self._calls += 1
-        if self._calls > 1:
-            why = "the backend makes several calls all the same"
-            self._losses.changed("parallel_tool_calls", why)
+def _identity(named: Named, table: Table) -> Identity:
+    """Give the tool that a client names, as the backend was told of it too."""
+    entry = table.named(named)
+    return (named.namespace, named.name) if entry is None else (entry.namespace, entry.name)
 
-    def flush(self) -> list[Event]:
-        """Give nothing more."""
-        return []
+
+def _only_first() -> Rule:
+    """Hold each choice to one call."""
+    called: set[int] = set()
+
+    def judge(_call: Call, choice: int) -> str | None:
+        if choice in called:
+            return _NOT_FIRST
+        called.add(choice)
+        return None
+
+    return judge
 
 
 class Enforce:
-    """Takes the calls that are not allowed out of a stream of events."""
+    """Takes the calls that a rule forbids out of a reply, whole or streamed."""
 
-    def __init__(
-        self, allows: Callable[[Call], bool], losses: Losses, *, must_remain: bool
-    ) -> None:
-        self._allows = allows
+    def __init__(self, rule: Rule, losses: Losses, *, must_remain: bool) -> None:
+        self._rule = rule
         self._losses = losses
         # A reply of which nothing remains is a fault of the model.
         self._must_remain = must_remain
@@ -90,7 +100,7 @@ class Enforce:
     def feed(self, event: Event) -> list[Event]:
         """Pass an event on, under its new number, unless its block was taken out."""
         match event:
-            case Opened(item=Call() as call) if not self._keeps(call):
+            case Opened(item=Call() as call) if not self._keeps(call, event.choice):
                 return []
             case Opened():
                 self._numbers[event.index] = len(self._numbers)
@@ -104,10 +114,10 @@ class Enforce:
                 return [event]
 
     def reply(self, reply: Reply) -> Reply:
-        """Take the calls that are not allowed out of a whole reply."""
+        """Take the calls that the rule forbids out of a whole reply."""
         choices = tuple(
-            replace(choice, items=tuple(item for item in choice.items if self._keeps(item)))
-            for choice in reply.choices
+            replace(choice, items=tuple(item for item in choice.items if self._keeps(item, number)))
+            for number, choice in enumerate(reply.choices)
         )
         if not self._removed or any(choice.items for choice in choices):
             return replace(reply, choices=choices)
@@ -117,11 +127,11 @@ class Enforce:
         empty = Message("assistant", (Text(""),), status="completed")
         return replace(reply, choices=tuple(replace(one, items=(empty,)) for one in choices))
 
-    def _keeps(self, item: Item) -> bool:
-        if not isinstance(item, Call) or self._allows(item):
+    def _keeps(self, item: Item, choice: int) -> bool:
+        why = self._rule(item, choice) if isinstance(item, Call) else None
+        if not isinstance(item, Call) or why is None:
             return True
         self._removed.append(item.name)
-        why = "the request did not allow a call of this tool"
         self._losses.dropped(call_path(item), why, "capability")
         return False
 
@@ -141,6 +151,11 @@ class Enforce:
             Closed(0),
             event,
         ]
+
+    @property
+    def passes_deltas(self) -> bool:
+        """Tell whether deltas pass as they are: nothing was taken out, no block renumbered."""
+        return not self._removed
 
     def flush(self) -> list[Event]:
         """Give nothing more."""

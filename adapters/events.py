@@ -61,11 +61,12 @@ class Delta(Struct, frozen=True, gc=False, tag="delta"):
 
 
 class Closed(Struct, frozen=True, tag="closed"):
-    """A block has ended; what its server sealed comes with the end."""
+    """A block has ended; what its server sealed, or knows only now, comes with the end."""
 
     index: int
     status: Status = "completed"
     encrypted: str | None = None
+    extras: Extras = ()
 
 
 class Finished(Struct, frozen=True, tag="finished"):

@@ -3,40 +3,53 @@
 An exchange remembers what the client asked, because the answer depends on it: what a response
 repeats, which tools were allowed, how many answers and whether the usage were wanted.
 
-Where both speak the same dialect the bytes pass through as they are.
+Where both speak the same dialect the bytes pass through as they are, unless what the backend can
+take asks for the request to be rewritten.
 """
 
 import dataclasses
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 
-from msgspec import Struct
 from msgspec.structs import replace
 
+from adapters.asking import Asking
+from adapters.between import (
+    UNKNOWN_REQUEST,
+    Between,
+    Reshaping,
+    stages,
+    telling,
+)
 from adapters.capabilities import GENERIC, Capabilities
-from adapters.conversation import Error, Function, Reply, Request
+from adapters.conversation import (
+    Error,
+    Function,
+    Reply,
+    Request,
+    Usage,
+)
 from adapters.dialect import Dialect, Surroundings
-from adapters.enforce import enforcement
-from adapters.envelope import error_of, is_error, read_error, read_error_value, with_status
+from adapters.envelope import (
+    CONTEXT_OVERFLOW,
+    error_of,
+    is_error,
+    read_error,
+    read_error_value,
+    with_status,
+)
 from adapters.errors import BrokenReply, DragomanError, InvalidInput
-from adapters.fields import read_body
+from adapters.fields import Fields, read_body
 from adapters.fold import replay
-from adapters.loss import Loss, Losses, Policy
+from adapters.loss import Losses, Policy
+from adapters.lowering import GrammarCheck
 from adapters.mint import Mint
-from adapters.pairing import paired
 from adapters.params import translate_param
 from adapters.preferences import DEFAULT, Preferences
-from adapters.stage import AnyStage, Pipeline
+from adapters.seal import Seal
+from adapters.stage import Pipeline
 from adapters.streams import Collector, Relay, StreamTranslator
-
-# Of a request that nobody knows, the answer is told in full.
-UNKNOWN_REQUEST = Request(include_usage=True)
-
-
-class Translation(Struct, frozen=True):
-    """What goes out, what was lost on the way, and the HTTP status that fits."""
-
-    body: bytes
-    losses: tuple[Loss, ...] = ()
-    status: int = 200
+from adapters.translation import Translation
 
 
 class Exchange:
@@ -52,55 +65,85 @@ class Exchange:
         preferences: Preferences | None = None,
         policy: Policy = "report",
         asked: Request = UNKNOWN_REQUEST,
+        rewrite: bool = False,
+        check_grammar: GrammarCheck | None = None,
+        seal: Seal | None = None,
+        stamp: Mapping[str, object] | None = None,
+        reshape: Callable[[Losses], Reshaping] | None = None,
     ) -> None:
         self._client = client
         self._backend = backend
         self._mint = mint
         self._capabilities = capabilities
         self._preferences = preferences or DEFAULT
-        self._policy: Policy = policy
-        # What the client asked: known from the request, or given by who knows it.
-        self._asked = asked
-        # A request that was passed on unread; it is read only if somebody wants to know.
-        self._unread: bytes | None = None
-
-    @property
-    def asked(self) -> Request:
-        """Give what the client asked."""
-        if self._unread is not None:
-            body, self._unread = self._unread, None
-            try:
-                self._asked = self._client.read_request(body, Losses(None))
-            except DragomanError:
-                # Whether it makes sense, the server of its own dialect decides.
-                self._asked = UNKNOWN_REQUEST
-        return self._asked
+        self._asking = Asking(
+            client,
+            backend,
+            capabilities=capabilities,
+            policy=policy,
+            asked=asked,
+            rewrite=rewrite,
+            seal=seal,
+            reshapes=reshape is not None,
+        )
+        # Judges the input of custom tools, if the capabilities ask for that.
+        self._check_grammar = check_grammar
+        # What the answer says of itself, whatever the backend says.
+        self._stamp = stamp or {}
+        # Makes what the answer goes through in the end, where it is not just the backend's.
+        self._reshape = reshape
 
     # The request
 
-    def request(self, body: bytes, *, ends_open: bool = False) -> Translation:
-        """Translate the client's request for the backend.
+    @property
+    def asked(self) -> Request:
+        """Give what the client asked; once that is sent, all but the conversation."""
+        return self._asking.asked
 
-        An example for training may end with the call that the model should make: then it
-        `ends_open`, and no output is put behind that call.
+    @property
+    def client_streams(self) -> bool:
+        """Tell whether the client asked for a stream."""
+        return self._asking.client_streams
+
+    @property
+    def backend_streams(self) -> bool:
+        """Tell whether the backend was asked for a stream: some can do just one of the two."""
+        return self._asking.backend_streams
+
+    @property
+    def asks_for_seals(self) -> bool:
+        """Tell whether the backend was asked to seal its reasoning on our own account."""
+        return self._asking.keeping.asked
+
+    @property
+    def kept(self) -> Mapping[str, str]:
+        """Give what should be kept of the answer for later requests, by the names of calls."""
+        return self._asking.keeping.kept
+
+    def recall(self, body: bytes) -> tuple[str, ...]:
+        """Name the calls of a request for which something may have been `kept` of an answer.
 
         Raises `InvalidInput` if it cannot be read, `Refused` if it cannot be carried.
         """
-        losses = Losses(self._policy, self._client.names)
-        if self._client is self._backend:
-            read_body(body)
-            self._unread = body
-            return Translation(body)
-        self._asked = self._client.read_request(body, losses)
-        request = paired(
-            self._asked, losses, ends_open=ends_open, ids_matter=self._backend.has_call_ids
-        )
-        written = self._backend.write_request(request, self._capabilities, losses)
-        if not request.items and not request.instructions:
-            raise InvalidInput(self._client.names["items"], "there is nothing to answer")
-        if request.model is None and not ends_open:
-            raise InvalidInput("model", "it is missing")
-        return Translation(written, tuple(losses))
+        return self._asking.recall(body)
+
+    def request(
+        self,
+        body: bytes,
+        *,
+        ends_open: bool = False,
+        model: str | None = None,
+        kept: Mapping[str, str] | None = None,
+    ) -> Translation:
+        """Translate the client's request for the backend, where the model may have another name.
+
+        An example for training may end with the call that the model should make: then it
+        `ends_open`, and no output is put behind that call. `kept` is what was kept of earlier
+        answers, by the names of calls (see `recall`).
+
+        Raises `InvalidInput` if it cannot be read, `Refused` if it cannot be carried.
+        """
+        return self._asking.request(body, ends_open=ends_open, model=model, kept=kept)
 
     # The answer, whole
 
@@ -109,11 +152,11 @@ class Exchange:
 
         Raises `BrokenReply` if it cannot be read.
         """
-        if self._client is self._backend:
+        if self._asking.relays():
             return self._pass_reply(body)
         around = self._surroundings()
         reply = self._read_reply(body, around)
-        for stage in enforcement(around.request, around.losses):
+        for stage in self._stages(around):
             reply = stage.reply(reply)
         return self._finish_reply(reply, around)
 
@@ -123,18 +166,25 @@ class Exchange:
             fields = read_body(body)
             error = fields.raw("error")
             if error is None or not is_error(error) or fields.has("object"):
-                return Translation(body)
+                stamped = read_body(body).spelled(**self._stamp) if self._stamp else body
+                return Translation(stamped, usage=self._read_usage(fields))
             return Translation(
                 body, status=with_status(read_error_value(error, None)).status or 500
             )
         except InvalidInput as problem:
-            raise BrokenReply(problem.path, problem.why) from None
+            raise _broken(problem) from None
+
+    def _read_usage(self, fields: Fields) -> Usage | None:
+        """Read just what a reply cost."""
+        with suppress(InvalidInput):
+            return self._backend.read_usage(fields.fields("usage"))
+        return None
 
     def _read_reply(self, body: bytes, around: Surroundings) -> Reply:
         try:
-            return self._backend.read_reply(body, around)
+            return self._backend.read_reply(body, self._reading(around))
         except InvalidInput as problem:
-            raise BrokenReply(problem.path, problem.why) from None
+            raise _broken(problem) from None
 
     def _finish_reply(self, reply: Reply, around: Surroundings) -> Translation:
         """Write a reply; one that failed is an error, as over HTTP it must be."""
@@ -143,28 +193,34 @@ class Exchange:
             body = self._client.write_error(error)
         else:
             body = self._client.write_reply(reply, around)
-        return Translation(body, tuple(around.losses), _status(reply))
+        return Translation(body, tuple(around.losses), _status(reply), reply.usage)
 
-    def _stages(self, around: Surroundings) -> list[AnyStage]:
+    def _stages(self, around: Surroundings) -> list[Between]:
         """Give what stands between reader and writer."""
-        return [*enforcement(around.request, around.losses)]
+        told = self._asking.told()
+        return [
+            *stages(around, told, self._capabilities, self._check_grammar),
+            *telling(around, told, self._client, self._backend),
+            *self._asking.keeping.stages(self.asked),
+            *([] if self._reshape is None else [self._reshape(around.losses)]),
+        ]
 
     # The answer, streamed
 
     def stream(self) -> "StreamTranslator | Relay":
         """Make the machine that translates the backend's stream for the client."""
         around = self._surroundings()
-        reader = self._backend.read_stream(around)
+        reader = self._backend.read_stream(self._reading(around))
         writer = self._client.write_stream(around)
-        if self._client is self._backend:
+        if self._asking.relays():
             return Relay(reader, writer)
-        return StreamTranslator(reader, [*self._stages(around), writer], around.losses)
+        return StreamTranslator(reader, [*self._stages(around)], writer, around.losses)
 
     def collect(self) -> Collector:
         """Make the machine that gathers the backend's stream into a whole reply for the client."""
         around = self._surroundings()
-        reader = self._backend.read_stream(around)
-        return Collector(reader, self._stages(around), around.losses)
+        reader = self._backend.read_stream(self._reading(around))
+        return Collector(reader, [*self._stages(around)], around.losses)
 
     def collected(self, collector: Collector) -> Translation:
         """Give the whole reply that was gathered from a stream."""
@@ -172,17 +228,35 @@ class Exchange:
         return self._finish_reply(collector.reply(), around)
 
     def tell(self, body: bytes) -> Translation:
-        """Tell the backend's whole reply to a client that wants a stream."""
+        """Tell the backend's whole reply to a client that wants a stream.
+
+        A reply that failed is an error, with its own status, and no stream (P158).
+        """
         around = self._surroundings()
         reply = self._read_reply(body, around)
+        if reply.error is not None:
+            return self._finish_reply(reply, around)
         pipeline = Pipeline(*self._stages(around), self._client.write_stream(around))
         told = pipeline.feed_all(list(replay(reply, around.losses)))
-        return Translation(b"".join([*told, *pipeline.flush()]), tuple(around.losses))
+        body = b"".join([*told, *pipeline.flush()])
+        return Translation(body, tuple(around.losses), usage=reply.usage)
 
     def _surroundings(self) -> Surroundings:
         return Surroundings(
-            self.asked, self._mint, Losses(None), self._preferences, self._translate_param
+            self.asked,
+            self._mint,
+            Losses(None),
+            self._preferences,
+            self._translate_param,
+            self._stamp,
         )
+
+    def _reading(self, around: Surroundings) -> Surroundings:
+        """Give what a reader may ask: it knows the tools as its backend does."""
+        if self._asking.passes:
+            return around
+        request = replace(around.request, tools=self._asking.told().request.tools)
+        return dataclasses.replace(around, request=request)
 
     def _translate_param(self, param: str | None) -> str | None:
         moved = not all(isinstance(tool, Function) for tool in self.asked.tools)
@@ -192,16 +266,27 @@ class Exchange:
 
     def error(self, status: int, body: bytes) -> Translation:
         """Translate what the backend answered with an error status."""
-        if self._client is self._backend and _is_envelope(body):
-            return Translation(body, status=status)
         error = read_error(status, body)
-        error = replace(error, param=self._translate_param(error.param))
-        return Translation(self._client.write_error(error), status=status)
+        if self._client is self._backend and _is_envelope(body) and error.code != CONTEXT_OVERFLOW:
+            return Translation(body, status=status)
+        return replace(self.failure(error), status=status)
+
+    def failure(self, error: Error) -> Translation:
+        """Say, as an HTTP error in the client's dialect, why there is no answer."""
+        error = with_status(error)
+        told = replace(error, param=self._translate_param(error.param))
+        return Translation(self._client.write_error(told), status=error.status or 500)
 
     def problem(self, problem: DragomanError) -> Translation:
         """Say one of our own errors in the client's dialect."""
-        error: Error = error_of(problem)
-        return Translation(self._client.write_error(error), status=problem.status)
+        return Translation(self._client.write_error(error_of(problem)), status=problem.status)
+
+
+def _broken(problem: InvalidInput) -> BrokenReply:
+    """Say of a problem that it is the backend's: a client must not take it for one of its own."""
+    if problem.path is not None:
+        return BrokenReply(problem.path, problem.why)
+    return BrokenReply(None, f"the backend's answer cannot be read: {problem.why}")
 
 
 def _status(reply: Reply) -> int:

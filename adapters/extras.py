@@ -55,8 +55,12 @@ def unless(harmless: object, severity: Severity) -> Callable[[Raw], Severity | N
 class Carrier:
     """Carries extras into what one family writes, and reports those of any other family."""
 
-    def __init__(self, family: Family, label: str, losses: Losses) -> None:
+    def __init__(
+        self, family: Family, label: str, losses: Losses, forward: tuple[str, ...] = ()
+    ) -> None:
         self._family = family
+        # Names of fields that are carried whoever spoke them: the backend knows them.
+        self._forward = forward
         # How the family is called in a sentence for the caller.
         self._label = label
         self._losses = losses
@@ -64,7 +68,7 @@ class Carrier:
     def carry(self, extras: Extras, into: dict[str, object], path: str = "") -> None:
         """Write the extras into an object, or say that they are lost."""
         for extra in extras:
-            if extra.family == self._family:
+            if extra.family == self._family or extra.name in self._forward:
                 _put(into, extra.name, extra.value)
             else:
                 self._lose(extra, path)

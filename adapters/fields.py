@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from msgspec import Raw, ValidationError
-from msgspec.json import Decoder
+from msgspec.json import Decoder, Encoder
 
 from adapters.errors import InvalidInput
 from adapters.jsontext import UNDECODABLE, readable
@@ -25,6 +25,7 @@ NULL = Raw(b"null")
 ABSENT = Raw()
 
 # Made once: a decoder compiles its type.
+_ENCODER = Encoder()
 _ANYTHING: Decoder[Json] = Decoder()
 _OBJECT = Decoder(Object)
 _MAYBE_OBJECT = Decoder(Object | None)
@@ -84,6 +85,11 @@ class Fields:
         except UNDECODABLE as error:
             raise _explained(error, self.at(name)) from None
 
+    def peek(self, name: str) -> str | None:
+        """Look at a string without taking it."""
+        raw = self._left.get(name)
+        return _STRING.decode(raw) if raw is not None and bytes(raw).startswith(b'"') else None
+
     def texts(self, name: str) -> tuple[str, ...]:
         """Take a list of strings."""
         return tuple(self._take(name, _TEXTS) or ())
@@ -137,6 +143,10 @@ class Fields:
         path = self.at(name)
         objects = self._take(name, _OBJECTS) or []
         return [Fields(left, f"{path}[{i}]") for i, left in enumerate(objects)]
+
+    def spelled(self, **changes: object) -> bytes:
+        """Give the object again as it was spelled, with some of its fields changed."""
+        return _ENCODER.encode(self._left | changes)
 
     def rest(self) -> Iterator[tuple[str, Raw]]:
         """Take what is left, nulls excepted."""

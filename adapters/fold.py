@@ -13,6 +13,7 @@ from adapters.conversation import (
     Call,
     Choice,
     Error,
+    Extras,
     Finish,
     Item,
     Logprob,
@@ -72,7 +73,7 @@ class Piece:
 class Block:
     """One item on its way, gathered."""
 
-    __slots__ = ("bare", "choice", "closed", "encrypted", "pieces", "status")
+    __slots__ = ("bare", "choice", "closed", "encrypted", "extras", "pieces", "status")
 
     def __init__(self, opened: Opened) -> None:
         self.bare = opened.item
@@ -81,6 +82,8 @@ class Block:
         self.closed = False
         self.status: Status | None = None
         self.encrypted: str | None = None
+        # What came with its end.
+        self.extras: Extras = ()
 
     def add(self, delta: Delta) -> None:
         """Take one more delta; the first of a part begins it."""
@@ -94,6 +97,7 @@ class Block:
         self.closed = True
         self.status = closed.status
         self.encrypted = closed.encrypted
+        self.extras = closed.extras
 
     def texts(self, channel: Channel) -> tuple[str, ...]:
         """Give the texts of the parts of one channel."""
@@ -107,7 +111,8 @@ class Block:
                 return replace(self.bare, content=content, status=self.status)
             case Call():
                 arguments = "".join(self.texts("arguments"))
-                return replace(self.bare, arguments=arguments, status=self.status)
+                extras = self.bare.extras + self.extras
+                return replace(self.bare, arguments=arguments, status=self.status, extras=extras)
             case Reasoning():
                 return replace(
                     self.bare,
@@ -115,6 +120,7 @@ class Block:
                     content=self.texts("thought"),
                     encrypted=self.encrypted,
                     status=self.status,
+                    extras=self.bare.extras + self.extras,
                 )
             case whole:
                 return whole
@@ -207,7 +213,11 @@ def replay(reply: Reply, losses: Losses | None = None) -> Iterator[Event]:
 
 
 def _replay_item(index: int, choice: int, item: Item, losses: Losses) -> Iterator[Event]:
-    yield Opened(index, bare(item), choice)
+    opened = bare(item)
+    if isinstance(opened, Reasoning):
+        # Told with its end, as servers tell it.
+        opened = replace(opened, extras=())
+    yield Opened(index, opened, choice)
     match item:
         case Message():
             yield from _replay_parts(index, item.content, losses)
@@ -220,7 +230,7 @@ def _replay_item(index: int, choice: int, item: Item, losses: Losses) -> Iterato
                 yield Delta(index, "summary", text, part)
             for part, text in enumerate(item.content, len(item.summary)):
                 yield Delta(index, "thought", text, part)
-            yield Closed(index, item.status or "completed", item.encrypted)
+            yield Closed(index, item.status or "completed", item.encrypted, item.extras)
         case _:
             yield Closed(index)
 

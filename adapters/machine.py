@@ -17,9 +17,17 @@ from adapters.events import (
 from adapters.jsontext import is_complete
 from adapters.sse import Frame
 
+# Shows proxies and most clients that the connection lives.
+COMMENT = b": keep-alive\n\n"
+
 
 class EventReader(ABC):
     """Frames in, events out."""
+
+    @property
+    def finished(self) -> bool:
+        """Tell whether the answer is whole, and just the word that ends the stream is missing."""
+        return False
 
     def feed(self, frame: Frame) -> list[Event]:
         """Take one frame; tell what cannot be read as a failure."""
@@ -64,6 +72,22 @@ class EventWriter(ABC):
     def flush(self) -> list[bytes]:
         """Give nothing more: the last event ended the stream."""
         return []
+
+    def keep_alive(self) -> list[bytes]:
+        """Say that the answer is still being made."""
+        return [COMMENT]
+
+    def is_pulse(self, _frame: Frame) -> bool:
+        """Tell whether a frame says no more than that, and may be repeated."""
+        return False
+
+    def repeated(self, pulse: bytes, _passed: int) -> bytes:
+        """Give such a frame once more, behind so many that were passed on as they came."""
+        return pulse
+
+    def stamped(self, block: bytes) -> bytes:
+        """Give the lines of another server's event with what the answer says of itself here."""
+        return block
 
     def break_off(self, failed: Failed, _passed: int) -> list[bytes]:
         """End, as a failure, a stream of which so many events were passed on as they came."""

@@ -5,6 +5,7 @@ time.time)` or the like; tests and the deterministic mode use `counting()`.
 """
 
 import hashlib
+import string
 from collections import Counter
 from collections.abc import Callable
 from itertools import count
@@ -13,6 +14,8 @@ from itertools import count
 # characters that strict servers allow an id.
 _TOKEN_BYTES = 16
 _CALL_ID_LIMIT = 64
+_NINE = 9
+_LETTERS = string.ascii_letters + string.digits
 
 
 class Mint:
@@ -44,6 +47,15 @@ def short_call_id(call_id: str) -> str:
     (P054), a hash of the whole does not.
     """
     return call_id if len(call_id) <= _CALL_ID_LIMIT else "call_" + digest(call_id)
+
+
+def nine_characters(call_id: str) -> str:
+    """Name a call by nine letters or digits, if its id is not that already (P055)."""
+    if len(call_id) == _NINE and call_id.isascii() and call_id.isalnum():
+        return call_id
+    number = int(digest(call_id), 16)
+    base = len(_LETTERS)
+    return "".join(_LETTERS[number // base**place % base] for place in range(_NINE))
 
 
 def digest(*parts: str) -> str:

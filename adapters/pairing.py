@@ -7,23 +7,35 @@ Ids that repeat across turns (P056) are made unique, each output following its o
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
+from adapters.capabilities import CallIdForm
 from adapters.conversation import Call, Item, Message, Output, Part, Request, Text
 from adapters.items import NO_ARGUMENTS, NO_ARGUMENTS_WHY, is_of_assistant
 from adapters.loss import Losses
-from adapters.mint import short_call_id
+from adapters.mint import nine_characters, short_call_id
 from adapters.waiting import Waiting
 
 NO_OUTPUT = "No output was recorded for this call."
 
 Placed = tuple[Item, str]
 
+# How ids are made legal, and what is said of those that were not.
+_FORMS: dict[CallIdForm, tuple[Callable[[str], str], str]] = {
+    "any": (short_call_id, "a call id has at most 64 characters; it is hashed"),
+    "nine": (nine_characters, "the backend wants nine letters or digits; the id is hashed"),
+}
+
 
 def paired(
-    request: Request, losses: Losses, *, ends_open: bool = False, ids_matter: bool = True
+    request: Request,
+    losses: Losses,
+    *,
+    ends_open: bool = False,
+    ids_matter: bool = True,
+    call_ids: CallIdForm = "any",
 ) -> Request:
     """Give the request with every call answered once and every output to a call.
 
@@ -32,7 +44,7 @@ def paired(
     """
     if not any(isinstance(item, Call | Output) for item in request.items):
         return request
-    pairs = _Pairs(losses, ids_matter=ids_matter)
+    pairs = _Pairs(losses, call_ids, ids_matter=ids_matter)
     placed = [pairs.place(item, path) for item, path in request.placed()]
     answered = list(_answer(placed, pairs.waiting, losses, ends_open=ends_open))
     return replace(
@@ -45,8 +57,9 @@ def paired(
 class _Pairs:
     """Gives each item as it goes out."""
 
-    def __init__(self, losses: Losses, *, ids_matter: bool) -> None:
+    def __init__(self, losses: Losses, call_ids: CallIdForm, *, ids_matter: bool) -> None:
         self._losses = losses
+        self._make_legal, self._why_made_legal = _FORMS[call_ids]
         self._ids_matter = ids_matter
         # Known under the ids that the history uses.
         self.waiting = Waiting()
@@ -75,15 +88,15 @@ class _Pairs:
         return call
 
     def _legal(self, spoken: str, path: str) -> str:
-        """Give a call an id that is short enough and its own."""
-        call_id = short_call_id(spoken)
+        """Give a call an id that the backend takes, and that is its own."""
+        call_id = self._make_legal(spoken)
         if call_id != spoken:
-            self._report(path, "a call id has at most 64 characters; it is hashed")
+            self._report(path, self._why_made_legal)
         if call_id in self._used:
             self._report(path, f"the call id {spoken} was used before; it is made unique")
         while call_id in self._used:
             self._repeats[spoken] += 1
-            call_id = short_call_id(f"{spoken}_{self._repeats[spoken] + 1}")
+            call_id = self._make_legal(f"{spoken}_{self._repeats[spoken] + 1}")
         return call_id
 
     def _report(self, path: str, why: str) -> None:

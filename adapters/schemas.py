@@ -1,6 +1,6 @@
 """JSON Schemas of tools: mended where every strict server refuses them, else left as spoken."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 from msgspec import Raw
@@ -116,17 +116,34 @@ def _all_strict(value: Json) -> bool:
         return all(_all_strict(one) for one in value)
     if not isinstance(value, dict):
         return True
-    if _NOT_STRICT & value.keys():
+    if _NOT_STRICT & value.keys() or (is_object(value) and not _is_closed(value)):
         return False
-    properties = value.get("properties")
-    if value.get("type") == "object" or isinstance(properties, dict):
-        names = set(properties) if isinstance(properties, dict) else set[str]()
-        required = value.get("required")
-        listed = (
-            {name for name in required if isinstance(name, str)}
-            if isinstance(required, list)
-            else set[str]()
-        )
-        if value.get("additionalProperties") is not False or names != listed:
-            return False
-    return all(_all_strict(inner) for inner in value.values())
+    return all(_all_strict(inner) for inner in _held_schemas(value))
+
+
+def is_object(schema: Mapping[str, Json]) -> bool:
+    """Tell whether a schema takes objects, be it among others."""
+    kind = schema.get("type")
+    kinds = kind if isinstance(kind, list) else [kind]
+    return "object" in kinds or isinstance(schema.get("properties"), dict)
+
+
+def _is_closed(schema: Mapping[str, Json]) -> bool:
+    properties = schema.get("properties")
+    names = set(properties) if isinstance(properties, dict) else set[str]()
+    required = schema.get("required")
+    listed = (
+        {name for name in required if isinstance(name, str)}
+        if isinstance(required, list)
+        else set[str]()
+    )
+    return schema.get("additionalProperties") is False and names == listed
+
+
+def _held_schemas(schema: Mapping[str, Json]) -> Iterator[Json]:
+    """Give what a schema holds; a property may have the name of a keyword."""
+    for key, value in schema.items():
+        if key in _NAMED_SCHEMAS and isinstance(value, dict):
+            yield from value.values()
+        elif key not in _HOLD_VALUES:
+            yield value

@@ -10,8 +10,10 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
+from adapters.capabilities import ToolChoiceWord
 from adapters.conversation import (
     Allowed,
+    Function,
     Hosted,
     HostedChoice,
     Mode,
@@ -45,12 +47,15 @@ class Abilities(Struct, frozen=True):
     allowed_tools: bool
     # Whether `allowed_tools` may list tools that run elsewhere.
     hosted_entries: bool = False
+    # The other choices that it can be told, and whether it must be told one.
+    choices: tuple[ToolChoiceWord, ...] = ("auto", "none", "required", "named")
+    choice_needed: bool = False
 
 
 def select(request: Request, abilities: Abilities, losses: Losses) -> Selection:
     """Choose what to declare and what to force."""
     declared: list[Placed] = []
-    for tool, path in _placed(request):
+    for tool, path in request.placed_tools():
         if abilities.can_declare(tool):
             declared.append((tool, path))
         else:
@@ -58,12 +63,43 @@ def select(request: Request, abilities: Abilities, losses: Losses) -> Selection:
     selection = Selection(tuple(declared), request.tool_choice)
     if isinstance(selection.choice, Allowed):
         selection = _select_allowed(request, selection, selection.choice, abilities, losses)
-    return _checked(request, selection, losses)
+    selection = _sayable(_checked(request, selection, losses), abilities, losses)
+    if abilities.choice_needed and selection.tools and selection.choice is None:
+        return replace(selection, choice=Mode("auto"))
+    return selection
 
 
-def _placed(request: Request) -> list[Placed]:
-    paths = request.tool_paths or tuple(f"tools[{i}]" for i in range(len(request.tools)))
-    return list(zip(request.tools, paths, strict=True))
+def _sayable(selection: Selection, abilities: Abilities, losses: Losses) -> Selection:
+    """Say a choice that the backend cannot be told in another way, as nearly as may be."""
+    match selection.choice:
+        case Named(name=name) if "named" not in abilities.choices:
+            why = "the backend cannot be made to call one tool; only that one is declared"
+            losses.changed("tool_choice", why)
+            only = tuple(
+                (tool, path)
+                for tool, path in selection.tools
+                if not isinstance(tool, Hosted) and tool.name == name
+            )
+            return _sayable(Selection(only, Mode("required")), abilities, losses)
+        case Mode(mode="required") if "required" not in abilities.choices:
+            return replace(selection, choice=_demand(selection, abilities, losses))
+        case Mode(mode="none") if "none" not in abilities.choices:
+            why = "the backend cannot be told to call nothing; no tool is declared"
+            losses.changed("tool_choice", why)
+            return Selection((), None)
+        case _:
+            return selection
+
+
+def _demand(selection: Selection, abilities: Abilities, losses: Losses) -> ToolChoice:
+    """Demand a call of a backend that cannot be told `required`: where there is just one tool."""
+    match selection.tools:
+        case ((Function(name=name), _),) if "named" in abilities.choices:
+            return Named(name)
+        case _:
+            why = "the backend cannot be made to call a tool; it becomes auto"
+            losses.changed("tool_choice", why, "capability")
+            return Mode("auto")
 
 
 def _describe(tool: Tool) -> str:

@@ -1,10 +1,13 @@
 """Settings of a request that the dialects have in common."""
 
+from collections.abc import Mapping
+
 from msgspec import Raw
 
 from adapters.conversation import CacheOptions, Family, Request
 from adapters.extras import left_over
 from adapters.fields import Fields
+from adapters.loss import Losses, Severity
 
 _EMPTY_OBJECT = Raw(b"{}")
 
@@ -16,6 +19,45 @@ def read_cache_options(fields: Fields, family: Family) -> CacheOptions | None:
         return None
     mode, ttl = options.text("mode"), options.text("ttl")
     return CacheOptions(mode, ttl, left_over(options, family))
+
+
+# What a backend may refuse without a difference to the answer.
+_HARMLESS = frozenset(
+    (
+        "metadata",
+        "moderation",
+        "prompt_cache_key",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "safety_identifier",
+        "seed",
+        "service_tier",
+        "store",
+        "stream_options",
+        "user",
+    )
+)
+
+
+def leave_out(
+    wire: dict[str, object], refused: tuple[str, ...], names: Mapping[str, str], losses: Losses
+) -> None:
+    """Leave out what the backend refuses; `names` says how its dialect spells the hub's fields."""
+    for name in refused:
+        value = wire.pop(name, None)
+        if value is None:
+            continue
+        # A field may hold several of the hub's, as `reasoning` and `text` do.
+        inner = [field for field, spelled in names.items() if spelled.startswith(f"{name}.")]
+        own = [field for field, spelled in names.items() if spelled == name]
+        said = [field for field in inner if _holds(value, names[field].removeprefix(f"{name}."))]
+        severity: Severity = "hint" if name in _HARMLESS else "capability"
+        for field in said or own or [name]:
+            losses.dropped(field, "the backend refuses it", severity)
+
+
+def _holds(value: object, name: str) -> bool:
+    return isinstance(value, dict) and name in value
 
 
 def copy_said(request: Request, names: tuple[str, ...], wire: dict[str, object]) -> None:

@@ -122,4 +122,4 @@ def read_block(block: bytes, *, whole: bool = True) -> Frame | None:
 
 def is_done(frame: Frame) -> bool:
     """Tell whether a frame is the word that ends a stream."""
-    return frame.data.startswith(b"[DONE]") and frame.data.strip() == b"[DONE]"
+    return frame.data.startswith((b"[DONE]", b" ")) and frame.data.strip() == b"[DONE]"

@@ -26,6 +26,14 @@ class Stage(Protocol[In_contra, Out]):
 AnyStage = Stage[Any, Any]
 
 
+def passes_deltas(stage: AnyStage) -> bool:
+    """Tell whether a stage passes deltas on as they are, until it is fed something else.
+
+    Nothing comes as often. A stage that does not say so wants to see each of them.
+    """
+    return getattr(stage, "passes_deltas", False)
+
+
 class Pipeline:
     """Stages in a row, which are a stage again."""
 

@@ -4,24 +4,37 @@ from collections.abc import Iterable, Iterator
 
 from adapters.conversation import Error, Reply
 from adapters.errors import BrokenReply, InvalidInput
-from adapters.events import Event, Failed, Finished, unreadable
+from adapters.events import Delta, Event, Failed, Finished, Started, unreadable
 from adapters.fold import Fold
 from adapters.jsontext import is_complete, is_text
 from adapters.loss import Losses
-from adapters.machine import EventReader, EventWriter
+from adapters.machine import COMMENT, EventReader, EventWriter
 from adapters.sse import Decoder, Frame, is_done, read_block
-from adapters.stage import AnyStage, Pipeline
+from adapters.stage import AnyStage, Pipeline, passes_deltas
+
+# The two events that end a stream.
+_LAST = (Finished, Failed)
 
 
 class StreamTranslator:
     """Bytes of one dialect in, bytes of another out: all events of one read in one piece."""
 
-    def __init__(self, reader: EventReader, rest: list[AnyStage], losses: Losses) -> None:
+    def __init__(
+        self, reader: EventReader, between: list[AnyStage], writer: EventWriter, losses: Losses
+    ) -> None:
         self._decoder = Decoder()
         self._reader = reader
-        self._rest = Pipeline(*rest)
+        self._writer = writer
+        self._between = between
+        self._pipeline = Pipeline(*between)
+        # Whether deltas need nothing between reader and writer, until something else comes.
+        self._direct = not between
         self.losses = losses
-        # How the backend's stream ended, once it has.
+        # Whether anything of the answer itself has come. A stream that fails before can still be
+        # told as an error with its own status (P159).
+        self.begun = False
+        # How the stream ended, once it has, as the client is told it: an answer that its backend
+        # finished may not be what was asked for.
         self.outcome: Finished | Failed | None = None
 
     def feed(self, data: bytes) -> bytes:
@@ -34,12 +47,27 @@ class StreamTranslator:
             return b"".join(self._write([_failed(problem)]))
         return b"".join(self._pass(frames))
 
+    @property
+    def finished(self) -> bool:
+        """Tell whether the answer is whole, whatever may still come."""
+        return self.outcome is not None or self._reader.finished
+
     def flush(self) -> bytes:
         """Learn that the backend's stream is over; end the client's."""
         if self.outcome is not None:
             return b""
         last = self._pass(self._decoder.flush())
         return b"".join(last + self._write(self._reader.flush()))
+
+    def fail(self, error: Error) -> bytes:
+        """End the client's stream, because the backend's cannot go on."""
+        if self.outcome is not None:
+            return b""
+        return b"".join(self._write(self._reader.fail(Failed(error, found=True))))
+
+    def keep_alive(self) -> bytes:
+        """Give something to write while the backend says nothing, in a form that clients count."""
+        return b"" if self.outcome is not None else b"".join(self._writer.keep_alive())
 
     def _pass(self, frames: list[Frame]) -> list[bytes]:
         """Pass frame after frame, so that ids are minted in the same order however they come."""
@@ -49,9 +77,21 @@ class StreamTranslator:
     def _write(self, events: list[Event]) -> list[bytes]:
         if not events:
             return []
-        if isinstance(events[-1], Finished | Failed):
-            self.outcome = events[-1]
-        return self._rest.feed_all(events)
+        if not self.begun:
+            self.begun = is_answer(events)
+        if self._direct and events[-1].__class__ is Delta and len(events) == 1:
+            # Mostly it is so.
+            return self._writer.feed(events[-1])
+        told: list[Event] = self._pipeline.feed_all(events)
+        if told and isinstance(told[-1], _LAST):
+            self.outcome = told[-1]
+        self._direct = all(map(passes_deltas, self._between))
+        return [piece for event in told for piece in self._writer.feed(event)]
+
+
+def is_answer(events: list[Event]) -> bool:
+    """Tell whether some events hold more than that an answer has begun, or failed."""
+    return not all(isinstance(event, Started | Failed) for event in events)
 
 
 def _failed(problem: BrokenReply) -> Failed:
@@ -65,6 +105,7 @@ class Collector:
 
     def __init__(self, reader: EventReader, between: list[AnyStage], losses: Losses) -> None:
         self._decoder = Decoder()
+        self._reader = reader
         self._pipeline = Pipeline(reader, *between, Fold())
         self._replies: list[Reply] = []
         self.losses = losses
@@ -77,6 +118,16 @@ class Collector:
             self._take(self._decoder.feed(data))
         except BrokenReply as problem:
             self._replies.append(Reply(error=_failed(problem).error))
+
+    @property
+    def done(self) -> bool:
+        """Tell whether the reply is there, whatever may still come."""
+        return bool(self._replies)
+
+    @property
+    def finished(self) -> bool:
+        """Tell whether the answer is whole; what it cost may still come."""
+        return self.done or self._reader.finished
 
     def reply(self) -> Reply:
         """Learn that the stream is over; give the whole."""
@@ -116,7 +167,11 @@ class Relay:
         self._passed = 0
         # Nothing more is passed on: we have ended the stream ourselves.
         self._over = False
+        # What the backend says when it is still at work, to be repeated while it is silent.
+        self._pulse = b""
         self.losses = Losses(None)
+        # Whether anything of the answer itself has come.
+        self.begun = False
         # How the backend's stream ended, once it has.
         self.outcome: Finished | Failed | None = None
 
@@ -130,6 +185,11 @@ class Relay:
             return self._listen([_failed(problem)])
         return b"".join(self._pass(blocks))
 
+    @property
+    def finished(self) -> bool:
+        """Tell whether the answer is whole, whatever may still come."""
+        return self.outcome is not None or self._reader.finished
+
     def flush(self) -> bytes:
         """Learn that the backend's stream is over; end the client's, if nobody did."""
         if self._over:
@@ -141,9 +201,23 @@ class Relay:
         last = [block for block in rest if _is_whole(read_block(block))]
         return b"".join(self._pass(last)) + self._listen(self._reader.flush())
 
+    def fail(self, error: Error) -> bytes:
+        """End the client's stream, because the backend's cannot go on."""
+        if self._over or self.outcome is not None:
+            return b""
+        return self._listen([Failed(error, found=True)])
+
+    def keep_alive(self) -> bytes:
+        """Give something to write while the backend says nothing; numbers and ids are its own."""
+        if self._over or self.outcome is not None:
+            return b""
+        return self._writer.repeated(self._pulse, self._passed) if self._pulse else COMMENT
+
     def _tell_body(self, body: bytes) -> bytes:
         """Tell a JSON body, which some servers send where a stream was asked for, as a stream."""
         events = [*self._reader.feed(Frame(b"", body, whole=False)), *self._reader.flush()]
+        self.begun = is_answer(events)
+        self.outcome = next((one for one in events if isinstance(one, Finished | Failed)), None)
         return b"".join(piece for event in events for piece in self._writer.feed(event))
 
     def _pass(self, blocks: list[bytes]) -> Iterator[bytes]:
@@ -153,9 +227,18 @@ class Relay:
             if ending:
                 yield ending
                 return
-            self._passed += frame is not None
-            if frame is not None or is_text(block):
+            if frame is not None:
+                yield self._passed_on(block, frame)
+            elif is_text(block):
                 yield block + b"\n\n"
+
+    def _passed_on(self, block: bytes, frame: Frame) -> bytes:
+        """Give an event as it is to be passed on."""
+        self._passed += 1
+        passed = self._writer.stamped(block) + b"\n\n"
+        if not self.begun and self._writer.is_pulse(frame):
+            self._pulse = passed
+        return passed
 
     def _hear(self, frame: Frame) -> bytes:
         """Read one frame. What is JSON but odd passes: its own dialect may know what it means."""
@@ -163,16 +246,22 @@ class Relay:
             return self._listen(self._reader.read(frame))
         except InvalidInput as problem:
             if frame.data.startswith(b"{") and is_complete(frame.data):
+                self.begun = True
                 return b""
             return self._listen([unreadable(str(problem))])
 
     def _listen(self, events: list[Event]) -> bytes:
         """Hear what came; if it is a fault that the backend did not tell itself, tell it."""
+        if not self.begun:
+            self.begun = is_answer(events)
         for event in events:
             if isinstance(event, Finished | Failed):
                 self.outcome = event
             if isinstance(event, Failed) and event.found:
                 self._over = True
                 return b"".join(self._writer.break_off(event, self._passed))
-            self._writer.feed(event)
+            if isinstance(event, Started):
+                # The writer must know whose answer it may have to end. How far its items have come
+                # only the other server knows, and to remember them would fill the memory.
+                self._writer.feed(event)
         return b""

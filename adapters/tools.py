@@ -151,11 +151,12 @@ def _read_choice_object(
     # `tool` is Anthropic's word for a named function (P013).
     if kind in ("function", "custom", "tool"):
         inner = fields.fields(kind) or fields
-        name = inner.text("name")
+        name, namespace = inner.text("name"), inner.text("namespace")
         if not name:
             raise InvalidInput(inner.at("name"), "the tool choice names no tool")
         _report_rest(inner, losses)
-        return _named(name, tools, "custom" if kind == "custom" else None)
+        named = _named(name, tools, "custom" if kind == "custom" else None)
+        return named if namespace is None else replace(named, namespace=namespace)
     return HostedChoice(kind, raw)
 
 
@@ -229,6 +230,5 @@ def write_parallel(
     if capabilities.parallel_tool_calls:
         wire["parallel_tool_calls"] = request.parallel_tool_calls
     elif not request.parallel_tool_calls:
-        losses.dropped(
-            "parallel_tool_calls", "the backend cannot be held to one call", "capability"
-        )
+        # It is not told, but held to it: of its calls only the first is passed on.
+        losses.dropped("parallel_tool_calls", "the backend cannot be told to make one call")

@@ -4,8 +4,9 @@ from adapters.chat.check import check_stream
 from adapters.chat.read_request import read_request
 from adapters.chat.read_stream import StreamReader
 from adapters.chat.reply import read_reply, write_reply
+from adapters.chat.usage import read_usage
 from adapters.chat.wire import LACKS, NAMES
-from adapters.chat.write_request import write_request
+from adapters.chat.write_request import takes_tool, write_request
 from adapters.chat.write_stream import StreamWriter
 from adapters.dialect import Dialect
 from adapters.envelope import write_error
@@ -17,10 +18,17 @@ CHAT = Dialect(
     lacks=LACKS,
     has_call_ids=True,
     nests_tools=True,
+    has_strict=True,
+    takes_tool=takes_tool,
+    longest_name=64,
+    call_kinds=frozenset(("function", "custom")),
+    keeps_answers=False,
+    memory=frozenset(),
     read_request=read_request,
     write_request=write_request,
     read_reply=read_reply,
     write_reply=write_reply,
+    read_usage=read_usage,
     read_stream=StreamReader,
     write_stream=StreamWriter,
     write_error=write_error,

@@ -15,10 +15,12 @@ them:
 
 from collections.abc import Callable, Iterator, Sequence
 
+from msgspec import Raw
+
 from adapters.chat.wire import NO_CALL_ID, CallDelta
-from adapters.conversation import Call, CallKind, Item, Status
+from adapters.conversation import Call, CallKind, Extra, Extras, Item, Status
 from adapters.events import Closed, Delta, Event, Opened
-from adapters.fields import text_or_json
+from adapters.fields import is_said, text_or_json
 from adapters.items import NO_ARGUMENTS, NO_ARGUMENTS_WHY
 from adapters.jsontext import is_complete
 from adapters.mint import Mint
@@ -39,9 +41,11 @@ class Slot:
         "block",
         "call_id",
         "closed",
+        "extras",
         "fragments",
         "is_legacy",
         "kind",
+        "late",
         "name",
         "pieces",
         "told",
@@ -54,6 +58,10 @@ class Slot:
         # All that came as its name, which may yet become the name of a declared tool.
         self.pieces = ""
         self.kind: CallKind = "function"
+        # What its server wants to see again with it.
+        self.extras: Extras = ()
+        # They came when it had been told, and are told with its end.
+        self.late = False
         self.fragments: list[str] = []
         # In the legacy form a call has no id, and nobody misses it.
         self.is_legacy = False
@@ -78,6 +86,11 @@ class Slot:
         last = self.fragments[-1].rstrip()[-1:] if self.fragments else ""
         return self.kind == "function" and last in ("}", "]") and is_complete(self.arguments())
 
+    def end(self, block: int, status: Status = "completed") -> Closed:
+        """End its block."""
+        self.closed = True
+        return Closed(block, status, extras=self.extras if self.late else ())
+
     def breaks_off(self) -> bool:
         """Tell whether the arguments are no whole JSON."""
         return self.kind == "function" and not is_complete(self.arguments())
@@ -99,6 +112,8 @@ class Calls:
         self._ids = ids
         # The block that was opened last.
         self.last_block = -1
+        # The call that the latest piece went on with, if it said nothing but arguments.
+        self.continued: Slot | None = None
 
     def feed(self, deltas: Sequence[CallDelta]) -> list[Event]:
         """Take the pieces of calls that one chunk brought."""
@@ -114,11 +129,14 @@ class Calls:
     def _feed_one(self, delta: CallDelta, index: int | None) -> list[Event]:
         name, fragment = _pieces(delta)
         slot = self._find(str(delta.id or ""), name, fragment, index)
+        self.continued = slot if fragment and not delta.id and not name else None
         if delta.type == "custom" or delta.custom is not None:
             slot.kind = "custom"
         slot.is_legacy = delta.type == LEGACY
         if delta.id or name:
             self._identify(slot, str(delta.id or ""), name)
+        if delta.extra_content:
+            self._add_extra(slot, delta.extra_content)
         if fragment:
             if slot.closed or self._is_repeat(slot, fragment):
                 self._report_late(slot, fragment)
@@ -216,6 +234,16 @@ class Calls:
             elif not self._may_become(slot.pieces):
                 self._losses.dropped(f"call {slot.name}", f"its name was said again, as {name}")
 
+    def _add_extra(self, slot: Slot, value: Raw) -> None:
+        """Take what comes with a call; the first counts."""
+        extras = (Extra("completions", "extra_content", value),)
+        if not is_said(value) or slot.extras == extras:
+            return
+        if slot.extras or slot.closed:
+            self._losses.dropped(f"call {slot.name}.extra_content", "it came too late to be used")
+        else:
+            slot.extras, slot.late = extras, slot.block is not None
+
     def _report_late(self, slot: Slot, fragment: str) -> None:
         if fragment.strip() and fragment != slot.arguments():
             self._losses.dropped(
@@ -253,7 +281,8 @@ class Calls:
         ]
         events += self.close_complete()
         slot.told_id = self._unique(slot)
-        opened = self._open_block(Call(slot.told_id, slot.name, kind=slot.kind))
+        call = Call(slot.told_id, slot.name, kind=slot.kind, extras=slot.extras)
+        opened = self._open_block(call)
         slot.block = self.last_block = opened.index
         slot.told = len(slot.fragments)
         events.append(opened)
@@ -282,8 +311,7 @@ class Calls:
         """
         for slot in self._slots:
             if slot.block is not None and not slot.closed and slot.is_complete():
-                slot.closed = True
-                yield Closed(slot.block)
+                yield slot.end(slot.block)
 
     def settle(self) -> Iterator[Event]:
         """Tell, at the end, what was held back; drop what never got a name."""
@@ -298,13 +326,12 @@ class Calls:
         """Close what is open; of an answer that was cut off, what breaks off is incomplete."""
         for slot in self._slots:
             if slot.block is not None and not slot.closed:
-                slot.closed = True
                 half = slot.block == last_block or slot.breaks_off()
                 ended: Status = "incomplete" if cut and half else "completed"
                 if slot.lacks_arguments() and ended == "completed":
                     self._losses.changed(f"call {slot.name} ({slot.told_id})", NO_ARGUMENTS_WHY)
                     yield Delta(slot.block, "arguments", NO_ARGUMENTS)
-                yield Closed(slot.block, ended)
+                yield slot.end(slot.block, ended)
 
 
 def _pieces(delta: CallDelta) -> tuple[str, str]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from msgspec import Raw
 from msgspec.structs import replace
 
+from adapters.chat.details import DETAILS, read_details
 from adapters.chat.plain import read_plain
 from adapters.conversation import (
     Call,
@@ -127,8 +128,10 @@ def read_assistant(
 ) -> Iterator[Item]:
     """Read an assistant's turn: what it thought, what it said, whom it called, in that order."""
     thought = _read_thought(fields)
-    if thought:
-        yield Reasoning(content=(thought,), status=status)
+    # What helpers of clients made of the text.
+    fields.raw("parsed")
+    if thought is not None:
+        yield replace(thought, status=status)
     content = _read_said(fields)
     calls = tuple(_read_calls(fields, name_call, status))
     extras = left_over(fields, "completions", _ONLY_HERE)
@@ -143,16 +146,17 @@ def _worth_keeping(extras: Extras) -> bool:
     return any(extra.severity is not None for extra in extras)
 
 
-def _read_thought(fields: Fields) -> str:
-    """Read the reasoning: one text, under either of two names (P084)."""
+def _read_thought(fields: Fields) -> Reasoning | None:
+    """Read the reasoning: one text, under any of three names (P084), perhaps as a list."""
     first = fields.raw("reasoning_content")
     second = fields.raw("reasoning")
+    listed = fields.raw(DETAILS)
+    text, extras = ("", ()) if listed is None else read_details(listed)
     for raw in (first, second):
-        if raw is not None and bytes(raw).startswith(b'"'):
+        if raw is not None and bytes(raw).startswith(b'"') and text_or_json(raw):
             text = text_or_json(raw)
-            if text:
-                return text
-    return ""
+            break
+    return Reasoning(content=(text,) if text else (), extras=extras) if text or extras else None
 
 
 def _read_said(fields: Fields) -> tuple[Part, ...]:
@@ -193,8 +197,10 @@ def _read_call(fields: Fields, name_call: NameCall, status: Status | None) -> Ca
     name = inner.text("name") or ""
     arguments = text_or_json(inner.raw("input" if kind == "custom" else "arguments"))
     call_id = fields.text("id") or name_call(name, arguments)
-    # The place among the calls says what `index` repeats.
+    # The place among the calls says what `index` repeats. What the helpers of the openai package
+    # made of the arguments stands in histories that they wrote.
     fields.raw("index")
+    inner.raw("parsed_arguments")
     extras = left_over(fields, "completions")
     if inner is not fields:
         extras += left_over(inner, "completions")

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Raw
 
-from adapters.chat.calls import LEGACY, Calls, Open
+from adapters.chat.calls import LEGACY, Calls, Open, Slot
+from adapters.chat.details import Details
 from adapters.chat.wire import NO_REFUSAL_LOGPROBS, CallDelta, MessageDelta
 from adapters.conversation import (
     Annotation,
@@ -35,6 +36,9 @@ class ChoiceReader:
         self._channel: Channel | None = None
         self._part = 0
         self._spoke = False
+        # Thoughts as a list, which its server wants back whole, and whether they come as text, too.
+        self._details = Details()
+        self._thinks_in_text = False
         # Annotations that came before the text that they are about.
         self._early: tuple[Annotation, ...] = ()
         # The block that was opened last, and with it whether there was any.
@@ -46,7 +50,7 @@ class ChoiceReader:
     def feed(self, delta: MessageDelta, logprobs: Raw) -> list[Event]:
         """Take one delta."""
         events: list[Event] = []
-        if delta.reasoning_content or delta.reasoning:
+        if delta.reasoning_content or delta.reasoning or delta.reasoning_details:
             self._think(events, delta)
         content = delta.content
         if content or is_said(logprobs):
@@ -62,6 +66,10 @@ class ChoiceReader:
             self._call(events, [CallDelta(0, type=LEGACY, function=delta.function_call)])
         return events
 
+    def continued(self) -> Slot | None:
+        """Give the call to which the last delta added arguments, and nothing else."""
+        return self._calls.continued
+
     def finish(self, finish: Finish) -> list[Event]:
         """Learn how it ended; a client may begin at once to run what is certainly whole."""
         self.finished = finish
@@ -71,6 +79,9 @@ class ChoiceReader:
         """Close what is open. An answer of nothing is still an answer: an empty text (P164)."""
         events: list[Event] = list(self._calls.settle())
         self._note_blocks(events)
+        if self._details and self._channel != "thought":
+            # They came behind what they led to; their block is the last.
+            self._turn_to(events, "thought")
         if self._last_block < 0:
             self._losses.invented("content", NOTHING_SAID)
             self._fill(events, "text", "")
@@ -83,14 +94,23 @@ class ChoiceReader:
         return events + _in_order(closed)
 
     def _think(self, events: list[Event], delta: MessageDelta) -> None:
-        """Take a thought, under either of its names; what is no string is not read."""
+        """Take a thought, under any of its names; what is no string is not read."""
+        listed = ""
+        if is_said(delta.reasoning_details):
+            listed = self._details.add(delta.reasoning_details)
         for raw in (delta.reasoning_content, delta.reasoning):
             thought = text_or_json(raw)
             if thought and bytes(raw).startswith(b'"'):
+                self._thinks_in_text = True
                 self._fill(events, "thought", thought)
                 return
             if thought:
                 self._losses.dropped("reasoning", "it is no text")
+        if listed and not self._thinks_in_text:
+            self._fill(events, "thought", listed)
+        elif self._details and self._last_block < 0:
+            # Sealed, with nothing to show: the block stands before what it leads to.
+            self._turn_to(events, "thought")
 
     def _say(self, events: list[Event], content: str | list[Raw], logprobs: Raw) -> None:
         read = self._read_logprobs(logprobs) if is_said(logprobs) else ()
@@ -156,7 +176,8 @@ class ChoiceReader:
 
     def _close_block(self, status: Status) -> Iterator[Event]:
         if self._block is not None:
-            yield Closed(self._block, status)
+            extras = self._details.take() if self._channel == "thought" else ()
+            yield Closed(self._block, status, extras=extras)
             self._block = self._channel = None
 
     def _call(self, events: list[Event], deltas: Sequence[CallDelta]) -> None:

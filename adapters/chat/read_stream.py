@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from adapters.chat.calls import Calls
 from adapters.chat.read_choice import ChoiceReader
 from adapters.chat.reply import broken_off, read_finish
+from adapters.chat.shortcut import Shortcut, find_shortcut
 from adapters.chat.usage import read_usage
 from adapters.chat.wire import FAILED_REASONS, Chunk, ChunkChoice, KnownChunk, find_strangers
 from adapters.conversation import Error, Extra, Extras, Finish, Item, Usage
@@ -23,7 +24,8 @@ from adapters.tools import declared_names
 
 # Refuses a chunk with a field that we do not know, so that none passes unseen.
 _KNOWN = msgspec.json.Decoder(KnownChunk)
-_ANY = msgspec.json.Decoder(Chunk)
+# Some servers write a number as a text; there it is read all the same.
+_ANY = msgspec.json.Decoder(Chunk, strict=False)
 
 
 class StreamReader(EventReader):
@@ -42,14 +44,29 @@ class StreamReader(EventReader):
         # The word of a server that says it could not go on.
         self._broken_off: str | None = None
         self._service_tier: str | None = None
+        # How the next chunk can be read, if it is like the last.
+        self._shortcut: Shortcut | None = None
 
     def read(self, frame: Frame) -> list[Event]:
         """Take one frame; raise `InvalidInput` if it cannot be read."""
+        data = frame.data
+        if self._shortcut is not None:
+            delta = self._shortcut.read(data)
+            if delta is not None:
+                return [delta]
+            self._shortcut = None
         if self._ended:
             return []
         if is_done(frame):
             return self._end()
-        return self._read(self._decode(frame.data), frame.name, frame.data)
+        if data.startswith(b"[") and b'"error"' in data:
+            # Google's servers put an error into a list.
+            return self.fail(read_error(None, data))
+        events = self._read(self._decode(data), frame.name, data)
+        if events and not frame.name and len(self._choices) == 1:
+            [choice] = self._choices.values()
+            self._shortcut = find_shortcut(data, events, choice.continued())
+        return events
 
     def flush(self) -> list[Event]:
         """Learn that the stream is over."""
@@ -146,6 +163,13 @@ class StreamReader(EventReader):
         return ChoiceReader(open_block, calls, around.losses)
 
     # The end
+
+    @property
+    def finished(self) -> bool:
+        """Tell whether every choice has ended: some servers say no last word (P156)."""
+        asked = self._around.request.choices or 1
+        readers = self._choices.values()
+        return len(readers) >= asked and all(reader.finished for reader in readers)
 
     def _end(self) -> list[Event]:
         if self._broken_off is not None:

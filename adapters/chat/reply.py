@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Raw
 
 from adapters.chat.messages import read_assistant
+from adapters.chat.thoughts import NO_PLACE, thoughts_of
 from adapters.chat.usage import read_usage, write_usage
 from adapters.chat.wire import (
     FAILED_REASONS,
@@ -14,8 +15,9 @@ from adapters.chat.wire import (
     READ_REASON,
     REPLY_ONLY_HERE,
     WRITE_REASON,
+    call_body,
 )
-from adapters.chat.write_messages import TEXT_SEPARATOR
+from adapters.chat.write_parts import TEXT_SEPARATOR
 from adapters.conversation import (
     Annotation,
     Call,
@@ -41,7 +43,7 @@ from adapters.envelope import is_error, read_error_fields, read_error_value, wit
 from adapters.errors import InvalidInput
 from adapters.extras import Carrier, left_over
 from adapters.fields import Fields, read_body, read_fields
-from adapters.items import call_path, cut_off, has_calls, settled
+from adapters.items import cut_off, has_calls, settled
 from adapters.loss import Losses
 from adapters.parts import read_logprobs
 from adapters.replies import (
@@ -127,10 +129,13 @@ def _read_choice(fields: Fields, around: Surroundings) -> Choice:
     items = tuple(read_assistant(message, mint_call, completed))
     items = _said_something(items, around.losses)
     items = _with_logprobs(items, fields.fields("logprobs"), around.losses)
-    if finish.reason in ("length", "filter"):
-        items = cut_off(items)
-    extras = left_over(fields, "completions")
-    return Choice(settled_calls(items, around.losses), finish, extras)
+    cut = finish.reason in ("length", "filter")
+    settled = settled_calls(cut_off(items) if cut else items, around.losses)
+    if items and not settled:
+        # Calls that nobody could run were all that it said.
+        nothing = Message("assistant", status="incomplete" if cut else completed)
+        settled = _said_something((nothing,), around.losses)
+    return Choice(settled, finish, left_over(fields, "completions"))
 
 
 def _said_something(items: tuple[Item, ...], losses: Losses) -> tuple[Item, ...]:
@@ -210,7 +215,7 @@ def write_reply(
         "model": model_of(reply.model, around.request, around.losses),
     }
     wire["choices"] = [
-        _write_choice(number, choice, around.losses, write_calls or _write_calls, words)
+        _write_choice(number, choice, around, write_calls or _write_calls, words)
         for number, choice in enumerate(reply.choices)
     ]
     if reply.usage is not None:
@@ -224,10 +229,11 @@ def write_reply(
 def _write_choice(
     number: int,
     choice: Choice,
-    losses: Losses,
+    around: Surroundings,
     write_calls: CallWriter,
     words: dict[FinishReason, str] | None,
 ) -> Wire:
+    losses = around.losses
     texts = _texts(choice.items)
     refusals = _refusals(choice.items)
     message: Wire = {
@@ -240,12 +246,15 @@ def _write_choice(
         message["annotations"] = annotations
     carrier = Carrier("completions", "Chat Completions", losses)
     for item in choice.items:
-        if isinstance(item, Message):
+        if isinstance(item, Message | Reasoning):
             carrier.carry(item.extras, message, "message")
+    field = around.preferences.reasoning_field
+    if field and thoughts_of(choice.items):
+        message[field] = thoughts_of(choice.items)
     calls = tuple(item for item in choice.items if isinstance(item, Call))
     if calls:
         write_calls(calls, message, losses)
-    report_unsaid(choice.items, losses)
+    report_unsaid(choice.items, losses, tells_thoughts=field is not None)
     reason = settled(choice.finish or Finish("stop", ""), has_calls=has_calls(choice.items))
     wire: Wire = {
         "index": number,
@@ -367,25 +376,18 @@ def _write_calls(calls: tuple[Call, ...], message: Wire, losses: Losses) -> None
 
 def write_call(call: Call, losses: Losses) -> Wire:
     """Write one call."""
-    report_namespace(call, losses)
-    body = {"name": call.name, "input" if call.kind == "custom" else "arguments": call.arguments}
-    wire: Wire = {"id": call.call_id, "type": call.kind, call.kind: body}
+    wire: Wire = {"id": call.call_id, "type": call.kind, call.kind: call_body(call)}
     Carrier("completions", "Chat Completions", losses).carry(call.extras, wire, f"call {call.name}")
     return wire
 
 
-def report_namespace(call: Call, losses: Losses) -> None:
-    """Report a namespace, which Chat has not."""
-    if call.namespace:
-        losses.dropped(call_path(call), f"Chat Completions has no namespaces ({call.namespace})")
-
-
-def report_unsaid(items: tuple[Item, ...], losses: Losses) -> None:
+def report_unsaid(items: tuple[Item, ...], losses: Losses, *, tells_thoughts: bool = False) -> None:
     """Report the items of an answer that Chat has no place for."""
     for item in items:
         if isinstance(item, Message) and any(not _is_said(part) for part in item.content):
             losses.dropped("content", "Chat Completions answers only with text", "capability")
         if isinstance(item, Reasoning):
-            losses.dropped("reasoning", "Chat Completions has no place for reasoning")
+            if item.encrypted is not None or (thoughts_of((item,)) and not tells_thoughts):
+                losses.dropped("reasoning", NO_PLACE)
         elif isinstance(item, Opaque):
             losses.dropped(item.kind, f"Chat Completions has no item {item.kind}", "capability")

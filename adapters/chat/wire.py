@@ -5,7 +5,7 @@ from typing import cast
 
 from msgspec import Raw, Struct
 
-from adapters.conversation import FinishReason
+from adapters.conversation import Call, CallKind, FinishReason
 from adapters.errors import InvalidInput
 from adapters.extras import Fate, unless
 from adapters.fields import ABSENT, parse
@@ -50,6 +50,15 @@ LACKS = frozenset(
         "context_management",
     )
 )
+
+# Where calls hold what they are called with, by the kinds that there are.
+CALL_FIELDS: dict[CallKind, str] = {"function": "arguments", "custom": "input"}
+
+
+def call_body(call: Call) -> dict[str, str]:
+    """Write whom a call calls, and with what."""
+    return {"name": call.name, CALL_FIELDS[call.kind]: call.arguments}
+
 
 READ_REASON: dict[str, FinishReason] = {
     "stop": "stop",
@@ -104,6 +113,8 @@ class CallDelta(Struct, frozen=True, gc=False):
     type: str | None = None
     function: FunctionDelta | None = None
     custom: CustomDelta | None = None
+    # What a server wants to see again with the call, such as Google's signature of a thought.
+    extra_content: Raw = ABSENT
 
 
 class MessageDelta(Struct, frozen=True, gc=False):
@@ -114,9 +125,10 @@ class MessageDelta(Struct, frozen=True, gc=False):
     refusal: str | None = None
     tool_calls: Sequence[CallDelta] | None = None
     function_call: FunctionDelta | None = None
-    # The same thought under two names (P084); neither is in the official schema.
+    # The same thought under three names (P084); none is in the official schema.
     reasoning_content: Raw = ABSENT
     reasoning: Raw = ABSENT
+    reasoning_details: Raw = ABSENT
     annotations: list[Raw] | None = None
 
 

@@ -5,9 +5,14 @@ whose pieces alternate. So a later call waits until the earlier one is done: clo
 arguments to which nothing can be added.
 """
 
+from msgspec.structs import replace
+
 from adapters.chat.frames import Frames, Wire
-from adapters.conversation import Call, Status
+from adapters.chat.wire import CALL_FIELDS, call_body
+from adapters.conversation import Call, Extras
 from adapters.events import Delta
+from adapters.extras import Carrier
+from adapters.items import call_path
 from adapters.jsontext import is_complete
 from adapters.loss import Losses
 from adapters.template import HOLE, Template
@@ -45,6 +50,7 @@ class CallsWriter:
         self._frames = frames
         self._choice = choice
         self._losses = losses
+        self._carrier = Carrier("completions", "Chat Completions", losses)
         self._lanes: list[Lane] = []
         # How many of the lanes have begun.
         self._begun = 0
@@ -69,10 +75,28 @@ class CallsWriter:
         written = [lane.template.fill(delta.text)]
         return written + self._advance() if self._begun < len(self._lanes) else written
 
-    def close(self, lane: Lane, _status: Status) -> list[bytes]:
-        """Learn that a call has ended."""
+    def close(self, lane: Lane, extras: Extras) -> list[bytes]:
+        """Learn that a call has ended, and what comes with its end."""
         lane.closed = True
-        return self._advance()
+        written = self._add(lane, extras) if extras else []
+        return written + self._advance()
+
+    def _add(self, lane: Lane, extras: Extras) -> list[bytes]:
+        """Write what comes with a call that has begun, unless another began behind it."""
+        if lane.template is None:
+            lane.call = replace(lane.call, extras=lane.call.extras + extras)
+            return []
+        if lane.number < self._begun - 1:
+            why = "it came too late to be told: the next call had begun"
+            self._carrier.lose(tuple(replace(one, why=why) for one in extras), call_path(lane.call))
+            return []
+        more: Wire = {}
+        self._carrier.carry(extras, more, call_path(lane.call))
+        return [self._frames.chunk(self._choice, self._piece(lane, more))] if more else []
+
+    def _piece(self, lane: Lane, more: Wire) -> Wire:
+        """Say which call a piece belongs to."""
+        return {"tool_calls": [{"index": lane.number, **more}]}
 
     def _advance(self) -> list[bytes]:
         """Begin the calls that wait for nobody any more."""
@@ -85,21 +109,18 @@ class CallsWriter:
         return written
 
     def _begin(self, lane: Lane) -> list[bytes]:
-        kind, field = _kind(lane.call)
+        kind = lane.call.kind
         first: Wire = {
             "index": lane.number,
             "id": lane.call.call_id,
             "type": kind,
-            kind: {"name": lane.call.name, field: ""},
+            kind: call_body(lane.call),
         }
-        more: Wire = {"index": lane.number, kind: {field: HOLE}}
+        self._carrier.carry(lane.call.extras, first, call_path(lane.call))
+        more: Wire = {"index": lane.number, kind: {CALL_FIELDS[kind]: HOLE}}
         lane.template = self._frames.template(self._choice, {"tool_calls": [more]})
         written = [self._frames.chunk(self._choice, {"tool_calls": [first]})]
         if lane.held:
             written.append(lane.template.fill("".join(lane.held)))
             lane.held.clear()
         return written
-
-
-def _kind(call: Call) -> tuple[str, str]:
-    return ("custom", "input") if call.kind == "custom" else ("function", "arguments")

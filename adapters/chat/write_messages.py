@@ -11,11 +11,14 @@ from collections.abc import Iterator
 from msgspec import Raw
 
 from adapters.capabilities import Capabilities
-from adapters.chat.custom import wrapped
-from adapters.chat.write_parts import PartWriter, is_media, is_plain
+from adapters.chat.details import DETAILS, as_details, joined
+from adapters.chat.strict_turns import strict_turns
+from adapters.chat.turn import Turn
+from adapters.chat.wire import call_body
+from adapters.chat.write_parts import TEXT_SEPARATOR, PartWriter, is_media, is_plain
 from adapters.conversation import (
     Call,
-    Item,
+    Extras,
     Message,
     Opaque,
     Output,
@@ -30,54 +33,12 @@ from adapters.loss import Losses, Severity
 
 Wire = dict[str, object]
 Media = list[Wire | Raw]
-Placed = tuple[Item, str]
 
-# Between the texts of two message items, which must not run together.
-TEXT_SEPARATOR = "\n\n"
+# What stands for the content of a message that has none.
+_NOTHING: dict[str, Wire] = {"null": {"content": None}, "empty": {"content": ""}, "absent": {}}
 
 # Sealed state without which the conversation is another one.
 _INDISPENSABLE = frozenset(("compaction", "compaction_trigger"))
-
-
-class Turn:
-    """What an assistant thought, said and called before anybody else spoke."""
-
-    __slots__ = ("calls", "messages", "thoughts")
-
-    def __init__(self) -> None:
-        self.thoughts: list[str] = []
-        self.messages: list[tuple[Message, str]] = []
-        self.calls: list[tuple[Call, str]] = []
-
-    def __bool__(self) -> bool:
-        return bool(self.thoughts or self.messages or self.calls)
-
-    def take(self, item: Message | Call | Reasoning, path: str) -> None:
-        """Take one more item of the turn."""
-        match item:
-            case Message():
-                self.messages.append((item, path))
-            case Call():
-                self.calls.append((item, path))
-            case Reasoning():
-                self.thoughts += item.content or item.summary
-
-    def text(self) -> str:
-        """Give all that was said."""
-        texts = (
-            "".join(part.text for part in message.content if isinstance(part, Text))
-            for message, _ in self.messages
-        )
-        return TEXT_SEPARATOR.join(text for text in texts if text)
-
-    def refusal(self) -> str:
-        """Give all that was declined."""
-        return "".join(
-            part.text
-            for message, _ in self.messages
-            for part in message.content
-            if isinstance(part, Refusal)
-        )
 
 
 class MessageWriter:
@@ -90,7 +51,9 @@ class MessageWriter:
         self._capabilities = capabilities
         self._losses = losses
         self._carrier = Carrier("completions", self.label, losses)
-        self._parts = PartWriter(self.label, self._carrier, losses)
+        self._parts = PartWriter(
+            self.label, self._carrier, losses, text_parts=capabilities.text_parts
+        )
         self._items = request.placed()
         # Where the outputs stand that were written before their turn.
         self._ahead: set[str] = set()
@@ -102,6 +65,10 @@ class MessageWriter:
 
     def write(self, instructions: str | None) -> list[Wire]:
         """Write all messages, the instructions first."""
+        messages = self._write_all(instructions)
+        return strict_turns(messages, self._losses) if self._capabilities.strict_turns else messages
+
+    def _write_all(self, instructions: str | None) -> list[Wire]:
         messages: list[Wire] = []
         if instructions:
             messages.append({"role": self._role("developer"), "content": instructions})
@@ -110,11 +77,9 @@ class MessageWriter:
             if isinstance(item, Opaque):
                 self._drop(item, path)
                 continue
-            if isinstance(item, Call | Reasoning):
-                self._note_reasoning(item, path)
-                turn.take(item, path)
-                continue
-            if isinstance(item, Message) and item.role == "assistant":
+            if isinstance(item, Call | Reasoning) or (
+                isinstance(item, Message) and item.role == "assistant"
+            ):
                 turn.take(item, path)
                 continue
             if turn:
@@ -126,13 +91,6 @@ class MessageWriter:
             else:
                 messages += self._write_other(item, path)
         return messages + list(self._write_turn(turn)) if turn else messages
-
-    def _note_reasoning(self, item: Item, path: str) -> None:
-        if not isinstance(item, Reasoning):
-            return
-        if not self._capabilities.reasoning_field or not (item.content or item.summary):
-            self._losses.dropped(path, f"{self.label} has no place for reasoning")
-        self._carrier.lose(item.extras, path)
 
     def _drop(self, item: Opaque, path: str) -> None:
         severity: Severity = "meaning" if item.kind in _INDISPENSABLE else "capability"
@@ -157,8 +115,15 @@ class MessageWriter:
             "role": role,
             "content": self._parts.write_content(message.content, f"{path}.content"),
         }
-        self._carrier.carry(message.extras, wire, path)
+        self._carrier.carry(self._kept(message.extras, path), wire, path)
         return wire
+
+    def _kept(self, extras: Extras, path: str) -> Extras:
+        """Give what is kept of the fields besides: names, where the backend takes them."""
+        if self._capabilities.message_names or all(extra.name != "name" for extra in extras):
+            return extras
+        self._losses.dropped(f"{path}.name", "the backend takes no names of speakers")
+        return tuple(extra for extra in extras if extra.name != "name")
 
     def _role(self, role: str) -> str:
         if role == "developer" and not self._capabilities.developer_role:
@@ -188,23 +153,69 @@ class MessageWriter:
         return placed
 
     def _write_assistant(self, turn: Turn) -> Iterator[Wire]:
+        if not turn.messages and not turn.calls:
+            self._drop_thoughts(turn)
+            return
         said: Wire = {}
         text, refusal = turn.text(), turn.refusal()
         if refusal:
             said["refusal"] = refusal
         for message, path in turn.messages:
             self._report_parts(message, path)
-            self._carrier.carry(message.extras, said, path)
-        if turn.thoughts and self._capabilities.reasoning_field:
-            said[self._capabilities.reasoning_field] = TEXT_SEPARATOR.join(turn.thoughts)
+            self._carrier.carry(self._kept(message.extras, path), said, path)
+        if turn.thoughts or self._capabilities.reasoning_required:
+            self._write_thoughts(turn, said)
         if turn.calls:
             self._write_calls(turn, said)
         if text or said:
-            yield {"role": "assistant", "content": text or None, **said}
+            content = {"content": text} if text else self._nothing()
+            yield {"role": "assistant", **content, **said}
             return
         # Servers refuse a message that says nothing (P049).
         for _, path in turn.messages:
             self._losses.dropped(path, "an assistant message that says nothing")
+
+    def _nothing(self) -> Wire:
+        """Give the content of a message that has none."""
+        return _NOTHING[self._capabilities.empty_content]
+
+    def _drop_thoughts(self, turn: Turn) -> None:
+        """Drop reasoning without a message: it may not go to one beyond what a user said."""
+        for thought, path in turn.thoughts:
+            self._losses.dropped(path, "what this reasoning led to is not here")
+            self._carrier.lose(thought.extras, path)
+
+    def _write_thoughts(self, turn: Turn, said: Wire) -> None:
+        """Write what was thought, where the backend wants it back; never as text (P079)."""
+        field = self._capabilities.reasoning_field
+        why = f"{self.label} has no place for reasoning"
+        # What the backend itself gave as a list, it gets back as one.
+        listed = said
+        match self._capabilities.reasoning_replay:
+            case "never" if field:
+                field, listed, why = None, {}, "the backend takes no reasoning back"
+            case "calls" if field and not turn.calls:
+                why = "the backend takes back only the reasoning that led to calls"
+                field, listed = None, {}
+            case _:
+                pass
+        told: list[str] = []
+        extras = joined(thought for thought, _ in turn.thoughts)
+        self._carrier.carry(extras, listed, turn.thoughts[0][1] if turn.thoughts else "")
+        for thought, path in turn.thoughts:
+            texts = thought.content or thought.summary
+            if (texts and field is None) or not (texts or thought.extras):
+                self._losses.dropped(path, why)
+            told += texts
+        if field in said:
+            # The list says it all.
+            return
+        if field and told:
+            text = TEXT_SEPARATOR.join(told)
+            said[field] = as_details(text) if field == DETAILS else text
+        elif field and turn.calls and self._capabilities.reasoning_required:
+            self._losses.invented(turn.calls[0][1], "its reasoning is not known; it is left empty")
+            said[field] = as_details("") if field == DETAILS else ""
 
     def _report_parts(self, message: Message, path: str) -> None:
         """Report what an assistant's message may hold that a request cannot repeat."""
@@ -232,21 +243,9 @@ class MessageWriter:
         wire["tool_calls"] = [self._write_call(call, path) for call, path in turn.calls]
 
     def _write_call(self, call: Call, path: str) -> Wire:
-        self._report_namespace(call, path)
-        wire: Wire = {"id": call.call_id, "type": call.kind}
-        if call.kind == "custom" and self._capabilities.custom_tools:
-            wire["custom"] = {"name": call.name, "input": call.arguments}
-        else:
-            wire["type"] = "function"
-            wire["function"] = {"name": call.name, "arguments": wrapped(call, path, self._losses)}
+        wire: Wire = {"id": call.call_id, "type": call.kind, call.kind: call_body(call)}
         self._carrier.carry(call.extras, wire, path)
         return wire
-
-    def _report_namespace(self, call: Call, path: str) -> None:
-        if call.namespace:
-            self._losses.dropped(
-                f"{path}.namespace", f"{self.label} has no namespaces", "capability"
-            )
 
     def _write_output(self, call: Call, output: Output, path: str, media: Media) -> Wire:
         wire: Wire = {
@@ -263,7 +262,7 @@ class MessageWriter:
         """Write what a tool answered; pictures and files move behind the whole batch (P051)."""
         if isinstance(output.output, str):
             return output.output
-        if is_plain(output.output):
+        if is_plain(output.output) or self._holds_media():
             return self._parts.write_content(output.output, f"{path}.output")
         kept: Media = []
         moved: Media = []
@@ -275,11 +274,14 @@ class MessageWriter:
             self._losses.changed(path, "pictures and files follow the outputs in a user message")
             media.append({"type": "text", "text": self._label_output(call)})
             media += moved
-        texts = [part for part in output.output if not is_media(part)]
-        if is_plain(tuple(texts)) and isinstance(texts[0], Text):
+        texts = tuple(part for part in output.output if not is_media(part))
+        if is_plain(texts) or (texts and not self._capabilities.text_parts):
             # Every server takes a string.
-            return texts[0].text
+            return self._parts.write_content(texts, f"{path}.output")
         return kept if kept or not moved else "The output is in the next user message."
+
+    def _holds_media(self) -> bool:
+        return self._capabilities.tool_images
 
     def _label_output(self, call: Call) -> str:
         """Say, before a picture, which call it comes from."""

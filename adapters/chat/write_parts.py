@@ -16,6 +16,9 @@ from adapters.loss import Losses
 
 Wire = dict[str, object]
 
+# Between texts that become one and must not run together.
+TEXT_SEPARATOR = "\n\n"
+
 
 def is_media(part: Part) -> bool:
     """Tell whether the part is something that a tool message cannot hold."""
@@ -35,8 +38,12 @@ def is_plain(content: tuple[Part, ...]) -> bool:
 class PartWriter:
     """Writes parts, and reports what they cannot keep."""
 
-    def __init__(self, label: str, carrier: Carrier, losses: Losses) -> None:
+    def __init__(
+        self, label: str, carrier: Carrier, losses: Losses, *, text_parts: bool = True
+    ) -> None:
         self._label = label
+        # Whether text may come as a list of parts.
+        self._text_parts = text_parts
         self._carrier = carrier
         self._losses = losses
 
@@ -47,8 +54,22 @@ class PartWriter:
         if is_plain(content) and isinstance(content[0], Text):
             self._carrier.lose(content[0].extras, f"{path}[0]")
             return content[0].text
+        if not self._text_parts and all(isinstance(part, Text) for part in content):
+            return self._joined(content, path)
         written = (self.write(part, f"{path}[{number}]") for number, part in enumerate(content))
         return [wire for wire in written if wire is not None]
+
+    def _joined(self, content: tuple[Part, ...], path: str) -> str:
+        """Make one string of several texts, and say what it cannot keep."""
+        texts = [part for part in content if isinstance(part, Text)]
+        if len(texts) > 1:
+            self._losses.changed(path, "the backend takes a string; the texts are put together")
+        for number, text in enumerate(texts):
+            self._carrier.lose(text.extras, f"{path}[{number}]")
+            if text.cache_breakpoint is not None:
+                why = "a string has no breakpoints"
+                self._losses.dropped(f"{path}[{number}].prompt_cache_breakpoint", why)
+        return TEXT_SEPARATOR.join(text.text for text in texts)
 
     def write(self, part: Part, path: str) -> Wire | Raw | None:
         """Write one part; None where Chat has no form for it."""

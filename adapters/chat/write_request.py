@@ -1,17 +1,16 @@
 """Writes a request for a Chat backend."""
 
-from collections.abc import Callable
-
 import msgspec
 
 from adapters.capabilities import Capabilities
+from adapters.chat.wire import NAMES
 from adapters.chat.write_messages import MessageWriter
 from adapters.chat.write_tools import write_choice, write_format, write_tool, write_web_search
 from adapters.conversation import Custom, Function, Hosted, HostedChoice, Mode, Request, Tool
 from adapters.extras import Carrier
 from adapters.loss import Losses
 from adapters.selection import Abilities, select
-from adapters.settings import copy_said
+from adapters.settings import copy_said, leave_out
 from adapters.tools import without_strict, write_parallel
 
 Wire = dict[str, object]
@@ -38,35 +37,39 @@ _ENCODER = msgspec.json.Encoder()
 
 def write_request(request: Request, capabilities: Capabilities, losses: Losses) -> bytes:
     """Write a request."""
-    carrier = Carrier("completions", MessageWriter.label, losses)
+    carrier = Carrier("completions", MessageWriter.label, losses, capabilities.forward)
     messages = MessageWriter(request, capabilities, losses).write(request.instructions)
     wire: Wire = {"model": request.model} if request.model is not None else {}
     wire["messages"] = messages
     _write_tools(request, capabilities, losses, wire)
-    write_settings(request, MessageWriter.label, losses, wire)
+    write_settings(request, MessageWriter.label, capabilities, losses, wire)
     if request.max_output_tokens is not None:
         name = "max_tokens" if capabilities.max_tokens else "max_completion_tokens"
         wire[name] = request.max_output_tokens
     carrier.carry(request.extras, wire)
+    leave_out(wire, capabilities.refuses, NAMES, losses)
     return _ENCODER.encode(wire)
 
 
-def _can_declare(capabilities: Capabilities) -> Callable[[Tool], bool]:
-    def can_declare(tool: Tool) -> bool:
-        match tool:
-            case Function():
-                return True
-            case Custom():
-                return capabilities.custom_tools
-            case Hosted():
-                return capabilities.web_search and tool.kind.startswith("web_search")
-
-    return can_declare
+def takes_tool(tool: Tool, capabilities: Capabilities) -> bool:
+    """Tell whether a Chat backend can be told of a tool as it is."""
+    match tool:
+        case Function():
+            return True
+        case Custom():
+            return bool(capabilities.custom_tools)
+        case Hosted():
+            return capabilities.web_search and tool.kind.startswith("web_search")
 
 
 def _write_tools(request: Request, capabilities: Capabilities, losses: Losses, wire: Wire) -> None:
     """Write the tools, and what is said of their use; with none left, nothing is said (P016)."""
-    abilities = Abilities(_can_declare(capabilities), capabilities.allowed_tools)
+    abilities = Abilities(
+        lambda tool: takes_tool(tool, capabilities),
+        capabilities.allowed_tools,
+        choices=capabilities.tool_choices,
+        choice_needed=capabilities.tool_choice_needed,
+    )
     selection = select(request, abilities, losses)
     searches = any(isinstance(tool, Hosted) for tool, _ in selection.tools)
     if isinstance(selection.choice, HostedChoice) or (
@@ -89,7 +92,9 @@ def _write_tools(request: Request, capabilities: Capabilities, losses: Losses, w
         write_parallel(request, capabilities, losses, wire)
 
 
-def write_settings(request: Request, label: str, losses: Losses, wire: Wire) -> None:
+def write_settings(
+    request: Request, label: str, capabilities: Capabilities, losses: Losses, wire: Wire
+) -> None:
     """Write all that is neither messages nor tools, and that Chat and legacy share."""
     carrier = Carrier("completions", label, losses)
     copy_said(request, _SAME, wire)
@@ -105,7 +110,8 @@ def write_settings(request: Request, label: str, losses: Losses, wire: Wire) -> 
         wire["store"] = request.store
     _write_service_tier(request, label, losses, wire)
     _write_cache_options(request, label, losses, carrier, wire)
-    _write_stream_options(request, wire)
+    if request.stream:
+        _write_stream_options(request, capabilities, losses, wire)
 
 
 def _write_service_tier(request: Request, label: str, losses: Losses, wire: Wire) -> None:
@@ -133,11 +139,13 @@ def _write_cache_options(
         wire["prompt_cache_options"] = written
 
 
-def _write_stream_options(request: Request, wire: Wire) -> None:
-    """Ask for the usage always: whoever reads the answer decides whether to show it."""
-    if not request.stream:
+def _write_stream_options(
+    request: Request, capabilities: Capabilities, losses: Losses, wire: Wire
+) -> None:
+    options: Wire = {}
+    copy_said(request, ("include_usage", "include_obfuscation"), options)
+    if options and capabilities.stream_options:
+        wire["stream_options"] = options
         return
-    options: Wire = {"include_usage": True}
-    if request.include_obfuscation is not None:
-        options["include_obfuscation"] = request.include_obfuscation
-    wire["stream_options"] = options
+    for name in options:
+        losses.dropped(name, "the backend takes no stream_options")

@@ -8,20 +8,20 @@ from msgspec.structs import replace
 from adapters.chat.frames import DONE, Frames, Wire, error_frame, head
 from adapters.chat.reply import (
     chat_id,
-    report_namespace,
     report_unsaid,
     write_annotation,
     write_logprobs,
 )
+from adapters.chat.thoughts import NO_PLACE, ThoughtsWriter
 from adapters.chat.usage import write_usage
 from adapters.chat.wire import WRITE_REASON
 from adapters.chat.write_calls import CallsWriter, Lane
-from adapters.chat.write_messages import TEXT_SEPARATOR
-from adapters.conversation import Call, Finish, FinishReason, Message, Usage
+from adapters.chat.write_parts import TEXT_SEPARATOR
+from adapters.conversation import Call, Finish, FinishReason, Message, Reasoning, Usage
 from adapters.dialect import Surroundings
 from adapters.events import Closed, Delta, Failed, Finished, Opened, Started
 from adapters.extras import Carrier
-from adapters.items import call_path, settled
+from adapters.items import settled
 from adapters.machine import EventWriter
 from adapters.replies import NOTHING_SAID, USAGE_ZEROS, combined, model_of, one_choice_asked
 from adapters.template import HOLE, Template
@@ -30,10 +30,15 @@ from adapters.template import HOLE, Template
 class ChoiceWriter:
     """One choice on its way out."""
 
-    def __init__(self, frames: Frames, number: int, calls: CallsWriter) -> None:
+    def __init__(
+        self, frames: Frames, number: int, calls: CallsWriter, thoughts: ThoughtsWriter
+    ) -> None:
         self.number = number
         self.frames = frames
         self.calls = calls
+        self.thoughts = thoughts
+        # Whether thoughts were told as a list, too.
+        self.listed = False
         self.has_calls = False
         # Whether anything has been said.
         self.spoke = False
@@ -64,6 +69,7 @@ class StreamWriter(EventWriter):
         # Messages before which a separator is due, for texts of two must not run together.
         self._separate: set[int] = set()
         self._lanes: dict[int, tuple[ChoiceWriter, Lane]] = {}
+        self._thinking: dict[int, ChoiceWriter] = {}
         self._ended = False
 
     def start(self, event: Started) -> list[bytes]:
@@ -85,8 +91,10 @@ class StreamWriter(EventWriter):
         choice = self._choices.get(number)
         if choice is not None:
             return choice, []
-        calls = self.make_calls(self._frames, number, self._around.losses)
-        choice = self._choices[number] = ChoiceWriter(self._frames, number, calls)
+        losses, field = self._around.losses, self._around.preferences.reasoning_field
+        calls = self.make_calls(self._frames, number, losses)
+        thoughts = ThoughtsWriter(self._frames, number, field, losses)
+        choice = self._choices[number] = ChoiceWriter(self._frames, number, calls, thoughts)
         return choice, [self._frames.chunk(number, {"role": "assistant", "content": ""})]
 
     def open(self, event: Opened) -> list[bytes]:
@@ -99,12 +107,13 @@ class StreamWriter(EventWriter):
                 if choice.spoke and not message.continues:
                     self._separate.add(event.index)
             case Call() as call:
-                report_namespace(call, self._around.losses)
-                self._carrier.lose(call.extras, call_path(call))
                 choice.has_calls = True
                 lane, opened = choice.calls.open(call)
                 self._lanes[event.index] = (choice, lane)
                 written += opened
+            case Reasoning() as thought:
+                self._carrier.lose(thought.extras, "reasoning")
+                self._thinking[event.index] = choice
             case item:
                 report_unsaid((item,), self._around.losses)
         return written
@@ -113,8 +122,7 @@ class StreamWriter(EventWriter):
         """Write a piece of a block."""
         choice = self._speaking.get(event.index)
         if choice is None:
-            lane = self._lanes.get(event.index)
-            return [] if lane is None else lane[0].calls.fill(lane[1], event)
+            return self._fill_silently(event)
         if event.channel == "refusal":
             choice.spoke = True
             ended = self._say_annotations(choice)
@@ -123,6 +131,14 @@ class StreamWriter(EventWriter):
         if event.annotations:
             self._annotate(choice, event)
         return written
+
+    def _fill_silently(self, event: Delta) -> list[bytes]:
+        """Write a piece of what is not said: of a call or of a thought."""
+        lane = self._lanes.get(event.index)
+        if lane is not None:
+            return lane[0].calls.fill(lane[1], event)
+        choice = self._thinking.get(event.index)
+        return [] if choice is None else choice.thoughts.fill(event)
 
     def _annotate(self, choice: ChoiceWriter, event: Delta) -> None:
         """Keep annotations until the message is whole; places are counted from where text began."""
@@ -156,7 +172,23 @@ class StreamWriter(EventWriter):
         if choice is not None:
             return self._say_annotations(choice)
         lane = self._lanes.get(event.index)
-        return [] if lane is None else lane[0].calls.close(lane[1], event.status)
+        if lane is not None:
+            return lane[0].calls.close(lane[1], event.extras)
+        choice = self._thinking.get(event.index)
+        return [] if choice is None else self._end_thought(choice, event)
+
+    def _end_thought(self, choice: ChoiceWriter, event: Closed) -> list[bytes]:
+        """End a thought: what is sealed has no place, a list of the same family has one."""
+        if event.encrypted is not None:
+            self._around.losses.dropped("reasoning", NO_PLACE)
+        if choice.listed:
+            # The openai package for Python cannot join two lists without indices.
+            self._carrier.lose(event.extras, "message")
+            return []
+        details: Wire = {}
+        self._carrier.carry(event.extras, details, "message")
+        choice.listed = bool(details)
+        return [self._frames.chunk(choice.number, details)] if details else []
 
     def finish(self, event: Finished) -> list[bytes]:
         """End the stream."""

@@ -7,13 +7,14 @@ readers there understand both forms, for clients and servers mix them, and only 
 from adapters.chat.read_request import read_request
 from adapters.chat.read_stream import StreamReader
 from adapters.chat.reply import read_reply
+from adapters.chat.usage import read_usage
 from adapters.chat.wire import LACKS
 from adapters.dialect import Dialect
 from adapters.envelope import write_error
 from adapters.legacy.check import check_stream
 from adapters.legacy.reply import write_reply
 from adapters.legacy.wire import NAMES
-from adapters.legacy.write_request import write_request
+from adapters.legacy.write_request import takes_tool, write_request
 from adapters.legacy.write_stream import StreamWriter
 
 LEGACY = Dialect(
@@ -23,10 +24,17 @@ LEGACY = Dialect(
     lacks=LACKS,
     has_call_ids=False,
     nests_tools=False,
+    has_strict=False,
+    takes_tool=takes_tool,
+    longest_name=64,
+    call_kinds=frozenset(("function",)),
+    keeps_answers=False,
+    memory=frozenset(),
     read_request=read_request,
     write_request=write_request,
     read_reply=read_reply,
     write_reply=write_reply,
+    read_usage=read_usage,
     read_stream=StreamReader,
     write_stream=StreamWriter,
     write_error=write_error,

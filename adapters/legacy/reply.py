@@ -1,7 +1,6 @@
 """Whole replies in the legacy form; reading is Chat's, which understands both."""
 
-from adapters.chat.custom import wrapped
-from adapters.chat.reply import Wire, report_namespace
+from adapters.chat.reply import Wire
 from adapters.chat.reply import write_reply as write_chat_reply
 from adapters.conversation import Call, Reply
 from adapters.dialect import Surroundings
@@ -19,8 +18,7 @@ def write_reply(reply: Reply, around: Surroundings) -> bytes:
 def _write_call(calls: tuple[Call, ...], message: Wire, losses: Losses) -> None:
     """Write the first call; a legacy client can take no more."""
     first, *others = calls
-    report_namespace(first, losses)
-    wire: Wire = {"name": first.name, "arguments": wrapped(first, call_path(first), losses)}
+    wire: Wire = {"name": first.name, "arguments": first.arguments}
     Carrier("completions", "the legacy form", losses).carry(first.extras, wire, call_path(first))
     message["function_call"] = wire
     for call in others:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import msgspec
 
 from adapters.capabilities import Capabilities
-from adapters.chat.custom import wrapped
-from adapters.chat.write_messages import Media, MessageWriter, Turn
+from adapters.chat.turn import Turn
+from adapters.chat.write_messages import Media, MessageWriter
 from adapters.chat.write_request import write_settings
 from adapters.chat.write_tools import write_function
 from adapters.conversation import (
@@ -21,8 +21,10 @@ from adapters.conversation import (
     ToolChoice,
 )
 from adapters.extras import Carrier
+from adapters.legacy.wire import NAMES
 from adapters.loss import Losses
 from adapters.selection import Abilities, Selection, select
+from adapters.settings import leave_out
 from adapters.tools import without_strict
 
 Wire = dict[str, object]
@@ -37,20 +39,30 @@ def write_request(request: Request, capabilities: Capabilities, losses: Losses) 
     messages = LegacyMessageWriter(request, capabilities, losses).write(request.instructions)
     wire: Wire = {"model": request.model} if request.model is not None else {}
     wire["messages"] = messages
-    _write_functions(request, losses, wire)
-    write_settings(request, _LABEL, losses, wire)
+    _write_functions(request, capabilities, losses, wire)
+    write_settings(request, _LABEL, capabilities, losses, wire)
     if request.max_output_tokens is not None:
         wire["max_tokens"] = request.max_output_tokens
-    Carrier("completions", _LABEL, losses).carry(request.extras, wire)
+    Carrier("completions", _LABEL, losses, capabilities.forward).carry(request.extras, wire)
+    leave_out(wire, capabilities.refuses, NAMES, losses)
     return _ENCODER.encode(wire)
 
 
-def _can_declare(tool: Tool) -> bool:
+def takes_tool(tool: Tool, _capabilities: Capabilities) -> bool:
+    """Tell whether a legacy backend can be told of a tool: it knows only functions."""
     return isinstance(tool, Function)
 
 
-def _write_functions(request: Request, losses: Losses, wire: Wire) -> None:
-    selection = select(request, Abilities(_can_declare, allowed_tools=False), losses)
+def _write_functions(
+    request: Request, capabilities: Capabilities, losses: Losses, wire: Wire
+) -> None:
+    abilities = Abilities(
+        lambda tool: takes_tool(tool, capabilities),
+        allowed_tools=False,
+        choices=capabilities.tool_choices,
+        choice_needed=capabilities.tool_choice_needed,
+    )
+    selection = select(request, abilities, losses)
     if not selection.tools:
         return
     carrier = Carrier("completions", _LABEL, losses)
@@ -97,8 +109,7 @@ class LegacyMessageWriter(MessageWriter):
         wire["function_call"] = self._write_function_call(*turn.calls[0])
 
     def _write_function_call(self, call: Call, path: str) -> Wire:
-        self._report_namespace(call, path)
-        wire: Wire = {"name": call.name, "arguments": wrapped(call, path, self._losses)}
+        wire: Wire = {"name": call.name, "arguments": call.arguments}
         self._carrier.carry(call.extras, wire, path)
         return wire
 
@@ -107,7 +118,7 @@ class LegacyMessageWriter(MessageWriter):
             if number:
                 self._losses.changed(path, "parallel calls become one after the other")
                 function_call = self._write_function_call(call, path)
-                yield {"role": "assistant", "content": None, "function_call": function_call}
+                yield {"role": "assistant", **self._nothing(), "function_call": function_call}
             placed = self._output_of(call)
             if placed is not None:
                 yield self._write_output(call, *placed, media)
@@ -121,6 +132,9 @@ class LegacyMessageWriter(MessageWriter):
         wire: Wire = {"role": "function", "name": call.name, "content": content}
         self._carrier.carry(output.extras, wire, path)
         return wire
+
+    def _holds_media(self) -> bool:
+        return False
 
     def _report_breakpoints(self, output: Output, path: str) -> None:
         for part in output.output:

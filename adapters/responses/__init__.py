@@ -6,8 +6,9 @@ from adapters.responses.check import check_stream
 from adapters.responses.read_request import read_request
 from adapters.responses.read_stream import StreamReader
 from adapters.responses.reply import read_reply, write_reply
-from adapters.responses.wire import LACKS, NAMES
-from adapters.responses.write_request import write_request
+from adapters.responses.usage import read_usage
+from adapters.responses.wire import ANY_CALLS, LACKS, NAMES
+from adapters.responses.write_request import takes_tool, write_request
 from adapters.responses.write_stream import StreamWriter
 
 RESPONSES = Dialect(
@@ -17,10 +18,17 @@ RESPONSES = Dialect(
     lacks=LACKS,
     has_call_ids=True,
     nests_tools=False,
+    has_strict=True,
+    takes_tool=takes_tool,
+    longest_name=128,
+    call_kinds=frozenset(ANY_CALLS),
+    keeps_answers=True,
+    memory=frozenset(("previous_response_id", "conversation")),
     read_request=read_request,
     write_request=write_request,
     read_reply=read_reply,
     write_reply=write_reply,
+    read_usage=read_usage,
     read_stream=StreamReader,
     write_stream=StreamWriter,
     write_error=write_error,

@@ -30,7 +30,8 @@ STREAM_ORDER: dict[str, dict[str, str]] = {
     "start": {"created": "created", "keepalive": "start"},
     "created": {**_RUNNING, "queued": "queued", "in_progress": "running", "keepalive": "created"},
     "queued": {**_RUNNING, "in_progress": "running", "keepalive": "queued"},
-    "running": _RUNNING,
+    # Said again in a silence, it shows that the response lives (P147).
+    "running": {**_RUNNING, "in_progress": "running"},
     # Open Responses: an error is followed by response.failed.
     "failing": {"failed": "over", "keepalive": "failing"},
     "over": {"[DONE]": "closed"},

@@ -1,5 +1,7 @@
 """The frames of a Responses stream: an `event:` line, a `data:` line, and their count."""
 
+from adapters.conversation import Error
+from adapters.envelope import envelope
 from adapters.template import HOLE, encode
 
 Wire = dict[str, object]
@@ -14,9 +16,9 @@ class DeltaTemplate:
 
     __slots__ = ("_after", "_before")
 
-    def __init__(self, frame: bytes) -> None:
+    def __init__(self, made: bytes) -> None:
         # The number is the last field; it is 0 here.
-        whole = frame.removesuffix(b"0}\n\n")
+        whole = made.removesuffix(b"0}\n\n")
         # The last one: a name that stands before it may be anything, even that.
         self._before, _, self._after = whole.rpartition(_ENCODED_HOLE)
 
@@ -37,7 +39,7 @@ class Frames:
 
     def event(self, kind: str, fields: Wire) -> bytes:
         """Make a frame."""
-        return _frame(kind, fields, self._next())
+        return frame(kind, fields, self._next())
 
     def delta(self, template: DeltaTemplate, text: str) -> bytes:
         """Make a frame from a template."""
@@ -52,9 +54,16 @@ class Frames:
 
 def delta_template(kind: str, fields: Wire) -> DeltaTemplate:
     """Make the template of a delta event, the hole among its fields."""
-    return DeltaTemplate(_frame(kind, fields, 0))
+    return DeltaTemplate(frame(kind, fields, 0))
 
 
-def _frame(kind: str, fields: Wire, number: int) -> bytes:
+def frame(kind: str, fields: Wire, number: int) -> bytes:
+    """Put one event on the wire."""
     wire = {"type": kind} | fields | {"sequence_number": number}
     return b"event: %b\ndata: %b\n\n" % (kind.encode(), encode(wire))
+
+
+def error_fields(error: Error) -> Wire:
+    """Tell an error flat and nested at once: each client reads one of the two."""
+    said: Wire = {"code": error.code, "message": error.message, "param": error.param}
+    return said | {"error": envelope(error)}

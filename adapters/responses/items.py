@@ -7,6 +7,7 @@ from msgspec import Raw
 
 from adapters.conversation import (
     Call,
+    CallKind,
     File,
     Image,
     Item,
@@ -26,8 +27,9 @@ from adapters.fields import Fields, decode, read_fields, text_or_json
 from adapters.loss import Losses
 from adapters.mint import StableIds
 from adapters.parts import read_content
+from adapters.responses.client_calls import is_for_client, read_arguments, read_output
 from adapters.responses.plain import read_plain
-from adapters.responses.wire import CALL_KINDS, CALLS, OUTPUT_KINDS
+from adapters.responses.wire import ANY_CALLS, CALL_KINDS, CALLS, OUTPUT_KINDS
 
 Placed = tuple[Item, str]
 
@@ -45,7 +47,12 @@ _STATUSES: dict[str, Status] = {
 _RAWS = msgspec.json.Decoder(list[Raw])
 
 # What only this API says of an item, and how little of it others miss.
-_ONLY_HERE = {"caller": Fate(None), "created_by": Fate(None)}
+_ONLY_HERE = {
+    "caller": Fate(None),
+    "created_by": Fate(None),
+    "execution": Fate(None),
+    "pending_safety_checks": Fate("capability"),
+}
 
 
 def read_items(raws: list[Raw], losses: Losses, *, short_way: bool = True) -> Iterator[Placed]:
@@ -76,10 +83,10 @@ def read_item(raw: Raw, path: str, name_call: Callable[[str, str], str]) -> Item
     kind = fields.text("type") or _guess_kind(fields)
     if kind == "message":
         return _read_message(fields)
-    if kind in CALL_KINDS:
-        return _read_call(fields, kind, name_call)
-    if kind in OUTPUT_KINDS:
-        return _read_output(fields, kind)
+    if kind in CALL_KINDS and is_for_client(fields, CALL_KINDS[kind]):
+        return _read_call(fields, CALL_KINDS[kind], name_call)
+    if kind in OUTPUT_KINDS and is_for_client(fields, OUTPUT_KINDS[kind]):
+        return _read_output(fields, OUTPUT_KINDS[kind])
     if kind == "reasoning":
         return _read_reasoning(fields)
     item_id = fields.text("id")
@@ -92,7 +99,7 @@ def read_answer(raw: Raw, path: str, name_call: Callable[[str, str], str]) -> It
     """Read one item of an answer; outputs and references are no words of a model."""
     item = read_item(raw, path, name_call)
     if isinstance(item, Output | Reference):
-        kind = CALLS[item.kind].output if isinstance(item, Output) else "item_reference"
+        kind = ANY_CALLS[item.kind].output if isinstance(item, Output) else "item_reference"
         return Opaque("responses", kind, raw, item.item_id)
     return item
 
@@ -133,17 +140,22 @@ def _read_status(fields: Fields) -> Status | None:
     return _STATUSES.get(fields.text("status") or "")
 
 
-def _read_call(fields: Fields, kind: str, name_call: Callable[[str, str], str]) -> Call:
-    call_kind = CALL_KINDS[kind]
-    name = fields.text("name") or ""
-    arguments = text_or_json(fields.raw(CALLS[call_kind].field))
+def _read_call(fields: Fields, kind: CallKind, name_call: Callable[[str, str], str]) -> Call:
+    words = CALLS.get(kind)
+    if words is None:
+        # A tool without a name is known by its kind.
+        name: str = kind
+        arguments = read_arguments(fields, kind)
+    else:
+        name = fields.text("name") or ""
+        arguments = text_or_json(fields.raw(words.field))
     item_id = fields.text("id")
     return Call(
         # Some clients keep only one of the two ids (P064).
         call_id=fields.text("call_id") or item_id or name_call(name, arguments),
         name=name,
         arguments=arguments,
-        kind=call_kind,
+        kind=kind,
         namespace=fields.text("namespace"),
         item_id=item_id,
         status=_read_status(fields),
@@ -151,12 +163,18 @@ def _read_call(fields: Fields, kind: str, name_call: Callable[[str, str], str]) 
     )
 
 
-def _read_output(fields: Fields, kind: str) -> Output:
-    given = fields.output("output")
+def _read_output(fields: Fields, kind: CallKind) -> Output:
+    output = (
+        _read_output_content(fields.output("output"), fields.at("output"))
+        if kind in CALLS
+        else read_output(fields, kind)
+    )
+    # What a local shell answered has just the id of the call.
+    call_id = fields.text("call_id") or (fields.peek("id") if kind == "local_shell" else None)
     return Output(
-        call_id=fields.text("call_id") or None,
-        output=_read_output_content(given, fields.at("output")),
-        kind=OUTPUT_KINDS[kind],
+        call_id=call_id or None,
+        output=output,
+        kind=kind,
         name=fields.text("name"),
         item_id=fields.text("id"),
         status=_read_status(fields),

@@ -22,7 +22,8 @@ from adapters.loss import Losses
 from adapters.mint import Mint, short_call_id
 from adapters.preferences import Preferences
 from adapters.responses.annotations import write_annotation, write_logprobs
-from adapters.responses.wire import CALLS
+from adapters.responses.client_calls import write_arguments
+from adapters.responses.wire import ANY_CALLS, CALLS
 
 Wire = dict[str, object]
 
@@ -37,7 +38,7 @@ def mint_item_id(item: Item, mint: Mint) -> str:
         case Message():
             return mint.id("msg_")
         case Call():
-            return mint.id(CALLS[item.kind].prefix)
+            return mint.id(ANY_CALLS[item.kind].prefix)
         case Reasoning():
             return mint.id("rs_")
         case _:
@@ -124,15 +125,19 @@ class OutputWriter:
 
 
 def _write_call(call: Call, item_id: str, status: Status) -> Wire:
-    words = CALLS[call.kind]
+    words = CALLS.get(call.kind)
     wire: Wire = {
         "id": item_id,
-        "type": words.item,
+        "type": ANY_CALLS[call.kind].item,
         "status": status,
         "call_id": short_call_id(call.call_id),
-        "name": call.name,
-        words.field: call.arguments,
     }
+    if words is None:
+        if call.kind == "apply_patch" and status == "incomplete":
+            # It has no other word for what did not come to its end.
+            wire["status"] = "in_progress"
+        return wire | write_arguments(call.arguments, call.kind)
+    wire |= {"name": call.name, words.field: call.arguments}
     if call.namespace is not None:
         wire["namespace"] = call.namespace
     return wire

@@ -12,7 +12,6 @@ from adapters.conversation import (
     Opaque,
     Request,
     Text,
-    Tool,
 )
 from adapters.errors import InvalidInput
 from adapters.extras import left_over
@@ -25,23 +24,16 @@ from adapters.tools import read_format, read_tool_choice, read_tools
 
 
 class Settings:
-    """What stands among the items but is said of the whole: tools and settings from here on."""
+    """What stands among the items but is said of the whole: settings from here on."""
 
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
-        self.tools: tuple[Tool, ...] = ()
-        self.tool_paths: tuple[str, ...] = ()
         self.effort: str | None = None
         self.format: Format | None = None
 
     def take(self, item: Item, path: str) -> bool:
         """Take an item that is such a thing; tell whether it was one."""
         match item:
-            case Opaque(kind="additional_tools"):
-                raws = read_fields(item.value, path).raws("tools")
-                self.tools += read_tools(raws, f"{path}.tools", "responses")
-                self.tool_paths += _places(f"{path}.tools", raws)
-                self._losses.changed(path, "its tools are declared from the start")
             case Opaque(kind="configuration_update"):
                 self._update(read_fields(item.value, path))
                 self._losses.changed(path, "its settings hold for the whole request")
@@ -65,7 +57,7 @@ def read_request(body: bytes, losses: Losses) -> Request:
     settings = Settings(losses)
     placed = [one for one in _read_input(fields, losses) if not settings.take(*one)]
     declared = fields.raws("tools")
-    tools = read_tools(declared, "tools", "responses") + settings.tools
+    tools = read_tools(declared, "tools", "responses")
     text = fields.fields("text") or Fields({}, "text")
     reasoning = fields.fields("reasoning") or Fields({}, "reasoning")
     options = fields.fields("stream_options") or Fields({}, "stream_options")
@@ -78,7 +70,7 @@ def read_request(body: bytes, losses: Losses) -> Request:
         items=tuple(item for item, _ in placed),
         paths=tuple(path for _, path in placed),
         tools=tools,
-        tool_paths=_places("tools", declared) + settings.tool_paths,
+        tool_paths=_places("tools", declared),
         tool_choice=read_tool_choice(fields.raw("tool_choice"), "tool_choice", tools, losses),
         parallel_tool_calls=fields.flag("parallel_tool_calls"),
         max_output_tokens=fields.integer("max_output_tokens"),

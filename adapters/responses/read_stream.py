@@ -7,7 +7,7 @@ from functools import partial
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.conversation import Error, Extras, Finish, Item, Opaque, Reply, Usage
+from adapters.conversation import Call, Error, Extras, Finish, Item, Opaque, Reply, Usage
 from adapters.dialect import Surroundings
 from adapters.envelope import read_error_value, with_status
 from adapters.errors import InvalidInput
@@ -193,7 +193,7 @@ class StreamReader(EventReader):
         if not is_said(event.item):
             return []
         item = self._read_item(event.item)
-        if isinstance(item, Opaque):
+        if isinstance(item, Opaque) or (isinstance(item, Call) and item.kind not in CALLS):
             # Told when it is whole.
             return []
         incoming = self._items.find_item(item, event.output_index)

@@ -212,6 +212,7 @@ def begin(
         model_of(model, around.request, around.losses),
         service_tier,
         around.request,
+        around.stamp,
     )
 
 

@@ -4,6 +4,8 @@ The SDKs, and Open Responses even more, want the whole object on every event tha
 was asked does not change while the answer comes, so it is written once.
 """
 
+from collections.abc import Mapping
+
 import msgspec
 from msgspec import Raw, Struct
 
@@ -53,12 +55,13 @@ class Response:
         model: str,
         service_tier: str | None,
         request: Request,
+        stamp: Mapping[str, object],
     ) -> None:
         self._identity: Wire = {"id": response_id, "object": "response", "created_at": created_at}
         self._created_at = created_at
         self._model = model
         self.service_tier = service_tier or request.service_tier
-        self._echo = _echo(request)
+        self._echo = _echo(request) | dict(stamp)
 
     def write(self, outcome: Outcome) -> Wire:
         """Tell the response as it now stands."""

@@ -94,8 +94,26 @@ CALLS: dict[CallKind, CallWords] = {
         done="response.custom_tool_call_input.done",
     ),
 }
-CALL_KINDS: dict[str, CallKind] = {words.item: kind for kind, words in CALLS.items()}
-OUTPUT_KINDS: dict[str, CallKind] = {words.output: kind for kind, words in CALLS.items()}
+
+
+class WholeCallWords(Struct, frozen=True):
+    """What the calls of one kind of tool without a name are called; their items come whole."""
+
+    item: str
+    output: str
+    prefix: str
+
+
+WHOLE_CALLS: dict[CallKind, WholeCallWords] = {
+    "shell": WholeCallWords("shell_call", "shell_call_output", "sh_"),
+    "local_shell": WholeCallWords("local_shell_call", "local_shell_call_output", "lsh_"),
+    "apply_patch": WholeCallWords("apply_patch_call", "apply_patch_call_output", "apc_"),
+    "computer": WholeCallWords("computer_call", "computer_call_output", "cu_"),
+    "tool_search": WholeCallWords("tool_search_call", "tool_search_output", "tsc_"),
+}
+ANY_CALLS: dict[CallKind, CallWords | WholeCallWords] = {**CALLS, **WHOLE_CALLS}
+CALL_KINDS: dict[str, CallKind] = {words.item: kind for kind, words in ANY_CALLS.items()}
+OUTPUT_KINDS: dict[str, CallKind] = {words.output: kind for kind, words in ANY_CALLS.items()}
 
 
 class PartWords(Struct, frozen=True):

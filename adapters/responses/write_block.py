@@ -51,9 +51,12 @@ class BlockWriter:
         """Announce the item."""
         bare = self._block.bare
         if isinstance(bare, Call):
-            words = CALLS[bare.kind]
+            words = CALLS.get(bare.kind)
+            if words is None:
+                # It is announced when it is whole.
+                return []
             self._template = delta_template(words.delta, self._place | {"delta": HOLE})
-        return [self._item_event("response.output_item.added", "in_progress")]
+        return [self._announce(bare)]
 
     def fill(self, delta: Delta) -> list[bytes]:
         """Write a delta; the first of a part announces the part."""
@@ -85,7 +88,11 @@ class BlockWriter:
         """Tell the whole item."""
         written = self._end_part()
         bare = self._block.bare
-        if isinstance(bare, Call):
+        if isinstance(bare, Call) and bare.kind not in CALLS:
+            # What a search is for comes with its end; the others cannot be said without a part.
+            begun = bare if bare.kind == "tool_search" else self.item()
+            written.append(self._announce(begun))
+        elif isinstance(bare, Call):
             words = CALLS[bare.kind]
             fields = self._place | {words.field: "".join(self._block.texts("arguments"))}
             if bare.kind == "function":
@@ -93,7 +100,7 @@ class BlockWriter:
                 fields["name"] = bare.name
             written.append(self._frames.event(words.done, fields))
         self._block.close(closed)
-        written.append(self._item_event("response.output_item.done", closed.status))
+        written.append(self._item_event("response.output_item.done", self.item(), closed.status))
         return written
 
     def item(self) -> Item:
@@ -104,10 +111,13 @@ class BlockWriter:
         """Write the item as far as it has come."""
         return self._output.write(self.item(), self.item_id, self._block.status or status)
 
-    def _item_event(self, kind: str, status: Status) -> bytes:
+    def _announce(self, item: Item) -> bytes:
+        return self._item_event("response.output_item.added", item, "in_progress")
+
+    def _item_event(self, kind: str, item: Item, status: Status) -> bytes:
         fields: Wire = {
             "output_index": self._place["output_index"],
-            "item": self._output.write(self.item(), self.item_id, status),
+            "item": self._output.write(item, self.item_id, status),
         }
         return self._frames.event(kind, fields)
 

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 
 from msgspec import Raw
+from msgspec.structs import replace
 
+from adapters.capabilities import Capabilities
 from adapters.conversation import (
     Call,
     File,
@@ -23,8 +25,9 @@ from adapters.conversation import (
 from adapters.extras import Carrier
 from adapters.loss import Losses
 from adapters.responses.annotations import write_annotation
+from adapters.responses.client_calls import write_arguments, write_output
 from adapters.responses.output import LABEL
-from adapters.responses.wire import CALLS
+from adapters.responses.wire import ANY_CALLS, CALLS
 
 Wire = dict[str, object]
 
@@ -32,8 +35,12 @@ Wire = dict[str, object]
 class ItemWriter:
     """Writes items, and reports what they cannot keep."""
 
-    def __init__(self, losses: Losses) -> None:
+    def __init__(self, capabilities: Capabilities, losses: Losses) -> None:
+        self._capabilities = capabilities
         self._losses = losses
+        # The reasoning of the turn, and whether a call has followed it already.
+        self._thought: Wire | None = None
+        self._called = False
         self._carrier = Carrier("responses", LABEL, losses)
 
     def write(self, request: Request) -> list[Wire | Raw]:
@@ -46,8 +53,11 @@ class ItemWriter:
     def _write_item(self, item: Item, path: str) -> Iterator[Wire | Raw]:
         match item:
             case Message():
+                if item.role != "assistant":
+                    self._thought = None
                 yield from self._write_message(item, path)
             case Call():
+                yield from self._repeated_thought()
                 yield self._write_call(item, path)
             case Output():
                 yield self._write_output(item, path)
@@ -64,6 +74,8 @@ class ItemWriter:
             wire["id"] = item.item_id
         if item.status is not None:
             wire["status"] = item.status
+        elif self._capabilities.item_status and not _is_input(item):
+            wire["status"] = "completed"
         self._carrier.carry(item.extras, wire, path)
         return wire
 
@@ -84,7 +96,10 @@ class ItemWriter:
 
     def _assistant_content(self, message: Message, path: str) -> str | list[Wire]:
         """Write what an assistant said: a string if it can be one, else typed as output (P045)."""
-        if all(isinstance(part, Text) and not part.annotations for part in message.content):
+        plain = all(isinstance(part, Text) and not part.annotations for part in message.content)
+        # A string has neither id nor status.
+        named = message.item_id is not None or message.status is not None
+        if plain and not (message.content and (named or self._capabilities.item_status)):
             self._report_texts(message, path)
             return "".join(part.text for part in message.content if isinstance(part, Text))
         written: list[Wire] = []
@@ -114,8 +129,8 @@ class ItemWriter:
         if not content:
             return ""
         first = content[0]
-        if len(content) == 1 and isinstance(first, Text) and first.cache_breakpoint is None:
-            self._carrier.carry(first.extras, {}, f"{path}[0]")
+        if len(content) == 1 and isinstance(first, Text) and _is_plain(first):
+            self._carrier.lose(first.extras, f"{path}[0]")
             return first.text
         return list(self._write_parts(content, path))
 
@@ -141,21 +156,27 @@ class ItemWriter:
     # Calls and their outputs
 
     def _write_call(self, call: Call, path: str) -> Wire:
-        words = CALLS[call.kind]
-        wire: Wire = {
-            "type": words.item,
-            "call_id": call.call_id,
-            "name": call.name,
-            words.field: call.arguments,
-        }
+        words = CALLS.get(call.kind)
+        wire: Wire = {"type": ANY_CALLS[call.kind].item, "call_id": call.call_id}
+        if words is None:
+            # Most of these must say how they ended.
+            wire["status"] = "completed"
+            wire |= write_arguments(call.arguments, call.kind)
+        else:
+            wire |= {"name": call.name, words.field: call.arguments}
         if call.namespace is not None:
             wire["namespace"] = call.namespace
         return self._finish(call, wire, path)
 
     def _write_output(self, output: Output, path: str) -> Wire:
-        wire: Wire = {"type": CALLS[output.kind].output}
-        if output.call_id is not None:
+        wire: Wire = {"type": ANY_CALLS[output.kind].output}
+        if output.kind == "local_shell":
+            # It has one id: that of the call.
+            wire["id"] = output.call_id
+        elif output.call_id is not None:
             wire["call_id"] = output.call_id
+        if output.kind not in CALLS:
+            return self._finish(output, wire | write_output(output), path)
         content = output.output
         wire["output"] = (
             content
@@ -167,8 +188,12 @@ class ItemWriter:
     # Reasoning
 
     def _write_reasoning(self, reasoning: Reasoning, path: str) -> Iterator[Wire]:
-        """Write what the server itself once sent; it refuses any other reasoning (P080)."""
-        if reasoning.encrypted is None and reasoning.item_id is None:
+        """Write what the server itself once sent; OpenAI refuses any other reasoning (P080)."""
+        if self._capabilities.reasoning_items != "sealed" and reasoning.encrypted is None:
+            # Such a server reads the thoughts; what clients were told as a summary are thoughts.
+            told = reasoning.content or reasoning.summary
+            reasoning = replace(reasoning, content=told, summary=())
+        elif reasoning.encrypted is None and reasoning.item_id is None:
             self._losses.dropped(path, f"{LABEL} takes back only reasoning that it sealed")
             return
         wire: Wire = {
@@ -179,7 +204,27 @@ class ItemWriter:
             wire["content"] = [{"type": "reasoning_text", "text": t} for t in reasoning.content]
         if reasoning.encrypted is not None:
             wire["encrypted_content"] = reasoning.encrypted
-        yield self._finish(reasoning, wire, path)
+        self._thought, self._called = self._finish(reasoning, wire, path), False
+        yield self._thought
+
+    def _repeated_thought(self) -> Iterator[Wire]:
+        """Repeat the reasoning of a turn before each call but the first, where that is wanted."""
+        thought = self._thought
+        if self._capabilities.reasoning_items == "each_call" and thought and self._called:
+            # An id stands for one item (P062).
+            yield {name: value for name, value in thought.items() if name != "id"}
+        self._called = True
+
+
+def _is_plain(text: Text) -> bool:
+    """Tell whether a text can be a string, which has no fields besides."""
+    return text.cache_breakpoint is None and all(
+        extra.family != "responses" for extra in text.extras
+    )
+
+
+def _is_input(item: Item) -> bool:
+    return isinstance(item, Message) and item.role != "assistant"
 
 
 def _shape(part: Part) -> Wire | None:

@@ -3,15 +3,15 @@
 import msgspec
 
 from adapters.capabilities import Capabilities
-from adapters.conversation import Custom, Request, Tool
+from adapters.conversation import Custom, Function, Hosted, Request, Tool
 from adapters.extras import Carrier
 from adapters.loss import Losses
 from adapters.responses.output import LABEL
-from adapters.responses.wire import INCLUDE_LOGPROBS
+from adapters.responses.wire import INCLUDE_LOGPROBS, NAMES
 from adapters.responses.write_items import ItemWriter
 from adapters.responses.write_tools import write_choice, write_format, write_tool
 from adapters.selection import Abilities, select
-from adapters.settings import copy_said
+from adapters.settings import copy_said, leave_out
 from adapters.tools import without_strict, write_parallel
 
 Wire = dict[str, object]
@@ -40,7 +40,7 @@ def write_request(request: Request, capabilities: Capabilities, losses: Losses) 
     wire: Wire = {"model": request.model} if request.model is not None else {}
     if request.instructions is not None:
         wire["instructions"] = request.instructions
-    wire["input"] = ItemWriter(losses).write(request)
+    wire["input"] = ItemWriter(capabilities, losses).write(request)
     _write_tools(request, capabilities, losses, carrier, wire)
     copy_said(request, _SAME, wire)
     _write_limit(request, losses, wire)
@@ -49,21 +49,39 @@ def write_request(request: Request, capabilities: Capabilities, losses: Losses) 
         wire["reasoning"] = {"effort": request.effort}
     _write_penalties(request, capabilities, losses, wire)
     _write_caching(request, carrier, wire)
+    _write_stream_options(request, capabilities, losses, wire)
     # Chat keeps nothing unless asked, Responses everything unless told not to.
     wire["store"] = bool(request.store)
-    carrier.carry(request.extras, wire)
+    Carrier("responses", LABEL, losses, capabilities.forward).carry(request.extras, wire)
     _write_logprobs(request, losses, wire)
     _refuse_unspeakable(request, losses)
+    leave_out(wire, capabilities.refuses, NAMES, losses)
     return _ENCODER.encode(wire)
+
+
+def takes_tool(tool: Tool, capabilities: Capabilities) -> bool:
+    """Tell whether a Responses backend can be told of a tool as it is."""
+    match tool:
+        case Function():
+            return True
+        case Custom():
+            return capabilities.custom_tools is not False
+        case Hosted():
+            # Types have dates and previews at their ends.
+            types = capabilities.tool_types
+            return types is None or tool.kind.startswith(types)
 
 
 def _write_tools(
     request: Request, capabilities: Capabilities, losses: Losses, carrier: Carrier, wire: Wire
 ) -> None:
-    def can_declare(tool: Tool) -> bool:
-        return capabilities.custom_tools or not isinstance(tool, Custom)
-
-    abilities = Abilities(can_declare, capabilities.allowed_tools, hosted_entries=True)
+    abilities = Abilities(
+        lambda tool: takes_tool(tool, capabilities),
+        capabilities.allowed_tools,
+        hosted_entries=True,
+        choices=capabilities.tool_choices,
+        choice_needed=capabilities.tool_choice_needed,
+    )
     selection = select(request, abilities, losses)
     if not selection.tools:
         return
@@ -111,9 +129,18 @@ def _write_penalties(
             losses.dropped(name, f"{LABEL} has no penalties", "capability")
 
 
-def _write_caching(request: Request, carrier: Carrier, wire: Wire) -> None:
-    if request.include_obfuscation is not None and request.stream:
+def _write_stream_options(
+    request: Request, capabilities: Capabilities, losses: Losses, wire: Wire
+) -> None:
+    if request.include_obfuscation is None or not request.stream:
+        return
+    if capabilities.stream_options:
         wire["stream_options"] = {"include_obfuscation": request.include_obfuscation}
+    else:
+        losses.dropped("include_obfuscation", "the backend takes no stream_options")
+
+
+def _write_caching(request: Request, carrier: Carrier, wire: Wire) -> None:
     options = request.prompt_cache_options
     if options is None:
         return

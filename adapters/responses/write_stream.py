@@ -1,20 +1,30 @@
 """Writes a stream for a Responses client."""
 
+import re
+from collections.abc import Mapping
+
+from msgspec import Raw
 from msgspec.structs import replace
 
 from adapters.conversation import Error, Item
 from adapters.dialect import Surroundings
-from adapters.envelope import envelope
+from adapters.errors import InvalidInput
 from adapters.events import Closed, Delta, Failed, Finished, Opened, Started
 from adapters.extras import Carrier
+from adapters.fields import read_body
 from adapters.machine import EventWriter
 from adapters.replies import combined, one_choice_asked
-from adapters.responses.frames import DONE, Frames, Wire
+from adapters.responses.frames import DONE, Frames, Wire, error_fields
 from adapters.responses.output import LABEL, OutputWriter, mint_item_id
 from adapters.responses.reply import SEVERAL_ANSWERS, begin, make_outcome
 from adapters.responses.response import Outcome, Response, write_failure
 from adapters.responses.usage import usage_or_zeros, write_usage
 from adapters.responses.write_block import BlockWriter
+from adapters.sse import Frame, read_block
+from adapters.template import encode
+
+# It stands last in what we write, and anywhere in what others do.
+_NUMBER = re.compile(rb'("sequence_number"\s*:\s*)\d+')
 
 
 class StreamWriter(EventWriter):
@@ -29,15 +39,47 @@ class StreamWriter(EventWriter):
         self._blocks: dict[int, BlockWriter] = {}
 
     def start(self, event: Started) -> list[bytes]:
-        """Begin the stream."""
+        """Begin the stream, if it was not begun before its answer was."""
         Carrier("responses", LABEL, self._around.losses).lose(event.extras)
+        if self._response is not None:
+            self._response.service_tier = event.service_tier or self._response.service_tier
+            return []
         response = begin(event.id, event.model, event.created, event.service_tier, self._around)
         self._response = response
-        begun: Wire = {"response": response.write(Outcome("in_progress"))}
+        # Encoded once, for it is said twice.
+        begun: Wire = {"response": Raw(encode(response.write(Outcome("in_progress"))))}
         return [
             self._frames.event("response.created", begun),
             self._frames.event("response.in_progress", begun),
         ]
+
+    def keep_alive(self) -> list[bytes]:
+        """Say again that the response is in progress: Codex does not count comments (P147)."""
+        if self._response is None:
+            return self.start(Started())
+        begun: Wire = {"response": self._response.write(Outcome("in_progress"))}
+        return [self._frames.event("response.in_progress", begun)]
+
+    def is_pulse(self, frame: Frame) -> bool:
+        """Tell whether a frame says that the response is in progress."""
+        return frame.name == b"response.in_progress"
+
+    def repeated(self, pulse: bytes, passed: int) -> bytes:
+        """Give it the number of the last event, so that numbers neither go back nor run ahead."""
+        return _NUMBER.sub(rb"\g<1>%d" % (passed - 1), pulse)
+
+    def stamped(self, block: bytes) -> bytes:
+        """Stamp the response, in those few events that carry it."""
+        stamp = self._around.stamp
+        # Within a text these quotes would be escaped.
+        if not stamp or b'"response"' not in block:
+            return block
+        frame = read_block(block)
+        try:
+            return block if frame is None else _stamped(frame, stamp)
+        except InvalidInput:
+            # What is odd passes as it is: its own dialect may know what it means.
+            return block
 
     def open(self, event: Opened) -> list[bytes]:
         """Begin a block."""
@@ -97,15 +139,7 @@ class StreamWriter(EventWriter):
         return [*(begun if not passed else []), *self._break_off(failed)]
 
     def _error(self, error: Error) -> bytes:
-        """Tell an error flat and nested at once: each client reads one of the two."""
-        nested = envelope(error)
-        fields: Wire = {
-            "code": error.code,
-            "message": error.message,
-            "param": error.param,
-            "error": nested,
-        }
-        return self._frames.event("error", fields)
+        return self._frames.event("error", error_fields(error))
 
     def _tell(self, outcome: Outcome) -> bytes:
         """Tell the whole response, for the last time."""
@@ -116,3 +150,12 @@ class StreamWriter(EventWriter):
         return self._frames.event(
             f"response.{outcome.status}", {"response": response.write(outcome)}
         )
+
+
+def _stamped(frame: Frame, stamp: Mapping[str, object]) -> bytes:
+    fields = read_body(frame.data)
+    response = fields.fields("response")
+    if response is None:
+        raise InvalidInput("response", "it is missing")
+    data = read_body(frame.data).spelled(response=Raw(response.spelled(**stamp)))
+    return (b"event: %b\ndata: %b" % (frame.name, data)) if frame.name else b"data: " + data

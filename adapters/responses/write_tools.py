@@ -84,7 +84,8 @@ def write_choice(choice: ToolChoice) -> str | Wire | Raw:
         case Mode():
             return choice.mode
         case Named():
-            return {"type": choice.kind, "name": choice.name}
+            within = {} if choice.namespace is None else {"namespace": choice.namespace}
+            return {"type": choice.kind, "name": choice.name, **within}
         case Allowed():
             tools = [*map(write_choice, choice.tools), *choice.others]
             return {"type": "allowed_tools", "mode": choice.mode, "tools": tools}

@@ -1,0 +1,78 @@
+"""What stands between the reader of an answer and its writer, in the order in which it must.
+
+Each is a stage that takes whole replies too, so that an answer is the same however it comes. Most
+answers need only one or two of them.
+"""
+
+from typing import get_args
+
+from adapters.capabilities import Capabilities, TextFormat
+from adapters.condensing import Condensing
+from adapters.conversation import CallKind, Custom, Request
+from adapters.dialect import Dialect, Surroundings
+from adapters.enforce import Enforce, enforcement
+from adapters.lowering import GrammarCheck, Lowered, Raising, Telling
+from adapters.noting import Noting
+from adapters.prefacing import Prefacing
+from adapters.remembering import Remembering
+from adapters.sealing import Sealing
+from adapters.textcalls.stage import TextCalls
+from adapters.thinking import Thinking
+from adapters.tools import declared_names
+
+# Of a request that nobody knows, the answer is told in full.
+UNKNOWN_REQUEST = Request(include_usage=True)
+
+# What an answer is made into in the end, by whoever serves.
+Reshaping = Condensing | Prefacing
+Between = (
+    Thinking | TextCalls | Raising | Enforce | Telling | Sealing | Remembering | Noting | Reshaping
+)
+
+_ANY_KIND: frozenset[CallKind] = frozenset(get_args(CallKind))
+
+
+def stages(
+    around: Surroundings,
+    told: Lowered,
+    capabilities: Capabilities,
+    check_grammar: GrammarCheck | None,
+) -> list[Between]:
+    """Give what makes of a backend's answer the answer to what was asked."""
+    losses, table = around.losses, told.table
+    # Judged only where somebody wants that.
+    check = check_grammar if capabilities.check_grammars else None
+    return [
+        *([Thinking(losses)] if capabilities.inline_think else []),
+        *_text_calls(around, told, capabilities),
+        *([Raising(table, losses, check)] if table.entries else []),
+        *enforcement(around.request, table, losses),
+    ]
+
+
+def text_formats(capabilities: Capabilities) -> tuple[TextFormat, ...]:
+    """Give the formats in which a backend writes calls into its text."""
+    own = capabilities.text_calls
+    return own if capabilities.tools == "native" else ("hermes", *own)
+
+
+def _text_calls(around: Surroundings, told: Lowered, capabilities: Capabilities) -> list[TextCalls]:
+    """Give what reads calls from the text, where there may be any."""
+    formats, tools = text_formats(capabilities), told.request.tools
+    known = bool(declared_names(tools)) or around.request is UNKNOWN_REQUEST
+    return [TextCalls(formats, tools, around.mint, around.losses)] if formats and known else []
+
+
+def telling(
+    around: Surroundings, told: Lowered, client: Dialect, backend: Dialect
+) -> list[Telling]:
+    """Give what tells calls to a client that does not know all kinds of them."""
+    kinds, tools = client.call_kinds, around.request.tools
+    if kinds >= _ANY_KIND:
+        return []
+    if tools and not any(isinstance(tool, Custom) for tool in tools):
+        # A client that declares no custom tools does not expect their calls.
+        kinds -= {"custom"}
+    if kinds >= backend.call_kinds and not told.table.changes:
+        return []
+    return [Telling(kinds, around.losses)]

@@ -1,0 +1,22 @@
+"""A response before its answer is there: for who keeps it until somebody works at it."""
+
+from collections.abc import Mapping
+
+from adapters.dialect import Surroundings
+from adapters.loss import Losses
+from adapters.mint import Mint
+from adapters.responses.read_request import read_request
+from adapters.responses.reply import begin
+from adapters.responses.response import Outcome
+from adapters.template import encode
+
+
+def queued_response(request: bytes, stamp: Mapping[str, object], mint: Mint) -> bytes:
+    """Write the whole object of a response at which nobody works yet.
+
+    Raises `InvalidInput` if the request cannot be read.
+    """
+    # That something is lost by repeating it, who really answers tells.
+    asked = read_request(request, Losses(None))
+    around = Surroundings(asked, mint, Losses(None), stamp=stamp)
+    return encode(begin("", "", None, None, around).write(Outcome("queued")))

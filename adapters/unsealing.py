@@ -1,0 +1,116 @@
+"""Opens what clients bring back sealed, and puts it where its backend wants to see it.
+
+A Responses client brings seals on reasoning items; a Chat client on calls, or not at all: then what
+was kept elsewhere under the ids of its calls does as well. What cannot be opened, because it was
+sealed elsewhere or for another backend, is left out and reported, with what was shown of it; no
+request fails for it.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from msgspec.structs import replace
+
+from adapters.conversation import Call, Extras, Item, Message, Reasoning, Request
+from adapters.items import is_of_assistant
+from adapters.loss import Losses
+from adapters.mint import short_call_id
+from adapters.seal import Kept, Seal, call_name, take_carried, unsealed
+
+Placed = tuple[Item, str]
+
+_FOREIGN = "its encrypted_content was sealed by another server, which alone can open it"
+_NOT_OURS = "it cannot be opened: it was sealed elsewhere, for another backend, or was changed"
+
+
+class Opening:
+    """Opens what one request brings."""
+
+    def __init__(self, seal: Seal, losses: Losses, *, native: bool) -> None:
+        self._seal = seal
+        self._losses = losses
+        # The backend seals reasoning itself; what is not ours is taken for its own.
+        self._native = native
+        # What comes back with calls, by their ids.
+        self._extras: dict[str, Extras] = {}
+
+    def open(self, request: Request, found: Mapping[str, str]) -> Request:
+        """Give a request with all that can be opened, or was kept elsewhere and found again."""
+        if not any(isinstance(item, Call | Reasoning) for item in request.items):
+            return request
+        placed = [one for item, path in request.placed() for one in self._opened(item, path)]
+        spliced: list[Placed] = []
+        for item, path in placed:
+            if isinstance(item, Call):
+                self._splice(item, path, found, spliced)
+            else:
+                spliced.append((item, path))
+        return replace(
+            request,
+            items=tuple(item for item, _ in spliced),
+            paths=tuple(path for _, path in spliced),
+        )
+
+    # On reasoning items
+
+    def _opened(self, item: Item, path: str) -> Iterator[Placed]:
+        if not isinstance(item, Reasoning) or item.encrypted is None:
+            yield item, path
+            return
+        ours = item.encrypted.startswith(self._seal.prefix)
+        if self._native and not ours:
+            yield item, path
+            return
+        kept = unsealed(item.encrypted, self._seal)
+        if kept is not None:
+            self._extras |= kept.calls
+            for thought in kept.thoughts:
+                yield thought, path
+            return
+        # What was shown of it is no more this backend's than what is sealed.
+        self._losses.dropped(path, _NOT_OURS if ours else _FOREIGN)
+
+    # On calls
+
+    def _splice(
+        self, call: Call, path: str, found: Mapping[str, str], before: list[Placed]
+    ) -> None:
+        text, extras = take_carried(call)
+        kept = self._found(text, call, path, found)
+        if kept is not None:
+            self._extras = kept.calls | self._extras
+            if kept.thoughts:
+                _put_thoughts(kept, path, before)
+        extras += self._extras.get(short_call_id(call.call_id), ())
+        before.append((call if extras == call.extras else replace(call, extras=extras), path))
+
+    def _found(
+        self, text: str | None, call: Call, path: str, found: Mapping[str, str]
+    ) -> Kept | None:
+        kept = None if text is None else unsealed(text, self._seal)
+        if kept is not None:
+            return kept
+        name = call.call_id if self._native else call_name(call)
+        if name in found and short_call_id(call.call_id) not in self._extras:
+            kept = unsealed(found[name], self._seal)
+        if kept is None and text is not None:
+            self._losses.dropped(f"{path}.extra_content", _NOT_OURS)
+        return kept
+
+
+def _put_thoughts(kept: Kept, path: str, before: list[Placed]) -> None:
+    """Put thoughts where they stood in their turn, in the place of what the client was told."""
+    start = len(before)
+    while start and is_of_assistant(before[start - 1][0]):
+        start -= 1
+    turn = [one for one in before[start:] if not _is_plain(one[0])]
+    del before[start:]
+    place = len(turn)
+    if kept.before_text and turn and isinstance(turn[-1][0], Message):
+        place -= 1
+    turn[place:place] = [(thought, path) for thought in kept.thoughts]
+    before += turn
+
+
+def _is_plain(item: Item) -> bool:
+    """Tell whether an item is a thought as a client was shown it."""
+    return isinstance(item, Reasoning) and item.encrypted is None
