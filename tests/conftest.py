@@ -1,5 +1,7 @@
 """Fixtures that keep pages, one for each form that a page can have."""
 
+import signal
+
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
@@ -11,6 +13,9 @@ UNRELATED = r"ignore:\s*Can not relate snapshot (location|name):UserWarning"
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", UNRELATED)
+    # What a shell starts in the background ignores interrupts, and so would all that we start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

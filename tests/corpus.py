@@ -14,9 +14,9 @@ from msgspec import Meta, Raw, Struct
 from msgspec.structs import replace
 
 import adapters
+from adapters.between import UNKNOWN_REQUEST
 from adapters.dialect import Surroundings
 from adapters.events import Event
-from adapters.exchange import UNKNOWN_REQUEST
 from adapters.grammar import Grammar
 from adapters.loss import Losses
 from adapters.sse import Decoder
@@ -62,12 +62,24 @@ class RequestCase(Case, frozen=True, kw_only=True):
     policy: adapters.Policy = "report"
 
 
-class ReplyCase(Case, frozen=True, kw_only=True):
+class AnswerCase(Case, frozen=True, kw_only=True):
+    """What a backend answers."""
+
+    # What the backend had been sent, in its own dialect.
+    request: Raw = ABSENT
+    # The dialect of a client, if the request is what that client said: then the answer is for it.
+    client: DialectName | None = None
+    capabilities: Abilities = Abilities()
+
+    def others(self) -> Iterator[str]:
+        """Name the dialects that the case is to be translated to."""
+        return super().others() if self.client is None else iter((self.client,))
+
+
+class ReplyCase(AnswerCase, frozen=True, kw_only=True):
     """What a backend answers, whole."""
 
     body: Raw
-    # What the backend had been sent, in its own dialect.
-    request: Raw = ABSENT
 
 
 class ErrorCase(Case, frozen=True, kw_only=True):
@@ -83,12 +95,10 @@ class ErrorCase(Case, frozen=True, kw_only=True):
         return on_wire(self.body) if self.body_text is None else self.body_text.encode()
 
 
-class StreamCase(Case, frozen=True, kw_only=True):
+class StreamCase(AnswerCase, frozen=True, kw_only=True):
     """What a backend answers, streamed: the exact bytes, which may be cut or broken."""
 
     body: bytes
-    # What the backend had been sent, in its own dialect.
-    request: Raw = ABSENT
 
 
 AnyCase = TypeVar("AnyCase", bound=Case)
@@ -126,6 +136,8 @@ def _load_stream(path: Path) -> StreamCase:
             point=msgspec.convert(fields.pop("point"), Sentence),
             rows=msgspec.convert(fields.pop("rows").split(), tuple[Row, ...]),
             dialect=msgspec.convert(fields.pop("dialect"), DialectName),
+            capabilities=msgspec.json.decode(fields.pop("capabilities", "{}"), type=Abilities),
+            client=msgspec.convert(fields.pop("client", None), DialectName | None),
             request=_read_request(fields),
         )
     except (KeyError, ValueError) as problem:
@@ -174,18 +186,19 @@ def on_wire(body: Raw) -> bytes:
     return msgspec.json.format(bytes(body), indent=-1)
 
 
-def asked(case: ReplyCase | StreamCase) -> adapters.Request:
+def asked(case: AnswerCase) -> adapters.Request:
     """Read what had been asked, if the case says so."""
     if not bytes(case.request):
         return UNKNOWN_REQUEST
-    request = adapters.dialect(case.dialect).read_request(bytes(case.request), Losses(None))
-    if case.dialect == "responses":
+    spoken = case.client or case.dialect
+    request = adapters.dialect(spoken).read_request(bytes(case.request), Losses(None))
+    if spoken == "responses":
         # There nobody can ask for the usage: it always comes.
         return replace(request, include_usage=True)
     return request
 
 
-def surroundings(case: ReplyCase | StreamCase) -> Surroundings:
+def surroundings(case: AnswerCase) -> Surroundings:
     """Make what a reader of the case's dialect needs; ids count from 1."""
     return Surroundings(asked(case), adapters.counting(), Losses(None))
 

@@ -81,7 +81,11 @@ DIALECT_NAMES: tuple[DialectName, ...] = ("chat", "responses", "legacy")
 
 # A backend that can take whatever its dialect can say.
 ABLE = Capabilities(
-    developer_role=True, reasoning_field="reasoning_content", web_search=True, penalties=True
+    developer_role=True,
+    reasoning_field="reasoning_content",
+    custom_tools=True,
+    web_search=True,
+    penalties=True,
 )
 
 
@@ -328,7 +332,7 @@ _SHARED: dict[str, SearchStrategy[object]] = {
     "prompt_cache_retention": names,
     "prompt_cache_options": st.builds(CacheOptions, names, maybe(st.just("30m"))),
     "service_tier": names,
-    "moderation": raws,
+    "moderation": raws.filter(lambda raw: bytes(raw).strip(b"{ \t\n}") != b""),
 }
 _OWN: dict[Family, dict[str, SearchStrategy[object]]] = {
     "responses": {"instructions": texts, "logprobs": st.just(value=True)},
@@ -403,7 +407,10 @@ def _tool_choices(draw: DrawFn, name: DialectName, tools: tuple[Tool, ...]) -> T
     ]
     if not named:
         return None
-    modes = [Mode("auto"), Mode("none"), *([] if name == "legacy" else [Mode("required")])]
+    modes = [Mode("auto"), *([] if name == "legacy" else [Mode("required")])]
+    if name == "responses" or not any(isinstance(tool, Hosted) for tool in tools):
+        # Chat has no way to declare a web search and not to want it.
+        modes.append(Mode("none"))
     allowed: list[ToolChoice] = [Allowed("auto", tuple(named)), Allowed("required", (named[0],))]
     return draw(maybe(st.sampled_from([*modes, *named, *([] if name == "legacy" else allowed)])))
 

@@ -126,6 +126,31 @@ def test_capability_is_heeded() -> None:
         assert json.loads(translate(options, body).stdout)["messages"][0]["role"] == role
 
 
+def test_profile_is_heeded_within_a_dialect_too() -> None:
+    body = b'{"model":"m","messages":[{"role":"user","content":"x","name":"ada"}],"store":true}'
+    assert translate("--from chat --to chat", body).stdout_bytes == body + b"\n"
+    result = translate("--from chat --to chat --profile mistral", body)
+    assert json.loads(result.stdout) == {
+        "model": "m",
+        "messages": [{"role": "user", "content": "x"}],
+    }
+    assert "dropped store: the backend refuses it" in result.stderr
+
+
+def test_capability_changes_the_profile() -> None:
+    body = b'{"model":"m","messages":[{"role":"user","content":"x","name":"ada"}]}'
+    options = "--from chat --to chat --capability message_names=true --profile mistral"
+    assert json.loads(translate(options, body).stdout) == json.loads(body)
+
+
+@pytest.mark.parametrize("value", ["low,high", '["low","high"]'])
+def test_capability_may_be_a_list(value: str) -> None:
+    body = b'{"model":"m","input":"x","reasoning":{"effort":"max"}}'
+    options = "--from responses --to chat --capability"
+    result = translate(options, body, f"efforts={value}")
+    assert json.loads(result.stdout)["reasoning_effort"] == "high"
+
+
 @pytest.mark.parametrize("value", ["reasoning_content", "null"])
 def test_capability_may_be_text(value: str) -> None:
     options = f"--from chat --to responses --capability reasoning_field={value}"
@@ -138,6 +163,8 @@ def test_capability_may_be_text(value: str) -> None:
         ("strange=true", "developer_role=true|false"),
         ("strict", "strict=true|false"),
         ("strict=maybe", "strict=true|false"),
+        ("call_ids=ten", "call_ids=any|nine"),
+        ("tool_choices=auto,never", "tool_choices=WORD,WORD"),
     ],
 )
 def test_mistaken_capability_names_what_is_legal(given: str, named: str) -> None:
@@ -168,6 +195,11 @@ def test_check_names_each_breach_and_its_line() -> None:
 COMMANDS: dict[str, Command] = {"dragoman": main, **main.commands}
 
 
+def end_at_once(_: object) -> int:
+    """Stand in for serving, which would not end."""
+    return 0
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_examples_in_the_help_run(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -175,14 +207,18 @@ def test_examples_in_the_help_run(
     (tmp_path / "request.json").write_bytes(REQUEST)
     (tmp_path / "stream.sse").write_bytes(STREAM)
     (tmp_path / "examples.jsonl").write_bytes(EXAMPLE)
+    (tmp_path / "dragoman.toml").touch()
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("gateway.server.run", end_at_once)
     examples = re.findall(r"^ +dragoman (.*)$", COMMANDS[name].help or "", re.MULTILINE)
     assert examples
     for example in examples:
         assert run(example).exit_code == 0, example
 
 
-@pytest.mark.parametrize("arguments", ["-h", "translate -h", "check --help", "--version"])
+@pytest.mark.parametrize(
+    "arguments", ["-h", "serve -h", "key -h", "translate -h", "check --help", "--version"]
+)
 def test_help_needs_nothing(arguments: str) -> None:
     result = run(arguments)
     assert result.stdout

@@ -5,9 +5,10 @@ from msgspec import Raw
 from syrupy.assertion import SnapshotAssertion
 
 import adapters
+from adapters.envelope import CONTEXT_OVERFLOW
 from tests.corpus import ERRORS, ErrorCase, alone, crossings, pair
 from tests.judges import sdk
-from tests.judges.reading import read_object
+from tests.judges.reading import object_in, read_object
 from tests.snapshots import json_page
 
 
@@ -30,10 +31,15 @@ def test_error_in_another_dialect(
 def test_error_in_its_own_dialect(case: ErrorCase) -> None:
     told = tell(case, case.dialect)
     assert told.status == case.status
-    if is_envelope(case.answer()):
+    if is_envelope(case.answer()) and not is_overflow(told.body):
         assert told.body == case.answer()
     else:
+        # Told anew: it was no envelope, or it may have lacked the one code that clients know.
         sdk.judge_error(told.body)
+
+
+def is_overflow(body: bytes) -> bool:
+    return object_in(read_object(body), "error").get("code") == CONTEXT_OVERFLOW
 
 
 def is_envelope(body: bytes) -> bool:

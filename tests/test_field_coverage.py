@@ -39,8 +39,6 @@ MAKES_NO_DIFFERENCE = {
     "chat_completion_message_custom_tool_call_param.type": SHAPE_SAYS_IT,
     "chat_completion_message_function_tool_call_param.type": SHAPE_SAYS_IT,
     "response_configuration_update_item_param_param.id": "the item is taken apart and reported",
-    "response_input_param.AdditionalTools.id": "the item is taken apart and reported",
-    "response_input_param.AdditionalTools.role": "the item is taken apart and reported",
     "response_reasoning_item_param.Content.type": "a list of contents holds nothing else",
     "response_reasoning_item_param.Summary.type": "a list of summaries holds nothing else",
 }
@@ -56,7 +54,6 @@ CLOSED = {
     "response_configuration_update_item_param_param": "the item is taken apart and reported",
     "response_configuration_update_item_param_param.Reasoning": "part of the same item",
     "response_configuration_update_item_param_param.Text": "part of the same item",
-    "response_input_param.AdditionalTools": "the item is taken apart and reported",
     "response_input_param.ItemReference": "other dialects refuse the item as a whole",
     "response_output_text_param.AnnotationURLCitation": "four fields are all that a citation says",
     "response_output_text_param.Logprob": "no history repeats probabilities; that is reported",
@@ -76,12 +73,12 @@ SAMPLES: dict[str, Json] = {
 
 
 @cache
-def _hints(params: type) -> dict[str, object]:
+def fields_of(params: type) -> dict[str, object]:
     """Give the fields of an object, each still marked if it is required."""
     return dict(get_type_hints(params, include_extras=True))
 
 
-def _label(params: type) -> str:
+def label(params: type) -> str:
     """Name a class by its module, and by itself where the module has several."""
     module = params.__module__.rpartition(".")[2]
     alone = module.replace("_", "") == params.__name__.lower()
@@ -105,7 +102,7 @@ def _sample(hint: object) -> Json:
     """Make a value of a type: of a union the first, of an object what is required."""
     first = _members(hint)[0]
     if isinstance(first, type) and is_typeddict(first):
-        return _sample_object(first)
+        return sample_object(first)
     origin, arguments = get_origin(first), get_args(first)
     if origin is None:
         plain: dict[object, Json] = {str: "some", int: 3, float: 0.5, bool: True, object: "any"}
@@ -116,16 +113,16 @@ def _sample(hint: object) -> Json:
     return {"key": _sample(arguments[1])} if origin is dict else [_sample(arguments[0])]
 
 
-def _sample_object(params: type) -> Object:
+def sample_object(params: type) -> Object:
     """Give what is required, or the first field where nothing is."""
-    hints = _hints(params)
+    hints = fields_of(params)
     required = [name for name, hint in hints.items() if get_origin(hint) is Required]
-    return {name: _sample_field(params, name) for name in required or list(hints)[:1]}
+    return {name: sample_field(params, name) for name in required or list(hints)[:1]}
 
 
-def _sample_field(params: type, name: str) -> Json:
-    prepared = SAMPLES.get(f"{_label(params)}.{name}")
-    return _sample(_hints(params)[name]) if prepared is None else prepared
+def sample_field(params: type, name: str) -> Json:
+    prepared = SAMPLES.get(f"{label(params)}.{name}")
+    return _sample(fields_of(params)[name]) if prepared is None else prepared
 
 
 # Where each object may stand in a request
@@ -162,10 +159,10 @@ def _inner(hint: object, place: Place) -> Iterator[tuple[type, Place]]:
 
 
 def _inside(spot: Spot) -> Iterator[Spot]:
-    for name, hint in _hints(spot.params).items():
+    for name, hint in fields_of(spot.params).items():
 
         def place(value: Json, name: str = name) -> Json:
-            return spot.place(_sample_object(spot.params) | {name: value})
+            return spot.place(sample_object(spot.params) | {name: value})
 
         for params, deeper in _inner(hint, place):
             yield Spot(spot.dialect, params, deeper)
@@ -193,24 +190,24 @@ SPOTS = list(_walk())
 def test_the_walk_meets_all_that_the_judge_lists() -> None:
     listed = request_fields()
     assert len(SPOTS) == len(listed) + len(ROOTS)  # each root is plain and streamed
-    walked = {frozenset(_hints(spot.params)) for spot in SPOTS}
+    walked = {frozenset(fields_of(spot.params)) for spot in SPOTS}
     assert walked == set(map(frozenset, listed.values()))
 
 
 # Fields
 
 
-def _assert_listed(found: set[str], listed: dict[str, str]) -> None:
+def assert_listed(found: set[str], listed: dict[str, str]) -> None:
     new, stale = sorted(found - listed.keys()), sorted(listed.keys() - found)
     assert not new, f"neither read nor listed with a reason: {new}"
     assert not stale, f"listed, but read by now or gone: {stale}"
 
 
 def _makes_a_difference(spot: Spot, name: str) -> bool:
-    small = _sample_object(spot.params)
-    value = _sample_field(spot.params, name)
+    small = sample_object(spot.params)
+    value = sample_field(spot.params, name)
     said = spot.read(small | {name: value})
-    assert not isinstance(said, str), f"{_label(spot.params)}.{name}: {said}"
+    assert not isinstance(said, str), f"{label(spot.params)}.{name}: {said}"
     without = {key: kept for key, kept in small.items() if key != name}
     # A word that may be missing must at least not be taken for any other.
     other = without | ({name: "otherwise"} if isinstance(value, str) else {})
@@ -219,12 +216,12 @@ def _makes_a_difference(spot: Spot, name: str) -> bool:
 
 def test_every_field_makes_a_difference() -> None:
     ignored = {
-        f"{_label(spot.params)}.{name}"
+        f"{label(spot.params)}.{name}"
         for spot in SPOTS
-        for name in _hints(spot.params)
+        for name in fields_of(spot.params)
         if not _makes_a_difference(spot, name)
     }
-    _assert_listed(ignored, MAKES_NO_DIFFERENCE)
+    assert_listed(ignored, MAKES_NO_DIFFERENCE)
 
 
 def test_every_parameter_is_typed_or_has_a_gravity() -> None:
@@ -234,21 +231,21 @@ def test_every_parameter_is_typed_or_has_a_gravity() -> None:
         "responses": ONLY_IN_RESPONSES,
     }
     for spot in SPOTS[: 2 * len(ROOTS)]:
-        known, small = gravities[spot.dialect], _sample_object(spot.params)
-        assert known.keys() <= _hints(spot.params).keys(), "no such parameter"
-        for name in _hints(spot.params):
-            read = spot.read(small | {name: _sample_field(spot.params, name)})
+        known, small = gravities[spot.dialect], sample_object(spot.params)
+        assert known.keys() <= fields_of(spot.params).keys(), "no such parameter"
+        for name in fields_of(spot.params):
+            read = spot.read(small | {name: sample_field(spot.params, name)})
             assert not isinstance(read, str), f"{name}: {read}"
             extras = {extra.name for extra in read[0].extras}
             carried |= {name} & (extras - known.keys())
             assert not (known.keys() - extras) & {name}, f"{name} is typed: it needs no gravity"
-    _assert_listed(carried, JUST_CARRIED)
+    assert_listed(carried, JUST_CARRIED)
 
 
 def test_unknown_field_of_any_object_is_kept_or_reported() -> None:
     unseen: set[str] = set()
     for spot in SPOTS:
-        small = _sample_object(spot.params)
+        small = sample_object(spot.params)
         if spot.read(small) == spot.read(small | {"stranger": "from afar"}):
-            unseen.add(_label(spot.params))
-    _assert_listed(unseen, CLOSED)
+            unseen.add(label(spot.params))
+    assert_listed(unseen, CLOSED)

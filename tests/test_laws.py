@@ -19,9 +19,10 @@ from msgspec import Raw, Struct
 from msgspec.structs import asdict, replace
 
 import adapters
+from adapters.between import UNKNOWN_REQUEST
 from adapters.chat import wire as chat_wire
 from adapters.chat.wire import CallDelta, Chunk, MessageDelta
-from adapters.chat.write_messages import TEXT_SEPARATOR
+from adapters.chat.write_parts import TEXT_SEPARATOR
 from adapters.conversation import (
     Annotation,
     CacheOptions,
@@ -51,7 +52,7 @@ from adapters.conversation import (
 )
 from adapters.dialect import Surroundings
 from adapters.events import Channel, Delta, Event, Failed, Finished, Opened, Started
-from adapters.exchange import UNKNOWN_REQUEST, Exchange
+from adapters.exchange import Exchange
 from adapters.fields import text_or_json
 from adapters.fold import fold, replay
 from adapters.grammar import Grammar

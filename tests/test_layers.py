@@ -1,4 +1,8 @@
-"""Who may import whom: dialects stand on the hub, the hub on nothing, and nothing here waits."""
+"""Who may import whom.
+
+In the core, dialects stand on the hub, the hub on nothing, and nothing there waits. In the service,
+each package stands on those below it: the memory knows nothing of addresses, the store of nothing.
+"""
 
 import ast
 import sys
@@ -10,6 +14,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 DIALECTS = ("chat", "legacy", "responses")
+
+# Parts of the hub that are more than one file.
+HUB_FOLDERS = ("lowering", "prompting", "textcalls")
 
 # Legacy is Chat with other words for calls, at the same address and in one history with it, so it
 # reads as Chat reads and writes what Chat writes but for those words. No other dialect may lean on
@@ -34,12 +41,18 @@ def _name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-TREES = {_name(p): ast.parse(p.read_bytes()) for p in sorted((ROOT / "adapters").rglob("*.py"))}
+def _trees(folder: str) -> dict[str, ast.Module]:
+    return {_name(p): ast.parse(p.read_bytes()) for p in sorted((ROOT / folder).rglob("*.py"))}
+
+
+TREES = _trees("adapters")
+SERVICE = _trees("gateway")
+ALL = TREES | SERVICE
 
 
 def _imports(module: str) -> Iterator[str]:
     """Give what a module imports, wherever in it the import stands."""
-    for node in ast.walk(TREES[module]):
+    for node in ast.walk(ALL[module]):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -47,7 +60,7 @@ def _imports(module: str) -> Iterator[str]:
             source = node.module or ""
             for alias in node.names:
                 inner = f"{source}.{alias.name}"
-                yield inner if inner in TREES else source
+                yield inner if inner in ALL else source
 
 
 def _folder(module: str) -> str | None:
@@ -60,9 +73,9 @@ def _folder(module: str) -> str | None:
 every_module = pytest.mark.parametrize("module", TREES)
 
 
-def test_dialects_are_the_folders() -> None:
+def test_every_folder_is_a_dialect_or_a_part_of_the_hub() -> None:
     folders = {path.parent.name for path in (ROOT / "adapters").glob("*/__init__.py")}
-    assert folders == set(DIALECTS)
+    assert folders == {*DIALECTS, *HUB_FOLDERS}
 
 
 @every_module
@@ -105,9 +118,74 @@ def test_declared_exceptions_are_needed() -> None:
     assert set(LEANS_ON.items()) <= used
 
 
-def test_no_import_cycles() -> None:
-    graph = {module: [i for i in _imports(module) if i in TREES] for module in TREES}
+@pytest.mark.parametrize("modules", [TREES, SERVICE], ids=["adapters", "gateway"])
+def test_no_import_cycles(modules: dict[str, ast.Module]) -> None:
+    graph = {module: [i for i in _imports(module) if i in modules] for module in modules}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         pytest.fail(" -> ".join(error.args[1]))
+
+
+# The service
+
+# The packages of the service, and on which of the others each may stand.
+STANDS_ON: dict[str, set[str]] = {
+    "background": {"memory", "state"},
+    "commands": {"reading"},
+    "compaction": {"counting", "memory"},
+    "counting": set(),
+    "demo": set(),
+    "endpoints": {
+        "background",
+        "compaction",
+        "counting",
+        "memory",
+        "schema",
+        "state",
+        "websocket",
+    },
+    "memory": {"state"},
+    "reading": set(),
+    # The types of the dry run are those of the command.
+    "schema": {"commands"},
+    "state": set(),
+    "transport": set(),
+    "websocket": {"memory", "state"},
+}
+
+# Who serves requests, and what puts everything together.
+SERVING = {"gateway.app", "gateway.desk", "gateway.front", "gateway.server"}
+
+# What is used by those who serve, and so cannot use them.
+SERVES_THEM = {"compaction", "counting", "demo", "memory", "reading", "state", "transport"}
+
+
+def _package(module: str) -> str | None:
+    """Give the package of the service that a module belongs to; None for a single file."""
+    name = module.removeprefix("gateway.").partition(".")[0]
+    return name if name in STANDS_ON and module.startswith("gateway.") else None
+
+
+def test_every_package_of_the_service_has_its_place() -> None:
+    assert STANDS_ON.keys() == {path.parent.name for path in ROOT.glob("gateway/*/__init__.py")}
+
+
+@pytest.mark.parametrize("package", STANDS_ON)
+def test_a_package_stands_on_those_below_it(package: str) -> None:
+    modules = [module for module in SERVICE if _package(module) == package]
+    used = {_package(imported) for module in modules for imported in _imports(module)}
+    assert used - {None, package} == STANDS_ON[package]
+
+
+@pytest.mark.parametrize("package", sorted(SERVES_THEM))
+def test_what_serves_requests_is_used_by_nobody_below(package: str) -> None:
+    for module in (module for module in SERVICE if _package(module) == package):
+        assert not SERVING & {*_imports(module)}, module
+
+
+def test_the_store_knows_nothing_of_the_service() -> None:
+    for module in (module for module in SERVICE if _package(module) == "state"):
+        for imported in _imports(module):
+            inside = _package(imported) == "state" or not imported.startswith("gateway")
+            assert inside, f"{module} imports {imported}"

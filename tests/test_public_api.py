@@ -25,6 +25,8 @@ DOCUMENTED = {
     "Preferences",
     "Policy",
     "Request",
+    "Seal",
+    "GrammarCheck",
     # What was lost, and what went wrong
     "Loss",
     "Severity",
@@ -40,7 +42,7 @@ DOCUMENTED = {
     "Breach",
 }
 # Neither an alias nor a table can have a docstring.
-DESCRIBED = sorted(DOCUMENTED - {"DIALECTS", "Policy", "Severity"})
+DESCRIBED = sorted(DOCUMENTED - {"DIALECTS", "GrammarCheck", "Policy", "Severity"})
 
 REQUEST = b"""{"model": "m", "stream": true, "input": "What is there?",
     "tools": [{"type": "function", "name": "look"}], "truncation": "auto"}"""

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from adapters.profiles import PROFILES
+from gateway.reading import read_configuration
+from tests.judges.reading import object_in, read_object
 from tests.readme import README, ROOT, renewed
 
 TEXT = README.read_text()
@@ -47,21 +50,18 @@ def test_losses_in_the_readme_are_those_of_the_snapshots(request: pytest.Fixture
         assert renewed(TEXT) == TEXT, "run: python -m tests.readme"
 
 
-def test_first_example_says_what_the_readme_says(tmp_path: Path) -> None:
-    first = blocks("sh")[0]
-    _, _, after_install = first.partition("pip install --quiet . && ")
-    done = run(after_install.replace(".venv/bin/dragoman", "dragoman"), tmp_path)
-    assert done.returncode == 0, done.stderr.decode()
-    assert b'"tool_choice": {' in done.stdout
-    assert done.stderr.decode() in TEXT
-
-
 def test_ci_runs_the_test_command_of_the_readme() -> None:
-    assert TEST_COMMAND in blocks("sh")[1]
+    assert TEST_COMMAND + "\n" in blocks("sh")
     assert TEST_COMMAND in (ROOT / ".ci" / "run").read_text()
 
 
-@pytest.mark.parametrize("line", [line for line in blocks("sh")[2].splitlines() if line])
+def _command_lines(word: str) -> list[str]:
+    """Give the lines of the block that begins with a command."""
+    [block] = [block for block in blocks("sh") if block.startswith(word)]
+    return block.splitlines()
+
+
+@pytest.mark.parametrize("line", _command_lines("dragoman translate"))
 def test_command_lines_run(line: str, tmp_path: Path) -> None:
     (tmp_path / "request.json").write_bytes(REQUEST)
     (tmp_path / "traffic.jsonl").write_bytes(REQUEST + b"\n" + REQUEST + b"\n")
@@ -75,15 +75,53 @@ def test_command_lines_run(line: str, tmp_path: Path) -> None:
 
 
 def test_library_example_runs() -> None:
+    [example] = [block for block in blocks("python") if "import adapters" in block]
     written: list[bytes] = []
     names: dict[str, object] = {"pieces": [STREAM], "reply": REPLY, "written": written}
     names["body"] = b'{"model":"m","input":"hi"}'
     assigned = re.compile(r"^( *)out = (.*?)(?= +#|$)", re.MULTILINE)
-    example = assigned.sub(r"\1written.append(\2)", blocks("python")[0])
-    exec(example, names)  # noqa: S102 - the example is ours
+    exec(assigned.sub(r"\1written.append(\2)", example), names)  # noqa: S102 - the example is ours
     assert b"response.completed" in b"".join(written)
 
 
-def test_benchmark_is_where_the_readme_says() -> None:
-    assert ".venv/bin/python -m tests.benchmark" in blocks("sh")[3]
-    assert (ROOT / "tests" / "benchmark.py").exists()
+def test_configuration_example_is_legal(tmp_path: Path) -> None:
+    [example] = [block for block in blocks("toml") if "[[backends]]" in block]
+    file = tmp_path / "dragoman.toml"
+    file.write_text(example)
+    names = [backend.name for backend in read_configuration(file).backends]
+    assert names == ["local", "openai"]
+
+
+def test_state_example_is_legal(tmp_path: Path) -> None:
+    [example] = [block for block in blocks("toml") if "[state]" in block]
+    file = tmp_path / "dragoman.toml"
+    file.write_text(example)
+    assert read_configuration(file).state.url.startswith("postgresql://")
+
+
+def test_profiles_are_those_that_the_readme_names() -> None:
+    [told] = re.findall(r"There are (.*?)\.\n", TEXT, re.DOTALL)
+    assert re.findall(r"`(\w+)`", told) == list(PROFILES)
+
+
+def test_addresses_are_those_of_the_schema() -> None:
+    paths = object_in(read_object((ROOT / "snapshots/schema/openapi.json").read_bytes()), "paths")
+    words = {word for path in paths for word in path.split("/") if word and word[0] != "{"}
+    table = TEXT.partition("| address (also")[2].partition("\n\n")[0]
+    assert words <= {*re.findall(r"\w+", table)}
+
+
+def test_files_are_where_the_readme_says() -> None:
+    table = TEXT.partition("| where | what |")[2].partition("\n\n")[0]
+    for cells in (line.split("|") for line in table.splitlines() if line.startswith("| `")):
+        first, *others = re.findall(r"`([^`]+)`", cells[1])
+        folder = Path(first).parent
+        for other in others:
+            assert (ROOT / folder / other).exists() or (ROOT / other).exists(), other
+        assert (ROOT / first).exists(), first
+
+
+def test_benchmarks_are_where_the_readme_says() -> None:
+    for module in ("tests.benchmark", "tests.gateway.benchmark", "tests.gateway.state_benchmark"):
+        assert f".venv/bin/python -m {module}\n" in blocks("sh")
+        assert (ROOT / module.replace(".", "/")).with_suffix(".py").exists()

@@ -7,6 +7,7 @@ from msgspec import Raw
 from syrupy.assertion import SnapshotAssertion
 
 import adapters
+from gateway.grammar_check import check_grammar
 from tests.corpus import REPLIES, ReplyCase, alone, asked, crossings, on_wire, pair
 from tests.judges import open_responses, sdk
 from tests.judges.reading import read_object
@@ -33,7 +34,14 @@ DISPUTED = {
 
 def tell(case: ReplyCase, target: str) -> adapters.Translation:
     """Do as a service does: what cannot be read becomes an error of the client's dialect."""
-    exchange = adapters.exchange(target, case.dialect, mint=adapters.counting(), asked=asked(case))
+    exchange = adapters.exchange(
+        target,
+        case.dialect,
+        mint=adapters.counting(),
+        capabilities=case.capabilities,
+        asked=asked(case),
+        check_grammar=check_grammar,
+    )
     try:
         return exchange.reply(on_wire(case.body))
     except adapters.BrokenReply as problem:

@@ -10,6 +10,7 @@ import adapters
 from adapters.conversation import Error
 from adapters.events import CUT, UNREADABLE, Event, Failed
 from adapters.sse import Decoder
+from gateway.grammar_check import check_grammar
 from tests.corpus import (
     STREAMS,
     StreamCase,
@@ -28,7 +29,14 @@ Told = tuple[bytes, tuple[adapters.Loss, ...]]
 
 
 def tell(case: StreamCase, target: str, pieces: Sequence[bytes]) -> Told:
-    exchange = adapters.exchange(target, case.dialect, mint=adapters.counting(), asked=asked(case))
+    exchange = adapters.exchange(
+        target,
+        case.dialect,
+        mint=adapters.counting(),
+        capabilities=case.capabilities,
+        asked=asked(case),
+        check_grammar=check_grammar,
+    )
     machine = exchange.stream()
     out = b"".join([*map(machine.feed, pieces), machine.flush()])
     return out, tuple(machine.losses)

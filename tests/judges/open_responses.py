@@ -8,12 +8,19 @@ judges here are strict.
 from collections.abc import Collection
 
 from tests.judges.open_responses_events import EVENTS
-from tests.judges.open_responses_shapes import RESPONSE
+from tests.judges.open_responses_shapes import COMPACTION, RESPONSE
 from tests.judges.reading import JsonObject, object_in, objects_in, read_object, text_in
 from tests.judges.shapes import EVERYTHING, Allowance, tagged
 from tests.judges.stream_order import StreamOrder
 
-__all__ = ["EVERYTHING", "Allowance", "assert_event", "assert_response", "assert_stream"]
+__all__ = [
+    "EVERYTHING",
+    "Allowance",
+    "assert_compaction",
+    "assert_event",
+    "assert_response",
+    "assert_stream",
+]
 
 EVENT = tagged(EVENTS)
 DONE = "data: [DONE]"
@@ -26,6 +33,13 @@ def assert_response(body: JsonObject, *, allow: Collection[Allowance] = ()) -> N
     RESPONSE(body, "response", frozenset(allow))
     _assert_ending(body)
     _assert_incomplete_item_last(body)
+
+
+def assert_compaction(body: JsonObject, *, allow: Collection[Allowance] = ()) -> None:
+    """Assert that a conversation in short is one: it ends with the one item that sums it up."""
+    COMPACTION(body, "compaction", frozenset(allow))
+    kinds = [text_in(item, "type") for item in objects_in(body, "output")]
+    assert kinds.index("compaction") == len(kinds) - 1, f"output: {kinds}"
 
 
 def _assert_ending(body: JsonObject) -> None:

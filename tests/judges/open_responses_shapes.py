@@ -206,3 +206,14 @@ RESPONSE = record(
         "prompt_cache_key": nullable(text),
     }
 )
+
+# What `/responses/compact` answers.
+COMPACTION = record(
+    {
+        "id": text,
+        "object": word("response.compaction"),
+        "created_at": integer,
+        "output": array(ITEM),
+        "usage": USAGE,
+    }
+)

@@ -1,0 +1,109 @@
+"""A newcomer's path: a clean copy, a fresh environment, the README's commands and first example."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.readme import ROOT
+from tests.test_readme import TEST_COMMAND, TEXT, blocks
+
+# Packages are fetched and installed meanwhile.
+_LONG = 600
+_PORT = 8080
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Copy what is in the repository, and nothing that was made from it."""
+    folder = tmp_path_factory.mktemp("newcomer") / "dragoman"
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"],  # noqa: S607 - whichever git there is
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    )
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+def _environment(**more: str) -> dict[str, str]:
+    """Give the environment of somebody who has set up nothing."""
+    hidden = ("VIRTUAL_ENV", "PYTHONPATH", "PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST")
+    return {name: value for name, value in os.environ.items() if name not in hidden} | more
+
+
+@contextmanager
+def _serving(command: str, folder: Path) -> Generator[str]:
+    """Run the first command until the service listens; stop it in the end."""
+    process = subprocess.Popen(  # noqa: S602 - the README's commands are for a shell
+        command,
+        shell=True,
+        cwd=folder,
+        env=_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    try:
+        with process.stdout as output:
+            lines = iter(output.readline, "")
+            yield next((line for line in lines if line.startswith("listening on ")), "")
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(_LONG)
+
+
+def _usual_port_is_free() -> bool:
+    with socket.socket() as plug:
+        plug.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        return plug.connect_ex(("127.0.0.1", _PORT)) != 0
+
+
+def test_the_first_example_runs_as_it_stands(copy: Path) -> None:
+    command, example = blocks("sh")[0], blocks("python")[0]
+    said = re.search(r"It prints\n\n```\n(.*?)```", TEXT, re.DOTALL)
+    assert said is not None
+    if not _usual_port_is_free():
+        command = command.rstrip() + " --port 8079"
+        example = example.replace(str(_PORT), "8079")
+    (copy / "loop.py").write_text(example)
+    with _serving(command, copy) as listening:
+        assert listening, "the service did not start"
+        done = subprocess.run(  # noqa: S603 - the README's example
+            [copy / ".venv" / "bin" / "python", "loop.py"],
+            cwd=copy,
+            env=_environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_LONG,
+        )
+    assert done.stdout == said[1], done.stderr
+
+
+def test_the_test_command_sets_up_all_that_tests_need(copy: Path) -> None:
+    done = subprocess.run(  # noqa: S602 - the README's commands are for a shell
+        TEST_COMMAND,
+        shell=True,
+        cwd=copy,
+        # A few tests of each kind: whoever runs this one runs them all.
+        env=_environment(PYTEST_ADDOPTS="tests/test_sse.py tests/gateway/test_access.py"),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_LONG,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
