@@ -1,0 +1,87 @@
+"""Certificates for the tests with TLS: an authority, a server's and a client's."""
+
+import datetime as dt
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+
+class Authority:
+    """Signs certificates, and keeps all files in one folder."""
+
+    def __init__(self, folder: Path, name: str = "authority") -> None:
+        self._folder = folder
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = named(name)
+        certificate = self._signed(self._name, self._key.public_key(), authority=True)
+        self.file = folder / f"{name}.pem"
+        self.file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+
+    def issue(self, host: str) -> tuple[Path, Path]:
+        """Make a certificate for a host, and give its file and that of its key."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        certificate = self._signed(named(host), key.public_key(), host=host)
+        certificate_file, key_file = self._folder / f"{host}.pem", self._folder / f"{host}.key"
+        certificate_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        key_file.write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            )
+        )
+        return certificate_file, key_file
+
+    def _signed(
+        self,
+        subject: x509.Name,
+        key: ec.EllipticCurvePublicKey,
+        *,
+        host: str | None = None,
+        authority: bool = False,
+    ) -> x509.Certificate:
+        now = dt.datetime.now(dt.UTC)
+        authority_key = self._key.public_key()
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._name)
+            .public_key(key)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - dt.timedelta(days=1))
+            .not_valid_after(now + dt.timedelta(days=1))
+            .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key), critical=False
+            )
+        )
+        if authority:
+            builder = builder.add_extension(may_sign(), critical=True)
+        if host is not None:
+            names = x509.SubjectAlternativeName([x509.DNSName(host)])
+            builder = builder.add_extension(names, critical=False)
+        return builder.sign(self._key, hashes.SHA256())
+
+
+def named(name: str) -> x509.Name:
+    """Give the name of a certificate's owner."""
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def may_sign() -> x509.KeyUsage:
+    """Say that a key is there to sign certificates, and for nothing else."""
+    return x509.KeyUsage(
+        digital_signature=False,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=True,
+        crl_sign=True,
+        encipher_only=False,
+        decipher_only=False,
+    )
