@@ -1,0 +1,45 @@
+"""Opens the store that a URL names."""
+
+import sqlite3
+from typing import Final
+
+from gateway.state.database import Database
+from gateway.state.migrations import migrate
+from gateway.state.problems import StateError, Unavailable
+from gateway.state.sql_store import SqlStore
+from gateway.state.store import Store
+
+_SQLITE: Final = "sqlite:"
+_MEMORY: Final = "memory:"
+
+
+async def open_store(url: str) -> Store:
+    """Open a database, make its tables if need be; raise `StateError` if it cannot be used.
+
+    `sqlite:FILE`, `postgresql://…`, or `memory:` for what is to be forgotten with the process.
+    """
+    database = await open_database(url)
+    try:
+        await migrate(database)
+    except Unavailable as problem:
+        await database.close()
+        raise StateError(f"the database cannot be used: {problem.__cause__}") from problem
+    except BaseException:
+        await database.close()
+        raise
+    return SqlStore(database)
+
+
+async def open_database(url: str) -> Database:
+    """Connect to a database."""
+    if url.startswith((_SQLITE, _MEMORY)):
+        from gateway.state.sqlite import open_sqlite  # noqa: PLC0415 - only what is used is loaded
+
+        path = url.removeprefix(_SQLITE) if url.startswith(_SQLITE) else ""
+        try:
+            return await open_sqlite(path)
+        except sqlite3.Error as problem:
+            raise StateError(f"{path}: {problem}") from problem
+    from gateway.state.postgresql import open_postgresql  # noqa: PLC0415 - slow to import
+
+    return await open_postgresql(url)
