@@ -1,0 +1,56 @@
+"""What the addresses of stored completions take and answer."""
+
+from typing import Final
+
+from gateway.schema.describing import SENT, STORED, Answer, Body, operation
+from gateway.schema.stored_operations import PAGING
+
+_TAG: Final = "Chat Completions"
+_COMPLETION: Final = {"completion_id": "The id of the completion."}
+_FILTERS: Final = {
+    "model": "Only completions of this model, by the name that was asked for.",
+    "metadata": "Only completions with this: `metadata[name]=value`, for each name.",
+}
+
+ListCompletionsOperation = operation(
+    _TAG,
+    "listChatCompletions",
+    "List stored completions",
+    query=PAGING | _FILTERS,
+    answer=Answer("A part of the list.", "CompletionList"),
+    wrong=("400", *STORED),
+)
+RetrieveCompletionOperation = operation(
+    _TAG,
+    "getChatCompletion",
+    "Show a stored completion",
+    path=_COMPLETION,
+    answer=Answer("The completion.", "StoredCompletion"),
+    wrong=STORED,
+)
+UpdateCompletionOperation = operation(
+    _TAG,
+    "updateChatCompletion",
+    "Give a stored completion other metadata",
+    path=_COMPLETION,
+    body=Body("MetadataRequest", "The metadata."),
+    answer=Answer("The completion.", "StoredCompletion"),
+    wrong=SENT,
+)
+DeleteCompletionOperation = operation(
+    _TAG,
+    "deleteChatCompletion",
+    "Forget a stored completion",
+    path=_COMPLETION,
+    answer=Answer("It is forgotten.", "Deleted"),
+    wrong=STORED,
+)
+ListMessagesOperation = operation(
+    _TAG,
+    "listChatCompletionMessages",
+    "List the messages that a stored completion answers",
+    path=_COMPLETION,
+    query=PAGING,
+    answer=Answer("A part of the list.", "MessageList"),
+    wrong=("400", *STORED),
+)

@@ -1,0 +1,61 @@
+"""What all types of the document share.
+
+They describe what passes; nothing is checked against them at run time. A field that is not named
+here passes too, so every object is open.
+"""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+# An object that passes as it is; only the server that it is meant for looks into it.
+Opaque = Annotated[dict[str, Any], Meta(description="Passed on as it is.")]
+JsonSchema = Annotated[dict[str, Any], Meta(description="A JSON Schema.")]
+
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+Verbosity = Literal["low", "medium", "high"]
+ServiceTier = str
+# Up to 16 pairs.
+Metadata = dict[str, str]
+# Tool arguments are JSON as text, and stay exactly as the model wrote them.
+Arguments = Annotated[str, Meta(description="JSON, as the text that the model wrote.")]
+
+
+class Shape(Struct, omit_defaults=True):
+    """An object on the wire."""
+
+
+class CacheBreakpoint(Shape):
+    """Where the cached beginning of a prompt may end."""
+
+    mode: str
+    ttl: str | None = None
+
+
+class CacheOptions(Shape):
+    """How the beginning of a prompt is cached."""
+
+    mode: str | None = None
+    ttl: str | None = None
+    comparison_response_id: str | None = None
+    prewarm: bool | None = None
+
+
+class ModerationMode(Shape):
+    """What is done about what moderation finds."""
+
+    mode: str
+
+
+class ModerationPolicy(Shape):
+    """Moderation of both directions."""
+
+    input: ModerationMode | None = None
+    output: ModerationMode | None = None
+
+
+class Moderation(Shape):
+    """Which model moderates, and how strictly."""
+
+    model: str
+    policy: ModerationPolicy | None = None
