@@ -1,0 +1,102 @@
+"""Reads of a Responses request what concerns the memory; the rest of it is skipped over."""
+
+import msgspec
+from msgspec import Raw, Struct
+
+from adapters import InvalidInput
+from adapters.fields import ABSENT, Fields, is_said, read_body
+from adapters.jsontext import UNDECODABLE
+
+
+class _Body(Struct):
+    store: Raw = ABSENT
+    previous_response_id: Raw = ABSENT
+    conversation: Raw = ABSENT
+    background: Raw = ABSENT
+
+
+_BODY = msgspec.json.Decoder(_Body)
+_FALSE = b"false"
+_ID = b'"id"'
+# Items of these kinds stand for others, which only the memory knows.
+_STANDING_FOR_OTHERS = (b'"item_reference"', b'"compaction"')
+
+
+def asks_nothing(body: bytes) -> bool:
+    """Tell whether a request neither wants to be kept nor stands on anything that was."""
+    try:
+        seen = _BODY.decode(body)
+    except UNDECODABLE:
+        # Whoever reads it next says what is wrong.
+        return False
+    return (
+        bytes(seen.store) == _FALSE
+        and not is_said(seen.previous_response_id)
+        and not is_said(seen.conversation)
+        and (not is_said(seen.background) or bytes(seen.background) == _FALSE)
+        and not any(word in body for word in _STANDING_FOR_OTHERS)
+    )
+
+
+class Asking(Struct, frozen=True):
+    """What a request asks of the memory."""
+
+    # What else it says, as it was spelled.
+    rest: Fields
+    input: str | list[Raw]
+    store: bool
+    background: bool
+    stream: bool
+    previous: str | None
+    conversation: str | None
+    model: str | None
+    # Whether a backend may see it as it is.
+    plain: bool
+    # Whether an item may stand for another: such a one has an id, if nothing else.
+    may_refer: bool
+
+    def spelled(self, given: str | list[Raw], model: str | None) -> bytes:
+        """Give the request again with another input, and with nothing that asks for memory."""
+        changes: dict[str, object] = {"input": given}
+        if model is not None:
+            changes["model"] = model
+        if self.stream:
+            changes["stream"] = True
+        if not self.store:
+            changes["store"] = False
+        return self.rest.spelled(**changes)
+
+
+def read_asking(body: bytes) -> Asking:
+    """Read it; raise `InvalidInput` where something is not what it should be."""
+    fields = read_body(body)
+    given = fields.text_or_raws("input")
+    store, background = fields.flag("store"), bool(fields.flag("background"))
+    previous, conversation = fields.text("previous_response_id"), _conversation(fields)
+    if previous is not None and conversation is not None:
+        why = "it cannot be given together with `conversation`"
+        raise InvalidInput("previous_response_id", why)
+    if background and store is False:
+        raise InvalidInput("background", "what runs in the background has to be stored")
+    return Asking(
+        rest=fields,
+        input=[] if given is None else given,
+        store=store is not False,
+        background=background,
+        stream=bool(fields.flag("stream")),
+        previous=previous,
+        conversation=conversation,
+        model=fields.text("model"),
+        plain=not (previous or conversation or background or store),
+        may_refer=_ID in body,
+    )
+
+
+def _conversation(fields: Fields) -> str | None:
+    given = fields.text_or_fields("conversation")
+    if given is None or isinstance(given, str):
+        return given
+    name = given.text("id")
+    if name is None:
+        raise InvalidInput("conversation.id", "it is missing")
+    return name

@@ -1,0 +1,135 @@
+"""Finds what a request stands on: earlier turns, a conversation, single items."""
+
+import msgspec
+from msgspec import Raw, Struct
+
+from adapters.jsontext import UNDECODABLE
+from gateway.memory.asking import Asking
+from gateway.memory.plan import Nearby
+from gateway.memory.problems import (
+    ConversationNotFound,
+    ItemNotFound,
+    PreviousNotFound,
+    PreviousUnfinished,
+)
+from gateway.state import RUNNING, Item, Page, Step, Store
+
+
+class Settings(Struct, frozen=True, omit_defaults=True):
+    """What later turns need to know of a response besides its items."""
+
+    model: str = ""
+
+
+class _Kind(Struct):
+    type: str = ""
+    id: str = ""
+
+
+_KIND = msgspec.json.Decoder(_Kind)
+_SETTINGS = msgspec.json.Decoder(Settings | None)
+_REFERENCE = "item_reference"
+_LONGEST_REFERENCE = 1024
+_COMPACTION = b'"compaction"'
+
+
+class Past(Struct, frozen=True):
+    """What was found."""
+
+    items: tuple[Item, ...] = ()
+    # The response that is continued, if it is in the store: items are linked to it, not copied.
+    parent: str | None = None
+    model: str | None = None
+
+
+async def find_past(store: Store, owner: str, asking: Asking, nearby: Nearby | None) -> Past:
+    """Find what came before the input of a request."""
+    if asking.previous is not None:
+        near = nearby.find(asking.previous) if nearby else None
+        if near is not None:
+            return Past(near)
+        return await _find_chain(store, owner, asking.previous)
+    if asking.conversation is not None:
+        listing = await store.conversations.items(owner, asking.conversation, Page())
+        if listing is None:
+            raise ConversationNotFound(asking.conversation)
+        # What a summary among these stands for, it says itself: users' words may belong beside it.
+        return Past(listing.data)
+    return Past()
+
+
+async def _find_chain(store: Store, owner: str, name: str) -> Past:
+    steps = await store.responses.chain(owner, name)
+    if steps is None:
+        raise PreviousNotFound(name)
+    if steps[-1].status in RUNNING:
+        raise PreviousUnfinished(name, steps[-1].status)
+    settings = _SETTINGS.decode(steps[-1].settings) or Settings()
+    items = await whole_chain(store, owner, steps)
+    return Past(tuple(items), parent=name, model=settings.model or None)
+
+
+async def whole_chain(store: Store, owner: str, steps: tuple[Step, ...]) -> list[Item]:
+    """Put the items of a chain in a row, behind what was said in the conversation it began in."""
+    first = steps[0]
+    if first.conversation is None:
+        return chain_items(steps)
+    said = await store.conversations.before(owner, first.conversation, first.id)
+    return chain_items(steps, said[_last_summary(said) :])
+
+
+def chain_items(steps: tuple[Step, ...], before: tuple[Item, ...] = ()) -> list[Item]:
+    """Put the items of a chain in a row; an answer may have summed up all that was before it."""
+    items: list[Item] = [*before]
+    for step in steps:
+        items += step.input
+        place = _last_summary(step.output)
+        if place is not None:
+            items.clear()
+        items += step.output[place:]
+    return items
+
+
+def _last_summary(items: tuple[Item, ...]) -> int | None:
+    """Find the last item that sums up all that was before it."""
+    for place in range(len(items) - 1, -1, -1):
+        body = items[place].body
+        if _COMPACTION in bytes(body) and _kind(body).type == "compaction":
+            return place
+    return None
+
+
+def _kind(raw: Raw) -> _Kind:
+    try:
+        return _KIND.decode(raw)
+    except UNDECODABLE:
+        return _Kind()
+
+
+async def resolve(
+    store: Store, owner: str, given: list[Raw], past: tuple[Item, ...], path: str = "input"
+) -> list[Raw | Item]:
+    """Put the items in place of those that only refer to them."""
+    wanted = {place: kind.id for place, raw in enumerate(given) if (kind := _reference(raw))}
+    if not wanted:
+        return list(given)
+    found = {item.id: item for item in past}
+    found |= await store.responses.items(owner, set(wanted.values()) - found.keys())
+    resolved: list[Raw | Item] = list(given)
+    for place, name in wanted.items():
+        if name not in found:
+            raise ItemNotFound(f"{path}[{place}]", name)
+        resolved[place] = found[name]
+    return resolved
+
+
+def _reference(raw: Raw) -> _Kind | None:
+    """Read an item that refers to another; the SDK leaves its type out, then it is just an id."""
+    spelled = bytes(raw)
+    if b'"id"' not in spelled or len(spelled) > _LONGEST_REFERENCE:
+        return None
+    kind = _kind(raw)
+    if kind.type == _REFERENCE:
+        return kind
+    bare = not kind.type and kind.id and b'"role"' not in spelled and b'"content"' not in spelled
+    return kind if bare else None

@@ -1,0 +1,18 @@
+"""Tells a Chat or legacy client, at the end of a stream, that something could not be kept."""
+
+from adapters import DragomanError
+from adapters.chat.frames import DONE, error_frame
+from adapters.envelope import error_of
+from adapters.sse import Decoder, is_done, read_block
+
+
+def broken_instead(piece: bytes, problem: DragomanError) -> bytes:
+    """Tell, in place of the last word of a stream, what went wrong."""
+    blocks = Decoder().blocks(piece)
+    before = (block + b"\n\n" for block in blocks if not _is_last(block))
+    return b"".join([*before, error_frame(error_of(problem)), DONE])
+
+
+def _is_last(block: bytes) -> bool:
+    frame = read_block(block)
+    return frame is not None and is_done(frame)

@@ -1,0 +1,155 @@
+"""Prepares a turn from what is remembered, and keeps what came of it."""
+
+from contextlib import suppress
+from typing import TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from adapters import InvalidInput, Mint
+from adapters.fields import ABSENT, read_body
+from adapters.jsontext import UNDECODABLE
+from gateway.access import Caller
+from gateway.memory.answers import check_answers
+from gateway.memory.asking import Asking, asks_nothing, read_asking
+from gateway.memory.credentials import concealed_tools
+from gateway.memory.history import Past, Settings, find_past, resolve
+from gateway.memory.items import is_wish, kept_item, kept_items
+from gateway.memory.plan import Nearby, Plan
+from gateway.state import Item, Response, Status, Store, Turn
+
+T = TypeVar("T")
+
+_ENCODER = msgspec.json.Encoder()
+
+
+class _Finished(Struct):
+    """What is read of a response that is to be kept; one that is passed on may say anything."""
+
+    status: Raw = ABSENT
+    output: Raw = ABSENT
+
+
+_FINISHED = msgspec.json.Decoder(_Finished)
+_STATUS = msgspec.json.Decoder(Status)
+_ITEMS = msgspec.json.Decoder(list[Raw])
+
+
+class Ledger:
+    """Knows the store, and how requests speak of it."""
+
+    def __init__(self, store: Store, mint: Mint) -> None:
+        self._store = store
+        self._mint = mint
+
+    async def prepare(
+        self, caller: Caller, body: bytes, nearby: Nearby | None = None
+    ) -> Plan | None:
+        """Find what a request stands on; None if it asks nothing of the memory.
+
+        Raises `PreviousNotFound` and the like if it is not there.
+        """
+        if nearby is None and asks_nothing(body):
+            return None
+        asking, owner = read_asking(body), caller.owner
+        past = await find_past(self._store, owner, asking, nearby)
+        items, spoken = await self._read_input(owner, asking, past)
+        if asking.previous is not None:
+            check_answers(past.items, items)
+        return self._plan(owner, asking, past, items, self._body(body, asking, past, spoken))
+
+    async def _read_input(
+        self, owner: str, asking: Asking, past: Past
+    ) -> tuple[tuple[Item, ...], list[Raw] | None]:
+        """Give the new items as they are kept, and as the backend gets them; None: as they are."""
+        given = asking.input
+        if isinstance(given, str):
+            items = kept_items(given, self._mint)
+            return items, [item.body for item in items] if past.items else None
+        resolved: list[Raw | Item] = [*given]
+        if asking.may_refer:
+            resolved = await resolve(self._store, owner, given, past.items)
+        items = tuple(
+            one if isinstance(one, Item) else kept_item(one, self._mint, f"input[{place}]")
+            for place, one in enumerate(resolved)
+        )
+        spoken = [one.body if isinstance(one, Item) else one for one in resolved]
+        return items, spoken if past.items or spoken != given else None
+
+    def _body(self, body: bytes, asking: Asking, past: Past, spoken: list[Raw] | None) -> bytes:
+        """Write the request for a backend, which knows nothing of what was before."""
+        model = asking.model or past.model
+        if not model:
+            raise InvalidInput("model", "it is missing")
+        if spoken is None:
+            return body if asking.plain and asking.model else asking.spelled(asking.input, model)
+        return asking.spelled([*(item.body for item in past.items), *spoken], model)
+
+    def _plan(
+        self, owner: str, asking: Asking, past: Past, items: tuple[Item, ...], body: bytes
+    ) -> Plan:
+        response_id = self._mint.id("resp_")
+        stamp: dict[str, object] = {
+            "id": response_id,
+            "previous_response_id": asking.previous,
+            "store": asking.store,
+            "background": asking.background,
+        }
+        if asking.conversation is not None:
+            stamp["conversation"] = {"id": asking.conversation}
+        tools = concealed_tools(body)
+        if tools is not None:
+            stamp["tools"] = tools
+        return Plan(
+            owner=owner,
+            model=asking.model or past.model or "",
+            body=body,
+            store=asking.store,
+            background=asking.background,
+            stream=asking.stream,
+            response_id=response_id,
+            created=self._mint.now(),
+            previous=asking.previous,
+            parent=past.parent,
+            conversation=asking.conversation,
+            input=tuple(item for item in items if not is_wish(item)),
+            history=past.items,
+            stamp=stamp,
+        )
+
+    async def keep(self, plan: Plan, response: Raw) -> None:
+        """Keep a finished response; when this returns, it is committed."""
+        await self._store.responses.save(self.turn(plan, response))
+
+    def turn(self, plan: Plan, response: Raw) -> Turn:
+        """Give a turn as it is kept."""
+        seen = _FINISHED.decode(response)
+        row = Response(
+            id=plan.response_id,
+            owner=plan.owner,
+            created=plan.created,
+            status=_read_or(seen.status, _STATUS, "completed"),
+            # The items are kept apart.
+            body=Raw(read_body(bytes(response)).spelled(output=())),
+            settings=Raw(_ENCODER.encode(Settings(plan.model))),
+            model=plan.model,
+            parent=plan.parent,
+            conversation=plan.conversation,
+        )
+        output = self._kept_output(_read_or(seen.output, _ITEMS, []))
+        return Turn(row, plan.kept_input, output, None if plan.parent is None else plan.history)
+
+    def _kept_output(self, output: list[Raw]) -> tuple[Item, ...]:
+        """Give the items of an answer as they are kept, but for those that are none."""
+        items: list[Item] = []
+        for place, raw in enumerate(output):
+            with suppress(InvalidInput):
+                items.append(kept_item(raw, self._mint, f"output[{place}]"))
+        return tuple(items)
+
+
+def _read_or(raw: Raw, decoder: msgspec.json.Decoder[T], otherwise: T) -> T:
+    try:
+        return decoder.decode(raw)
+    except UNDECODABLE:
+        return otherwise

@@ -1,0 +1,269 @@
+"""Turns that stand on earlier ones, over backends that remember nothing."""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Literal
+
+import openai
+import pytest
+from openai.types.responses import Response, ResponseInputItemParam
+from openai.types.responses.response_input_item_param import FunctionCallOutput
+
+from tests.gateway import wire
+from tests.gateway.conftest import DIALECTS, Fresh
+from tests.gateway.keeping import WEATHER, client_of, heard, says
+from tests.gateway.process import Gateway
+from tests.gateway.scripted import ScriptedBackend
+from tests.gateway.speech import Call, Turn
+from tests.judges.reading import JsonObject, objects_in, text_in
+
+
+@pytest.fixture
+def client(kept: Gateway) -> Iterator[openai.OpenAI]:
+    with client_of(kept) as sdk:
+        yield sdk
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["unary", "streamed"])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_call_is_answered_by_its_output_alone(
+    dialect: str, *, streamed: bool, client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh(dialect)
+    call = Call("weather", '{"city": "Oslo"}')
+    says(backend, dialect, model, Turn("Let me see.", (call,)), Turn("Sunny."), Turn("Yes."))
+
+    def create(given: str | list[ResponseInputItemParam], previous: str | None) -> Response:
+        if not streamed:
+            return client.responses.create(
+                model=model, input=given, tools=[WEATHER], previous_response_id=previous
+            )
+        with client.responses.stream(
+            model=model, input=given, tools=[WEATHER], previous_response_id=previous
+        ) as stream:
+            return stream.get_final_response()
+
+    first = create("What is the weather in Oslo?", None)
+    made = next(item for item in first.output if item.type == "function_call")
+    output = FunctionCallOutput(
+        type="function_call_output", call_id=made.call_id, output="18 degrees"
+    )
+    second = create([output], first.id)
+    assert second.previous_response_id == first.id
+    assert second.output_text == "Sunny."
+    for words in ("What is the weather", "Let me see.", "Oslo", "18 degrees"):
+        assert words in heard(backend, model)
+    third = create("Really?", second.id)
+    assert third.output_text == "Yes."
+    for words in ("What is the weather", "18 degrees", "Sunny.", "Really?"):
+        assert words in heard(backend, model)
+    shown = client.responses.retrieve(third.id)
+    assert shown.output_text == "Yes."
+    assert shown.previous_response_id == second.id
+
+
+def test_instructions_are_not_inherited_but_the_model_is(
+    client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh("chat")
+    says(backend, "chat", model, Turn("Aye."), Turn("Yes."))
+    first = client.responses.create(model=model, input="Hello?", instructions="Be a pirate.")
+    assert "pirate" in heard(backend, model)
+    second = client.responses.create(input="Hello again?", previous_response_id=first.id)
+    assert second.model == first.model
+    assert "Hello?" in heard(backend, model)
+    assert "pirate" not in heard(backend, model)
+    assert second.instructions is None
+
+
+def test_a_turn_may_be_continued_twice(
+    client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh("chat")
+    says(backend, "chat", model, *(Turn(text) for text in ("one", "two", "three")))
+    first = client.responses.create(model=model, input="begin")
+    for said, other in (("left", "right"), ("right", "left")):
+        client.responses.create(model=model, input=said, previous_response_id=first.id)
+        assert said in heard(backend, model)
+        assert other not in heard(backend, model)
+
+
+def test_what_was_made_from_what_is_listed(
+    client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh("chat")
+    says(backend, "chat", model, Turn("one"), Turn("two"))
+    first = client.responses.create(model=model, input="a")
+    said: list[ResponseInputItemParam] = [{"role": "user", "content": text} for text in "bcd"]
+    second = client.responses.create(model=model, input=said, previous_response_id=first.id)
+
+    def listed(order: Literal["asc", "desc"], limit: int) -> list[str]:
+        # The SDK asks for page after page.
+        items = [*client.responses.input_items.list(second.id, order=order, limit=limit)]
+        return [spoken(item.to_dict()) for item in items]
+
+    assert listed("asc", 2) == ["a", "one", "b", "c", "d"]
+    assert listed("desc", 3) == ["d", "c", "b", "one", "a"]
+    newest_first = client.responses.input_items.list(second.id)
+    assert newest_first.has_more is False
+    assert [spoken(item.to_dict()) for item in newest_first.data] == ["d", "c", "b", "one", "a"]
+
+
+def spoken(item: JsonObject) -> str:
+    """Give the text of a message."""
+    return "".join(text_in(part, "text") for part in objects_in(item, "content"))
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+@pytest.mark.parametrize("limit", [1, 2, 3, 20])
+def test_a_list_with_something_twice_in_it_has_an_end(
+    order: Literal["asc", "desc"],
+    limit: int,
+    client: openai.OpenAI,
+    backend: ScriptedBackend,
+    fresh: Fresh,
+) -> None:
+    model = fresh("chat")
+    says(backend, "chat", model, Turn("one"), Turn("two"))
+    first = client.responses.create(model=model, input="again and again")
+    (item,) = client.responses.input_items.list(first.id).data
+    repeated: list[ResponseInputItemParam] = [
+        {"type": "item_reference", "id": str(item.id)},
+        {"role": "user", "content": "and now?"},
+    ]
+    second = client.responses.create(model=model, input=repeated, previous_response_id=first.id)
+    pages = client.responses.input_items.list(second.id, order=order, limit=limit)
+    listed = [str(one.id) for one in islice(pages, 10)]
+    assert listed.count(str(item.id)) == 2
+    assert len(listed) == 4
+
+
+@pytest.mark.parametrize(
+    ("query", "param"),
+    [("limit=0", "limit"), ("limit=x", "limit"), ("order=up", "order"), ("after=msg_1", "after")],
+)
+def test_a_part_of_a_list_that_makes_no_sense(
+    query: str, param: str, client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh("chat")
+    says(backend, "chat", model, Turn("one"))
+    made = client.responses.create(model=model, input="a")
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.get(f"/responses/{made.id}/input_items?{query}", cast_to=object)
+    assert refused.value.param == param
+
+
+def test_items_are_referred_to_by_their_ids(
+    client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh("chat")
+    says(backend, "chat", model, Turn("the answer is 42"), Turn("indeed"))
+    first = client.responses.create(model=model, input="the question")
+    (question,) = client.responses.input_items.list(first.id).data
+    (answer,) = first.output
+    assert question.id
+    assert answer.id
+    again: list[ResponseInputItemParam] = [
+        {"type": "item_reference", "id": question.id},
+        {"id": answer.id},
+        {"role": "user", "content": "really?"},
+    ]
+    client.responses.create(model=model, input=again)
+    for words in ("the question", "the answer is 42", "really?"):
+        assert words in heard(backend, model)
+
+
+def test_an_unknown_item_is_named(client: openai.OpenAI, fresh: Fresh) -> None:
+    with pytest.raises(openai.NotFoundError) as refused:
+        client.responses.create(
+            model=fresh("chat"), input=[{"type": "item_reference", "id": "msg_nobody"}]
+        )
+    assert refused.value.code == "item_not_found"
+    assert refused.value.param == "input[0]"
+
+
+# What is not there
+
+
+def test_deleted_is_gone_but_what_continues_it_stays(
+    client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh("chat")
+    says(backend, "chat", model, Turn("one"), Turn("two"), Turn("three"))
+    first = client.responses.create(model=model, input="the beginning")
+    second = client.responses.create(model=model, input="more", previous_response_id=first.id)
+    client.responses.delete(first.id)
+    assert_missing(client, model, first.id)
+    client.responses.create(model=model, input="and more", previous_response_id=second.id)
+    assert "the beginning" in heard(backend, model)
+    client.responses.delete(second.id)
+    assert_missing(client, model, second.id)
+
+
+def assert_missing(client: openai.OpenAI, model: str, name: str) -> None:
+    """See that nothing can be done with a response, and that each says so in the same words."""
+    said: set[str] = set()
+    for ask in (
+        client.responses.retrieve,
+        client.responses.delete,
+        client.responses.input_items.list,
+    ):
+        with pytest.raises(openai.NotFoundError) as refused:
+            ask(name)
+        said.add(refused.value.message.replace(name, "…"))
+    assert len(said) == 1
+    with pytest.raises(openai.BadRequestError) as not_continued:
+        client.responses.create(model=model, input="go on", previous_response_id=name)
+    assert not_continued.value.code == "previous_response_not_found"
+    assert not_continued.value.param == "previous_response_id"
+
+
+def test_what_is_not_there_is_told_alike_whyever_it_is_not(
+    kept: Gateway, client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh("chat")
+    says(backend, "chat", model, *[Turn("mine")] * 3)
+    mine = client.responses.create(model=model, input="secret")
+    unkept = client.responses.create(model=model, input="secret", store=False)
+    forged = mine.id[:-1] + ("0" if mine.id[-1] != "0" else "1")
+    with openai.OpenAI(base_url=kept.url, api_key="sk-you", max_retries=0) as other:
+        assert_missing(other, model, mine.id)
+        (item,) = client.responses.input_items.list(mine.id).data
+        with pytest.raises(openai.NotFoundError):
+            other.responses.create(
+                model=model, input=[{"type": "item_reference", "id": str(item.id)}]
+            )
+    for name in (unkept.id, forged, "resp_", "x" * 5000, "résp", "resp_%00", "' OR 1=1 --"):
+        assert_missing(client, model, name)
+    assert client.responses.retrieve(mine.id).output_text == "mine"
+    # None of those requests was carried anywhere.
+    assert len(backend.received(model)) == 2
+
+
+def test_two_ways_to_go_on_exclude_each_other(client: openai.OpenAI, fresh: Fresh) -> None:
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.responses.create(
+            model=fresh("chat"), input="go on", previous_response_id="a", conversation="b"
+        )
+    assert refused.value.param == "previous_response_id"
+
+
+# What was said in its own words
+
+
+def test_losses_name_places_as_the_client_counts_them(
+    kept: Gateway, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh("chat")
+    says(backend, "chat", model, Turn("one"), Turn("two"))
+    first = wire.post(kept.port, "/v1/responses", {"model": model, "input": "hello"}).json()
+    asked = {
+        "model": model,
+        "previous_response_id": first["id"],
+        "input": [{"role": "user", "content": "and?"}, {"type": "web_search_call", "id": "ws_1"}],
+    }
+    second = wire.post(kept.port, "/v1/responses", asked)
+    assert second.status == 200
+    assert "input[1]" in second.headers["dragoman-loss"]
+    bad = {**asked, "input": [{"role": "user", "content": [{"type": "input_hologram"}]}]}
+    assert str(wire.post(kept.port, "/v1/responses", bad).error()["param"]).startswith("input[0]")
