@@ -1,0 +1,121 @@
+"""What is kept of a request until it is answered: enough to answer it on another node."""
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from adapters.fields import read_body
+from adapters.jsontext import UNDECODABLE
+from gateway.access import Caller
+from gateway.background.problems import Unopened
+from gateway.headers import for_backend
+from gateway.memory.credentials import concealed_tools
+from gateway.memory.plan import Plan
+from gateway.sealing import Sealer
+from gateway.state import NOTHING, Item, Response
+
+
+class Kept(Struct, frozen=True, omit_defaults=True):
+    """One request, as the store keeps it with its response."""
+
+    # For the backend.
+    body: Raw
+    stamp: dict[str, object]
+    # What the client says that it continues, and how many items of the body come from there.
+    previous: str | None = None
+    before: int = 0
+    # What the backend may see of the client's headers.
+    headers: dict[str, str] = {}
+    # The body as it is, sealed, where it holds what is to be kept nowhere; then there is no other.
+    sealed: str | None = None
+    # The client's own Authorization, where that goes to the backend: sealed, never as it is.
+    authorization: str | None = None
+
+
+# Where nothing else is known of a response, it can still be ended.
+NOTHING_KEPT: Final = Kept(Raw(b"{}"), {})
+# Stands where a body stood that is sealed.
+_SEALED: Final = Raw(b"{}")
+
+_KEPT: Final = msgspec.json.Decoder(Kept)
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+def keep(plan: Plan, caller: Caller, headers: dict[str, str], sealer: Sealer) -> Kept:
+    """Gather what it takes to answer a request."""
+    seal = sealer.for_job(plan.owner, plan.response_id)
+    authorization = None
+    if caller.authorization is not None:
+        authorization = seal.seal(caller.authorization.encode("latin-1"))
+    # However the client wants to be told: here every event is to be seen.
+    body = read_body(plan.body).spelled(stream=True)
+    return Kept(
+        body=Raw(body),
+        stamp=plan.stamp | {"created_at": plan.created},
+        previous=plan.previous,
+        before=len(plan.history),
+        headers=_shown(headers),
+        sealed=seal.seal(body) if concealed_tools(body) is not None else None,
+        authorization=authorization,
+    )
+
+
+def _shown(headers: dict[str, str]) -> dict[str, str]:
+    """Pick what a backend may see; nothing else of a client's headers is written down."""
+    return {name.decode(): value.decode("latin-1") for name, value in for_backend(headers)}
+
+
+def write_kept(kept: Kept) -> Raw:
+    """Write it down."""
+    return Raw(_ENCODER.encode(kept if kept.sealed is None else replace(kept, body=_SEALED)))
+
+
+def read_kept(request: Raw) -> Kept | None:
+    """Read it again; None if another version of the gateway wrote it in its own way."""
+    try:
+        return _KEPT.decode(request)
+    except UNDECODABLE:
+        return None
+
+
+def opened(kept: Kept, response: Response, sealer: Sealer) -> Kept:
+    """Give it with the body as it was; raise `Unopened` if that was sealed with a key of others."""
+    if kept.sealed is None:
+        return kept
+    body = sealer.for_job(response.owner, response.id).open(kept.sealed)
+    if body is None:
+        raise Unopened(None, "this request was sealed with a key not known here")
+    return replace(kept, body=Raw(body))
+
+
+def plan_of(kept: Kept, response: Response) -> Plan:
+    """Give the plan again; the items that came with it are in the store already."""
+    return Plan(
+        owner=response.owner,
+        model=response.model,
+        body=bytes(kept.body),
+        store=True,
+        background=True,
+        stream=True,
+        response_id=response.id,
+        created=response.created,
+        previous=kept.previous,
+        parent=response.parent,
+        conversation=response.conversation,
+        input=(),
+        # Only how many there are is asked, to name places as the client knows them.
+        history=(Item("", NOTHING),) * kept.before,
+        stamp=kept.stamp,
+    )
+
+
+def authorization_of(kept: Kept, response: Response, sealer: Sealer) -> str | None:
+    """Open what authorises the work; raise `Unopened` if it was sealed with a key of others."""
+    if kept.authorization is None:
+        return None
+    opened = sealer.for_job(response.owner, response.id).open(kept.authorization)
+    if opened is None:
+        raise Unopened(None, "what authorises this request was sealed with a key not known here")
+    return opened.decode("latin-1")

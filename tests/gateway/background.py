@@ -1,0 +1,123 @@
+"""What the tests of work in the background share: gateways on one database, and their streams."""
+
+import time
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from adapters.responses.check import check_stream
+from tests.gateway import wire
+from tests.gateway.conftest import state, tables
+from tests.gateway.process import Gateway, running
+from tests.gateway.scripted import PATIENCE, Gate, Script, ScriptedBackend, stream
+from tests.gateway.speech import Turn, frames
+from tests.gateway.stores import new_url
+from tests.judges import open_responses
+from tests.judges import sdk as judge
+from tests.judges.reading import JsonObject, object_in, read_object, text_in
+
+KEY = "sk-me"
+AUTHORIZED = {"Authorization": f"Bearer {KEY}"}
+TEXT = "One two three four five six."
+TURN = Turn(TEXT)
+RUNNING = ("queued", "in_progress")
+# So many frames of an answer are enough for some of its text to be told.
+SOME = {"chat": 3, "legacy": 3, "responses": 6}
+
+
+# Leases are short where nothing else is said, and nothing is waited for in the end.
+QUICK = "[background]\nlease = 1\n[server]\nshutdown = 0.2\n"
+# One at a time.
+ALONE = QUICK.replace("[background]", "[background]\nconcurrency = 1")
+
+
+def configured(backend: ScriptedBackend, url: str, more: str = QUICK) -> str:
+    """Configure a gateway on this database."""
+    return state(url, more) + tables(backend.address)
+
+
+@contextmanager
+def nodes(
+    kind: str, backend: ScriptedBackend, folder: Path, *more: str
+) -> Generator[tuple[Gateway, ...]]:
+    """Run gateways on one database, each configured in its own way."""
+    url = new_url(kind, folder)
+    with ExitStack() as stack:
+        started: list[Gateway] = []
+        for number, extra in enumerate(more):
+            own = folder / str(number)
+            own.mkdir()
+            started.append(stack.enter_context(running(configured(backend, url, extra), own)))
+        yield tuple(started)
+
+
+def halved(dialect: str, gate: Gate, turn: Turn = TURN) -> Script:
+    """Say some of a turn, and the rest when the gate opens."""
+    said = frames(dialect, turn)
+    some = SOME[dialect]
+    return stream(*said[:some], gate, *said[some:])
+
+
+def create(gateway: Gateway, model: str, **more: object) -> JsonObject:
+    """Ask for a response in the background; give what is answered at once."""
+    body: JsonObject = {"model": model, "input": "Count.", "background": True, **more}
+    answer = wire.post(gateway.port, "/v1/responses", body, AUTHORIZED)
+    assert answer.status == 200, answer.body
+    return answer.json()
+
+
+def show(gateway: Gateway, name: str) -> JsonObject:
+    """Ask for a response as it is now."""
+    answer = wire.get(gateway.port, f"/v1/responses/{name}", AUTHORIZED)
+    assert answer.status == 200, answer.body
+    return answer.json()
+
+
+def cancel(gateway: Gateway, name: str) -> wire.Answer:
+    return wire.post(gateway.port, f"/v1/responses/{name}/cancel", b"", AUTHORIZED)
+
+
+def events_path(name: str, after: int | None = None) -> str:
+    more = "" if after is None else f"&starting_after={after}"
+    return f"/v1/responses/{name}?stream=true{more}"
+
+
+def replay(gateway: Gateway, name: str, after: int | None = None) -> bytes:
+    """Read the events to their end, whenever that comes."""
+    answer = wire.get(gateway.port, events_path(name, after), AUTHORIZED)
+    assert answer.status == 200, answer.body
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert answer.headers["x-accel-buffering"] == "no"
+    return answer.body
+
+
+def wait_for(gateway: Gateway, name: str, status: str) -> JsonObject:
+    """Poll, as clients do, until a response has a status."""
+    end = time.monotonic() + PATIENCE
+    while (shown := show(gateway, name))["status"] != status:
+        assert time.monotonic() < end, f"it is not {status}: {shown}\n{gateway.log}"
+        time.sleep(0.02)
+    judge_response(shown)
+    return shown
+
+
+def judge_response(shown: JsonObject) -> None:
+    open_responses.assert_response(shown, allow=open_responses.EVERYTHING)
+
+
+def events_of(data: bytes) -> list[JsonObject]:
+    lines = (line for line in data.split(b"\n") if line.startswith(b"data: {"))
+    return [read_object(line.removeprefix(b"data: ")) for line in lines]
+
+
+def kinds_of(data: bytes) -> list[str]:
+    return [text_in(event, "type") for event in events_of(data)]
+
+
+def judge_stream(data: bytes) -> JsonObject:
+    """Hold a stream to every rule that we know; give the response that it ends with."""
+    assert check_stream(data) == []
+    judge.judge_responses_stream(data)
+    open_responses.assert_stream(data, allow=open_responses.EVERYTHING)
+    assert kinds_of(data)[:2] == ["response.created", "response.queued"]
+    return object_in(events_of(data)[-1], "response")
