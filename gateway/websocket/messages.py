@@ -1,0 +1,122 @@
+"""Reads what clients say on a socket."""
+
+import re
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from adapters import InvalidInput, Refused
+from adapters.fields import Fields, read_body
+from adapters.jsontext import UNDECODABLE
+from gateway.websocket.problems import InvalidStreamId
+
+CREATE: Final = "response.create"
+STEER: Final = "response.steer"
+_KINDS: Final = (CREATE, STEER)
+_STREAM_ID: Final = re.compile(r"[A-Za-z0-9_.-]{1,256}")
+# So much of an unknown word is repeated to whoever said it.
+_SHOWN: Final = 100
+
+
+class _CacheOptions(Struct):
+    prewarm: bool | None = None
+
+
+_OPTIONS: Final = msgspec.json.Decoder(_CacheOptions)
+
+
+class Message(Struct, frozen=True):
+    """One message: what it wants, in which lane, and what else it says."""
+
+    kind: str
+    # None: the one that has no name.
+    lane: str | None
+    fields: Fields
+    # How many bytes it was.
+    size: int
+
+
+class Create(Struct, frozen=True):
+    """A response that is to be made."""
+
+    lane: str | None
+    # Its body, without what only sockets know and what is kept here beside it.
+    rest: Fields
+    size: int
+    previous: str | None
+    model: str | None
+    cache_options: Raw | None
+    # False: the turn is only prepared, and a later one begins where it ends.
+    generates: bool
+
+    def body(self, model: str | None = None) -> bytes:
+        """Give the request as it would be posted; whoever names no model may be given one."""
+        said: dict[str, object] = {
+            "model": self.model or model,
+            "previous_response_id": self.previous,
+            "prompt_cache_options": self.cache_options,
+        }
+        named = {name: value for name, value in said.items() if value is not None}
+        return self.rest.spelled(**named, stream=True)
+
+
+def read_message(data: bytes) -> Message:
+    """Read a message; raise `InvalidInput` if it is none."""
+    fields = read_body(data)
+    kind = fields.text("type")
+    if kind not in _KINDS:
+        said = "it is missing" if kind is None else f"{kind[:_SHOWN]!r} is not known here"
+        raise InvalidInput("type", f"{said}; a message is one of {', '.join(_KINDS)}")
+    return Message(kind, _read_lane(fields), fields, len(data))
+
+
+def _read_lane(fields: Fields) -> str | None:
+    try:
+        lane = fields.text("stream_id")
+    except InvalidInput as problem:
+        raise InvalidStreamId("stream_id", problem.why) from None
+    if lane is not None and not _STREAM_ID.fullmatch(lane):
+        why = "it has to be 1 to 256 of the characters A-Z, a-z, 0-9, `_`, `.` and `-`"
+        raise InvalidStreamId("stream_id", why)
+    return lane
+
+
+def read_create(message: Message) -> Create:
+    """Read what is to be made; raise `Refused` for what a socket does not do."""
+    fields = message.fields
+    _refuse_transport(fields)
+    cache_options = fields.raw("prompt_cache_options")
+    prewarms = cache_options is not None and _prewarms(cache_options)
+    return Create(
+        lane=message.lane,
+        rest=fields,
+        size=message.size,
+        previous=fields.text("previous_response_id"),
+        model=fields.text("model"),
+        cache_options=cache_options,
+        generates=fields.flag("generate") is not False and not prewarms,
+    )
+
+
+def _refuse_transport(fields: Fields) -> None:
+    """Refuse what says how an answer is carried over HTTP.
+
+    Open Responses forbids all three fields here. `stream: true` asks for just what a socket does,
+    and Codex always says it; a `background` that is false asks for nothing.
+    """
+    if fields.flag("stream") is False:
+        raise Refused("stream", "over a WebSocket every answer is streamed")
+    if fields.raw("stream_options") is not None:
+        raise Refused("stream_options", "it is not taken over a WebSocket")
+    if fields.flag("background"):
+        raise Refused("background", "over a WebSocket nothing runs in the background")
+
+
+def _prewarms(options: Raw) -> bool:
+    """Tell whether only the cache is to be warmed, which overrides `generate`."""
+    try:
+        return _OPTIONS.decode(options).prewarm is True
+    except UNDECODABLE:
+        # Whoever reads it next says what is wrong.
+        return False

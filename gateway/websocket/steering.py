@@ -1,0 +1,32 @@
+"""Answers the wish to steer a response that is being made: no backend here can be steered."""
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from adapters import InvalidInput
+from adapters.fields import Fields
+
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+def steer_failed(fields: Fields) -> bytes:
+    """Write the event that gives the input back; raise `InvalidInput` if there is none."""
+    previous, given = fields.text("previous_response_id"), fields.raw("input")
+    if previous is None:
+        raise InvalidInput("previous_response_id", "it is missing")
+    if given is None:
+        raise InvalidInput("input", "it is missing")
+    return _ENCODER.encode(
+        {
+            "type": "response.steer.failed",
+            "sequence_number": 0,
+            "error": {
+                "type": "invalid_request_error",
+                "code": "steering_not_supported",
+                "message": "Responses cannot be steered here; send the input with the next turn.",
+            },
+            "steer": {"previous_response_id": previous, "input": Raw(given)},
+        }
+    )

@@ -1,0 +1,58 @@
+"""Answers a turn that only prepares another one: nothing is generated, no backend is asked.
+
+Codex sends its long instructions so before the user has said anything, and then goes on from there.
+"""
+
+from typing import Final
+
+from msgspec import Raw
+
+from adapters import Exchange, dialect
+from gateway.access import Caller
+from gateway.client import Client
+from gateway.desk import Desk
+from gateway.headers import STREAM
+from gateway.memory.plan import Nearby, Plan
+from gateway.memory.terminal import last_response
+from gateway.record import Record
+
+_NOTHING: Final = (
+    b'{"id":"resp_0","object":"response","status":"completed","output":[],"usage":{'
+    b'"input_tokens":0,"input_tokens_details":{"cached_tokens":0,"cache_write_tokens":0},'
+    b'"output_tokens":0,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":0}}'
+)
+
+
+async def warm_up(
+    desk: Desk, client: Client, record: Record, caller: Caller, body: bytes, nearby: Nearby
+) -> None:
+    """Tell a response without output, and keep it, so that it can be continued."""
+    if desk.configuration.logging.bodies:
+        record.request_body = body
+    plan = await desk.ledger.prepare(caller, body, nearby)
+    if plan is None:
+        raise AssertionError("with something nearby there is always a plan")
+    record.client, record.model = "responses", plan.model
+    # Whether the model is served is better learned now.
+    desk.router.find(plan.model)
+    told = _told(desk, plan)
+    response = last_response(told)
+    if response is not None:
+        await _keep(desk, plan, response, nearby)
+    record.streamed = True
+    await client.answer(200, [*STREAM], told)
+
+
+def _told(desk: Desk, plan: Plan) -> bytes:
+    """Write the events, as if a server of the client's own dialect had said nothing."""
+    spoken = dialect("responses")
+    exchange = Exchange(spoken, spoken, mint=desk.mint, rewrite=True, stamp=plan.stamp)
+    exchange.request(plan.body)
+    return exchange.tell(_NOTHING).body
+
+
+async def _keep(desk: Desk, plan: Plan, response: Raw, nearby: Nearby) -> None:
+    if plan.store:
+        await desk.ledger.keep(plan, response)
+    else:
+        nearby.remember(plan, response)

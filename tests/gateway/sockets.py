@@ -1,0 +1,125 @@
+"""A client of WebSocket mode that sees every message, and judges of what it sees."""
+
+import json
+from types import TracebackType
+from typing import Self, cast, get_args
+
+from openai import BaseModel
+from openai.types.responses import Response, ResponsesServerEvent
+from openai.types.responses.responses_server_event import ResponseWsError
+from websockets.sync.client import ClientConnection, connect
+
+from tests.gateway.process import Gateway
+from tests.gateway.scripted import PATIENCE
+from tests.judges import open_responses, sdk
+from tests.judges.reading import JsonObject, integer_in, object_in, read_object, text_in
+from tests.judges.validation import validate
+
+TERMINAL = ("response.completed", "response.incomplete", "response.failed")
+LAST = (*TERMINAL, "error")
+KEY = {"Authorization": "Bearer sk-test"}
+Events = list[JsonObject]
+
+
+class Socket:
+    """One connection; leaving it closes it."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        headers: dict[str, str] | None = None,
+        path: str = "/v1/responses",
+        *,
+        buffer: int = 16,
+    ) -> None:
+        self.plug: ClientConnection = connect(
+            f"ws://127.0.0.1:{gateway.port}{path}",
+            additional_headers={**KEY, **(headers or {})},
+            open_timeout=PATIENCE,
+            close_timeout=PATIENCE,
+            max_size=None,
+            max_queue=buffer,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.plug.close()
+
+    def say(self, message: object) -> None:
+        self.plug.send(json.dumps(message))
+
+    def create(self, **fields: object) -> None:
+        self.say({"type": "response.create", **fields})
+
+    def hear(self) -> JsonObject:
+        message = self.plug.recv(PATIENCE)
+        assert isinstance(message, str), "events are text"
+        return read_object(message)
+
+    def hear_turn(self) -> Events:
+        """Give the events up to one after which the next request may be sent."""
+        events = [self.hear()]
+        while events[-1]["type"] not in LAST:
+            events.append(self.hear())
+        return events
+
+    def turn(self, **fields: object) -> Events:
+        self.create(**fields)
+        return self.hear_turn()
+
+    def answered(self, **fields: object) -> Response:
+        """Ask; judge each event of the answer, and give it whole."""
+        return judged(self.turn(**fields))
+
+    def refused(self, **fields: object) -> JsonObject:
+        """Ask for what is not done; give the error."""
+        (event,) = self.turn(**fields)
+        return judged_error(event)
+
+
+def _server_events() -> dict[str, type[BaseModel]]:
+    union, *_ = get_args(ResponsesServerEvent)
+    members = cast("tuple[type[BaseModel], ...]", get_args(union))
+    return {get_args(member.model_fields["type"].annotation)[0]: member for member in members}
+
+
+SERVER_EVENTS = _server_events()
+
+
+def judged(events: Events, lane: str | None = None) -> Response:
+    """Judge an answer as what it would be over HTTP, and as what it is here."""
+    for event in events:
+        judged_event(event, lane)
+    plain = [{name: event[name] for name in event if name != "stream_id"} for event in events]
+    blocks = [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in plain]
+    stream = "".join([*blocks, "data: [DONE]\n\n"]).encode()
+    open_responses.assert_stream(stream)
+    assert [event["sequence_number"] for event in events] == [*range(len(events))]
+    return sdk.judge_responses_stream(stream)
+
+
+def judged_event(event: JsonObject, lane: str | None = None) -> None:
+    """Judge one event of an answer."""
+    validate(SERVER_EVENTS[text_in(event, "type")], json.dumps(event))
+    assert event.get("stream_id") == lane
+    assert ("stream_id" in event) == (lane is not None)
+    open_responses.assert_event(event)
+
+
+def judged_error(event: JsonObject, lane: str | None = None) -> JsonObject:
+    """Judge an error of the protocol: the package's shape, and what Open Responses wants in it."""
+    assert event["type"] == "error", event
+    validate(ResponseWsError, json.dumps(event))
+    assert event.get("stream_id") == lane
+    assert ("stream_id" in event) == (lane is not None)
+    error = object_in(event, "error")
+    assert text_in(error, "code")
+    assert text_in(error, "message")
+    return {**error, "status": integer_in(event, "status")}
