@@ -1,0 +1,60 @@
+"""Conversations that are to be summed up, as clients were seen to send them."""
+
+from tests.gateway import keeping
+from tests.gateway.scripted import ScriptedBackend
+from tests.gateway.speech import Turn
+from tests.judges.reading import JsonObject
+
+SUMMARY = "1. Goal: a report on Oslo. 3. Facts: 18 degrees in weather.txt."
+TRIGGER: JsonObject = {"type": "compaction_trigger"}
+
+
+def says(role: str, text: str) -> JsonObject:
+    kind = "output_text" if role == "assistant" else "input_text"
+    return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
+
+
+# As Codex sent it, shortened: a call and its output among the messages.
+HISTORY: list[JsonObject] = [
+    says("developer", "You are Codex."),
+    says("user", "<environment_context/>"),
+    says("user", "Please do the task"),
+    {
+        "type": "function_call",
+        "id": "fc_1",
+        "name": "exec_command",
+        "arguments": '{"cmd": "echo hi"}',
+        "call_id": "call_4",
+        "internal_chat_message_metadata_passthrough": {"turn_id": "t"},
+    },
+    {
+        "type": "function_call_output",
+        "id": "fco_1",
+        "call_id": "call_4",
+        "output": "Chunk ID: af4ba1\nhi",
+    },
+]
+EXEC: JsonObject = {
+    "type": "function",
+    "name": "exec_command",
+    "description": "Runs a command.",
+    "strict": False,
+    "parameters": {"type": "object", "properties": {"cmd": {"type": "string"}}},
+}
+# What goes with every request of Codex.
+SETTINGS: JsonObject = {
+    "tools": [EXEC, {"type": "web_search", "external_web_access": True}],
+    "tool_choice": "auto",
+    "parallel_tool_calls": True,
+    "reasoning": {"effort": "medium"},
+    "store": False,
+    "include": ["reasoning.encrypted_content"],
+    "prompt_cache_key": "019a8f00-0000-7000-8000-000000000006",
+    "text": {"verbosity": "low"},
+    "client_metadata": {"turn_id": "019a8f00"},
+}
+
+
+def plays(backend: ScriptedBackend, dialect: str, model: str, *texts: str) -> None:
+    """Have the backend say these texts, one after the other."""
+    keeping.says(backend, dialect, model, *map(Turn, texts))
