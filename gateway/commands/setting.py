@@ -1,13 +1,13 @@
 """How one run of `dragoman translate` translates any one body."""
 
-import secrets
-import time
+from contextlib import suppress
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from adapters import (
     Capabilities,
+    Dialect,
     Exchange,
     InvalidInput,
     Mint,
@@ -17,13 +17,15 @@ from adapters import (
     dialect,
     exchange,
 )
+from adapters.between import UNKNOWN_REQUEST
 from adapters.capabilities import GENERIC
-from adapters.exchange import UNKNOWN_REQUEST
+from adapters.fields import read_body
 from adapters.loss import Losses
 from gateway.commands.kinds import BYTE_ORDER_MARK, Kind, guess, outline
 from gateway.commands.terminal import say
+from gateway.grammar_check import check_grammar
+from gateway.minting import RANDOM
 
-RANDOM = Mint(secrets.token_hex, time.time)
 DEFAULT_STATUS = 500
 
 
@@ -55,6 +57,9 @@ class Setting:
             capabilities=self.capabilities,
             policy=self.policy,
             asked=self.asked or UNKNOWN_REQUEST,
+            # Within one dialect nothing changes, unless something is said of the backend.
+            rewrite=self.capabilities != GENERIC,
+            check_grammar=check_grammar,
         )
 
     def translate(self, body: bytes, where: str = "") -> Translation:
@@ -87,11 +92,24 @@ class Setting:
         return "request" if self.asked is None else "reply"
 
 
-def read_asked(source: str, body: bytes) -> Request:
-    """Read the request that a backend was sent."""
-    spoken = dialect(source)
-    asked = spoken.read_request(body.removeprefix(BYTE_ORDER_MARK), Losses(None))
+def read_asked(likely: str, other: str, body: bytes) -> Request:
+    """Read the request that led to an answer: as the backend was sent it, or as the client said it.
+
+    Its own words tell in which of the two dialects it is; where both would do, in the likely one.
+    """
+    body = body.removeprefix(BYTE_ORDER_MARK)
+    spoken = dialect(likely)
+    if _speaks(dialect(other), body) and not _speaks(spoken, body):
+        spoken = dialect(other)
+    asked = spoken.read_request(body, Losses(None))
     if asked.include_usage is None and spoken.family == "responses":
         # There nobody can ask for the usage: it always comes.
         return replace(asked, include_usage=True)
     return asked
+
+
+def _speaks(spoken: Dialect, body: bytes) -> bool:
+    """Tell whether a request is in a dialect, by where it holds what is said."""
+    with suppress(InvalidInput):
+        return read_body(body).has(spoken.names["items"])
+    return False

@@ -20,7 +20,7 @@ PIECE_SIZE = 64 * 1024
 
 _FAILED = 1
 # What a shell reports of a command that Ctrl-C ended.
-_INTERRUPTED = 130
+INTERRUPTED = 130
 # Names from the input stand in messages: a line end in one must not look like another message, nor
 # an escape sequence reach the terminal.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -95,4 +95,4 @@ def failing_clearly() -> Generator[None]:
     except MemoryError:
         fail("the input does not fit into memory")
     except KeyboardInterrupt:
-        raise SystemExit(_INTERRUPTED) from None
+        raise SystemExit(INTERRUPTED) from None

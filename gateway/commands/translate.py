@@ -9,10 +9,11 @@ from click import argument, option
 from msgspec import Struct
 
 from adapters import DIALECTS, Capabilities, DragomanError, InvalidInput, Policy, counting
-from gateway.commands.capability import read_capabilities
+from adapters.profiles import PROFILES
+from gateway.commands.capability import read_capabilities, read_profile
 from gateway.commands.kinds import BYTE_ORDER_MARK, ENOUGH, Kind, is_stream
 from gateway.commands.lines import is_lines, translate_lines
-from gateway.commands.setting import RANDOM, Setting, read_asked
+from gateway.commands.setting import Setting, read_asked
 from gateway.commands.streams import translate_stream
 from gateway.commands.terminal import (
     PIECE_SIZE,
@@ -24,6 +25,7 @@ from gateway.commands.terminal import (
     say_losses,
     write,
 )
+from gateway.minting import RANDOM
 
 _HELP = """Translate FILE, or standard input, from one dialect to another.
 
@@ -70,7 +72,7 @@ class Options(Struct, frozen=True):
 @option(
     "--request",
     metavar="FILE",
-    help="For a reply or a stream: the request that led to it, in the --from dialect.",
+    help="For a reply or a stream: the request that led to it, in either of the two dialects.",
 )
 @option(
     "--status",
@@ -84,6 +86,14 @@ class Options(Struct, frozen=True):
     type=click.Choice(["report", "refuse"]),
     default="report",
     help="Report what the target cannot do, or refuse the request.",
+)
+@option(
+    "--profile",
+    type=click.Choice(list(PROFILES)),
+    is_eager=True,
+    expose_value=False,
+    callback=read_profile,
+    help="What kind of server the backend is.",
 )
 @option(
     "--capability",
@@ -133,7 +143,7 @@ def _setting(options: Options) -> Setting:
         with open_input(options.request) as source:
             body = source.read()
         try:
-            asked = read_asked(options.source, body)
+            asked = read_asked(options.source, options.target, body)
         except DragomanError as problem:
             fail(f"{options.request}: {problem}")
     return Setting(

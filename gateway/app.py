@@ -1,0 +1,126 @@
+"""The Litestar application: addresses, plugins, and what is opened and closed with it."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from random import random
+from typing import TYPE_CHECKING
+
+from litestar import Litestar
+from litestar.middleware import DefineMiddleware
+from litestar.plugins import PluginProtocol
+from litestar.types import ControllerRouterHandler
+
+from gateway.access import Gatekeeper
+from gateway.assembly import make_sealer, make_upstreams
+from gateway.background.node import Node
+from gateway.configuration import Configuration
+from gateway.desk import Desk
+from gateway.endpoints import handlers
+from gateway.endpoints.failures import EXCEPTION_HANDLERS
+from gateway.logs import LOG, exchange_logger, logging_config
+from gateway.memory.ledger import Ledger
+from gateway.minting import RANDOM
+from gateway.model_list import ModelList
+from gateway.record import Record
+from gateway.routing import Router
+from gateway.schema import openapi_config
+from gateway.state import open_store
+from gateway.sweeper import sweeping
+from gateway.upstream import Upstream
+
+if TYPE_CHECKING:
+    from gateway.tracing import Tracer
+
+
+def create_app(configuration: Configuration) -> Litestar:
+    """Make the application."""
+    logging = logging_config(configuration.logging)
+    logging.configure()
+    upstreams = make_upstreams(configuration)
+    tracer = _tracer(configuration)
+    desk = Desk(
+        configuration=configuration,
+        router=Router(upstreams),
+        gatekeeper=Gatekeeper(configuration.access),
+        mint=RANDOM,
+        tell=_teller(configuration, tracer),
+        trace=_no_headers if tracer is None else tracer.begin,
+    )
+    routes: list[ControllerRouterHandler] = [*handlers(desk, ModelList(upstreams))]
+    plugins: list[PluginProtocol] = []
+    middleware: list[DefineMiddleware] = []
+    if configuration.metrics.enabled:
+        from gateway import metrics  # noqa: PLC0415 - only where wanted
+
+        routes += [metrics.MetricsController, metrics.VersionedMetricsController]
+        middleware.append(metrics.REQUESTS.middleware)
+    if tracer is not None:
+        plugins.append(tracer.plugin())
+    return Litestar(
+        route_handlers=routes,
+        plugins=plugins,
+        logging_config=logging,
+        middleware=middleware,
+        exception_handlers={**EXCEPTION_HANDLERS},
+        openapi_config=openapi_config(),
+        lifespan=[_opening(desk, upstreams, tracer)],
+        request_max_body_size=configuration.server.max_body_bytes,
+    )
+
+
+def _opening(
+    desk: Desk, upstreams: list[Upstream], tracer: "Tracer | None"
+) -> Callable[[Litestar], AbstractAsyncContextManager[None]]:
+    """Open what the application needs, and close it when it ends."""
+
+    @asynccontextmanager
+    async def opening(_: Litestar) -> AsyncGenerator[None]:
+        async with AsyncExitStack() as stack:
+            desk.store = await open_store(desk.configuration.state.url)
+            stack.push_async_callback(desk.store.close)
+            desk.ledger = Ledger(desk.store, desk.mint)
+            desk.sealer = await make_sealer(desk.configuration, desk.store)
+            if tracer is not None:
+                stack.callback(tracer.close)
+            for transport in {upstream.transport for upstream in upstreams}:
+                stack.push_async_callback(transport.aclose)
+            desk.background = node = Node(desk)
+            await stack.enter_async_context(node.at_work())
+            await stack.enter_async_context(
+                sweeping(desk.store, desk.configuration.state.retention_days, random)
+            )
+            yield
+
+    return opening
+
+
+def _tracer(configuration: Configuration) -> "Tracer | None":
+    if configuration.tracing.endpoint is None:
+        return None
+    from gateway.tracing import Tracer  # noqa: PLC0415 - an extra, and slow to import
+
+    return Tracer(configuration.tracing)
+
+
+def _teller(configuration: Configuration, tracer: "Tracer | None") -> Callable[[Record], None]:
+    """Put together what is told at the end of each exchange."""
+    tellers: list[Callable[[Record], None]] = [exchange_logger()]
+    if configuration.metrics.enabled:
+        from gateway.metrics import count_exchange  # noqa: PLC0415 - only where wanted
+
+        tellers.append(count_exchange)
+    if tracer is not None:
+        tellers.append(tracer.tell)
+
+    def tell(record: Record) -> None:
+        for one in tellers:
+            try:
+                one(record)
+            except Exception:  # noqa: BLE001 - the exchange went well, whoever cannot write it down
+                LOG.exception("an exchange could not be told of")
+
+    return tell
+
+
+def _no_headers(_: Record) -> dict[str, str]:
+    return {}

@@ -1,0 +1,69 @@
+"""Makes the parts of the service from its configuration."""
+
+import os
+
+import httpx
+
+from gateway.configuration import Backend, Configuration
+from gateway.demo import DemoTransport
+from gateway.keys import new_sealing_key, read_sealing_key
+from gateway.reading import capabilities_of
+from gateway.sealing import Sealer
+from gateway.state import Store
+from gateway.transport import make_transport
+from gateway.upstream import Upstream
+
+# What is served where nothing is configured: the demo, once in each dialect, so that a newcomer can
+# see any client in front of any backend. Every other model name gets the first.
+_DEMO_URL = "http://demo.invalid/v1"
+DEMO = (
+    Backend("demo", _DEMO_URL, "chat", models=("demo", "demo-chat"), default=True),
+    Backend("demo-responses", _DEMO_URL, "responses", models=("demo-responses",)),
+    Backend("demo-legacy", _DEMO_URL, "legacy", models=("demo-legacy",)),
+)
+
+# The name of the key that all nodes on one database share.
+_SEALING_KEY = "sealing key"
+
+
+def make_upstreams(configuration: Configuration) -> list[Upstream]:
+    """Make the backends ready to be asked."""
+    if not configuration.backends:
+        demo = DemoTransport()
+        return [_make(configuration, backend, demo) for backend in DEMO]
+    return [
+        _make(configuration, backend, make_transport(backend)) for backend in configuration.backends
+    ]
+
+
+async def make_sealer(configuration: Configuration, store: Store) -> Sealer:
+    """Make what seals for all clients and backends, with the configured keys.
+
+    Where none is configured, the nodes on one database agree on one and keep it there: what was
+    sealed opens on every node and after every restart, without any set-up. What clients carry is
+    sealed against them and against others on the way, and they do not see the database. Who can
+    read that sees the stored histories anyway; but who gets hold of a copy of it can open, and
+    make, what is sealed. `[sealing] key_env` keeps the key out of it.
+    """
+    names = (configuration.sealing.key_env, *configuration.sealing.older_key_envs)
+    found = [read_sealing_key(os.environ.get(name, "")) for name in names if name is not None]
+    # They were looked at when the configuration was read.
+    keys = [one for one in found if one is not None]
+    first, *older = keys or [await store.secrets.agree(_SEALING_KEY, new_sealing_key())]
+    return Sealer(first, older)
+
+
+def _make(
+    configuration: Configuration, backend: Backend, transport: httpx.AsyncBaseTransport
+) -> Upstream:
+    capabilities, rewrite = capabilities_of(backend)
+    return Upstream(
+        backend,
+        transport,
+        capabilities=capabilities,
+        rewrite=rewrite,
+        timeouts=backend.timeouts or configuration.timeouts,
+        retries=backend.retries or configuration.retries,
+        # One that comes from a file often ends with a line break.
+        key=os.environ.get(backend.api_key_env or "", "").strip() or None,
+    )

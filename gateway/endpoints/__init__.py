@@ -1,0 +1,36 @@
+"""The addresses of the service, each also without `/v1`."""
+
+from collections.abc import Sequence
+
+from litestar.handlers import HTTPRouteHandler, WebsocketRouteHandler
+
+from gateway.desk import Desk
+from gateway.endpoints.compaction import compaction_handlers
+from gateway.endpoints.completions import completion_handlers
+from gateway.endpoints.conversation_items import conversation_item_handlers
+from gateway.endpoints.conversations import conversation_handlers
+from gateway.endpoints.counting import counting_handlers
+from gateway.endpoints.exchanges import exchange_handlers
+from gateway.endpoints.listing import model_handlers
+from gateway.endpoints.operations import operation_handlers
+from gateway.endpoints.responses import response_handlers
+from gateway.endpoints.translate import translate_handlers
+from gateway.model_list import ModelList
+from gateway.schema import show_schema
+
+
+def handlers(desk: Desk, models: ModelList) -> Sequence[HTTPRouteHandler | WebsocketRouteHandler]:
+    """Give all of them."""
+    return [
+        *exchange_handlers(desk),
+        *response_handlers(desk),
+        *completion_handlers(desk),
+        *conversation_handlers(desk),
+        *conversation_item_handlers(desk),
+        *compaction_handlers(desk),
+        *counting_handlers(desk),
+        *model_handlers(desk.gatekeeper, models),
+        *translate_handlers(desk.gatekeeper, desk.configuration.server.max_body_bytes),
+        *operation_handlers(),
+        show_schema,
+    ]

@@ -1,0 +1,106 @@
+"""Where clients ask how many tokens a request would have."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from litestar import post
+from litestar.handlers import HTTPRouteHandler
+from litestar.types import ASGIApp, Receive, Scope, Send
+from msgspec import Struct
+
+from adapters import DragomanError
+from adapters.fields import read_body
+from gateway import statuses
+from gateway.access import Caller
+from gateway.beside import Aside
+from gateway.client import Client
+from gateway.compaction.wording import Wording
+from gateway.counting.asked import Written, count_there
+from gateway.counting.local import Counted, count_locally
+from gateway.desk import Desk
+from gateway.endpoints.addresses import both
+from gateway.front import Visit, attend, take_request
+from gateway.headers import JSON, read_headers
+from gateway.logs import LOG
+from gateway.outline import outline
+from gateway.record import Record
+from gateway.schema.window_operations import InputTokensOperation
+from gateway.watch import Watch
+
+# A backend that takes longer to count is not waited for: there is another way.
+_PATIENCE: Final = 10.0
+_HEADER: Final = b"dragoman-tokens"
+
+
+class _Tokens(Struct, frozen=True):
+    input_tokens: int
+    object: str = "response.input_tokens"
+
+
+def counting_handlers(desk: Desk) -> Sequence[HTTPRouteHandler]:
+    """Give the address where tokens are counted."""
+    front = CountFront(desk)
+
+    @post(both("/responses/input_tokens"), status_code=200, operation_class=InputTokensOperation)
+    async def count_tokens() -> ASGIApp:
+        """Count the tokens of a request."""
+        return front
+
+    return [count_tokens]
+
+
+class CountFront:
+    """Answers the requests of this address."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        record = Record(scope["path"])
+        client = Client(read_headers(scope["headers"]), receive, send, record)
+        visit = Visit(self._desk, "responses", client, record)
+        await attend(self._desk, record, visit.attempt(self._serve(client, record)))
+
+    async def _serve(self, client: Client, record: Record) -> None:
+        desk = self._desk
+        caller, body = await take_request(desk, client, record)
+        written = await self._written(caller, body, record)
+        counted = await self._count(written, caller, client)
+        answer = msgspec.json.encode(_Tokens(counted.tokens))
+        await client.answer(statuses.WHOLE, [*JSON, (_HEADER, counted.how.encode())], answer)
+
+    async def _written(self, caller: Caller, body: bytes, record: Record) -> Written:
+        """Find what the request stands on, and the backend that would get it."""
+        desk = self._desk
+        # Nothing is stored, whatever the default is, and nothing runs in the background.
+        fields = read_body(body)
+        fields.raw("background")
+        body = fields.spelled(store=False)
+        plan = await desk.ledger.prepare(caller, body)
+        body = body if plan is None else plan.body
+        seen = outline(body, "responses")
+        route = desk.router.find(seen.model)[0]
+        upstream = route.upstream
+        record.client, record.model = seen.dialect, seen.model
+        record.backend, record.dialect = upstream.name, upstream.dialect.name
+        words = Wording(body, plan, desk.sealer.for_owner(caller.owner), desk.mint)
+        words.speak(upstream)
+        seal = desk.sealer.for_backend(upstream.name)
+        return Written(words.spoken.body, route, desk.mint, desk.configuration.loss, seal)
+
+    async def _count(self, written: Written, caller: Caller, client: Client) -> Counted:
+        """Have the backend count, or else do it here."""
+        upstream = written.route.upstream
+        client.secret = upstream.secret
+        # What cannot be said to the backend cannot be counted either.
+        body = written.write()
+        try:
+            async with asyncio.timeout(_PATIENCE), Watch(client.receive, 0) as watch:
+                there = await count_there(written, Aside(upstream, caller, client, watch))
+        except (DragomanError, TimeoutError) as problem:
+            LOG.warning("tokens not counted there", backend=upstream.name, why=str(problem))
+            there = None
+        return await count_locally(body) if there is None else Counted(there, "backend")

@@ -1,0 +1,43 @@
+"""Where clients post their requests."""
+
+from collections.abc import Sequence
+
+from litestar import get, post, websocket
+from litestar.handlers import HTTPRouteHandler, WebsocketRouteHandler
+from litestar.types import ASGIApp
+
+from gateway.desk import Desk
+from gateway.endpoints.addresses import AnyRequest, AnySocket, both
+from gateway.front import Front
+from gateway.problems import NotFound, Upgrade
+from gateway.schema import ChatOperation, ResponsesOperation
+from gateway.websocket.opening import open_socket
+
+
+def exchange_handlers(desk: Desk) -> Sequence[HTTPRouteHandler | WebsocketRouteHandler]:
+    """Give the addresses of Chat, legacy and Responses clients."""
+    completions, responses = Front("completions", desk), Front("responses", desk)
+
+    @post(both("/chat/completions"), status_code=200, operation_class=ChatOperation)
+    async def create_completion() -> ASGIApp:
+        """Answer a Chat or a legacy request, in kind."""
+        return completions
+
+    @post(both("/responses"), status_code=200, operation_class=ResponsesOperation)
+    async def create_response() -> ASGIApp:
+        """Answer a Responses request."""
+        return responses
+
+    @get(both("/responses"), include_in_schema=False, sync_to_thread=False)
+    def refuse_socket(request: AnyRequest) -> None:
+        """Refuse a WebSocket so that Codex at once does without: only 426 does that (P171)."""
+        if request.headers.get("upgrade", "").lower() == "websocket":
+            raise Upgrade(None, "no WebSocket is opened for this; POST to this address")
+        raise NotFound(None, "responses are made with POST; each has an address of its own")
+
+    @websocket(both("/responses"))
+    async def serve_socket(socket: AnySocket) -> None:
+        """Answer turn after turn over a WebSocket."""
+        await open_socket(desk, socket.scope, socket.receive, socket.send)
+
+    return [create_completion, create_response, refuse_socket, serve_socket]

@@ -1,0 +1,83 @@
+"""Where stored responses are read, ended and deleted."""
+
+from collections.abc import Sequence
+
+from litestar import Response, delete, get, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath
+from litestar.types import ASGIApp
+
+from gateway.background.cancelling import cancel, is_background
+from gateway.background.problems import NotStreamable
+from gateway.desk import Desk
+from gateway.endpoints.addresses import AnyRequest, both
+from gateway.endpoints.stored import (
+    Deleted,
+    owner_of,
+    part_of,
+    read_page,
+    tell,
+    tell_bytes,
+    tell_items,
+)
+from gateway.endpoints.streaming import read_stream, tell_stream, tell_whole
+from gateway.memory.problems import ResponseNotFound
+from gateway.memory.retrieval import find_turn, input_of, whole_response
+from gateway.schema import (
+    CancelResponseOperation,
+    DeleteResponseOperation,
+    InputItemsOperation,
+    RetrieveResponseOperation,
+)
+
+
+def response_handlers(desk: Desk) -> Sequence[HTTPRouteHandler]:
+    """Give the addresses of stored responses."""
+
+    @get(both("/responses/{response_id:str}"), operation_class=RetrieveResponseOperation)
+    async def get_response(request: AnyRequest, response_id: FromPath[str]) -> ASGIApp:
+        """Show a response, or tell its events."""
+        owner = owner_of(desk, request)
+        after = read_stream(request)
+        turn = await find_turn(desk.store, owner, response_id)
+        if after is None:
+            return tell_whole(whole_response(turn))
+        if not is_background(turn.response):
+            raise NotStreamable
+        return tell_stream(desk, turn.response, after)
+
+    @post(
+        both("/responses/{response_id:str}/cancel"),
+        status_code=200,
+        operation_class=CancelResponseOperation,
+    )
+    async def cancel_response(request: AnyRequest, response_id: FromPath[str]) -> Response[bytes]:
+        """End a response that is made in the background."""
+        owner = owner_of(desk, request)
+        lease = desk.configuration.background.lease
+        return tell_bytes(whole_response(await cancel(desk.store, owner, response_id, lease)))
+
+    @delete(
+        both("/responses/{response_id:str}"),
+        status_code=200,
+        operation_class=DeleteResponseOperation,
+    )
+    async def delete_response(request: AnyRequest, response_id: FromPath[str]) -> Response[bytes]:
+        """Forget a response; those that continue it keep what they stand on."""
+        owner = owner_of(desk, request)
+        # Whoever works at it is called by this, and then finds that there is nothing left to do.
+        await desk.store.jobs.cancel(owner, response_id)
+        if not await desk.store.responses.delete(owner, response_id):
+            raise ResponseNotFound(response_id)
+        return tell(Deleted(response_id, "response"))
+
+    @get(both("/responses/{response_id:str}/input_items"), operation_class=InputItemsOperation)
+    async def list_input_items(request: AnyRequest, response_id: FromPath[str]) -> Response[bytes]:
+        """List what a response was made from, the turns before it included."""
+        owner = owner_of(desk, request)
+        page = read_page(request, newest_first=True)
+        items = await input_of(desk.store, owner, response_id)
+        places, more = part_of([item.id for item in items], page)
+        return tell_items([items[place] for place in places], more=more)
+
+    return [get_response, cancel_response, delete_response, list_input_items]

@@ -1,0 +1,59 @@
+"""Tells the events of a stored response, where they are asked for instead of the response."""
+
+import re
+from contextlib import suppress
+from typing import Final
+
+from litestar.types import ASGIApp, Receive, Scope, Send
+
+from adapters import InvalidInput
+from gateway.background.following import Following
+from gateway.client import Client
+from gateway.desk import Desk
+from gateway.endpoints.addresses import AnyRequest
+from gateway.headers import JSON, read_headers
+from gateway.problems import ClientGone
+from gateway.record import Record
+from gateway.state import Response
+
+_NUMBER: Final = re.compile(r"[0-9]{1,18}")
+_FLAGS: Final = {"true": True, "false": False}
+
+
+def read_stream(request: AnyRequest) -> int | None:
+    """Read after which number the events are asked for; None if they are not."""
+    query = request.query_params
+    wanted = _FLAGS.get(query.get("stream", "false"))
+    if wanted is None:
+        raise InvalidInput("stream", "expected true or false")
+    after = query.get("starting_after")
+    if after is not None and _NUMBER.fullmatch(after) is None:
+        raise InvalidInput("starting_after", "expected the number of an event, 0 or more")
+    if not wanted:
+        return None
+    return -1 if after is None else int(after)
+
+
+def tell_whole(body: bytes) -> ASGIApp:
+    """Answer with JSON that is written already, where a stream might have been asked for."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await _client(scope, receive, send).answer(200, JSON, body)
+
+    return answer
+
+
+def tell_stream(desk: Desk, response: Response, after: int) -> ASGIApp:
+    """Answer with the events after a number, until the last."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        client = _client(scope, receive, send)
+        keep_alive = desk.configuration.server.keep_alive
+        with suppress(ClientGone):
+            await Following(desk.store, client, keep_alive).tell(response, after)
+
+    return answer
+
+
+def _client(scope: Scope, receive: Receive, send: Send) -> Client:
+    return Client(read_headers(scope["headers"]), receive, send, Record(scope["path"]))

@@ -1,0 +1,31 @@
+"""Backends that refuse what we ask for on our own account, which must not cost the answer."""
+
+import httpx
+
+from adapters.envelope import read_error
+
+# Names of headers that tell of a body as it was on the wire.
+_OF_THE_BODY = ("content-encoding", "content-length", "transfer-encoding")
+
+
+async def read_whole(response: httpx.Response) -> httpx.Response:
+    """Read an answer to its end; give it again, to be read once more."""
+    body = await response.aread()
+    headers = response.headers.multi_items()
+    kept = [(name, value) for name, value in headers if name not in _OF_THE_BODY]
+    return httpx.Response(response.status_code, headers=kept, content=body)
+
+
+def refuses_seals(body: bytes) -> bool:
+    """Tell whether an error is about sealed reasoning, of which the client knows nothing."""
+    error = read_error(None, body)
+    return error.param == "include" or "encrypted" in f"{error.message} {error.code}".lower()
+
+
+def knows_no_seals(body: bytes) -> bool:
+    """Tell whether it says that there is no such thing, as OpenAI does of models without reasoning.
+
+    Otherwise just one seal is refused: that of another account, say.
+    """
+    error = read_error(None, body)
+    return error.param == "include" or "not supported" in error.message.lower()
