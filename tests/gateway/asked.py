@@ -1,0 +1,117 @@
+"""What a backend was asked, read out of the request in its own dialect."""
+
+from dataclasses import dataclass
+
+from tests.gateway.scripted import Received
+from tests.gateway.speech import Call
+from tests.judges import sdk
+from tests.judges.reading import JsonObject, as_object, object_in, objects_in, text_in
+
+PATHS = {
+    "chat": "/chat/completions",
+    "legacy": "/chat/completions",
+    "responses": "/responses",
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The parts of a request that every dialect has."""
+
+    tools: tuple[str, ...]
+    # The tool that must be called.
+    forced: str | None
+    streamed: bool
+    # The calls in the history, each with the result that is linked to it.
+    done: tuple[tuple[Call, str], ...]
+
+
+# What the package's own stream helpers add to the turns that they give back.
+ECHOED = {
+    "chat": ("parsed", "parsed_arguments", "annotations", "index"),
+    "legacy": (),
+    "responses": ("parsed", "parsed_arguments"),
+}
+
+
+def read_asked(dialect: str, request: Received, *, passed: bool = False) -> Asked:
+    """Read a request, and hold it to the rules of its dialect.
+
+    Args:
+        dialect: The dialect of the backend.
+        request: What came to it.
+        passed: The client speaks the same dialect, so its own oddities came through.
+    """
+    beyond = ECHOED[dialect] if passed else ()
+    assert request.method == "POST"
+    assert request.target.endswith(f"/v1{PATHS[dialect]}")
+    assert request.headers["content-type"] == "application/json"
+    body = request.json()
+    if dialect == "responses":
+        sdk.judge_responses_request(request.body, beyond=beyond)
+        return _read_responses(body)
+    sdk.judge_chat_request(request.body, beyond=beyond)
+    return _read_chat(body) if dialect == "chat" else _read_legacy(body)
+
+
+def _streams(body: JsonObject) -> bool:
+    return body.get("stream") is True
+
+
+def _read_chat(body: JsonObject) -> Asked:
+    assert "functions" not in body
+    tools = [text_in(object_in(tool, "function"), "name") for tool in objects_in(body, "tools")]
+    choice = body.get("tool_choice", "auto")
+    forced = None if choice == "auto" else object_in(as_object(choice, "tool_choice"), "function")
+    calls: dict[str, Call] = {}
+    done: list[tuple[Call, str]] = []
+    for message in objects_in(body, "messages"):
+        assert not message.get("function_call")
+        for call in objects_in(message, "tool_calls") if message.get("tool_calls") else ():
+            calls[text_in(call, "id")] = _call(object_in(call, "function"))
+        if message["role"] == "tool":
+            done.append((calls.pop(text_in(message, "tool_call_id")), text_in(message, "content")))
+    assert not calls, f"calls without a result: {calls}"
+    name = None if forced is None else text_in(forced, "name")
+    return Asked(tuple(tools), name, _streams(body), tuple(done))
+
+
+def _read_legacy(body: JsonObject) -> Asked:
+    assert "tools" not in body
+    names = [text_in(function, "name") for function in objects_in(body, "functions")]
+    choice = body.get("function_call", "auto")
+    forced = None if choice == "auto" else as_object(choice, "function_call")
+    last: Call | None = None
+    done: list[tuple[Call, str]] = []
+    for message in objects_in(body, "messages"):
+        assert not message.get("tool_calls")
+        if message.get("function_call"):
+            last = _call(object_in(message, "function_call"))
+        if message["role"] == "function":
+            assert last is not None
+            assert last.name == message["name"]
+            done.append((last, text_in(message, "content")))
+    name = None if forced is None else text_in(forced, "name")
+    return Asked(tuple(names), name, _streams(body), tuple(done))
+
+
+def _read_responses(body: JsonObject) -> Asked:
+    tools = [text_in(tool, "name") for tool in objects_in(body, "tools")]
+    choice = body.get("tool_choice", "auto")
+    forced = None if choice == "auto" else text_in(as_object(choice, "tool_choice"), "name")
+    calls: dict[str, Call] = {}
+    done: list[tuple[Call, str]] = []
+    for item in objects_in(body, "input"):
+        match item.get("type"):
+            case "function_call":
+                calls[text_in(item, "call_id")] = _call(item)
+            case "function_call_output":
+                done.append((calls.pop(text_in(item, "call_id")), text_in(item, "output")))
+            case _:
+                pass
+    assert not calls, f"calls without a result: {calls}"
+    return Asked(tuple(tools), forced, _streams(body), tuple(done))
+
+
+def _call(fields: JsonObject) -> Call:
+    return Call(text_in(fields, "name"), text_in(fields, "arguments"))

@@ -1,0 +1,102 @@
+"""The processes that are measured, each alone: what they cost is read from the system (Linux)."""
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen
+
+ROOT = Path(__file__).parents[2]
+
+_CONFIGURATION = """
+[server]
+port = {port}
+shutdown = 1
+
+[state]
+url = "{state}"
+
+[[backends]]
+name = "fake"
+url = "http://127.0.0.1:{backend_port}/v1"
+dialect = "{dialect}"
+max_connections = 4000
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A process that answers calls."""
+
+    name: str
+    port: int
+    process: Popen[str]
+
+    def processor_time(self) -> int:
+        """Give the nanoseconds of processor time that it has taken, user and system."""
+        return sum(_processor_time(pid) for pid in _family(self.process.pid))
+
+    def memory(self) -> int:
+        """Give the bytes that it holds in memory."""
+        return sum(_resident(pid) for pid in _family(self.process.pid))
+
+
+def _processor_time(pid: int) -> int:
+    # The clock of clock_getcpuclockid(3) on Linux: exact, where /proc counts in ticks of 10 ms.
+    return time.clock_gettime_ns((~pid << 3) | 2)
+
+
+def _resident(pid: int) -> int:
+    pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _family(pid: int) -> Iterator[int]:
+    """Give a process and all that it started."""
+    yield pid
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in children.read_text(encoding="ascii").split():
+            yield from _family(int(child))
+
+
+@contextmanager
+def helper(name: str, *arguments: str) -> Generator[Target, None, None]:
+    """Run one of our small servers, which says at which port it listens."""
+    command = [sys.executable, "-m", f"tests.gateway.bench_{name}", *arguments]
+    with Popen(command, cwd=ROOT, stdout=PIPE, text=True) as process:  # noqa: S603 - our own modules
+        try:
+            line = process.stdout.readline() if process.stdout else ""
+            yield Target(name, int(line), process)
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def gateway(
+    folder: Path, dialect: str, backend_port: int, state: str = "sqlite:dragoman.db"
+) -> Generator[Target, None, None]:
+    """Run the gateway as people do, but for its log, which nobody reads.
+
+    Whether it listens already is for the caller to find out.
+    """
+    port = _free_port()
+    file = folder / "benchmark.toml"
+    text = _CONFIGURATION.format(port=port, backend_port=backend_port, dialect=dialect, state=state)
+    file.write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "gateway.cli", "serve", "--config", str(file)]
+    with Popen(command, cwd=folder, stdout=DEVNULL, stderr=DEVNULL, text=True) as process:  # noqa: S603 - our own command
+        try:
+            yield Target("gateway", port, process)
+        finally:
+            process.terminate()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,76 @@
+"""The floor for any proxy in Python: copies bytes both ways on a bare uvloop, parses nothing.
+
+    python -m tests.gateway.bench_relay BACKEND_PORT
+
+It says on its first line at which port it listens.
+"""
+
+import asyncio
+import sys
+from typing import cast
+
+import uvloop
+
+
+class Side(asyncio.Protocol):
+    """One end of a relayed connection: what comes here goes out at the other."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport | None = None
+        self.other: asyncio.Transport | None = None
+        # What came before there was another end.
+        self.early = bytearray()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self.other is None:
+            self.early += data
+        else:
+            self.other.write(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc  # whatever ended this side ends the other one too
+        if self.other is not None:
+            self.other.close()
+
+    def pause_writing(self) -> None:
+        if self.other is not None:
+            self.other.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self.other is not None:
+            self.other.resume_reading()
+
+
+class Front(Side):
+    """The end at the client: it opens the one at the backend."""
+
+    def __init__(self, backend_port: int) -> None:
+        super().__init__()
+        self._backend_port = backend_port
+        self._joining: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._joining = asyncio.get_running_loop().create_task(self._join())
+
+    async def _join(self) -> None:
+        loop = asyncio.get_running_loop()
+        _, back = await loop.create_connection(Side, "127.0.0.1", self._backend_port)
+        self.other, back.other = back.transport, self.transport
+        if self.other is not None:
+            self.other.write(self.early)
+
+
+async def _serve(backend_port: int) -> None:
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Front(backend_port), "127.0.0.1", 0, backlog=2048)
+    sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
+    sys.stdout.flush()
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    uvloop.run(_serve(int(sys.argv[1])))

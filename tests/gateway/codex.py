@@ -1,0 +1,163 @@
+"""A small Codex: asks as the real one was seen to ask, and runs only what it would run.
+
+The real one takes items from `response.output_item.done`, wants `response.completed` in the end,
+and knows a tool by its kind, its name and its namespace: whatever else is called, it does not run.
+"""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import cast
+
+import httpx
+
+from tests.judges.reading import JsonObject, object_in, objects_in, text_in
+
+# The captured tools, shortened.
+EXEC: JsonObject = {
+    "type": "function",
+    "name": "exec_command",
+    "description": "Runs a command in a PTY.",
+    "strict": False,
+    "parameters": {
+        "type": "object",
+        "properties": {"cmd": {"type": "string", "description": "Shell command to execute."}},
+        "required": ["cmd"],
+        "additionalProperties": False,
+    },
+}
+PATCH: JsonObject = {
+    "type": "custom",
+    "name": "apply_patch",
+    "description": "The `apply_patch` tool can be used to edit files. This is a FREEFORM tool, so "
+    "do not wrap the patch in JSON.",
+    "format": {
+        "type": "grammar",
+        "syntax": "lark",
+        "definition": 'start: begin_patch hunk+ end_patch\nbegin_patch: "*** Begin Patch" LF\n'
+        'end_patch: "*** End Patch" LF?\nhunk: "*** Add File: " /(.+)/ LF add_line+\n'
+        'add_line: "+" /(.*)/ LF -> line\n%import common.LF\n',
+    },
+}
+WEATHER: JsonObject = {
+    "type": "namespace",
+    "name": "mcp__weather",
+    "description": "Tools in the mcp__weather namespace.",
+    "tools": [
+        {
+            "type": "function",
+            "name": "get_weather",
+            "description": "Weather of a city ☃",
+            "strict": False,
+            "parameters": {
+                "type": "object",
+                "properties": {"city": {"type": "string"}},
+                "required": ["city"],
+                "additionalProperties": False,
+            },
+        }
+    ],
+}
+SEARCH: JsonObject = {
+    "type": "tool_search",
+    "execution": "client",
+    "description": "# Tool discovery",
+    "parameters": {
+        "type": "object",
+        "properties": {"query": {"type": "string"}, "limit": {"type": "number"}},
+        "required": ["query"],
+        "additionalProperties": False,
+    },
+}
+WEB: JsonObject = {"type": "web_search", "external_web_access": True}
+
+
+class Codex:
+    """One conversation."""
+
+    def __init__(self, url: str, model: str, folder: Path, *tools: JsonObject) -> None:
+        self._url = url
+        self._folder = folder
+        self._history: list[JsonObject] = [
+            _says("developer", "You are Codex."),
+            _says("user", "Go"),
+        ]
+        self._body: JsonObject = {
+            "model": model,
+            "stream": True,
+            "tools": [EXEC, *tools, WEB],
+            "tool_choice": "auto",
+            "parallel_tool_calls": True,
+            "store": False,
+            "include": ["reasoning.encrypted_content"],
+            "prompt_cache_key": "019a8f00-0000-7000-8000-000000000006",
+            "client_metadata": {"turn_id": "019a8f00"},
+        }
+
+    def run(self) -> str:
+        """Go on until the model calls nothing more; give its last words."""
+        for _ in range(8):
+            items = self._ask()
+            self._history += items
+            outputs = [output for item in items for output in self._answer(item)]
+            if not outputs:
+                return _text(items[-1])
+            self._history += outputs
+        raise AssertionError("it never ends")
+
+    def _ask(self) -> list[JsonObject]:
+        body = {**self._body, "input": self._history}
+        with httpx.stream("POST", f"{self._url}/responses", json=body, timeout=20) as response:
+            lines = response.read().decode().split("\n")
+        data = [line.removeprefix("data: ") for line in lines if line.startswith("data: {")]
+        events = [cast("JsonObject", json.loads(one)) for one in data]
+        assert events[-1]["type"] == "response.completed", events[-1]
+        done = [event for event in events if event["type"] == "response.output_item.done"]
+        return [object_in(event, "item") for event in done]
+
+    def _answer(self, item: JsonObject) -> list[JsonObject]:
+        """Run what is called, and give what came of it."""
+        match item:
+            case {"type": "message" | "reasoning"}:
+                return []
+            case {"type": "function_call", "name": "exec_command"} if "namespace" not in item:
+                return [_output(item, self._execute(item))]
+            case {"type": "function_call", "name": "get_weather", "namespace": "mcp__weather"}:
+                city = text_in(json.loads(text_in(item, "arguments")), "city")
+                return [_output(item, [{"type": "input_text", "text": f"{city}: 21°c"}])]
+            case {"type": "custom_tool_call", "name": "apply_patch"}:
+                return [_output(item, self._apply(text_in(item, "input")), "custom_tool_call")]
+            case {"type": "tool_search_call", "execution": "client"}:
+                # An object, where the arguments of a function are a string.
+                assert text_in(object_in(item, "arguments"), "query")
+                found = {"type": "tool_search_output", "status": "completed", "tools": [WEATHER]}
+                return [{**found, "call_id": item["call_id"], "execution": "client"}]
+            case _:
+                raise AssertionError(f"unsupported call: {item}")
+
+    def _execute(self, item: JsonObject) -> str:
+        command = text_in(json.loads(text_in(item, "arguments")), "cmd")
+        shell = ("bash", "-c", command)
+        ran = subprocess.run(shell, cwd=self._folder, capture_output=True, check=True)  # noqa: S603 - our own script
+        return ran.stdout.decode()
+
+    def _apply(self, patch: str) -> str:
+        """Apply a patch that adds one file."""
+        begin, add, *lines, end = patch.splitlines()
+        assert (begin, end) == ("*** Begin Patch", "*** End Patch")
+        name = add.removeprefix("*** Add File: ")
+        assert all(line.startswith("+") for line in lines)
+        (self._folder / name).write_text("".join(f"{line[1:]}\n" for line in lines))
+        return f"Success. Updated the following files:\nA {name}\n"
+
+
+def _says(role: str, text: str) -> JsonObject:
+    return {"type": "message", "role": role, "content": [{"type": "input_text", "text": text}]}
+
+
+def _output(item: JsonObject, output: object, kind: str = "function_call") -> JsonObject:
+    return {"type": f"{kind}_output", "call_id": item["call_id"], "output": output}
+
+
+def _text(item: JsonObject) -> str:
+    return "".join(text_in(part, "text") for part in objects_in(item, "content"))

@@ -1,0 +1,141 @@
+"""Who may call, which key goes where, and that no key is ever told to anybody."""
+
+import hashlib
+from collections.abc import Iterator
+
+import openai
+import pytest
+
+from tests.gateway.calling import call, post
+from tests.gateway.conftest import Fresh
+from tests.gateway.process import Gateway, running
+from tests.gateway.scripted import ScriptedBackend, answer
+
+KEY = "dk-the-key-of-a-client"
+OTHER_KEY = "dk-another-key"
+BACKEND_KEY = "sk-our-own-key-at-the-backend"
+REPLY = (
+    b'{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,'
+    b'"message":{"role":"assistant","content":"Hello."},"finish_reason":"stop"}]}'
+)
+
+
+def _body(model: str) -> bytes:
+    return b'{"model":"%s","messages":[{"role":"user","content":"hi"}]}' % model.encode()
+
+
+@pytest.fixture(scope="module")
+def guarded(
+    backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Gateway]:
+    """Run a gateway with keys; one backend has a key of ours, the other has none."""
+    digests = [hashlib.sha256(key.encode()).hexdigest() for key in (KEY, OTHER_KEY)]
+    configuration = f"""
+[logging]
+bodies = true
+
+[[access.keys]]
+name = "first"
+sha256 = "{digests[0]}"
+
+[[access.keys]]
+name = "second"
+sha256 = "{digests[1]}"
+
+[[backends]]
+name = "with-key"
+url = "{backend.address}/v1"
+dialect = "chat"
+models = ["with-key-*"]
+api_key_env = "A_BACKEND_KEY"
+
+[[backends]]
+name = "without"
+url = "{backend.address}/v1"
+dialect = "chat"
+models = ["without-*"]
+"""
+    folder = tmp_path_factory.mktemp("guarded")
+    with running(configuration, folder, {"A_BACKEND_KEY": f"{BACKEND_KEY}\n"}) as gateway:
+        yield gateway
+
+
+def test_without_keys_the_clients_own_goes_to_the_backend(
+    gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh("chat")
+    backend.play(model, answer(REPLY))
+    post(gateway, "/v1/chat/completions", _body(model), {"Authorization": "Bearer sk-mine"})
+    assert backend.wait(model).headers["authorization"] == "Bearer sk-mine"
+
+
+def test_a_key_of_azures_clients_goes_there_too(
+    gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh("chat")
+    backend.play(model, answer(REPLY))
+    post(gateway, "/v1/chat/completions", _body(model), {"api-key": "sk-mine"})
+    assert backend.wait(model).headers["authorization"] == "Bearer sk-mine"
+
+
+def test_with_keys_the_backend_gets_ours_and_never_the_clients(
+    guarded: Gateway, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh("with-key")
+    backend.play(model, answer(REPLY))
+    with openai.OpenAI(base_url=guarded.url, api_key=KEY, max_retries=0) as client:
+        client.chat.completions.create(model=model, messages=[{"role": "user", "content": "hi"}])
+    assert backend.wait(model).headers["authorization"] == f"Bearer {BACKEND_KEY}"
+    model = fresh("without")
+    backend.play(model, answer(REPLY))
+    post(guarded, "/v1/chat/completions", _body(model), {"api-key": OTHER_KEY})
+    assert "authorization" not in backend.wait(model).headers
+    assert KEY not in str(backend.wait(model).headers)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{}, {"Authorization": "Bearer dk-wrong"}, {"Authorization": "Basic abc"}, {"api-key": ""}],
+    ids=["none", "wrong", "another scheme", "empty"],
+)
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/responses", "/v1/translate"])
+def test_without_a_known_key_nothing_is_served(
+    guarded: Gateway, path: str, headers: dict[str, str]
+) -> None:
+    refused = post(guarded, path, _body("with-key-x"), headers)
+    assert refused.status == 401
+    assert refused.error["code"] == "invalid_api_key"
+    assert call(guarded, "GET", "/v1/models", headers=headers).status == 401
+
+
+def test_the_sdk_sees_an_authentication_error(guarded: Gateway) -> None:
+    with (
+        openai.OpenAI(base_url=guarded.url, api_key="dk-wrong", max_retries=0) as client,
+        pytest.raises(openai.AuthenticationError),
+    ):
+        client.responses.create(model="with-key-x", input="hi")
+
+
+@pytest.mark.parametrize("path", ["/health", "/ready", "/metrics", "/schema"])
+def test_machines_need_no_key(guarded: Gateway, path: str) -> None:
+    assert call(guarded, "GET", path).status == 200
+
+
+def test_no_key_is_told_to_anybody(
+    guarded: Gateway, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh("with-key")
+    repeats_it = b'{"error":{"message":"wrong key %s","type":"x","param":null,"code":null}}'
+    backend.play(model, answer(repeats_it % BACKEND_KEY.encode(), status=401))
+    secret = b'{"model":"%s","messages":[{"role":"user","content":"%s"}],"api_key":"hidden-one"}'
+    body = secret % (model.encode(), KEY.encode())
+    told = post(guarded, "/v1/chat/completions", body, {"Authorization": f"Bearer {KEY}"})
+    assert told.status == 401
+    assert told.error["message"] == "wrong key [redacted]"
+    metrics = call(guarded, "GET", "/metrics").body.decode()
+    for secret_one in (KEY, OTHER_KEY, BACKEND_KEY, "hidden-one"):
+        assert secret_one not in guarded.log
+        assert secret_one not in metrics
+    # But who called, by the name of the key, is in the log.
+    assert '"key":"first"' in guarded.log
+    assert "[redacted]" in guarded.log

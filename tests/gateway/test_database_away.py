@@ -1,0 +1,192 @@
+"""A database that is away for a while, and a node that sleeps for too long."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import openai
+import pytest
+
+from tests.gateway import wire
+from tests.gateway.background import (
+    AUTHORIZED,
+    QUICK,
+    configured,
+    create,
+    events_path,
+    halved,
+    judge_stream,
+    kinds_of,
+    nodes,
+    replay,
+    wait_for,
+)
+from tests.gateway.conftest import DIALECTS, Fresh, assert_no_fault
+from tests.gateway.keeping import client_of, says, until
+from tests.gateway.postgres import server
+from tests.gateway.process import Gateway, running
+from tests.gateway.rows import execute
+from tests.gateway.scripted import Gate, ScriptedBackend, stream
+from tests.gateway.speech import Turn, frames
+from tests.gateway.stores import BOTH, new_url
+from tests.judges.reading import JsonObject, text_in
+from tests.judges.sample_streams import responses_events, responses_stream
+
+# So much of a stream of each dialect says that it has begun.
+BEGUN = b"output_text.delta"
+
+
+@contextmanager
+def away(url: str) -> Generator[None]:
+    """Let nobody connect to a database, and cut off who is."""
+    name = url.partition("?")[0].rpartition("/")[2]
+    _refuse(name, connections=False)
+    try:
+        asyncio.run(_cut(name))
+        yield
+    finally:
+        _refuse(name, connections=True)
+
+
+def _refuse(name: str, *, connections: bool) -> None:
+    execute(server().get_uri(), f"ALTER DATABASE {name} ALLOW_CONNECTIONS {connections}")
+
+
+async def _cut(name: str) -> None:
+    connection = await asyncpg.connect(server().get_uri())
+    try:
+        await connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name
+        )
+    finally:
+        await connection.close()
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return new_url("postgresql", tmp_path_factory.mktemp("unused"))
+
+
+@pytest.fixture(scope="module")
+def node(
+    url: str, backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Gateway]:
+    folder = tmp_path_factory.mktemp("away")
+    with running(configured(backend, url), folder) as gateway:
+        yield gateway
+    assert "a fault" not in gateway.log, gateway.log
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_what_cannot_be_kept_ends_as_failed_and_all_is_well_again(
+    dialect: str, node: Gateway, url: str, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model, gate = fresh(dialect), Gate()
+    with client_of(node) as client:
+        says(backend, dialect, model, *[Turn("Fine.")] * 4)
+        first = client.responses.create(model=model, input="Hello.")
+        backend.play(model, halved(dialect, gate))
+        asked: dict[str, Any] = {"model": model, "input": "Count.", "stream": True}
+        with wire.Streamed(node.port, "/v1/responses", asked, AUTHORIZED) as streamed:
+            seen = streamed.read_until(BEGUN)
+            with away(url):
+                gate.open()
+                seen += streamed.read_all()
+                assert kinds_of(seen)[-2:] == ["error", "response.failed"]
+                assert b'"code":"state_unavailable"' in seen
+                for ask in (
+                    lambda: client.responses.create(model=model, input="Hello."),
+                    lambda: client.responses.create(model=model, input="Hello.", background=True),
+                    lambda: client.responses.retrieve(first.id),
+                    lambda: client.responses.delete(first.id),
+                    client.conversations.create,
+                    client.chat.completions.list,
+                ):
+                    with pytest.raises(openai.InternalServerError) as refused:
+                        ask()
+                    assert refused.value.status_code == 503
+                    assert refused.value.code == "state_unavailable"
+                # Who asks nothing of the memory does not notice.
+                assert client.responses.create(model=model, input="Hello.", store=False).output_text
+        again = client.responses.create(model=model, input="So?", previous_response_id=first.id)
+        assert client.responses.retrieve(again.id).output_text == "Fine."
+
+
+def test_what_a_chat_client_cannot_carry_and_nobody_can_keep(
+    node: Gateway, url: str, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    # What a backend has sealed for a later turn is kept by us: that turn may fail without it.
+    model, gate = fresh("responses"), Gate()
+    items: list[JsonObject] = [
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAAA"},
+        {
+            "type": "function_call",
+            "id": "fc_1",
+            "status": "completed",
+            "call_id": "call_1",
+            "name": "tide",
+            "arguments": "{}",
+        },
+    ]
+    said = [responses_stream([event], end=b"") for event in responses_events(items)]
+    backend.play(model, stream(*said[:-2], gate, *said[-2:]))
+    asked: JsonObject = {
+        "model": model,
+        "stream": True,
+        "messages": [{"role": "user", "content": "Go."}],
+        "tools": [{"type": "function", "function": {"name": "tide", "parameters": {}}}],
+    }
+    with wire.Streamed(node.port, "/v1/chat/completions", asked, AUTHORIZED) as streamed:
+        seen = streamed.read_until(b"tide")
+        with away(url):
+            gate.open()
+            seen += streamed.read_all()
+    assert b'"code":"state_unavailable"' in seen
+    assert seen.endswith(b"data: [DONE]\n\n")
+    until(lambda: '"status":200,"ended":"failed","error":"state_unavailable"' in node.log)
+
+
+def test_what_runs_in_the_background_waits_for_the_database(
+    node: Gateway, url: str, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model, gate = fresh("chat"), Gate()
+    backend.play(model, halved("chat", gate))
+    name = text_in(create(node, model), "id")
+    with wire.Streamed(node.port, events_path(name), None, AUTHORIZED) as streamed:
+        streamed.read_until(BEGUN)
+        with away(url):
+            gate.open()
+            assert b'"code":"state_unavailable"' in streamed.read_all()
+    assert text_in(judge_stream(replay(node, name)), "status") in ("completed", "failed")
+
+
+@BOTH
+def test_a_node_that_slept_beyond_its_lease_writes_nothing_more(
+    kind: str, backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+) -> None:
+    model, gate = fresh("chat"), Gate()
+    backend.play(model, halved("chat", gate))
+    with nodes(kind, backend, tmp_path, QUICK, QUICK) as (one, other):
+        name = text_in(create(one, model), "id")
+        with wire.Streamed(other.port, events_path(name), None, AUTHORIZED) as streamed:
+            streamed.read_until(BEGUN)
+            os.kill(one.process.pid, signal.SIGSTOP)
+            try:
+                streamed.read_all()
+                ended = wait_for(other, name, "failed")
+                told = replay(other, name)
+            finally:
+                gate.open()
+                os.kill(one.process.pid, signal.SIGCONT)
+        # It wakes up with the rest of the answer in its hands, and does other things again.
+        later = fresh("chat")
+        backend.play(later, stream(*frames("chat", Turn("Awake."))))
+        wait_for(one, text_in(create(one, later), "id"), "completed")
+        assert replay(one, name) == told
+        assert wait_for(one, name, "failed") == ended
+        assert_no_fault(one)

@@ -1,0 +1,109 @@
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters import Loss
+from gateway.headers import for_backend, for_client, loss_header, read_headers
+
+# A structured-field string and a display string (RFC 9651, 3.3.3 and 3.3.8).
+STRING = r'"(?:[ !#-\[\]-~]|\\["\\])*"'
+DISPLAY = r'%"(?:[ !#$&-~]|%[0-9a-f]{2})*"'
+MEMBER = re.compile(
+    rf"(dropped|changed|invented);path=({STRING}|{DISPLAY})"
+    rf";severity=(hint|capability|meaning);why=({STRING}|{DISPLAY})(?:, |$)"
+)
+
+
+def test_only_what_is_listed_goes_to_a_backend() -> None:
+    headers = {
+        "authorization": "Bearer sk-client",
+        "cookie": "session=1",
+        "connection": "keep-alive, x-hop",
+        "x-hop": "1",
+        "host": "gateway",
+        "content-length": "2",
+        "content-encoding": "zstd",
+        "transfer-encoding": "chunked",
+        "x-forwarded-for": "10.0.0.1",
+        "x-request-id": "one",
+        "openai-organization": "org",
+        "traceparent": "00-1-2-01",
+        "x-codex-turn-metadata": "{}",
+        "user-agent": "codex_exec/0.166.0",
+    }
+    assert {name for name, _ in for_backend(headers)} == {
+        b"x-request-id",
+        b"openai-organization",
+        b"traceparent",
+        b"x-codex-turn-metadata",
+        b"user-agent",
+    }
+
+
+def test_only_what_is_listed_comes_back() -> None:
+    headers = [
+        (b"Content-Length", b"12"),
+        (b"Content-Type", b"text/html"),
+        (b"Connection", b"close"),
+        (b"Set-Cookie", b"session=1"),
+        (b"Server", b"nginx"),
+        (b"Transfer-Encoding", b"chunked"),
+        (b"Retry-After", b"4"),
+        (b"X-RateLimit-Remaining-Requests", b"0"),
+        (b"X-Request-Id", b"req_1"),
+        (b"openai-processing-ms", b"7"),
+    ]
+    assert for_client(read_headers(headers)) == [
+        (b"retry-after", b"4"),
+        (b"x-ratelimit-remaining-requests", b"0"),
+        (b"x-request-id", b"req_1"),
+        (b"openai-processing-ms", b"7"),
+    ]
+
+
+def test_a_list_in_several_lines_is_one_list() -> None:
+    headers = read_headers(
+        [
+            (b"Content-Encoding", b"gzip"),
+            (b"Connection", b"x-request-id"),
+            (b"content-encoding", b"br"),
+            (b"Connection", b"close"),
+            (b"Retry-After", b"1"),
+            (b"Retry-After", b"2"),
+        ]
+    )
+    assert headers["content-encoding"] == "gzip, br"
+    assert headers["connection"] == "x-request-id, close"
+    assert headers["retry-after"] == "2"
+
+
+def test_a_loss_is_a_member_of_a_list() -> None:
+    losses = [
+        Loss("dropped", "seed", "the Responses API has no place for it"),
+        Loss("changed", 'tools["a\\b"]', "größer", "capability"),
+    ]
+    [(name, value)] = loss_header(losses)
+    assert name == b"dragoman-loss"
+    assert value.decode() == (
+        'dropped;path="seed";severity=hint;why="the Responses API has no place for it", '
+        r'changed;path="tools[\"a\\b\"]";severity=capability;why=%"gr%c3%b6%c3%9fer"'
+    )
+
+
+def test_no_loss_is_no_header() -> None:
+    assert loss_header([]) == []
+
+
+def test_more_losses_than_fit_are_counted() -> None:
+    losses = [Loss("dropped", f"field_{number}", "it has no place") for number in range(200)]
+    [(_, value)] = loss_header(losses)
+    told, _, rest = value.decode().rpartition(", ")
+    assert len(value) < 4200
+    assert rest == f"more;count={200 - len(MEMBER.findall(told))}"
+
+
+@given(path=st.text(), why=st.text())
+def test_whatever_stands_in_a_loss_the_header_is_legal(path: str, why: str) -> None:
+    for _, value in loss_header([Loss("dropped", path[:300], why[:300])]):
+        assert MEMBER.fullmatch(value.decode("ascii"))

@@ -1,0 +1,269 @@
+"""The list of models: whatever backends answer, and as clients want it."""
+
+import json
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from openai.types import Model as SdkModel
+
+from adapters import Capabilities
+from adapters.capabilities import GENERIC
+from gateway.codex_models import ASSUMED_CONTEXT_WINDOW, INSTRUCTIONS, codex_model
+from gateway.configuration import Backend, Retries, Timeouts
+from gateway.models import Listing, Models, merge, read_models, write_models
+from gateway.routing import Router
+from gateway.upstream import Upstream
+
+# What Codex 0.166 cannot do without, and what its earlier versions want besides.
+NEEDED_BY_CODEX = {
+    "slug",
+    "display_name",
+    "supported_reasoning_levels",
+    "shell_type",
+    "visibility",
+    "supported_in_api",
+    "priority",
+    "support_verbosity",
+    "truncation_policy",
+    "experimental_supported_tools",
+    "base_instructions",
+    "supports_reasoning_summaries",
+    "supports_parallel_tool_calls",
+}
+
+
+def backend(name: str = "one", **more: Any) -> Backend:
+    return Backend(name=name, url=f"http://{name}.test/v1", dialect="chat", **more)
+
+
+def listed(body: object) -> list[str]:
+    return [one.name for one in read_models(json.dumps(body).encode())]
+
+
+def names(*listings: tuple[Backend, list[str]]) -> list[str]:
+    """Merge what backends list, and give the names that clients see."""
+    return [model.name for model in merge([listing(one, found) for one, found in listings])]
+
+
+def listing(backend_: Backend, found: object) -> Listing:
+    return Listing(backend_, read_models(json.dumps(found).encode()))
+
+
+def entries(backend_: Backend, body: object) -> tuple[list[Any], list[Any]]:
+    """Write the list, and read both of its shapes."""
+    written = write_models(merge([listing(backend_, body)]))
+    both = json.loads(written)
+    assert both["object"] == "list"
+    return both["data"], both["models"]
+
+
+# Reading
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"object": "list", "data": [{"id": "a", "object": "model"}, {"id": "b"}]},
+        {"data": [{"id": "a"}, {"id": "b"}], "models": [{"name": "other"}]},
+        [{"id": "a"}, {"id": "b"}],
+        ["a", "b"],
+        {"data": ["a", "b"]},
+        {"models": ["a", "b"]},
+        {"models": [{"name": "a", "model": "a", "size": 3}, {"name": "b"}]},
+        {"models": [{"slug": "a"}, {"slug": "b"}], "data": None},
+        {"data": [{"id": "a"}, None, 3, {}, {"id": 7}, {"id": ""}, "", [4], {"name": "b"}]},
+    ],
+)
+def test_every_shape_of_a_list_is_read(body: object) -> None:
+    assert listed(body) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<html>not found</html>",
+        b"{",
+        b"null",
+        b"7",
+        b'"a"',
+        b"\xff\xfe",
+        b"[" * 5000,
+        b'{"error": {"message": "no"}}',
+        b'{"data": {"id": "a"}}',
+        b'{"data": "a"}',
+    ],
+)
+def test_what_is_no_list_lists_nothing(body: bytes) -> None:
+    assert read_models(body) == []
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: (
+        st.lists(inner) | st.dictionaries(st.sampled_from(["data", "models", "id", "meta"]), inner)
+    ),
+)
+
+
+@given(JSON_VALUES)
+def test_no_answer_breaks_the_list(body: object) -> None:
+    data, codex = entries(backend(), body)
+    assert len({entry["id"] for entry in data}) == len(data) == len(codex)
+
+
+# Merging
+
+
+def test_only_models_that_the_globs_match_are_listed() -> None:
+    one = backend(models=("qwen*", "llama-?"))
+    assert names((one, ["qwen3", "gpt-4", "llama-3", "llama-10"])) == ["qwen3", "llama-3"]
+
+
+def test_capitals_matter() -> None:
+    assert names((backend(models=("Qwen*",)), ["qwen3", "Qwen3"])) == ["Qwen3"]
+
+
+def test_exact_names_are_there_even_if_the_backend_lists_none() -> None:
+    assert names((backend(models=("b", "a*", "c")), [])) == ["b", "c"]
+    assert names((backend(models=("b", "a*")), ["a1", "b"])) == ["a1", "b"]
+
+
+def test_renamed_model_has_the_name_that_clients_use() -> None:
+    one = backend(models=("gpt-*",), rename={"gpt-4": "qwen3"})
+    assert names((one, ["qwen3", "gpt-oss"])) == ["gpt-4", "gpt-oss"]
+    assert names((one, [])) == ["gpt-4"]
+
+
+def test_renamed_model_also_has_its_own_name_if_it_is_served_by_it() -> None:
+    assert names((backend(rename={"small": "qwen3"}), ["qwen3"])) == ["small", "qwen3"]
+
+
+def test_name_that_means_another_model_is_not_listed_for_its_own() -> None:
+    # Who asks for `a` gets `b`: the backend's own `a` cannot be asked for.
+    data, _ = entries(
+        backend(rename={"a": "b"}), [{"id": "a", "owned_by": "x"}, {"id": "b", "owned_by": "y"}]
+    )
+    assert [(entry["id"], entry["owned_by"]) for entry in data] == [("a", "y"), ("b", "y")]
+
+
+def test_of_several_with_one_name_the_first_counts() -> None:
+    read = [listing(backend("one"), ["a", "b"]), listing(backend("two"), ["b", "c"])]
+    served = [(model.name, model.owner) for model in merge(read)]
+    assert served == [("a", "one"), ("b", "one"), ("c", "two")]
+
+
+def test_default_backend_lists_what_no_other_serves() -> None:
+    special = backend("special", models=("gpt-*",))
+    default = backend("default", models=("own",), default=True)
+    assert names((special, []), (default, ["gpt-4", "other"])) == ["other", "own"]
+
+
+class Silent(httpx.AsyncBaseTransport):
+    """Nobody is asked."""
+
+
+def upstream(
+    backend_: Backend,
+    transport: httpx.AsyncBaseTransport,
+    key: str | None = None,
+    capabilities: Capabilities = GENERIC,
+) -> Upstream:
+    return Upstream(
+        backend_,
+        transport,
+        capabilities=capabilities,
+        rewrite=False,
+        timeouts=Timeouts(),
+        retries=Retries(),
+        key=key,
+    )
+
+
+NAME = st.text("ab*", min_size=1, max_size=2)
+GLOBS = st.lists(st.text("ab*?", max_size=2), max_size=2).map(tuple)
+
+
+@st.composite
+def backends(draw: st.DrawFn) -> list[Backend]:
+    return [
+        backend(
+            f"b{number}",
+            models=draw(GLOBS),
+            rename=draw(st.dictionaries(NAME, NAME, max_size=2)),
+            default=draw(st.booleans()),
+        )
+        for number in range(draw(st.integers(1, 3)))
+    ]
+
+
+@given(backends(), st.lists(NAME, max_size=3))
+def test_every_listed_model_has_a_way_to_its_backend(
+    configured: list[Backend], found: list[str]
+) -> None:
+    """The list and the routing agree, though each has its own look at the configuration."""
+    router = Router([upstream(one, Silent()) for one in configured])
+    for model in merge([listing(one, found) for one in configured]):
+        assert model.owner in {route.upstream.name for route in router.find(model.name)}
+
+
+# Writing
+
+
+def test_entry_is_what_the_sdk_wants_and_keeps_what_the_backend_says() -> None:
+    body = [{"id": "a", "object": "thing", "created": 7, "owned_by": "me", "max_model_len": 4096}]
+    data, _ = entries(backend(), body)
+    assert data == [
+        {"id": "a", "object": "model", "created": 7, "owned_by": "me", "max_model_len": 4096}
+    ]
+    SdkModel.model_validate(data[0], strict=True)
+
+
+def test_entry_of_a_name_is_filled_up() -> None:
+    data, _ = entries(backend("here"), ["a"])
+    assert data == [{"id": "a", "object": "model", "created": 0, "owned_by": "here"}]
+
+
+def test_both_shapes_are_as_documented() -> None:
+    written = write_models(merge([listing(backend(), ["a", {"id": "b"}])]))
+    both = msgspec.json.decode(written, type=Models)
+    assert [model.id for model in both.data] == [model.slug for model in both.models] == ["a", "b"]
+
+
+def test_codex_gets_every_field_that_it_needs() -> None:
+    _, codex = entries(backend(), ["a", "b"])
+    for priority, model in enumerate(codex):
+        assert model.keys() >= NEEDED_BY_CODEX
+        assert model["priority"] == priority
+        assert model["base_instructions"] == INSTRUCTIONS
+
+
+def test_codex_is_offered_nothing_that_functions_cannot_do() -> None:
+    model = codex_model("a", 0, context_window=None)
+    assert (model.supports_search_tool, model.use_responses_lite) == (False, False)
+    assert (model.multi_agent_version, model.tool_mode) == ("disabled", "direct")
+    assert model.default_reasoning_level is None
+
+
+@pytest.mark.parametrize(
+    ("said", "window"),
+    [
+        ({"max_model_len": 32768}, 32768),
+        ({"context_window": 8192}, 8192),
+        ({"context_length": 1_000_000}, 1_000_000),
+        ({"max_context_length": 4096, "meta": {"n_ctx_train": 9}}, 4096),
+        ({"meta": {"n_ctx": 2048, "n_ctx_train": 131072}}, 2048),
+        ({"meta": {"n_ctx_train": 131072}}, 131072),
+        ({"max_model_len": None, "context_length": "many", "meta": 3}, ASSUMED_CONTEXT_WINDOW),
+        ({"max_model_len": True}, ASSUMED_CONTEXT_WINDOW),
+        ({"max_model_len": -1}, ASSUMED_CONTEXT_WINDOW),
+        ({}, ASSUMED_CONTEXT_WINDOW),
+    ],
+)
+def test_codex_learns_how_long_a_conversation_may_be(said: dict[str, object], window: int) -> None:
+    _, codex = entries(backend(), [{"id": "a", **said}])
+    assert (codex[0]["context_window"], codex[0]["max_context_window"]) == (window, window)

@@ -1,0 +1,126 @@
+"""The recorded conversation of a 0.28 client runs unchanged against every kind of backend."""
+
+import json
+
+import pytest
+
+from tests.gateway import old_client
+from tests.gateway.asked import read_asked
+from tests.gateway.conftest import DIALECTS, Fresh
+from tests.gateway.process import Gateway
+from tests.gateway.scripted import ScriptedBackend
+from tests.gateway.speech import Call, Turn, script
+from tests.judges.reading import JsonObject, object_in, objects_in
+
+# The conversation as it was recorded.
+FUNCTION: JsonObject = {
+    "name": "get_weather",
+    "description": "Weather of a city ☃",
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "city": {"type": "string", "description": "City, any script (東京)"},
+            "unit": {"type": "string", "enum": ["c", "f"]},
+            "note": {"type": "string"},
+        },
+        "required": ["city", "unit", "note"],
+        "additionalProperties": False,
+    },
+}
+OPENING: list[JsonObject] = [
+    {"role": "system", "content": "You are a test ☃ assistant."},
+    {"role": "user", "content": "What is the weather in Zürich ☃ and São Paulo? 東京"},
+]
+ZURICH = Call(
+    "get_weather",
+    '{"city": "Zürich \\u2603 東京", "unit":"c",  "note": "tab\\t nl\\n quote\\" back\\\\ slash/'
+    ' parrot 🦜"}',
+)
+SAO_PAULO = Call("get_weather", '{"city":"São Paulo — 🌧","unit":"f","note":""}')
+RESULTS = (
+    "Zürich ☃ 東京|21°c|37|“ok” \\ ☀\nline2",
+    "São Paulo — 🌧|21°f|0|“ok” \\ ☀\nline2",
+)
+TURNS = (
+    Turn("Checking the weather… ⛅", (ZURICH,)),
+    Turn(None, (SAO_PAULO,)),
+    Turn(f"FINAL[{RESULTS[0]}|{RESULTS[1]}] ✅ done"),
+)
+# The length of each request, for a model of this name.
+LENGTHS = (601, 1006, 1321)
+MODEL = "fake-model"
+
+
+def test_requests_are_those_of_the_recording() -> None:
+    messages = [*OPENING]
+    lengths: list[int] = []
+    for turn, result in zip(TURNS, (*RESULTS, ""), strict=True):
+        lengths.append(len(json.dumps(asked(MODEL, messages))))
+        messages += following(turn, result)
+    assert tuple(lengths) == LENGTHS
+
+
+def asked(model: str, messages: list[JsonObject]) -> JsonObject:
+    body: JsonObject = {"stream": True, "model": model, "messages": messages}
+    return {**body, "functions": [FUNCTION], "temperature": 0}
+
+
+def following(turn: Turn, result: str) -> list[JsonObject]:
+    """Write what is added to the history after a turn with a call."""
+    messages: list[JsonObject] = []
+    for call in turn.calls:
+        said: JsonObject = {"role": "assistant", "content": turn.text}
+        said["function_call"] = {"name": call.name, "arguments": call.arguments}
+        answered: JsonObject = {"role": "function", "name": call.name, "content": result}
+        messages += [said, answered]
+    return messages
+
+
+def heard(chunks: list[JsonObject]) -> Turn:
+    """Put chunks together as code of that time did: with `get` and `+=`."""
+    text, name, arguments, finish = "", "", "", None
+    for chunk in chunks:
+        choice = objects_in(chunk, "choices")[0]
+        delta = object_in(choice, "delta")
+        text += str(delta.get("content") or "")
+        if delta.get("function_call"):
+            call = object_in(delta, "function_call")
+            name += str(call.get("name") or "")
+            arguments += str(call.get("arguments") or "")
+        finish = choice.get("finish_reason") or finish
+    assert finish == ("function_call" if name else "stop")
+    return Turn(text or None, (Call(name, arguments),) if name else ())
+
+
+@pytest.mark.parametrize("spoken", DIALECTS)
+def test_recorded_conversation(
+    spoken: str, gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh(spoken)
+    left = iter(TURNS)
+    backend.play_always(model, lambda it: script(spoken, next(left), it.json()))
+    messages = [*OPENING]
+    for turn, result in zip(TURNS, (*RESULTS, ""), strict=True):
+        chunks = [*old_client.stream(gateway.port, asked(model, messages))]
+        assert heard(chunks) == turn
+        messages += following(turn, result)
+    last = read_asked(spoken, backend.wait(model, 3))
+    assert last.done == tuple(zip((ZURICH, SAO_PAULO), RESULTS, strict=True))
+
+
+@pytest.mark.parametrize("spoken", DIALECTS)
+def test_whole_answer(
+    spoken: str, gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh(spoken)
+    backend.play_always(model, lambda it: script(spoken, TURNS[0], it.json()))
+    completion = old_client.create(gateway.port, {**asked(model, OPENING), "stream": False})
+    choice = objects_in(completion, "choices")[0]
+    message = object_in(choice, "message")
+    assert message["content"] == TURNS[0].text
+    assert object_in(message, "function_call") == {
+        "name": ZURICH.name,
+        "arguments": ZURICH.arguments,
+    }
+    assert choice["finish_reason"] == "function_call"
+    assert object_in(completion, "usage")["total_tokens"] == 12

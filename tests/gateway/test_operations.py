@@ -1,0 +1,172 @@
+"""What operators see: a line for each exchange, counts, traces, and how the service is."""
+
+import http.server
+import json
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from tests.gateway.calling import call, post
+from tests.gateway.conftest import Fresh, backend_table
+from tests.gateway.process import Gateway, running
+from tests.gateway.scripted import PATIENCE, ScriptedBackend, answer
+from tests.judges.reading import JsonObject
+
+REPLY = (
+    b'{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,'
+    b'"message":{"role":"assistant","content":"Hello."},"finish_reason":"stop"}],'
+    b'"usage":{"prompt_tokens":7,"completion_tokens":2,"total_tokens":9}}'
+)
+
+
+@pytest.mark.parametrize("path", ["/health", "/v1/health", "/ready", "/v1/ready"])
+def test_says_how_it_is(gateway: Gateway, path: str) -> None:
+    assert call(gateway, "GET", path).status == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("GET", "/v1/nothing", 404), ("DELETE", "/v1/models", 405), ("GET", "/v1/responses", 404)],
+)
+def test_no_answer_is_without_the_envelope(
+    gateway: Gateway, method: str, path: str, status: int
+) -> None:
+    answered = call(gateway, method, path)
+    assert answered.status == status
+    assert answered.error["type"] == "invalid_request_error"
+
+
+def _lines(gateway: Gateway, model: str) -> list[JsonObject]:
+    """Give the lines about a model; the last words of a process may come late."""
+    found = [line for line in gateway.lines if f'"{model}"' in line]
+    return [json.loads(line) for line in found]
+
+
+def _wait_for_line(gateway: Gateway, model: str) -> JsonObject:
+    pause = threading.Event()
+    for _ in range(100):
+        if lines := _lines(gateway, model):
+            return lines[-1]
+        pause.wait(PATIENCE / 100)
+    raise AssertionError(f"no line about {model}")
+
+
+def test_an_exchange_is_one_line(gateway: Gateway, backend: ScriptedBackend, fresh: Fresh) -> None:
+    model = fresh("chat")
+    backend.play(model, answer(REPLY, headers={"x-request-id": "req_7"}))
+    asked = b'{"model":"%s","input":"hi","truncation":"auto"}' % model.encode()
+    answered = post(gateway, "/responses", asked)
+    assert answered.headers["x-request-id"] == "req_7"
+    line = _wait_for_line(gateway, model)
+    first_byte, total = line.pop("first_byte_ms"), line.pop("total_ms")
+    assert isinstance(first_byte, float)
+    assert isinstance(total, float)
+    assert 0 < first_byte <= total
+    assert line.pop("timestamp")
+    [loss] = cast("list[str]", line.pop("losses"))
+    assert loss.startswith("dropped truncation: ")
+    assert line == {
+        "client": "responses",
+        "dialect": "chat",
+        "backend": "chat",
+        "model": model,
+        "status": 200,
+        "ended": "ok",
+        "error": None,
+        "streamed": False,
+        "input_tokens": 7,
+        "output_tokens": 2,
+        "key": None,
+        "request_id": "req_7",
+        "path": "/responses",
+        "event": "exchange",
+        "level": "info",
+    }
+
+
+def test_exchanges_are_counted(gateway: Gateway, backend: ScriptedBackend, fresh: Fresh) -> None:
+    model = fresh("legacy")
+    backend.play(model, answer(REPLY))
+    post(gateway, "/responses", b'{"model":"%s","input":"hi"}' % model.encode())
+    metrics = call(gateway, "GET", "/metrics").body.decode()
+    pair = 'client="responses",dialect="legacy"'
+    assert 'dragoman_exchanges_total{backend="legacy",' in metrics
+    assert 'dragoman_tokens_total{backend="legacy",direction="input"} ' in metrics
+    assert f'dragoman_first_byte_seconds_count{{backend="legacy",{pair}}} ' in metrics
+    assert "dragoman_http_requests_total{" in metrics
+    # What clients choose freely is no label.
+    assert model not in metrics
+
+
+class _Collector(http.server.ThreadingHTTPServer):
+    """Takes traces as a collector does."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Take)
+        self.spans: list[Span] = []
+        self.news = threading.Event()
+
+
+class _Take(http.server.BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        assert isinstance(self.server, _Collector)
+        body = self.rfile.read(int(self.headers["content-length"]))
+        sent = ExportTraceServiceRequest.FromString(body)
+        for resource in sent.resource_spans:
+            for scope in resource.scope_spans:
+                self.server.spans += scope.spans
+        self.send_response(200)
+        self.send_header("content-length", "0")
+        self.end_headers()
+        self.server.news.set()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the base
+        del format, args
+
+
+@contextmanager
+def _collecting() -> Generator[_Collector]:
+    with _Collector() as collector:
+        thread = threading.Thread(target=collector.serve_forever)
+        thread.start()
+        try:
+            yield collector
+        finally:
+            collector.shutdown()
+            thread.join()
+
+
+def test_a_trace_goes_from_the_client_to_the_backend(
+    backend: ScriptedBackend, tmp_path: Path
+) -> None:
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    with _collecting() as collector:
+        configuration = (
+            f'[tracing]\nendpoint = "http://127.0.0.1:{collector.server_port}/v1/traces"\n'
+        )
+        configuration += backend_table(backend.address, "traced", "chat")
+        backend.play("traced-1", answer(REPLY))
+        with running(configuration, tmp_path) as gateway:
+            parent = {"traceparent": f"00-{trace}-b7ad6b7169203331-01"}
+            post(gateway, "/v1/responses", b'{"model":"traced-1","input":"hi"}', parent)
+        # It has ended, and sent what it had.
+        assert collector.news.wait(PATIENCE)
+    span, server = sorted(collector.spans, key=lambda one: one.name != "exchange")
+    attributes = {one.key: one.value for one in span.attributes}
+    assert span.trace_id.hex() == trace
+    assert span.parent_span_id == server.span_id
+    assert server.parent_span_id.hex() == "b7ad6b7169203331"
+    assert attributes["gen_ai.request.model"].string_value == "traced-1"
+    assert attributes["gen_ai.usage.input_tokens"].int_value == 7
+    assert attributes["dragoman.backend"].string_value == "traced"
+    # The backend's own span would hang on ours.
+    sent = backend.wait("traced-1").headers["traceparent"]
+    assert sent == f"00-{trace}-{span.span_id.hex()}-01"

@@ -1,0 +1,70 @@
+"""Where no key to seal with is configured, all nodes on one database share the one kept there."""
+
+import asyncio
+import base64
+from pathlib import Path
+
+import pytest
+
+from gateway.assembly import make_sealer
+from gateway.configuration import Configuration, Sealing
+from gateway.state import Store
+from tests.gateway.stores import BOTH, new_url, opened, over_both
+
+
+@over_both
+async def test_the_first_offer_is_the_secret_of_all(one: Store, other: Store) -> None:
+    assert await one.secrets.agree("a", b"first\0\xff") == b"first\0\xff"
+    assert await other.secrets.agree("a", b"second") == b"first\0\xff"
+    assert await one.secrets.agree("a", b"third") == b"first\0\xff"
+    assert await other.secrets.agree("b", b"another") == b"another"
+
+
+@BOTH
+def test_nodes_that_start_at_once_agree(kind: str, tmp_path: Path) -> None:
+    url = new_url(kind, tmp_path)
+
+    async def start(number: int) -> bytes:
+        async with opened(url) as store:
+            return await store.secrets.agree("a", b"%d" % number)
+
+    async def run() -> list[bytes]:
+        return await asyncio.gather(*map(start, range(8)))
+
+    assert len(set(asyncio.run(run()))) == 1
+
+
+@BOTH
+def test_what_one_node_sealed_opens_on_another_and_after_a_restart(
+    kind: str, tmp_path: Path
+) -> None:
+    url = new_url(kind, tmp_path)
+
+    async def sealed_by_one() -> str:
+        async with opened(url) as store:
+            sealer = await make_sealer(Configuration(), store)
+            return sealer.for_backend("local").seal(b"thoughts")
+
+    async def opened_by_another(text: str) -> bytes | None:
+        async with opened(url) as store:
+            sealer = await make_sealer(Configuration(), store)
+            return sealer.for_backend("local").open(text)
+
+    assert asyncio.run(opened_by_another(asyncio.run(sealed_by_one()))) == b"thoughts"
+
+
+@pytest.fixture
+def configured(monkeypatch: pytest.MonkeyPatch) -> Configuration:
+    monkeypatch.setenv("A_SEALING_KEY", base64.b64encode(bytes(32)).decode())
+    return Configuration(sealing=Sealing(key_env="A_SEALING_KEY"))
+
+
+def test_a_configured_key_stays_out_of_the_database(
+    configured: Configuration, tmp_path: Path
+) -> None:
+    async def run() -> bytes:
+        async with opened(new_url("sqlite", tmp_path)) as store:
+            await make_sealer(configured, store)
+            return await store.secrets.agree("sealing key", b"nobody was before")
+
+    assert asyncio.run(run()) == b"nobody was before"
