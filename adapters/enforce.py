@@ -25,7 +25,8 @@ from adapters.events import Closed, Delta, Event, Failed, Finished, Opened
 from adapters.fields import read_fields
 from adapters.items import call_path
 from adapters.loss import Losses
-from adapters.lowering.table import Identity, Table
+from adapters.lowering.namespaces import Identity
+from adapters.lowering.table import Table
 from adapters.replies import NOTHING_SAID
 
 # Says why a call, in the choice of that number, is not for the client; None if it is.

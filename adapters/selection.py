@@ -5,7 +5,7 @@ needs what is no longer there is refused (P014), and `allowed_tools` becomes a s
 where the backend does not know it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,7 +24,7 @@ from adapters.conversation import (
 )
 from adapters.errors import Refused
 from adapters.loss import Losses
-from adapters.tools import declared_names
+from adapters.lowering.namespaces import Identity, identities
 
 Placed = tuple[Tool, str]
 
@@ -34,10 +34,27 @@ class Selection(Struct, frozen=True):
 
     tools: tuple[Placed, ...]
     choice: ToolChoice | None
+    # The tools that the backend finds in the items: there to be chosen, without being declared.
+    found: tuple[Placed, ...] = ()
 
-    def names(self) -> frozenset[str]:
-        """Give the names of the tools that the client itself runs."""
-        return declared_names(tuple(tool for tool, _ in self.tools))
+    def __bool__(self) -> bool:
+        return bool(self.tools or self.found)
+
+    def identities(self) -> frozenset[Identity]:
+        """Give how the tools that the client itself runs are called."""
+        return _identities(self.tools + self.found)
+
+
+def _identities(placed: Iterable[Placed]) -> frozenset[Identity]:
+    return frozenset(one for tool, path in placed for one in identities(tool, path))
+
+
+def _meant(named: Named, known: frozenset[Identity]) -> frozenset[Identity]:
+    """Find the tool that is named; nobody needs to say the namespace of one."""
+    exact = (named.namespace, named.name)
+    if exact in known or named.namespace is not None:
+        return known & {exact}
+    return frozenset(one for one in known if one[1] == named.name)
 
 
 class Abilities(Struct, frozen=True):
@@ -47,6 +64,8 @@ class Abilities(Struct, frozen=True):
     allowed_tools: bool
     # Whether `allowed_tools` may list tools that run elsewhere.
     hosted_entries: bool = False
+    # The tools that it finds in the items that it is sent.
+    found: tuple[Placed, ...] = ()
     # The other choices that it can be told, and whether it must be told one.
     choices: tuple[ToolChoiceWord, ...] = ("auto", "none", "required", "named")
     choice_needed: bool = False
@@ -60,11 +79,11 @@ def select(request: Request, abilities: Abilities, losses: Losses) -> Selection:
             declared.append((tool, path))
         else:
             losses.dropped(path, f"the backend has no {_describe(tool)}", "capability")
-    selection = Selection(tuple(declared), request.tool_choice)
+    selection = Selection(tuple(declared), request.tool_choice, abilities.found)
     if isinstance(selection.choice, Allowed):
         selection = _select_allowed(request, selection, selection.choice, abilities, losses)
     selection = _sayable(_checked(request, selection, losses), abilities, losses)
-    if abilities.choice_needed and selection.tools and selection.choice is None:
+    if abilities.choice_needed and selection and selection.choice is None:
         return replace(selection, choice=Mode("auto"))
     return selection
 
@@ -72,15 +91,12 @@ def select(request: Request, abilities: Abilities, losses: Losses) -> Selection:
 def _sayable(selection: Selection, abilities: Abilities, losses: Losses) -> Selection:
     """Say a choice that the backend cannot be told in another way, as nearly as may be."""
     match selection.choice:
-        case Named(name=name) if "named" not in abilities.choices:
+        case Named() as named if "named" not in abilities.choices:
             why = "the backend cannot be made to call one tool; only that one is declared"
             losses.changed("tool_choice", why)
-            only = tuple(
-                (tool, path)
-                for tool, path in selection.tools
-                if not isinstance(tool, Hosted) and tool.name == name
-            )
-            return _sayable(Selection(only, Mode("required")), abilities, losses)
+            only = _having(selection.tools, _meant(named, selection.identities()))
+            narrowed = replace(selection, tools=only, choice=Mode("required"))
+            return _sayable(narrowed, abilities, losses)
         case Mode(mode="required") if "required" not in abilities.choices:
             return replace(selection, choice=_demand(selection, abilities, losses))
         case Mode(mode="none") if "none" not in abilities.choices:
@@ -89,6 +105,11 @@ def _sayable(selection: Selection, abilities: Abilities, losses: Losses) -> Sele
             return Selection((), None)
         case _:
             return selection
+
+
+def _having(placed: tuple[Placed, ...], wanted: frozenset[Identity]) -> tuple[Placed, ...]:
+    """Give the tools that are wanted, and the namespaces that have any of them."""
+    return tuple(one for one in placed if not wanted.isdisjoint(identities(*one)))
 
 
 def _demand(selection: Selection, abilities: Abilities, losses: Losses) -> ToolChoice:
@@ -116,9 +137,8 @@ def _select_allowed(
     """Keep `allowed_tools` where the backend knows it; elsewhere declare only what it lists."""
     if allowed.mode == "none":
         return replace(selection, choice=Mode("none"))
-    undeclared = [
-        one.name for one in allowed.tools if one.name not in declared_names(request.tools)
-    ]
+    known = _identities(request.placed_tools()) | _identities(selection.found)
+    undeclared = [one.name for one in allowed.tools if not _meant(one, known)]
     if undeclared:
         why = f"allowed_tools lists tools that are not declared: {', '.join(undeclared)}"
         raise Refused("tool_choice", why)
@@ -130,21 +150,18 @@ def _select_allowed(
     losses.changed(
         "tool_choice", "the backend has no allowed_tools; only the listed tools are declared"
     )
-    listed = {one.name for one in kept.tools}
-    tools = tuple(
-        (tool, path)
-        for tool, path in selection.tools
-        if not isinstance(tool, Hosted) and tool.name in listed
-    )
-    return Selection(tools, _choice_of(kept))
+    known = selection.identities()
+    listed = frozenset(one for named in kept.tools for one in _meant(named, known))
+    tools = _having(selection.tools, listed)
+    return replace(selection, tools=tools, choice=_choice_of(kept))
 
 
 def _without_missing(
     selection: Selection, allowed: Allowed, abilities: Abilities, losses: Losses
 ) -> Allowed:
     """Take out of the list what the backend has not."""
-    names = selection.names()
-    kept = tuple(one for one in allowed.tools if one.name in names)
+    known = selection.identities()
+    kept = tuple(one for one in allowed.tools if _meant(one, known))
     others = allowed.others if abilities.hosted_entries and abilities.allowed_tools else ()
     if len(kept) < len(allowed.tools) or len(others) < len(allowed.others):
         losses.changed("tool_choice", "tools that the backend has not leave the list", "capability")
@@ -160,22 +177,22 @@ def _choice_of(allowed: Allowed) -> ToolChoice:
 def _checked(request: Request, selection: Selection, losses: Losses) -> Selection:
     """Refuse a choice that cannot be made; leave out one that has nothing to choose from."""
     match selection.choice:
-        case Named(name=name) if name not in selection.names():
-            declared = name in declared_names(request.tools)
+        case Named(name=name) as named if not _meant(named, selection.identities()):
+            declared = _meant(named, _identities(request.placed_tools()))
             why = f"the backend cannot be given {name}" if declared else f"{name} is not declared"
             losses.dropped("tool_choice", why, "meaning")
         case HostedChoice(kind=kind) if not _has_hosted(selection, kind):
             losses.dropped("tool_choice", f"the backend has no tool {kind}", "meaning")
-        case Mode(mode="required") if not selection.tools:
+        case Mode(mode="required") if not selection:
             losses.dropped("tool_choice", "there is no tool to call", "meaning")
         case _:
             pass
-    return selection if selection.tools else Selection((), None)
+    return selection or Selection((), None)
 
 
 def _has_hosted(selection: Selection, kind: str) -> bool:
     """Tell whether a hosted tool is there: `web_search` has names with dates and previews."""
     return any(
         isinstance(tool, Hosted) and (tool.kind.startswith(kind) or kind.startswith(tool.kind))
-        for tool, _ in selection.tools
+        for tool, _ in selection.tools + selection.found
     )

@@ -12,39 +12,51 @@ from adapters.lowering.target import Target
 from adapters.tools import read_tools
 
 KIND = "additional_tools"
-# What a search that its server ran is in a history.
-_FOUND_BY_SERVER = "tool_search_output"
-
 Placed = tuple[Tool, str]
 
 
 def is_hoisted(item: Item, target: Target) -> bool:
     """Tell whether an item is nothing but tools, and not for this backend."""
-    return isinstance(item, Opaque) and item.kind == KIND and not target.has(KIND)
+    return _holds(item) == KIND and not target.has(KIND)
 
 
 def brought_along(request: Request, target: Target, losses: Losses) -> Iterator[Placed]:
     """Give the tools that the items bring along, for a backend that would not find them there."""
     for item, path in request.placed():
-        if isinstance(item, Opaque):
-            yield from _held(item, path, target, losses)
-        elif isinstance(item, Output) and _is_found(item, target):
-            yield from _read(searching.found_tools(item), path)
+        kind = _holds(item)
+        if kind is None or target.has(kind):
+            continue
+        if kind == KIND:
+            losses.changed(path, "its tools are declared from the start")
+        yield from _read(item, path)
 
 
-def _is_found(output: Output, target: Target) -> bool:
-    return output.kind == searching.KIND and not target.has(searching.KIND)
+def found_there(request: Request, target: Target | None = None) -> Iterator[Placed]:
+    """Give the tools that a backend finds in the items; in what is sent, that is all of them."""
+    for item, path in request.placed():
+        kind = _holds(item)
+        if kind is not None and (target is None or target.has(kind)):
+            yield from _read(item, path)
 
 
-def _held(item: Opaque, path: str, target: Target, losses: Losses) -> Iterator[Placed]:
-    if item.kind == KIND and not target.has(KIND):
-        losses.changed(path, "its tools are declared from the start")
-    elif item.kind != _FOUND_BY_SERVER or target.has(searching.KIND):
-        return
-    yield from _read(read_fields(item.value, path).raws("tools"), path)
+def _holds(item: Item) -> str | None:
+    """Tell by what kind of thing an item brings tools along; None if it does not."""
+    match item:
+        case Opaque(kind="additional_tools"):
+            return KIND
+        case Opaque(kind="tool_search_output") | Output(kind="tool_search"):
+            return searching.KIND
+        case _:
+            return None
 
 
-def _read(raws: list[Raw], path: str) -> Iterator[Placed]:
+def _read(item: Item, path: str) -> Iterator[Placed]:
     inner = f"{path}.tools"
-    for number, tool in enumerate(read_tools(raws, inner, "responses")):
+    for number, tool in enumerate(read_tools(_raws(item, path), inner, "responses")):
         yield tool, f"{inner}[{number}]"
+
+
+def _raws(item: Item, path: str) -> list[Raw]:
+    if isinstance(item, Opaque):
+        return read_fields(item.value, path).raws("tools")
+    return searching.found_tools(item) if isinstance(item, Output) else []

@@ -1,9 +1,10 @@
 """Says which tools to use in the words that the backend has for them."""
 
+import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from adapters.conversation import Allowed, HostedChoice, Mode, Named, ToolChoice
+from adapters.conversation import Allowed, Hosted, HostedChoice, Mode, Named, ToolChoice
 from adapters.fields import read_fields
 from adapters.lowering.builtins import KINDS
 from adapters.lowering.table import Entry, Table
@@ -52,9 +53,18 @@ def _namespace(raw: Raw, kind: str) -> str | None:
     return read_fields(raw).text("name") if kind == "namespace" else None
 
 
-def _lowered_name(named: Named, table: Table) -> Named:
+def _lowered_name(named: Named, table: Table) -> Named | HostedChoice:
+    """Name a tool; one that the backend knows by its kind has no name there."""
     entry = table.named(named)
-    return named if entry is None else _named(entry)
+    if entry is None:
+        return named
+    if isinstance(entry.tool, Hosted) and entry.told_kind != "function":
+        kind = entry.tool.kind
+        return HostedChoice(kind, Raw(msgspec.json.encode({"type": kind})))
+    if named.namespace is None and table.is_only(entry):
+        # The API has no word for it, and the name is enough.
+        return replace(_named(entry), namespace=None)
+    return _named(entry)
 
 
 def _named(entry: Entry) -> Named:
@@ -63,8 +73,9 @@ def _named(entry: Entry) -> Named:
 
 def _lowered_list(allowed: Allowed, table: Table) -> Allowed:
     """List the tools; what became functions is found among those that have no names."""
-    tools = [_lowered_name(named, table) for named in allowed.tools]
-    others: list[Raw] = []
+    lowered = [_lowered_name(named, table) for named in allowed.tools]
+    tools = [one for one in lowered if isinstance(one, Named)]
+    others = [one.value for one in lowered if isinstance(one, HostedChoice)]
     for raw in allowed.others:
         found = _found(raw, read_fields(raw).text("type") or "", table)
         tools += found

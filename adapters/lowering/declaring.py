@@ -9,11 +9,11 @@ from adapters.conversation import CallKind, Custom, Function, Hosted, Request, T
 from adapters.errors import Refused
 from adapters.loss import Losses
 from adapters.lowering import builtins, grammars, searching
-from adapters.lowering.additional import brought_along
+from adapters.lowering.additional import brought_along, found_there
 from adapters.lowering.choosing import chosen, must_call
 from adapters.lowering.names import flat_name
-from adapters.lowering.namespaces import Namespace, read_namespace, without_field
-from adapters.lowering.table import Entry, Identity, Table
+from adapters.lowering.namespaces import Identity, Namespace, read_namespace, without_field
+from adapters.lowering.table import Entry, Table
 from adapters.lowering.target import Target
 
 Placed = tuple[Tool, str]
@@ -43,12 +43,15 @@ def declare(request: Request, target: Target, losses: Losses) -> tuple[list[Plac
     """Give the tools as the backend is told of them, and what each of them is.
 
     A tool that it is not told of now, because nothing asks for it, it may know from elsewhere: its
-    call is that of the tool all the same.
+    call is that of the tool all the same. So is the call of one that it finds in the items.
     """
     lines = _without_repeats(_Reader(target, losses).read(request), losses)
     found = _found(request, lines, target, losses)
     told = [(line.tool, line.path) for line in found if line.tool is not None]
-    return told, Table(line.entry for line in lines if line.entry is not None)
+    # Of two under one name, what is declared counts.
+    entries = {entry.told: entry for entry in _entries_there(request, target)}
+    entries |= {line.entry.told: line.entry for line in lines if line.entry is not None}
+    return told, Table(entries.values())
 
 
 class _Reader:
@@ -134,9 +137,7 @@ class _Reader:
         if takes(tool) and all(takes(child) for child, _ in space.children):
             yield Line(self._loaded(tool, space), path)
             for child, inner in space.children:
-                kind, name = _kind_of(child), child.name
-                entry = Entry(kind, name, space.name, child, inner, kind, name, space.name)
-                yield Line(None, inner, entry)
+                yield Line(None, inner, _as_it_is(child, inner, space.name))
             return
         self._losses.changed(path, "the backend has no namespaces; its tools are told one by one")
         for inner in space.others:
@@ -176,6 +177,27 @@ class _Reader:
 
 def _kind_of(tool: Function | Custom) -> CallKind:
     return "custom" if isinstance(tool, Custom) else "function"
+
+
+def _as_it_is(tool: Function | Custom, path: str, namespace: str | None = None) -> Entry:
+    """Give a tool that the backend knows as what it is."""
+    kind, name = _kind_of(tool), tool.name
+    return Entry(kind, name, namespace, tool, path, kind, name, namespace)
+
+
+def _entries_there(request: Request, target: Target) -> Iterator[Entry]:
+    """Give the tools that the backend finds in the items by itself."""
+    for tool, path in found_there(request, target):
+        match tool:
+            case Function() | Custom():
+                yield _as_it_is(tool, path)
+            case Hosted(kind="namespace"):
+                space = read_namespace(tool, path)
+                for child, inner in space.children:
+                    yield _as_it_is(child, inner, space.name)
+            case Hosted():
+                # It is called by its kind, if it is called at all.
+                continue
 
 
 # One name, one tool

@@ -8,11 +8,15 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from adapters.conversation import Custom, Function, Hosted
+from adapters.conversation import Custom, Function, Hosted, Tool
 from adapters.fields import read_fields
 from adapters.tools import read_tools
 
+KIND = "namespace"
+
 Child = tuple[Function | Custom, str]
+# A tool is known by its name in its namespace.
+Identity = tuple[str | None, str]
 
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _OBJECTS = msgspec.json.Decoder(list[dict[str, Raw]])
@@ -47,6 +51,16 @@ def read_namespace(tool: Hosted, path: str) -> Namespace:
         tuple((one, at) for one, at in tools if not isinstance(one, Hosted)),
         tuple(at for one, at in tools if isinstance(one, Hosted)),
     )
+
+
+def identities(tool: Tool, path: str) -> tuple[Identity, ...]:
+    """Give how a tool is called, or those in it: each by its name in its namespace."""
+    if not isinstance(tool, Hosted):
+        return ((None, tool.name),)
+    if tool.kind != KIND:
+        return ()
+    space = read_namespace(tool, path)
+    return tuple((space.name, child.name) for child, _ in space.children)
 
 
 def without_field(tool: Hosted, name: str) -> Hosted:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from adapters.conversation import Call, Custom, Function, Hosted, Message, Output, Request, Text
 from adapters.fields import read_fields
+from adapters.jsontext import is_complete
 from adapters.schemas import EMPTY_SCHEMA
 
 KIND = "tool_search"
@@ -54,10 +55,14 @@ def as_function(tool: Hosted, name: str, path: str) -> Function:
 
 
 def found_tools(output: Output) -> list[Raw]:
-    """Give the tools that a search found, as they were spelled."""
-    if not isinstance(output.output, str):
+    """Give the tools that a search found, as they were spelled; words are no tools."""
+    if not isinstance(output.output, str) or not _is_list(output.output):
         return []
     return read_fields(Raw(b'{"tools":' + output.output.encode() + b"}")).raws("tools")
+
+
+def _is_list(text: str) -> bool:
+    return text.lstrip().startswith("[") and is_complete(text)
 
 
 def told_found(output: Output, told_name: Callable[[str | None, str], str]) -> str:

@@ -6,9 +6,7 @@ from msgspec import Struct
 
 from adapters.conversation import Call, CallKind, Custom, Function, Hosted, Named
 from adapters.lowering.names import Known, find_meant, flat_name
-
-# A tool is known by its name in its namespace.
-Identity = tuple[str | None, str]
+from adapters.lowering.namespaces import Identity
 
 
 class Entry(Struct, frozen=True):
@@ -93,6 +91,10 @@ class Table:
         """Find the tool of a choice; nobody says the namespace of a name that is the only such."""
         found = self.declared(named.name, named.namespace)
         return self.child(named.name) if found is None and named.namespace is None else found
+
+    def is_only(self, entry: Entry) -> bool:
+        """Tell whether no other tool has the name under which the backend knows one."""
+        return sum(entry.told_name == one.told_name for one in self.entries) == 1
 
     def of_kind(self, kind: str) -> Entry | None:
         """Find the tool of a kind that has no names."""

@@ -6,6 +6,7 @@ from adapters.capabilities import Capabilities
 from adapters.conversation import Custom, Function, Hosted, Request, Tool
 from adapters.extras import Carrier
 from adapters.loss import Losses
+from adapters.lowering.additional import found_there
 from adapters.responses.output import LABEL
 from adapters.responses.wire import INCLUDE_LOGPROBS, NAMES
 from adapters.responses.write_items import ItemWriter
@@ -79,16 +80,18 @@ def _write_tools(
         lambda tool: takes_tool(tool, capabilities),
         capabilities.allowed_tools,
         hosted_entries=True,
+        found=tuple(found_there(request)),
         choices=capabilities.tool_choices,
         choice_needed=capabilities.tool_choice_needed,
     )
     selection = select(request, abilities, losses)
-    if not selection.tools:
+    if not selection:
         return
-    wire["tools"] = [
-        write_tool(without_strict(tool, path, capabilities, losses), path, carrier, losses)
-        for tool, path in selection.tools
-    ]
+    if selection.tools:
+        wire["tools"] = [
+            write_tool(without_strict(tool, path, capabilities, losses), path, carrier, losses)
+            for tool, path in selection.tools
+        ]
     if selection.choice is not None:
         wire["tool_choice"] = write_choice(selection.choice)
     write_parallel(request, capabilities, losses, wire)
