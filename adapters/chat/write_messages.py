@@ -262,7 +262,7 @@ class MessageWriter:
         """Write what a tool answered; pictures and files move behind the whole batch (P051)."""
         if isinstance(output.output, str):
             return output.output
-        if is_plain(output.output) or self._holds_media():
+        if not output.output or is_plain(output.output) or self._holds_media():
             return self._parts.write_content(output.output, f"{path}.output")
         kept: Media = []
         moved: Media = []
