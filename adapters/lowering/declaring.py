@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from adapters.conversation import CallKind, Custom, Function, Hosted, Request, Tool
 from adapters.errors import Refused
+from adapters.fields import read_fields
 from adapters.loss import Losses
 from adapters.lowering import builtins, grammars, searching
 from adapters.lowering.additional import brought_along, found_there
@@ -21,7 +22,7 @@ Placed = tuple[Tool, str]
 # A tool that only programs may call, which a server of its family writes and runs.
 _PROGRAMS = "programmatic_tool_calling"
 _CALLERS = "allowed_callers"
-_DIRECT = b'"direct"'
+_DIRECT, _PROGRAM = b'"direct"', b'"programmatic"'
 _FROM_THE_START = "it is declared from the start"
 
 
@@ -80,9 +81,10 @@ class _Reader:
             case Hosted(kind="tool_search"):
                 yield from self._read_search(tool, path)
             case Hosted() if builtins.runs_at_client(tool, path):
-                kind = builtins.KINDS[tool.kind]
-                function = builtins.as_function(tool, kind, path)
-                yield self._read_kind(kind, tool, function, path)
+                if self._is_offered(read_fields(tool.value, path).raw(_CALLERS), path):
+                    kind = builtins.KINDS[tool.kind]
+                    function = builtins.as_function(tool, kind, path)
+                    yield self._read_kind(kind, tool, function, path)
             case Hosted():
                 yield Line(tool, path)
 
@@ -107,16 +109,21 @@ class _Reader:
         yield Line(told, path, entry, deferred=deferred)
 
     def _offered(self, tool: Function | Custom, path: str) -> Function | Custom | None:
-        """Leave out a tool that only programs may call, where no programs are run."""
+        """Leave out a tool that may not be called here; of others, who may call them."""
         callers = next((extra.value for extra in tool.extras if extra.name == _CALLERS), None)
         if callers is None or self._target.has(_PROGRAMS):
             return tool
-        if _DIRECT not in bytes(callers):
-            why = "only programs may call it, and the backend runs none"
-            self._losses.dropped(path, why, "capability")
-            return None
         extras = tuple(extra for extra in tool.extras if extra.name != _CALLERS)
-        return replace(tool, extras=extras)
+        return replace(tool, extras=extras) if self._is_offered(callers, path) else None
+
+    def _is_offered(self, callers: Raw | None, path: str) -> bool:
+        """Leave out a tool that only programs may call, where no programs are run."""
+        said = b"" if callers is None else bytes(callers)
+        if self._target.has(_PROGRAMS) or _PROGRAM not in said or _DIRECT in said:
+            return True
+        why = "only programs may call it, and the backend runs none"
+        self._losses.dropped(path, why, "capability")
+        return False
 
     def _tell(self, tool: Function | Custom, name: str, path: str) -> tuple[Tool, CallKind]:
         """Give the tool as it is, or the function that stands for it."""
