@@ -6,11 +6,12 @@ sealed elsewhere or for another backend, is left out and reported, with what was
 request fails for it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 
 from msgspec.structs import replace
 
-from adapters.conversation import Call, Extras, Item, Message, Reasoning, Request
+from adapters.conversation import Call, Extras, Item, Message, Opaque, Reasoning, Request
 from adapters.items import is_of_assistant
 from adapters.loss import Losses
 from adapters.mint import short_call_id
@@ -30,25 +31,45 @@ class Opening:
         self._losses = losses
         # The backend seals reasoning itself; what is not ours is taken for its own.
         self._native = native
-        # What comes back with calls, by their ids.
+        # What comes back with the calls of a turn, by their ids.
         self._extras: dict[str, Extras] = {}
 
     def open(self, request: Request, found: Mapping[str, str]) -> Request:
         """Give a request with all that can be opened, or was kept elsewhere and found again."""
         if not any(isinstance(item, Call | Reasoning) for item in request.items):
             return request
-        placed = [one for item, path in request.placed() for one in self._opened(item, path)]
         spliced: list[Placed] = []
-        for item, path in placed:
-            if isinstance(item, Call):
-                self._splice(item, path, found, spliced)
-            else:
-                spliced.append((item, path))
+        for _, turn in groupby(request.placed(), _is_of_turn):
+            self._open_turn(turn, found, spliced)
         return replace(
             request,
             items=tuple(item for item, _ in spliced),
             paths=tuple(path for _, path in spliced),
         )
+
+    def _open_turn(
+        self, turn: Iterable[Placed], found: Mapping[str, str], spliced: list[Placed]
+    ) -> None:
+        """Open what one turn brings: the ids of its calls may come again in the next (P056)."""
+        self._extras = {}
+        # All of it first: what a backend said of a call at its end follows the call.
+        opened = [one for item, path in turn for one in self._opened(item, path)]
+        for item, path in opened:
+            if isinstance(item, Call):
+                self._splice(item, path, found, spliced)
+            else:
+                spliced.append((item, path))
+        self._hand_back(spliced)
+
+    def _hand_back(self, spliced: list[Placed]) -> None:
+        """Put what is left of a turn on its call, where a client put the output between them."""
+        for place in reversed(range(len(spliced) if self._extras else 0)):
+            item, path = spliced[place]
+            if isinstance(item, Message):
+                return
+            if isinstance(item, Call) and not item.extras:
+                extras = self._extras.pop(short_call_id(item.call_id), ())
+                spliced[place] = (replace(item, extras=extras), path)
 
     # On reasoning items
 
@@ -80,7 +101,7 @@ class Opening:
             self._extras = kept.calls | self._extras
             if kept.thoughts:
                 _put_thoughts(kept, path, before)
-        extras += self._extras.get(short_call_id(call.call_id), ())
+        extras += self._extras.pop(short_call_id(call.call_id), ())
         before.append((call if extras == call.extras else replace(call, extras=extras), path))
 
     def _found(
@@ -95,6 +116,12 @@ class Opening:
         if kept is None and text is not None:
             self._losses.dropped(f"{path}.extra_content", _NOT_OURS)
         return kept
+
+
+def _is_of_turn(placed: Placed) -> bool:
+    """Tell whether an item leaves a turn of the model open."""
+    item, _ = placed
+    return isinstance(item, Opaque) or is_of_assistant(item)
 
 
 def _put_thoughts(kept: Kept, path: str, before: list[Placed]) -> None:

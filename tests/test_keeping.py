@@ -20,6 +20,7 @@ from adapters.conversation import (
     Finish,
     Item,
     Message,
+    Output,
     Reasoning,
     Reply,
     Request,
@@ -178,6 +179,37 @@ def test_what_comes_late_with_calls_that_overlap(
     pieces = [json.loads(frame[6:])["choices"][0]["delta"]["tool_calls"][0] for frame in written]
     assert [piece["index"] for piece in pieces if "extra_content" in piece] == told
     assert [loss.path for loss in losses] == lost
+
+
+def _signed(signature: str) -> Extras:
+    value = json.dumps({"google": {"thought_signature": signature}})
+    return (Extra("completions", "extra_content", Raw(value.encode())),)
+
+
+@pytest.mark.parametrize("carries", [True, False])
+def test_calls_of_one_id_in_several_turns_get_back_each_its_own(*, carries: bool) -> None:
+    """Some servers count their calls from nought in every turn (P056)."""
+    turns = [
+        Call("call_0", "look", f'{{"turn":{number}}}', status="completed", extras=extras)
+        for number, extras in enumerate((_signed("a"), _signed("b"), ()))
+    ]
+    items: list[Item] = []
+    kept: dict[str, str] = {}
+    for call in turns:
+        reply = Reply(choices=(Choice((call,), FINISH),))
+        told_items = items_of((Sealing(SEAL) if carries else Noting(SEAL, kept)).reply(reply))
+        echoed = [replace(one, extras=()) if isinstance(one, Call) else one for one in told_items]
+        items += [*echoed, Output("call_0", "seen")]
+    opened = Opening(SEAL, Losses(), native=False).open(Request(items=tuple(items)), kept)
+    assert [item for item in opened.items if isinstance(item, Call)] == turns
+
+
+def test_what_came_late_finds_its_call_behind_the_output_too() -> None:
+    call = Call("call_0", "look", "{}", status="completed", extras=_signed("a"))
+    [carrier, told_call] = items_of(Sealing(SEAL).reply(Reply(choices=(Choice((call,), FINISH),))))
+    items = (told_call, Output("call_0", "seen"), carrier)
+    opened = Opening(SEAL, Losses(), native=False).open(Request(items=items), {})
+    assert opened.items == (call, Output("call_0", "seen"))
 
 
 @pytest.mark.parametrize("encrypted", ["sealed-for-elsewhere {}", "gAAAAABo1"])
