@@ -9,7 +9,7 @@ best what the user says; then the search is run here.
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Raw
 from msgspec.structs import replace
@@ -125,9 +125,14 @@ def ranked(query: str, texts: Sequence[str], limit: int) -> list[int]:
     """
     counts = [Counter(_words(text)) for text in texts]
     usual = sum(count.total() for count in counts) / len(counts) if counts else 0.0
-    rarity = {word: _rarity(word, counts) for word in set(_words(query))}
+    having = Counter(word for count in counts for word in count)
+    # A query may be long, and most of its words are in no text.
+    rarity = {
+        word: _rarity(having[word], len(texts)) for word in having.keys() & set(_words(query))
+    }
     scores = [
-        sum(rare * _share(count, word, usual) for word, rare in rarity.items()) for count in counts
+        sum(rarity[word] * _share(count, word, usual) for word in count if word in rarity)
+        for count in counts
     ]
     best = sorted(range(len(texts)), key=lambda place: (-scores[place], place))
     return [place for place in best[:limit] if scores[place] > 0]
@@ -142,9 +147,8 @@ def _stem(word: str) -> str:
     return word[:-1] if len(word) > _LEAST_STEM and word.endswith("s") else word
 
 
-def _rarity(word: str, counts: "Iterable[Counter[str]]") -> float:
-    having = [word in count for count in counts]
-    return math.log(1 + (len(having) - sum(having) + 0.5) / (sum(having) + 0.5))
+def _rarity(having: int, texts: int) -> float:
+    return math.log(1 + (texts - having + 0.5) / (having + 0.5))
 
 
 def _share(count: "Counter[str]", word: str, usual: float) -> float:
