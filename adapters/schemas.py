@@ -29,6 +29,8 @@ _NOT_STRICT = frozenset(
         "default",
     )
 )
+# Keywords by which a schema says what it takes: strict mode knows none that takes anything.
+_SAY_WHAT = frozenset(("type", "$ref", "anyOf", "enum", "const"))
 # Keywords that hold schemas by name.
 _NAMED_SCHEMAS = frozenset(("properties", "patternProperties", "$defs", "definitions"))
 # Keywords beside which the root of a schema need not say its type.
@@ -111,12 +113,14 @@ def is_strict(schema: Raw | None) -> bool:
 
 
 def _all_strict(value: Json) -> bool:
-    """Look at every object schema: closed, and with all of its properties required."""
+    """Look at every schema: it says what it takes; objects are closed, all of them required."""
     if isinstance(value, list):
         return all(_all_strict(one) for one in value)
     if not isinstance(value, dict):
         return True
-    if _NOT_STRICT & value.keys() or (is_object(value) and not _is_closed(value)):
+    if _NOT_STRICT & value.keys() or not _SAY_WHAT & value.keys():
+        return False
+    if is_object(value) and not _is_closed(value):
         return False
     return all(_all_strict(inner) for inner in _held_schemas(value))
 

@@ -109,6 +109,9 @@ def test_a_property_may_have_the_name_of_a_keyword(name: str) -> None:
         {"type": "object", "properties": {"a": {"type": "object"}}},
         {"type": "object", "properties": {"a": {"oneOf": [TEXT]}}},
         {"type": "object", "properties": {"a": True}},
+        {"type": "object", "properties": {"a": {}}},
+        {"type": "object", "properties": {"a": {"description": "Anything."}}, "required": ["a"]},
+        {"type": "object", "properties": {"a": {"type": "array", "items": {}}}, "required": ["a"]},
         [],
     ],
 )
