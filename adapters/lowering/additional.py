@@ -1,10 +1,12 @@
 """Tools that a history brings along: in items of their own, or found by a search (P031, P032)."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from msgspec import Raw
 
 from adapters.conversation import Item, Opaque, Output, Request, Tool
+from adapters.errors import InvalidInput
 from adapters.fields import read_fields
 from adapters.loss import Losses
 from adapters.lowering import searching
@@ -32,11 +34,15 @@ def brought_along(request: Request, target: Target, losses: Losses) -> Iterator[
 
 
 def found_there(request: Request, target: Target | None = None) -> Iterator[Placed]:
-    """Give the tools that a backend finds in the items; in what is sent, that is all of them."""
+    """Give the tools that a backend finds in the items; in what is sent, that is all of them.
+
+    Of tools that cannot be read, the backend will say so itself.
+    """
     for item, path in request.placed():
         kind = _holds(item)
         if kind is not None and (target is None or target.has(kind)):
-            yield from _read(item, path)
+            with suppress(InvalidInput):
+                yield from _read(item, path)
 
 
 def _holds(item: Item) -> str | None:

@@ -27,7 +27,8 @@ from adapters.fields import Fields, decode, read_fields, text_or_json
 from adapters.loss import Losses
 from adapters.mint import StableIds
 from adapters.parts import read_content
-from adapters.responses.client_calls import is_for_client, read_arguments, read_output
+from adapters.responses.client_calls import is_for_client, read_arguments
+from adapters.responses.client_outputs import read_output
 from adapters.responses.plain import read_plain
 from adapters.responses.wire import ANY_CALLS, CALL_KINDS, CALLS, OUTPUT_KINDS
 

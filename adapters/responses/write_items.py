@@ -24,12 +24,17 @@ from adapters.conversation import (
 )
 from adapters.extras import Carrier
 from adapters.loss import Losses
+from adapters.mint import digest
 from adapters.responses.annotations import write_annotation
-from adapters.responses.client_calls import write_arguments, write_output
+from adapters.responses.client_calls import write_arguments
+from adapters.responses.client_outputs import write_output
 from adapters.responses.output import LABEL
 from adapters.responses.wire import ANY_CALLS, CALLS
 
 Wire = dict[str, object]
+
+# Calls without whose id the API refuses the item.
+_NEED_IDS = ("computer", "local_shell")
 
 
 class ItemWriter:
@@ -159,8 +164,10 @@ class ItemWriter:
         words = CALLS.get(call.kind)
         wire: Wire = {"type": ANY_CALLS[call.kind].item, "call_id": call.call_id}
         if words is None:
-            # Most of these must say how they ended.
+            # Most of these must say how they ended, and some must have an id.
             wire["status"] = "completed"
+            if call.kind in _NEED_IDS:
+                wire["id"] = ANY_CALLS[call.kind].prefix + digest(call.call_id)
             wire |= write_arguments(call.arguments, call.kind)
         else:
             wire |= {"name": call.name, words.field: call.arguments}
@@ -176,7 +183,7 @@ class ItemWriter:
         elif output.call_id is not None:
             wire["call_id"] = output.call_id
         if output.kind not in CALLS:
-            return self._finish(output, wire | write_output(output), path)
+            return self._finish(output, wire | write_output(output, path, self._losses), path)
         content = output.output
         wire["output"] = (
             content
