@@ -7,7 +7,7 @@ where the backend does not know it.
 
 from collections.abc import Callable, Iterable
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from adapters.capabilities import ToolChoiceWord
@@ -23,10 +23,14 @@ from adapters.conversation import (
     ToolChoice,
 )
 from adapters.errors import Refused
+from adapters.fields import read_fields
 from adapters.loss import Losses
 from adapters.lowering.namespaces import Identity, identities
 
 Placed = tuple[Tool, str]
+
+# What tells servers of tools apart.
+_LABEL = "server_label"
 
 
 class Selection(Struct, frozen=True):
@@ -142,36 +146,63 @@ def _select_allowed(
     if undeclared:
         why = f"allowed_tools lists tools that are not declared: {', '.join(undeclared)}"
         raise Refused("tool_choice", why)
+    hosted = _hosted(selection, allowed)
     kept = _without_missing(selection, allowed, abilities, losses)
-    if not kept.tools and not kept.others:
+    if not kept.tools and not kept.others and not hosted:
         raise Refused("tool_choice", "allowed_tools leaves no tool that the backend has")
-    if abilities.allowed_tools:
+    if abilities.allowed_tools and abilities.hosted_entries:
         return replace(selection, choice=kept)
-    losses.changed(
-        "tool_choice", "the backend has no allowed_tools; only the listed tools are declared"
-    )
+    if abilities.allowed_tools and kept.tools:
+        # What runs elsewhere cannot be listed: it is there, or it is not.
+        local = (one for one in selection.tools if not isinstance(one[0], Hosted))
+        return replace(selection, tools=(*local, *hosted), choice=kept)
+    has_none = "the backend has no allowed_tools"
+    why = "allowed_tools cannot list what runs elsewhere" if abilities.allowed_tools else has_none
+    losses.changed("tool_choice", f"{why}; only the listed tools are declared")
+    return _narrowed(selection, kept, hosted)
+
+
+def _narrowed(selection: Selection, kept: Allowed, hosted: tuple[Placed, ...]) -> Selection:
+    """Declare only what is listed."""
     known = selection.identities()
     listed = frozenset(one for named in kept.tools for one in _meant(named, known))
-    tools = _having(selection.tools, listed)
-    return replace(selection, tools=tools, choice=_choice_of(kept))
+    tools = (*_having(selection.tools, listed), *hosted)
+    if kept.mode == "required" and len(tools) == len(kept.tools) == 1:
+        return replace(selection, tools=tools, choice=kept.tools[0])
+    return replace(selection, tools=tools, choice=Mode(kept.mode))
+
+
+def _hosted(selection: Selection, allowed: Allowed) -> tuple[Placed, ...]:
+    """Give the tools that run elsewhere, as far as a list has them."""
+    return tuple(
+        (tool, path)
+        for tool, path in selection.tools
+        if isinstance(tool, Hosted) and any(_lists(raw, tool) for raw in allowed.others)
+    )
+
+
+def _lists(raw: Raw, tool: Hosted) -> bool:
+    """Tell whether an entry of a list is a tool; servers of tools have labels besides."""
+    entry = read_fields(raw)
+    label = entry.peek(_LABEL)
+    alike = _is_alike(tool.kind, entry.peek("type") or "")
+    return alike and label in (None, read_fields(tool.value).peek(_LABEL))
 
 
 def _without_missing(
     selection: Selection, allowed: Allowed, abilities: Abilities, losses: Losses
 ) -> Allowed:
-    """Take out of the list what the backend has not."""
+    """Take out of the list what the backend has not, or what it cannot list."""
     known = selection.identities()
     kept = tuple(one for one in allowed.tools if _meant(one, known))
-    others = allowed.others if abilities.hosted_entries and abilities.allowed_tools else ()
-    if len(kept) < len(allowed.tools) or len(others) < len(allowed.others):
+    lists_all = abilities.hosted_entries and abilities.allowed_tools
+    there = [tool for tool, _ in selection.tools if isinstance(tool, Hosted)]
+    missing = not lists_all and not all(
+        any(_lists(raw, tool) for tool in there) for raw in allowed.others
+    )
+    if len(kept) < len(allowed.tools) or missing:
         losses.changed("tool_choice", "tools that the backend has not leave the list", "capability")
-    return Allowed(allowed.mode, kept, others)
-
-
-def _choice_of(allowed: Allowed) -> ToolChoice:
-    if allowed.mode == "required" and len(allowed.tools) == 1:
-        return allowed.tools[0]
-    return Mode(allowed.mode)
+    return Allowed(allowed.mode, kept, allowed.others if lists_all else ())
 
 
 def _checked(request: Request, selection: Selection, losses: Losses) -> Selection:
@@ -191,8 +222,13 @@ def _checked(request: Request, selection: Selection, losses: Losses) -> Selectio
 
 
 def _has_hosted(selection: Selection, kind: str) -> bool:
-    """Tell whether a hosted tool is there: `web_search` has names with dates and previews."""
+    """Tell whether a hosted tool is there."""
     return any(
-        isinstance(tool, Hosted) and (tool.kind.startswith(kind) or kind.startswith(tool.kind))
+        isinstance(tool, Hosted) and _is_alike(tool.kind, kind)
         for tool, _ in selection.tools + selection.found
     )
+
+
+def _is_alike(kind: str, other: str) -> bool:
+    """Tell whether two types are of one tool: `web_search` has names with dates and previews."""
+    return kind.startswith(other) or other.startswith(kind)

@@ -32,6 +32,8 @@ _SAME = (
     "prompt_cache_retention",
     "moderation",
 )
+# The one tool that runs elsewhere is no tool here.
+_OPTIONS = "web_search_options"
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -80,8 +82,10 @@ def _write_tools(request: Request, capabilities: Capabilities, losses: Losses, w
     tools: list[Wire] = []
     for tool, path in selection.tools:
         if isinstance(tool, Hosted):
-            if selection.choice != Mode("none"):
-                wire["web_search_options"] = write_web_search(tool, path, losses)
+            if _OPTIONS in wire:
+                losses.dropped(path, "there is one search, and it has its options")
+            elif selection.choice != Mode("none"):
+                wire[_OPTIONS] = write_web_search(tool, path, losses)
         else:
             told = without_strict(tool, path, capabilities, losses)
             tools.append(write_tool(told, path, carrier, losses))
