@@ -8,13 +8,15 @@ can be meant; what cannot be understood stays the call of a function, and nothin
 from collections.abc import Callable
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from adapters.conversation import CallKind, Function, Hosted
 from adapters.errors import InvalidInput
 from adapters.fields import Fields, Json, parse, read_fields
 from adapters.jsontext import is_complete
+from adapters.loss import Losses
 from adapters.lowering.schemas import (
+    ACTIONS,
     APPLY_PATCH,
     COMPUTER,
     COMPUTER_PREVIEW,
@@ -47,6 +49,12 @@ _PARAMETERS = {
     "apply_patch": APPLY_PATCH,
     "computer": COMPUTER,
     "computer_use_preview": COMPUTER_PREVIEW,
+}
+# What stands beside each other in an item, where the arguments have no place of their own.
+_PLACES = {
+    "apply_patch": frozenset(("operation",)),
+    "computer": frozenset(("actions",)),
+    "computer_use_preview": frozenset(("action",)),
 }
 # What a call that breaks off is told with: nothing that could be run.
 _NOTHING: dict[CallKind, str] = {
@@ -91,16 +99,33 @@ def _surroundings(fields: Fields) -> list[str]:
     return told
 
 
-def understood(tool: Hosted, arguments: str) -> str | None:
+class Understood(Struct, frozen=True):
+    """The arguments of such a call as its family has them."""
+
+    arguments: str
+    # Whether there was more in them than a call has places for.
+    has_more: bool = False
+
+    def report(self, path: str, losses: Losses) -> None:
+        """Say what could not be told."""
+        if self.has_more:
+            losses.dropped(path, "there is more in its arguments than such a call can hold")
+
+
+def understood(tool: Hosted, arguments: str) -> Understood | None:
     """Give the arguments of such a call as its family has them; None if they are no such thing."""
     try:
         said = parse(arguments.encode("utf-8", "replace"))
     except InvalidInput:
         said = arguments
     meant = _READERS[tool.kind](said)
-    if meant is None or meant is said:
-        return None if meant is None else arguments
-    return msgspec.json.encode(meant).decode()
+    if not isinstance(meant, dict):
+        return None
+    # What a model makes up beside it must not pass for what the item says of itself.
+    places = _PLACES.get(tool.kind, meant.keys())
+    kept = {name: value for name, value in meant.items() if name in places}
+    spelled = arguments if kept == said else msgspec.json.encode(kept).decode()
+    return Understood(spelled, has_more=len(kept) < len(meant))
 
 
 def shown(kind: CallKind, arguments: str) -> str:
@@ -183,7 +208,7 @@ def _read_action(said: Json) -> Json:
 
 
 def _is_action(said: Json) -> bool:
-    return isinstance(said, dict) and isinstance(said.get("type"), str)
+    return isinstance(said, dict) and said.get("type") in ACTIONS
 
 
 def _read_query(said: Json) -> Json:

@@ -113,8 +113,11 @@ class History:
             input_ = unwrap(call.arguments)
             input_.report(f"{path}.arguments", self._losses)
             return replace(call, kind="custom", arguments=input_.text)
-        arguments = builtins.understood(entry.tool, call.arguments)
-        return call if arguments is None else replace(call, kind=entry.kind, arguments=arguments)
+        meant = builtins.understood(entry.tool, call.arguments)
+        if meant is None:
+            return call
+        meant.report(f"{path}.arguments", self._losses)
+        return replace(call, kind=entry.kind, arguments=meant.arguments)
 
     def _without_own(self, extras: Extras, path: str) -> Extras:
         """Leave out what only the family of such a tool says of a call.

@@ -119,12 +119,13 @@ class Raising:
             if call.arguments:
                 self._losses.dropped(f"{call_path(call)}.arguments", _BROKEN_OFF)
             return replace(call, kind=entry.kind, arguments=builtins.broken_off(entry.kind))
-        arguments = builtins.understood(tool, call.arguments)
-        if arguments is None:
+        meant = builtins.understood(tool, call.arguments)
+        if meant is None:
             why = f"its arguments are none of {tool.kind}; it stays the call of a function"
             self._losses.changed(call_path(call), why)
             return as_function(call)
-        return replace(call, kind=entry.kind, arguments=arguments)
+        meant.report(call_path(call), self._losses)
+        return replace(call, kind=entry.kind, arguments=meant.arguments)
 
     def judge(self, call: Call, entry: Entry) -> None:
         """Say so if the input of a custom tool does not keep to its grammar."""

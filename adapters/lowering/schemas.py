@@ -72,20 +72,22 @@ _OPERATION = _object(
 )
 APPLY_PATCH = Raw(msgspec.json.encode(_object({"operation": _OPERATION}, "operation")))
 
+# What can be done at a computer.
+ACTIONS = (
+    "click",
+    "double_click",
+    "drag",
+    "keypress",
+    "move",
+    "screenshot",
+    "scroll",
+    "type",
+    "wait",
+)
 _POINT = _object({"x": _NUMBER, "y": _NUMBER}, "x", "y")
 _ACTION = _object(
     {
-        "type": _one_of(
-            "click",
-            "double_click",
-            "drag",
-            "keypress",
-            "move",
-            "screenshot",
-            "scroll",
-            "type",
-            "wait",
-        ),
+        "type": _one_of(*ACTIONS),
         "button": _told(_one_of("left", "right", "wheel", "back", "forward"), "For click."),
         "x": _told(_NUMBER, "For click, double_click, move and scroll."),
         "y": _told(_NUMBER, "For click, double_click, move and scroll."),

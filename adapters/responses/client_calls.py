@@ -46,7 +46,7 @@ def write_arguments(arguments: str, kind: CallKind) -> Wire:
         case "local_shell":
             said: Wire = dict(_fields(arguments).rest())
             # The only type, and a variable or none: both have to be said.
-            said.setdefault("type", "exec")
+            said["type"] = "exec"
             said.setdefault("env", {})
             return {"action": said}
         case "apply_patch":
