@@ -14,7 +14,12 @@ from adapters.lowering.target import Target
 from adapters.tools import read_tools
 
 KIND = "additional_tools"
+# What such items are called in the hub, and other things.
+_KINDS = frozenset((KIND, "tool_search_output", searching.KIND))
+
 Placed = tuple[Tool, str]
+# An item that holds tools, its path, and by what kind of thing it does.
+Held = tuple[Item, str, str]
 
 
 def is_hoisted(item: Item, target: Target) -> bool:
@@ -22,25 +27,31 @@ def is_hoisted(item: Item, target: Target) -> bool:
     return _holds(item) == KIND and not target.has(KIND)
 
 
-def brought_along(request: Request, target: Target, losses: Losses) -> Iterator[Placed]:
-    """Give the tools that the items bring along, for a backend that would not find them there."""
-    for item, path in request.placed():
-        kind = _holds(item)
-        if kind is None or target.has(kind):
+def holding(request: Request) -> list[Held]:
+    """Give the items that bring tools along; mostly there are none, and that is told at once."""
+    if not any(getattr(item, "kind", None) in _KINDS for item in request.items):
+        return []
+    placed = ((item, path, _holds(item)) for item, path in request.placed())
+    return [(item, path, kind) for item, path, kind in placed if kind is not None]
+
+
+def brought_along(held: list[Held], target: Target, losses: Losses) -> Iterator[Placed]:
+    """Give the tools that items bring along, for a backend that would not find them there."""
+    for item, path, kind in held:
+        if target.has(kind):
             continue
         if kind == KIND:
             losses.changed(path, "its tools are declared from the start")
         yield from _read(item, path)
 
 
-def found_there(request: Request, target: Target | None = None) -> Iterator[Placed]:
-    """Give the tools that a backend finds in the items; in what is sent, that is all of them.
+def found_there(held: list[Held], target: Target | None = None) -> Iterator[Placed]:
+    """Give the tools that a backend finds in items; in those that are sent, that is all of them.
 
     Of tools that cannot be read, the backend will say so itself.
     """
-    for item, path in request.placed():
-        kind = _holds(item)
-        if kind is not None and (target is None or target.has(kind)):
+    for item, path, kind in held:
+        if target is None or target.has(kind):
             with suppress(InvalidInput):
                 yield from _read(item, path)
 

@@ -10,7 +10,7 @@ from adapters.errors import Refused
 from adapters.fields import read_fields
 from adapters.loss import Losses
 from adapters.lowering import builtins, grammars, searching
-from adapters.lowering.additional import brought_along, found_there
+from adapters.lowering.additional import Held, brought_along, found_there, holding
 from adapters.lowering.choosing import chosen, must_call
 from adapters.lowering.names import flat_name
 from adapters.lowering.namespaces import Identity, Namespace, read_namespace, without_field
@@ -46,11 +46,12 @@ def declare(request: Request, target: Target, losses: Losses) -> tuple[list[Plac
     A tool that it is not told of now, because nothing asks for it, it may know from elsewhere: its
     call is that of the tool all the same. So is the call of one that it finds in the items.
     """
-    lines = _without_repeats(_Reader(target, losses).read(request), losses)
+    held = holding(request)
+    lines = _without_repeats(_Reader(target, losses).read(request, held), losses)
     found = _found(request, lines, target, losses)
     told = [(line.tool, line.path) for line in found if line.tool is not None]
     # Of two under one name, what is declared counts.
-    entries = {entry.told: entry for entry in _entries_there(request, target)}
+    entries = {entry.told: entry for entry in _entries_there(held, target)}
     entries |= {line.entry.told: line.entry for line in lines if line.entry is not None}
     return told, Table(entries.values())
 
@@ -64,10 +65,10 @@ class _Reader:
         # Where there is a search for them, tools may be deferred.
         self._defers = target.has(searching.KIND)
 
-    def read(self, request: Request) -> list[Line]:
+    def read(self, request: Request, held: list[Held]) -> list[Line]:
         """Read those that are declared, then those that the history brings along."""
         lines = [line for placed in request.placed_tools() for line in self._read(*placed)]
-        for tool, path in brought_along(request, self._target, self._losses):
+        for tool, path in brought_along(held, self._target, self._losses):
             # Whatever was found is not deferred any more.
             lines += [replace(one, later=True, deferred=False) for one in self._read(tool, path)]
         return lines
@@ -192,9 +193,9 @@ def _as_it_is(tool: Function | Custom, path: str, namespace: str | None = None) 
     return Entry(kind, name, namespace, tool, path, kind, name, namespace)
 
 
-def _entries_there(request: Request, target: Target) -> Iterator[Entry]:
+def _entries_there(held: list[Held], target: Target) -> Iterator[Entry]:
     """Give the tools that the backend finds in the items by itself."""
-    for tool, path in found_there(request, target):
+    for tool, path in found_there(held, target):
         match tool:
             case Function() | Custom():
                 yield _as_it_is(tool, path)

@@ -6,7 +6,7 @@ from adapters.capabilities import Capabilities
 from adapters.conversation import Custom, Function, Hosted, Request, Tool
 from adapters.extras import Carrier
 from adapters.loss import Losses
-from adapters.lowering.additional import found_there
+from adapters.lowering.additional import found_there, holding
 from adapters.responses.output import LABEL
 from adapters.responses.wire import INCLUDE_LOGPROBS, NAMES
 from adapters.responses.write_items import ItemWriter
@@ -80,7 +80,7 @@ def _write_tools(
         lambda tool: takes_tool(tool, capabilities),
         capabilities.allowed_tools,
         hosted_entries=True,
-        found=tuple(found_there(request)),
+        found=tuple(found_there(holding(request))),
         choices=capabilities.tool_choices,
         choice_needed=capabilities.tool_choice_needed,
     )
