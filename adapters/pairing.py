@@ -46,12 +46,10 @@ def paired(
         return request
     pairs = _Pairs(losses, call_ids, ids_matter=ids_matter)
     placed = [pairs.place(item, path) for item, path in request.placed()]
-    answered = list(_answer(placed, pairs.waiting, losses, ends_open=ends_open))
-    return replace(
-        request,
-        items=tuple(item for item, _ in answered),
-        paths=tuple(path for _, path in answered),
-    )
+    if pairs.waiting:
+        placed = list(_answer(placed, pairs.waiting, losses, ends_open=ends_open))
+    items, paths = zip(*placed, strict=True)
+    return replace(request, items=items, paths=paths)
 
 
 class _Pairs:
@@ -82,8 +80,10 @@ class _Pairs:
             call = replace(call, arguments=NO_ARGUMENTS)
             self._losses.changed(f"{path}.arguments", NO_ARGUMENTS_WHY)
         spoken = call.call_id
-        call = replace(call, call_id=self._legal(spoken, path))
-        self._used.add(call.call_id)
+        call_id = self._legal(spoken, path)
+        if call_id != spoken:
+            call = replace(call, call_id=call_id)
+        self._used.add(call_id)
         self.waiting.add(call, spoken)
         return call
 
@@ -106,6 +106,8 @@ class _Pairs:
     def _place_output(self, output: Output, path: str) -> Item:
         call = self._take(output)
         if call is not None:
+            if output.call_id == call.call_id and output.kind == call.kind:
+                return output
             return replace(output, call_id=call.call_id, kind=call.kind)
         why = "it names no call" if output.call_id is None else "its call is not here"
         self._losses.changed(path, f"{why}; the output becomes user text", "capability")

@@ -36,7 +36,7 @@ class Opening:
 
     def open(self, request: Request, found: Mapping[str, str]) -> Request:
         """Give a request with all that can be opened, or was kept elsewhere and found again."""
-        if not any(isinstance(item, Call | Reasoning) for item in request.items):
+        if not found and not any(map(_brings, request.items)):
             return request
         spliced: list[Placed] = []
         for _, turn in groupby(request.placed(), _is_of_turn):
@@ -122,6 +122,17 @@ def _is_of_turn(placed: Placed) -> bool:
     """Tell whether an item leaves a turn of the model open."""
     item, _ = placed
     return isinstance(item, Opaque) or is_of_assistant(item)
+
+
+def _brings(item: Item) -> bool:
+    """Tell whether an item may bring something back."""
+    match item:
+        case Call():
+            return bool(item.extras)
+        case Reasoning():
+            return item.encrypted is not None
+        case _:
+            return False
 
 
 def _put_thoughts(kept: Kept, path: str, before: list[Placed]) -> None:

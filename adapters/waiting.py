@@ -25,6 +25,9 @@ class Waiting:
         self._run = 0
         self._answering = False
 
+    def __bool__(self) -> bool:
+        return bool(self._waits)
+
     def add(self, call: Call, spoken: str | None = None) -> None:
         """Let a call wait, under the id that the history uses for it."""
         if self._answering:

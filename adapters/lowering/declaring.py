@@ -12,7 +12,7 @@ from adapters.loss import Losses
 from adapters.lowering import builtins, grammars, searching
 from adapters.lowering.additional import Held, brought_along, found_there, holding
 from adapters.lowering.choosing import chosen, must_call
-from adapters.lowering.names import flat_name
+from adapters.lowering.names import flat_name, is_legal
 from adapters.lowering.namespaces import Identity, Namespace, read_namespace, without_field
 from adapters.lowering.table import Entry, Table
 from adapters.lowering.target import Target
@@ -67,11 +67,23 @@ class _Reader:
 
     def read(self, request: Request, held: list[Held]) -> list[Line]:
         """Read those that are declared, then those that the history brings along."""
-        lines = [line for placed in request.placed_tools() for line in self._read(*placed)]
+        lines: list[Line] = []
+        for tool, path in request.placed_tools():
+            plain = self._read_plain(tool, path)
+            lines += self._read(tool, path) if plain is None else (plain,)
         for tool, path in brought_along(held, self._target, self._losses):
             # Whatever was found is not deferred any more.
             lines += [replace(one, later=True, deferred=False) for one in self._read(tool, path)]
         return lines
+
+    def _read_plain(self, tool: Tool, path: str) -> Line | None:
+        """Give a function of which nothing changes, as most are; None if it is not one."""
+        if not isinstance(tool, Function) or tool.extras:
+            return None
+        name = tool.name
+        if not is_legal(name, self._target.longest_name):
+            return None
+        return Line(tool, path, Entry("function", name, None, tool, path, "function", name))
 
     def _read(self, tool: Tool, path: str) -> Iterator[Line]:
         match tool:

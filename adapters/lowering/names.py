@@ -37,6 +37,11 @@ def legal_name(name: str, limit: int = SHORT) -> str:
     return f"{legal[: limit - _HASH_DIGITS - 1]}_{digest}"
 
 
+def is_legal(name: str, limit: int = SHORT) -> bool:
+    """Tell whether every server takes a name as it is."""
+    return len(name) <= limit and _ILLEGAL.search(name) is None
+
+
 def flat_name(namespace: str | None, name: str, limit: int = SHORT) -> str:
     """Give the one name of a tool where there are no namespaces."""
     return legal_name(name if namespace is None else namespace + SEPARATOR + name, limit)

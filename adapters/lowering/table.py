@@ -1,6 +1,7 @@
 """Which tool is which: as the client declared it, and as the backend was told of it."""
 
 from collections.abc import Iterable
+from functools import cached_property
 
 from msgspec import Struct
 
@@ -56,8 +57,12 @@ class Table:
         self._declared: dict[Identity, Entry] = {
             (entry.namespace, entry.name): entry for entry in self.entries
         }
-        self._flat = {entry.flat: entry for entry in self.entries}
         self._told = {entry.told: entry for entry in self.entries}
+
+    @cached_property
+    def _flat(self) -> dict[str, Entry]:
+        """Give the tools by their one names; few ask for them so."""
+        return {entry.flat: entry for entry in self.entries}
 
     @property
     def changes(self) -> bool:
