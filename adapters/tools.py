@@ -29,6 +29,7 @@ from adapters.errors import InvalidInput
 from adapters.extras import left_over
 from adapters.fields import Fields, read_fields, read_text_or_fields
 from adapters.loss import Losses
+from adapters.plain_tools import read_plain
 from adapters.schemas import is_strict
 
 # Words for the modes; `any` is Anthropic's for `required` (P013).
@@ -50,9 +51,15 @@ _BOOLEANS = {b"true": True, b"false": False}
 NO_STRICT = "the backend does not know strict"
 
 
-def read_tools(raws: list[Raw], path: str, family: Family) -> tuple[Tool, ...]:
+def read_tools(
+    raws: list[Raw], path: str, family: Family, *, short_way: bool = True
+) -> tuple[Tool, ...]:
     """Read a list of tools."""
-    return tuple(_read_tool(raw, f"{path}[{i}]", family) for i, raw in enumerate(raws))
+    tools: list[Tool] = []
+    for number, raw in enumerate(raws):
+        plain = read_plain(raw, family) if short_way else None
+        tools.append(plain or _read_tool(raw, f"{path}[{number}]", family))
+    return tuple(tools)
 
 
 def _read_tool(raw: Raw, path: str, family: Family) -> Tool:

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Raw
 
 from adapters.chat.messages import read_assistant
+from adapters.chat.plain_reply import read_plain_reply
 from adapters.chat.thoughts import NO_PLACE, thoughts_of
 from adapters.chat.usage import read_usage, write_usage
 from adapters.chat.wire import (
@@ -64,6 +65,11 @@ _ENCODER = msgspec.json.Encoder()
 
 def read_reply(body: bytes, around: Surroundings) -> Reply:
     """Read a whole reply."""
+    return read_plain_reply(body, around.losses) or read_any_reply(body, around)
+
+
+def read_any_reply(body: bytes, around: Surroundings) -> Reply:
+    """Read a whole reply, whatever shape it has."""
     fields = read_body(body)
     error = _read_failure(fields)
     if error is not None:

@@ -4,29 +4,43 @@ What has any other shape, or any field more, is read the long way, which is leni
 nothing; both give the same items.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import Meta, Raw, Struct
 from msgspec.json import Decoder
 
-from adapters.conversation import Call, Item, Message, Output, Role, Status, Text
+from adapters.conversation import Call, Image, Item, Message, Output, Role, Status, Text
 from adapters.jsontext import UNDECODABLE
 
 Said = Annotated[str, Meta(min_length=1)]
 
 
-class PlainText(Struct, gc=False, forbid_unknown_fields=True):
-    """A text part."""
+class PlainInput(Struct, tag_field="type", tag="input_text", gc=False, forbid_unknown_fields=True):
+    """A text that was given."""
 
-    type: Literal["input_text", "output_text"]
     text: str
 
 
+class PlainAnswer(
+    Struct, tag_field="type", tag="output_text", gc=False, forbid_unknown_fields=True
+):
+    """A text that was answered."""
+
+    text: str
+
+
+class PlainImage(Struct, tag_field="type", tag="input_image", gc=False, forbid_unknown_fields=True):
+    """A picture, by its address."""
+
+    image_url: str
+    detail: str | None = None
+
+
 class PlainMessage(Struct, tag_field="type", tag="message", gc=False, forbid_unknown_fields=True):
-    """A message of nothing but text."""
+    """A message of texts and pictures."""
 
     role: Role
-    content: str | tuple[PlainText, ...]
+    content: str | tuple[PlainInput | PlainAnswer | PlainImage, ...]
     id: str | None = None
     status: Status | None = None
 
@@ -67,8 +81,7 @@ def read_plain(raw: Raw) -> Item | None:
         return None
     match plain:
         case PlainMessage(content=said):
-            parts = (said,) if isinstance(said, str) else (part.text for part in said)
-            content = tuple(map(Text, parts))
+            content = (Text(said),) if isinstance(said, str) else tuple(map(_read_part, said))
             return Message(plain.role, content, item_id=plain.id, status=plain.status)
         case PlainCall():
             return Call(
@@ -79,3 +92,9 @@ def read_plain(raw: Raw) -> Item | None:
                 # It may be a list of parts as a string.
                 return None
             return Output(plain.call_id, plain.output, item_id=plain.id, status=plain.status)
+
+
+def _read_part(part: PlainInput | PlainAnswer | PlainImage) -> Text | Image:
+    if isinstance(part, PlainImage):
+        return Image(part.image_url, detail=part.detail or None)
+    return Text(part.text)
