@@ -16,7 +16,9 @@ from gateway.background.node import Node
 from gateway.configuration import Configuration
 from gateway.desk import Desk
 from gateway.endpoints import handlers
+from gateway.endpoints.exchanges import fronts
 from gateway.endpoints.failures import EXCEPTION_HANDLERS
+from gateway.entrance import Application
 from gateway.logs import LOG, exchange_logger, logging_config
 from gateway.memory.ledger import Ledger
 from gateway.minting import RANDOM
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from gateway.tracing import Tracer
 
 
-def create_app(configuration: Configuration) -> Litestar:
+def create_app(configuration: Configuration) -> Application:
     """Make the application."""
     logging = logging_config(configuration.logging)
     logging.configure()
@@ -46,7 +48,8 @@ def create_app(configuration: Configuration) -> Litestar:
         tell=_teller(configuration, tracer),
         trace=_no_headers if tracer is None else tracer.begin,
     )
-    routes: list[ControllerRouterHandler] = [*handlers(desk, ModelList(upstreams))]
+    posted = fronts(desk)
+    routes: list[ControllerRouterHandler] = [*handlers(desk, ModelList(upstreams), posted)]
     plugins: list[PluginProtocol] = []
     middleware: list[DefineMiddleware] = []
     if configuration.metrics.enabled:
@@ -56,7 +59,7 @@ def create_app(configuration: Configuration) -> Litestar:
         middleware.append(metrics.REQUESTS.middleware)
     if tracer is not None:
         plugins.append(tracer.plugin())
-    return Litestar(
+    app = Application(
         route_handlers=routes,
         plugins=plugins,
         logging_config=logging,
@@ -66,6 +69,9 @@ def create_app(configuration: Configuration) -> Litestar:
         lifespan=[_opening(desk, upstreams, tracer)],
         request_max_body_size=configuration.server.max_body_bytes,
     )
+    # Traces are made by a plugin, which must see every request.
+    app.fronts = posted if tracer is None else {}
+    return app
 
 
 def _opening(

@@ -136,10 +136,17 @@ class Visit:
 
     async def _fail(self, problem: DragomanError) -> None:
         self._record.note_failure(problem.code)
-        if self._delivery is not None:
-            await self._delivery.fail(problem)
-        elif not self._client.begun:
-            await self._client.tell(problem)
+        try:
+            if self._delivery is not None:
+                await self._delivery.fail(problem)
+            elif not self._client.begun:
+                await self._client.tell(problem)
+        except DragomanError as worse:
+            # What has to be kept of a failure cannot be kept, say.
+            if self._client.begun:
+                raise
+            self._record.note_failure(worse.code)
+            await self._client.tell(worse)
 
     async def _receive(self) -> None:
         await self._serve(*await take_request(self._desk, self._client, self._record))

@@ -1,8 +1,9 @@
 """The addresses of the service, each also without `/v1`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from litestar.handlers import HTTPRouteHandler, WebsocketRouteHandler
+from litestar.types import ASGIApp
 
 from gateway.desk import Desk
 from gateway.endpoints.compaction import compaction_handlers
@@ -19,10 +20,12 @@ from gateway.model_list import ModelList
 from gateway.schema import show_schema
 
 
-def handlers(desk: Desk, models: ModelList) -> Sequence[HTTPRouteHandler | WebsocketRouteHandler]:
+def handlers(
+    desk: Desk, models: ModelList, fronts: Mapping[str, ASGIApp]
+) -> Sequence[HTTPRouteHandler | WebsocketRouteHandler]:
     """Give all of them."""
     return [
-        *exchange_handlers(desk),
+        *exchange_handlers(desk, fronts),
         *response_handlers(desk),
         *completion_handlers(desk),
         *conversation_handlers(desk),

@@ -1,6 +1,6 @@
 """Where clients post their requests."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from litestar import get, post, websocket
 from litestar.handlers import HTTPRouteHandler, WebsocketRouteHandler
@@ -13,29 +13,39 @@ from gateway.problems import NotFound, Upgrade
 from gateway.schema import ChatOperation, ResponsesOperation
 from gateway.websocket.opening import open_socket
 
+_COMPLETIONS = both("/chat/completions")
+_RESPONSES = both("/responses")
 
-def exchange_handlers(desk: Desk) -> Sequence[HTTPRouteHandler | WebsocketRouteHandler]:
-    """Give the addresses of Chat, legacy and Responses clients."""
+
+def fronts(desk: Desk) -> dict[str, Front]:
+    """Give who answers Chat, legacy and Responses clients, by the addresses that they post to."""
     completions, responses = Front("completions", desk), Front("responses", desk)
+    return dict.fromkeys(_COMPLETIONS, completions) | dict.fromkeys(_RESPONSES, responses)
 
-    @post(both("/chat/completions"), status_code=200, operation_class=ChatOperation)
+
+def exchange_handlers(
+    desk: Desk, fronts: Mapping[str, ASGIApp]
+) -> Sequence[HTTPRouteHandler | WebsocketRouteHandler]:
+    """Give the addresses of Chat, legacy and Responses clients."""
+
+    @post(_COMPLETIONS, status_code=200, operation_class=ChatOperation)
     async def create_completion() -> ASGIApp:
         """Answer a Chat or a legacy request, in kind."""
-        return completions
+        return fronts[_COMPLETIONS[0]]
 
-    @post(both("/responses"), status_code=200, operation_class=ResponsesOperation)
+    @post(_RESPONSES, status_code=200, operation_class=ResponsesOperation)
     async def create_response() -> ASGIApp:
         """Answer a Responses request."""
-        return responses
+        return fronts[_RESPONSES[0]]
 
-    @get(both("/responses"), include_in_schema=False, sync_to_thread=False)
+    @get(_RESPONSES, include_in_schema=False, sync_to_thread=False)
     def refuse_socket(request: AnyRequest) -> None:
         """Refuse a WebSocket so that Codex at once does without: only 426 does that (P171)."""
         if request.headers.get("upgrade", "").lower() == "websocket":
             raise Upgrade(None, "no WebSocket is opened for this; POST to this address")
         raise NotFound(None, "responses are made with POST; each has an address of its own")
 
-    @websocket(both("/responses"))
+    @websocket(_RESPONSES)
     async def serve_socket(socket: AnySocket) -> None:
         """Answer turn after turn over a WebSocket."""
         await open_socket(desk, socket.scope, socket.receive, socket.send)

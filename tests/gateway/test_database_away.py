@@ -1,6 +1,7 @@
 """A database that is away for a while, and a node that sleeps for too long."""
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import Generator, Iterator
@@ -26,12 +27,13 @@ from tests.gateway.background import (
     replay,
     wait_for,
 )
+from tests.gateway.calling import post
 from tests.gateway.conftest import DIALECTS, Fresh, assert_no_fault
 from tests.gateway.keeping import client_of, says, until
 from tests.gateway.postgres import server
 from tests.gateway.process import Gateway, running
 from tests.gateway.rows import execute
-from tests.gateway.scripted import Gate, ScriptedBackend, stream
+from tests.gateway.scripted import Gate, ScriptedBackend, answer, stream
 from tests.gateway.speech import Turn, frames
 from tests.gateway.stores import BOTH, new_url
 from tests.judges.reading import JsonObject, text_in
@@ -117,30 +119,50 @@ def test_what_cannot_be_kept_ends_as_failed_and_all_is_well_again(
         assert client.responses.retrieve(again.id).output_text == "Fine."
 
 
+SEALED: list[JsonObject] = [
+    {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAAA"},
+    {
+        "type": "function_call",
+        "id": "fc_1",
+        "status": "completed",
+        "call_id": "call_1",
+        "name": "tide",
+        "arguments": "{}",
+    },
+]
+
+
+def going(model: str) -> JsonObject:
+    return {
+        "model": model,
+        "messages": [{"role": "user", "content": "Go."}],
+        "tools": [{"type": "function", "function": {"name": "tide", "parameters": {}}}],
+    }
+
+
+def test_a_whole_answer_of_which_nobody_can_keep_what_a_chat_client_cannot_carry(
+    node: Gateway, url: str, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh("responses")
+    said = {"id": "resp_1", "object": "response", "status": "completed", "output": SEALED}
+    backend.play(model, answer(json.dumps(said).encode()))
+    with away(url):
+        told = post(node, "/v1/chat/completions", json.dumps(going(model)).encode(), AUTHORIZED)
+    assert (told.status, told.error["code"]) == (503, "state_unavailable")
+    lines = [json.loads(line) for line in node.log.splitlines() if model in line]
+    assert [(one["status"], one["ended"]) for one in lines if one["event"] == "exchange"] == [
+        (503, "failed")
+    ]
+
+
 def test_what_a_chat_client_cannot_carry_and_nobody_can_keep(
     node: Gateway, url: str, backend: ScriptedBackend, fresh: Fresh
 ) -> None:
     # What a backend has sealed for a later turn is kept by us: that turn may fail without it.
     model, gate = fresh("responses"), Gate()
-    items: list[JsonObject] = [
-        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAAA"},
-        {
-            "type": "function_call",
-            "id": "fc_1",
-            "status": "completed",
-            "call_id": "call_1",
-            "name": "tide",
-            "arguments": "{}",
-        },
-    ]
-    said = [responses_stream([event], end=b"") for event in responses_events(items)]
+    said = [responses_stream([event], end=b"") for event in responses_events(SEALED)]
     backend.play(model, stream(*said[:-2], gate, *said[-2:]))
-    asked: JsonObject = {
-        "model": model,
-        "stream": True,
-        "messages": [{"role": "user", "content": "Go."}],
-        "tools": [{"type": "function", "function": {"name": "tide", "parameters": {}}}],
-    }
+    asked = going(model) | {"stream": True}
     with wire.Streamed(node.port, "/v1/chat/completions", asked, AUTHORIZED) as streamed:
         seen = streamed.read_until(b"tide")
         with away(url):

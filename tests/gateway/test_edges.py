@@ -282,6 +282,16 @@ def test_an_offer_to_go_on_in_another_protocol_is_declined(edgy: Gateway) -> Non
         assert b"nobody" in told
 
 
+@pytest.mark.parametrize(
+    ("host", "status"), [("x", 404), ("[::1]:80", 404), ("a~b,c", 404), ("", 404), ("a/b", 400)]
+)
+def test_only_a_host_that_cannot_be_one_is_refused(host: str, status: int, edgy: Gateway) -> None:
+    body = json.dumps({"model": "nobody", "input": "Hello."}).encode()
+    told = post(edgy, "/v1/responses", body, {"Host": host})
+    assert told.status == status
+    assert told.error["type"] == "invalid_request_error"
+
+
 @pytest.mark.parametrize("path", ["/health", "/v1/ready"])
 def test_probes_may_ask_for_the_head_alone(path: str, edgy: Gateway) -> None:
     answered = call(edgy, "HEAD", path)
