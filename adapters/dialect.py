@@ -1,7 +1,9 @@
 """What every dialect offers. One folder each; adding one changes nothing elsewhere."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from msgspec import Struct
 
 from adapters.capabilities import Capabilities
 from adapters.checking import Breach
@@ -17,8 +19,7 @@ def _same(param: str | None) -> str | None:
     return param
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """What a writer or a stream reader may ask besides what it reads or writes."""
 
     # What the client asked; an empty request where nobody knows.
@@ -29,7 +30,7 @@ class Surroundings:
     # Names, for the client, a parameter that the backend complains of.
     param: Callable[[str | None], str | None] = _same
     # What the answer says of itself, whatever the backend says: who keeps answers gives them ids.
-    stamp: Mapping[str, object] = field(default_factory=dict[str, object])
+    stamp: Mapping[str, object] = {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ Where both speak the same dialect the bytes pass through as they are, unless wha
 take asks for the request to be rewritten.
 """
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
@@ -224,7 +223,7 @@ class Exchange:
 
     def collected(self, collector: Collector) -> Translation:
         """Give the whole reply that was gathered from a stream."""
-        around = dataclasses.replace(self._surroundings(), losses=collector.losses)
+        around = replace(self._surroundings(), losses=collector.losses)
         return self._finish_reply(collector.reply(), around)
 
     def tell(self, body: bytes) -> Translation:
@@ -256,7 +255,7 @@ class Exchange:
         if self._asking.passes:
             return around
         request = replace(around.request, tools=self._asking.told().request.tools)
-        return dataclasses.replace(around, request=request)
+        return replace(around, request=request)
 
     def _translate_param(self, param: str | None) -> str | None:
         moved = not all(isinstance(tool, Function) for tool in self.asked.tools)

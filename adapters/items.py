@@ -1,5 +1,8 @@
 """Small questions about items, and small changes to them, that every dialect needs."""
 
+from collections.abc import Sequence
+from typing import TypeVar
+
 from msgspec.structs import replace
 
 from adapters.conversation import (
@@ -12,6 +15,8 @@ from adapters.conversation import (
     Request,
 )
 from adapters.jsontext import is_complete
+
+T = TypeVar("T")
 
 # Arguments that a model left out, as a client or a server can parse them (P140).
 NO_ARGUMENTS = "{}"
@@ -80,6 +85,14 @@ def bare(item: Item) -> Item:
             return replace(item, summary=(), content=(), encrypted=None, status=None)
         case _:
             return item
+
+
+def apart(placed: Sequence[tuple[T, str]]) -> tuple[tuple[T, ...], tuple[str, ...]]:
+    """Give things, and where each of them stands."""
+    if not placed:
+        return (), ()
+    things, places = zip(*placed, strict=True)
+    return things, places
 
 
 def without_paths(request: Request) -> Request:

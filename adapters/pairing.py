@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from adapters.capabilities import CallIdForm
 from adapters.conversation import Call, Item, Message, Output, Part, Request, Text
-from adapters.items import NO_ARGUMENTS, NO_ARGUMENTS_WHY, is_of_assistant
+from adapters.items import NO_ARGUMENTS, NO_ARGUMENTS_WHY, apart, is_of_assistant
 from adapters.loss import Losses
 from adapters.mint import nine_characters, short_call_id
 from adapters.waiting import Waiting
@@ -48,7 +48,7 @@ def paired(
     placed = [pairs.place(item, path) for item, path in request.placed()]
     if pairs.waiting:
         placed = list(_answer(placed, pairs.waiting, losses, ends_open=ends_open))
-    items, paths = zip(*placed, strict=True)
+    items, paths = apart(placed)
     return replace(request, items=items, paths=paths)
 
 

@@ -12,7 +12,7 @@ from itertools import groupby
 from msgspec.structs import replace
 
 from adapters.conversation import Call, Extras, Item, Message, Opaque, Reasoning, Request
-from adapters.items import is_of_assistant
+from adapters.items import apart, is_of_assistant
 from adapters.loss import Losses
 from adapters.mint import short_call_id
 from adapters.seal import Kept, Seal, call_name, take_carried, unsealed
@@ -41,11 +41,8 @@ class Opening:
         spliced: list[Placed] = []
         for _, turn in groupby(request.placed(), _is_of_turn):
             self._open_turn(turn, found, spliced)
-        return replace(
-            request,
-            items=tuple(item for item, _ in spliced),
-            paths=tuple(path for _, path in spliced),
-        )
+        items, paths = apart(spliced)
+        return replace(request, items=items, paths=paths)
 
     def _open_turn(
         self, turn: Iterable[Placed], found: Mapping[str, str], spliced: list[Placed]

@@ -88,24 +88,20 @@ class MessageWriter:
             if isinstance(item, Output):
                 # Written with its call, perhaps just now.
                 self._ahead.discard(path)
+            elif isinstance(item, Reference):
+                why = f"the item {item.item_id} is not kept here"
+                self._losses.dropped(path, why, "meaning")
             else:
-                messages += self._write_other(item, path)
+                messages.append(self._write_message(item, path))
         return messages + list(self._write_turn(turn)) if turn else messages
 
     def _drop(self, item: Opaque, path: str) -> None:
         severity: Severity = "meaning" if item.kind in _INDISPENSABLE else "capability"
         self._losses.dropped(path, f"{self.label} has no item {item.kind}", severity)
 
-    def _write_other(self, item: Message | Reference, path: str) -> Iterator[Wire]:
-        if isinstance(item, Reference):
-            why = f"the item {item.item_id} is not kept here"
-            self._losses.dropped(path, why, "meaning")
-            return
+    def _write_message(self, message: Message, path: str) -> Wire:
         if self._ahead:
             self._losses.changed(path, "it moves behind the outputs of the calls before it")
-        yield self._write_message(item, path)
-
-    def _write_message(self, message: Message, path: str) -> Wire:
         role = self._role(message.role)
         if role != message.role:
             self._losses.changed(

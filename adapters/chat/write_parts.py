@@ -56,7 +56,7 @@ class PartWriter:
             return content[0].text
         if not self._text_parts and all(isinstance(part, Text) for part in content):
             return self._joined(content, path)
-        written = (self.write(part, f"{path}[{number}]") for number, part in enumerate(content))
+        written = [self.write(part, f"{path}[{number}]") for number, part in enumerate(content)]
         return [wire for wire in written if wire is not None]
 
     def _joined(self, content: tuple[Part, ...], path: str) -> str:

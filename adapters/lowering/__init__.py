@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from adapters.conversation import Request
+from adapters.items import apart
 from adapters.loss import Losses
 from adapters.lowering.choosing import lowered_choice
 from adapters.lowering.declaring import declare
@@ -38,13 +39,14 @@ def lower(request: Request, target: Target, losses: Losses) -> Lowered:
     Raises `Refused` if two tools would have one name.
     """
     tools, table = declare(request, target, losses)
-    items = [*History(table, target, losses).lower(request)]
+    told, tool_paths = apart(tools)
+    items, paths = apart([*History(table, target, losses).lower(request)])
     lowered = replace(
         request,
-        tools=tuple(tool for tool, _ in tools),
-        tool_paths=tuple(path for _, path in tools),
+        tools=told,
+        tool_paths=tool_paths,
         tool_choice=lowered_choice(request.tool_choice, table),
-        items=tuple(item for item, _ in items),
-        paths=tuple(path for _, path in items),
+        items=items,
+        paths=paths,
     )
     return Lowered(lowered, table)

@@ -1,11 +1,11 @@
 """Reads the stream of a Responses backend, leniently."""
 
-import dataclasses
 from collections.abc import Callable
 from functools import partial
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from adapters.conversation import Call, Error, Extras, Finish, Item, Opaque, Reply, Usage
 from adapters.dialect import Surroundings
@@ -70,7 +70,7 @@ class StreamReader(EventReader):
 
     def __init__(self, around: Surroundings) -> None:
         self._around = around
-        self._quiet = dataclasses.replace(around, losses=Losses(None))
+        self._quiet = replace(around, losses=Losses(None))
         self._items = ItemsReader(around.losses)
         self._started = False
         self._ended = False

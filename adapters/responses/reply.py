@@ -182,7 +182,7 @@ def write_reply(reply: Reply, around: Surroundings) -> bytes:
     if len(reply.choices) > 1 and not one_choice_asked(around.request):
         around.losses.changed("choices", SEVERAL_ANSWERS)
     reply = merged(reply)
-    response = begin(reply.id, reply.model, reply.created, reply.service_tier, around)
+    response = begin(reply.id, reply.model, reply.created, reply.service_tier, around, often=False)
     carrier = Carrier("responses", LABEL, around.losses)
     carrier.lose(reply.extras)
     for number, choice in enumerate(reply.choices):
@@ -203,9 +203,15 @@ def write_reply(reply: Reply, around: Surroundings) -> bytes:
 
 
 def begin(
-    reply_id: str, model: str, created: int | None, service_tier: str | None, around: Surroundings
+    reply_id: str,
+    model: str,
+    created: int | None,
+    service_tier: str | None,
+    around: Surroundings,
+    *,
+    often: bool = True,
 ) -> Response:
-    """Begin a response: its id, its time and all that it repeats."""
+    """Begin a response: its id, its time and all that it repeats, be it often or once."""
     return Response(
         renamed(reply_id, "resp_") or around.mint.id("resp_"),
         around.mint.now() if created is None else created,
@@ -213,6 +219,7 @@ def begin(
         service_tier,
         around.request,
         around.stamp,
+        often=often,
     )
 
 

@@ -46,9 +46,9 @@ class Outcome(Struct):
 
 
 class Response:
-    """One response, told several times."""
+    """One response, told once or often."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is one thing to say of a response
         self,
         response_id: str,
         created_at: int,
@@ -56,12 +56,17 @@ class Response:
         service_tier: str | None,
         request: Request,
         stamp: Mapping[str, object],
+        *,
+        often: bool,
     ) -> None:
         self._identity: Wire = {"id": response_id, "object": "response", "created_at": created_at}
         self._created_at = created_at
         self._model = model
         self.service_tier = service_tier or request.service_tier
-        self._echo = _echo(request) | dict(stamp)
+        echo = _echo(request)
+        if often:
+            echo = {name: _encoded(value) for name, value in echo.items()}
+        self._echo = echo | dict(stamp)
 
     def write(self, outcome: Outcome) -> Wire:
         """Tell the response as it now stands."""
@@ -132,7 +137,7 @@ def _echo(request: Request) -> Wire:
     }
     if request.user is not None:
         echo["user"] = request.user
-    return {name: _encoded(value) for name, value in echo.items()}
+    return echo
 
 
 def _number(value: float | None, default: float) -> float:
