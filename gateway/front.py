@@ -225,7 +225,7 @@ class Visit:
             upstream=upstream,
             record=record,
             judge=self._judging.losses,
-            notary=self._notary(exchange, _scope(upstream, caller), caller, seen),
+            notary=self._notary(exchange, upstream, caller, seen),
         )
         self._delivery = Delivery(parties)
         self._words.forget()
@@ -250,12 +250,14 @@ class Visit:
         headers += upstream.authorization(caller)
         return await upstream.post(sent.body, headers, watch, streams=exchange.backend_streams)
 
-    def _notary(self, exchange: Exchange, scope: str, caller: Caller, seen: Outline) -> Notary:
+    def _notary(
+        self, exchange: Exchange, upstream: Upstream, caller: Caller, seen: Outline
+    ) -> Notary:
         """Say who keeps what of an answer."""
         desk, deposit = self._desk, self._deposit
 
         async def keep() -> None:
-            await desk.store.notes.keep(scope, exchange.kept)
+            await desk.store.notes.keep(_scope(upstream, caller), exchange.kept)
 
         keep_notes = None if self._keeps_nothing(exchange) else keep
         if deposit is None:

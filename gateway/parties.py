@@ -1,7 +1,8 @@
 """Who takes part in one answer."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from adapters import Exchange, Loss
 from gateway.client import Client
@@ -11,8 +12,7 @@ from gateway.upstream import Upstream
 from gateway.watch import Watch
 
 
-@dataclass(frozen=True, slots=True)
-class Parties:
+class Parties(Struct, frozen=True):
     """All of them, and what was lost of the request."""
 
     exchange: Exchange

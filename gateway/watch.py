@@ -35,7 +35,7 @@ class Watch:
         self._reason: Exception | None = None
         # When what is waited for must have come, and how to say that it has not.
         self._deadline = _NEVER
-        self._overdue = ""
+        self._overdue = ("", 0.0)
         self._first_byte = 0.0
         self._between = 0.0
         self._end = _NEVER
@@ -77,7 +77,7 @@ class Watch:
         now = self._loop.time()
         first_byte = timeouts.first_byte
         self._deadline = now + timeouts.connect + first_byte if first_byte else _NEVER
-        self._overdue = f"the backend did not answer within {timeouts.first_byte:g} seconds"
+        self._overdue = ("did not answer within", first_byte)
         self._first_byte = first_byte
         self._between = timeouts.between_events
         if timeouts.whole and self._end == _NEVER:
@@ -96,7 +96,7 @@ class Watch:
 
     def expect_more(self) -> None:
         """Begin to wait for the pieces of an answer."""
-        self._overdue = f"the backend said nothing for {self._between:g} seconds"
+        self._overdue = ("said nothing for", self._between)
         self.heard()
         self._look_again()
 
@@ -181,7 +181,8 @@ class Watch:
         elif self._writing:
             return
         elif now >= self._deadline:
-            self._stop(TooSlow(None, self._overdue))
+            failing, seconds = self._overdue
+            self._stop(TooSlow(None, f"the backend {failing} {seconds:g} seconds"))
         elif self._on_silence is not None and now >= self._last_told + self._silence:
             self._last_told = now
             await self._on_silence()

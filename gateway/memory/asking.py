@@ -19,7 +19,8 @@ _BODY = msgspec.json.Decoder(_Body)
 _FALSE = b"false"
 _ID = b'"id"'
 # Items of these kinds stand for others, which only the memory knows.
-_STANDING_FOR_OTHERS = (b'"item_reference"', b'"compaction"')
+_REFERENCE = b'"item_reference"'
+_COMPACTION = b'"compaction"'
 
 
 def asks_nothing(body: bytes) -> bool:
@@ -34,7 +35,8 @@ def asks_nothing(body: bytes) -> bool:
         and not is_said(seen.previous_response_id)
         and not is_said(seen.conversation)
         and (not is_said(seen.background) or bytes(seen.background) == _FALSE)
-        and not any(word in body for word in _STANDING_FOR_OTHERS)
+        and _REFERENCE not in body
+        and _COMPACTION not in body
     )
 
 
