@@ -6,6 +6,7 @@ from msgspec import Raw, Struct
 from adapters import InvalidInput
 from adapters.fields import ABSENT, Fields, is_said, read_body
 from adapters.jsontext import UNDECODABLE
+from gateway.memory.references import has_reference
 
 
 class _Body(Struct):
@@ -13,6 +14,7 @@ class _Body(Struct):
     previous_response_id: Raw = ABSENT
     conversation: Raw = ABSENT
     background: Raw = ABSENT
+    input: Raw = ABSENT
 
 
 _BODY = msgspec.json.Decoder(_Body)
@@ -37,6 +39,7 @@ def asks_nothing(body: bytes) -> bool:
         and (not is_said(seen.background) or bytes(seen.background) == _FALSE)
         and _REFERENCE not in body
         and _COMPACTION not in body
+        and not has_reference(seen.input)
     )
 
 

@@ -12,6 +12,7 @@ from gateway.memory.problems import (
     PreviousNotFound,
     PreviousUnfinished,
 )
+from gateway.memory.references import read_reference
 from gateway.state import RUNNING, Item, Page, Step, Store
 
 
@@ -23,13 +24,10 @@ class Settings(Struct, frozen=True, omit_defaults=True):
 
 class _Kind(Struct):
     type: str = ""
-    id: str = ""
 
 
 _KIND = msgspec.json.Decoder(_Kind)
 _SETTINGS = msgspec.json.Decoder(Settings | None)
-_REFERENCE = "item_reference"
-_LONGEST_REFERENCE = 1024
 _COMPACTION = b'"compaction"'
 
 
@@ -110,7 +108,8 @@ async def resolve(
     store: Store, owner: str, given: list[Raw], past: tuple[Item, ...], path: str = "input"
 ) -> list[Raw | Item]:
     """Put the items in place of those that only refer to them."""
-    wanted = {place: kind.id for place, raw in enumerate(given) if (kind := _reference(raw))}
+    read = ((place, read_reference(raw)) for place, raw in enumerate(given))
+    wanted = {place: name for place, name in read if name is not None}
     if not wanted:
         return list(given)
     found = {item.id: item for item in past}
@@ -121,15 +120,3 @@ async def resolve(
             raise ItemNotFound(f"{path}[{place}]", name)
         resolved[place] = found[name]
     return resolved
-
-
-def _reference(raw: Raw) -> _Kind | None:
-    """Read an item that refers to another; the SDK leaves its type out, then it is just an id."""
-    spelled = bytes(raw)
-    if b'"id"' not in spelled or len(spelled) > _LONGEST_REFERENCE:
-        return None
-    kind = _kind(raw)
-    if kind.type == _REFERENCE:
-        return kind
-    bare = not kind.type and kind.id and b'"role"' not in spelled and b'"content"' not in spelled
-    return kind if bare else None

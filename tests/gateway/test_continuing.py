@@ -173,6 +173,37 @@ def test_items_are_referred_to_by_their_ids(
         assert words in heard(backend, model)
 
 
+@pytest.mark.parametrize("store", [True, False], ids=["stored", "not stored"])
+@pytest.mark.parametrize("kind", ['"type": "item_reference", ', '"type": null, ', ""])
+def test_a_reference_needs_no_type(
+    kind: str, *, store: bool, kept: Gateway, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh("chat")
+    says(backend, "chat", model, Turn("the answer is 42"), Turn("indeed"))
+    asked: JsonObject = {"model": model, "input": "the question"}
+    (answer,) = objects_in(wire.post(kept.port, "/v1/responses", asked).json(), "output")
+    body = f'{{"model": "{model}", "store": {str(store).lower()}, "input": [{{{kind}"id": '
+    body += f'"{answer["id"]}"}}, {{"role": "user", "content": "really?"}}]}}'
+    again = wire.post(kept.port, "/v1/responses", body.encode())
+    assert again.status == 200, again.body
+    assert "the answer is 42" in heard(backend, model)
+
+
+def test_an_output_without_a_type_is_no_reference(
+    kept: Gateway, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh("chat")
+    says(backend, "chat", model, Turn("", (Call("weather", "{}"),)), Turn("Sunny."))
+    asked: JsonObject = {"model": model, "input": "Oslo?", "tools": [WEATHER]}
+    first = wire.post(kept.port, "/v1/responses", asked).json()
+    (call,) = objects_in(first, "output")
+    output = {"id": "fco_1", "call_id": call["call_id"], "output": "18 degrees"}
+    more = {"previous_response_id": first["id"], "input": [output]}
+    second = wire.post(kept.port, "/v1/responses", {**asked, **more})
+    assert second.status == 200, second.body
+    assert "18 degrees" in heard(backend, model)
+
+
 def test_an_unknown_item_is_named(client: openai.OpenAI, fresh: Fresh) -> None:
     with pytest.raises(openai.NotFoundError) as refused:
         client.responses.create(

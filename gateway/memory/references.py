@@ -1,0 +1,55 @@
+"""Items of a request that only refer to others, which the memory knows."""
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from adapters.fields import is_said
+from adapters.jsontext import UNDECODABLE
+
+REFERENCE: Final = "item_reference"
+_ID: Final = "id"
+_TYPE: Final = "type"
+# Those that are longer say something themselves, and need not be looked into.
+_LONGEST: Final = 1024
+_SIGN: Final = b'"id"'
+
+
+class _Reference(Struct):
+    id: str
+    type: str | None = None
+
+
+_READ: Final = msgspec.json.Decoder(_Reference)
+_OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
+_ITEMS: Final = msgspec.json.Decoder(list[Raw])
+
+
+def read_reference(raw: Raw) -> str | None:
+    """Give the id that an item refers to; None if it says anything itself.
+
+    The SDK leaves the type out, and the specification lets it be null: then it is just an id.
+    """
+    spelled = bytes(raw)
+    if _SIGN not in spelled or len(spelled) > _LONGEST:
+        return None
+    try:
+        seen = _READ.decode(raw)
+        said = {name for name, value in _OBJECT.decode(raw).items() if is_said(value)}
+    except UNDECODABLE:
+        # Whoever reads it next says what is wrong.
+        return None
+    refers = seen.type == REFERENCE if _TYPE in said else said == {_ID}
+    return seen.id if refers else None
+
+
+def has_reference(given: Raw) -> bool:
+    """Tell whether there is one among the items of an input."""
+    if _SIGN not in bytes(given):
+        return False
+    try:
+        items = _ITEMS.decode(given)
+    except UNDECODABLE:
+        return False
+    return any(read_reference(item) is not None for item in items)
