@@ -16,7 +16,16 @@ _FORGET_CHAIN: Final = (
     f"DELETE FROM jobs WHERE response IN {_MEMBERS}",
     "DELETE FROM responses WHERE chain = $1",
 )
-_OLD_CONVERSATIONS: Final = "SELECT id FROM conversations WHERE touched < $1 LIMIT $2"
+# Whoever continues a response that was made in one stands on what had been said there before. Asked
+# as a value: to ask whether there is such a response, PostgreSQL may read all that there are.
+_OLD_CONVERSATIONS: Final = """
+    SELECT id FROM conversations
+    WHERE touched < $1 AND $1 > COALESCE((
+        SELECT MAX(responses.touched) FROM items JOIN responses ON responses.id = items.response
+        WHERE items.conversation = conversations.id
+    ), 0)
+    LIMIT $2
+"""
 _FORGET_CONVERSATION: Final = (
     "UPDATE items SET conversation = NULL, place = NULL WHERE conversation = $1",
     "DELETE FROM conversations WHERE id = $1",

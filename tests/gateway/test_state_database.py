@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
@@ -274,6 +275,25 @@ def test_what_nobody_has_used_for_long_is_swept_in_parts(kind: str, tmp_path: Pa
                 "labels": 1,
             }
             await store.sweep(3 * DAY)
+        assert await count_rows(url) == {}
+
+    asyncio.run(run())
+
+
+@BOTH
+def test_what_a_living_chain_began_with_is_not_swept(kind: str, tmp_path: Path) -> None:
+    url = new_url(kind, tmp_path)
+    later = int(time.time()) + 2 * DAY
+
+    async def run() -> None:
+        async with opened(url) as store:
+            await store.conversations.create(Conversation("c", "me", 1000), [item("long ago")])
+            await store.responses.save(turn("first", conversation="c"))
+            await store.responses.save(turn("second", "first", created=later))
+            assert await store.sweep(later - DAY) == 0
+            said = await store.conversations.before("me", "c", "first")
+            assert names(said) == ["long ago"]
+            await store.sweep(later + DAY)
         assert await count_rows(url) == {}
 
     asyncio.run(run())
