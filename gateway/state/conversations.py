@@ -43,10 +43,12 @@ _PAGES: Final[dict[Order, str]] = {
         ORDER BY items.place DESC LIMIT $3
     """,
 }
+# Of a response that has not come into it, or never did since it failed, all of it stands before.
 _BEFORE: Final = f"""
     SELECT {ITEM} FROM items {ORIGIN}
-    WHERE items.conversation = $1 AND items.owner = $2 AND items.place < (
-        SELECT MIN(own.place) FROM items AS own WHERE own.response = $3 AND own.conversation = $1
+    WHERE items.conversation = $1 AND items.owner = $2 AND items.place < COALESCE(
+        (SELECT MIN(own.place) FROM items AS own WHERE own.response = $3 AND own.conversation = $1),
+        (SELECT next FROM conversations WHERE id = $1)
     )
     ORDER BY items.place
 """

@@ -150,7 +150,7 @@ class Conversations(Protocol):
         ...
 
     async def before(self, owner: str, conversation_id: str, response_id: str) -> tuple[Item, ...]:
-        """Give the items that stand in it before those of a response; none if it has none there."""
+        """Give the items that stand in it before those of a response; all, if it has none there."""
         ...
 
     async def remove(self, owner: str, conversation_id: str, item_id: str) -> bool:

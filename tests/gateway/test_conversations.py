@@ -10,11 +10,14 @@ from openai.types.conversations import ConversationItem
 from openai.types.responses import Response, ResponseInputItemParam
 from pydantic import TypeAdapter
 
+from tests.gateway import wire
+from tests.gateway.background import events_of
 from tests.gateway.conftest import DIALECTS, Fresh
 from tests.gateway.keeping import client_of, heard, says
 from tests.gateway.process import Gateway
 from tests.gateway.scripted import ScriptedBackend, answer, cut_stream, stream
 from tests.gateway.speech import Call, Turn, error_frames, frames
+from tests.judges.reading import object_in, text_in
 from tests.judges.sdk import judge_error
 
 BOTH_WAYS = pytest.mark.parametrize("streamed", [False, True], ids=["unary", "streamed"])
@@ -353,6 +356,24 @@ def test_who_continues_a_response_stands_on_the_conversation_that_it_was_made_in
     client.responses.create(model=model, input="still", previous_response_id=aside.id)
     sent = heard(backend, model)
     assert sent.index("lately") < sent.index("aside") < sent.index("second")
+
+
+def test_who_continues_what_failed_stands_on_its_conversation_too(
+    kept: Gateway, client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh("chat")
+    conversation = client.conversations.create(items=[message("long ago")])
+    backend.play(model, cut_stream(*frames("chat", Turn("One two three four"))[:3]))
+    asked = {"model": model, "input": "lately", "conversation": conversation.id, "stream": True}
+    told = wire.post(kept.port, "/v1/responses", asked, {"Authorization": "Bearer sk-me"}).body
+    failed = object_in(events_of(told)[-1], "response")
+    assert failed["status"] == "failed"
+    listed = client.responses.input_items.list(text_in(failed, "id"), order="asc").to_json()
+    assert listed.index("long ago") < listed.index("lately")
+    says(backend, "chat", model, Turn("again"))
+    client.responses.create(model=model, input="so?", previous_response_id=text_in(failed, "id"))
+    sent = heard(backend, model)
+    assert sent.index("long ago") < sent.index("lately") < sent.index("so?")
 
 
 def test_what_a_response_repeats_of_its_conversation_hides_nothing(
