@@ -9,6 +9,7 @@ stand for what the two databases say differently:
     {among}   after a column: it is one of the texts of a JSON array in $2
     {shared}  after a query: until the commit, nobody changes or deletes the rows that it gives
     {alone}   waits until no other transaction is past this point
+    {tables}  a table of all tables, with their `name`
 """
 
 from collections.abc import Sequence

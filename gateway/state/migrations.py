@@ -167,7 +167,10 @@ async def migrate(database: Database, steps: Sequence[Sequence[str]] = STEPS) ->
 
 
 async def _version(transaction: Transaction) -> int:
-    await transaction.fetch("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)")
+    # Who may make no tables can still use those that are there: even to make one only if there is
+    # none needs the right to make it.
+    if not await transaction.fetch("SELECT 1 FROM {tables} WHERE name = 'schema_version'"):
+        await transaction.fetch("CREATE TABLE schema_version (version INTEGER NOT NULL)")
     rows = await transaction.fetch("SELECT version FROM schema_version")
     if not rows:
         await transaction.fetch("INSERT INTO schema_version VALUES (0)")

@@ -68,6 +68,7 @@ _WORDS: Final = {
     "{shared}": "FOR SHARE",
     # Any number will do that nobody else takes: these are the letters of our name.
     "{alone}": "SELECT pg_advisory_xact_lock(x'647261676f6d616e'::bigint)",
+    "{tables}": "(SELECT relname AS name FROM pg_class WHERE pg_table_is_visible(oid)) AS tables",
 }
 
 

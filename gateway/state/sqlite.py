@@ -42,6 +42,7 @@ _WORDS: Final = {
     # There is one writer at a time anyway.
     "{shared}": "",
     "{alone}": "SELECT 1",
+    "{tables}": "sqlite_master",
 }
 _PLACEHOLDER: Final = re.compile(r"\$(\d+)")
 

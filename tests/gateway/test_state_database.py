@@ -28,6 +28,7 @@ from gateway.state.notes import FIND_NOTES
 from gateway.state.opening import open_database
 from gateway.state.responses import FIND_ITEMS, FIND_PARENTS
 from tests.gateway.postgres import disconnect_all, new_database
+from tests.gateway.rows import execute
 from tests.gateway.scripted import PATIENCE
 from tests.gateway.stores import (
     BOTH,
@@ -105,6 +106,29 @@ def test_a_newer_database_is_refused_and_left_alone(kind: str, tmp_path: Path) -
         await migrate(database, newer)
 
     asyncio.run(with_database(url, run))
+
+
+def test_whoever_may_make_no_tables_can_use_those_that_are_there() -> None:
+    url = new_database()
+    role = f"user_of_{url.partition('?')[0].rpartition('/')[2]}"
+
+    async def run() -> None:
+        async with opened(url) as store:
+            await store.responses.save(turn("a"))
+        await asyncio.to_thread(_grant, url, role)
+        async with opened(url.replace("postgres:@", f"{role}:@")) as store:
+            await store.responses.save(turn("b", "a"))
+            assert await store.responses.chain("me", "b") is not None
+            await store.completions.save(Completion("c", "me", 1, Raw(b"1"), Raw(b"1")))
+
+    asyncio.run(run())
+
+
+def _grant(url: str, role: str) -> None:
+    """Let a role use all tables that there are, and make none."""
+    execute(url, f"CREATE ROLE {role} LOGIN")
+    execute(url, "REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+    execute(url, f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}")
 
 
 async def with_database(url: str, run: Run) -> None:
