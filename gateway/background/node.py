@@ -89,7 +89,7 @@ class Node:
         desk, name = self._desk, plan.response_id
         kept = keep(plan, caller, headers, desk.sealer)
         body = Raw(queued_response(bytes(kept.body), kept.stamp, desk.mint))
-        turn = desk.ledger.turn(plan, body)
+        turn = desk.ledger.turn(plan, body, queued=True)
         begun = [event("response.created", 0, body), event("response.queued", 1, body)]
         self._starting.add(name)
         try:

@@ -16,7 +16,7 @@ from gateway.memory.credentials import concealed_tools
 from gateway.memory.history import Past, Settings, find_past, resolve
 from gateway.memory.items import is_wish, kept_item, kept_items
 from gateway.memory.plan import Nearby, Plan
-from gateway.state import Item, Response, Status, Store, Turn
+from gateway.state import RUNNING, Item, Response, Status, Store, Turn
 
 T = TypeVar("T")
 
@@ -121,22 +121,27 @@ class Ledger:
         """Keep a finished response; when this returns, it is committed."""
         await self._store.responses.save(self.turn(plan, response))
 
-    def turn(self, plan: Plan, response: Raw) -> Turn:
-        """Give a turn as it is kept."""
+    def turn(self, plan: Plan, response: Raw, *, queued: bool = False) -> Turn:
+        """Give a turn as it is kept: one that has ended, or one that is queued."""
         seen = _FINISHED.decode(response)
+        output = self._kept_output(_read_or(seen.output, _ITEMS, []))
+        said = _read_or(seen.status, _STATUS, "completed")
+        status = said if queued else _ended(said, output)
+        # The items are kept apart.
+        changes: dict[str, object] = {"output": ()}
+        if status != said:
+            changes["status"] = status
         row = Response(
             id=plan.response_id,
             owner=plan.owner,
             created=plan.created,
-            status=_read_or(seen.status, _STATUS, "completed"),
-            # The items are kept apart.
-            body=Raw(read_body(bytes(response)).spelled(output=())),
+            status=status,
+            body=Raw(read_body(bytes(response)).spelled(**changes)),
             settings=Raw(_ENCODER.encode(Settings(plan.model))),
             model=plan.model,
             parent=plan.parent,
             conversation=plan.conversation,
         )
-        output = self._kept_output(_read_or(seen.output, _ITEMS, []))
         return Turn(row, plan.kept_input, output, None if plan.parent is None else plan.history)
 
     def _kept_output(self, output: list[Raw]) -> tuple[Item, ...]:
@@ -146,6 +151,16 @@ class Ledger:
             with suppress(InvalidInput):
                 items.append(kept_item(raw, self._mint, f"output[{place}]"))
         return tuple(items)
+
+
+def _ended(said: Status, output: tuple[Item, ...]) -> Status:
+    """Tell how a response ended; some backends say at the end that they are still at it.
+
+    Nobody is. Kept as they say it, it could not be continued, and who polls it would never stop.
+    """
+    if said not in RUNNING:
+        return said
+    return "completed" if output else "incomplete"
 
 
 def _read_or(raw: Raw, decoder: msgspec.json.Decoder[T], otherwise: T) -> T:

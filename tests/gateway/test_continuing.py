@@ -1,5 +1,6 @@
 """Turns that stand on earlier ones, over backends that remember nothing."""
 
+import re
 from collections.abc import Iterator
 from itertools import islice
 from typing import Literal
@@ -11,10 +12,10 @@ from openai.types.responses.response_input_item_param import FunctionCallOutput
 
 from tests.gateway import wire
 from tests.gateway.conftest import DIALECTS, Fresh
-from tests.gateway.keeping import WEATHER, client_of, heard, says
+from tests.gateway.keeping import WEATHER, client_of, heard, says, until
 from tests.gateway.process import Gateway
-from tests.gateway.scripted import ScriptedBackend
-from tests.gateway.speech import Call, Turn
+from tests.gateway.scripted import Received, Script, ScriptedBackend
+from tests.gateway.speech import Call, Turn, script
 from tests.judges.reading import JsonObject, objects_in, text_in
 
 
@@ -277,6 +278,30 @@ def test_two_ways_to_go_on_exclude_each_other(client: openai.OpenAI, fresh: Fres
             model=fresh("chat"), input="go on", previous_response_id="a", conversation="b"
         )
     assert refused.value.param == "previous_response_id"
+
+
+@pytest.mark.parametrize("how", [{}, {"stream": True}, {"background": True}])
+def test_what_says_at_its_end_that_it_goes_on_has_ended(
+    how: JsonObject, kept: Gateway, client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh("responses")
+    turns = iter((Turn("hey"), Turn("on")))
+
+    def say(received: Received) -> Script:
+        told = script("responses", next(turns), received.json())
+        # As long as before, for the length of what is told has been said.
+        said, odd = b'"completed", "incomplete_', b'"queued",    "incomplete_'
+        return tuple(step.replace(said, odd) if type(step) is bytes else step for step in told)
+
+    backend.play_always(model, say)
+    asked: JsonObject = {"model": model, "input": "hi", **how}
+    told = wire.post(kept.port, "/v1/responses", asked, {"Authorization": "Bearer sk-me"}).body
+    name = str(re.findall(rb'"id": ?"(resp_[0-9a-f]+)"', told)[-1], "ascii")
+    until(lambda: client.responses.retrieve(name).status == "completed")
+    with pytest.raises(openai.BadRequestError):
+        client.responses.cancel(name)
+    second = client.responses.create(model=model, input="go on", previous_response_id=name)
+    assert second.output_text == "on"
 
 
 # What was said in its own words
