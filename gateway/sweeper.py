@@ -1,7 +1,6 @@
 """Forgets, from time to time, what nobody has used for as long as things are kept."""
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Final
@@ -40,7 +39,8 @@ async def _sweep_always(store: Store, seconds: float, chance: Chance) -> None:
     await asyncio.sleep(min(_FIRST_PAUSE, pause) * chance())
     while True:
         try:
-            await _sweep(store, int(time.time() - seconds))
+            # A machine whose clock is ahead must not forget what is young to all others.
+            await _sweep(store, int(await store.now() - seconds))
         except Exception as problem:  # noqa: BLE001 - whatever it is, there is a next time
             LOG.warning("what is old could not be forgotten, and is next time", why=str(problem))
         await asyncio.sleep(pause * (0.5 + chance()))

@@ -24,6 +24,10 @@ class SqlStore:
         self.notes = SqlNotes(database, self._writer)
         self.secrets = SqlSecrets(self._writer)
 
+    async def now(self) -> int:
+        """Tell the time by the clock of the database."""
+        return int((await self._database.fetch("SELECT {now}"))[0][0])
+
     async def sweep(self, before: int, limit: int = 100) -> int:
         """Forget what was last used before this time, a part of it at once; give how much."""
         return await self._writer.write(sweep, (before, limit))

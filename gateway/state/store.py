@@ -243,6 +243,10 @@ class Store(Protocol):
         """Secrets that all nodes share."""
         ...
 
+    async def now(self) -> int:
+        """Tell the time, in seconds since 1970, by the one clock that all nodes share."""
+        ...
+
     async def sweep(self, before: int, limit: int = 100) -> int:
         """Forget what was last used before this time; give how much, to go on until it is 0.
 

@@ -123,6 +123,32 @@ def test_zero_days_are_for_ever(days: float, left: list[str]) -> None:
     assert bool(asked) == bool(days)
 
 
+def test_a_machine_whose_clock_is_ahead_forgets_nothing_that_is_young(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = int(time.time())
+    asked: list[int] = []
+
+    async def run() -> bool:
+        swept = asyncio.Event()
+
+        def chance() -> float:
+            # Asked before the first sweep, and again when that is done.
+            asked.append(1)
+            if len(asked) > 1:
+                swept.set()
+            return 0
+
+        async with opened("memory:") as store:
+            await write_all(store, "new", now)
+            monkeypatch.setattr(time, "time", lambda: now + 100 * 86_400)
+            async with sweeping(store, 30, chance):
+                await asyncio.wait_for(swept.wait(), PATIENCE)
+            return await store.responses.get(ME, "resp_new") is not None
+
+    assert asyncio.run(run())
+
+
 def test_a_sweep_that_fails_is_tried_again(tmp_path: Path, backend: ScriptedBackend) -> None:
     url = new_url("sqlite", tmp_path)
     written(url, lambda store: write_all(store, "old", 1000))
