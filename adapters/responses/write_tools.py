@@ -74,7 +74,7 @@ def echo_format(form: Format | None, carrier: Carrier, losses: Losses) -> Wire:
     """Write the format of the text as a reply repeats it, again with every key."""
     wire = write_format(form, carrier, losses)
     if wire["type"] == "json_schema":
-        wire = {"type": "json_schema", "name": None, "description": None, "strict": None} | wire
+        wire = {"type": "json_schema", "name": None, "description": None, "strict": False} | wire
     return wire
 
 
