@@ -51,6 +51,8 @@ class Node:
         # What is being written down for the first time.
         self._starting: set[str] = set()
         self._beat_due = 0.0
+        # While the database was away nobody could renew a lease: until then nothing is taken over.
+        self._claim_due = 0.0
         self._watching: asyncio.Task[None] | None = None
         # Until when what runs may go on, once the server stops; and what gives up what waits.
         self._end: float | None = None
@@ -147,6 +149,7 @@ class Node:
             except state.Unavailable as problem:
                 LOG.warning("the database does not answer", why=problem.why)
                 await asyncio.sleep(_PAUSE)
+                self._claim_due = asyncio.get_running_loop().time() + self._settings.lease
             except Exception:  # noqa: BLE001 - without anybody watching, everything is lost
                 LOG.exception("a fault in the background")
                 await asyncio.sleep(_PAUSE)
@@ -157,7 +160,7 @@ class Node:
         if self._runs or clock() >= self._beat_due:
             self._beat_due = clock() + longest
             await self._beat()
-        if self._end is None:
+        if self._end is None and clock() >= self._claim_due:
             await self._claim()
         await self._desk.store.jobs.called(self._name, min(longest, _LOOK))
 

@@ -23,7 +23,7 @@ from gateway.logs import LOG
 from gateway.problems import ClientGone
 from gateway.record import Record
 from gateway.state import Event, Unavailable
-from gateway.state.problems import Uncertain
+from gateway.state.problems import Away, Uncertain
 
 _PATH: Final = "/v1/responses"
 # Before a database that cannot be reached is asked again.
@@ -148,18 +148,22 @@ class Run:
             LOG.warning("the end of a response was not ours to keep", response=self.name)
 
     async def _insist(self, write: Callable[[], Awaitable[bool]]) -> bool:
-        """Write; try again while the database cannot be reached, but not longer than the lease.
+        """Write; try again while the database cannot be reached, for as long as it is ours.
 
-        Of what may have been written nobody knows enough to go on. Then the response is left as it
-        is, and whoever takes it over ends it.
+        While it is away nobody can take the response over either. To write again what may have been
+        written changes nothing. What a database refuses that is there is not tried for ever: then
+        the response is left as it is, and whoever takes it over ends it.
         """
         clock = asyncio.get_running_loop().time
         end = clock() + self._lease
-        while True:
+        while self._reason is not Reason.LOST:
             try:
                 return await write()
-            except Unavailable as problem:
+            except (Away, Uncertain):
                 LOG.warning("a response waits for the database", response=self.name)
-                if isinstance(problem, Uncertain) or clock() > end:
-                    return False
+            except Unavailable:
+                LOG.warning("a response cannot be written down", response=self.name)
+                if clock() > end:
+                    break
             await asyncio.sleep(_PAUSE)
+        return False

@@ -157,7 +157,11 @@ class SqlJobs:
 _INSERT_JOB: Final = """
     INSERT INTO jobs (response, node, lease, request) VALUES ($1, $2, {now} + $3, $4)
 """
-_INSERT_EVENT: Final = "INSERT INTO events (response, number, body) VALUES ($1, $2, $3)"
+# Who does not know whether an event was written writes it again.
+_INSERT_EVENT: Final = """
+    INSERT INTO events (response, number, body) VALUES ($1, $2, $3)
+    ON CONFLICT (response, number) DO NOTHING
+"""
 
 
 async def _start(transaction: Transaction, starts: Sequence[_Start]) -> Sequence[None]:

@@ -130,8 +130,11 @@ class PostgresDatabase:
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator["PostgresTransaction"]:
         """Write."""
-        with _problems():
+        try:
             connection = await self._pool.acquire()
+        except _FAILURES as problem:
+            # Whyever it lets nobody in, it does nothing for anybody.
+            raise Away(None, "the gateway's database failed") from problem
         try:
             transaction = PostgresTransaction(connection)
             block = connection.transaction()

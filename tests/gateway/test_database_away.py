@@ -187,6 +187,40 @@ def test_what_runs_in_the_background_waits_for_the_database(
     assert text_in(judge_stream(replay(node, name)), "status") in ("completed", "failed")
 
 
+def test_what_runs_in_the_background_outlasts_a_database_that_is_away_for_long(
+    backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+) -> None:
+    url = new_url("postgresql", tmp_path)
+    # What the other has to wait before it takes anything over is longer than any test.
+    patient, short = (QUICK.replace("lease = 1", f"lease = {lease}") for lease in (600, 3))
+    ended, waits = fresh("chat"), fresh("chat")
+    gates = {model: Gate() for model in (ended, waits)}
+    with (
+        running(configured(backend, url, patient), _folder(tmp_path, "other")) as other,
+        running(configured(backend, url, short), _folder(tmp_path, "one")) as one,
+    ):
+        names: dict[str, str] = {}
+        for model, gate in gates.items():
+            backend.play(model, halved("chat", gate))
+            names[model] = text_in(create(one, model), "id")
+            with wire.Streamed(one.port, events_path(names[model]), None, AUTHORIZED) as streamed:
+                streamed.read_until(BEGUN)
+        with away(url):
+            gates[ended].open()
+            until(lambda: "the database does not answer" in other.log)
+            # Half a second lies between two tries: this is longer than the lease.
+            until(lambda: one.log.count("a response waits for the database") > 8)
+        gates[waits].open()
+        for name in names.values():
+            wait_for(other, name, "completed")
+    assert "taken over" not in one.log + other.log
+
+
+def _folder(parent: Path, name: str) -> Path:
+    (parent / name).mkdir()
+    return parent / name
+
+
 @BOTH
 def test_a_node_that_slept_beyond_its_lease_writes_nothing_more(
     kind: str, backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
