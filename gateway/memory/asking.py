@@ -6,7 +6,7 @@ from msgspec import Raw, Struct
 from adapters import InvalidInput
 from adapters.fields import ABSENT, Fields, is_said, read_body
 from adapters.jsontext import UNDECODABLE
-from gateway.memory.references import has_reference
+from gateway.memory.references import has_bare_reference
 
 
 class _Body(Struct):
@@ -39,7 +39,7 @@ def asks_nothing(body: bytes) -> bool:
         and (not is_said(seen.background) or bytes(seen.background) == _FALSE)
         and _REFERENCE not in body
         and _COMPACTION not in body
-        and not has_reference(seen.input)
+        and not has_bare_reference(seen.input)
     )
 
 
