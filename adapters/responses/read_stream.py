@@ -12,7 +12,7 @@ from adapters.dialect import Surroundings
 from adapters.envelope import read_error_value, with_status
 from adapters.errors import InvalidInput
 from adapters.events import Channel, Event, Failed, Finished, Started, cut
-from adapters.fields import ABSENT, Fields, is_said, read_fields, text_or_json
+from adapters.fields import ABSENT, Fields, is_said, read_body, read_fields, text_or_json
 from adapters.jsontext import UNDECODABLE, is_text, readable
 from adapters.loss import Losses
 from adapters.machine import EventReader
@@ -108,6 +108,8 @@ class StreamReader(EventReader):
         if self._ended or is_done(frame):
             return []
         event = self._decode(frame.data)
+        if not (frame.whole or event.type or is_said(event.error)):
+            return self._read_body(frame.data)
         handler = self._handler(event.type or frame.name.decode("ascii", "replace"), event)
         if handler is None:
             return []
@@ -227,6 +229,16 @@ class StreamReader(EventReader):
         return self._items.fill(incoming, "text", event.part_index(), "", (), found)
 
     # The end
+
+    def _read_body(self, body: bytes) -> list[Event]:
+        """Read a JSON body, which some servers send where a stream was asked for."""
+        fields = read_body(body)
+        reply = read_response(fields, self._around)
+        if reply.error is not None:
+            return self.fail(reply.error, reply.usage)
+        self._started = True
+        started = Started(reply.id, reply.model, reply.created, reply.service_tier)
+        return [started, *self._finish(reply)]
 
     def _end(self, event: WireEvent) -> list[Event]:
         if not is_said(event.response):
