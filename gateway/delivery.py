@@ -55,7 +55,7 @@ class Delivery:
         if statuses.ERROR <= status <= statuses.LAST:
             self._error_status = status
             await self._deliver_error(status, pieces)
-        elif status != statuses.WHOLE:
+        elif status not in statuses.ANSWERED:
             why = f"it answered with status {status}, which says neither yes nor no"
             raise BrokenReply(None, f"the backend {self._upstream.name} cannot be read: {why}")
         elif is_streamed(headers, self._exchange):

@@ -37,7 +37,7 @@ from gateway.outline import Outline, outline
 from gateway.parties import Parties
 from gateway.problems import ClientGone, Stopping, Unforeseen, Unreachable
 from gateway.record import Record
-from gateway.refusals import read_whole, refuses_seals
+from gateway.refusals import read_refusal, refuses_seals
 from gateway.routing import Route
 from gateway.upstream import Upstream
 from gateway.watch import Watch
@@ -212,7 +212,8 @@ class Visit:
         exchange = self._exchange(route, caller, seen)
         response = await self._ask(exchange, route, watch, caller)
         if exchange.asks_for_seals and response.status_code == statuses.BAD_REQUEST:
-            response = await read_whole(response)
+            watch.expect_more()
+            response = await read_refusal(response)
             if refuses_seals(response.content):
                 upstream.note_refusal(seen.model, response.content)
                 exchange = self._exchange(route, caller, seen, seals=False)

@@ -10,7 +10,18 @@ _OF_THE_BODY = ("content-encoding", "content-length", "transfer-encoding")
 
 async def read_whole(response: httpx.Response) -> httpx.Response:
     """Read an answer to its end; give it again, to be read once more."""
-    body = await response.aread()
+    return _again(response, await response.aread())
+
+
+async def read_refusal(response: httpx.Response) -> httpx.Response:
+    """Read a refusal; one whose words are cut off is one all the same, by its status."""
+    try:
+        return await read_whole(response)
+    except httpx.HTTPError:
+        return _again(response, b"")
+
+
+def _again(response: httpx.Response, body: bytes) -> httpx.Response:
     headers = response.headers.multi_items()
     kept = [(name, value) for name, value in headers if name not in _OF_THE_BODY]
     return httpx.Response(response.status_code, headers=kept, content=body)

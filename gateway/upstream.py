@@ -183,5 +183,5 @@ def retry_after(value: str | None, now: float) -> float | None:
         return max(seconds, 0) if math.isfinite(seconds) else None
     try:
         return max(parsedate_to_datetime(value).timestamp() - now, 0)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None

@@ -13,11 +13,12 @@ import pytest
 from tests.gateway import wire
 from tests.gateway.asked import PATHS
 from tests.gateway.calling import call, post
-from tests.gateway.conftest import DIALECTS, Fresh, backend_table
+from tests.gateway.conftest import DIALECTS, Fresh, assert_no_fault, backend_table
 from tests.gateway.process import Gateway, running
 from tests.gateway.scripted import (
     JSON,
     PATIENCE,
+    End,
     Gate,
     Pause,
     ScriptedBackend,
@@ -150,6 +151,9 @@ def test_a_slow_client_is_not_the_backends_fault(
 
 # Timeouts and retries
 
+# A date in a zone that is further away than can be counted.
+FAR_EAST = "Wed, 18 Nov 2026 03:57:38 +9999999999999999"
+
 
 def test_the_next_backend_has_its_own_patience(
     edgy: Gateway, backend: ScriptedBackend, fresh: Fresh
@@ -170,7 +174,7 @@ def test_a_pause_that_was_asked_for_is_no_timeout(
     assert post(edgy, "/v1/chat/completions", _ask("chat", model)).status == 200
 
 
-@pytest.mark.parametrize("value", ["nan", "inf", "-1", "soon", "Wed, 99 Foo 2026"])
+@pytest.mark.parametrize("value", ["nan", "inf", "-1", "soon", "Wed, 99 Foo 2026", FAR_EAST])
 def test_a_pause_that_makes_no_sense_is_ours_to_choose(
     value: str, edgy: Gateway, backend: ScriptedBackend, fresh: Fresh
 ) -> None:
@@ -188,6 +192,18 @@ def test_an_error_whose_words_never_come_keeps_its_status(
     answered = post(edgy, "/v1/responses", _ask("responses", model))
     gate.open()
     assert (answered.status, answered.headers["retry-after"]) == (429, "7")
+
+
+@pytest.mark.parametrize("client", ["chat", "legacy"])
+def test_a_refusal_that_is_cut_off_keeps_its_status(
+    client: str, edgy: Gateway, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    # Such a backend is asked to seal its thoughts, so its refusal is looked at.
+    model = fresh("responses")
+    backend.play(model, (head(400, {**JSON, "Content-Length": "99"}) + b'{"error":', End.CLOSE))
+    answered = post(edgy, "/v1/chat/completions", _ask(client, model))
+    assert (answered.status, answered.error["type"]) == (400, "invalid_request_error")
+    assert_no_fault(edgy)
 
 
 # Secrets
@@ -242,6 +258,26 @@ def test_a_status_that_is_neither_yes_nor_no(
     answered = post(edgy, f"/v1{PATHS[client]}", _ask(client, model))
     assert answered.status == 502
     assert f"status {status}" in str(answered.error["message"])
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("status", [201, 202, 203])
+@every_client
+def test_a_status_that_says_yes_in_another_way(
+    client: str,
+    status: int,
+    edgy: Gateway,
+    backend: ScriptedBackend,
+    fresh: Fresh,
+    *,
+    streams: bool,
+) -> None:
+    # Some frameworks answer every POST with 201 unless they are told otherwise.
+    model = fresh("chat")
+    backend.play(model, answer(whole("chat", TURN), status=status))
+    answered = post(edgy, f"/v1{PATHS[client]}", _ask(client, model, streams=streams))
+    assert answered.status == 200
+    assert b"three" in answered.body
 
 
 def test_counts_below_nothing_harm_nobody(
