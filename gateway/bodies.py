@@ -15,6 +15,7 @@ import zstandard
 from litestar.types import Receive
 
 from adapters import InvalidInput
+from gateway.commands.kinds import BYTE_ORDER_MARK
 from gateway.problems import BodyTooSlow, ClientGone, TooLarge, UnknownEncoding
 
 # So much is decompressed at once before the limit is checked again.
@@ -127,11 +128,11 @@ async def read_body(receive: Receive, headers: dict[str, str], limit: int) -> by
     except TimeoutError:
         raise BodyTooSlow(None, f"nothing more of the body came for {_PATIENCE} seconds") from None
     encoding = headers.get("content-encoding")
-    if encoding is None:
-        return body
-    if len(body) > _LARGE:
-        return await asyncio.to_thread(decompress, body, encoding, limit)
-    return decompress(body, encoding, limit)
+    if encoding is not None and len(body) > _LARGE:
+        body = await asyncio.to_thread(decompress, body, encoding, limit)
+    elif encoding is not None:
+        body = decompress(body, encoding, limit)
+    return body.removeprefix(BYTE_ORDER_MARK)
 
 
 async def _receive_all(

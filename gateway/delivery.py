@@ -16,7 +16,7 @@ from adapters.conversation import Error
 from adapters.envelope import error_of, read_error
 from adapters.streams import Collector
 from gateway import statuses
-from gateway.commands.kinds import is_stream
+from gateway.commands.kinds import BYTE_ORDER_MARK, is_stream
 from gateway.headers import JSON, STREAM, Headers, end_to_end, for_client, loss_header, read_headers
 from gateway.hearing import CUT, complete, exhaust, is_streamed, last_word, once, pieces_of
 from gateway.parties import Parties
@@ -96,7 +96,8 @@ class Delivery:
                     raise BrokenReply(None, f"the backend's answer is over {_WHOLE_LIMIT} bytes")
         except CUT:
             raise BrokenReply(None, "the backend's answer was cut off") from None
-        return gathered[0] if len(gathered) == 1 else b"".join(gathered)
+        body = gathered[0] if len(gathered) == 1 else b"".join(gathered)
+        return body.removeprefix(BYTE_ORDER_MARK)
 
     async def _answer_streamed(self, answer: Translation) -> None:
         """Send a stream that is there already; what failed is no stream."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from gateway.commands.kinds import BYTE_ORDER_MARK
 from tests.gateway import wire
 from tests.gateway.asked import PATHS
 from tests.gateway.calling import call, post
@@ -278,6 +279,20 @@ def test_a_status_that_says_yes_in_another_way(
     answered = post(edgy, f"/v1{PATHS[client]}", _ask(client, model, streams=streams))
     assert answered.status == 200
     assert b"three" in answered.body
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@every_client
+def test_a_mark_that_windows_begins_files_with_is_passed_over(
+    client: str, edgy: Gateway, backend: ScriptedBackend, fresh: Fresh, *, streams: bool
+) -> None:
+    model = fresh("chat")
+    backend.play(model, answer(BYTE_ORDER_MARK + whole("chat", TURN)))
+    body = BYTE_ORDER_MARK + _ask(client, model, streams=streams)
+    answered = post(edgy, f"/v1{PATHS[client]}", body)
+    assert answered.status == 200
+    assert b"three" in answered.body
+    assert backend.wait(model).body.startswith(b"{")
 
 
 def test_counts_below_nothing_harm_nobody(
