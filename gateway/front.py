@@ -126,13 +126,20 @@ class Visit:
         except DragomanError as problem:
             await self._fail(problem)
         except asyncio.CancelledError:
-            # The server stops and has waited long enough. Nothing follows that could be cancelled.
-            await self._fail(Stopping(None, "the gateway is stopping"))
+            # The server stops and has waited long enough.
+            await self._tell_of_stop()
         except ClientGone:
             raise
         except Exception:  # noqa: BLE001 - the last resort: whatever it is, the client is told
             LOG.exception("a fault of the gateway", path=self._record.path)
             await self._fail(Unforeseen(None, "the gateway failed; its log says why"))
+
+    async def _tell_of_stop(self) -> None:
+        try:
+            await self._fail(Stopping(None, "the gateway is stopping"))
+        except asyncio.CancelledError:
+            # A client that does not read is not told anything.
+            raise ClientGone from None
 
     async def _fail(self, problem: DragomanError) -> None:
         self._record.note_failure(problem.code)

@@ -98,3 +98,18 @@ def test_answers_that_take_too_long_are_ended(
         assert b'"error"' in body, client
         assert b"stopping" in body
     assert all(request.closed.wait(PATIENCE) for request in backend.received(model))
+
+
+def test_a_client_that_does_not_read_is_not_waited_for(
+    backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+) -> None:
+    model = fresh("chat")
+    # More than all buffers on the way hold.
+    much = b"".join(SAID[1:3]) * 3_000
+    backend.play(model, stream(*SAID[:2], *([much] * 60)))
+    configuration = "[server]\nshutdown = 1\n" + tables(backend.address)
+    with running(configuration, tmp_path) as gateway, open_stream(gateway, "chat", model):
+        gateway.terminate()
+        assert gateway.wait() == 0
+    assert "Traceback" not in gateway.log
+    assert backend.wait(model).closed.wait(PATIENCE)
