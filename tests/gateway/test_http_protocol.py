@@ -64,9 +64,10 @@ HEADS = {
     "a header": (b"GET /health HTTP/1.1\r\nX: ", b"y" * 200_000),
     "many headers": (b"GET /health HTTP/1.1\r\n", b"X: y\r\n" * 40_000),
     "an address": (b"GET /", b"y" * 200_000),
+    # Longer than what one read may bring together with the body.
     "a trailer": (
         b"POST /v1/responses HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n0\r\n",
-        b"X: y\r\n" * 40_000,
+        b"X: y\r\n" * 160_000,
     ),
 }
 
@@ -114,13 +115,16 @@ async def _heard(*sent: bytes) -> bytes:
     )
     async with server:
         reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-        for piece in sent:
-            writer.write(piece)
-            await writer.drain()
-            await asyncio.sleep(0.05)
+        # On a machine that stalls, the server may lose its patience before all is sent.
+        with suppress(ConnectionError):
+            for piece in sent:
+                writer.write(piece)
+                await writer.drain()
+                await asyncio.sleep(0.05)
         heard = await asyncio.wait_for(reader.read(), PATIENCE)
         writer.close()
-        await writer.wait_closed()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
         return heard
 
 
