@@ -47,6 +47,8 @@ _LOST = (
     asyncpg.InternalClientError,
     ConnectionError,
 )
+# Raised by the library itself, in place of sending anything on a connection that it knows is lost.
+_UNSENT = (asyncpg.InterfaceError, asyncpg.InternalClientError)
 # A server that is not there, has no room, is being stopped or does not answer.
 _AWAY = (
     *_LOST,
@@ -150,6 +152,8 @@ class PostgresDatabase:
                 raise
             try:
                 await block.commit()
+            except _UNSENT as problem:
+                raise Away(None, "the gateway's database failed") from problem
             except _FAILURES as problem:
                 raise Uncertain(None, "the gateway's database failed") from problem
         finally:

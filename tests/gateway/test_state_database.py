@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TypeAlias
@@ -22,11 +22,12 @@ from gateway.state import (
     Unavailable,
     open_store,
 )
-from gateway.state.database import Database
+from gateway.state.database import Database, Transaction
 from gateway.state.migrations import STEPS, migrate
 from gateway.state.notes import FIND_NOTES
 from gateway.state.opening import open_database
 from gateway.state.responses import FIND_ITEMS, FIND_PARENTS
+from gateway.state.writer import Writer
 from tests.gateway.postgres import disconnect_all, new_database
 from tests.gateway.rows import execute
 from tests.gateway.scripted import PATIENCE
@@ -231,6 +232,26 @@ def test_lost_connections_are_made_again() -> None:
             assert await other.jobs.settled("me", "b", 5) is not None
 
     asyncio.run(run())
+
+
+def test_a_commit_that_was_never_sent_is_tried_again() -> None:
+    url = new_database()
+    attempts: list[int] = []
+
+    async def change(transaction: Transaction, names: Sequence[str]) -> Sequence[str]:
+        attempts.append(len(names))
+        if len(attempts) == 1:
+            await disconnect_all(url)
+            # The connection is lost, and known to be.
+            with pytest.raises(Unavailable):
+                await transaction.fetch("SELECT 1")
+        return names
+
+    async def run(database: Database) -> None:
+        assert await Writer(database).write(change, "a") == "a"
+        assert attempts == [1, 1]
+
+    asyncio.run(with_database(url, run))
 
 
 def test_memory_is_a_store_too() -> None:
