@@ -11,7 +11,6 @@ from itertools import chain, count, cycle, groupby, pairwise
 from typing import Literal, TypeVar, cast
 
 import msgspec
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 from msgspec import Raw, Struct
@@ -62,17 +61,6 @@ from adapters.events import Closed, Delta, Event, Opened
 from adapters.fold import replay
 from adapters.items import cut_off, has_calls, is_half
 from adapters.mint import StableIds
-
-settings.register_profile(
-    "laws",
-    deadline=None,
-    derandomize=True,
-    max_examples=150,
-    # To explain a failure takes longer than to find it.
-    phases=[phase for phase in Phase if phase is not Phase.explain],
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
-settings.load_profile("laws")
 
 T = TypeVar("T")
 Wire = dict[str, object]
