@@ -1,5 +1,6 @@
 """What the tests of work in the background share: gateways on one database, and their streams."""
 
+import signal
 import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
@@ -8,10 +9,11 @@ from pathlib import Path
 from adapters.responses.check import check_stream
 from tests.gateway import wire
 from tests.gateway.conftest import state, tables
+from tests.gateway.keeping import until
 from tests.gateway.process import Gateway, running
+from tests.gateway.rows import LOCKED, execute
 from tests.gateway.scripted import PATIENCE, Gate, Script, ScriptedBackend, stream
 from tests.gateway.speech import Turn, frames
-from tests.gateway.stores import new_url
 from tests.judges import open_responses
 from tests.judges import sdk as judge
 from tests.judges.reading import JsonObject, object_in, read_object, text_in
@@ -25,8 +27,9 @@ RUNNING = ("queued", "in_progress")
 SOME = {"chat": 3, "legacy": 3, "responses": 6}
 
 
-# Leases are short where nothing else is said, and nothing is waited for in the end.
-QUICK = "[background]\nlease = 1\n[server]\nshutdown = 0.2\n"
+# Nothing is waited for in the end. Leases are longer than any machine stalls: that they have run
+# out is for a test to say.
+QUICK = "[background]\nlease = 60\n[server]\nshutdown = 0.2\n"
 # One at a time.
 ALONE = QUICK.replace("[background]", "[background]\nconcurrency = 1")
 
@@ -38,10 +41,9 @@ def configured(backend: ScriptedBackend, url: str, more: str = QUICK) -> str:
 
 @contextmanager
 def nodes(
-    kind: str, backend: ScriptedBackend, folder: Path, *more: str
+    url: str, backend: ScriptedBackend, folder: Path, *more: str
 ) -> Generator[tuple[Gateway, ...]]:
     """Run gateways on one database, each configured in its own way."""
-    url = new_url(kind, folder)
     with ExitStack() as stack:
         started: list[Gateway] = []
         for number, extra in enumerate(more):
@@ -51,11 +53,42 @@ def nodes(
         yield tuple(started)
 
 
+def run_out(url: str, patience: float = PATIENCE) -> None:
+    """Have all leases run out at once."""
+    execute(url, "UPDATE jobs SET lease = 0", patience)
+
+
+@contextmanager
+def asleep(gateway: Gateway, url: str) -> Generator[None]:
+    """Stop a process where it stands until its leases have run out, and longer."""
+    until(lambda: _fell_asleep(gateway, url))
+    try:
+        yield
+    finally:
+        gateway.process.send_signal(signal.SIGCONT)
+
+
+def _fell_asleep(gateway: Gateway, url: str) -> bool:
+    """Stop a process; tell whether it stands where it holds nothing that others would wait for."""
+    gateway.process.send_signal(signal.SIGSTOP)
+    until(gateway.is_stopped)
+    try:
+        run_out(url, patience=0.5)
+    except LOCKED:
+        gateway.process.send_signal(signal.SIGCONT)
+        return False
+    return True
+
+
 def halved(dialect: str, gate: Gate, turn: Turn = TURN) -> Script:
-    """Say some of a turn, and the rest when the gate opens."""
+    """Say some of a turn, and the rest when the gate opens.
+
+    What is said before comes with one read and is kept with one write: who has seen some of it
+    knows that nothing more is being written.
+    """
     said = frames(dialect, turn)
     some = SOME[dialect]
-    return stream(*said[:some], gate, *said[some:])
+    return stream(b"".join(said[:some]), gate, *said[some:])
 
 
 def create(gateway: Gateway, model: str, **more: object) -> JsonObject:

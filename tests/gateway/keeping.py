@@ -34,9 +34,15 @@ def heard(backend: ScriptedBackend, model: str, place: int = -1) -> str:
     return backend.received(model)[place].body.decode()
 
 
+def line_about(gateway: Gateway, model: str) -> str:
+    """Give the first line of the log that names a model; it may come later than the answer."""
+    until(lambda: any(f'"{model}"' in line for line in gateway.lines))
+    return next(line for line in gateway.lines if f'"{model}"' in line)
+
+
 def until(done: Callable[[], bool]) -> None:
     """Wait for something that a process does by itself."""
     end = time.monotonic() + PATIENCE
     while not done():
         assert time.monotonic() < end, "it does not come"
-        time.sleep(0.05)
+        time.sleep(0.02)

@@ -71,6 +71,11 @@ class Gateway:
             self.process.kill()
             self.wait()
 
+    def is_stopped(self) -> bool:
+        """Tell whether the process stands still, as a signal has told it to."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return fields[0] == "T"
+
     def memory(self) -> int:
         """Give the bytes of memory that the process holds."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()

@@ -8,6 +8,8 @@ from typing import Any
 
 import asyncpg
 
+from tests.gateway.scripted import PATIENCE
+
 TABLES = (
     "responses",
     "items",
@@ -20,18 +22,24 @@ TABLES = (
 )
 
 
-def execute(url: str, statement: str) -> list[tuple[Any, ...]]:
-    """Run a statement and give its rows."""
+# What is raised where somebody else holds what is to be changed.
+LOCKED = (sqlite3.OperationalError, asyncpg.LockNotAvailableError)
+
+
+def execute(url: str, statement: str, patience: float = PATIENCE) -> list[tuple[Any, ...]]:
+    """Run a statement and give its rows; wait so many seconds for those who hold them."""
     if url.startswith("sqlite:"):
-        with closing(sqlite3.connect(Path(url.removeprefix("sqlite:")), timeout=20)) as connection:
+        file = Path(url.removeprefix("sqlite:"))
+        with closing(sqlite3.connect(file, timeout=patience)) as connection:
             rows = connection.execute(statement).fetchall()
             connection.commit()
             return rows
-    return asyncio.run(_execute(url, statement))
+    return asyncio.run(_execute(url, statement, patience))
 
 
-async def _execute(url: str, statement: str) -> list[tuple[Any, ...]]:
-    connection = await asyncpg.connect(url)
+async def _execute(url: str, statement: str, patience: float) -> list[tuple[Any, ...]]:
+    limit = {"lock_timeout": f"{patience}s"}
+    connection = await asyncpg.connect(url, server_settings=limit)
     try:
         return [tuple(row) for row in await connection.fetch(statement)]
     finally:

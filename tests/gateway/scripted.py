@@ -13,7 +13,7 @@ import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import TracebackType
 from typing import Self, TypeVar, cast
@@ -24,8 +24,11 @@ from tests.judges.reading import JsonObject, read_object
 
 Result = TypeVar("Result")
 
-# Long enough for a busy machine; nothing waits so long unless it fails.
-PATIENCE = 20.0
+# Long enough for a machine that is busy with other things and stalls now and then; nothing waits
+# so long unless it fails.
+PATIENCE = 60.0
+# Seconds between two repetitions.
+_OFTEN = 0.1
 
 
 class Gate:
@@ -36,6 +39,10 @@ class Gate:
 
     def open(self) -> None:
         self._opened.set_result(None)
+
+    @property
+    def is_open(self) -> bool:
+        return self._opened.done()
 
     async def passed(self) -> None:
         # Shielded, because many may wait here, and one that goes away must not close it for all.
@@ -49,6 +56,14 @@ class Pause:
     seconds: float
 
 
+@dataclass(frozen=True)
+class Meanwhile:
+    """What is said again and again until a gate opens."""
+
+    said: bytes
+    gate: Gate
+
+
 class End(Enum):
     """How a connection ends before its time."""
 
@@ -56,7 +71,7 @@ class End(Enum):
     RESET = "reset"
 
 
-Step = bytes | Gate | Pause | End
+Step = bytes | Gate | Pause | Meanwhile | End
 Script = tuple[Step, ...]
 
 
@@ -273,6 +288,10 @@ class _Connection(asyncio.Protocol):
                     await step.passed()
                 case Pause():
                     await asyncio.sleep(step.seconds)
+                case Meanwhile():
+                    while not step.gate.is_open:
+                        await self._write(step.said, request)
+                        await asyncio.sleep(_OFTEN)
                 case End.CLOSE:
                     self._transport.close()
                 case End.RESET:
@@ -325,8 +344,17 @@ def begun(headers: Headers | None = None) -> bytes:
 
 def stream(*pieces: Step, headers: Headers | None = None) -> Script:
     """Answer with a stream: bytes become chunks, all else happens between them."""
-    chunks = (chunk(piece) if isinstance(piece, bytes) else piece for piece in pieces if piece)
-    return (begun(headers), *chunks, LAST_CHUNK)
+    return (begun(headers), *(_chunked(piece) for piece in pieces if piece), LAST_CHUNK)
+
+
+def _chunked(piece: Step) -> Step:
+    match piece:
+        case bytes():
+            return chunk(piece)
+        case Meanwhile():
+            return replace(piece, said=chunk(piece.said))
+        case _:
+            return piece
 
 
 def cut_stream(*pieces: Step, end: End = End.CLOSE) -> Script:

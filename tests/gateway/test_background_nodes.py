@@ -23,20 +23,21 @@ from tests.gateway.background import (
     kinds_of,
     nodes,
     replay,
+    run_out,
     show,
     wait_for,
 )
 from tests.gateway.conftest import DIALECTS, Fresh, assert_no_fault
 from tests.gateway.keeping import client_of
-from tests.gateway.postgres import disconnect_all
+from tests.gateway.postgres import disconnect_all, new_database
 from tests.gateway.process import Gateway, running
 from tests.gateway.scripted import PATIENCE, Gate, ScriptedBackend
 from tests.gateway.speech import script
 from tests.gateway.stores import BOTH, DATABASES, new_url
 from tests.judges.reading import integer_in, object_in, objects_in, text_in
 
-# With leases this long, only what is given up can be taken over.
-PATIENT = "[background]\nconcurrency = 1\nlease = 60\n[server]\nshutdown = 20\n"
+# Only what is given up can be taken over; and what runs may go on for as long as a test does.
+PATIENT = ALONE.replace("shutdown = 0.2", "shutdown = 60")
 
 
 @pytest.fixture(scope="module", params=DATABASES)
@@ -47,7 +48,8 @@ def pair(
 ) -> Iterator[tuple[Gateway, ...]]:
     """Run two gateways on one database."""
     folder = tmp_path_factory.mktemp("pair")
-    with nodes(str(request.param), backend, folder, QUICK, QUICK) as started:
+    url = new_url(str(request.param), folder)
+    with nodes(url, backend, folder, QUICK, QUICK) as started:
         yield started
     for gateway in started:
         assert_no_fault(gateway)
@@ -102,7 +104,7 @@ def test_one_that_waits_is_cancelled(
 ) -> None:
     busy, model = fresh("chat"), fresh("chat")
     backend.play(busy, halved("chat", Gate()))
-    with nodes("sqlite", backend, tmp_path, ALONE) as (node,):
+    with nodes(new_url("sqlite", tmp_path), backend, tmp_path, ALONE) as (node,):
         create(node, busy)
         backend.wait(busy)
         name = text_in(create(node, model), "id")
@@ -118,11 +120,13 @@ def test_what_a_dead_node_made_has_failed(
 ) -> None:
     model = fresh("chat")
     backend.play(model, halved("chat", Gate()))
-    with nodes(kind, backend, tmp_path, QUICK, QUICK) as (one, other):
+    url = new_url(kind, tmp_path)
+    with nodes(url, backend, tmp_path, QUICK, QUICK) as (one, other):
         name = text_in(create(one, model), "id")
         with wire.Streamed(other.port, events_path(name), None, AUTHORIZED) as streamed:
             seen = streamed.read_until(b"output_text.delta")
             one.process.kill()
+            run_out(url)
             seen += streamed.read_all()
         assert kinds_of(seen)[-2:] == ["error", "response.failed"]
         said = judge_stream(seen)
@@ -137,6 +141,23 @@ def test_what_a_dead_node_made_has_failed(
     assert len(backend.received(model)) == 1
 
 
+def test_a_lease_that_nobody_renews_runs_out(
+    backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+) -> None:
+    model = fresh("chat")
+    backend.play(model, halved("chat", Gate()))
+    short = QUICK.replace("lease = 60", "lease = 5")
+    url = new_url("sqlite", tmp_path)
+    with nodes(url, backend, tmp_path, short, short) as (one, other):
+        name = text_in(create(one, model), "id")
+        # From here on it ends in the same way whenever that is.
+        backend.wait(model)
+        one.process.kill()
+        said = judge_stream(replay(other, name))
+        assert "died" in text_in(object_in(said, "error"), "message")
+    assert len(backend.received(model)) == 1
+
+
 @BOTH
 def test_what_waited_on_a_dead_node_is_done_by_another(
     kind: str, backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
@@ -144,13 +165,15 @@ def test_what_waited_on_a_dead_node_is_done_by_another(
     busy, model, wanted = fresh("chat"), fresh("chat"), fresh("chat")
     backend.play(busy, halved("chat", Gate()))
     answers(backend, model)
-    with nodes(kind, backend, tmp_path, ALONE, QUICK) as (one, other):
+    url = new_url(kind, tmp_path)
+    with nodes(url, backend, tmp_path, ALONE, QUICK) as (one, other):
         begun = text_in(create(one, busy), "id")
         backend.wait(busy)
         waiting = [text_in(create(one, model), "id") for _ in range(8)]
         unwanted = text_in(create(one, wanted), "id")
         assert {text_in(show(one, name), "status") for name in waiting} == {"queued"}
         one.process.kill()
+        run_out(url)
         assert cancel(other, unwanted).json()["status"] == "cancelled"
         for name in waiting:
             assert text_in(judge_stream(replay(other, name)), "status") == "completed"
@@ -173,7 +196,7 @@ def test_a_node_that_stops_hands_over_what_waits(
     busy, model, gate = fresh("chat"), fresh("chat"), Gate()
     backend.play(busy, halved("chat", gate))
     answers(backend, model)
-    with nodes(kind, backend, tmp_path, PATIENT, PATIENT) as (one, other):
+    with nodes(new_url(kind, tmp_path), backend, tmp_path, PATIENT, PATIENT) as (one, other):
         begun = text_in(create(one, busy), "id")
         backend.wait(busy)
         waiting = text_in(create(one, model), "id")
@@ -192,7 +215,7 @@ def test_what_waits_does_not_wait_for_a_stream(
     busy, model, gate = fresh("chat"), fresh("chat"), Gate()
     backend.play(busy, halved("chat", gate))
     answers(backend, model)
-    with nodes("postgresql", backend, tmp_path, PATIENT, PATIENT) as (one, other):
+    with nodes(new_database(), backend, tmp_path, PATIENT, PATIENT) as (one, other):
         begun = text_in(create(one, busy), "id")
         with wire.Streamed(one.port, events_path(begun), None, AUTHORIZED) as streamed:
             seen = streamed.read_until(b"output_text.delta")
@@ -210,7 +233,7 @@ def test_who_follows_on_a_node_that_stops_is_told(
 ) -> None:
     model, gate = fresh("chat"), Gate()
     backend.play(model, halved("chat", gate))
-    with nodes("sqlite", backend, tmp_path, QUICK, QUICK) as (one, other):
+    with nodes(new_url("sqlite", tmp_path), backend, tmp_path, QUICK, QUICK) as (one, other):
         name = text_in(create(one, model), "id")
         with wire.Streamed(other.port, events_path(name), None, AUTHORIZED) as streamed:
             seen = streamed.read_until(b"output_text.delta")
@@ -231,7 +254,7 @@ def test_it_goes_on_when_the_database_was_away(
 ) -> None:
     model, gate = fresh("chat"), Gate()
     backend.play(model, halved("chat", gate))
-    url = new_url("postgresql", tmp_path)
+    url = new_database()
     with running(configured(backend, url), tmp_path) as node:
         name = text_in(create(node, model), "id")
         with wire.Streamed(node.port, events_path(name), None, AUTHORIZED) as streamed:
@@ -246,7 +269,7 @@ def test_a_node_that_stops_leaves_nothing_unfinished(
 ) -> None:
     model = fresh("chat")
     backend.play(model, halved("chat", Gate()))
-    with nodes("sqlite", backend, tmp_path, QUICK, QUICK) as (one, other):
+    with nodes(new_url("sqlite", tmp_path), backend, tmp_path, QUICK, QUICK) as (one, other):
         name = text_in(create(one, model), "id")
         backend.wait(model)
         one.terminate()

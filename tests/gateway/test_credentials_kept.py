@@ -13,6 +13,7 @@ from tests.gateway.background import (
     halved,
     judge_stream,
     replay,
+    run_out,
     show,
 )
 from tests.gateway.conftest import Fresh
@@ -70,6 +71,7 @@ def test_what_waits_is_sealed(backend: ScriptedBackend, fresh: Fresh, tmp_path: 
         assert show(first, name)["status"] == "queued"
         assert WORD.encode() not in stored(tmp_path)
         first.process.kill()
+    run_out(f"sqlite:{tmp_path / 'state.db'}")
     with running(configured(backend, STATE), tmp_path) as second:
         said = judge_stream(replay(second, name))
         assert text_in(said, "status") == "completed"

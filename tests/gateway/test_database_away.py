@@ -1,15 +1,11 @@
 """A database that is away for a while, and a node that sleeps for too long."""
 
-import asyncio
 import json
-import os
-import signal
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 import openai
 import pytest
 
@@ -17,6 +13,7 @@ from tests.gateway import wire
 from tests.gateway.background import (
     AUTHORIZED,
     QUICK,
+    asleep,
     configured,
     create,
     events_path,
@@ -49,7 +46,7 @@ def away(url: str) -> Generator[None]:
     name = url.partition("?")[0].rpartition("/")[2]
     _refuse(name, connections=False)
     try:
-        asyncio.run(_cut(name))
+        _cut(name)
         yield
     finally:
         _refuse(name, connections=True)
@@ -59,14 +56,16 @@ def _refuse(name: str, *, connections: bool) -> None:
     execute(server().get_uri(), f"ALTER DATABASE {name} ALLOW_CONNECTIONS {connections}")
 
 
-async def _cut(name: str) -> None:
-    connection = await asyncpg.connect(server().get_uri())
-    try:
-        await connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name
-        )
-    finally:
-        await connection.close()
+# Who is still being let in is connected to no database yet.
+_CUT = """
+    SELECT CASE WHEN datname = '{name}' THEN pg_terminate_backend(pid) END FROM pg_stat_activity
+    WHERE backend_type = 'client backend' AND (datname = '{name}' OR datname IS NULL)
+"""
+
+
+def _cut(name: str) -> None:
+    """Cut off all who are connected, and wait until they are."""
+    until(lambda: not execute(server().get_uri(), _CUT.format(name=name)))
 
 
 @pytest.fixture(scope="module")
@@ -227,18 +226,16 @@ def test_a_node_that_slept_beyond_its_lease_writes_nothing_more(
 ) -> None:
     model, gate = fresh("chat"), Gate()
     backend.play(model, halved("chat", gate))
-    with nodes(kind, backend, tmp_path, QUICK, QUICK) as (one, other):
+    url = new_url(kind, tmp_path)
+    with nodes(url, backend, tmp_path, QUICK, QUICK) as (one, other):
         name = text_in(create(one, model), "id")
         with wire.Streamed(other.port, events_path(name), None, AUTHORIZED) as streamed:
             streamed.read_until(BEGUN)
-            os.kill(one.process.pid, signal.SIGSTOP)
-            try:
+            with asleep(one, url):
                 streamed.read_all()
                 ended = wait_for(other, name, "failed")
                 told = replay(other, name)
-            finally:
                 gate.open()
-                os.kill(one.process.pid, signal.SIGCONT)
         # It wakes up with the rest of the answer in its hands, and does other things again.
         later = fresh("chat")
         backend.play(later, stream(*frames("chat", Turn("Awake."))))
