@@ -13,7 +13,7 @@ from tests.gateway.bench_processes import Target
 from tests.gateway.bench_traffic import request
 
 # Of the clock, for a process to answer for the first time.
-_PATIENCE = 30
+_PATIENCE = 120
 
 
 class Load(Struct, frozen=True):

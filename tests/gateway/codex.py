@@ -11,6 +11,7 @@ from typing import cast
 
 import httpx
 
+from tests.gateway.scripted import PATIENCE
 from tests.judges.reading import JsonObject, object_in, objects_in, text_in
 
 # The captured tools, shortened.
@@ -107,7 +108,9 @@ class Codex:
 
     def _ask(self) -> list[JsonObject]:
         body = {**self._body, "input": self._history}
-        with httpx.stream("POST", f"{self._url}/responses", json=body, timeout=20) as response:
+        with httpx.stream(
+            "POST", f"{self._url}/responses", json=body, timeout=PATIENCE
+        ) as response:
             lines = response.read().decode().split("\n")
         data = [line.removeprefix("data: ") for line in lines if line.startswith("data: {")]
         events = [cast("JsonObject", json.loads(one)) for one in data]

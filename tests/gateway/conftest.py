@@ -8,7 +8,7 @@ import openai
 import pytest
 
 from tests.gateway.process import Gateway, running
-from tests.gateway.scripted import ScriptedBackend
+from tests.gateway.scripted import PATIENCE, ScriptedBackend
 from tests.gateway.stores import DATABASES, new_url
 
 Fresh = Callable[[str], str]
@@ -65,6 +65,7 @@ KINDS = {
     "unary": capability('streaming = "never"'),
     "late": timeout("connect = 3600, first_byte = 0.3"),
     "silent": timeout("between_events = 0.5"),
+    "steady": timeout("between_events = 5"),
     "hanging": timeout("between_events = 0.5") + capability('streaming = "only"'),
     "endless": timeout("whole = 0.7"),
     "again": (
@@ -106,7 +107,7 @@ def lively(backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory) -
     """Run one that soon says that it is still there, and takes no large bodies."""
     server = "[server]\nkeep_alive = 0.2\nmax_body_bytes = 100_000\n"
     folder = tmp_path_factory.mktemp("lively")
-    with running(server + tables(backend.address, ["silent"]), folder) as running_gateway:
+    with running(server + tables(backend.address, ["steady"]), folder) as running_gateway:
         yield running_gateway
     assert_no_fault(running_gateway)
 
@@ -135,7 +136,7 @@ def assert_no_fault(gateway: Gateway) -> None:
 def sdk(gateway: Gateway) -> Iterator[openai.OpenAI]:
     """Give the real client, which does not try again: its errors are to be seen."""
     with openai.OpenAI(
-        base_url=gateway.url, api_key="sk-test", max_retries=0, timeout=20
+        base_url=gateway.url, api_key="sk-test", max_retries=0, timeout=PATIENCE
     ) as client:
         yield client
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.gateway.calling import call, post
 from tests.gateway.conftest import Fresh
+from tests.gateway.keeping import until
 from tests.gateway.process import Gateway, running
 from tests.gateway.scripted import ScriptedBackend, answer
 
@@ -132,10 +133,10 @@ def test_no_key_is_told_to_anybody(
     told = post(guarded, "/v1/chat/completions", body, {"Authorization": f"Bearer {KEY}"})
     assert told.status == 401
     assert told.error["message"] == "wrong key [redacted]"
+    # Who called, by the name of the key, is in the log.
+    until(lambda: any(model in line and '"key":"first"' in line for line in guarded.lines))
+    assert "[redacted]" in guarded.log
     metrics = call(guarded, "GET", "/metrics").body.decode()
     for secret_one in (KEY, OTHER_KEY, BACKEND_KEY, "hidden-one"):
         assert secret_one not in guarded.log
         assert secret_one not in metrics
-    # But who called, by the name of the key, is in the log.
-    assert '"key":"first"' in guarded.log
-    assert "[redacted]" in guarded.log

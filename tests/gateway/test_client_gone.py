@@ -79,7 +79,7 @@ def test_backend_sees_the_close(
         assert b"text/event-stream" in plug.recv(65536)
     assert not request.closed.is_set()
     leave(plug, how)
-    assert request.closed.wait(5), "the backend works on for nobody"
+    assert request.closed.wait(PATIENCE), "the backend works on for nobody"
     assert not request.played.is_set()
 
 
@@ -93,7 +93,7 @@ def test_others_are_served_on(gateway: Gateway, backend: ScriptedBackend, fresh:
         plug.sendall(wire.request_bytes(path, asked("chat", model, streamed=True)))
         gone = backend.wait(model, 2)
         plug.close()
-        assert gone.closed.wait(5)
+        assert gone.closed.wait(PATIENCE)
         gate.open()
         assert staying.read_all().endswith(b"data: [DONE]\n\n")
     assert wire.post(gateway.port, path, asked("chat", model, streamed=False)).status == 200

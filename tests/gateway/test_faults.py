@@ -14,6 +14,7 @@ from tests.gateway.conftest import DIALECTS, Fresh, backend_table
 from tests.gateway.process import Gateway, running
 from tests.gateway.scripted import (
     JSON,
+    PATIENCE,
     End,
     Pause,
     Script,
@@ -133,7 +134,7 @@ def down(backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="module")
 def down_sdk(down: Gateway) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=down.url, api_key="k", max_retries=0, timeout=20) as client:
+    with openai.OpenAI(base_url=down.url, api_key="k", max_retries=0, timeout=PATIENCE) as client:
         yield client
 
 

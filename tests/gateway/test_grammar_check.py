@@ -109,6 +109,8 @@ def test_half_a_surrogate_is_judged() -> None:
 
 
 def test_inputs_are_judged_when_the_answer_is_whole() -> None:
+    # The process that judges may take longer to start than an answer waits for it.
+    assert check_grammar(regex("a"), "a") is None
     judging = Judging()
     judging.note(regex("a"), "b")
     judging.note(regex("a"), "a")
@@ -132,4 +134,4 @@ def test_nobody_else_waits_for_a_judgement() -> None:
     losses, turns = asyncio.run(watch())
     assert losses == []
     # A loop that is held up has one turn.
-    assert turns > 10
+    assert turns > 2

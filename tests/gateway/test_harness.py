@@ -26,7 +26,7 @@ from tests.gateway.scripted import (
 @pytest.fixture(scope="module")
 def direct(backend: ScriptedBackend) -> Iterator[openai.OpenAI]:
     url = f"{backend.address}/v1"
-    with openai.OpenAI(base_url=url, api_key="sk-test", max_retries=0, timeout=20) as client:
+    with openai.OpenAI(base_url=url, api_key="sk-test", max_retries=0, timeout=PATIENCE) as client:
         yield client
 
 

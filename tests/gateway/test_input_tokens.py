@@ -11,7 +11,7 @@ from tests.gateway.compacting import SUMMARY, TRIGGER, plays, says
 from tests.gateway.conftest import DIALECTS, Fresh, backend_table, capability, tables
 from tests.gateway.keeping import heard
 from tests.gateway.process import Gateway, running
-from tests.gateway.scripted import Gate, ScriptedBackend, answer
+from tests.gateway.scripted import PATIENCE, Gate, ScriptedBackend, answer
 from tests.gateway.wire import AUTHORIZED, Answer, post
 from tests.judges.reading import objects_in
 
@@ -48,7 +48,7 @@ def counting(
 @pytest.fixture
 def client(counting: Gateway) -> Iterator[openai.OpenAI]:
     url = counting.url
-    with openai.OpenAI(base_url=url, api_key="sk-test", max_retries=0, timeout=20) as sdk:
+    with openai.OpenAI(base_url=url, api_key="sk-test", max_retries=0, timeout=PATIENCE) as sdk:
         yield sdk
 
 

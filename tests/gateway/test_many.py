@@ -10,7 +10,7 @@ from tests.gateway import wire
 from tests.gateway.asked import PATHS
 from tests.gateway.conftest import Fresh
 from tests.gateway.process import Gateway
-from tests.gateway.scripted import Gate, Received, Script, ScriptedBackend, stream
+from tests.gateway.scripted import PATIENCE, Gate, Received, Script, ScriptedBackend, stream
 from tests.gateway.speech import Call, Turn, frames
 from tests.gateway.test_client_gone import asked
 from tests.judges import sdk as judge
@@ -46,7 +46,7 @@ class Crowd:
 
 async def fetch_all(port: int, client: str, models: list[str]) -> list[list[bytes]]:
     path = f"/v1{PATHS[client]}"
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(3 * PATIENCE):
         return await asyncio.gather(
             *(
                 wire.fetch_chunks(port, path, asked(client, model, streamed=True))
@@ -149,7 +149,7 @@ def test_slow_client_holds_the_backend_back(
         while piece := answered.read_some():
             size += len(piece)
     assert size > 64 * MEBIBYTE
-    assert request.played.is_set()
+    assert request.played.wait(PATIENCE)
 
 
 def settled(request: Received) -> int:

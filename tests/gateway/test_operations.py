@@ -14,6 +14,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from tests.gateway.calling import call, post
 from tests.gateway.conftest import Fresh, backend_table
+from tests.gateway.keeping import line_about
 from tests.gateway.process import Gateway, running
 from tests.gateway.scripted import PATIENCE, ScriptedBackend, answer
 from tests.judges.reading import JsonObject
@@ -42,28 +43,13 @@ def test_no_answer_is_without_the_envelope(
     assert answered.error["type"] == "invalid_request_error"
 
 
-def _lines(gateway: Gateway, model: str) -> list[JsonObject]:
-    """Give the lines about a model; the last words of a process may come late."""
-    found = [line for line in gateway.lines if f'"{model}"' in line]
-    return [json.loads(line) for line in found]
-
-
-def _wait_for_line(gateway: Gateway, model: str) -> JsonObject:
-    pause = threading.Event()
-    for _ in range(100):
-        if lines := _lines(gateway, model):
-            return lines[-1]
-        pause.wait(PATIENCE / 100)
-    raise AssertionError(f"no line about {model}")
-
-
 def test_an_exchange_is_one_line(gateway: Gateway, backend: ScriptedBackend, fresh: Fresh) -> None:
     model = fresh("chat")
     backend.play(model, answer(REPLY, headers={"x-request-id": "req_7"}))
     asked = b'{"model":"%s","input":"hi","truncation":"auto"}' % model.encode()
     answered = post(gateway, "/responses", asked)
     assert answered.headers["x-request-id"] == "req_7"
-    line = _wait_for_line(gateway, model)
+    line: JsonObject = json.loads(line_about(gateway, model))
     first_byte, total = line.pop("first_byte_ms"), line.pop("total_ms")
     assert isinstance(first_byte, float)
     assert isinstance(total, float)
@@ -94,6 +80,8 @@ def test_exchanges_are_counted(gateway: Gateway, backend: ScriptedBackend, fresh
     model = fresh("legacy")
     backend.play(model, answer(REPLY))
     post(gateway, "/responses", b'{"model":"%s","input":"hi"}' % model.encode())
+    # It is counted in the same breath as it is written down.
+    line_about(gateway, model)
     metrics = call(gateway, "GET", "/metrics").body.decode()
     pair = 'client="responses",dialect="legacy"'
     assert 'dragoman_exchanges_total{backend="legacy",' in metrics

@@ -62,12 +62,17 @@ def test_slow_backend_is_a_timeout(
     assert backend.wait(model).closed.wait(PATIENCE)
 
 
+def falls_silent(said: list[bytes]) -> Script:
+    """Say this in one piece, in which nobody pauses for too long, and nothing more."""
+    return (begun() + chunk(b"".join(said)), Gate())
+
+
 @every_client
 def test_stream_that_falls_silent_ends_with_an_error(
     client: str, sdk: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
 ) -> None:
     model = fresh("silent-chat")
-    backend.play(model, stream(*frames("chat", TURN)[:4], Gate()))
+    backend.play(model, falls_silent(frames("chat", TURN)[:4]))
     with pytest.raises(openai.APIError, match=r"0\.5 seconds"):
         make_client(client, sdk, model, "raw").ask()
     assert backend.wait(model).closed.wait(PATIENCE)
@@ -89,7 +94,7 @@ def test_finished_answer_is_whole_though_the_stream_never_ends(
 ) -> None:
     """A server that says no last word, and keeps the connection open (P156)."""
     model = fresh("silent-chat" if mode == "raw" else "hanging-chat")
-    backend.play(model, stream(*frames("chat", TURN)[:said], Gate()))
+    backend.play(model, falls_silent(frames("chat", TURN)[:said]))
     assert make_client(client, sdk, model, mode).ask().turn == TURN
     assert backend.wait(model).closed.wait(PATIENCE)
 
@@ -109,9 +114,10 @@ def test_answer_that_takes_too_long_as_a_whole(
 def test_slow_answer_within_the_limits_is_whole(
     sdk: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
 ) -> None:
-    model = fresh("silent-chat")
+    model = fresh("steady-chat")
     said = frames("chat", TURN)
-    backend.play(model, stream(*(part for frame in said for part in (frame, Pause(0.1)))))
+    # All in all it takes longer than a pause may.
+    backend.play(model, stream(*(part for frame in said for part in (frame, Pause(0.8)))))
     assert make_client("responses", sdk, model, "raw").ask().turn == TURN
 
 
@@ -160,7 +166,8 @@ def test_retry_after_is_waited_for(
     backend.play_always(model, lambda it: script("chat", TURN, it.json()))
     begin = time.monotonic()
     assert make_client("responses", sdk, model, "unary").ask().turn == TURN
-    assert time.monotonic() - begin >= 1
+    # The clocks of two processes need not agree on the last millisecond.
+    assert time.monotonic() - begin > 0.9
 
 
 def test_long_retry_after_is_left_to_the_client(

@@ -10,7 +10,7 @@ from tests.gateway.clients import MODES, QUESTION, TOOLS, Heard, finish_word, ma
 from tests.gateway.conftest import DIALECTS, Fresh, assert_no_fault, backend_table, capability
 from tests.gateway.process import running
 from tests.gateway.scenarios import result
-from tests.gateway.scripted import Received, Script, ScriptedBackend
+from tests.gateway.scripted import PATIENCE, Received, Script, ScriptedBackend
 from tests.gateway.speech import Call, Turn, script
 from tests.judges.reading import JsonObject, objects_in
 
@@ -47,7 +47,9 @@ def words(
     )
     with (
         running(tables, tmp_path_factory.mktemp("words")) as gateway,
-        openai.OpenAI(base_url=gateway.url, api_key="sk-test", max_retries=0, timeout=20) as client,
+        openai.OpenAI(
+            base_url=gateway.url, api_key="sk-test", max_retries=0, timeout=PATIENCE
+        ) as client,
     ):
         yield client
     assert_no_fault(gateway)

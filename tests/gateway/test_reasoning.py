@@ -17,7 +17,14 @@ from tests.gateway.clients import chat_completion, response_of
 from tests.gateway.conftest import Fresh, backend_table, capability
 from tests.gateway.process import Gateway, running
 from tests.gateway.rows import counts
-from tests.gateway.scripted import Received, Script, ScriptedBackend, answer, stream
+from tests.gateway.scripted import (
+    PATIENCE,
+    Received,
+    Script,
+    ScriptedBackend,
+    answer,
+    stream,
+)
 from tests.gateway.wire import post
 from tests.judges.reading import JsonObject, object_in, objects_in
 from tests.judges.samples import encoded, response
@@ -50,7 +57,9 @@ def started(
     environment = {"KEY": KEY, "OTHER": OTHER_KEY}
     with (
         running(configuration(backend, key), folder, environment) as gateway,
-        openai.OpenAI(base_url=gateway.url, api_key="sk-test", max_retries=0, timeout=20) as sdk,
+        openai.OpenAI(
+            base_url=gateway.url, api_key="sk-test", max_retries=0, timeout=PATIENCE
+        ) as sdk,
     ):
         yield gateway, sdk
 

@@ -12,6 +12,7 @@ from gateway.reading import capabilities_of
 from gateway.routing import Router
 from gateway.upstream import Upstream
 from tests.gateway.calling import post
+from tests.gateway.keeping import until
 from tests.gateway.process import Gateway, running
 from tests.gateway.scripted import Received, Script, ScriptedBackend, answer
 from tests.gateway.test_access import REPLY
@@ -74,18 +75,15 @@ def test_a_model_that_nobody_serves_is_named() -> None:
         Router([_backend("one", "gpt-4")]).find("gpt-9")
 
 
-def _unused_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
-
-
 @pytest.fixture(scope="module")
 def failing_over(
     backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Gateway]:
     """Run a gateway whose first backend is down; its second speaks another dialect."""
-    down = f"http://127.0.0.1:{_unused_port()}/v1"
+    # Bound but not listening: nobody else gets this port, and nobody answers at it.
+    closed = socket.socket()
+    closed.bind(("127.0.0.1", 0))
+    down = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
     configuration = f"""
 [retries]
 limit = 1
@@ -111,7 +109,7 @@ dialect = "chat"
 models = []
 default = true
 """
-    with running(configuration, tmp_path_factory.mktemp("failover")) as gateway:
+    with closed, running(configuration, tmp_path_factory.mktemp("failover")) as gateway:
         yield gateway
 
 
@@ -134,7 +132,7 @@ def test_the_next_backend_answers_for_one_that_is_down(
     assert answered.status == 200
     assert answered.json()["object"] == "response"
     assert backend.wait("shared-1").target == "/v1/chat/completions"
-    assert '"event":"trying the next backend"' in failing_over.log
+    until(lambda: '"event":"trying the next backend"' in failing_over.log)
 
 
 def test_a_renamed_model_is_asked_for_by_its_real_name(

@@ -52,7 +52,7 @@ def test_running_answers_end(
     backend.play(streamed, stream(*SAID[:3], gate, *SAID[3:]))
     backend.play(unary, (gate, *answer(whole("chat", TURN))))
     answers: list[wire.Answer] = []
-    with running(tables(backend.address), tmp_path) as gateway:
+    with running("[server]\nshutdown = 60\n" + tables(backend.address), tmp_path) as gateway:
         body = asked("responses", unary, streamed=False)
         asking = threading.Thread(
             target=lambda: answers.append(wire.post(gateway.port, "/v1/responses", body))
@@ -71,12 +71,12 @@ def test_running_answers_end(
 
 
 def test_idle_it_stops_at_once(backend: ScriptedBackend, tmp_path: Path) -> None:
-    with running(tables(backend.address), tmp_path) as gateway:
+    # Longer than is waited here for its end.
+    configuration = "[server]\nshutdown = 3600\n" + tables(backend.address)
+    with running(configuration, tmp_path) as gateway:
         assert wire.get(gateway.port, "/health").status == 200
-        begin = time.monotonic()
         gateway.terminate()
         assert gateway.wait() == 0
-        assert time.monotonic() - begin < 5
 
 
 def test_answers_that_take_too_long_are_ended(

@@ -4,6 +4,7 @@ import pytest
 
 from tests.gateway.asked import read_asked
 from tests.gateway.conftest import DIALECTS, Scene
+from tests.gateway.keeping import line_about
 from tests.gateway.scripted import answer, stream
 from tests.gateway.sockets import Socket, judged, judged_error
 from tests.gateway.speech import Call, Turn, error_frames, frames, script
@@ -293,9 +294,7 @@ def test_what_is_lost_is_logged_and_not_told(scene: Scene) -> None:
     with Socket(scene.gateway) as socket:
         events = socket.turn(model=model, input="x", safety_identifier="s", truncation="auto")
         judged(events)
-        # When the next answer has come, the line about the first is written.
-        socket.refused(model=model, input="x", previous_response_id="resp_none")
-    line = next(line for line in scene.gateway.lines if f'"{model}"' in line)
+    line = line_about(scene.gateway, model)
     assert '"path":"/v1/responses"' in line
     assert '"status":200,"ended":"ok"' in line
     assert "truncation" in line

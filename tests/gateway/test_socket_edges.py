@@ -11,9 +11,10 @@ from websockets.exceptions import ConnectionClosed
 
 from tests.gateway.calling import call
 from tests.gateway.conftest import DIALECTS, Fresh, Scene, tables
+from tests.gateway.keeping import until
 from tests.gateway.process import Gateway, running
-from tests.gateway.scripted import PATIENCE, Gate, Pause, ScriptedBackend, begun, chunk, stream
-from tests.gateway.sockets import Socket, judged, judged_error, judged_event
+from tests.gateway.scripted import PATIENCE, Gate, ScriptedBackend, begun, chunk, stream
+from tests.gateway.sockets import Events, Socket, judged, judged_error, judged_event
 from tests.gateway.speech import Turn, frames, script
 from tests.gateway.test_many import MEBIBYTE, flood, settled
 from tests.gateway.test_socket import says
@@ -92,8 +93,8 @@ def test_what_is_refused_is_logged(scene: Scene) -> None:
         judged_error(socket.hear())
         socket.say([])
         judged_error(socket.hear())
-    lines = [line for line in scene.gateway.lines if '"error":"invalid_stream_id"' in line]
-    assert any('"path":"/responses"' in line and '"status":400' in line for line in lines)
+    words = ('"error":"invalid_stream_id"', '"path":"/responses"', '"status":400')
+    until(lambda: any(all(word in line for word in words) for line in scene.gateway.lines))
 
 
 def test_a_message_that_is_too_large(lively: Gateway, backend: ScriptedBackend) -> None:
@@ -132,15 +133,20 @@ def test_a_history_that_is_too_large_is_not_remembered(
 def test_silence_is_filled_with_events(
     dialect: str, lively: Gateway, backend: ScriptedBackend, fresh: Fresh
 ) -> None:
-    model, said = fresh(dialect), frames(dialect, Turn("One two three."))
-    backend.play(model, stream(*said[:2], b": a comment\n\n", Pause(0.7), *said[2:]))
+    model, gate = fresh(dialect), Gate()
+    said = frames(dialect, Turn("One two three."))
+    backend.play(model, stream(*said[:2], b": a comment\n\n", gate, *said[2:]))
+    events: Events = []
     with Socket(lively) as socket:
-        events = socket.turn(model=model, input="x")
+        socket.create(model=model, input="x")
+        # One at the beginning, and another in the silence.
+        while [event["type"] for event in events].count("response.in_progress") < 2:
+            events.append(socket.hear())
+        gate.open()
+        events += socket.hear_turn()
     for event in events:
         judged_event(event)
-    kinds = [event["type"] for event in events]
-    assert kinds.count("response.in_progress") > 1
-    assert kinds[-1] == "response.completed"
+    assert events[-1]["type"] == "response.completed"
 
 
 class Listener(logging.Handler):

@@ -28,7 +28,7 @@ def test_running_answers_end_and_idle_sockets_are_closed(
 ) -> None:
     model, gate = fresh("chat"), Gate()
     backend.play(model, stream(*SAID[:3], gate, *SAID[3:]))
-    with running(tables(backend.address), tmp_path) as gateway:
+    with running("[server]\nshutdown = 60\n" + tables(backend.address), tmp_path) as gateway:
         with Socket(gateway) as idle, Socket(gateway) as busy:
             busy.create(model=model, input="x", store=False)
             busy.create(model=model, input="waits", store=False)
@@ -77,7 +77,8 @@ def test_a_socket_that_is_old_is_closed_but_not_in_the_middle(
 ) -> None:
     model, gate = fresh("chat"), Gate()
     backend.play(model, stream(*SAID[:3], gate, *SAID[3:]))
-    lifetime = "[server]\nwebsocket_lifetime = 1\n"
+    # Long enough for the busy one to have begun.
+    lifetime = "[server]\nwebsocket_lifetime = 8\n"
     with (
         running(lifetime + tables(backend.address), tmp_path) as gateway,
         Socket(gateway) as idle,

@@ -14,7 +14,14 @@ from openai.types.chat import ChatCompletion
 from tests.gateway.conftest import DIALECTS, Fresh
 from tests.gateway.keeping import client_of, says, until
 from tests.gateway.process import Gateway
-from tests.gateway.scripted import Gate, ScriptedBackend, answer, cut_stream, stream
+from tests.gateway.scripted import (
+    PATIENCE,
+    Gate,
+    ScriptedBackend,
+    answer,
+    cut_stream,
+    stream,
+)
 from tests.gateway.speech import Call, Turn, error_frames, frames, whole
 from tests.judges.sdk import judge_error
 
@@ -225,7 +232,7 @@ def test_a_completion_is_kept_before_its_end_is_told(
         f"{client.base_url}chat/completions",
         json=asked,
         headers={"authorization": f"Bearer {client.api_key}"},
-        timeout=20,
+        timeout=PATIENCE,
     ) as answered:
         assert "data: [DONE]" in answered.iter_lines()
         assert len(listed(client)) == 1

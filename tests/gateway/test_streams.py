@@ -17,7 +17,15 @@ from tests.gateway.asked import PATHS
 from tests.gateway.clients import PARAMETERS, make_client
 from tests.gateway.conftest import DIALECTS, Fresh
 from tests.gateway.process import Gateway
-from tests.gateway.scripted import Gate, Pause, ScriptedBackend, answer, stream, stream_until_close
+from tests.gateway.scripted import (
+    PATIENCE,
+    Gate,
+    Pause,
+    ScriptedBackend,
+    answer,
+    stream,
+    stream_until_close,
+)
 from tests.gateway.speech import Call, Turn, frames, whole
 from tests.judges import sdk as judge
 from tests.judges.reading import JsonObject
@@ -129,12 +137,23 @@ def filled(lively: Gateway, backend: ScriptedBackend, fresh: Fresh) -> Answers:
     """Give streams with silence before anything is said, in the middle, and inside of an event."""
 
     def ask(client: str, spoken: str) -> wire.Answer:
-        model = fresh(spoken)
+        model, gates = fresh(spoken), [Gate(), Gate(), Gate()]
         said = frames(spoken, TURN)
         half = len(said[3]) // 2
-        torn = (said[3][:half], Pause(0.7), said[3][half:])
-        backend.play(model, stream(Pause(0.7), *said[:3], *torn, Pause(0.7), *said[4:]))
-        return wire.post(lively.port, f"/v1{PATHS[client]}", asked(client, model))
+        torn = (said[3][:half], gates[1], said[3][half:])
+        backend.play(model, stream(gates[0], *said[:3], *torn, gates[2], *said[4:]))
+        with open_stream(lively, client, model) as answered:
+            # Nothing is said before each silence is filled; the first of them with anything.
+            body = answered.read_some()
+            gates[0].open()
+            for number, gate in enumerate(gates[1:], 2):
+                while pulses(client, body) < number:
+                    piece = answered.read_some()
+                    assert piece, body
+                    body += piece
+                gate.open()
+            body += answered.read_all()
+        return wire.Answer(answered.status, answered.headers, body)
 
     return at_once(ask)
 
@@ -160,7 +179,7 @@ def test_sdk_reads_a_stream_with_pulses(
     model = fresh("chat")
     said = frames("chat", TURN, usage=False)
     backend.play(model, stream(Pause(0.3), *said[:3], Pause(0.3), *said[3:]))
-    with openai.OpenAI(base_url=lively.url, api_key="k", max_retries=0, timeout=20) as sdk:
+    with openai.OpenAI(base_url=lively.url, api_key="k", max_retries=0, timeout=PATIENCE) as sdk:
         assert make_client(client, sdk, model, "raw").ask().turn == TURN
 
 
@@ -175,20 +194,20 @@ def test_client_that_leaves_after_a_pulse(
     backend.play(model, stream(Gate()))
     with open_stream(lively, client, model) as answered:
         answered.read_until(PULSE[client])
-    assert backend.wait(model).closed.wait(5), "the backend works on for nobody"
+    assert backend.wait(model).closed.wait(PATIENCE), "the backend works on for nobody"
 
 
 @pytest.mark.parametrize("client", DIALECTS)
 def test_timeout_after_pulses(
     client: str, lively: Gateway, backend: ScriptedBackend, fresh: Fresh
 ) -> None:
-    model = fresh("silent-chat")
+    model = fresh("steady-chat")
     backend.play(model, stream(Gate()))
     with open_stream(lively, client, model) as answered:
         assert answered.status == 200
         body = answered.read_all()
     assert PULSE[client] in body
-    assert b"0.5 seconds" in body
+    assert b"5 seconds" in body
     judged(client, body)
 
 

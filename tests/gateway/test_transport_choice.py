@@ -242,9 +242,10 @@ def test_a_proxy_tunnels_tls(loop: Loop, authority: Authority, secure: ssl.SSLCo
 @LOOPS
 def test_a_proxy_that_is_not_there(loop: Loop) -> None:
     async def main() -> None:
-        async with proxying() as (_, address):
-            pass
+        # The server comes first: it must not get the port that the proxy had.
         async with serving(always(OK)) as server:
+            async with proxying() as (_, address):
+                pass
             async with transport_for(server, proxy=address) as transport:
                 with pytest.raises(httpx.ConnectError):
                     await ask(transport, server)

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from gateway.transport import Target
+from tests.gateway.scripted import PATIENCE
 from tests.gateway.transport_server import (
     OK,
     STREAM,
@@ -133,16 +134,16 @@ def test_a_reset_is_a_read_error(loop: Loop, begin: bytes) -> None:
 
 @LOOPS
 def test_nobody_listens(loop: Loop) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-
-    async def main() -> None:
+    async def main(port: int) -> None:
         async with direct() as transport:
-            target = Target(f"http://127.0.0.1:{port}/", connect_timeout=5)
+            target = Target(f"http://127.0.0.1:{port}/", connect_timeout=PATIENCE)
             with pytest.raises(httpx.ConnectError, match=f"127.0.0.1:{port}"):
                 await transport.handle_async_request(target.get())
 
-    run(loop, main())
+    with socket.socket() as closed:
+        # Bound but not listening: nobody else gets this port, and nobody answers at it.
+        closed.bind(("127.0.0.1", 0))
+        run(loop, main(closed.getsockname()[1]))
 
 
 @LOOPS
@@ -150,8 +151,10 @@ def test_nobody_listens(loop: Loop) -> None:
 def test_a_host_that_does_not_exist(loop: Loop, host: str) -> None:
     async def main() -> None:
         async with direct() as transport:
+            # Who knows all names may be asked for long.
+            target = Target(f"http://{host}/", connect_timeout=PATIENCE)
             with pytest.raises(httpx.ConnectError):
-                await transport.handle_async_request(Target(f"http://{host}/").get())
+                await transport.handle_async_request(target.get())
 
     run(loop, main())
 

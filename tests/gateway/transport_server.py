@@ -12,10 +12,9 @@ import httpx
 import uvloop
 
 from gateway.transport import DirectTransport, Limits, Target
+from tests.gateway.scripted import PATIENCE
 
 Loop = Literal["asyncio", "uvloop"]
-# A test that hangs fails after so many seconds.
-PATIENCE = 20
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 STREAM = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"

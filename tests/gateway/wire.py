@@ -90,10 +90,13 @@ class Streamed:
         """Read to the end."""
         return self._answer.read()
 
-    def read_until(self, words: bytes) -> bytes:
-        """Read until these words have come."""
+    def read_until(self, words: bytes, times: int = 1) -> bytes:
+        """Read until these words have come so often, to the end of the event that they stand in.
+
+        One read may bring half an event, however it was written.
+        """
         found = b""
-        while words not in found:
+        while found.count(words) < times or not found.endswith(b"\n\n"):
             piece = self.read_some()
             assert piece, f"{words!r} did not come: {found!r}"
             found += piece
