@@ -2,7 +2,23 @@
 
 import secrets
 import time
+from typing import Final
 
 from adapters import Mint
 
-RANDOM = Mint(secrets.token_hex, time.time)
+_TIME_BYTES: Final = 6
+# In nanoseconds.
+_MILLISECOND: Final = 1_000_000
+
+
+def _token(size: int) -> str:
+    """Make a token that begins with the time, in milliseconds; the rest of it nobody can guess.
+
+    What is made together then stands together in every index that it is kept in. With nothing but
+    chance in them, the ids of ten items would have a database read, change and flush ten pages.
+    """
+    milliseconds = time.time_ns() // _MILLISECOND
+    return milliseconds.to_bytes(_TIME_BYTES).hex() + secrets.token_hex(size - _TIME_BYTES)
+
+
+RANDOM = Mint(_token, time.time)
