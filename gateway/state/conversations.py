@@ -81,7 +81,7 @@ class SqlConversations:
 
     async def delete(self, owner: str, conversation_id: str) -> bool:
         """Forget a conversation."""
-        return await self._writer.write(_delete, (conversation_id, owner))
+        return await self._writer.write(_delete, (conversation_id, owner), long=True)
 
     async def append(self, owner: str, conversation_id: str, items: Sequence[Item]) -> bool:
         """Add items to its end, all of them together."""
@@ -134,7 +134,7 @@ class SqlConversations:
 
     async def remove(self, owner: str, conversation_id: str, item_id: str) -> bool:
         """Take an item out of it."""
-        return await self._writer.write(_remove, (conversation_id, owner, item_id))
+        return await self._writer.write(_remove, (conversation_id, owner, item_id), long=True)
 
 
 _INSERT: Final = """

@@ -52,8 +52,11 @@ class Database(Protocol):
         """Do the same with a statement that finds a few small rows by an index."""
         ...
 
-    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
-        """Begin a transaction; commit it in the end, or roll it back if anything is raised."""
+    def transaction(self, *, long: bool = False) -> AbstractAsyncContextManager[Transaction]:
+        """Begin a transaction; commit it in the end, or roll it back if anything is raised.
+
+        One that may change any number of rows, and not just those that a request brings, is long.
+        """
         ...
 
     async def listen(self) -> None:
@@ -65,15 +68,20 @@ class Database(Protocol):
         ...
 
 
-def plain(value: object) -> object:
-    """Give a value that every database takes: names come from clients, and may be anything.
+def plain(text: str) -> str:
+    """Give a text that every database takes: names come from clients, and may be anything.
 
     PostgreSQL keeps no NUL, and neither keeps half of a surrogate pair. With something else in its
     place a name is found nowhere, as it should be.
     """
-    if isinstance(value, str) and not (value.isascii() and "\0" not in value):
-        return value.encode(errors="replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
-    return value
+    if text.isascii() and "\0" not in text:
+        return text
+    return text.encode(errors="replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def plain_row(row: Sequence[object]) -> tuple[object, ...]:
+    """Give the arguments of a statement, all texts among them plain."""
+    return tuple([plain(value) if isinstance(value, str) else value for value in row])
 
 
 def spell(statement: str, words: dict[str, str]) -> str:

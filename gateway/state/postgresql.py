@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import asyncpg
 
-from gateway.state.database import Row, plain, spell
+from gateway.state.database import Row, plain_row, spell
 from gateway.state.problems import Away, StateError, Unavailable, Uncertain
 from gateway.state.signals import Signals
 
@@ -98,10 +98,19 @@ async def open_postgresql(url: str) -> "PostgresDatabase":
             max_size=_CONNECTIONS,
             command_timeout=_STATEMENT_SECONDS,
             server_settings=_SETTINGS,
+            reset=_leave_as_it_is,
         )
     except (*_FAILURES, ValueError) as problem:
         raise StateError(f"the database cannot be opened: {problem}") from problem
     return PostgresDatabase(url, pool)
+
+
+async def _leave_as_it_is(_connection: object) -> None:
+    """Ask nothing of the server when a connection goes back to the pool.
+
+    What is still open has been rolled back by then. Nothing of ours outlasts a transaction, so the
+    usual round of unlocking and resetting, after everything that is read, would be for nothing.
+    """
 
 
 class PostgresDatabase:
@@ -118,7 +127,7 @@ class PostgresDatabase:
 
     async def fetch(self, statement: str, *arguments: object) -> list[Row]:
         """Read what has been committed, by whichever node."""
-        query, values = _spell(statement), [*map(plain, arguments)]
+        query, values = _spell(statement), plain_row(arguments)
         with _problems():
             for _ in range(_ATTEMPTS - 1):
                 with suppress(*_LOST):
@@ -130,7 +139,7 @@ class PostgresDatabase:
         return await self.fetch(statement, *arguments)
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncGenerator["PostgresTransaction"]:
+    async def transaction(self, *, long: bool = False) -> AsyncGenerator["PostgresTransaction"]:  # noqa: ARG002 - the server does it in any case
         """Write."""
         try:
             connection = await self._pool.acquire()
@@ -191,14 +200,13 @@ class PostgresTransaction:
     async def fetch(self, statement: str, *arguments: object) -> list[Row]:
         """Run a statement and give its rows."""
         with _problems():
-            found = await self._connection.fetch(_spell(statement), *map(plain, arguments))
+            found = await self._connection.fetch(_spell(statement), *plain_row(arguments))
             return _rows(found)
 
     async def each(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
         """Run a statement for each row, without waiting for one before sending the next."""
         with _problems():
-            plain_rows = [tuple(map(plain, row)) for row in rows]
-            await self._connection.executemany(_spell(statement), plain_rows)
+            await self._connection.executemany(_spell(statement), list(map(plain_row, rows)))
 
     def announce(self, name: str) -> None:
         """Tell others once it is committed."""

@@ -126,7 +126,7 @@ class SqlResponses:
 
     async def delete(self, owner: str, response_id: str) -> bool:
         """Forget a response."""
-        return await self._writer.write(_delete, (owner, response_id))
+        return await self._writer.write(_delete, (owner, response_id), long=True)
 
 
 def _steps(rows: list[Row]) -> Iterator[Step]:

@@ -30,7 +30,7 @@ class SqlStore:
 
     async def sweep(self, before: int, limit: int = 100) -> int:
         """Forget what was last used before this time, a part of it at once; give how much."""
-        return await self._writer.write(sweep, (before, limit))
+        return await self._writer.write(sweep, (before, limit), long=True)
 
     async def close(self) -> None:
         """Finish what is being written and let go of the database."""

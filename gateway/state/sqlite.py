@@ -1,7 +1,9 @@
 """A database in one file, or in memory: one connection writes, another reads.
 
-Both do so in threads of their own, because the disk may take its time. But to have a thread do
-something costs more than to find a few rows by an index: a third connection does that at once.
+The disk may take its time: whatever waits for it does so in a thread, one for each connection. But
+to have a thread do something costs more than to find a few rows by an index, or to add some: at
+every row it waits until the interpreter is free again. So that is done at once: a third connection
+finds rows, and of what is written only the commit, which flushes it, is left to the thread.
 
 The file is in WAL mode: readers go on while somebody writes, and see what was last committed. Every
 commit is flushed to the disk. Several processes on one machine may share the file.
@@ -11,13 +13,14 @@ import asyncio
 import re
 import sqlite3
 from collections.abc import AsyncGenerator, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
 import aiosqlite
 
-from gateway.state.database import Row, plain, spell
+from gateway.state.database import Row, plain_row, spell
 from gateway.state.problems import Away, Unavailable, Uncertain
 from gateway.state.signals import Signals
 
@@ -29,6 +32,8 @@ _BUSY_MILLISECONDS: Final = 30_000
 _LOG_PAGES: Final = 8000
 # An error's code without what further describes it: SQLITE_BUSY_SNAPSHOT is a SQLITE_BUSY too.
 _PRIMARY_CODE: Final = 0xFF
+# How many rows aiosqlite fetches at once where it is asked for one after the other: it never is.
+_CHUNK: Final = 64
 # Whoever finds the file locked by the process that makes it tries again so often, in seconds.
 _OPENING_PAUSE: Final = 0.02
 # Other processes cannot tell us anything: a live stream of theirs is looked at so often.
@@ -44,6 +49,8 @@ _WORDS: Final = {
     "{alone}": "SELECT 1",
     "{tables}": "sqlite_master",
 }
+# Who reads first and writes then may find that another has written in between.
+_BEGIN: Final = "BEGIN IMMEDIATE"
 _PLACEHOLDER: Final = re.compile(r"\$(\d+)")
 
 
@@ -63,33 +70,47 @@ def _problems() -> Generator[None]:
         raise Unavailable(None, "the gateway's database failed") from problem
 
 
+def _is_busy(problem: sqlite3.OperationalError) -> bool:
+    return problem.sqlite_errorcode & _PRIMARY_CODE == sqlite3.SQLITE_BUSY
+
+
+@dataclass(frozen=True, slots=True)
+class _Connection:
+    """One connection by two ways: what is done at once, and what is done in its thread."""
+
+    near: sqlite3.Connection
+    far: aiosqlite.Connection
+
+
 async def open_sqlite(path: str) -> "SqliteDatabase":
     """Open a file, or make it; an empty path means memory."""
-    # One that cannot be opened is better found out here: aiosqlite would leave a thread behind.
-    near = sqlite3.connect(path or _MEMORY, timeout=0)
-    try:
-        writer = await _connect(path or _MEMORY)
+    async with AsyncExitStack() as unless_all_are_open:
+        writer = await _connect(path or _MEMORY, 0)
+        unless_all_are_open.push_async_callback(writer.far.close)
+        reader, near = writer.far, None
         if path:
-            return SqliteDatabase(writer, await _connect(path), near)
-    except BaseException:
-        near.close()
-        raise
-    near.close()
-    return SqliteDatabase(writer, writer, None)
+            reader = (await _connect(path, _BUSY_MILLISECONDS)).far
+            unless_all_are_open.push_async_callback(reader.close)
+            near = sqlite3.connect(path, timeout=0)
+        unless_all_are_open.pop_all()
+        return SqliteDatabase(writer, reader, near)
 
 
-async def _connect(path: str) -> aiosqlite.Connection:
+async def _connect(path: str, milliseconds: int) -> _Connection:
+    """Connect; what is done waits so long for other processes."""
     # Transactions are begun and ended by hand.
-    connection = await aiosqlite.connect(path, isolation_level=None)
+    near = sqlite3.connect(
+        path, timeout=milliseconds / 1000, isolation_level=None, check_same_thread=False
+    )
+    far = await aiosqlite.Connection(lambda: near, _CHUNK)
     try:
-        await connection.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
-        await _keep_a_log(connection)
-        await connection.execute("PRAGMA synchronous = FULL")
-        await connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
+        await _keep_a_log(far)
+        await far.execute("PRAGMA synchronous = FULL")
+        await far.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
     except BaseException:
-        await connection.close()
+        await far.close()
         raise
-    return connection
+    return _Connection(near, far)
 
 
 async def _keep_a_log(connection: aiosqlite.Connection) -> None:
@@ -104,8 +125,7 @@ async def _keep_a_log(connection: aiosqlite.Connection) -> None:
         try:
             await connection.execute("PRAGMA journal_mode = WAL")
         except sqlite3.OperationalError as problem:
-            busy = problem.sqlite_errorcode & _PRIMARY_CODE == sqlite3.SQLITE_BUSY
-            if not busy or asyncio.get_running_loop().time() > last_try:
+            if not _is_busy(problem) or asyncio.get_running_loop().time() > last_try:
                 raise
         else:
             return
@@ -117,7 +137,7 @@ class SqliteDatabase:
 
     def __init__(
         self,
-        writer: aiosqlite.Connection,
+        writer: _Connection,
         reader: aiosqlite.Connection,
         near: sqlite3.Connection | None,
     ) -> None:
@@ -128,7 +148,7 @@ class SqliteDatabase:
         # Reads little things without a thread; None for memory, which only the writer sees.
         self._near = near
         # Memory has a single connection, on which readers would see what is not committed yet.
-        self._turns = asyncio.Lock() if reader is writer else None
+        self._turns = asyncio.Lock() if reader is writer.far else None
 
     async def fetch(self, statement: str, *arguments: object) -> list[Row]:
         """Read what has been committed."""
@@ -141,25 +161,25 @@ class SqliteDatabase:
         """Read little, at once; whoever would have to wait does so in the reader's thread."""
         if self._near is not None:
             with suppress(sqlite3.Error):
-                plain_arguments = tuple(map(plain, arguments))
-                return self._near.execute(_spell(statement), plain_arguments).fetchall()
+                return _fetch_at_once(self._near, statement, arguments)
         return await self.fetch(statement, *arguments)
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncGenerator["SqliteTransaction"]:
+    async def transaction(self, *, long: bool = False) -> AsyncGenerator["SqliteTransaction"]:
         """Write; there is only one transaction at a time."""
         if self._turns is not None:
             await self._turns.acquire()
         try:
-            transaction = SqliteTransaction(self._writer)
-            with _problems():
-                await self._writer.execute("BEGIN IMMEDIATE")
+            transaction = SqliteTransaction(self._writer, long=long)
             try:
+                with _problems():
+                    await self._begin()
                 yield transaction
                 await self._commit()
             except BaseException:
-                if self._writer.in_transaction:
-                    await self._writer.execute("ROLLBACK")
+                # The thread may still begin or commit, though nobody waits for it any more: this
+                # is done after that. Where there is nothing to roll back, nothing happens.
+                await self._writer.far.rollback()
                 raise
         finally:
             if self._turns is not None:
@@ -167,9 +187,25 @@ class SqliteDatabase:
         for name in transaction.names:
             self.signals.fire(name)
 
+    async def _begin(self) -> None:
+        """Begin at once, or else in the thread, when other processes let us."""
+        try:
+            self._writer.near.execute(_BEGIN)
+        except sqlite3.OperationalError as problem:
+            if not _is_busy(problem):
+                raise
+            try:
+                await self._be_patient(_BUSY_MILLISECONDS)
+                await self._writer.far.execute(_BEGIN)
+            finally:
+                await self._be_patient(0)
+
+    async def _be_patient(self, milliseconds: int) -> None:
+        await self._writer.far.execute(f"PRAGMA busy_timeout = {milliseconds}")
+
     async def _commit(self) -> None:
         try:
-            await self._writer.execute("COMMIT")
+            await self._writer.far.commit()
         except sqlite3.Error as problem:
             raise Uncertain(None, "the gateway's database failed") from problem
 
@@ -180,27 +216,35 @@ class SqliteDatabase:
         """Close the file."""
         if self._near is not None:
             self._near.close()
-        await self._writer.close()
-        if self._reader is not self._writer:
+        await self._writer.far.close()
+        if self._reader is not self._writer.far:
             await self._reader.close()
 
 
 class SqliteTransaction:
     """What is being written."""
 
-    def __init__(self, connection: aiosqlite.Connection) -> None:
-        self._connection = connection
+    def __init__(self, connection: _Connection, *, long: bool) -> None:
+        self._near = connection.near
+        # For what is long, the thread.
+        self._far = connection.far if long else None
         self.names: set[str] = set()
 
     async def fetch(self, statement: str, *arguments: object) -> list[Row]:
         """Run a statement and give its rows."""
-        return await _fetch(self._connection, statement, arguments)
+        if self._far is not None:
+            return await _fetch(self._far, statement, arguments)
+        with _problems():
+            return _fetch_at_once(self._near, statement, arguments)
 
     async def each(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
         """Run a statement for each row."""
         with _problems():
-            plain_rows = [tuple(map(plain, row)) for row in rows]
-            await self._connection.executemany(_spell(statement), plain_rows)
+            plain_rows = list(map(plain_row, rows))
+            if self._far is None:
+                self._near.executemany(_spell(statement), plain_rows)
+            else:
+                await self._far.executemany(_spell(statement), plain_rows)
 
     def announce(self, name: str) -> None:
         """Tell others once it is committed."""
@@ -211,5 +255,11 @@ async def _fetch(
     connection: aiosqlite.Connection, statement: str, arguments: tuple[object, ...]
 ) -> list[Row]:
     with _problems():
-        plain_arguments = tuple(map(plain, arguments))
-        return list(await connection.execute_fetchall(_spell(statement), plain_arguments))
+        found = await connection.execute_fetchall(_spell(statement), plain_row(arguments))
+        return list(found)
+
+
+def _fetch_at_once(
+    connection: sqlite3.Connection, statement: str, arguments: tuple[object, ...]
+) -> list[Row]:
+    return connection.execute(_spell(statement), plain_row(arguments)).fetchall()

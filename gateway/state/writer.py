@@ -32,11 +32,12 @@ _HOPELESS: Final = (Away, Uncertain)
 class _Wish:
     """A change that somebody waits for."""
 
-    __slots__ = ("argument", "change", "done")
+    __slots__ = ("argument", "change", "done", "long")
 
-    def __init__(self, change: Change[Any, Any], argument: object) -> None:
+    def __init__(self, change: Change[Any, Any], argument: object, *, long: bool) -> None:
         self.change = change
         self.argument = argument
+        self.long = long
         self.done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     def fail(self, problem: Exception) -> None:
@@ -54,12 +55,12 @@ class Writer:
         self._wishes: list[_Wish] = []
         self._task: asyncio.Task[None] | None = None
 
-    async def write(self, change: Change[A, R], argument: A) -> R:
-        """Make a change; return when it is committed.
+    async def write(self, change: Change[A, R], argument: A, *, long: bool = False) -> R:
+        """Make a change, which may be a long one; return when it is committed.
 
         Who stops waiting does not undo it.
         """
-        wish = _Wish(change, argument)
+        wish = _Wish(change, argument, long=long)
         self._wishes.append(wish)
         if self._task is None:
             self._task = asyncio.create_task(self._work())
@@ -118,7 +119,8 @@ class Writer:
     async def _attempt(self, group: list[_Wish]) -> Exception | None:
         """Make the changes of a group in one transaction; give what went wrong."""
         try:
-            async with self._database.transaction() as transaction:
+            long = any(wish.long for wish in group)
+            async with self._database.transaction(long=long) as transaction:
                 results = await _apply(transaction, group)
         except Exception as problem:  # noqa: BLE001 - whatever it is, those who wait are told
             return problem
