@@ -6,36 +6,21 @@ A block that was never closed is reasoning to its end. No half of a tag is ever 
 
 from msgspec.structs import replace
 
-from adapters.conversation import Choice, Item, Message, Reasoning, Reply, Status, Text
-from adapters.events import Closed, Delta, Event, Failed, Opened
+from adapters.conversation import Item, Message, Reasoning, Status, Text
+from adapters.events import Closed, Delta, Event, Opened
 from adapters.loss import Losses
+from adapters.splitting import Splitting
 
 _BEGIN = "<think>"
 _END = "</think>"
 _MOVED = "reasoning leaves the text that this is about"
 
 
-class Thinking:
+class Thinking(Splitting):
     """Takes reasoning out of the text of a reply, whole or streamed."""
 
     def __init__(self, losses: Losses) -> None:
-        self._losses = losses
-        self._blocks = 0
-        # By the numbers that the reader gave them.
-        self._messages: dict[int, _Block] = {}
-        self._numbers: dict[int, int] = {}
-
-    # Whole
-
-    def reply(self, reply: Reply) -> Reply:
-        """Take the reasoning out of a whole reply."""
-        return replace(reply, choices=tuple(map(self._split_choice, reply.choices)))
-
-    def _split_choice(self, choice: Choice) -> Choice:
-        items: list[Item] = []
-        for item in choice.items:
-            items += self._split(item) if isinstance(item, Message) else (item,)
-        return replace(choice, items=tuple(items))
+        super().__init__(losses, _MOVED)
 
     def _split(self, message: Message) -> tuple[Item, ...]:
         match message.content:
@@ -55,58 +40,8 @@ class Thinking:
         reasoning = Reasoning(content=(thought,), status=status)
         return (reasoning, said) if rest or others else (reasoning,)
 
-    def report(self) -> None:
-        """Say what cannot stay with a text that was split."""
-        self._losses.dropped("content", _MOVED)
-
-    # Streamed
-
-    def feed(self, event: Event) -> list[Event]:
-        """Pass an event on, blocks under their new numbers."""
-        match event:
-            case Delta():
-                return self._fill(event)
-            case Opened(item=Message()):
-                settled = self._settle(event.choice)
-                self._messages[event.index] = _Block(event, self)
-                return settled
-            case Opened():
-                settled = self._settle(event.choice)
-                self._numbers[event.index] = number = self.number()
-                return [*settled, replace(event, index=number)]
-            case Closed():
-                return self._close(event)
-            case Failed():
-                held = [told for block in self._messages.values() for told in block.let_go()]
-                return [*held, event]
-            case _:
-                return [event]
-
-    def number(self) -> int:
-        """Give the next block its number."""
-        self._blocks += 1
-        return self._blocks - 1
-
-    def _fill(self, delta: Delta) -> list[Event]:
-        block = self._messages.get(delta.index)
-        if block is not None:
-            return block.fill(delta)
-        return [replace(delta, index=self._numbers[delta.index])]
-
-    def _close(self, event: Closed) -> list[Event]:
-        block = self._messages.pop(event.index, None)
-        if block is not None:
-            return block.close(event)
-        return [replace(event, index=self._numbers[event.index])]
-
-    def _settle(self, choice: int) -> list[Event]:
-        """Let texts of a choice keep their place before a block that begins."""
-        blocks = [block for block in self._messages.values() if block.choice == choice]
-        return [event for block in blocks for event in block.settle()]
-
-    def flush(self) -> list[Event]:
-        """Give nothing more."""
-        return []
+    def _begin(self, opened: Opened) -> "_Block":
+        return _Block(opened, self)
 
 
 class _Block:

@@ -17,7 +17,7 @@ from adapters.conversation import (
     Text,
     Tool,
 )
-from adapters.events import Closed, Delta, Event, Failed, Finished, Opened
+from adapters.events import Closed, Delta, Event, Finished, Opened
 from adapters.fold import fold, replay
 from adapters.items import (
     NO_ARGUMENTS_WHY,
@@ -28,6 +28,7 @@ from adapters.items import (
 )
 from adapters.loss import Losses
 from adapters.mint import Mint
+from adapters.splitting import Splitting
 from adapters.textcalls.declared import Declared
 from adapters.textcalls.formats import FORMATS
 from adapters.textcalls.pending import Pending, single
@@ -37,39 +38,28 @@ from adapters.textcalls.spoken import Spoken
 _MOVED = "calls leave the text that this is about"
 
 
-class TextCalls:
+class TextCalls(Splitting):
     """Takes calls out of the text of a reply, whole or streamed."""
 
     def __init__(
         self, formats: tuple[TextFormat, ...], tools: tuple[Tool, ...], mint: Mint, losses: Losses
     ) -> None:
+        super().__init__(losses, _MOVED)
         self._formats = tuple(FORMATS[name] for name in dict.fromkeys(formats))
         self._names = formats
         self._tools = tools
         self._declared = Declared(tools)
         self._mint = mint
-        self._losses = losses
-        self._blocks = 0
-        # By the numbers that the reader gave them.
-        self._messages: dict[int, _Block] = {}
-        self._numbers: dict[int, int] = {}
         # The choices in whose text there were calls.
         self._called: set[int] = set()
 
     # Whole
 
-    def reply(self, reply: Reply) -> Reply:
-        """Take the calls out of the text of a whole reply."""
-        return replace(reply, choices=tuple(map(self._split_choice, reply.choices)))
-
     def _split_choice(self, choice: Choice) -> Choice:
-        items: list[Item] = []
-        for item in choice.items:
-            items += self._split(item) if isinstance(item, Message) else (item,)
-        if tuple(items) == choice.items:
+        split = super()._split_choice(choice)
+        if split.items == choice.items:
             return choice
-        finish = choice.finish and _with_calls(choice.finish)
-        return replace(choice, items=tuple(items), finish=finish)
+        return replace(split, finish=choice.finish and _with_calls(choice.finish))
 
     def _split(self, message: Message) -> tuple[Item, ...]:
         """Split a message as the same message in a stream is split."""
@@ -89,71 +79,23 @@ class TextCalls:
 
     # Streamed
 
-    def feed(self, event: Event) -> list[Event]:
-        """Pass an event on, blocks under their new numbers."""
-        match event:
-            case Delta():
-                return self._fill(event)
-            case Opened():
-                return [*self._settle(event.choice), *self._open(event)]
-            case Closed():
-                return self._close(event)
-            case Failed():
-                held = [told for block in self._messages.values() for told in block.settle()]
-                return [*held, event]
-            case Finished() if self._called:
-                return [replace(event, finishes=tuple(self._finishes(event)))]
-            case _:
-                return [event]
+    def _begin(self, opened: Opened) -> "_Block":
+        return _Block(opened, self)
 
-    def flush(self) -> list[Event]:
-        """Give nothing more."""
-        return []
-
-    def _open(self, event: Opened) -> list[Event]:
-        if isinstance(event.item, Message):
-            self._messages[event.index] = _Block(event, self)
-            return []
-        self._numbers[event.index] = number = self.number()
-        return [replace(event, index=number)]
-
-    def _fill(self, delta: Delta) -> list[Event]:
-        block = self._messages.get(delta.index)
-        if block is not None:
-            return block.fill(delta)
-        return [replace(delta, index=self._numbers[delta.index])]
-
-    def _close(self, event: Closed) -> list[Event]:
-        block = self._messages.pop(event.index, None)
-        if block is not None:
-            return block.close(event)
-        return [replace(event, index=self._numbers[event.index])]
-
-    def _settle(self, choice: int) -> list[Event]:
-        """Let texts of a choice keep their place before a block that begins."""
-        blocks = [block for block in self._messages.values() if block.choice == choice]
-        return [event for block in blocks for event in block.settle()]
-
-    def _finishes(self, event: Finished) -> list[Finish]:
-        return [
+    def _finished(self, event: Finished) -> Finished:
+        if not self._called:
+            return event
+        finishes = [
             _with_calls(finish) if number in self._called else finish
             for number, finish in enumerate(event.finishes)
         ]
+        return replace(event, finishes=tuple(finishes))
 
     # What the messages on their way ask
-
-    def number(self) -> int:
-        """Give the next block its number."""
-        self._blocks += 1
-        return self._blocks - 1
 
     def scanner(self, *, begins_answer: bool) -> Scanner:
         """Make what finds the calls in a text."""
         return Scanner(self._formats, self._declared, begins_answer=begins_answer)
-
-    def report(self) -> None:
-        """Say what cannot stay with a text that was split."""
-        self._losses.dropped("content", _MOVED)
 
     def tell_call(self, spoken: Spoken, choice: int) -> list[Event]:
         """Tell a call that was found."""
@@ -212,6 +154,10 @@ class _Block:
         self._scanner = self._around.scanner(begins_answer=False)
         begins = self._number is None and not self._called
         return [*events, *self._begin()] if begins else events
+
+    def let_go(self) -> list[Event]:
+        """Tell what was held back, because no more will come."""
+        return self.settle()
 
     def _tell(self, pieces: list[Piece]) -> list[Event]:
         events: list[Event] = []
