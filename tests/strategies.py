@@ -399,7 +399,13 @@ def _tool_choices(draw: DrawFn, name: DialectName, tools: tuple[Tool, ...]) -> T
     if name == "responses" or not any(isinstance(tool, Hosted) for tool in tools):
         # Chat has no way to declare a web search and not to want it.
         modes.append(Mode("none"))
-    allowed: list[ToolChoice] = [Allowed("auto", tuple(named)), Allowed("required", (named[0],))]
+    # Of a search Chat cannot say that it is not allowed.
+    searches = name != "responses" and any(isinstance(tool, Hosted) for tool in tools)
+    others = (Raw(b'{"type":"web_search"}'),) if searches else ()
+    allowed: list[ToolChoice] = [
+        Allowed("auto", tuple(named), others),
+        Allowed("required", (named[0],), others),
+    ]
     return draw(maybe(st.sampled_from([*modes, *named, *([] if name == "legacy" else allowed)])))
 
 

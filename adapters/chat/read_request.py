@@ -5,7 +5,7 @@ from msgspec import Raw
 
 from adapters.chat.messages import read_messages
 from adapters.chat.wire import ONLY_HERE
-from adapters.conversation import Extras, Function, Hosted, Request, Tool
+from adapters.conversation import Allowed, Extras, Function, Hosted, Request, Tool, ToolChoice
 from adapters.errors import InvalidInput, Refused
 from adapters.extras import left_over
 from adapters.fields import Fields, decode, read_body
@@ -13,6 +13,9 @@ from adapters.loss import Losses
 from adapters.settings import read_cache_options
 from adapters.tools import read_format, read_tool_choice, read_tools
 
+_SEARCH_OPTIONS = "web_search_options"
+# A search, as a list of allowed tools names it.
+_SEARCH = Raw(b'{"type":"web_search"}')
 _STOP = msgspec.json.Decoder(str | list[str])
 
 
@@ -33,7 +36,9 @@ def read_request(body: bytes, losses: Losses) -> Request:
         paths=tuple(path for _, path in placed),
         tools=tools,
         tool_paths=tool_paths,
-        tool_choice=read_tool_choice(fields.raw(choice_name), choice_name, tools, losses),
+        tool_choice=_with_search(
+            read_tool_choice(fields.raw(choice_name), choice_name, tools, losses), tool_paths
+        ),
         # A legacy client can take one call.
         parallel_tool_calls=False if legacy else parallel,
         max_output_tokens=_read_limit(fields),
@@ -84,10 +89,10 @@ def _read_tools(fields: Fields) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
     name = "functions" if fields.has("functions") else "tools"
     tools = tuple(map(_strict_said, read_tools(fields.raws(name), name, "completions")))
     paths = tuple(f"{name}[{number}]" for number in range(len(tools)))
-    search = fields.fields("web_search_options")
+    search = fields.fields(_SEARCH_OPTIONS)
     if search is None:
         return tools, paths
-    return (*tools, _read_web_search(search)), (*paths, "web_search_options")
+    return (*tools, _read_web_search(search)), (*paths, _SEARCH_OPTIONS)
 
 
 def _strict_said(tool: Tool) -> Tool:
@@ -107,6 +112,13 @@ def _read_web_search(fields: Fields) -> Hosted:
         search["user_location"] = where | dict(location.rest()) | dict(inner.rest())
     search.update(fields.rest())
     return Hosted("web_search", Raw(msgspec.json.encode(search)))
+
+
+def _with_search(choice: ToolChoice | None, paths: tuple[str, ...]) -> ToolChoice | None:
+    """Put a search on the list of allowed tools: only here that list is not about it."""
+    if isinstance(choice, Allowed) and _SEARCH_OPTIONS in paths:
+        return msgspec.structs.replace(choice, others=(*choice.others, _SEARCH))
+    return choice
 
 
 def _read_limit(fields: Fields) -> int | None:
