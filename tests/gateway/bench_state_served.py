@@ -10,7 +10,7 @@ import httpx
 import msgspec
 from msgspec import Struct
 
-from tests.gateway.bench_load import call
+from tests.gateway.bench_load import LIMIT, call
 from tests.gateway.bench_measure import reach
 from tests.gateway.bench_processes import Target, gateway, helper
 from tests.gateway.bench_traffic import post, request
@@ -97,7 +97,8 @@ async def _chain(target: Target, length: int) -> list[tuple[str, list[object]]]:
     items: list[object] = []
     name: str | None = None
     chain: list[tuple[str, list[object]]] = []
-    async with httpx.AsyncClient(headers={"Authorization": "Bearer benchmark"}) as client:
+    headers = {"Authorization": "Bearer benchmark"}
+    async with httpx.AsyncClient(headers=headers, timeout=LIMIT) as client:
         for _ in range(length):
             said = [{"role": "user", "content": "And what else?" * 20}]
             body = {"model": "unary", "input": said, "previous_response_id": name}

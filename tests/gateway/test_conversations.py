@@ -15,7 +15,7 @@ from tests.gateway.background import events_of
 from tests.gateway.conftest import DIALECTS, Fresh
 from tests.gateway.keeping import client_of, heard, says
 from tests.gateway.process import Gateway
-from tests.gateway.scripted import ScriptedBackend, answer, cut_stream, stream
+from tests.gateway.scripted import PATIENCE, ScriptedBackend, answer, cut_stream, stream
 from tests.gateway.speech import Call, Turn, error_frames, frames
 from tests.judges.reading import object_in, text_in
 from tests.judges.sdk import judge_error
@@ -82,7 +82,7 @@ def test_a_conversation_from_beginning_to_end(client: openai.OpenAI) -> None:
 
 def test_a_conversation_may_begin_with_nothing(kept: Gateway, client: openai.OpenAI) -> None:
     assert texts(client, client.conversations.create().id) == []
-    bare = httpx.post(f"{kept.url}/conversations")
+    bare = httpx.post(f"{kept.url}/conversations", timeout=PATIENCE)
     assert bare.status_code == 200
     assert bare.json()["metadata"] == {}
 
@@ -156,7 +156,7 @@ def pairs(count: int) -> dict[str, str]:
     ],
 )
 def test_what_is_wrong_is_named(kept: Gateway, asked: dict[str, Any], param: str) -> None:
-    told = httpx.post(f"{kept.url}/conversations", json=asked)
+    told = httpx.post(f"{kept.url}/conversations", json=asked, timeout=PATIENCE)
     assert told.status_code == 400
     judge_error(told.content)
     assert told.json()["error"]["param"] == param
@@ -184,7 +184,10 @@ def test_what_is_wrong_with_a_change_is_named(
 ) -> None:
     name = client.conversations.create(items=[message("one")]).id
     told = httpx.post(
-        f"{kept.url}/conversations/{name}{path}", json=asked, headers=headers_of(client)
+        f"{kept.url}/conversations/{name}{path}",
+        json=asked,
+        headers=headers_of(client),
+        timeout=PATIENCE,
     )
     assert told.status_code == 400
     assert told.json()["error"]["param"] == param
@@ -198,7 +201,8 @@ def headers_of(client: openai.OpenAI) -> dict[str, str]:
 @pytest.mark.parametrize("query", ["limit=0", "limit=101", "limit=x", "order=up", "after=none"])
 def test_a_part_that_cannot_be_is_refused(kept: Gateway, client: openai.OpenAI, query: str) -> None:
     name = client.conversations.create(items=[message("one")]).id
-    told = httpx.get(f"{kept.url}/conversations/{name}/items?{query}", headers=headers_of(client))
+    path = f"/conversations/{name}/items?{query}"
+    told = httpx.get(f"{kept.url}{path}", headers=headers_of(client), timeout=PATIENCE)
     assert told.status_code == 400
     assert told.json()["error"]["param"] == query.partition("=")[0]
 

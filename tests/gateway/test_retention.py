@@ -157,7 +157,7 @@ def test_a_sweep_that_fails_is_tried_again(tmp_path: Path, backend: ScriptedBack
     settings = state(url, "retention_days = 0.00001") + tables(backend.address)
     with running(settings, tmp_path) as gateway:
         until(lambda: "could not be forgotten" in gateway.log)
-        assert httpx.get(f"{gateway.address}/health").status_code == 200
+        assert httpx.get(f"{gateway.address}/health", timeout=PATIENCE).status_code == 200
         execute(url, "ALTER TABLE elsewhere RENAME TO labels")
         until(lambda: counts(url) == {})
     assert "Traceback" not in gateway.log
