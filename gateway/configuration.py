@@ -36,6 +36,8 @@ StateUrl = Annotated[
         description='"sqlite:FILE", "postgresql://…" or "memory:"',
     ),
 ]
+# The database that is forgotten with its process.
+MEMORY = "memory:"
 # Names stand in logs, labels and headers.
 Name = Annotated[
     str,

@@ -1,6 +1,6 @@
 """`dragoman serve`: the service."""
 
-from typing import Literal, TypeVar
+from typing import Literal, NoReturn, TypeVar
 
 import msgspec
 import rich_click as click
@@ -11,6 +11,7 @@ from gateway.commands.terminal import complain, failing_clearly
 from gateway.configuration import Backend, Configuration, DialectName
 from gateway.reading import ConfigurationError, read_configuration
 from gateway.reading.backend import check_profile, check_url
+from gateway.reading.checks import check_sharing
 from gateway.reading.words import shown
 
 _HELP = """Put the service on the network, in front of the backends that FILE or the options name.
@@ -111,6 +112,9 @@ def _configuration(options: Options, backends: tuple[Backend, ...]) -> Configura
     logging = _replace(
         configuration.logging, format=options.log_format, bodies=options.log_bodies or None
     )
+    # The options may ask for more workers than the file does.
+    if mistakes := list(check_sharing(server, configuration.state)):
+        _end(mistakes)
     return _replace(configuration, server=server, logging=logging, backends=backends or None)
 
 
@@ -120,9 +124,13 @@ def _read(file: str | None) -> Configuration:
     try:
         return read_configuration(file)
     except ConfigurationError as problem:
-        for mistake in problem.mistakes:
-            complain(mistake)
-        raise SystemExit(_BAD_CONFIGURATION) from None
+        _end(problem.mistakes)
+
+
+def _end(mistakes: list[str]) -> NoReturn:
+    for mistake in mistakes:
+        complain(mistake)
+    raise SystemExit(_BAD_CONFIGURATION) from None
 
 
 def _replace(struct: Value, **changes: object) -> Value:

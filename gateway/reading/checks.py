@@ -12,7 +12,7 @@ from typing import TypeVar, cast
 import msgspec
 from msgspec import Struct
 
-from gateway.configuration import Backend, Key, Sealing
+from gateway.configuration import MEMORY, Backend, Key, Sealing, Server, State
 from gateway.keys import read_sealing_key
 from gateway.reading.backend import check_backend, check_variable
 from gateway.reading.shape import List, Table, element, inside
@@ -22,7 +22,7 @@ Value = TypeVar("Value", bound=Struct)
 
 
 def check_parts(table: Table) -> Iterator[str]:
-    """Name all that is wrong with the keys, the backends, the tracing and the sealing of a file."""
+    """Name all that is wrong within and between the parts of a file."""
     keys = _elements(table.get("access"), "keys")
     yield from _check_keys(list(_placed(keys, "access.keys", Key)))
     backends = _elements(table, "backends")
@@ -30,6 +30,16 @@ def check_parts(table: Table) -> Iterator[str]:
     yield from _check_tracing(table.get("tracing"))
     for sealing in _converted(table.get("sealing"), Sealing):
         yield from _check_sealing(sealing)
+    for server in _converted(table.get("server"), Server):
+        for state in _converted(table.get("state"), State):
+            yield from check_sharing(server, state)
+
+
+def check_sharing(server: Server, state: State) -> Iterator[str]:
+    """Name a memory that several processes could not share: what one keeps, no other would find."""
+    if server.workers > 1 and state.url == MEMORY:
+        legal = f'expected "sqlite:FILE" or "postgresql://…", which {server.workers} workers share'
+        yield f"state.url: {legal}, got {quoted(MEMORY)}, which each would have for itself"
 
 
 def _elements(table: object, key: str) -> List:

@@ -156,6 +156,13 @@ SHAPES = {
 }
 
 PARTS = {
+    "memory of several workers": (
+        '[server]\nworkers = 2\n[state]\nurl = "memory:"',
+        (
+            'state.url: expected "sqlite:FILE" or "postgresql://…", which 2 workers share, '
+            'got "memory:", which each would have for itself'
+        ),
+    ),
     "same name": (
         BACKEND + BACKEND,
         f'backends[1] "local": name: "local" is the name of {LOCAL} already; expected another one',

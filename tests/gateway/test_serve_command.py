@@ -104,6 +104,20 @@ def test_wrong_options_are_told(options: str, told: str, served: list[Configurat
     assert served == []
 
 
+def test_workers_that_the_options_ask_for_need_a_memory_that_they_share(
+    served: list[Configuration], tmp_path: Path
+) -> None:
+    file = tmp_path / "dragoman.toml"
+    file.write_text('[state]\nurl = "memory:"\n')
+    result = run(f"serve --config {file} --workers 3")
+    assert one_line(result.stderr) == (
+        'dragoman: state.url: expected "sqlite:FILE" or "postgresql://…", which 3 workers share, '
+        'got "memory:", which each would have for itself'
+    )
+    assert result.exit_code == 78
+    assert served == []
+
+
 # What it says
 
 
