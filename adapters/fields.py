@@ -220,7 +220,9 @@ def _explained(error: Exception, path: str) -> InvalidInput:
         case UnicodeDecodeError():
             return InvalidInput(path or None, "the text is not UTF-8")
         case _:
-            return InvalidInput(path or None, f"malformed JSON: {error}")
+            # The decoder begins some of its sentences with these words, and some not.
+            why = str(error).removeprefix("JSON is malformed: ")
+            return InvalidInput(path or None, f"malformed JSON: {why}")
 
 
 def parse(raw: bytes | Raw, path: str = "") -> Json:

@@ -4,16 +4,17 @@ from dataclasses import replace
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta, Raw, Struct, field
+from msgspec import Meta, Raw, Struct, field, structs
 
 from adapters import Capabilities, InvalidInput, Loss, Policy, counting
 from adapters.capabilities import GENERIC
-from adapters.fields import ABSENT, is_said
+from adapters.fields import ABSENT, decode, is_said
 from adapters.profiles import PROFILES
 from gateway.commands.kinds import Kind, guess, outline
 from gateway.commands.setting import Setting, read_asked
 from gateway.configuration import DialectName
 from gateway.minting import RANDOM
+from gateway.reading.words import expected
 
 
 class Errand(Struct, forbid_unknown_fields=True):
@@ -44,7 +45,11 @@ class Result(Struct, omit_defaults=True):
     stream: str | None = None
 
 
+_TABLE = msgspec.json.Decoder(dict[str, Raw])
 _ERRAND = msgspec.json.Decoder(Errand)
+_FIELDS = {known.encode_name: known for known in structs.fields(Errand)}
+# So much of a value that will not do is shown.
+_LONGEST = 80
 
 
 def run(body: bytes) -> Result:
@@ -67,15 +72,45 @@ def run(body: bytes) -> Result:
 
 
 def _read(body: bytes) -> Errand:
+    given = decode(body, _TABLE, "")
+    for name in given:
+        if name not in _FIELDS:
+            raise InvalidInput(name, f"there is no such field; there are: {', '.join(_FIELDS)}")
+    for name, known in _FIELDS.items():
+        if known.required and name not in given:
+            raise InvalidInput(name, f"it is missing; {expected(known.type)}")
     try:
-        errand = _ERRAND.decode(body)
-    except msgspec.ValidationError as problem:
-        raise InvalidInput(None, str(problem)) from None
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as problem:
-        raise InvalidInput(None, f"malformed JSON: {problem}") from None
+        errand = decode(body, _ERRAND, "")
+    except InvalidInput as problem:
+        if problem.path not in given:
+            raise
+        legal = expected(_FIELDS[problem.path].type)
+        raise InvalidInput(problem.path, f"{legal}, got {_shown(given[problem.path])}") from None
+    _check_place(errand)
+    return errand
+
+
+def _shown(value: Raw) -> str:
+    """Show what was given, as it was spelled."""
+    spelled = bytes(value).decode(errors="replace")
+    match spelled[:1]:
+        case "{":
+            return "an object"
+        case "[":
+            return "a list"
+        case _:
+            return spelled if len(spelled) <= _LONGEST else f"{spelled[:_LONGEST]}…"
+
+
+def _check_place(errand: Errand) -> None:
+    """Refuse what is given twice, not at all, or where it does not belong."""
     if is_said(errand.body) == (errand.stream is not None):
         raise InvalidInput("body", "give either `body` or `stream`")
-    return errand
+    kind = errand.kind
+    if errand.stream is not None and kind not in (None, "stream"):
+        where = f"{'an' if kind == 'error' else 'a'} {kind} is given in `body`"
+        legal = 'expected "stream" for what is given in `stream`'
+        raise InvalidInput("kind", f'{legal}, got "{kind}"; {where}')
 
 
 def _capabilities(errand: Errand) -> Capabilities:

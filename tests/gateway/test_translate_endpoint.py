@@ -103,10 +103,14 @@ def test_a_profile_says_what_the_backend_takes(gateway: Gateway) -> None:
     ("body", "message"),
     [
         (b"{", "malformed JSON"),
-        (b'{"from":"chat","to":"latin","body":{}}', "Invalid enum value 'latin'"),
+        (b"[]", "expected object, got array"),
+        (b'{"to":"chat","body":{}}', 'from: it is missing; expected one of "chat", "legacy"'),
         (b'{"from":"chat","to":"responses"}', "give either `body` or `stream`"),
         (b'{"from":"chat","to":"responses","body":{},"stream":""}', "give either"),
-        (b'{"from":"chat","to":"responses","body":{},"x":1}', "unknown field `x`"),
+        (
+            b'{"from":"chat","to":"responses","body":{},"x":1}',
+            "x: there is no such field; there are: from, to, kind, ",
+        ),
         (b'{"from":"chat","to":"responses","body":{},"profile":"x"}', "profile: it is none of"),
         (b'{"from":"chat","to":"responses","kind":"stream","body":{}}', "a stream is given"),
         (b'{"from":"chat","to":"responses","body":[]}', "expected object"),
@@ -115,6 +119,44 @@ def test_a_profile_says_what_the_backend_takes(gateway: Gateway) -> None:
 )
 def test_an_errand_that_makes_no_sense(gateway: Gateway, body: bytes, message: str) -> None:
     assert message in str(_refuse(gateway, body)["message"])
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "legal"),
+    [
+        ("from", "latin", 'expected one of "chat", "legacy", "responses", got "latin"'),
+        ("from", 1, 'expected one of "chat", "legacy", "responses", got 1'),
+        ("to", None, 'expected one of "chat", "legacy", "responses", got null'),
+        ("kind", "x", 'expected one of "error", "reply", "request", "stream", got "x"'),
+        ("loss", "gain", 'expected one of "refuse", "report", got "gain"'),
+        ("status", 99, "expected a whole number from 100 to 599, got 99"),
+        ("deterministic", "yes", 'expected true or false, got "yes"'),
+        ("stream", {}, "expected a text, got an object"),
+        ("profile", 1, "expected a text, got 1"),
+    ],
+)
+def test_a_field_of_the_errand_is_named_with_what_is_legal(
+    gateway: Gateway, field: str, value: object, legal: str
+) -> None:
+    errand = {"from": "chat", "to": "responses", "body": REQUEST} | {field: value}
+    error = _refuse(gateway, msgspec.json.encode(errand))
+    assert error["param"] == field
+    assert error["message"] == f"{field}: {legal}"
+
+
+@pytest.mark.parametrize("kind", ["request", "reply", "error"])
+def test_a_stream_is_nothing_else(gateway: Gateway, kind: str) -> None:
+    errand = {"from": "chat", "to": "responses", "kind": kind, "stream": STREAM}
+    error = _refuse(gateway, msgspec.json.encode(errand))
+    assert error["param"] == "kind"
+    assert error["message"] == (
+        f'kind: expected "stream" for what is given in `stream`, got "{kind}"; '
+        f"{'an' if kind == 'error' else 'a'} {kind} is given in `body`"
+    )
+
+
+def test_malformed_json_is_called_so_once(gateway: Gateway) -> None:
+    assert _refuse(gateway, b"nothing")["message"] == ("malformed JSON: invalid character (byte 4)")
 
 
 def test_what_is_refused_is_named(gateway: Gateway) -> None:
