@@ -1,23 +1,37 @@
 """Backends that refuse what we ask for on our own account, which must not cost the answer."""
 
+from typing import Final
+
 import httpx
 
+from adapters import BrokenReply
 from adapters.envelope import read_error
 
 # Names of headers that tell of a body as it was on the wire.
 _OF_THE_BODY = ("content-encoding", "content-length", "transfer-encoding")
+# What we ask for ourselves is a number, a summary or a refusal. The ids of all tokens of a long
+# conversation, which vLLM sends along with their number, are some megabytes.
+_LIMIT: Final = 64 * 1024 * 1024
 
 
 async def read_whole(response: httpx.Response) -> httpx.Response:
     """Read an answer to its end; give it again, to be read once more."""
-    return _again(response, await response.aread())
+    gathered = bytearray()
+    try:
+        async for piece in response.aiter_bytes():
+            gathered += piece
+            if len(gathered) > _LIMIT:
+                raise BrokenReply(None, f"the backend's answer is over {_LIMIT} bytes")
+    finally:
+        await response.aclose()
+    return _again(response, bytes(gathered))
 
 
 async def read_refusal(response: httpx.Response) -> httpx.Response:
-    """Read a refusal; one whose words are cut off is one all the same, by its status."""
+    """Read a refusal; one whose words are cut off, or too many, is one by its status."""
     try:
         return await read_whole(response)
-    except httpx.HTTPError:
+    except (httpx.HTTPError, BrokenReply):
         return _again(response, b"")
 
 
