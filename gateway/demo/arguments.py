@@ -13,7 +13,15 @@ from msgspec import Raw, Struct
 from adapters.errors import InvalidInput
 from adapters.fields import Json, parse
 from gateway.demo.question import Question
-from gateway.demo.schemas import Plain, Resolver, Schema, leads_back, listed, types_of
+from gateway.demo.schemas import (
+    Plain,
+    Resolver,
+    Schema,
+    allowed_choices,
+    leads_back,
+    listed,
+    types_of,
+)
 from gateway.demo.values import format_example, limits, number_for, shortened, text_for
 from gateway.demo.words import example_for, kind_of
 
@@ -24,8 +32,8 @@ _OPTIONAL_DEPTH = 2
 _DEEP = 4
 _DEEPEST = 24
 # How many values one call may hold; schemas that refer to themselves have no end otherwise.
-_VALUES = 400
-_LONGEST_LIST = 20
+_VALUES = 1000
+_LONGEST_LIST = 100
 
 
 def arguments_for(schema: Raw | None, question: Question) -> str:
@@ -124,7 +132,7 @@ class Maker:
 
     def _choice(self, plain: Schema) -> Json:
         """Choose among listed values: one that the user said, the default, the first."""
-        values = listed(plain, "enum")
+        values = allowed_choices(plain)
         said = [value for value in values if isinstance(value, str) and value]
         for value in said:
             if value.lower() in self._words:
@@ -160,14 +168,17 @@ class Maker:
 
     def _array(self, name: str, found: Plain, depth: int) -> Json:
         plain = found.schema
-        offered = next((one for one in _offered(plain) if isinstance(one, list) and one), None)
-        if offered is not None:
-            return offered
-        first = listed(plain, "prefixItems")[:_LONGEST_LIST]
-        values = [self._value(name, one, found.inside, depth + 1) for one in first]
-        items = plain.get("items", {})
+        least, most = limits(plain, "minItems", "maxItems", _LONGEST_LIST)
+        for offered in _offered(plain):
+            if isinstance(offered, list) and offered and least <= len(offered) <= most:
+                return offered
+        first, items = listed(plain, "prefixItems"), plain.get("items", {})
+        if isinstance(items, list):
+            # So tuples were described before there was `prefixItems`.
+            first, items = items, plain.get("additionalItems", {})
+        values = [self._value(name, one, found.inside, depth + 1) for one in first[:most]]
         count = self._count(name, found, depth)
-        if isinstance(items, dict):
+        if items is not False:
             while len(values) < count:
                 values.append(self._value(name, items, found.inside, depth + 1))
         return _distinct(values, items) if plain.get("uniqueItems") is True else values
@@ -184,14 +195,16 @@ class Maker:
 
     def _object(self, found: Plain, depth: int) -> Json:
         plain = found.schema
-        offered = next((one for one in _offered(plain) if isinstance(one, dict) and one), None)
-        if offered is not None:
-            return offered
+        for offered in _offered(plain):
+            if isinstance(offered, dict) and offered and not {*_required(plain)} - offered.keys():
+                return offered
         properties = plain.get("properties")
         known = properties if isinstance(properties, dict) else {}
+        others = plain.get("additionalProperties", {})
         names = self._names(plain, known, found.inside, depth)
         made: dict[str, Json] = {
-            name: self._value(name, known.get(name, {}), found.inside, depth + 1) for name in names
+            name: self._value(name, known.get(name, others), found.inside, depth + 1)
+            for name in names
         }
         self._fill(made, found, depth)
         return made
@@ -200,7 +213,7 @@ class Maker:
         self, plain: Schema, known: dict[str, Json], inside: frozenset[str], depth: int
     ) -> list[str]:
         """Choose the properties: all that are required and a few that are not, in their order."""
-        required = [name for name in listed(plain, "required") if isinstance(name, str)]
+        required = _required(plain)
         others = [name for name, one in known.items() if name not in required and one is not False]
         useful = [name for name in others if self._is_useful(name, known[name], inside)]
         # A schema that requires nothing would else be called with nothing.
@@ -211,8 +224,10 @@ class Maker:
         count = max(min(len(wanted), most - len(required)), least - len(required), 0)
         # The rest only where there must be so many.
         ranked = [*wanted, *(name for name in others if name not in wanted)]
-        chosen = {*required, *ranked[:count]}
-        return [name for name in dict.fromkeys((*known, *required)) if name in chosen]
+        chosen = _with_dependents({*required, *ranked[:count]}, plain)
+        return [
+            name for name in dict.fromkeys((*known, *required, *sorted(chosen))) if name in chosen
+        ]
 
     def _is_useful(self, name: str, schema: Json, inside: frozenset[str]) -> bool:
         """Tell whether something better than a guess can be said for a property."""
@@ -228,6 +243,22 @@ class Maker:
         while len(made) < least and others is not False:
             name = f"key{len(made) + 1}"
             made[name] = self._value(name, others, found.inside, depth + 1)
+
+
+def _required(plain: Schema) -> list[str]:
+    return [name for name in listed(plain, "required") if isinstance(name, str)]
+
+
+def _with_dependents(names: set[str], plain: Schema) -> set[str]:
+    """Add the properties that others need beside them."""
+    said = plain.get("dependentRequired")
+    needs = said if isinstance(said, dict) else {}
+    todo = list(names)
+    while todo:
+        new = {one for one in listed(needs, todo.pop()) if isinstance(one, str)} - names
+        names = names | new
+        todo += new
+    return names
 
 
 def _offered(plain: Schema) -> Iterator[Json]:

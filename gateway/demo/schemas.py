@@ -5,6 +5,7 @@ is chosen. Not looked at: `not`, `if`, `dependentSchemas`, and references to oth
 """
 
 from collections.abc import Callable
+from types import NoneType
 from typing import TypeGuard, cast
 from urllib.parse import unquote
 
@@ -56,11 +57,30 @@ class Resolver:
     def _find(self, reference: str) -> Json:
         """Follow a reference within the document; what is not here allows anything."""
         pointer, here = unquote(reference).removeprefix("#"), reference.startswith("#")
-        found = self._root if here else None
-        for step in pointer.split("/")[1:]:
-            name = step.replace("~1", "/").replace("~0", "~")
-            found = found.get(name) if isinstance(found, dict) else None
+        anchor, *steps = pointer.split("/")
+        found = self._anchored(anchor) if here else None
+        for step in steps:
+            found = _step(found, step.replace("~1", "/").replace("~0", "~"))
         return found
+
+    def _anchored(self, name: str) -> Json:
+        """Give the definition that has a name of its own; the whole document has none."""
+        if not name:
+            return self._root
+        shared = _step(self._root, "$defs")
+        every = shared.values() if isinstance(shared, dict) else ()
+        return next((one for one in every if _step(one, "$anchor") == name), None)
+
+
+def _step(inside: Json, name: str) -> Json:
+    """Give what is at a name, or at a number."""
+    match inside:
+        case dict():
+            return inside.get(name)
+        case list() if name.isdecimal() and int(name) < len(inside):
+            return inside[int(name)]
+        case _:
+            return None
 
 
 def _choose(options: list[Json], inside: frozenset[str], *, deep: bool) -> Json:
@@ -102,6 +122,22 @@ def types_of(schema: Schema) -> list[str]:
     return [next(guesses, "string")]
 
 
+def allowed_choices(schema: Schema) -> list[Json]:
+    """Give the listed values that have a type which the schema names beside them."""
+    values = listed(schema, "enum")
+    types = {*types_of(schema)} if "type" in schema else set[str]()
+    return [one for one in values if types & _TYPES[type(one)]] or values
+
+
+_TYPES: dict[type, frozenset[str]] = {
+    str: frozenset(("string",)),
+    bool: frozenset(("boolean",)),
+    int: frozenset(("integer", "number")),
+    float: frozenset(("number",)),
+    list: frozenset(("array",)),
+    dict: frozenset(("object",)),
+    NoneType: frozenset(("null",)),
+}
 _TELLING = {
     "object": frozenset(("properties", "required", "additionalProperties", "minProperties")),
     "array": frozenset(("items", "prefixItems", "minItems", "maxItems", "uniqueItems")),

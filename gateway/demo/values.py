@@ -6,6 +6,7 @@ from fractions import Fraction
 from math import ceil, floor
 
 from adapters.fields import Json
+from gateway.demo.patterns import is_costly, text_like
 from gateway.demo.schemas import Schema, is_number
 
 # A demo need not fill a page because a schema says so.
@@ -47,11 +48,14 @@ _SHAPES = (
 
 def text_for(schema: Schema, candidates: Iterable[Json]) -> str:
     """Give the first candidate that fits, or something that does."""
-    for candidate in (*candidates, *_SHAPES):
+    pattern = schema.get("pattern")
+    can_try = not isinstance(pattern, str) or not is_costly(pattern)
+    for candidate in (*candidates, *_SHAPES) if can_try else ():
         if isinstance(candidate, str) and _text_fits(candidate, schema):
             return candidate
     least, most = limits(schema, "minLength", "maxLength", _LONGEST)
-    return "example".ljust(least, ".")[:most]
+    made = text_like(pattern, least, most) if isinstance(pattern, str) else None
+    return "example".ljust(least, ".")[:most] if made is None else made
 
 
 def format_example(schema: Schema) -> str | None:

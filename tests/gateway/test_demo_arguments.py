@@ -352,3 +352,102 @@ def test_required_and_a_few_useful_others_are_given() -> None:
     }
     given_names = json.loads(arguments_for(raw(whole), WEATHER)).keys()
     assert list(given_names) == ["unit", "city", "language"]
+
+
+STRANGE: dict[str, JsonObject] = {
+    "fixed beginning": {"type": "string", "pattern": "^SKU-[0-9]{6}$"},
+    "one of two words": {"type": "string", "pattern": "^(foo|bar)$"},
+    "letters and digits": {"type": "string", "pattern": r"^[A-Z]{2}\d{3,4}$"},
+    "address": {"type": "string", "pattern": "^0x[a-fA-F0-9]{40}$"},
+    "none of these": {"type": "string", "pattern": r"^[^a-zA-Z\d\s]{3}\W\w\S.$"},
+    "letters of others": {"type": "string", "pattern": "^[δ-ω]{4}ß?é$"},
+    "long and alike": {"type": "string", "pattern": "^[a-z]+$", "minLength": 60},
+    "choice of a type": {"type": "integer", "enum": ["x", 3]},
+    "offer that is too short": {
+        "type": "array",
+        "items": {"type": "integer"},
+        "default": [1],
+        "minItems": 3,
+    },
+    "offer that lacks something": {
+        "type": "object",
+        "properties": {"b": {"type": "string"}},
+        "required": ["b"],
+        "default": {"c": 1},
+    },
+    "required and not described": {
+        "type": "object",
+        "required": ["z"],
+        "additionalProperties": {"type": "integer"},
+    },
+    "needed by another": {
+        "type": "object",
+        "properties": {"a": {"type": "string"}},
+        "required": ["a"],
+        "dependentRequired": {"a": ["b"], "b": ["a", "c"]},
+    },
+    "tuple with a limit": {
+        "type": "array",
+        "prefixItems": [{"type": "string"}, {"type": "number"}],
+        "maxItems": 1,
+    },
+    "many": {"type": "array", "items": {"type": "integer"}, "minItems": 50},
+    "option of another": {
+        "type": "object",
+        "$defs": {"a": {"anyOf": [{"type": "integer"}, {"type": "null"}]}},
+        "properties": {"b": {"$ref": "#/properties/value/$defs/a/anyOf/0"}},
+        "required": ["b"],
+    },
+}
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_strange_schemas_are_kept_to(name: str) -> None:
+    schema: JsonObject = {
+        "type": "object",
+        "properties": {"value": STRANGE[name]},
+        "required": ["value"],
+    }
+    for question in (NOTHING, WEATHER):
+        made = cast("JsonObject", json.loads(arguments_for(raw(schema), question)))
+        validate(made, schema)
+
+
+def test_names_of_definitions_are_found() -> None:
+    schema = {
+        "type": "object",
+        "$defs": {"q": {"$anchor": "quantity", "type": "integer"}},
+        "properties": {"a": {"$ref": "#quantity"}, "b": {"$ref": "#nowhere"}},
+        "required": ["a", "b"],
+    }
+    made = cast("JsonObject", value_for(raw(schema), NOTHING))
+    assert isinstance(made["a"], int)
+    assert made["b"] == "example"
+
+
+def test_tuples_of_older_schemas() -> None:
+    items = [{"type": "string"}, {"type": "integer"}]
+    closed = {"type": "array", "items": items, "additionalItems": False, "minItems": 2}
+    assert value_for(raw(closed), NOTHING) == ["example", 1]
+    more = {"type": "array", "items": items, "additionalItems": {"type": "boolean"}, "minItems": 3}
+    assert value_for(raw(more), NOTHING) == ["example", 1, True]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "((x{0}){60000}){60000}",
+        "(){4000000000}",
+        r"^(\w+-?)+!$",
+        "^" + r"[\s\S]*" * 20 + "!{9}$",
+        "^(a+)+(?=b)c$",
+        r"^(a)\1$",
+        "x{5000}",
+        "(?!x)y{3}",
+        "^[",
+        "((((x)",
+    ],
+)
+def test_patterns_that_would_take_for_ever_or_make_no_sense_are_not_tried(pattern: str) -> None:
+    made = value_for(raw({"type": "string", "pattern": pattern}), NOTHING)
+    assert isinstance(made, str)
