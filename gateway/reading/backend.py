@@ -50,22 +50,19 @@ def check_backend(backend: Backend, place: str) -> Iterator[str]:
     yield from _check_capabilities(backend.capabilities, inside(place, "capabilities"))
     yield from _check_key(backend.api_key_env, inside(place, "api_key_env"))
     yield from _check_headers(backend.headers, inside(place, "headers"))
+    if backend.proxy is not None:
+        yield from check_host(backend.proxy, inside(place, "proxy"))
     yield from _check_tls(backend.tls, inside(place, "tls"))
 
 
 def check_url(url: str, place: str) -> Iterator[str]:
     """Name what would make of a base URL something that cannot be called."""
-    got = f"got {shown(url, place)}"
-    try:
-        parts = urlsplit(url)
-        callable_host = parts.hostname and parts.port != 0 and not _SPACE.search(url)
-        httpx.URL(url)
-    except (ValueError, httpx.InvalidURL):
-        # A port that is no number, a bracket that is not closed, a name that no host can have.
-        callable_host = parts = None
-    if not parts or not callable_host:
-        yield f"{place}: expected a host and perhaps a port from 1 to 65535, {got}"
+    mistakes = list(check_host(url, place))
+    if mistakes:
+        yield from mistakes
         return
+    got = f"got {shown(url, place)}"
+    parts = urlsplit(url)
     if "@" in parts.netloc:
         yield f"{place}: expected no name and password in it (keys: see api_key_env), {got}"
     if parts.query or parts.fragment:
@@ -73,6 +70,20 @@ def check_url(url: str, place: str) -> Iterator[str]:
     for endpoint in _ENDPOINTS:
         if parts.path.rstrip("/").endswith(endpoint):
             yield f"{place}: expected only what comes before {endpoint}, {got}"
+
+
+def check_host(url: str, place: str) -> Iterator[str]:
+    """Name a URL that leads to no host."""
+    try:
+        parts = urlsplit(url)
+        callable_host = parts.hostname and parts.port != 0 and not _SPACE.search(url)
+        httpx.URL(url)
+    except (ValueError, httpx.InvalidURL):
+        # A port that is no number, a bracket that is not closed, a name that no host can have.
+        callable_host = None
+    if not callable_host:
+        got = f"got {shown(url, place)}"
+        yield f"{place}: expected a host and perhaps a port from 1 to 65535, {got}"
 
 
 def check_profile(profile: str | None, place: str) -> Iterator[str]:

@@ -12,9 +12,9 @@ from typing import TypeVar, cast
 import msgspec
 from msgspec import Struct
 
-from gateway.configuration import MEMORY, Backend, Key, Sealing, Server, State
+from gateway.configuration import MEMORY, Backend, Key, Sealing, Server, State, Tracing
 from gateway.keys import read_sealing_key
-from gateway.reading.backend import check_backend, check_variable
+from gateway.reading.backend import check_backend, check_host, check_variable
 from gateway.reading.shape import List, Table, element, inside
 from gateway.reading.words import quoted
 
@@ -27,7 +27,8 @@ def check_parts(table: Table) -> Iterator[str]:
     yield from _check_keys(list(_placed(keys, "access.keys", Key)))
     backends = _elements(table, "backends")
     yield from _check_backends(list(_placed(backends, "backends", Backend)))
-    yield from _check_tracing(table.get("tracing"))
+    for tracing in _converted(table.get("tracing"), Tracing):
+        yield from _check_tracing(tracing)
     for sealing in _converted(table.get("sealing"), Sealing):
         yield from _check_sealing(sealing)
     for server in _converted(table.get("server"), Server):
@@ -83,13 +84,13 @@ def _check_backends(backends: list[tuple[str, Backend]]) -> Iterator[str]:
         yield f"{inside(place, 'default')}: only one can be true, and that of {defaults[0]} is"
 
 
-def _check_tracing(table: object) -> Iterator[str]:
-    match table:
-        case {"endpoint": str()} if not _can_trace():
-            more = 'pip install "dragoman[tracing]"'
-            yield f"tracing.endpoint: the packages for this are not installed; {more} gets them"
-        case _:
-            pass
+def _check_tracing(tracing: Tracing) -> Iterator[str]:
+    if tracing.endpoint is None:
+        return
+    yield from check_host(tracing.endpoint, "tracing.endpoint")
+    if not _can_trace():
+        more = 'pip install "dragoman[tracing]"'
+        yield f"tracing.endpoint: the packages for this are not installed; {more} gets them"
 
 
 def _check_sealing(sealing: Sealing) -> Iterator[str]:

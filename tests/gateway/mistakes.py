@@ -207,6 +207,24 @@ PARTS = {
             'got "http://[::1:8000/v1"'
         ),
     ),
+    "port of a proxy": (
+        BACKEND + 'proxy = "http://me:sk-1@proxy:80000"',
+        (
+            f"{LOCAL}: proxy: expected a host and perhaps a port from 1 to 65535, "
+            'got "http://…@proxy:80000"'
+        ),
+    ),
+    "bracket in a proxy": (
+        BACKEND + 'proxy = "http://[::1"',
+        (f'{LOCAL}: proxy: expected a host and perhaps a port from 1 to 65535, got "http://[::1"'),
+    ),
+    "port of a collector": (
+        '[tracing]\nendpoint = "http://127.0.0.1:x/v1/traces"',
+        (
+            "tracing.endpoint: expected a host and perhaps a port from 1 to 65535, "
+            'got "http://127.0.0.1:x/v1/traces"'
+        ),
+    ),
     "endpoint in a url": (
         BACKEND.replace("/v1", "/v1/chat/completions/"),
         (
