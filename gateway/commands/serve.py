@@ -54,7 +54,11 @@ class Options(Struct, frozen=True):
 @option("--host", help="The address to listen on (127.0.0.1).")
 @option("--port", type=click.IntRange(0, 65535), help="The port; 0 finds a free one (8080).")
 @option("--workers", type=click.IntRange(1), metavar="N", help="How many processes serve (1).")
-@option("--backend", metavar="URL", help="A backend for every model, up to /chat/completions.")
+@option(
+    "--backend",
+    metavar="URL",
+    help="A backend for every model: what comes before /chat/completions or /responses.",
+)
 @option(
     "--dialect",
     type=click.Choice(["chat", "responses", "legacy"]),
