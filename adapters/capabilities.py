@@ -3,9 +3,9 @@
 Each capability has the default that serves a backend of which nothing is known but its dialect.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 Place = Literal["anywhere", "merged", "one"]
 ToolChoiceWord = Literal["auto", "none", "required", "named"]
@@ -80,7 +80,7 @@ class Capabilities(Struct, frozen=True):
     tool_types: tuple[str, ...] | None = None
     # How many tools with `defer_loading` it is told of, where it has no search for them: those that
     # fit best what the user says. None: all of them.
-    deferred_tools: int | None = None
+    deferred_tools: Annotated[int, Meta(ge=0)] | None = None
     # Says so if the input of a custom tool does not keep to its grammar.
     check_grammars: bool = False
     # Takes `allowed_tools` as a tool choice; otherwise only the listed tools are declared.

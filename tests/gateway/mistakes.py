@@ -308,6 +308,10 @@ PARTS = {
         BACKEND + 'capabilities = { efforts = ["low", 3] }',
         f"{LOCAL}: capabilities.efforts[1]: expected a text, got 3",
     ),
+    "capability that is a number": (
+        BACKEND + "capabilities = { deferred_tools = -1 }",
+        f"{LOCAL}: capabilities.deferred_tools: expected a whole number, 0 or more, got -1",
+    ),
     "unknown capability": (
         BACKEND + "capabilities = { developer_rol = true }",
         (
