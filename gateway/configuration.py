@@ -32,7 +32,7 @@ Url = Annotated[str, Meta(pattern="^https?://[^/]+", description="a URL, http://
 StateUrl = Annotated[
     str,
     Meta(
-        pattern="^(sqlite:.+|postgresql://.+|memory:)$",
+        pattern="^(sqlite:[^:].*|postgresql://.+|memory:)$",
         description='"sqlite:FILE", "postgresql://…" or "memory:"',
     ),
 ]

@@ -138,6 +138,11 @@ SHAPES = {
         '[state]\nurl = "mysql://me:sk-1@db"',
         'state.url: expected "sqlite:FILE", "postgresql://…" or "memory:", got "mysql://…@db"',
     ),
+    # SQLite's own name for it would be another memory for each connection.
+    "state in SQLite's memory": (
+        '[state]\nurl = "sqlite::memory:"',
+        'state.url: expected "sqlite:FILE", "postgresql://…" or "memory:", got "sqlite::memory:"',
+    ),
     "long value": (
         f'[logging]\nlevel = "{"x" * 200}"',
         f'logging.level: expected one of "debug", "error", "info", "warning", got "{"x" * 80}…"',
