@@ -147,12 +147,14 @@ class SqliteDatabase:
         self._reader = reader
         # Reads little things without a thread; None for memory, which only the writer sees.
         self._near = near
+        # Two transactions at once on one connection would be one, and undone with either.
+        self._turns = asyncio.Lock()
         # Memory has a single connection, on which readers would see what is not committed yet.
-        self._turns = asyncio.Lock() if reader is writer.far else None
+        self._readers_wait = reader is writer.far
 
     async def fetch(self, statement: str, *arguments: object) -> list[Row]:
         """Read what has been committed."""
-        if self._turns is None:
+        if not self._readers_wait:
             return await _fetch(self._reader, statement, arguments)
         async with self._turns:
             return await _fetch(self._reader, statement, arguments)
@@ -167,9 +169,7 @@ class SqliteDatabase:
     @asynccontextmanager
     async def transaction(self, *, long: bool = False) -> AsyncGenerator["SqliteTransaction"]:
         """Write; there is only one transaction at a time."""
-        if self._turns is not None:
-            await self._turns.acquire()
-        try:
+        async with self._turns:
             transaction = SqliteTransaction(self._writer, long=long)
             try:
                 with _problems():
@@ -181,9 +181,6 @@ class SqliteDatabase:
                 # is done after that. Where there is nothing to roll back, nothing happens.
                 await self._writer.far.rollback()
                 raise
-        finally:
-            if self._turns is not None:
-                self._turns.release()
         for name in transaction.names:
             self.signals.fire(name)
 

@@ -105,3 +105,17 @@ def test_who_stops_waiting_for_a_locked_file_does_not_lock_it(tmp_path: Path) ->
         assert await inserted(database) == [2, 2, 2]
 
     asyncio.run(with_table(url, run))
+
+
+@pytest.mark.parametrize("long", [False, True], ids=["short", "long"])
+@pytest.mark.parametrize("kind", [*DATABASES, "memory"])
+def test_transactions_at_once_do_not_undo_each_other(
+    kind: str, tmp_path: Path, *, long: bool
+) -> None:
+    url = "memory:" if kind == "memory" else new_url(kind, tmp_path)
+
+    async def run(database: Database) -> None:
+        await asyncio.gather(*(insert(database, number, long=long) for number in range(4)))
+        assert await inserted(database) == sorted([*range(4)] * 3)
+
+    asyncio.run(with_table(url, run))
