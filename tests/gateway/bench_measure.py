@@ -8,7 +8,7 @@ from statistics import median
 from msgspec import Struct
 
 import adapters
-from tests.gateway.bench_load import BrokenAnswer, call, hold, listen
+from tests.gateway.bench_load import BrokenAnswer, Listener, call, hold, listen
 from tests.gateway.bench_processes import Target
 from tests.gateway.bench_traffic import request
 
@@ -133,7 +133,7 @@ async def sample(target: Target, client: str, load: Load, least: float) -> Sampl
     sent = request(client, load.model)
     before = target.processor_time()
     taken = calls = 0
-    while not calls or taken < least * 1e9:
+    while not taken or taken < least * 1e9:
         await call(target.port, sent, load.calls, load.connections)
         taken = target.processor_time() - before
         calls += load.calls
@@ -143,11 +143,15 @@ async def sample(target: Target, client: str, load: Load, least: float) -> Sampl
 async def sample_paced(target: Target, client: str, load: Load) -> Sample:
     """Hear streams whose events come one by one, and see how long they are on their way."""
     before = target.processor_time()
-    listeners = await listen(target.port, request(client, load.model), load.calls)
-    taken = target.processor_time() - before
+    taken = calls = 0
+    listeners: list[Listener] = []
+    while not taken:
+        listeners = await listen(target.port, request(client, load.model), load.calls)
+        taken = target.processor_time() - before
+        calls += load.calls
     first = median(listener.first_event() for listener in listeners)
     delay = median(delay for listener in listeners for delay in listener.delays())
-    return Sample(taken / load.calls / 1000, first / 1000, delay / 1000)
+    return Sample(taken / calls / 1000, first / 1000, delay / 1000)
 
 
 async def measure(targets: Iterable[Target], client: str, plan: Plan) -> dict[str, Record]:
