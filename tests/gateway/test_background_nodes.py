@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -28,9 +29,10 @@ from tests.gateway.background import (
     wait_for,
 )
 from tests.gateway.conftest import DIALECTS, Fresh, assert_no_fault
-from tests.gateway.keeping import client_of
+from tests.gateway.keeping import client_of, until
 from tests.gateway.postgres import disconnect_all, new_database
 from tests.gateway.process import Gateway, running
+from tests.gateway.rows import execute
 from tests.gateway.scripted import PATIENCE, Gate, ScriptedBackend
 from tests.gateway.speech import script
 from tests.gateway.stores import BOTH, DATABASES, new_url
@@ -173,8 +175,12 @@ def test_what_waited_on_a_dead_node_is_done_by_another(
         unwanted = text_in(create(one, wanted), "id")
         assert {text_in(show(one, name), "status") for name in waiting} == {"queued"}
         one.process.kill()
-        run_out(url)
-        assert cancel(other, unwanted).json()["status"] == "cancelled"
+        with ThreadPoolExecutor(1) as pool:
+            cancelling = pool.submit(cancel, other, unwanted)
+            # Its end is asked for before anybody takes it over.
+            until(lambda: execute(url, "SELECT 1 FROM jobs WHERE cancelled = 1") != [])
+            run_out(url)
+            assert cancelling.result().json()["status"] == "cancelled"
         for name in waiting:
             assert text_in(judge_stream(replay(other, name)), "status") == "completed"
             with client_of(other) as sdk:
