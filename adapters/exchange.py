@@ -45,6 +45,7 @@ from adapters.lowering import GrammarCheck
 from adapters.mint import Mint
 from adapters.params import translate_param
 from adapters.preferences import DEFAULT, Preferences
+from adapters.redacting import Redact, redact_errors, redact_text
 from adapters.seal import Seal
 from adapters.stage import Pipeline
 from adapters.streams import Collector, Relay, StreamTranslator
@@ -69,6 +70,7 @@ class Exchange:
         seal: Seal | None = None,
         stamp: Mapping[str, object] | None = None,
         reshape: Callable[[Losses], Reshaping] | None = None,
+        redact: Redact | None = None,
     ) -> None:
         self._client = client
         self._backend = backend
@@ -91,6 +93,8 @@ class Exchange:
         self._stamp = stamp or {}
         # Makes what the answer goes through in the end, where it is not just the backend's.
         self._reshape = reshape
+        # Replaces secrets in what is an error, and in nothing else.
+        self._redact = redact
 
     # The request
 
@@ -151,6 +155,7 @@ class Exchange:
 
         Raises `BrokenReply` if it cannot be read.
         """
+        body = redact_errors(body, self._redact)
         if self._asking.relays():
             return self._pass_reply(body)
         around = self._surroundings()
@@ -212,14 +217,16 @@ class Exchange:
         reader = self._backend.read_stream(self._reading(around))
         writer = self._client.write_stream(around)
         if self._asking.relays():
-            return Relay(reader, writer)
-        return StreamTranslator(reader, [*self._stages(around)], writer, around.losses)
+            return Relay(reader, writer, self._redact)
+        return StreamTranslator(
+            reader, [*self._stages(around)], writer, around.losses, self._redact
+        )
 
     def collect(self) -> Collector:
         """Make the machine that gathers the backend's stream into a whole reply for the client."""
         around = self._surroundings()
         reader = self._backend.read_stream(self._reading(around))
-        return Collector(reader, [*self._stages(around)], around.losses)
+        return Collector(reader, [*self._stages(around)], around.losses, self._redact)
 
     def collected(self, collector: Collector) -> Translation:
         """Give the whole reply that was gathered from a stream."""
@@ -232,7 +239,7 @@ class Exchange:
         A reply that failed is an error, with its own status, and no stream (P158).
         """
         around = self._surroundings()
-        reply = self._read_reply(body, around)
+        reply = self._read_reply(redact_errors(body, self._redact), around)
         if reply.error is not None:
             return self._finish_reply(reply, around)
         pipeline = Pipeline(*self._stages(around), self._client.write_stream(around))
@@ -265,6 +272,7 @@ class Exchange:
 
     def error(self, status: int, body: bytes) -> Translation:
         """Translate what the backend answered with an error status."""
+        body = redact_text(body, self._redact)
         error = read_error(status, body)
         if self._client is self._backend and _is_envelope(body) and error.code != CONTEXT_OVERFLOW:
             return Translation(body, status=status)
@@ -274,7 +282,8 @@ class Exchange:
         """Say, as an HTTP error in the client's dialect, why there is no answer."""
         error = with_status(error)
         told = replace(error, param=self._translate_param(error.param))
-        return Translation(self._client.write_error(told), status=error.status or 500)
+        body = redact_text(self._client.write_error(told), self._redact)
+        return Translation(body, status=error.status or 500)
 
     def problem(self, problem: DragomanError) -> Translation:
         """Say one of our own errors in the client's dialect."""

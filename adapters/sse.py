@@ -120,6 +120,12 @@ def read_block(block: bytes, *, whole: bool = True) -> Frame | None:
     return Frame(name, joined, whole) if joined else None
 
 
+def write_block(frame: Frame) -> bytes:
+    """Write the lines of one event, without the empty line that ends it."""
+    name = b"event: %b\n" % frame.name if frame.name else b""
+    return name + _DATA + frame.data.replace(b"\n", b"\n" + _DATA)
+
+
 def is_done(frame: Frame) -> bool:
     """Tell whether a frame is the word that ends a stream."""
     return frame.data.startswith((b"[DONE]", b" ")) and frame.data.strip() == b"[DONE]"

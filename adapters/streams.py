@@ -9,7 +9,8 @@ from adapters.fold import Fold
 from adapters.jsontext import is_complete, is_text
 from adapters.loss import Losses
 from adapters.machine import COMMENT, EventReader, EventWriter
-from adapters.sse import Decoder, Frame, is_done, read_block
+from adapters.redacting import Redact, redact_errors, redact_frame
+from adapters.sse import Decoder, Frame, is_done, read_block, write_block
 from adapters.stage import AnyStage, Pipeline, passes_deltas
 
 # The two events that end a stream.
@@ -20,9 +21,15 @@ class StreamTranslator:
     """Bytes of one dialect in, bytes of another out: all events of one read in one piece."""
 
     def __init__(
-        self, reader: EventReader, between: list[AnyStage], writer: EventWriter, losses: Losses
+        self,
+        reader: EventReader,
+        between: list[AnyStage],
+        writer: EventWriter,
+        losses: Losses,
+        redact: Redact | None = None,
     ) -> None:
         self._decoder = Decoder()
+        self._redact = redact
         self._reader = reader
         self._writer = writer
         self._between = between
@@ -72,6 +79,8 @@ class StreamTranslator:
     def _pass(self, frames: list[Frame]) -> list[bytes]:
         """Pass frame after frame, so that ids are minted in the same order however they come."""
         read, write = self._reader.feed, self._write
+        if self._redact is not None:
+            frames = [redact_frame(frame, self._redact) for frame in frames]
         return [piece for frame in frames for piece in write(read(frame))]
 
     def _write(self, events: list[Event]) -> list[bytes]:
@@ -103,8 +112,15 @@ def _failed(problem: BrokenReply) -> Failed:
 class Collector:
     """Bytes of a stream in, one whole reply out."""
 
-    def __init__(self, reader: EventReader, between: list[AnyStage], losses: Losses) -> None:
+    def __init__(
+        self,
+        reader: EventReader,
+        between: list[AnyStage],
+        losses: Losses,
+        redact: Redact | None = None,
+    ) -> None:
         self._decoder = Decoder()
+        self._redact = redact
         self._reader = reader
         self._pipeline = Pipeline(reader, *between, Fold())
         self._replies: list[Reply] = []
@@ -137,7 +153,7 @@ class Collector:
 
     def _take(self, frames: Iterable[Frame]) -> None:
         for frame in frames:
-            self._replies += self._pipeline.feed(frame)
+            self._replies += self._pipeline.feed(redact_frame(frame, self._redact))
 
 
 def is_broken(event: Event | None) -> bool:
@@ -159,8 +175,11 @@ class Relay:
     nothing is lost.
     """
 
-    def __init__(self, reader: EventReader, writer: EventWriter) -> None:
+    def __init__(
+        self, reader: EventReader, writer: EventWriter, redact: Redact | None = None
+    ) -> None:
         self._decoder = Decoder()
+        self._redact = redact
         self._reader = reader
         self._writer = writer
         # How many events were passed on.
@@ -215,14 +234,15 @@ class Relay:
 
     def _tell_body(self, body: bytes) -> bytes:
         """Tell a JSON body, which some servers send where a stream was asked for, as a stream."""
-        events = [*self._reader.feed(Frame(b"", body, whole=False)), *self._reader.flush()]
+        frame = Frame(b"", redact_errors(body, self._redact), whole=False)
+        events = [*self._reader.feed(frame), *self._reader.flush()]
         self.begun = is_answer(events)
         self.outcome = next((one for one in events if isinstance(one, Finished | Failed)), None)
         return b"".join(piece for event in events for piece in self._writer.feed(event))
 
     def _pass(self, blocks: list[bytes]) -> Iterator[bytes]:
-        for block in blocks:
-            frame = read_block(block)
+        for given in blocks:
+            block, frame = self._redacted(given)
             ending = b"" if frame is None else self._hear(frame)
             if ending:
                 yield ending
@@ -231,6 +251,14 @@ class Relay:
                 yield self._passed_on(block, frame)
             elif is_text(block):
                 yield block + b"\n\n"
+
+    def _redacted(self, block: bytes) -> tuple[bytes, Frame | None]:
+        """Read the lines of an event; if it is an error with a secret, write them anew."""
+        frame = read_block(block)
+        if frame is None or self._redact is None:
+            return block, frame
+        clean = redact_frame(frame, self._redact)
+        return (block if clean is frame else write_block(clean)), clean
 
     def _passed_on(self, block: bytes, frame: Frame) -> bytes:
         """Give an event as it is to be passed on."""

@@ -6,9 +6,11 @@ import httpx
 from msgspec import Struct
 
 from adapters import BrokenReply
+from adapters.redacting import redact_errors, redact_text
+from gateway import statuses
 from gateway.access import Caller
 from gateway.client import Client
-from gateway.headers import Headers, end_to_end, for_backend, for_client, read_headers
+from gateway.headers import Headers, for_backend, for_client
 from gateway.refusals import read_whole
 from gateway.upstream import Upstream
 from gateway.watch import Watch
@@ -44,5 +46,7 @@ class Aside(Struct, frozen=True):
             response = await read_whole(response)
         except httpx.HTTPError:
             raise BrokenReply(None, "the backend's answer was cut off") from None
-        found = for_client(end_to_end(read_headers(response.headers.raw)))
-        return Answered(response.status_code, found, response.content)
+        status = response.status_code
+        clean = redact_text if status >= statuses.ERROR else redact_errors
+        found = for_client(upstream.headers_of(response))
+        return Answered(status, found, clean(response.content, upstream.redact))

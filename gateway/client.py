@@ -6,7 +6,7 @@ from litestar.types import Receive, Send
 from litestar.types.asgi_types import HTTPResponseBodyEvent, HTTPResponseStartEvent
 
 from adapters import DragomanError
-from gateway.headers import CONCEALED, JSON, Headers
+from gateway.headers import JSON, Headers
 from gateway.problems import write_problem
 from gateway.record import Record
 
@@ -25,8 +25,6 @@ class Client:
         self.receive = receive
         self._send = send
         self._record = record
-        # What must not be told, whatever a backend says: our key there.
-        self.secret = b""
         # Whether the head of the answer is sent: then its status can no longer change.
         self.begun = False
 
@@ -41,7 +39,6 @@ class Client:
 
     async def answer(self, status: int, headers: Headers, body: bytes) -> None:
         """Send a whole answer."""
-        body = self._without_secret(body)
         length = (b"content-length", b"%d" % len(body))
         await self.begin(status, [*headers, length])
         await self._write(body, more=False)
@@ -60,7 +57,6 @@ class Client:
             # The backend's own is among the headers already.
             record.request_id = f"req_{token_hex(16)}"
             headers = [*headers, (b"x-request-id", record.request_id.encode())]
-        headers = [(name, self._without_secret(value)) for name, value in headers]
         start: HTTPResponseStartEvent = {
             "type": "http.response.start",
             "status": status,
@@ -77,7 +73,6 @@ class Client:
         await self._write(data, more=False)
 
     async def _write(self, data: bytes, *, more: bool) -> None:
-        data = self._without_secret(data)
         self._record.note_answer(data)
         piece: HTTPResponseBodyEvent = {
             "type": "http.response.body",
@@ -85,8 +80,3 @@ class Client:
             "more_body": more,
         }
         await self._send(piece)
-
-    def _without_secret(self, data: bytes) -> bytes:
-        if self.secret and self.secret in data:
-            return data.replace(self.secret, CONCEALED.encode())
-        return data

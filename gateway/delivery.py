@@ -14,10 +14,11 @@ from msgspec.structs import replace
 from adapters import BrokenReply, DragomanError, Translation
 from adapters.conversation import Error
 from adapters.envelope import error_of, read_error
+from adapters.redacting import redact_text
 from adapters.streams import Collector
 from gateway import statuses
 from gateway.commands.kinds import BYTE_ORDER_MARK, is_stream
-from gateway.headers import JSON, STREAM, Headers, end_to_end, for_client, loss_header, read_headers
+from gateway.headers import JSON, STREAM, Headers, for_client, loss_header
 from gateway.hearing import CUT, complete, exhaust, is_streamed, last_word, once, pieces_of
 from gateway.parties import Parties
 from gateway.passing import Passing
@@ -47,9 +48,9 @@ class Delivery:
     async def run(self, response: httpx.Response) -> None:
         """Deliver an answer."""
         self._watch.expect_more()
-        headers = end_to_end(read_headers(response.headers.raw))
+        headers = self._upstream.headers_of(response)
         self._headers = for_client(headers)
-        self._record.request_id = self._upstream.conceal(headers.get("x-request-id"))
+        self._record.request_id = headers.get("x-request-id")
         pieces = pieces_of(response, headers)
         status = response.status_code
         if statuses.ERROR <= status <= statuses.LAST:
@@ -70,8 +71,8 @@ class Delivery:
             body = await self._read_whole(pieces)
         except BrokenReply:
             body = b""
-        error = read_error(status, body)
-        self._record.error = self._upstream.conceal(error.code or error.type)
+        error = read_error(status, redact_text(body, self._upstream.redact))
+        self._record.error = error.code or error.type
         await self._answer(self._exchange.error(status, body))
 
     async def _deliver_whole(self, pieces: AsyncIterator[bytes]) -> None:

@@ -214,7 +214,7 @@ class Visit:
         """Take one route."""
         upstream, record = route.upstream, self._record
         record.backend, record.dialect = upstream.name, upstream.dialect.name
-        self._client.secret = upstream.secret
+        record.redact = upstream.redact
         self._words.speak(upstream)
         exchange = self._exchange(route, caller, seen)
         response = await self._ask(exchange, route, watch, caller)
@@ -310,6 +310,7 @@ class Visit:
             seal=self._desk.sealer.for_backend(upstream.name) if seals else None,
             stamp=self._plan.stamp if self._plan else None,
             reshape=self._words.reshape,
+            redact=upstream.redact,
         )
 
     def _preferences(self, caller: Caller) -> Preferences:

@@ -9,6 +9,7 @@ from litestar.logging.config import LoggingConfig, StructLoggingConfig
 from litestar.serialization import encode_json
 from structlog.typing import FilteringBoundLogger, Processor
 
+from adapters.redacting import redact_text
 from gateway.configuration import Logging
 from gateway.record import LOGGED, Record
 from gateway.redaction import redacted
@@ -104,9 +105,14 @@ def exchange_logger() -> Callable[[Record], None]:
     return log
 
 
-def _shown(body: bytes, size: int) -> str:
+def _shown(record: Record, body: bytes, size: int) -> str:
     """Show a body, or how long it is: of one that is cut nobody knows where the secrets end."""
-    return redacted(body) if size <= LOGGED else f"[{size} bytes]"
+    return redacted(redact_text(body, record.redact)) if size <= LOGGED else f"[{size} bytes]"
+
+
+def _told(record: Record, text: str) -> str:
+    """Return a text as it may be logged."""
+    return text if record.redact is None else record.redact(text)
 
 
 def _line(record: Record) -> dict[str, object]:
@@ -124,12 +130,12 @@ def _line(record: Record) -> dict[str, object]:
         "total_ms": round(record.seconds() * 1000, 1),
         "input_tokens": None if usage is None else usage.input_tokens,
         "output_tokens": None if usage is None else usage.output_tokens,
-        "losses": [str(loss) for loss in record.losses],
+        "losses": [_told(record, str(loss)) for loss in record.losses],
         "key": record.key,
         "request_id": record.request_id,
         "path": record.path,
     }
     if record.request_body is not None:
-        line["request"] = _shown(record.request_body, len(record.request_body))
-        line["answer"] = _shown(b"".join(record.answer_body), record.answer_size)
+        line["request"] = _shown(record, record.request_body, len(record.request_body))
+        line["answer"] = _shown(record, b"".join(record.answer_body), record.answer_size)
     return line

@@ -154,7 +154,7 @@ class Passing:
         if outcome is not None:
             self._record.usage = outcome.usage
         if isinstance(outcome, Failed):
-            self._record.note_failure(self._upstream.conceal(outcome.error.code))
+            self._record.note_failure(outcome.error.code)
             if not self._client.begun and not machine.begun:
                 # Nothing was said yet: an error with its own status tells more (P158, P159).
                 await self._refuse(outcome.error)

@@ -6,6 +6,7 @@ from typing import Literal
 
 from adapters import Loss
 from adapters.conversation import Usage
+from adapters.redacting import Redact
 
 Ending = Literal["ok", "failed", "client gone"]
 
@@ -39,6 +40,8 @@ class Record:
     request_body: bytes | None = None
     answer_body: list[bytes] = field(default_factory=list)
     answer_size: int = 0
+    # Redacts the key of the backend in what is logged.
+    redact: Redact | None = None
 
     def note_first_byte(self) -> None:
         """Note that the first byte of the answer is on its way to the client."""

@@ -12,7 +12,8 @@ import httpx
 from adapters import Capabilities, Dialect, dialect
 from gateway.access import Caller
 from gateway.configuration import Backend, Retries, Timeouts
-from gateway.headers import CONCEALED, Headers
+from gateway.headers import Headers, end_to_end, read_headers
+from gateway.key_redaction import key_redactor
 from gateway.problems import BrokenOff, TooSlow, Unreachable
 from gateway.refusals import knows_no_seals
 from gateway.transport import Target
@@ -53,6 +54,8 @@ class Upstream:
         self.timeouts = timeouts
         self._retries = retries
         self._key = key
+        # Redacts our key in errors and logs; None if there is nothing to redact.
+        self.redact = key_redactor(key)
         self._target = self._make_target(_PATHS[backend.dialect])
         self.models = self._make_target("/models")
         # Models, by the names that clients use, that refuse to seal what they think.
@@ -94,14 +97,13 @@ class Upstream:
             return [(b"authorization", caller.authorization.encode("latin-1"))]
         return []
 
-    @property
-    def secret(self) -> bytes:
-        """Give what no client and no log may see; some backends repeat it in their errors."""
-        return (self._key or "").encode()
-
-    def conceal(self, text: str | None) -> str | None:
-        """Take our key out of what a backend says."""
-        return text.replace(self._key, CONCEALED) if text and self._key else text
+    def headers_of(self, response: httpx.Response) -> dict[str, str]:
+        """Return the end-to-end headers of an answer, with our key redacted."""
+        headers = end_to_end(read_headers(response.headers.raw))
+        redact = self.redact
+        if redact is None:
+            return headers
+        return {name: redact(value) for name, value in headers.items()}
 
     async def post(
         self,

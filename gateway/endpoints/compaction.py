@@ -106,7 +106,7 @@ class CompactFront:
         upstream = asked.route.upstream
         record.backend, record.dialect = upstream.name, upstream.dialect.name
         record.client, record.model = "responses", asked.model
-        client.secret = upstream.secret
+        record.redact = upstream.redact
         fields = read_body(asked.body if asked.plan is None else asked.plan.body)
         fields.raw("store")
         body = fields.spelled(model=asked.route.model or asked.model, input=asked.window.raws)

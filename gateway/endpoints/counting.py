@@ -86,6 +86,7 @@ class CountFront:
         upstream = route.upstream
         record.client, record.model = seen.dialect, seen.model
         record.backend, record.dialect = upstream.name, upstream.dialect.name
+        record.redact = upstream.redact
         words = Wording(body, plan, desk.sealer.for_owner(caller.owner), desk.mint)
         words.speak(upstream)
         seal = desk.sealer.for_backend(upstream.name)
@@ -94,7 +95,6 @@ class CountFront:
     async def _count(self, written: Written, caller: Caller, client: Client) -> Counted:
         """Have the backend count, or else do it here."""
         upstream = written.route.upstream
-        client.secret = upstream.secret
         # What cannot be said to the backend cannot be counted either.
         body = written.write()
         try:

@@ -35,7 +35,7 @@ def test_who_has_no_key_gets_no_socket(authorization: str, guarded: Gateway) -> 
     assert answered.headers["content-type"] == "application/json"
 
 
-def test_who_has_one_is_let_in_and_no_key_is_told(
+def test_who_has_one_is_let_in_and_told_what_the_model_says(
     guarded: Gateway, backend: ScriptedBackend, fresh: Fresh
 ) -> None:
     model = fresh("with-key")
@@ -44,7 +44,8 @@ def test_who_has_one_is_let_in_and_no_key_is_told(
     with Socket(guarded, {"Authorization": f"Bearer {KEY}"}) as socket:
         events = socket.turn(model=model, input="x")
     assert events[-1]["type"] == "response.completed"
-    assert BACKEND_KEY not in json.dumps(events)
+    assert f"It is {BACKEND_KEY}." in json.dumps(events[-1])
+    assert BACKEND_KEY not in guarded.log
     assert backend.wait(model).headers["authorization"] == f"Bearer {BACKEND_KEY}"
 
 
