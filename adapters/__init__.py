@@ -18,19 +18,24 @@ Nothing here waits, reads a clock or a file, or draws a random number.
 from adapters.between import UNKNOWN_REQUEST
 from adapters.capabilities import GENERIC, Capabilities
 from adapters.chat import CHAT
-from adapters.checking import Breach
+from adapters.checking import Violation
 from adapters.conversation import Request
 from adapters.dialect import Dialect
-from adapters.errors import BrokenReply, DragomanError, InvalidInput, Refused
+from adapters.errors import (
+    InvalidReplyError,
+    DragomanError,
+    InvalidRequestError,
+    UnsupportedRequestError,
+)
 from adapters.exchange import Exchange
 from adapters.legacy import LEGACY
 from adapters.loss import Loss, Policy, Severity
 from adapters.lowering import GrammarCheck
-from adapters.mint import Mint, counting
+from adapters.mint import IdSource, deterministic_ids
 from adapters.preferences import Preferences
 from adapters.responses import RESPONSES
-from adapters.seal import Seal
-from adapters.streams import Collector, Relay, StreamTranslator
+from adapters.seal import Sealer
+from adapters.streams import StreamCollector, PassthroughStream, StreamTranslator
 from adapters.translation import Translation
 
 DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (CHAT, RESPONSES, LEGACY)}
@@ -40,7 +45,7 @@ def dialect(name: str) -> Dialect:
     """Find a dialect by its name."""
     found = DIALECTS.get(name)
     if found is None:
-        raise InvalidInput("dialect", f"{name!r} is none of {', '.join(DIALECTS)}")
+        raise InvalidRequestError("dialect", f"{name!r} is none of {', '.join(DIALECTS)}")
     return found
 
 
@@ -48,14 +53,14 @@ def exchange(  # noqa: PLR0913 - the same as `Exchange`, by names
     client: str,
     backend: str,
     *,
-    mint: Mint,
+    mint: IdSource,
     capabilities: Capabilities | None = None,
     preferences: Preferences | None = None,
     policy: Policy = "report",
     asked: Request = UNKNOWN_REQUEST,
     rewrite: bool = False,
     check_grammar: GrammarCheck | None = None,
-    seal: Seal | None = None,
+    seal: Sealer | None = None,
 ) -> Exchange:
     """Begin an exchange between a client and a backend, each known by the name of its dialect."""
     return Exchange(
@@ -72,35 +77,35 @@ def exchange(  # noqa: PLR0913 - the same as `Exchange`, by names
     )
 
 
-def check(name: str, stream: bytes) -> list[Breach]:
+def check(name: str, stream: bytes) -> list[Violation]:
     """Say whether a recorded stream is legal in its dialect: name each breach."""
     return dialect(name).check_stream(stream)
 
 
 __all__ = [
     "DIALECTS",
-    "Breach",
-    "BrokenReply",
+    "Violation",
+    "InvalidReplyError",
     "Capabilities",
-    "Collector",
+    "StreamCollector",
     "Dialect",
     "DragomanError",
     "Exchange",
     "GrammarCheck",
-    "InvalidInput",
+    "InvalidRequestError",
     "Loss",
-    "Mint",
+    "IdSource",
     "Policy",
     "Preferences",
-    "Refused",
-    "Relay",
+    "UnsupportedRequestError",
+    "PassthroughStream",
     "Request",
-    "Seal",
+    "Sealer",
     "Severity",
     "StreamTranslator",
     "Translation",
     "check",
-    "counting",
+    "deterministic_ids",
     "dialect",
     "exchange",
 ]

@@ -10,16 +10,16 @@ from msgspec.structs import replace
 
 from adapters.between import UNKNOWN_REQUEST, text_formats
 from adapters.capabilities import Capabilities
-from adapters.conversation import Allowed, Function, Reference, Request, Tool
+from adapters.conversation import AllowedToolsChoice, FunctionTool, ItemReference, Request, Tool
 from adapters.dialect import Dialect
-from adapters.errors import DragomanError, InvalidInput
+from adapters.errors import DragomanError, InvalidRequestError
 from adapters.fields import read_body
-from adapters.fitting import fitted
-from adapters.keeping import Keeping
+from adapters.fitting import fit_to_capabilities
+from adapters.keeping import ReasoningPolicy
 from adapters.loss import Loss, Losses, Policy
-from adapters.lowering import Lowered, Table, Target, lower
-from adapters.pairing import paired
-from adapters.seal import Seal
+from adapters.lowering import EmulatedRequest, ToolRegistry, BackendToolSupport, emulate_tools
+from adapters.pairing import pair_tool_calls
+from adapters.seal import Sealer
 from adapters.stripping import NOT_FOR_THIS
 from adapters.translation import Translation
 
@@ -36,7 +36,7 @@ class Asking:
         policy: Policy,
         asked: Request,
         rewrite: bool,
-        seal: Seal | None,
+        seal: Sealer | None,
         reshapes: bool,
     ) -> None:
         self._client = client
@@ -50,13 +50,13 @@ class Asking:
         # A request that was passed on unread; it is read only if somebody wants to know.
         self._unread: bytes | None = None
         self._client_streams = bool(asked.stream)
-        self.keeping = Keeping(seal, client, backend, capabilities)
+        self.keeping = ReasoningPolicy(seal, client, backend, capabilities)
         # Whether the answer is made into something else in the end.
         self._reshapes = reshapes
         # What was lost of a request that was read before it was sent.
         self._read_losses: Losses | None = None
         # What the client asked in words that the backend has, once somebody needs it.
-        self._lowered: Lowered | None = None
+        self._lowered: EmulatedRequest | None = None
 
     @property
     def asked(self) -> Request:
@@ -75,7 +75,7 @@ class Asking:
         if self.passes or not self.keeping.remembers:
             return ()
         self._read_losses = self._read(body)
-        return self.keeping.names(self._asked)
+        return self.keeping.storage_keys(self._asked)
 
     def _read(self, body: bytes) -> Losses:
         losses = Losses(self._policy, self._client.names)
@@ -95,15 +95,15 @@ class Asking:
         if self.passes:
             return self._pass_request(body, model)
         losses = self._read(body) if self._read_losses is None else self._read_losses
-        addressed = self.keeping.opened(self._addressed(model, losses), kept or {}, losses)
-        self._lowered = lower(addressed, self._target(), losses)
+        addressed = self.keeping.restore(self._addressed(model, losses), kept or {}, losses)
+        self._lowered = emulate_tools(addressed, self._target(), losses)
         request = self._paired(self._lowered.request, losses, ends_open=ends_open)
         capabilities = self._capabilities
         if ends_open and capabilities.strict_turns:
             # What an example for training ends with is its point.
             capabilities = replace(capabilities, strict_turns=False)
         written = self._backend.write_request(
-            fitted(request, capabilities, losses), capabilities, losses
+            fit_to_capabilities(request, capabilities, losses), capabilities, losses
         )
         if self._client is not self._backend:
             self._refuse_nothing(request, ends_open=ends_open)
@@ -114,7 +114,7 @@ class Asking:
         """Give each call its output, unless its own server remembers calls that are not here."""
         if self._goes_on(request):
             return request
-        return paired(
+        return pair_tool_calls(
             request,
             losses,
             ends_open=ends_open,
@@ -133,13 +133,13 @@ class Asking:
         """Pass a request on, all but the name of the model and what was sealed for another."""
         fields = read_body(body)
         losses: tuple[Loss, ...] = ()
-        stripped = self.keeping.stripped(body)
+        stripped = self.keeping.strip(body)
         if stripped is not body:
             body, fields = stripped, read_body(stripped)
             losses = (Loss("dropped", self._client.names["items"], NOT_FOR_THIS),)
         self._unread = body
         if model is not None:
-            body = fields.spelled(model=model)
+            body = fields.encode_with(model=model)
         stream = fields.raw("stream")
         self._client_streams = stream is not None and bytes(stream) == b"true"
         return Translation(body, losses)
@@ -162,45 +162,47 @@ class Asking:
             changes["store"] = True
         return replace(self._asked, **changes) if changes else self._asked
 
-    def _target(self) -> Target:
+    def _target(self) -> BackendToolSupport:
         """Give what the backend can be told of tools."""
         backend, capabilities = self._backend, self._capabilities
         knows_tools = capabilities.tools == "native"
-        return Target(
+        return BackendToolSupport(
             # In words any function can be told, and nothing else.
-            (lambda tool: backend.takes_tool(tool, capabilities)) if knows_tools else _is_function,
+            (lambda tool: backend.supports_tool(tool, capabilities))
+            if knows_tools
+            else _is_function,
             backend.longest_name,
             capabilities.strict and backend.has_strict,
             capabilities.deferred_tools,
         )
 
-    def told(self) -> Lowered:
+    def told(self) -> EmulatedRequest:
         """Give what the backend was told; where the bytes pass, that is what was asked."""
         if self._lowered is None:
             try:
-                self._lowered = lower(self.asked, self._target(), Losses(None))
+                self._lowered = emulate_tools(self.asked, self._target(), Losses(None))
             except DragomanError:
-                self._lowered = Lowered(self.asked, Table())
+                self._lowered = EmulatedRequest(self.asked, ToolRegistry())
         return self._lowered
 
     def _keeps_answers(self, asked: Request) -> bool:
         """Tell whether silence about `store` is a yes, and goes to a server that means it so."""
         silent = asked.store is None
-        return silent and self._client.keeps_answers and self._client is self._backend
+        return silent and self._client.stores_by_default and self._client is self._backend
 
     def _goes_on(self, request: Request) -> bool:
         """Tell whether a request goes on with what its own server remembers, calls among it."""
         if self._client is not self._backend:
             return False
-        named = any(extra.name in self._client.memory for extra in request.extras)
-        return named or any(isinstance(item, Reference) for item in request.items)
+        named = any(extra.name in self._client.server_state_fields for extra in request.extras)
+        return named or any(isinstance(item, ItemReference) for item in request.items)
 
     def _refuse_nothing(self, request: Request, *, ends_open: bool) -> None:
         """Refuse what asks nothing; within one dialect its own server decides."""
         if not request.items and not request.instructions:
-            raise InvalidInput(self._client.names["items"], "there is nothing to answer")
+            raise InvalidRequestError(self._client.names["items"], "there is nothing to answer")
         if request.model is None and not ends_open:
-            raise InvalidInput("model", "it is missing")
+            raise InvalidRequestError("model", "it is missing")
 
     @property
     def client_streams(self) -> bool:
@@ -222,13 +224,15 @@ class Asking:
         capabilities = self._capabilities
         if capabilities.inline_think or self.backend_streams != self._client_streams:
             return False
-        if text_formats(capabilities) or self.told().table.changes:
+        if text_formats(capabilities) or self.told().table.has_emulated:
             return False
         if self._asked.parallel_tool_calls is False and self._backend.has_call_ids:
             # Calls beyond the first are not for the client, and backends make them all the same.
             return False
-        return capabilities.allowed_tools or not isinstance(self._asked.tool_choice, Allowed)
+        return capabilities.allowed_tools or not isinstance(
+            self._asked.tool_choice, AllowedToolsChoice
+        )
 
 
 def _is_function(tool: Tool) -> bool:
-    return isinstance(tool, Function)
+    return isinstance(tool, FunctionTool)

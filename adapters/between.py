@@ -7,34 +7,42 @@ answers need only one or two of them.
 from typing import get_args
 
 from adapters.capabilities import Capabilities, TextFormat
-from adapters.condensing import Condensing
-from adapters.conversation import CallKind, Custom, Request
-from adapters.dialect import Dialect, Surroundings
-from adapters.enforce import Enforce, enforcement
-from adapters.lowering import GrammarCheck, Lowered, Raising, Telling
-from adapters.noting import Noting
-from adapters.prefacing import Prefacing
-from adapters.remembering import Remembering
-from adapters.sealing import Sealing
-from adapters.textcalls.stage import TextCalls
-from adapters.thinking import Thinking
+from adapters.condensing import SummarizeReply
+from adapters.conversation import CallKind, CustomTool, Request
+from adapters.dialect import Dialect, ReplyContext
+from adapters.enforce import DisallowedCallFilter, call_filters
+from adapters.lowering import GrammarCheck, EmulatedRequest, CallRestorer, CallDowngrader
+from adapters.noting import RecordReasoningForCalls
+from adapters.prefacing import PrependItem
+from adapters.remembering import AttachReasoningToCalls
+from adapters.sealing import SealReasoning
+from adapters.textcalls.stage import TextToolCallParser
+from adapters.thinking import ThinkTagParser
 from adapters.tools import declared_names
 
 # Of a request that nobody knows, the answer is told in full.
 UNKNOWN_REQUEST = Request(include_usage=True)
 
 # What an answer is made into in the end, by whoever serves.
-Reshaping = Condensing | Prefacing
+Reshaping = SummarizeReply | PrependItem
 Between = (
-    Thinking | TextCalls | Raising | Enforce | Telling | Sealing | Remembering | Noting | Reshaping
+    ThinkTagParser
+    | TextToolCallParser
+    | CallRestorer
+    | DisallowedCallFilter
+    | CallDowngrader
+    | SealReasoning
+    | AttachReasoningToCalls
+    | RecordReasoningForCalls
+    | Reshaping
 )
 
 _ANY_KIND: frozenset[CallKind] = frozenset(get_args(CallKind))
 
 
 def stages(
-    around: Surroundings,
-    told: Lowered,
+    around: ReplyContext,
+    told: EmulatedRequest,
     capabilities: Capabilities,
     check_grammar: GrammarCheck | None,
 ) -> list[Between]:
@@ -43,10 +51,10 @@ def stages(
     # Judged only where somebody wants that.
     check = check_grammar if capabilities.check_grammars else None
     return [
-        *([Thinking(losses)] if capabilities.inline_think else []),
+        *([ThinkTagParser(losses)] if capabilities.inline_think else []),
         *_text_calls(around, told, capabilities),
-        *([Raising(table, losses, check)] if table.entries else []),
-        *enforcement(around.request, table, losses),
+        *([CallRestorer(table, losses, check)] if table.entries else []),
+        *call_filters(around.request, table, losses),
     ]
 
 
@@ -56,23 +64,29 @@ def text_formats(capabilities: Capabilities) -> tuple[TextFormat, ...]:
     return own if capabilities.tools == "native" else ("hermes", *own)
 
 
-def _text_calls(around: Surroundings, told: Lowered, capabilities: Capabilities) -> list[TextCalls]:
+def _text_calls(
+    around: ReplyContext, told: EmulatedRequest, capabilities: Capabilities
+) -> list[TextToolCallParser]:
     """Give what reads calls from the text, where there may be any."""
     formats, tools = text_formats(capabilities), told.request.tools
     known = bool(declared_names(tools)) or around.request is UNKNOWN_REQUEST
-    return [TextCalls(formats, tools, around.mint, around.losses)] if formats and known else []
+    return (
+        [TextToolCallParser(formats, tools, around.mint, around.losses)]
+        if formats and known
+        else []
+    )
 
 
 def telling(
-    around: Surroundings, told: Lowered, client: Dialect, backend: Dialect
-) -> list[Telling]:
+    around: ReplyContext, told: EmulatedRequest, client: Dialect, backend: Dialect
+) -> list[CallDowngrader]:
     """Give what tells calls to a client that does not know all kinds of them."""
     kinds, tools = client.call_kinds, around.request.tools
     if kinds >= _ANY_KIND:
         return []
-    if tools and not any(isinstance(tool, Custom) for tool in tools):
+    if tools and not any(isinstance(tool, CustomTool) for tool in tools):
         # A client that declares no custom tools does not expect their calls.
         kinds -= {"custom"}
-    if kinds >= backend.call_kinds and not told.table.changes:
+    if kinds >= backend.call_kinds and not told.table.has_emulated:
         return []
-    return [Telling(kinds, around.losses)]
+    return [CallDowngrader(kinds, around.losses)]

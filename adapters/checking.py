@@ -21,7 +21,7 @@ _LINE_END = re.compile(rb"\r\n|\r|\n")
 _SHOWN = 60
 
 
-class Breach(msgspec.Struct, frozen=True):
+class Violation(msgspec.Struct, frozen=True):
     """One rule that the stream broke, and the line where it did."""
 
     line: int
@@ -39,11 +39,11 @@ class Frame(msgspec.Struct, frozen=True):
     event: str | None = None
 
 
-class Recording(msgspec.Struct, frozen=True):
+class ParsedStream(msgspec.Struct, frozen=True):
     """A whole stream, split into its frames."""
 
     frames: list[Frame]
-    breaches: list[Breach]
+    breaches: list[Violation]
     id_lines: list[int]
     """Where `id:` fields stand; whether they are legal is for the dialect to say."""
 
@@ -52,7 +52,7 @@ class _Splitter:
     """Collects the fields of one event after another, as the SSE specification says."""
 
     def __init__(self) -> None:
-        self.recording = Recording([], [], [])
+        self.recording = ParsedStream([], [], [])
         self._data: list[str] = []
         self._data_line = 0
         self._event: str | None = None
@@ -78,7 +78,7 @@ class _Splitter:
             return
         line = self._data_line if frame else self._event_line
         self._report(line, "the event is cut by the end of the file: no empty line follows it")
-        if frame and (frame.data == DONE or not isinstance(read_object(frame), Breach)):
+        if frame and (frame.data == DONE or not isinstance(read_object(frame), Violation)):
             self.recording.frames.append(frame)
 
     def _field(self, number: int, name: str, value: str) -> None:
@@ -93,14 +93,14 @@ class _Splitter:
             case "retry":
                 pass
             case _:
-                self._report(number, f"unknown SSE field {show(name)}")
+                self._report(number, f"unknown SSE field {preview(name)}")
 
     def _dispatch(self) -> None:
         frame = self._pending()
         if frame:
             self.recording.frames.append(frame)
         elif self._event is not None:
-            why = f"event {show(self._event)} has no data: line, so it is never delivered"
+            why = f"event {preview(self._event)} has no data: line, so it is never delivered"
             self._report(self._event_line, why)
         self._data, self._data_line, self._event = [], 0, None
 
@@ -110,10 +110,10 @@ class _Splitter:
         return Frame(self._data_line, "\n".join(self._data), self._event)
 
     def _report(self, line: int, why: str) -> None:
-        self.recording.breaches.append(Breach(line, why))
+        self.recording.breaches.append(Violation(line, why))
 
 
-def split(data: bytes) -> Recording:
+def split(data: bytes) -> ParsedStream:
     """Split a whole stream into frames, and report what breaks SSE itself."""
     splitter = _Splitter()
     *lines, rest = _LINE_END.split(data.removeprefix(_BYTE_ORDER_MARK))
@@ -125,21 +125,21 @@ def split(data: bytes) -> Recording:
     return splitter.recording
 
 
-def read_object(frame: Frame) -> Object | Breach:
+def read_object(frame: Frame) -> Object | Violation:
     """Decode the JSON object that a frame carries."""
     try:
         value: Json = msgspec.json.decode(frame.data)
     except (msgspec.DecodeError, RecursionError) as error:
-        return Breach(frame.line, f"the data is not JSON: {error}")
+        return Violation(frame.line, f"the data is not JSON: {error}")
     if isinstance(value, dict):
         return value
-    return Breach(frame.line, f"the data must be a JSON object, not {show(value)}")
+    return Violation(frame.line, f"the data must be a JSON object, not {preview(value)}")
 
 
 # --- shapes -----------------------------------------------------------------------------------
 
 
-class Kind(msgspec.Struct, frozen=True):
+class JsonShape(msgspec.Struct, frozen=True):
     """What a JSON value must be. Types are compared exactly: true is no integer here."""
 
     name: str
@@ -148,56 +148,56 @@ class Kind(msgspec.Struct, frozen=True):
     """The only strings allowed, if there is a closed list of them."""
     filled: bool | None = None
     """True: may not be empty. False: must be empty."""
-    fields: "Fields" = msgspec.field(default_factory=dict[str, "Kind"])
-    each: "Kind | None" = None
+    fields: "Fields" = msgspec.field(default_factory=dict[str, "JsonShape"])
+    each: "JsonShape | None" = None
     required: bool = True
 
 
-Fields: TypeAlias = Mapping[str, Kind]
+Fields: TypeAlias = Mapping[str, JsonShape]
 
-STRING = Kind("a string", (str,))
-FILLED = Kind("a string that is not empty", (str,), filled=True)
-EMPTY = Kind("an empty string", (str,), filled=False)
-INTEGER = Kind("an integer", (int,))
-NUMBER = Kind("a number", (int, float))
-BOOLEAN = Kind("a boolean", (bool,))
-LIST = Kind("a list", (list,))
-EMPTY_LIST = Kind("an empty list", (list,), filled=False)
-OBJECT = Kind("an object", (dict,))
+STRING = JsonShape("a string", (str,))
+FILLED = JsonShape("a string that is not empty", (str,), filled=True)
+EMPTY = JsonShape("an empty string", (str,), filled=False)
+INTEGER = JsonShape("an integer", (int,))
+NUMBER = JsonShape("a number", (int, float))
+BOOLEAN = JsonShape("a boolean", (bool,))
+LIST = JsonShape("a list", (list,))
+EMPTY_LIST = JsonShape("an empty list", (list,), filled=False)
+OBJECT = JsonShape("an object", (dict,))
 
 
-def optional(kind: Kind) -> Kind:
+def optional(kind: JsonShape) -> JsonShape:
     """Let the field be absent."""
     return msgspec.structs.replace(kind, required=False)
 
 
-def nullable(kind: Kind) -> Kind:
+def nullable(kind: JsonShape) -> JsonShape:
     """Let the value be null."""
     name, types = f"{kind.name} or null", (*kind.types, NoneType)
     return msgspec.structs.replace(kind, name=name, types=types)
 
 
-def either(first: Kind, second: Kind) -> Kind:
+def either(first: JsonShape, second: JsonShape) -> JsonShape:
     """Let the value be of one kind or the other."""
-    return Kind(f"{first.name} or {second.name}", first.types + second.types)
+    return JsonShape(f"{first.name} or {second.name}", first.types + second.types)
 
 
-def one_of(*words: str) -> Kind:
+def one_of(*words: str) -> JsonShape:
     """Allow these strings only."""
-    return Kind(" or ".join(show(word) for word in words), (str,), words)
+    return JsonShape(" or ".join(preview(word) for word in words), (str,), words)
 
 
-def object_of(fields: Fields) -> Kind:
+def object_of(fields: Fields) -> JsonShape:
     """Ask for an object with these fields; further ones are nobody's business."""
     return msgspec.structs.replace(OBJECT, fields=fields)
 
 
-def list_of(kind: Kind) -> Kind:
+def list_of(kind: JsonShape) -> JsonShape:
     """Ask for a list whose entries are all of one kind."""
     return msgspec.structs.replace(LIST, each=kind)
 
 
-def misfits(value: Object, fields: Fields, where: str = "") -> Iterator[str]:
+def shape_errors(value: Object, fields: Fields, where: str = "") -> Iterator[str]:
     """Say which fields are missing or of the wrong kind, at any depth."""
     for key, kind in fields.items():
         path = f"{where}.{key}" if where else key
@@ -207,17 +207,17 @@ def misfits(value: Object, fields: Fields, where: str = "") -> Iterator[str]:
             yield f"{path} is missing"
 
 
-def _misfits_at(path: str, value: Json, kind: Kind) -> Iterator[str]:
+def _misfits_at(path: str, value: Json, kind: JsonShape) -> Iterator[str]:
     if not _fits(value, kind):
-        yield f"{path} must be {kind.name}, not {show(value)}"
+        yield f"{path} must be {kind.name}, not {preview(value)}"
     elif isinstance(value, dict):
-        yield from misfits(value, kind.fields, path)
+        yield from shape_errors(value, kind.fields, path)
     elif isinstance(value, list) and kind.each:
         for number, entry in enumerate(value):
             yield from _misfits_at(f"{path}[{number}]", entry, kind.each)
 
 
-def _fits(value: Json, kind: Kind) -> bool:
+def _fits(value: Json, kind: JsonShape) -> bool:
     if type(value) not in kind.types:
         return False
     if isinstance(value, str) and kind.words and value not in kind.words:
@@ -263,7 +263,7 @@ def same(first: Json, second: Json) -> bool:
         return False
 
 
-def show(value: Json) -> str:
+def preview(value: Json) -> str:
     """Name a value in a sentence, shortly."""
     match value:
         case dict():
@@ -278,7 +278,7 @@ def show(value: Json) -> str:
 # --- judging ----------------------------------------------------------------------------------
 
 
-class Judge(Protocol):
+class StreamRules(Protocol):
     """The rules of one dialect: takes frame after frame, says what is wrong with each."""
 
     def read(self, frame: Frame, value: Object) -> Iterable[str]:
@@ -294,21 +294,21 @@ class Judge(Protocol):
         ...
 
 
-def judge(recording: Recording, rules: Judge) -> list[Breach]:
+def validate(recording: ParsedStream, rules: StreamRules) -> list[Violation]:
     """Run a recording past the rules of a dialect; breaches come in line order."""
     breaches = list(recording.breaches)
     line = 1
     for frame in recording.frames:
         line = frame.line
         breaches += _judge_frame(frame, rules)
-    breaches += [Breach(line, why) for why in rules.flush()]
+    breaches += [Violation(line, why) for why in rules.flush()]
     return sorted(breaches, key=lambda breach: breach.line)
 
 
-def _judge_frame(frame: Frame, rules: Judge) -> list[Breach]:
+def _judge_frame(frame: Frame, rules: StreamRules) -> list[Violation]:
     if frame.data == DONE:
-        return [Breach(frame.line, why) for why in rules.done()]
+        return [Violation(frame.line, why) for why in rules.done()]
     value = read_object(frame)
-    if isinstance(value, Breach):
+    if isinstance(value, Violation):
         return [value]
-    return [Breach(frame.line, why) for why in rules.read(frame, value)]
+    return [Violation(frame.line, why) for why in rules.read(frame, value)]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from adapters.conversation import Choice, Error, Finish, Message, Opaque, Reply, Text
+from adapters.conversation import Choice, Error, Finish, Message, OpaqueItem, Reply, Text
 from adapters.events import Closed, Delta, Event, Failed, Finished, Opened
 from adapters.loss import Losses
 
@@ -17,10 +17,10 @@ _EMPTY = Error(
 _DONE = Finish("stop", "stop")
 
 
-class Condensing:
+class SummarizeReply:
     """Gathers what is said, whole or streamed; thoughts and calls are no part of a summary."""
 
-    def __init__(self, condense: Callable[[str], Opaque], losses: Losses) -> None:
+    def __init__(self, condense: Callable[[str], OpaqueItem], losses: Losses) -> None:
         self._condense = condense
         self._losses = losses
         # What each message says, by the number of its block.
@@ -66,7 +66,7 @@ class Condensing:
         self._note_limit(event.finishes)
         return [Opened(0, item), Closed(0), replace(event, finishes=(_DONE,))]
 
-    def _item(self, said: list[str]) -> Opaque | None:
+    def _item(self, said: list[str]) -> OpaqueItem | None:
         summary = "\n\n".join(text.strip() for text in said if text.strip())
         return self._condense(summary) if summary else None
 

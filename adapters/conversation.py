@@ -28,7 +28,7 @@ CallKind = Literal[
 ]
 
 
-class Extra(Struct, frozen=True, gc=False):
+class ExtraField(Struct, frozen=True, gc=False):
     """A field that only its own family knows, as it was spelled."""
 
     family: Family
@@ -40,7 +40,7 @@ class Extra(Struct, frozen=True, gc=False):
     why: str | None = None
 
 
-Extras = tuple[Extra, ...]
+Extras = tuple[ExtraField, ...]
 
 
 # Parts: what a message or an output is made of.
@@ -156,7 +156,7 @@ class Message(Struct, frozen=True, gc=False, tag="message"):
     extras: Extras = ()
 
 
-class Call(Struct, frozen=True, gc=False, tag="call"):
+class ToolCall(Struct, frozen=True, gc=False, tag="call"):
     """The model calls a tool, with JSON. For a custom tool, `arguments` is its raw input."""
 
     call_id: str
@@ -169,7 +169,7 @@ class Call(Struct, frozen=True, gc=False, tag="call"):
     extras: Extras = ()
 
 
-class Output(Struct, frozen=True, gc=False, tag="output"):
+class ToolOutput(Struct, frozen=True, gc=False, tag="output"):
     """What the tool answered. Without a `call_id`, its place and name say which call it answers.
 
     What a tool answered that is neither a function nor custom is JSON, as its family spells it, or
@@ -196,13 +196,13 @@ class Reasoning(Struct, frozen=True, gc=False, tag="reasoning"):
     extras: Extras = ()
 
 
-class Reference(Struct, frozen=True, gc=False, tag="reference"):
+class ItemReference(Struct, frozen=True, gc=False, tag="reference"):
     """An item that the server is to look up by its id."""
 
     item_id: str
 
 
-class Opaque(Struct, frozen=True, gc=False, tag="opaque"):
+class OpaqueItem(Struct, frozen=True, gc=False, tag="opaque"):
     """An item that only one family knows."""
 
     family: Family
@@ -211,13 +211,13 @@ class Opaque(Struct, frozen=True, gc=False, tag="opaque"):
     item_id: str | None = None
 
 
-Item = Message | Call | Output | Reasoning | Reference | Opaque
+Item = Message | ToolCall | ToolOutput | Reasoning | ItemReference | OpaqueItem
 
 
 # Tools, and which of them to use.
 
 
-class Function(Struct, frozen=True, gc=False, tag="function"):
+class FunctionTool(Struct, frozen=True, gc=False, tag="function"):
     """A tool that takes JSON arguments. `strict` is absent where nobody said."""
 
     name: str
@@ -227,7 +227,7 @@ class Function(Struct, frozen=True, gc=False, tag="function"):
     extras: Extras = ()
 
 
-class Custom(Struct, frozen=True, gc=False, tag="custom"):
+class CustomTool(Struct, frozen=True, gc=False, tag="custom"):
     """A tool that takes raw text, perhaps in a grammar."""
 
     name: str
@@ -239,23 +239,23 @@ class Custom(Struct, frozen=True, gc=False, tag="custom"):
     extras: Extras = ()
 
 
-class Hosted(Struct, frozen=True, gc=False, tag="hosted"):
+class HostedTool(Struct, frozen=True, gc=False, tag="hosted"):
     """Any other tool, spelled as the Responses API spells it: most of them run elsewhere."""
 
     kind: str
     value: Raw
 
 
-Tool = Function | Custom | Hosted
+Tool = FunctionTool | CustomTool | HostedTool
 
 
-class Mode(Struct, frozen=True, gc=False, tag="mode"):
+class ToolChoiceMode(Struct, frozen=True, gc=False, tag="mode"):
     """Whether to call at all."""
 
     mode: Literal["auto", "none", "required"]
 
 
-class Named(Struct, frozen=True, gc=False, tag="named"):
+class NamedToolChoice(Struct, frozen=True, gc=False, tag="named"):
     """Call just this one."""
 
     name: str
@@ -263,11 +263,11 @@ class Named(Struct, frozen=True, gc=False, tag="named"):
     namespace: str | None = None
 
 
-class Allowed(Struct, frozen=True, gc=False, tag="allowed"):
+class AllowedToolsChoice(Struct, frozen=True, gc=False, tag="allowed"):
     """Call only these. What is neither a function nor custom is kept as it was spelled."""
 
     mode: Literal["auto", "required", "none"]
-    tools: tuple[Named, ...] = ()
+    tools: tuple[NamedToolChoice, ...] = ()
     others: tuple[Raw, ...] = ()
 
 
@@ -278,13 +278,13 @@ class HostedChoice(Struct, frozen=True, gc=False, tag="hosted_choice"):
     value: Raw
 
 
-ToolChoice = Mode | Named | Allowed | HostedChoice
+ToolChoice = ToolChoiceMode | NamedToolChoice | AllowedToolsChoice | HostedChoice
 
 
 # The request and the reply.
 
 
-class Format(Struct, frozen=True, gc=False):
+class ResponseFormat(Struct, frozen=True, gc=False):
     """The shape that the text of the answer must have."""
 
     kind: Literal["text", "json_object", "json_schema"]
@@ -325,7 +325,7 @@ class Request(Struct, frozen=True, gc=False):
     choices: int | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = None
-    format: Format | None = None
+    format: ResponseFormat | None = None
     verbosity: str | None = None
     effort: str | None = None
     stream: bool | None = None
@@ -349,12 +349,12 @@ class Request(Struct, frozen=True, gc=False):
                 return extra.value
         return None
 
-    def placed(self) -> "list[tuple[Item, str]]":
+    def items_with_paths(self) -> "list[tuple[Item, str]]":
         """Give each item with its path; a request made by hand has no paths."""
         paths = self.paths or tuple(f"items[{i}]" for i in range(len(self.items)))
         return list(zip(self.items, paths, strict=True))
 
-    def placed_tools(self) -> "list[tuple[Tool, str]]":
+    def tools_with_paths(self) -> "list[tuple[Tool, str]]":
         """Give each tool with its path."""
         paths = self.tool_paths or tuple(f"tools[{i}]" for i in range(len(self.tools)))
         return list(zip(self.tools, paths, strict=True))

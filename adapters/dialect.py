@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from msgspec import Struct
 
 from adapters.capabilities import Capabilities
-from adapters.checking import Breach
+from adapters.checking import Violation
 from adapters.conversation import CallKind, Error, Family, Reply, Request, Tool, Usage
-from adapters.fields import Fields
+from adapters.fields import JsonObject
 from adapters.loss import Losses
-from adapters.machine import EventReader, EventWriter
-from adapters.mint import Mint
+from adapters.machine import BaseStreamReader, BaseStreamWriter
+from adapters.mint import IdSource
 from adapters.preferences import DEFAULT, Preferences
 
 
@@ -19,12 +19,12 @@ def _same(param: str | None) -> str | None:
     return param
 
 
-class Surroundings(Struct, frozen=True):
+class ReplyContext(Struct, frozen=True):
     """What a writer or a stream reader may ask besides what it reads or writes."""
 
     # What the client asked; an empty request where nobody knows.
     request: Request
-    mint: Mint
+    mint: IdSource
     losses: Losses
     preferences: Preferences = DEFAULT
     # Names, for the client, a parameter that the backend complains of.
@@ -42,7 +42,7 @@ class Dialect:
     # How this dialect spells a field of the hub, where the two differ.
     names: Mapping[str, str]
     # Fields of the hub that it cannot say at all.
-    lacks: frozenset[str]
+    unsupported_fields: frozenset[str]
     # Whether its calls have ids, and whether it wraps a tool once more.
     has_call_ids: bool
     nests_tools: bool
@@ -50,21 +50,21 @@ class Dialect:
     has_strict: bool
     # Whether it can declare a tool as it is to a backend with such capabilities, and how long the
     # name of a tool may be.
-    takes_tool: Callable[[Tool, Capabilities], bool]
+    supports_tool: Callable[[Tool, Capabilities], bool]
     longest_name: int
     # The kinds of calls that its answers can hold.
     call_kinds: frozenset[CallKind]
     # Whether silence about `store` means that the answer is kept.
-    keeps_answers: bool
+    stores_by_default: bool
     # Names of request fields by which its servers look up what was said before.
-    memory: frozenset[str]
+    server_state_fields: frozenset[str]
     read_request: Callable[[bytes, Losses], Request]
     write_request: Callable[[Request, Capabilities, Losses], bytes]
-    read_reply: Callable[[bytes, Surroundings], Reply]
-    write_reply: Callable[[Reply, Surroundings], bytes]
+    read_reply: Callable[[bytes, ReplyContext], Reply]
+    write_reply: Callable[[Reply, ReplyContext], bytes]
     # Reads what a reply cost, without the rest of it.
-    read_usage: Callable[[Fields | None], Usage | None]
-    read_stream: Callable[[Surroundings], EventReader]
-    write_stream: Callable[[Surroundings], EventWriter]
+    read_usage: Callable[[JsonObject | None], Usage | None]
+    read_stream: Callable[[ReplyContext], BaseStreamReader]
+    write_stream: Callable[[ReplyContext], BaseStreamWriter]
     write_error: Callable[[Error], bytes]
-    check_stream: Callable[[bytes], list[Breach]]
+    check_stream: Callable[[bytes], list[Violation]]

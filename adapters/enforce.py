@@ -10,13 +10,13 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from adapters.conversation import (
-    Allowed,
-    Call,
+    AllowedToolsChoice,
+    ToolCall,
     Error,
     Item,
     Message,
-    Mode,
-    Named,
+    ToolChoiceMode,
+    NamedToolChoice,
     Reply,
     Request,
     Text,
@@ -26,38 +26,42 @@ from adapters.fields import read_fields
 from adapters.items import call_path
 from adapters.loss import Losses
 from adapters.lowering.namespaces import Identity
-from adapters.lowering.table import Table
+from adapters.lowering.table import ToolRegistry
 from adapters.replies import NOTHING_SAID
 
 # Says why a call, in the choice of that number, is not for the client; None if it is.
-Rule = Callable[[Call, int], str | None]
+Rule = Callable[[ToolCall, int], str | None]
 
 _NOT_ALLOWED = "the request did not allow a call of this tool"
 _NOT_FIRST = "the request asked for one call at a time; only the first is kept"
 
 
-def enforcement(request: Request, table: Table, losses: Losses) -> "list[Enforce]":
+def call_filters(
+    request: Request, table: ToolRegistry, losses: Losses
+) -> "list[DisallowedCallFilter]":
     """Make the stages that the request calls for; each takes whole replies too."""
-    stages: list[Enforce] = []
+    stages: list[DisallowedCallFilter] = []
     match request.tool_choice:
-        case Mode(mode="none") | Allowed(mode="none"):
-            stages.append(Enforce(lambda _call, _choice: _NOT_ALLOWED, losses, must_remain=False))
-        case Allowed() as allowed:
-            stages.append(Enforce(_allows(allowed, table), losses, must_remain=True))
+        case ToolChoiceMode(mode="none") | AllowedToolsChoice(mode="none"):
+            stages.append(
+                DisallowedCallFilter(lambda _call, _choice: _NOT_ALLOWED, losses, must_remain=False)
+            )
+        case AllowedToolsChoice() as allowed:
+            stages.append(DisallowedCallFilter(_allows(allowed, table), losses, must_remain=True))
         case _:
             pass
     if request.parallel_tool_calls is False:
-        stages.append(Enforce(_only_first(), losses, must_remain=False))
+        stages.append(DisallowedCallFilter(_only_first(), losses, must_remain=False))
     return stages
 
 
-def _allows(allowed: Allowed, table: Table) -> Rule:
+def _allows(allowed: AllowedToolsChoice, table: ToolRegistry) -> Rule:
     """Hold calls to a list: by the tools that it names, their kinds, or their namespaces."""
     names = {_identity(named, table) for named in allowed.tools}
     others = [read_fields(raw) for raw in allowed.others]
-    listed = {(fields.text("type") or "", fields.text("name")) for fields in others}
+    listed = {(fields.string("type") or "", fields.string("name")) for fields in others}
 
-    def allows(call: Call) -> bool:
+    def allows(call: ToolCall) -> bool:
         if (call.namespace, call.name) in names:
             return True
         kinds = ("computer", "computer_use_preview") if call.kind == "computer" else (call.kind,)
@@ -67,7 +71,7 @@ def _allows(allowed: Allowed, table: Table) -> Rule:
     return lambda call, _choice: None if allows(call) else _NOT_ALLOWED
 
 
-def _identity(named: Named, table: Table) -> Identity:
+def _identity(named: NamedToolChoice, table: ToolRegistry) -> Identity:
     """Give the tool that a client names, as the backend was told of it too."""
     entry = table.named(named)
     return (named.namespace, named.name) if entry is None else (entry.namespace, entry.name)
@@ -77,7 +81,7 @@ def _only_first() -> Rule:
     """Hold each choice to one call."""
     called: set[int] = set()
 
-    def judge(_call: Call, choice: int) -> str | None:
+    def judge(_call: ToolCall, choice: int) -> str | None:
         if choice in called:
             return _NOT_FIRST
         called.add(choice)
@@ -86,7 +90,7 @@ def _only_first() -> Rule:
     return judge
 
 
-class Enforce:
+class DisallowedCallFilter:
     """Takes the calls that a rule forbids out of a reply, whole or streamed."""
 
     def __init__(self, rule: Rule, losses: Losses, *, must_remain: bool) -> None:
@@ -101,7 +105,7 @@ class Enforce:
     def feed(self, event: Event) -> list[Event]:
         """Pass an event on, under its new number, unless its block was taken out."""
         match event:
-            case Opened(item=Call() as call) if not self._keeps(call, event.choice):
+            case Opened(item=ToolCall() as call) if not self._keeps(call, event.choice):
                 return []
             case Opened():
                 self._numbers[event.index] = len(self._numbers)
@@ -129,8 +133,8 @@ class Enforce:
         return replace(reply, choices=tuple(replace(one, items=(empty,)) for one in choices))
 
     def _keeps(self, item: Item, choice: int) -> bool:
-        why = self._rule(item, choice) if isinstance(item, Call) else None
-        if not isinstance(item, Call) or why is None:
+        why = self._rule(item, choice) if isinstance(item, ToolCall) else None
+        if not isinstance(item, ToolCall) or why is None:
             return True
         self._removed.append(item.name)
         self._losses.dropped(call_path(item), why, "capability")

@@ -11,10 +11,10 @@ import msgspec
 from msgspec import Raw
 
 from adapters.conversation import Error
-from adapters.errors import BrokenReply, DragomanError, InvalidInput
-from adapters.extras import left_over
-from adapters.fields import Fields, Json, is_said, parse, read_fields, text_or_json
-from adapters.jsontext import UNDECODABLE
+from adapters.errors import InvalidReplyError, DragomanError, InvalidRequestError
+from adapters.extras import unread_fields
+from adapters.fields import JsonObject, Json, is_present, parse, read_fields, string_or_raw_json
+from adapters.jsontext import DECODE_ERRORS
 from adapters.sse import Decoder
 
 _TYPES = {
@@ -56,9 +56,9 @@ def read_error(status: int | None, body: bytes) -> Error:
     """Read what came with an error status, whatever it is."""
     try:
         error = _read_json(body, status)
-    except (*UNDECODABLE, InvalidInput):
+    except (*DECODE_ERRORS, InvalidRequestError):
         error = _read_text(body, status)
-    return normalized(error)
+    return normalize_context_overflow(error)
 
 
 def _read_json(body: bytes, status: int | None) -> Error:
@@ -78,14 +78,14 @@ def _read_text(body: bytes, status: int | None) -> Error:
     if frames:
         try:
             return _read_json(frames[0].data, status)
-        except (*UNDECODABLE, InvalidInput):
+        except (*DECODE_ERRORS, InvalidRequestError):
             body = frames[0].data
     visible = _INVISIBLE.sub(" ", body.decode("utf-8", "replace"))
     text = " ".join(html.unescape(visible).split())[:_TEXT_LIMIT]
     return Error(text or _nothing(status), _type(status), status=status)
 
 
-def read_error_fields(fields: Fields, status: int | None) -> Error:
+def read_error_fields(fields: JsonObject, status: int | None) -> Error:
     """Read the error out of a JSON body: an envelope, or what stands for one."""
     raw = fields.raw("error")
     if raw is None:
@@ -98,22 +98,22 @@ def read_error_fields(fields: Fields, status: int | None) -> Error:
         return read_error_value(raw, status)
     # The sentence stands beside: then `error` is a code.
     message = _sentence(parse(beside))
-    return Error(message, _type(status), text_or_json(raw), status=status)
+    return Error(message, _type(status), string_or_raw_json(raw), status=status)
 
 
 def read_error_value(raw: Raw, status: int | None) -> Error:
     """Read what stands under `error`: an object, as a rule, or just a sentence."""
     if bytes(raw).startswith(b"{"):
         return _read_flat(read_fields(raw, "error"), status)
-    return Error(text_or_json(raw), _type(status), status=status)
+    return Error(string_or_raw_json(raw), _type(status), status=status)
 
 
 def is_error(raw: Raw) -> bool:
     """Tell whether a field `error` says that there is one; some servers always have the field."""
-    return is_said(raw) and bytes(raw) not in (b'""', b"{}", b"false", b"[]", b"0")
+    return is_present(raw) and bytes(raw) not in (b'""', b"{}", b"false", b"[]", b"0")
 
 
-def _read_flat(fields: Fields, status: int | None) -> Error:
+def _read_flat(fields: JsonObject, status: int | None) -> Error:
     sentences = (fields.raw(name) for name in _SENTENCES)
     message = next((_sentence(parse(raw)) for raw in sentences if raw), "")
     code = fields.raw("code")
@@ -125,11 +125,11 @@ def _read_flat(fields: Fields, status: int | None) -> Error:
     fields.raw("object")
     return Error(
         message=message or _nothing(status),
-        type=text_or_json(kind) if said else _type(status),
-        code=None if code is None or not bytes(code).startswith(b'"') else text_or_json(code),
-        param=text_or_json(fields.raw("param")) or None,
+        type=string_or_raw_json(kind) if said else _type(status),
+        code=None if code is None or not bytes(code).startswith(b'"') else string_or_raw_json(code),
+        param=string_or_raw_json(fields.raw("param")) or None,
         status=status,
-        extras=left_over(fields, "completions"),
+        extras=unread_fields(fields, "completions"),
     )
 
 
@@ -160,7 +160,7 @@ def _type(status: int | None) -> str:
     return _TYPES.get(status or 500, "server_error")
 
 
-def normalized(error: Error) -> Error:
+def normalize_context_overflow(error: Error) -> Error:
     """Give a context overflow the one code that clients know."""
     if error.code == CONTEXT_OVERFLOW or not _OVERFLOW.search(f"{error.type} {error.message}"):
         return error
@@ -169,9 +169,9 @@ def normalized(error: Error) -> Error:
     return msgspec.structs.replace(error, code=CONTEXT_OVERFLOW, type="invalid_request_error")
 
 
-def with_status(error: Error) -> Error:
+def infer_status(error: Error) -> Error:
     """Give an error that came without one the HTTP status that its code stands for."""
-    error = normalized(error)
+    error = normalize_context_overflow(error)
     if error.status is not None:
         return error
     code = error.code or ""
@@ -185,18 +185,18 @@ def with_status(error: Error) -> Error:
 # Writing
 
 
-def error_of(problem: DragomanError) -> Error:
+def to_error(problem: DragomanError) -> Error:
     """Say one of our own errors as any dialect can; a broken reply names no parameter."""
-    param = None if isinstance(problem, BrokenReply) else problem.path
+    param = None if isinstance(problem, InvalidReplyError) else problem.path
     return Error(str(problem), problem.kind, problem.code, param, status=problem.status)
 
 
 def write_error(error: Error) -> bytes:
     """Write the envelope."""
-    return msgspec.json.encode({"error": envelope(error)})
+    return msgspec.json.encode({"error": error_body(error)})
 
 
-def envelope(error: Error) -> dict[str, object]:
+def error_body(error: Error) -> dict[str, object]:
     """Give the inside of the envelope, in the order in which OpenAI writes it."""
     inside: dict[str, object] = {
         "message": error.message,

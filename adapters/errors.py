@@ -27,21 +27,21 @@ class DragomanError(Exception):
             self.code = code
 
 
-class InvalidInput(DragomanError):
+class InvalidRequestError(DragomanError):
     """What the caller sent cannot be read."""
 
     status = 400
     code = "invalid_value"
 
 
-class Refused(DragomanError):
+class UnsupportedRequestError(DragomanError):
     """What the caller asks cannot be carried to the other dialect, and leaving it out would lie."""
 
     status = 400
     code = "unsupported_value"
 
 
-class BrokenReply(DragomanError):
+class InvalidReplyError(DragomanError):
     """What the backend answered cannot be read."""
 
     status = 502

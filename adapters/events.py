@@ -87,12 +87,12 @@ class Failed(Struct, frozen=True, tag="failed"):
     found: bool = False
 
 
-def unreadable(why: str, usage: Usage | None = None) -> Failed:
+def undecodable_stream(why: str, usage: Usage | None = None) -> Failed:
     """Say that a stream cannot be read."""
     return Failed(Error(why, code=UNREADABLE, status=502), usage, found=True)
 
 
-def cut(usage: Usage | None = None) -> Failed:
+def truncated_stream(usage: Usage | None = None) -> Failed:
     """Say that a stream ended before its answer did."""
     why = "the backend's stream ended before the answer was finished"
     return Failed(Error(why, code=CUT, status=502), usage, found=True)

@@ -23,32 +23,32 @@ from adapters.between import (
 from adapters.capabilities import GENERIC, Capabilities
 from adapters.conversation import (
     Error,
-    Function,
+    FunctionTool,
     Reply,
     Request,
     Usage,
 )
-from adapters.dialect import Dialect, Surroundings
+from adapters.dialect import Dialect, ReplyContext
 from adapters.envelope import (
     CONTEXT_OVERFLOW,
-    error_of,
+    to_error,
     is_error,
     read_error,
     read_error_value,
-    with_status,
+    infer_status,
 )
-from adapters.errors import BrokenReply, DragomanError, InvalidInput
-from adapters.fields import Fields, read_body
-from adapters.fold import replay
+from adapters.errors import InvalidReplyError, DragomanError, InvalidRequestError
+from adapters.fields import JsonObject, read_body
+from adapters.fold import to_events
 from adapters.loss import Losses, Policy
 from adapters.lowering import GrammarCheck
-from adapters.mint import Mint
-from adapters.params import translate_param
+from adapters.mint import IdSource
+from adapters.params import translate_error_param
 from adapters.preferences import DEFAULT, Preferences
 from adapters.redacting import Redact, redact_errors, redact_text
-from adapters.seal import Seal
+from adapters.seal import Sealer
 from adapters.stage import Pipeline
-from adapters.streams import Collector, Relay, StreamTranslator
+from adapters.streams import StreamCollector, PassthroughStream, StreamTranslator
 from adapters.translation import Translation
 
 
@@ -60,14 +60,14 @@ class Exchange:
         client: Dialect,
         backend: Dialect,
         *,
-        mint: Mint,
+        mint: IdSource,
         capabilities: Capabilities = GENERIC,
         preferences: Preferences | None = None,
         policy: Policy = "report",
         asked: Request = UNKNOWN_REQUEST,
         rewrite: bool = False,
         check_grammar: GrammarCheck | None = None,
-        seal: Seal | None = None,
+        seal: Sealer | None = None,
         stamp: Mapping[str, object] | None = None,
         reshape: Callable[[Losses], Reshaping] | None = None,
         redact: Redact | None = None,
@@ -170,27 +170,27 @@ class Exchange:
             fields = read_body(body)
             error = fields.raw("error")
             if error is None or not is_error(error) or fields.has("object"):
-                stamped = read_body(body).spelled(**self._stamp) if self._stamp else body
+                stamped = read_body(body).encode_with(**self._stamp) if self._stamp else body
                 return Translation(stamped, usage=self._read_usage(fields))
             return Translation(
-                body, status=with_status(read_error_value(error, None)).status or 500
+                body, status=infer_status(read_error_value(error, None)).status or 500
             )
-        except InvalidInput as problem:
+        except InvalidRequestError as problem:
             raise _broken(problem) from None
 
-    def _read_usage(self, fields: Fields) -> Usage | None:
+    def _read_usage(self, fields: JsonObject) -> Usage | None:
         """Read just what a reply cost."""
-        with suppress(InvalidInput):
-            return self._backend.read_usage(fields.fields("usage"))
+        with suppress(InvalidRequestError):
+            return self._backend.read_usage(fields.nested("usage"))
         return None
 
-    def _read_reply(self, body: bytes, around: Surroundings) -> Reply:
+    def _read_reply(self, body: bytes, around: ReplyContext) -> Reply:
         try:
             return self._backend.read_reply(body, self._reading(around))
-        except InvalidInput as problem:
+        except InvalidRequestError as problem:
             raise _broken(problem) from None
 
-    def _finish_reply(self, reply: Reply, around: Surroundings) -> Translation:
+    def _finish_reply(self, reply: Reply, around: ReplyContext) -> Translation:
         """Write a reply; one that failed is an error, as over HTTP it must be."""
         if reply.error is not None:
             error = replace(reply.error, param=around.param(reply.error.param))
@@ -199,7 +199,7 @@ class Exchange:
             body = self._client.write_reply(reply, around)
         return Translation(body, tuple(around.losses), _status(reply), reply.usage)
 
-    def _stages(self, around: Surroundings) -> list[Between]:
+    def _stages(self, around: ReplyContext) -> list[Between]:
         """Give what stands between reader and writer."""
         told = self._asking.told()
         return [
@@ -211,24 +211,24 @@ class Exchange:
 
     # The answer, streamed
 
-    def stream(self) -> "StreamTranslator | Relay":
+    def stream(self) -> "StreamTranslator | PassthroughStream":
         """Make the machine that translates the backend's stream for the client."""
         around = self._surroundings()
         reader = self._backend.read_stream(self._reading(around))
         writer = self._client.write_stream(around)
         if self._asking.relays():
-            return Relay(reader, writer, self._redact)
+            return PassthroughStream(reader, writer, self._redact)
         return StreamTranslator(
             reader, [*self._stages(around)], writer, around.losses, self._redact
         )
 
-    def collect(self) -> Collector:
+    def collect(self) -> StreamCollector:
         """Make the machine that gathers the backend's stream into a whole reply for the client."""
         around = self._surroundings()
         reader = self._backend.read_stream(self._reading(around))
-        return Collector(reader, [*self._stages(around)], around.losses, self._redact)
+        return StreamCollector(reader, [*self._stages(around)], around.losses, self._redact)
 
-    def collected(self, collector: Collector) -> Translation:
+    def collected(self, collector: StreamCollector) -> Translation:
         """Give the whole reply that was gathered from a stream."""
         around = replace(self._surroundings(), losses=collector.losses)
         return self._finish_reply(collector.reply(), around)
@@ -243,12 +243,12 @@ class Exchange:
         if reply.error is not None:
             return self._finish_reply(reply, around)
         pipeline = Pipeline(*self._stages(around), self._client.write_stream(around))
-        told = pipeline.feed_all(list(replay(reply, around.losses)))
+        told = pipeline.feed_all(list(to_events(reply, around.losses)))
         body = b"".join([*told, *pipeline.flush()])
         return Translation(body, tuple(around.losses), usage=reply.usage)
 
-    def _surroundings(self) -> Surroundings:
-        return Surroundings(
+    def _surroundings(self) -> ReplyContext:
+        return ReplyContext(
             self.asked,
             self._mint,
             Losses(None),
@@ -257,7 +257,7 @@ class Exchange:
             self._stamp,
         )
 
-    def _reading(self, around: Surroundings) -> Surroundings:
+    def _reading(self, around: ReplyContext) -> ReplyContext:
         """Give what a reader may ask: it knows the tools as its backend does."""
         if self._asking.passes:
             return around
@@ -265,8 +265,8 @@ class Exchange:
         return replace(around, request=request)
 
     def _translate_param(self, param: str | None) -> str | None:
-        moved = not all(isinstance(tool, Function) for tool in self.asked.tools)
-        return translate_param(param, self._backend, self._client, tools_moved=moved)
+        moved = not all(isinstance(tool, FunctionTool) for tool in self.asked.tools)
+        return translate_error_param(param, self._backend, self._client, tools_moved=moved)
 
     # Errors
 
@@ -280,21 +280,21 @@ class Exchange:
 
     def failure(self, error: Error) -> Translation:
         """Say, as an HTTP error in the client's dialect, why there is no answer."""
-        error = with_status(error)
+        error = infer_status(error)
         told = replace(error, param=self._translate_param(error.param))
         body = redact_text(self._client.write_error(told), self._redact)
         return Translation(body, status=error.status or 500)
 
     def problem(self, problem: DragomanError) -> Translation:
         """Say one of our own errors in the client's dialect."""
-        return Translation(self._client.write_error(error_of(problem)), status=problem.status)
+        return Translation(self._client.write_error(to_error(problem)), status=problem.status)
 
 
-def _broken(problem: InvalidInput) -> BrokenReply:
+def _broken(problem: InvalidRequestError) -> InvalidReplyError:
     """Say of a problem that it is the backend's: a client must not take it for one of its own."""
     if problem.path is not None:
-        return BrokenReply(problem.path, problem.why)
-    return BrokenReply(None, f"the backend's answer cannot be read: {problem.why}")
+        return InvalidReplyError(problem.path, problem.why)
+    return InvalidReplyError(None, f"the backend's answer cannot be read: {problem.why}")
 
 
 def _status(reply: Reply) -> int:
@@ -304,6 +304,6 @@ def _status(reply: Reply) -> int:
 def _is_envelope(body: bytes) -> bool:
     """Tell whether an error already is what every client expects."""
     try:
-        return read_body(body).fields("error") is not None
-    except InvalidInput:
+        return read_body(body).nested("error") is not None
+    except InvalidRequestError:
         return False

@@ -5,54 +5,55 @@ from collections.abc import Callable, Mapping
 import msgspec
 from msgspec import Raw
 
-from adapters.conversation import Extra, Extras, Family
-from adapters.fields import Fields
+from adapters.conversation import ExtraField, Extras, Family
+from adapters.fields import JsonObject
 from adapters.loss import Losses, Severity
 
 # How grave it is to leave a field out: always the same, or by its value.
-Gravity = Severity | None | Callable[[Raw], Severity | None]
+SeverityRule = Severity | None | Callable[[Raw], Severity | None]
 
 # What says nothing may go without a word.
 _EMPTY = frozenset((b"[]", b"{}", b'""'))
 
 
-class Fate(msgspec.Struct, frozen=True):
+class DropPolicy(msgspec.Struct, frozen=True):
     """How grave it is to leave a known field out, and what to say then."""
 
-    gravity: Gravity
+    gravity: SeverityRule
     why: str | None = None
 
 
-def left_over(
-    fields: Fields,
+def unread_fields(
+    fields: JsonObject,
     family: Family,
-    known: Mapping[str, Fate] | None = None,
+    known: Mapping[str, DropPolicy] | None = None,
     prefix: str = "",
-    otherwise: Gravity = "hint",
+    otherwise: SeverityRule = "hint",
 ) -> Extras:
     """Take what the reader of an object did not: known to its family, or to nobody."""
     if not fields.count():
         return ()
-    fate, fates = Fate(otherwise), known or {}
+    fate, fates = DropPolicy(otherwise), known or {}
     return tuple(
-        _extra(family, prefix + name, raw, fates.get(name, fate)) for name, raw in fields.rest()
+        _extra(family, prefix + name, raw, fates.get(name, fate))
+        for name, raw in fields.take_remaining()
     )
 
 
-def _extra(family: Family, name: str, raw: Raw, fate: Fate) -> Extra:
+def _extra(family: Family, name: str, raw: Raw, fate: DropPolicy) -> ExtraField:
     if bytes(raw) in _EMPTY:
-        return Extra(family, name, raw, None)
+        return ExtraField(family, name, raw, None)
     severity = fate.gravity(raw) if callable(fate.gravity) else fate.gravity
-    return Extra(family, name, raw, severity, fate.why)
+    return ExtraField(family, name, raw, severity, fate.why)
 
 
-def unless(harmless: object, severity: Severity) -> Callable[[Raw], Severity | None]:
+def harmless_if(harmless: object, severity: Severity) -> Callable[[Raw], Severity | None]:
     """Make a gravity that one value does not have."""
     spelled = msgspec.json.encode(harmless)
     return lambda raw: None if b"".join(bytes(raw).split()) == spelled else severity
 
 
-class Carrier:
+class ExtrasWriter:
     """Carries extras into what one family writes, and reports those of any other family."""
 
     def __init__(
@@ -73,12 +74,12 @@ class Carrier:
             else:
                 self._lose(extra, path)
 
-    def lose(self, extras: Extras, path: str = "") -> None:
+    def report_dropped(self, extras: Extras, path: str = "") -> None:
         """Say that the extras are lost, because there is nothing here to put them on."""
         for extra in extras:
             self._lose(extra, path)
 
-    def _lose(self, extra: Extra, path: str) -> None:
+    def _lose(self, extra: ExtraField, path: str) -> None:
         if extra.severity is not None:
             where = f"{path}.{extra.name}" if path else extra.name
             why = extra.why or f"{self._label} has no place for it"

@@ -11,8 +11,8 @@ from typing import TypeVar
 from msgspec import Raw, ValidationError
 from msgspec.json import Decoder, Encoder
 
-from adapters.errors import InvalidInput
-from adapters.jsontext import UNDECODABLE, readable
+from adapters.errors import InvalidRequestError
+from adapters.jsontext import DECODE_ERRORS, replace_invalid_text
 
 T = TypeVar("T")
 Object = dict[str, Raw]
@@ -22,7 +22,7 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 NULL = Raw(b"null")
 # The default of a `Raw` field in a Struct, which cannot be `Raw | None`.
-ABSENT = Raw()
+MISSING = Raw()
 
 # Made once: a decoder compiles its type.
 _ENCODER = Encoder()
@@ -42,7 +42,7 @@ _TEXT_OR_OBJECT = Decoder(str | Object | None)
 _TEXT_OR_RAWS = Decoder(str | list[Raw] | None)
 
 
-class Fields:
+class JsonObject:
     """The fields of one JSON object that have not been taken yet."""
 
     __slots__ = ("_left", "path")
@@ -70,11 +70,11 @@ class Fields:
             return None
         try:
             return decoder.decode(raw)
-        except UNDECODABLE as error:
+        except DECODE_ERRORS as error:
             # The path is made only for those who need it.
             raise _explained(error, self.at(name)) from None
 
-    def text(self, name: str) -> str | None:
+    def string(self, name: str) -> str | None:
         """Take a string."""
         # Most fields are strings: no detour by `_take`.
         raw = self._left.pop(name, None)
@@ -82,7 +82,7 @@ class Fields:
             return None
         try:
             return _TEXT.decode(raw)
-        except UNDECODABLE as error:
+        except DECODE_ERRORS as error:
             raise _explained(error, self.at(name)) from None
 
     def peek(self, name: str) -> str | None:
@@ -102,7 +102,7 @@ class Fields:
         """Take a number."""
         return self._take(name, _NUMBER)
 
-    def flag(self, name: str) -> bool | None:
+    def boolean(self, name: str) -> bool | None:
         """Take a boolean."""
         return self._take(name, _FLAG)
 
@@ -111,17 +111,17 @@ class Fields:
         raw = self._left.pop(name, None)
         return None if raw == NULL else raw
 
-    def fields(self, name: str) -> "Fields | None":
+    def nested(self, name: str) -> "JsonObject | None":
         """Take an object, to be read further."""
         left = self._take(name, _MAYBE_OBJECT)
-        return None if left is None else Fields(left, self.at(name))
+        return None if left is None else JsonObject(left, self.at(name))
 
-    def text_or_fields(self, name: str) -> "str | Fields | None":
+    def text_or_fields(self, name: str) -> "str | JsonObject | None":
         """Take a string or an object."""
         value = self._take(name, _TEXT_OR_OBJECT)
         if value is None or isinstance(value, str):
             return value
-        return Fields(value, self.at(name))
+        return JsonObject(value, self.at(name))
 
     def text_or_raws(self, name: str) -> str | list[Raw] | None:
         """Take a string or a list of anything."""
@@ -131,98 +131,98 @@ class Fields:
         """Take what a tool answered: a string, a list, or an object, which is told as it is."""
         raw = self._left.get(name)
         if raw is not None and bytes(raw).startswith(b"{"):
-            return text_or_json(self._left.pop(name))
+            return string_or_raw_json(self._left.pop(name))
         return self.text_or_raws(name)
 
-    def raws(self, name: str) -> list[Raw]:
+    def array(self, name: str) -> list[Raw]:
         """Take a list of anything."""
         return self._take(name, _RAWS) or []
 
-    def each(self, name: str) -> "list[Fields]":
+    def objects(self, name: str) -> "list[JsonObject]":
         """Take a list of objects, to be read further."""
         path = self.at(name)
         objects = self._take(name, _OBJECTS) or []
-        return [Fields(left, f"{path}[{i}]") for i, left in enumerate(objects)]
+        return [JsonObject(left, f"{path}[{i}]") for i, left in enumerate(objects)]
 
-    def spelled(self, **changes: object) -> bytes:
+    def encode_with(self, **changes: object) -> bytes:
         """Give the object again as it was spelled, with some of its fields changed."""
         return _ENCODER.encode(self._left | changes)
 
-    def rest(self) -> Iterator[tuple[str, Raw]]:
+    def take_remaining(self) -> Iterator[tuple[str, Raw]]:
         """Take what is left, nulls excepted."""
         left, self._left = self._left, {}
         return ((name, raw) for name, raw in left.items() if raw != NULL)
 
 
-def read_fields(raw: Raw, path: str = "") -> Fields:
+def read_fields(raw: Raw, path: str = "") -> JsonObject:
     """Read one JSON object out of a larger text."""
-    return Fields(decode(raw, _OBJECT, path), path)
+    return JsonObject(decode(raw, _OBJECT, path), path)
 
 
-def read_text_or_fields(raw: Raw, path: str) -> str | Fields:
+def read_text_or_fields(raw: Raw, path: str) -> str | JsonObject:
     """Read a string or an object out of a larger text."""
     value = decode(raw, _TEXT_OR_OBJECT, path)
     if value is None or isinstance(value, str):
         return value or ""
-    return Fields(value, path)
+    return JsonObject(value, path)
 
 
-def is_said(raw: Raw) -> bool:
+def is_present(raw: Raw) -> bool:
     """Tell whether a field of a Struct is neither absent nor null."""
     return bool(raw) and raw != NULL
 
 
-def text_or_json(raw: Raw | None) -> str:
+def string_or_raw_json(raw: Raw | None) -> str:
     """Give a string's text, and the spelling of anything else.
 
     Some servers send arguments as an object; parsed and written again, its numbers could change
     (P142), so its own spelling is what counts.
     """
-    if raw is None or not is_said(raw):
+    if raw is None or not is_present(raw):
         return ""
     spelled = bytes(raw)
     return _STRING.decode(spelled) if spelled.startswith(b'"') else spelled.decode()
 
 
-def read_body(body: bytes) -> Fields:
+def read_body(body: bytes) -> JsonObject:
     """Read a whole body, which must be one JSON object in UTF-8."""
     try:
         # `Raw` is carried on unread, so what is not UTF-8 has to be found here.
         _ = body.isascii() or body.decode()
     except UnicodeDecodeError as error:
-        raise InvalidInput(None, f"the body is not UTF-8 (byte {error.start})") from None
+        raise InvalidRequestError(None, f"the body is not UTF-8 (byte {error.start})") from None
     try:
-        return Fields(decode(body, _OBJECT, ""))
-    except InvalidInput:
+        return JsonObject(decode(body, _OBJECT, ""))
+    except InvalidRequestError:
         # Half a character, which JavaScript writes when it cuts a string in an emoji, is legal
         # JSON and no text.
-        text = readable(body)
+        text = replace_invalid_text(body)
         if text == body:
             raise
-        return Fields(decode(text, _OBJECT, ""))
+        return JsonObject(decode(text, _OBJECT, ""))
 
 
 def decode(raw: bytes | Raw, decoder: Decoder[T], path: str) -> T:
     """Decode JSON; whatever is wrong with it becomes one error that names the path."""
     try:
         return decoder.decode(raw)
-    except UNDECODABLE as error:
+    except DECODE_ERRORS as error:
         raise _explained(error, path) from None
 
 
-def _explained(error: Exception, path: str) -> InvalidInput:
+def _explained(error: Exception, path: str) -> InvalidRequestError:
     """Say what is wrong with some JSON, and where."""
     match error:
         case ValidationError():
-            return InvalidInput(*_split(str(error), path))
+            return InvalidRequestError(*_split(str(error), path))
         case RecursionError():
-            return InvalidInput(path or None, "the JSON is nested too deeply")
+            return InvalidRequestError(path or None, "the JSON is nested too deeply")
         case UnicodeDecodeError():
-            return InvalidInput(path or None, "the text is not UTF-8")
+            return InvalidRequestError(path or None, "the text is not UTF-8")
         case _:
             # The decoder begins some of its sentences with these words, and some not.
             why = str(error).removeprefix("JSON is malformed: ")
-            return InvalidInput(path or None, f"malformed JSON: {why}")
+            return InvalidRequestError(path or None, f"malformed JSON: {why}")
 
 
 def parse(raw: bytes | Raw, path: str = "") -> Json:

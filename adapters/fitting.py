@@ -6,30 +6,30 @@ import msgspec
 from msgspec.structs import replace
 
 from adapters.capabilities import Capabilities
-from adapters.conversation import Call, Format, Item, Request
-from adapters.jsontext import is_complete
+from adapters.conversation import ToolCall, ResponseFormat, Item, Request
+from adapters.jsontext import is_complete_json
 from adapters.loss import Losses
-from adapters.prompting.prompted import prompted
-from adapters.strictness import made_strict
-from adapters.system_messages import gathered
+from adapters.prompting.prompted import describe_tools_in_prompt
+from adapters.strictness import to_strict_schema
+from adapters.system_messages import merge_system_messages
 
 # From none to most.
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
-def fitted(request: Request, capabilities: Capabilities, losses: Losses) -> Request:
+def fit_to_capabilities(request: Request, capabilities: Capabilities, losses: Losses) -> Request:
     """Give the request as the backend can take it."""
     if capabilities.tools == "prompted":
-        request = prompted(request, losses)
+        request = describe_tools_in_prompt(request, losses)
     if capabilities.system_messages != "anywhere":
-        request = gathered(request, capabilities.system_messages, losses)
+        request = merge_system_messages(request, capabilities.system_messages, losses)
     if capabilities.efforts is not None and request.effort is not None:
         effort = _nearest(request.effort, capabilities.efforts, losses)
         request = replace(request, effort=effort)
     if capabilities.json_arguments:
         request = replace(request, items=tuple(_with_json(request, losses)))
     if capabilities.strict_schemas:
-        tools = (made_strict(tool, path, losses) for tool, path in request.placed_tools())
+        tools = (to_strict_schema(tool, path, losses) for tool, path in request.tools_with_paths())
         request = replace(request, tools=tuple(tools))
     if capabilities.json_schema != "own" and request.format is not None:
         request = replace(request, format=_without_schema(request.format, capabilities, losses))
@@ -38,8 +38,8 @@ def fitted(request: Request, capabilities: Capabilities, losses: Losses) -> Requ
 
 def _with_json(request: Request, losses: Losses) -> Iterator[Item]:
     """Give the items, each call of a function with arguments that can be parsed."""
-    for item, path in request.placed():
-        if isinstance(item, Call) and item.kind == "function" and not _is_object(item):
+    for item, path in request.items_with_paths():
+        if isinstance(item, ToolCall) and item.kind == "function" and not _is_object(item):
             losses.changed(f"{path}.arguments", "they are no JSON object; they are wrapped in one")
             arguments = msgspec.json.encode({"arguments": item.arguments}).decode()
             yield replace(item, arguments=arguments)
@@ -47,8 +47,8 @@ def _with_json(request: Request, losses: Losses) -> Iterator[Item]:
             yield item
 
 
-def _is_object(call: Call) -> bool:
-    return call.arguments.lstrip().startswith("{") and is_complete(call.arguments)
+def _is_object(call: ToolCall) -> bool:
+    return call.arguments.lstrip().startswith("{") and is_complete_json(call.arguments)
 
 
 def _nearest(effort: str, known: tuple[str, ...], losses: Losses) -> str | None:
@@ -65,13 +65,15 @@ def _nearest(effort: str, known: tuple[str, ...], losses: Losses) -> str | None:
     return nearest
 
 
-def _without_schema(form: Format, capabilities: Capabilities, losses: Losses) -> Format:
+def _without_schema(
+    form: ResponseFormat, capabilities: Capabilities, losses: Losses
+) -> ResponseFormat:
     """Ask for some JSON where the backend cannot be given its schema as such."""
     if form.kind != "json_schema":
         return form
     if capabilities.json_schema == "in_object":
         losses.changed("format", "the backend takes a schema inside json_object only")
-        return Format("json_object", schema=form.schema, extras=form.extras)
+        return ResponseFormat("json_object", schema=form.schema, extras=form.extras)
     why = "the backend takes no schema; it is asked for JSON of any shape"
     losses.changed("format", why, "capability")
-    return Format("json_object", extras=form.extras)
+    return ResponseFormat("json_object", extras=form.extras)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from adapters.conversation import (
     Annotation,
-    Call,
+    ToolCall,
     Choice,
     Error,
     Extras,
@@ -36,11 +36,11 @@ from adapters.events import (
     Opened,
     Started,
 )
-from adapters.items import bare
+from adapters.items import without_content
 from adapters.loss import Losses
 
 
-class Piece:
+class PartBuffer:
     """One part of a block, gathered: lists that are joined once, so long streams stay linear."""
 
     __slots__ = ("annotations", "channel", "logprobs", "texts")
@@ -70,7 +70,7 @@ class Piece:
         return Text(self.text(), tuple(self.annotations), tuple(self.logprobs))
 
 
-class Block:
+class ItemBuffer:
     """One item on its way, gathered."""
 
     __slots__ = ("bare", "choice", "closed", "encrypted", "extras", "pieces", "status")
@@ -78,7 +78,7 @@ class Block:
     def __init__(self, opened: Opened) -> None:
         self.bare = opened.item
         self.choice = opened.choice
-        self.pieces: list[Piece] = []
+        self.pieces: list[PartBuffer] = []
         self.closed = False
         self.status: Status | None = None
         self.encrypted: str | None = None
@@ -89,7 +89,7 @@ class Block:
         """Take one more delta; the first of a part begins it."""
         pieces = self.pieces
         if delta.part >= len(pieces):
-            pieces.append(Piece(delta.channel))
+            pieces.append(PartBuffer(delta.channel))
         pieces[delta.part].add(delta)
 
     def close(self, closed: Closed) -> None:
@@ -109,7 +109,7 @@ class Block:
             case Message():
                 content = tuple(piece.part() for piece in self.pieces)
                 return replace(self.bare, content=content, status=self.status)
-            case Call():
+            case ToolCall():
                 arguments = "".join(self.texts("arguments"))
                 extras = self.bare.extras + self.extras
                 return replace(self.bare, arguments=arguments, status=self.status, extras=extras)
@@ -126,12 +126,12 @@ class Block:
                 return whole
 
 
-class Fold:
+class ReplyAccumulator:
     """Gathers the events of one reply."""
 
     def __init__(self) -> None:
         self._started = Started()
-        self._blocks: dict[int, Block] = {}
+        self._blocks: dict[int, ItemBuffer] = {}
         self._finished = Finished(())
         self._error: Error | None = None
         self._usage: Usage | None = None
@@ -142,7 +142,7 @@ class Fold:
             case Started():
                 self._started = event
             case Opened():
-                self._blocks[event.index] = Block(event)
+                self._blocks[event.index] = ItemBuffer(event)
             case Delta():
                 self._blocks[event.index].add(event)
             case Closed():
@@ -182,16 +182,16 @@ class Fold:
             yield Choice(items, finishes[number] if number < len(finishes) else None)
 
 
-def fold(events: Iterable[Event]) -> Reply:
+def accumulate(events: Iterable[Event]) -> Reply:
     """Gather the events of one reply into the whole."""
-    gathered = Fold()
+    gathered = ReplyAccumulator()
     for event in events:
         for reply in gathered.feed(event):
             return reply
     raise AssertionError("the events end without Finished or Failed")
 
 
-def replay(reply: Reply, losses: Losses | None = None) -> Iterator[Event]:
+def to_events(reply: Reply, losses: Losses | None = None) -> Iterator[Event]:
     """Tell a whole reply as events, one delta for each part.
 
     Only text and refusals can be streamed; that anything else was said goes to the losses.
@@ -213,7 +213,7 @@ def replay(reply: Reply, losses: Losses | None = None) -> Iterator[Event]:
 
 
 def _replay_item(index: int, choice: int, item: Item, losses: Losses) -> Iterator[Event]:
-    opened = bare(item)
+    opened = without_content(item)
     if isinstance(opened, Reasoning):
         # Told with its end, as servers tell it.
         opened = replace(opened, extras=())
@@ -222,7 +222,7 @@ def _replay_item(index: int, choice: int, item: Item, losses: Losses) -> Iterato
         case Message():
             yield from _replay_parts(index, item.content, losses)
             yield Closed(index, item.status or "completed")
-        case Call():
+        case ToolCall():
             yield Delta(index, "arguments", item.arguments)
             yield Closed(index, item.status or "completed")
         case Reasoning():

@@ -7,7 +7,7 @@ grammar runs between every reader and writer in the tests; in service it is left
 
 from typing import Literal
 
-from adapters.conversation import Call, Item, Message, Reasoning
+from adapters.conversation import ToolCall, Item, Message, Reasoning
 from adapters.events import (
     Channel,
     Closed,
@@ -37,15 +37,15 @@ PHASES: dict[Phase, dict[type[Event], Phase]] = {
 CHANNELS: dict[type[Item], frozenset[Channel]] = {
     Message: frozenset({"text", "refusal"}),
     Reasoning: frozenset({"summary", "thought"}),
-    Call: frozenset({"arguments"}),
+    ToolCall: frozenset({"arguments"}),
 }
 
 
-class BrokenGrammar(AssertionError):
+class EventOrderError(AssertionError):
     """A stage of ours gave its events in an order that the table does not allow."""
 
 
-class Grammar:
+class EventOrderChecker:
     """Passes events on as they are, and breaks at the first that may not come now."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Grammar:
         """Check one event."""
         phase = PHASES[self._phase].get(type(event))
         if phase is None:
-            raise BrokenGrammar(f"{event!r} may not come while {self._phase}")
+            raise EventOrderError(f"{event!r} may not come while {self._phase}")
         self._phase = phase
         match event:
             case Opened():
@@ -77,7 +77,7 @@ class Grammar:
     def flush(self) -> list[Event]:
         """Check that the stream has ended."""
         if self._phase != "ended":
-            raise BrokenGrammar("the stream was flushed without Finished or Failed")
+            raise EventOrderError("the stream was flushed without Finished or Failed")
         return []
 
     def _check_opened(self, event: Opened) -> None:
@@ -105,4 +105,4 @@ class Grammar:
 
     def _require(self, condition: bool, event: Event, why: str) -> None:  # noqa: FBT001 - an assertion
         if not condition:
-            raise BrokenGrammar(f"{event!r}: {why}")
+            raise EventOrderError(f"{event!r}: {why}")

@@ -6,12 +6,12 @@ import msgspec
 from msgspec import Raw
 
 # All that decoding raises: the last for text that is not UTF-8.
-UNDECODABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+DECODE_ERRORS = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 _RAW = msgspec.json.Decoder(Raw)
 
 
-def is_complete(text: str | bytes) -> bool:
+def is_complete_json(text: str | bytes) -> bool:
     """Tell whether the text is one whole object or list: nothing can follow it but space.
 
     Other values do not tell: `12` may be on its way to `123`.
@@ -21,12 +21,12 @@ def is_complete(text: str | bytes) -> bool:
         return False
     try:
         _RAW.decode(text)
-    except (*UNDECODABLE, UnicodeEncodeError):
+    except (*DECODE_ERRORS, UnicodeEncodeError):
         return False
     return True
 
 
-def is_text(data: bytes) -> bool:
+def is_utf8(data: bytes) -> bool:
     """Tell whether some bytes are UTF-8."""
     try:
         data.decode()
@@ -42,7 +42,7 @@ _LONE_SURROGATE = re.compile(
 )
 
 
-def readable(data: bytes) -> bytes:
+def replace_invalid_text(data: bytes) -> bytes:
     """Replace what is no text, bytes that are not UTF-8 and halves of characters, by U+FFFD.
 
     So the standard for server-sent events has it: one broken character does not break a stream.

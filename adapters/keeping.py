@@ -17,24 +17,24 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from adapters.capabilities import Capabilities
-from adapters.conversation import Call, Extra, Request
+from adapters.conversation import ToolCall, ExtraField, Request
 from adapters.dialect import Dialect
 from adapters.loss import Losses, Severity
-from adapters.noting import Noting
-from adapters.remembering import Remembering
-from adapters.seal import INCLUDE, Seal, call_name
-from adapters.sealing import Sealing
-from adapters.stripping import without_seals
-from adapters.unsealing import Opening
+from adapters.noting import RecordReasoningForCalls
+from adapters.remembering import AttachReasoningToCalls
+from adapters.seal import INCLUDE, Sealer, call_fingerprint
+from adapters.sealing import SealReasoning
+from adapters.stripping import strip_sealed
+from adapters.unsealing import ReasoningRestorer
 
 _WORDS = msgspec.json.Decoder(list[str])
 
 
-class Keeping:
+class ReasoningPolicy:
     """What becomes of the reasoning of one exchange."""
 
     def __init__(
-        self, seal: Seal | None, client: Dialect, backend: Dialect, capabilities: Capabilities
+        self, seal: Sealer | None, client: Dialect, backend: Dialect, capabilities: Capabilities
     ) -> None:
         self._seal = seal
         self._native = backend.family == "responses"
@@ -57,46 +57,50 @@ class Keeping:
         """Tell whether something may have been kept elsewhere for the client."""
         return self._crosses
 
-    def names(self, request: Request) -> tuple[str, ...]:
+    def storage_keys(self, request: Request) -> tuple[str, ...]:
         """Give the names of the calls under which it may have been kept."""
-        if self._seals and asks_for_seals(request):
+        if self._seals and wants_encrypted_reasoning(request):
             return ()
-        calls = (item for item in request.items if isinstance(item, Call))
-        return tuple(call.call_id if self._native else call_name(call) for call in calls)
+        calls = (item for item in request.items if isinstance(item, ToolCall))
+        return tuple(call.call_id if self._native else call_fingerprint(call) for call in calls)
 
-    def opened(self, request: Request, found: Mapping[str, str], losses: Losses) -> Request:
+    def restore(self, request: Request, found: Mapping[str, str], losses: Losses) -> Request:
         """Give a request with what its client carried, or what was kept for it."""
         if self._seal is None:
             return request
-        request = Opening(self._seal, losses, native=self._native).open(request, found)
-        if self._seals and asks_for_seals(request):
+        request = ReasoningRestorer(self._seal, losses, native=self._native).open(request, found)
+        if self._seals and wants_encrypted_reasoning(request):
             return _without_include(request)
         # Even where the backend stores its answer: a Chat client's next request does not name it.
         self.asked = self._remembers and not self._plain
         return _with_include(request) if self.asked else request
 
-    def stripped(self, body: bytes) -> bytes:
+    def strip(self, body: bytes) -> bytes:
         """Give a body that passes as it is, but for what we sealed."""
         seal = self._seal
         if seal is None or seal.prefix.encode() not in body:
             return body
-        return without_seals(body, seal.prefix)
+        return strip_sealed(body, seal.prefix)
 
     # The answer
 
-    def stages(self, asked: Request) -> "list[Sealing | Remembering | Noting]":
+    def stages(
+        self, asked: Request
+    ) -> "list[SealReasoning | AttachReasoningToCalls | RecordReasoningForCalls]":
         """Give what stands before the writer; each takes whole replies too."""
         if self._seal is None:
             return []
         if self._remembers:
-            return [Remembering(self._seal, self.kept, plain=self._plain)]
+            return [AttachReasoningToCalls(self._seal, self.kept, plain=self._plain)]
         if not self._seals:
             return []
-        asks = asks_for_seals(asked)
-        return [Sealing(self._seal) if asks else Noting(self._seal, self.kept)]
+        asks = wants_encrypted_reasoning(asked)
+        return [
+            SealReasoning(self._seal) if asks else RecordReasoningForCalls(self._seal, self.kept)
+        ]
 
 
-def asks_for_seals(request: Request) -> bool:
+def wants_encrypted_reasoning(request: Request) -> bool:
     """Tell whether a client wants to carry reasoning itself."""
     return INCLUDE in _included(request)
 
@@ -121,5 +125,5 @@ def _including(request: Request, words: list[str]) -> Request:
         return replace(request, extras=others)
     # That a backend has no place for it is nothing to a client that never asked.
     severity: Severity | None = "hint" if _included(request) else None
-    include = Extra("responses", "include", Raw(msgspec.json.encode(words)), severity)
+    include = ExtraField("responses", "include", Raw(msgspec.json.encode(words)), severity)
     return replace(request, extras=(include, *others))

@@ -17,7 +17,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from adapters.errors import Refused
+from adapters.errors import UnsupportedRequestError
 
 _ROOT = re.compile(r"[^.\[]*")
 
@@ -67,27 +67,27 @@ class Losses:
 
         `code` is for the error, if it is refused; an `exact` path is the caller's own already.
         """
-        self._record("dropped", path if exact else self._spelled(path), why, severity, code)
+        self._record("dropped", path if exact else self._client_path(path), why, severity, code)
 
     def changed(self, path: str, why: str, severity: Severity = "hint") -> None:
         """Record that something was said differently."""
-        self._record("changed", self._spelled(path), why, severity)
+        self._record("changed", self._client_path(path), why, severity)
 
     def invented(self, path: str, why: str, severity: Severity = "hint") -> None:
         """Record that something was added which nobody said."""
-        self._record("invented", self._spelled(path), why, severity)
+        self._record("invented", self._client_path(path), why, severity)
 
     def _record(
         self, action: Action, path: str, why: str, severity: Severity, code: str | None = None
     ) -> None:
         loss = Loss(action, path, why, severity)
         if self._refuses(severity):
-            raise Refused(loss.path, why, code)
+            raise UnsupportedRequestError(loss.path, why, code)
         if loss not in self._seen:
             self._seen.add(loss)
             self._losses.append(loss)
 
-    def _spelled(self, path: str) -> str:
+    def _client_path(self, path: str) -> str:
         """Spell a path as the caller would: all of it, or its first name."""
         whole = self._names.get(path)
         if whole is not None:

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from adapters.errors import InvalidInput
+from adapters.errors import InvalidRequestError
 from adapters.events import (
     Closed,
     Delta,
@@ -12,16 +12,16 @@ from adapters.events import (
     Finished,
     Opened,
     Started,
-    unreadable,
+    undecodable_stream,
 )
-from adapters.jsontext import is_complete
+from adapters.jsontext import is_complete_json
 from adapters.sse import Frame
 
 # Shows proxies and most clients that the connection lives.
 COMMENT = b": keep-alive\n\n"
 
 
-class EventReader(ABC):
+class BaseStreamReader(ABC):
     """Frames in, events out."""
 
     @property
@@ -33,10 +33,10 @@ class EventReader(ABC):
         """Take one frame; tell what cannot be read as a failure."""
         try:
             return self.read(frame)
-        except InvalidInput as problem:
+        except InvalidRequestError as problem:
             # Of a frame that the end of the stream cut, the end tells whether it mattered.
-            whole = frame.whole or is_complete(frame.data)
-            return self.fail(unreadable(str(problem))) if whole else []
+            whole = frame.whole or is_complete_json(frame.data)
+            return self.fail(undecodable_stream(str(problem))) if whole else []
 
     @abstractmethod
     def read(self, frame: Frame) -> list[Event]:
@@ -51,7 +51,7 @@ class EventReader(ABC):
         """Learn that the stream is over."""
 
 
-class EventWriter(ABC):
+class BaseStreamWriter(ABC):
     """Events in, frames out: one method for each event."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class EventWriter(ABC):
         self._write: dict[type[Event], Callable[..., list[bytes]]] = {
             Started: self.start,
             Opened: self.open,
-            Delta: self.fill,
+            Delta: self.write_delta,
             Closed: self.close,
             Finished: self.finish,
             Failed: self.fail,
@@ -77,19 +77,19 @@ class EventWriter(ABC):
         """Say that the answer is still being made."""
         return [COMMENT]
 
-    def is_pulse(self, _frame: Frame) -> bool:
+    def is_heartbeat(self, _frame: Frame) -> bool:
         """Tell whether a frame says no more than that, and may be repeated."""
         return False
 
-    def repeated(self, pulse: bytes, _passed: int) -> bytes:
+    def renumber_heartbeat(self, pulse: bytes, _passed: int) -> bytes:
         """Give such a frame once more, behind so many that were passed on as they came."""
         return pulse
 
-    def stamped(self, block: bytes) -> bytes:
+    def override_response_fields(self, block: bytes) -> bytes:
         """Give the lines of another server's event with what the answer says of itself here."""
         return block
 
-    def break_off(self, failed: Failed, _passed: int) -> list[bytes]:
+    def fail_relayed(self, failed: Failed, _passed: int) -> list[bytes]:
         """End, as a failure, a stream of which so many events were passed on as they came."""
         return self.fail(failed)
 
@@ -102,7 +102,7 @@ class EventWriter(ABC):
         """Begin a block."""
 
     @abstractmethod
-    def fill(self, event: Delta) -> list[bytes]:
+    def write_delta(self, event: Delta) -> list[bytes]:
         """Write a piece of a block."""
 
     @abstractmethod

@@ -18,7 +18,7 @@ _NINE = 9
 _LETTERS = string.ascii_letters + string.digits
 
 
-class Mint:
+class IdSource:
     """Makes ids and tells the time, from sources given by the caller."""
 
     def __init__(self, token: Callable[[int], str], clock: Callable[[], float]) -> None:
@@ -34,10 +34,10 @@ class Mint:
         return int(self._clock())
 
 
-def counting(now: int = 1_700_000_000) -> Mint:
+def deterministic_ids(now: int = 1_700_000_000) -> IdSource:
     """Make a mint whose ids count from 1 and whose clock stands still."""
     numbers = count(1)
-    return Mint(lambda _size: f"{next(numbers):04}", lambda: now)
+    return IdSource(lambda _size: f"{next(numbers):04}", lambda: now)
 
 
 def short_call_id(call_id: str) -> str:
@@ -46,19 +46,19 @@ def short_call_id(call_id: str) -> str:
     The Responses API refuses more than 64 characters; cutting would collide on shared prefixes
     (P054), a hash of the whole does not.
     """
-    return call_id if len(call_id) <= _CALL_ID_LIMIT else "call_" + digest(call_id)
+    return call_id if len(call_id) <= _CALL_ID_LIMIT else "call_" + stable_hash(call_id)
 
 
-def nine_characters(call_id: str) -> str:
+def mistral_call_id(call_id: str) -> str:
     """Name a call by nine letters or digits, if its id is not that already (P055)."""
     if len(call_id) == _NINE and call_id.isascii() and call_id.isalnum():
         return call_id
-    number = int(digest(call_id), 16)
+    number = int(stable_hash(call_id), 16)
     base = len(_LETTERS)
     return "".join(_LETTERS[number // base**place % base] for place in range(_NINE))
 
 
-def digest(*parts: str) -> str:
+def stable_hash(*parts: str) -> str:
     """Name some texts by 32 hex digits; the same texts always get the same name."""
     joined = "\0".join(f"{len(part)}:{part}" for part in parts)
     return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()[:32]
@@ -77,4 +77,4 @@ class StableIds:
     def __call__(self, name: str, arguments: str) -> str:
         """Name one call."""
         self._counts[name, arguments] += 1
-        return "call_" + digest(name, arguments, str(self._counts[name, arguments]))
+        return "call_" + stable_hash(name, arguments, str(self._counts[name, arguments]))

@@ -7,21 +7,21 @@ for nobody knows for how long.
 
 from msgspec.structs import replace
 
-from adapters.conversation import Call, Reasoning, Reply
+from adapters.conversation import ToolCall, Reasoning, Reply
 from adapters.events import Closed, Delta, Event, Opened
-from adapters.fold import Block
+from adapters.fold import ItemBuffer
 from adapters.mint import short_call_id
-from adapters.seal import Kept, Seal, call_name
+from adapters.seal import SealedReasoning, Sealer, call_fingerprint
 
 
-class Noting:
+class RecordReasoningForCalls:
     """Looks at a reply, whole or streamed; nothing in it changes."""
 
-    def __init__(self, seal: Seal, kept: dict[str, str]) -> None:
+    def __init__(self, seal: Sealer, kept: dict[str, str]) -> None:
         self._seal = seal
         # By the names of calls: what is to be kept.
         self._kept = kept
-        self._open: dict[int, Block] = {}
+        self._open: dict[int, ItemBuffer] = {}
         # What was thought since the last call.
         self._thoughts: list[Reasoning] = []
 
@@ -45,11 +45,11 @@ class Noting:
                 if self._open and event.index in self._open:
                     self._open[event.index].add(event)
             case Opened(item=Reasoning()):
-                self._open[event.index] = Block(event)
-            case Opened(item=Call() as call) if call.extras or self._thoughts or self._open:
+                self._open[event.index] = ItemBuffer(event)
+            case Opened(item=ToolCall() as call) if call.extras or self._thoughts or self._open:
                 # Only a call that something comes with is to be named. What comes with the end of
                 # another is reported and not kept.
-                self._open[event.index] = Block(event)
+                self._open[event.index] = ItemBuffer(event)
             case Closed() if event.index in self._open:
                 block = self._open.pop(event.index)
                 block.close(event)
@@ -66,10 +66,10 @@ class Noting:
         match item:
             case Reasoning() if item.extras:
                 self._thoughts.append(replace(item, status=None))
-            case Call() if self._thoughts or item.extras:
+            case ToolCall() if self._thoughts or item.extras:
                 calls = {short_call_id(item.call_id): item.extras} if item.extras else {}
-                kept = Kept(tuple(self._thoughts), calls)
-                self._kept[call_name(item)] = kept.sealed(self._seal)
+                kept = SealedReasoning(tuple(self._thoughts), calls)
+                self._kept[call_fingerprint(item)] = kept.sealed(self._seal)
                 self._thoughts = []
             case _:
                 pass

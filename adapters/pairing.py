@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from msgspec.structs import replace
 
 from adapters.capabilities import CallIdForm
-from adapters.conversation import Call, Item, Message, Output, Part, Request, Text
-from adapters.items import NO_ARGUMENTS, NO_ARGUMENTS_WHY, apart, is_of_assistant
+from adapters.conversation import ToolCall, Item, Message, ToolOutput, Part, Request, Text
+from adapters.items import NO_ARGUMENTS, NO_ARGUMENTS_WHY, unzip, is_assistant_item
 from adapters.loss import Losses
-from adapters.mint import nine_characters, short_call_id
-from adapters.waiting import Waiting
+from adapters.mint import mistral_call_id, short_call_id
+from adapters.waiting import UnansweredCalls
 
 NO_OUTPUT = "No output was recorded for this call."
 
@@ -25,11 +25,11 @@ Placed = tuple[Item, str]
 # How ids are made legal, and what is said of those that were not.
 _FORMS: dict[CallIdForm, tuple[Callable[[str], str], str]] = {
     "any": (short_call_id, "a call id has at most 64 characters; it is hashed"),
-    "nine": (nine_characters, "the backend wants nine letters or digits; the id is hashed"),
+    "nine": (mistral_call_id, "the backend wants nine letters or digits; the id is hashed"),
 }
 
 
-def paired(
+def pair_tool_calls(
     request: Request,
     losses: Losses,
     *,
@@ -42,13 +42,13 @@ def paired(
     One that `ends_open` may end with calls: in an example for training they are the answer. Where
     ids do not matter, because the target has none, nothing is said of those that change.
     """
-    if not any(isinstance(item, Call | Output) for item in request.items):
+    if not any(isinstance(item, ToolCall | ToolOutput) for item in request.items):
         return request
     pairs = _Pairs(losses, call_ids, ids_matter=ids_matter)
-    placed = [pairs.place(item, path) for item, path in request.placed()]
+    placed = [pairs.place(item, path) for item, path in request.items_with_paths()]
     if pairs.waiting:
         placed = list(_answer(placed, pairs.waiting, losses, ends_open=ends_open))
-    items, paths = apart(placed)
+    items, paths = unzip(placed)
     return replace(request, items=items, paths=paths)
 
 
@@ -60,22 +60,22 @@ class _Pairs:
         self._make_legal, self._why_made_legal = _FORMS[call_ids]
         self._ids_matter = ids_matter
         # Known under the ids that the history uses.
-        self.waiting = Waiting()
+        self.waiting = UnansweredCalls()
         self._used: set[str] = set()
         # How often an id has come: the first number that is tried for the next.
         self._repeats: Counter[str] = Counter()
 
     def place(self, item: Item, path: str) -> Placed:
         """Give one item."""
-        if isinstance(item, Call):
+        if isinstance(item, ToolCall):
             return self._place_call(item, path), path
-        if isinstance(item, Output):
+        if isinstance(item, ToolOutput):
             return self._place_output(item, path), path
-        if not is_of_assistant(item):
-            self.waiting.interrupt()
+        if not is_assistant_item(item):
+            self.waiting.start_new_run()
         return item, path
 
-    def _place_call(self, call: Call, path: str) -> Call:
+    def _place_call(self, call: ToolCall, path: str) -> ToolCall:
         if call.kind == "function" and not call.arguments.strip():
             call = replace(call, arguments=NO_ARGUMENTS)
             self._losses.changed(f"{path}.arguments", NO_ARGUMENTS_WHY)
@@ -103,7 +103,7 @@ class _Pairs:
         if self._ids_matter:
             self._losses.changed(path, why)
 
-    def _place_output(self, output: Output, path: str) -> Item:
+    def _place_output(self, output: ToolOutput, path: str) -> Item:
         call = self._take(output)
         if call is not None:
             if output.call_id == call.call_id and output.kind == call.kind:
@@ -113,7 +113,7 @@ class _Pairs:
         self._losses.changed(path, f"{why}; the output becomes user text", "capability")
         return _said_by_user(output)
 
-    def _take(self, output: Output) -> Call | None:
+    def _take(self, output: ToolOutput) -> ToolCall | None:
         """Find the call: by its id, by its name, or by the one id that is there (P064)."""
         if output.call_id is not None:
             return self.waiting.take_by_id(output.call_id)
@@ -122,7 +122,7 @@ class _Pairs:
         return None if output.item_id is None else self.waiting.take_by_id(output.item_id)
 
 
-def _said_by_user(output: Output) -> Message:
+def _said_by_user(output: ToolOutput) -> Message:
     """Turn an output into a user message."""
     lost = "" if output.call_id is None else ", whose call is no longer in this conversation"
     label = f"Output of {output.name or 'a tool'}{lost}:\n"
@@ -133,24 +133,24 @@ def _said_by_user(output: Output) -> Message:
 
 
 def _answer(
-    placed: list[Placed], waiting: Waiting, losses: Losses, *, ends_open: bool
+    placed: list[Placed], waiting: UnansweredCalls, losses: Losses, *, ends_open: bool
 ) -> Iterator[Placed]:
     """Put a short output behind the turn of each call that got none."""
-    unanswered: list[tuple[Call, str]] = []
+    unanswered: list[tuple[ToolCall, str]] = []
     for item, path in placed:
-        if unanswered and not is_of_assistant(item):
+        if unanswered and not is_assistant_item(item):
             yield from _invented(unanswered, losses)
             unanswered = []
         yield item, path
-        if isinstance(item, Call) and waiting.has(item):
+        if isinstance(item, ToolCall) and waiting.has(item):
             unanswered.append((item, path))
     if not ends_open:
         yield from _invented(unanswered, losses)
 
 
-def _invented(unanswered: list[tuple[Call, str]], losses: Losses) -> Iterator[Placed]:
+def _invented(unanswered: list[tuple[ToolCall, str]], losses: Losses) -> Iterator[Placed]:
     for call, path in unanswered:
         losses.invented(
             path, "this call has no output; a short one is put in its place", "capability"
         )
-        yield Output(call.call_id, NO_OUTPUT, call.kind), path
+        yield ToolOutput(call.call_id, NO_OUTPUT, call.kind), path

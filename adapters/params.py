@@ -10,7 +10,7 @@ _INNER = re.compile(r"\.(name|description|parameters|strict)\b")
 _TOOL = re.compile(r"(?:tools|functions)(\[\d+\])(?:\.(?:function|custom))?(.*)")
 
 
-def translate_param(
+def translate_error_param(
     param: str | None, backend: Dialect, client: Dialect, *, tools_moved: bool = False
 ) -> str | None:
     """Translate the path of a parameter, as far as the two dialects have it in common.
@@ -27,7 +27,7 @@ def translate_param(
     hub = _hub_path(param, backend)
     match = _ROOT.match(hub)
     root = match.group() if match else hub
-    if root in client.lacks:
+    if root in client.unsupported_fields:
         return None
     if root == "items":
         return client.names["items"]

@@ -24,8 +24,8 @@ from adapters.conversation import (
     Refusal,
     Text,
 )
-from adapters.extras import left_over
-from adapters.fields import Fields, decode, read_fields, read_text_or_fields
+from adapters.extras import unread_fields
+from adapters.fields import JsonObject, decode, read_fields, read_text_or_fields
 
 _LOGPROBS = Decoder(tuple[Logprob, ...])
 
@@ -43,69 +43,69 @@ def _read_part(raw: Raw, path: str, family: Family) -> Part:
     fields = read_text_or_fields(raw, path)
     if isinstance(fields, str):
         return Text(fields)
-    kind = fields.text("type") or ("text" if fields.has("text") else "")
+    kind = fields.string("type") or ("text" if fields.has("text") else "")
     reader = _READERS.get(kind)
     return OtherPart(family, kind, raw) if reader is None else reader(fields, family)
 
 
-def _read_text(fields: Fields, family: Family) -> Part:
-    annotations = tuple(read_annotation(raw, family) for raw in fields.raws("annotations"))
+def _read_text(fields: JsonObject, family: Family) -> Part:
+    annotations = tuple(read_annotation(raw, family) for raw in fields.array("annotations"))
     logprobs = read_logprobs(fields.raw("logprobs"), fields.at("logprobs"))
-    text = fields.text("text") or ""
+    text = fields.string("text") or ""
     breakpoint_ = fields.raw("prompt_cache_breakpoint")
-    return Text(text, annotations, logprobs, breakpoint_, left_over(fields, family))
+    return Text(text, annotations, logprobs, breakpoint_, unread_fields(fields, family))
 
 
-def _read_refusal(fields: Fields, family: Family) -> Part:
-    return Refusal(fields.text("refusal") or "", left_over(fields, family))
+def _read_refusal(fields: JsonObject, family: Family) -> Part:
+    return Refusal(fields.string("refusal") or "", unread_fields(fields, family))
 
 
-def _read_image(fields: Fields, family: Family) -> Part:
+def _read_image(fields: JsonObject, family: Family) -> Part:
     address = fields.text_or_fields("image_url")
     inner: Extras = ()
     detail = None
-    if isinstance(address, Fields):
-        url = address.text("url")
-        detail = address.text("detail")
-        inner = left_over(address, family, prefix="image_url.")
+    if isinstance(address, JsonObject):
+        url = address.string("url")
+        detail = address.string("detail")
+        inner = unread_fields(address, family, prefix="image_url.")
     else:
         url = address
     return Image(
         url=url,
-        file_id=fields.text("file_id"),
-        detail=fields.text("detail") or detail,
+        file_id=fields.string("file_id"),
+        detail=fields.string("detail") or detail,
         cache_breakpoint=fields.raw("prompt_cache_breakpoint"),
-        extras=inner + left_over(fields, family),
+        extras=inner + unread_fields(fields, family),
     )
 
 
-def _read_file(fields: Fields, family: Family) -> Part:
+def _read_file(fields: JsonObject, family: Family) -> Part:
     """Read a file: Chat wraps its fields in `file`, Responses does not."""
-    inner = fields.fields("file") or fields
+    inner = fields.nested("file") or fields
     return File(
-        data=inner.text("file_data"),
-        file_id=inner.text("file_id"),
-        url=inner.text("file_url"),
-        filename=inner.text("filename"),
-        detail=inner.text("detail"),
+        data=inner.string("file_data"),
+        file_id=inner.string("file_id"),
+        url=inner.string("file_url"),
+        filename=inner.string("filename"),
+        detail=inner.string("detail"),
         cache_breakpoint=fields.raw("prompt_cache_breakpoint"),
-        extras=left_over(inner, family, prefix="" if inner is fields else "file.")
-        + left_over(fields, family),
+        extras=unread_fields(inner, family, prefix="" if inner is fields else "file.")
+        + unread_fields(fields, family),
     )
 
 
-def _read_audio(fields: Fields, family: Family) -> Part:
-    inner = fields.fields("input_audio") or fields
+def _read_audio(fields: JsonObject, family: Family) -> Part:
+    inner = fields.nested("input_audio") or fields
     return Audio(
-        data=inner.text("data") or "",
-        format=inner.text("format") or "",
+        data=inner.string("data") or "",
+        format=inner.string("format") or "",
         cache_breakpoint=fields.raw("prompt_cache_breakpoint"),
-        extras=(() if inner is fields else left_over(inner, family, prefix="input_audio."))
-        + left_over(fields, family),
+        extras=(() if inner is fields else unread_fields(inner, family, prefix="input_audio."))
+        + unread_fields(fields, family),
     )
 
 
-_READERS: dict[str, Callable[[Fields, Family], Part]] = {
+_READERS: dict[str, Callable[[JsonObject, Family], Part]] = {
     "text": _read_text,
     "input_text": _read_text,
     "output_text": _read_text,
@@ -121,12 +121,12 @@ _READERS: dict[str, Callable[[Fields, Family], Part]] = {
 def read_annotation(raw: Raw, family: Family) -> Annotation:
     """Read an annotation; Chat wraps a citation once more than Responses does."""
     fields = read_fields(raw, "annotations")
-    if fields.text("type") != "url_citation":
+    if fields.string("type") != "url_citation":
         return OtherAnnotation(family, raw)
-    inner = fields.fields("url_citation") or fields
+    inner = fields.nested("url_citation") or fields
     return Citation(
-        url=inner.text("url") or "",
-        title=inner.text("title") or "",
+        url=inner.string("url") or "",
+        title=inner.string("title") or "",
         start_index=inner.integer("start_index") or 0,
         end_index=inner.integer("end_index") or 0,
     )

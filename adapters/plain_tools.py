@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 from msgspec import Meta, Raw, Struct
 from msgspec.json import Decoder
 
-from adapters.conversation import Family, Function
-from adapters.fields import ABSENT, is_said
-from adapters.jsontext import UNDECODABLE
+from adapters.conversation import Family, FunctionTool
+from adapters.fields import MISSING, is_present
+from adapters.jsontext import DECODE_ERRORS
 
 
 class PlainFunction(Struct, gc=False, forbid_unknown_fields=True):
@@ -19,7 +19,7 @@ class PlainFunction(Struct, gc=False, forbid_unknown_fields=True):
 
     name: Annotated[str, Meta(min_length=1)]
     description: str | None = None
-    parameters: Raw = ABSENT
+    parameters: Raw = MISSING
     strict: bool | None = None
 
 
@@ -38,11 +38,11 @@ _FLAT = Decoder(Flat)
 _NESTED = Decoder(Nested)
 
 
-def read_plain(raw: Raw, family: Family) -> Function | None:
+def read_typical_function(raw: Raw, family: Family) -> FunctionTool | None:
     """Read a plain function; None if it is not one."""
     try:
         plain = _FLAT.decode(raw) if family == "responses" else _NESTED.decode(raw).function
-    except UNDECODABLE:
+    except DECODE_ERRORS:
         return None
-    parameters = plain.parameters if is_said(plain.parameters) else None
-    return Function(plain.name, plain.description, parameters, plain.strict)
+    parameters = plain.parameters if is_present(plain.parameters) else None
+    return FunctionTool(plain.name, plain.description, parameters, plain.strict)

@@ -2,20 +2,20 @@
 
 from msgspec.structs import replace
 
-from adapters.conversation import Opaque, Reply, Usage
+from adapters.conversation import OpaqueItem, Reply, Usage
 from adapters.events import Closed, Delta, Event, Failed, Finished, Opened, Started
 
 
-class Prefacing:
+class PrependItem:
     """Begins an answer, whole or streamed, with an item that its backend did not make."""
 
-    def __init__(self, item: Opaque, usage: Usage | None) -> None:
+    def __init__(self, item: OpaqueItem, usage: Usage | None) -> None:
         self._item = item
         self._usage = usage
 
     def reply(self, reply: Reply) -> Reply:
         """Put it before a whole reply."""
-        usage = added(self._usage, reply.usage)
+        usage = add_usage(self._usage, reply.usage)
         if not reply.choices:
             return replace(reply, usage=usage)
         first, *others = reply.choices
@@ -30,14 +30,14 @@ class Prefacing:
             case Opened() | Delta() | Closed():
                 return [replace(event, index=event.index + 1)]
             case Finished() | Failed():
-                return [replace(event, usage=added(self._usage, event.usage))]
+                return [replace(event, usage=add_usage(self._usage, event.usage))]
 
     def flush(self) -> list[Event]:
         """Give nothing more."""
         return []
 
 
-def added(one: Usage | None, other: Usage | None) -> Usage | None:
+def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:
     """Add up what two answers cost; where one did not say, nobody knows the sum."""
     if one is None or other is None:
         return None

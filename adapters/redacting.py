@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from adapters.jsontext import UNDECODABLE
+from adapters.jsontext import DECODE_ERRORS
 from adapters.sse import Frame
 
 # Replaces secrets in a text.
@@ -36,7 +36,7 @@ def redact_errors(data: bytes, redact: Redact | None) -> bytes:
         return data
     try:
         return _redacted(data, redact)
-    except UNDECODABLE:
+    except DECODE_ERRORS:
         # It cannot be read, so it is not passed on either.
         return data
 

@@ -7,23 +7,23 @@ loop (P078). What led to no call is not needed again.
 
 from msgspec.structs import replace
 
-from adapters.conversation import Call, Choice, Item, Message, Reasoning, Reply
+from adapters.conversation import ToolCall, Choice, Item, Message, Reasoning, Reply
 from adapters.events import Closed, Delta, Event, Opened
-from adapters.fold import Block
-from adapters.seal import Kept, Seal, carried
+from adapters.fold import ItemBuffer
+from adapters.seal import SealedReasoning, Sealer, extra_content_field
 
 
-class Remembering:
+class AttachReasoningToCalls:
     """Takes sealed reasoning out of a reply, whole or streamed, and puts it on the calls."""
 
-    def __init__(self, seal: Seal, kept: dict[str, str], *, plain: bool) -> None:
+    def __init__(self, seal: Sealer, kept: dict[str, str], *, plain: bool) -> None:
         self._seal = seal
         # By the ids of calls: what is to be kept.
         self._kept = kept
         # The backend takes back thoughts that it did not seal, too.
         self._plain = plain
         # The reasoning that is open, and what was thought since the last call.
-        self._open: dict[int, Block] = {}
+        self._open: dict[int, ItemBuffer] = {}
         self._thoughts: list[Reasoning] = []
         self._spoke = False
 
@@ -41,7 +41,7 @@ class Remembering:
             case Reasoning():
                 self._think(item)
                 return replace(item, encrypted=None)
-            case Call():
+            case ToolCall():
                 return self._call(item)
             case Message():
                 self._spoke = bool(self._thoughts)
@@ -57,13 +57,13 @@ class Remembering:
             # Without one, the id is only known to a server that stores (P066).
             self._thoughts.append(replace(thought, status=None, item_id=None))
 
-    def _call(self, call: Call) -> Call:
+    def _call(self, call: ToolCall) -> ToolCall:
         if not self._thoughts:
             return call
-        sealed = Kept(tuple(self._thoughts), before_text=self._spoke).sealed(self._seal)
+        sealed = SealedReasoning(tuple(self._thoughts), before_text=self._spoke).sealed(self._seal)
         self._thoughts, self._spoke = [], False
         self._kept[call.call_id] = sealed
-        return replace(call, extras=(*call.extras, carried(sealed)))
+        return replace(call, extras=(*call.extras, extra_content_field(sealed)))
 
     # Streamed
 
@@ -75,7 +75,7 @@ class Remembering:
                     self._open[event.index].add(event)
                 return [event]
             case Opened(item=Reasoning()):
-                self._open[event.index] = Block(event)
+                self._open[event.index] = ItemBuffer(event)
                 return [event]
             case Opened():
                 return [replace(event, item=self._keep_item(event.item))]
@@ -88,7 +88,7 @@ class Remembering:
         """Give nothing more."""
         return []
 
-    def _end(self, block: Block, event: Closed) -> Closed:
+    def _end(self, block: ItemBuffer, event: Closed) -> Closed:
         block.close(event)
         self._keep_item(block.item())
         return replace(event, encrypted=None)

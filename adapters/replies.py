@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
-from adapters.conversation import Call, Choice, Finish, FinishReason, Item, Reply, Request
-from adapters.items import NO_ARGUMENTS_WHY, call_path, lacks_arguments, with_arguments
+from adapters.conversation import ToolCall, Choice, Finish, FinishReason, Item, Reply, Request
+from adapters.items import NO_ARGUMENTS_WHY, call_path, lacks_arguments, with_empty_arguments
 from adapters.loss import Losses
 
 # Of several endings the gravest speaks for all.
@@ -18,7 +18,7 @@ def one_choice_asked(request: Request) -> bool:
     return (request.choices or 1) == 1
 
 
-def model_of(model: str, request: Request, losses: Losses) -> str:
+def reply_model(model: str, request: Request, losses: Losses) -> str:
     """Give the model that answered: the one that was asked, if the backend does not say."""
     named = model or request.model
     if not named:
@@ -26,7 +26,7 @@ def model_of(model: str, request: Request, losses: Losses) -> str:
     return named or "unknown"
 
 
-def merged(reply: Reply) -> Reply:
+def merge_choices(reply: Reply) -> Reply:
     """Make one choice of several: servers split text and calls of one answer (P111)."""
     if len(reply.choices) <= 1:
         return reply
@@ -34,15 +34,15 @@ def merged(reply: Reply) -> Reply:
     for choice in reply.choices:
         items += choice.items
     finishes = tuple(choice.finish for choice in reply.choices if choice.finish is not None)
-    return replace(reply, choices=(Choice(items, combined(finishes)),))
+    return replace(reply, choices=(Choice(items, worst_finish(finishes)),))
 
 
-def combined(finishes: tuple[Finish, ...]) -> Finish | None:
+def worst_finish(finishes: tuple[Finish, ...]) -> Finish | None:
     """Give the ending that speaks for all."""
     return max(finishes, key=lambda finish: _GRAVITY[finish.reason], default=None)
 
 
-def renamed(reply_id: str, prefix: str) -> str | None:
+def with_id_prefix(reply_id: str, prefix: str) -> str | None:
     """Give a reply's id under another dialect's prefix, so that it can be found on both sides.
 
     None where the id is not one that every server would take.
@@ -60,7 +60,7 @@ USAGE_ZEROS = "the backend did not say what it cost; zeros stand for it"
 NAMELESS = "a call without a name, which nobody could run"
 
 
-class CallIds:
+class UniqueCallIds:
     """Gives each call of an answer an id of its own: clients stop at two calls with one id."""
 
     def __init__(self, losses: Losses) -> None:
@@ -81,12 +81,12 @@ class CallIds:
         return found
 
 
-def settled_calls(items: tuple[Item, ...], losses: Losses) -> tuple[Item, ...]:
+def normalize_calls(items: tuple[Item, ...], losses: Losses) -> tuple[Item, ...]:
     """Give the items, each call with an id of its own and with arguments that can be parsed."""
-    ids = CallIds(losses)
+    ids = UniqueCallIds(losses)
     settled: list[Item] = []
     for item in items:
-        if not isinstance(item, Call):
+        if not isinstance(item, ToolCall):
             settled.append(item)
         elif item.name:
             settled.append(_settled(item, ids, losses))
@@ -95,8 +95,8 @@ def settled_calls(items: tuple[Item, ...], losses: Losses) -> tuple[Item, ...]:
     return tuple(settled)
 
 
-def _settled(call: Call, ids: CallIds, losses: Losses) -> Call:
+def _settled(call: ToolCall, ids: UniqueCallIds, losses: Losses) -> ToolCall:
     if lacks_arguments(call):
         losses.changed(call_path(call), NO_ARGUMENTS_WHY)
-        call = with_arguments(call)
+        call = with_empty_arguments(call)
     return replace(call, call_id=ids.unique(call.call_id, call.name))

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 from msgspec import Raw
 
-from adapters.errors import InvalidInput
+from adapters.errors import InvalidRequestError
 from adapters.fields import Json, parse
 from adapters.loss import Losses
 
@@ -37,18 +37,18 @@ _NAMED_SCHEMAS = frozenset(("properties", "patternProperties", "$defs", "definit
 _COMBINATORS = frozenset(("$ref", "anyOf", "oneOf", "allOf"))
 
 
-def written(schema: Raw | None, path: str, losses: Losses) -> Raw:
+def parameters_schema(schema: Raw | None, path: str, losses: Losses) -> Raw:
     """Give the schema of a function as every server takes it."""
     if schema is None or bytes(schema).strip() == b"{}":
         # No parameters: servers want to be told at least that it is an object.
         return EMPTY_SCHEMA
-    better = mended(schema)
+    better = remove_nulls(schema)
     if better is not schema:
         losses.changed(f"{path}.parameters", "nulls that no schema may have are taken out")
     return better
 
 
-def mended(schema: Raw) -> Raw:
+def remove_nulls(schema: Raw) -> Raw:
     """Take out nulls that no schema may have (P009, P010); without any, give the same bytes."""
     if b"null" not in bytes(schema):
         return schema
@@ -70,7 +70,7 @@ def _parsed(schema: Raw) -> Json:
     """Parse a schema; one that cannot be parsed is the server's to refuse."""
     try:
         return parse(schema)
-    except InvalidInput:
+    except InvalidRequestError:
         return False
 
 

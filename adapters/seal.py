@@ -9,11 +9,11 @@ from typing import Protocol
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.conversation import Call, Extra, Extras, Reasoning
-from adapters.errors import InvalidInput
+from adapters.conversation import ToolCall, ExtraField, Extras, Reasoning
+from adapters.errors import InvalidRequestError
 from adapters.fields import Json, parse
-from adapters.jsontext import UNDECODABLE
-from adapters.mint import digest, short_call_id
+from adapters.jsontext import DECODE_ERRORS
+from adapters.mint import stable_hash, short_call_id
 
 # What a client asks for to carry reasoning itself.
 INCLUDE = "reasoning.encrypted_content"
@@ -23,7 +23,7 @@ CARRIER = "extra_content"
 _OWNER = "dragoman"
 
 
-class Seal(Protocol):
+class Sealer(Protocol):
     """Seals what one backend said, and opens what was sealed for it."""
 
     @property
@@ -40,7 +40,7 @@ class Seal(Protocol):
         ...
 
 
-class Kept(Struct, frozen=True, omit_defaults=True):
+class SealedReasoning(Struct, frozen=True, omit_defaults=True):
     """What was thought before a call or a message, and what else comes back with calls."""
 
     thoughts: tuple[Reasoning, ...] = ()
@@ -49,7 +49,7 @@ class Kept(Struct, frozen=True, omit_defaults=True):
     # They stand before what was said, and not right before the call.
     before_text: bool = False
 
-    def sealed(self, seal: Seal) -> str:
+    def sealed(self, seal: Sealer) -> str:
         """Seal it."""
         return seal.seal(_ENCODER.encode(self))
 
@@ -66,27 +66,27 @@ class _Carried(Struct, frozen=True):
 
 _ENCODER = msgspec.json.Encoder()
 _SORTED = msgspec.json.Encoder(order="sorted")
-_DECODER = msgspec.json.Decoder(Kept)
+_DECODER = msgspec.json.Decoder(SealedReasoning)
 _CARRIED = msgspec.json.Decoder(_Carried)
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 
 
-def unsealed(text: str, seal: Seal) -> Kept | None:
+def open_sealed(text: str, seal: Sealer) -> SealedReasoning | None:
     """Open it; None if that cannot be done."""
     payload = seal.open(text) if text.startswith(seal.prefix) else None
     try:
         return None if payload is None else _DECODER.decode(payload)
-    except UNDECODABLE:
+    except DECODE_ERRORS:
         # Of another version of ours, perhaps.
         return None
 
 
-def call_name(call: Call) -> str:
+def call_fingerprint(call: ToolCall) -> str:
     """Name a call by all that it is: some backends give out the same ids again and again (P056)."""
-    return digest(short_call_id(call.call_id), call.name, _called_with(call))
+    return stable_hash(short_call_id(call.call_id), call.name, _called_with(call))
 
 
-def _called_with(call: Call) -> str:
+def _called_with(call: ToolCall) -> str:
     """Give what a call is made with, as it was spelled; of fields, in one of their spellings.
 
     The calls of tools without a name are told in fields, which every client spells its own way, and
@@ -96,7 +96,7 @@ def _called_with(call: Call) -> str:
         return call.arguments
     try:
         said = parse(call.arguments.encode("utf-8", "replace"))
-    except InvalidInput:
+    except InvalidRequestError:
         return call.arguments
     if isinstance(said, dict):
         # There is only one type of action of a local shell.
@@ -114,13 +114,13 @@ def _something(value: Json) -> Json:
     return {name: one for name, one in said.items() if one not in (None, {}, [])}
 
 
-def carried(text: str) -> Extra:
+def extra_content_field(text: str) -> ExtraField:
     """Make the field in which a Chat client carries something sealed; nobody misses it."""
     value = Raw(_ENCODER.encode({_OWNER: {"sealed": text}}))
-    return Extra("completions", CARRIER, value, None)
+    return ExtraField("completions", CARRIER, value, None)
 
 
-def take_carried(call: Call) -> tuple[str | None, Extras]:
+def pop_sealed_extra(call: ToolCall) -> tuple[str | None, Extras]:
     """Take out of a call what a Chat client carried; give it, and the other extras.
 
     The field is anybody's: what others put there stays, whatever it looks like.
@@ -131,11 +131,11 @@ def take_carried(call: Call) -> tuple[str | None, Extras]:
     return None, call.extras
 
 
-def _take(extra: Extra, extras: Extras) -> tuple[str | None, Extras]:
+def _take(extra: ExtraField, extras: Extras) -> tuple[str | None, Extras]:
     try:
         text = _CARRIED.decode(extra.value).dragoman.sealed
         fields = _OBJECT.decode(extra.value)
-    except UNDECODABLE:
+    except DECODE_ERRORS:
         return None, extras
     del fields[_OWNER]
     others = tuple(one for one in extras if one is not extra)

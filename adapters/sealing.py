@@ -8,17 +8,17 @@ reasoning follows the call.
 
 from msgspec.structs import replace
 
-from adapters.conversation import Call, Choice, Extras, Item, Reasoning, Reply
+from adapters.conversation import ToolCall, Choice, Extras, Item, Reasoning, Reply
 from adapters.events import Closed, Delta, Event, Failed, Finished, Opened
-from adapters.fold import Block
+from adapters.fold import ItemBuffer
 from adapters.mint import short_call_id
-from adapters.seal import Kept, Seal
+from adapters.seal import SealedReasoning, Sealer
 
 
-class Sealing:
+class SealReasoning:
     """Puts seals on the reasoning of a reply, whole or streamed."""
 
-    def __init__(self, seal: Seal) -> None:
+    def __init__(self, seal: Sealer) -> None:
         self._seal = seal
         # How many blocks were told, and the new numbers of those that the reader opened.
         self._blocks = 0
@@ -27,8 +27,8 @@ class Sealing:
         self._moved = False
         # The reasoning that is open, and the one that ended just now: what follows may belong to
         # its seal.
-        self._thoughts: dict[int, Block] = {}
-        self._ended: tuple[Block, Closed] | None = None
+        self._thoughts: dict[int, ItemBuffer] = {}
+        self._ended: tuple[ItemBuffer, Closed] | None = None
         # The calls that are open.
         self._calls: dict[int, Opened] = {}
 
@@ -49,7 +49,7 @@ class Sealing:
             match item:
                 case Reasoning():
                     items.append(self._sealed(item, choice.items[number + 1 : number + 2]))
-                case Call() if _extras(item):
+                case ToolCall() if _extras(item):
                     if not number or not isinstance(choice.items[number - 1], Reasoning):
                         items.append(self._sealed(Reasoning(status="completed"), (item,)))
                     items.append(_without_extras(item))
@@ -62,10 +62,12 @@ class Sealing:
         calls = {
             short_call_id(item.call_id): _extras(item)
             for item in followed_by
-            if isinstance(item, Call) and _extras(item)
+            if isinstance(item, ToolCall) and _extras(item)
         }
         told = thought.content or thought.summary or thought.extras
-        kept = Kept((replace(thought, item_id=None, status=None),) if told else (), calls)
+        kept = SealedReasoning(
+            (replace(thought, item_id=None, status=None),) if told else (), calls
+        )
         return replace(thought, encrypted=kept.sealed(self._seal), extras=())
 
     # Streamed
@@ -76,7 +78,7 @@ class Sealing:
             case Delta():
                 # The hot path: mostly there is nothing to do.
                 return [self._fill(event) if self._thoughts or self._moved else event]
-            case Opened(item=Call() as call):
+            case Opened(item=ToolCall() as call):
                 return self._open_call(event, call)
             case Opened():
                 return [*self._end(), self._open(event)]
@@ -95,18 +97,18 @@ class Sealing:
         number = self._numbers[event.index] = self._blocks
         self._blocks += 1
         if isinstance(event.item, Reasoning):
-            self._thoughts[event.index] = Block(event)
+            self._thoughts[event.index] = ItemBuffer(event)
             event = replace(event, item=replace(event.item, extras=()))
         return replace(event, index=number)
 
-    def _open_call(self, event: Opened, call: Call) -> list[Event]:
+    def _open_call(self, event: Opened, call: ToolCall) -> list[Event]:
         self._calls[event.index] = event
         if not _extras(call):
             return [*self._end(), self._open(event)]
         before = self._end(call) if self._ended is not None else self._carry(event, call)
         return [*before, self._open(replace(event, item=_without_extras(call)))]
 
-    def _carry(self, event: Opened, call: Call) -> list[Event]:
+    def _carry(self, event: Opened, call: ToolCall) -> list[Event]:
         """Tell a reasoning with nothing to show, for what comes with a call."""
         number = self._blocks
         self._blocks += 1
@@ -120,7 +122,7 @@ class Sealing:
     def _carry_late(self, event: Closed) -> list[Event]:
         """Tell what came with the end of a call."""
         opened = self._calls.pop(event.index, None)
-        if opened is None or not isinstance(opened.item, Call):
+        if opened is None or not isinstance(opened.item, ToolCall):
             return []
         call = replace(opened.item, extras=event.extras)
         return self._carry(opened, call) if _extras(call) else []
@@ -154,10 +156,10 @@ class Sealing:
         return [Closed(self._numbers[event.index], event.status, encrypted)]
 
 
-def _extras(call: Call) -> Extras:
+def _extras(call: ToolCall) -> Extras:
     """Give what a backend wants to see again with a call."""
     return tuple(extra for extra in call.extras if extra.severity is not None)
 
 
-def _without_extras(call: Call) -> Call:
+def _without_extras(call: ToolCall) -> ToolCall:
     return replace(call, extras=())

@@ -12,17 +12,17 @@ from msgspec.structs import replace
 
 from adapters.capabilities import ToolChoiceWord
 from adapters.conversation import (
-    Allowed,
-    Function,
-    Hosted,
+    AllowedToolsChoice,
+    FunctionTool,
+    HostedTool,
     HostedChoice,
-    Mode,
-    Named,
+    ToolChoiceMode,
+    NamedToolChoice,
     Request,
     Tool,
     ToolChoice,
 )
-from adapters.errors import Refused
+from adapters.errors import UnsupportedRequestError
 from adapters.fields import read_fields
 from adapters.loss import Losses
 from adapters.lowering.namespaces import Identity, identities
@@ -53,7 +53,7 @@ def _identities(placed: Iterable[Placed]) -> frozenset[Identity]:
     return frozenset(one for tool, path in placed for one in identities(tool, path))
 
 
-def _meant(named: Named, known: frozenset[Identity]) -> frozenset[Identity]:
+def _resolve(named: NamedToolChoice, known: frozenset[Identity]) -> frozenset[Identity]:
     """Find the tool that is named; nobody needs to say the namespace of one."""
     exact = (named.namespace, named.name)
     if exact in known or named.namespace is not None:
@@ -61,7 +61,7 @@ def _meant(named: Named, known: frozenset[Identity]) -> frozenset[Identity]:
     return frozenset(one for one in known if one[1] == named.name)
 
 
-class Abilities(Struct, frozen=True):
+class ToolSupport(Struct, frozen=True):
     """What a backend can be told of tools."""
 
     can_declare: Callable[[Tool], bool]
@@ -75,35 +75,35 @@ class Abilities(Struct, frozen=True):
     choice_needed: bool = False
 
 
-def select(request: Request, abilities: Abilities, losses: Losses) -> Selection:
+def select(request: Request, abilities: ToolSupport, losses: Losses) -> Selection:
     """Choose what to declare and what to force."""
     declared: list[Placed] = []
-    for tool, path in request.placed_tools():
+    for tool, path in request.tools_with_paths():
         if abilities.can_declare(tool):
             declared.append((tool, path))
         else:
             losses.dropped(path, f"the backend has no {_describe(tool)}", "capability")
     selection = Selection(tuple(declared), request.tool_choice, abilities.found)
-    if isinstance(selection.choice, Allowed):
+    if isinstance(selection.choice, AllowedToolsChoice):
         selection = _select_allowed(request, selection, selection.choice, abilities, losses)
-    selection = _sayable(_checked(request, selection, losses), abilities, losses)
+    selection = _approximate_choice(_checked(request, selection, losses), abilities, losses)
     if abilities.choice_needed and selection and selection.choice is None:
-        return replace(selection, choice=Mode("auto"))
+        return replace(selection, choice=ToolChoiceMode("auto"))
     return selection
 
 
-def _sayable(selection: Selection, abilities: Abilities, losses: Losses) -> Selection:
+def _approximate_choice(selection: Selection, abilities: ToolSupport, losses: Losses) -> Selection:
     """Say a choice that the backend cannot be told in another way, as nearly as may be."""
     match selection.choice:
-        case Named() as named if "named" not in abilities.choices:
+        case NamedToolChoice() as named if "named" not in abilities.choices:
             why = "the backend cannot be made to call one tool; only that one is declared"
             losses.changed("tool_choice", why)
-            only = _having(selection.tools, _meant(named, selection.identities()))
-            narrowed = replace(selection, tools=only, choice=Mode("required"))
-            return _sayable(narrowed, abilities, losses)
-        case Mode(mode="required") if "required" not in abilities.choices:
+            only = _having(selection.tools, _resolve(named, selection.identities()))
+            narrowed = replace(selection, tools=only, choice=ToolChoiceMode("required"))
+            return _approximate_choice(narrowed, abilities, losses)
+        case ToolChoiceMode(mode="required") if "required" not in abilities.choices:
             return replace(selection, choice=_demand(selection, abilities, losses))
-        case Mode(mode="none") if "none" not in abilities.choices:
+        case ToolChoiceMode(mode="none") if "none" not in abilities.choices:
             why = "the backend cannot be told to call nothing; no tool is declared"
             losses.changed("tool_choice", why)
             return Selection((), None)
@@ -116,45 +116,47 @@ def _having(placed: tuple[Placed, ...], wanted: frozenset[Identity]) -> tuple[Pl
     return tuple(one for one in placed if not wanted.isdisjoint(identities(*one)))
 
 
-def _demand(selection: Selection, abilities: Abilities, losses: Losses) -> ToolChoice:
+def _demand(selection: Selection, abilities: ToolSupport, losses: Losses) -> ToolChoice:
     """Demand a call of a backend that cannot be told `required`: where there is just one tool."""
     match selection.tools:
-        case ((Function(name=name), _),) if "named" in abilities.choices:
-            return Named(name)
+        case ((FunctionTool(name=name), _),) if "named" in abilities.choices:
+            return NamedToolChoice(name)
         case _:
             why = "the backend cannot be made to call a tool; it becomes auto"
             losses.changed("tool_choice", why, "capability")
-            return Mode("auto")
+            return ToolChoiceMode("auto")
 
 
 def _describe(tool: Tool) -> str:
-    return f"tool {tool.kind}" if isinstance(tool, Hosted) else f"custom tools ({tool.name})"
+    return f"tool {tool.kind}" if isinstance(tool, HostedTool) else f"custom tools ({tool.name})"
 
 
 def _select_allowed(
     request: Request,
     selection: Selection,
-    allowed: Allowed,
-    abilities: Abilities,
+    allowed: AllowedToolsChoice,
+    abilities: ToolSupport,
     losses: Losses,
 ) -> Selection:
     """Keep `allowed_tools` where the backend knows it; elsewhere declare only what it lists."""
     if allowed.mode == "none":
-        return replace(selection, choice=Mode("none"))
-    known = _identities(request.placed_tools()) | _identities(selection.found)
-    undeclared = [one.name for one in allowed.tools if not _meant(one, known)]
+        return replace(selection, choice=ToolChoiceMode("none"))
+    known = _identities(request.tools_with_paths()) | _identities(selection.found)
+    undeclared = [one.name for one in allowed.tools if not _resolve(one, known)]
     if undeclared:
         why = f"allowed_tools lists tools that are not declared: {', '.join(undeclared)}"
-        raise Refused("tool_choice", why)
+        raise UnsupportedRequestError("tool_choice", why)
     hosted = _hosted(selection, allowed)
     kept = _without_missing(selection, allowed, abilities, losses)
     if not kept.tools and not kept.others and not hosted:
-        raise Refused("tool_choice", "allowed_tools leaves no tool that the backend has")
+        raise UnsupportedRequestError(
+            "tool_choice", "allowed_tools leaves no tool that the backend has"
+        )
     if abilities.allowed_tools and abilities.hosted_entries:
         return replace(selection, choice=kept)
     if abilities.allowed_tools and kept.tools:
         # What runs elsewhere cannot be listed: it is there, or it is not.
-        local = (one for one in selection.tools if not isinstance(one[0], Hosted))
+        local = (one for one in selection.tools if not isinstance(one[0], HostedTool))
         return replace(selection, tools=(*local, *hosted), choice=kept)
     has_none = "the backend has no allowed_tools"
     why = "allowed_tools cannot list what runs elsewhere" if abilities.allowed_tools else has_none
@@ -162,26 +164,28 @@ def _select_allowed(
     return _narrowed(selection, kept, hosted)
 
 
-def _narrowed(selection: Selection, kept: Allowed, hosted: tuple[Placed, ...]) -> Selection:
+def _narrowed(
+    selection: Selection, kept: AllowedToolsChoice, hosted: tuple[Placed, ...]
+) -> Selection:
     """Declare only what is listed."""
     known = selection.identities()
-    listed = frozenset(one for named in kept.tools for one in _meant(named, known))
+    listed = frozenset(one for named in kept.tools for one in _resolve(named, known))
     tools = (*_having(selection.tools, listed), *hosted)
     if kept.mode == "required" and len(tools) == len(kept.tools) == 1:
         return replace(selection, tools=tools, choice=kept.tools[0])
-    return replace(selection, tools=tools, choice=Mode(kept.mode))
+    return replace(selection, tools=tools, choice=ToolChoiceMode(kept.mode))
 
 
-def _hosted(selection: Selection, allowed: Allowed) -> tuple[Placed, ...]:
+def _hosted(selection: Selection, allowed: AllowedToolsChoice) -> tuple[Placed, ...]:
     """Give the tools that run elsewhere, as far as a list has them."""
     return tuple(
         (tool, path)
         for tool, path in selection.tools
-        if isinstance(tool, Hosted) and any(_lists(raw, tool) for raw in allowed.others)
+        if isinstance(tool, HostedTool) and any(_lists(raw, tool) for raw in allowed.others)
     )
 
 
-def _lists(raw: Raw, tool: Hosted) -> bool:
+def _lists(raw: Raw, tool: HostedTool) -> bool:
     """Tell whether an entry of a list is a tool; servers of tools have labels besides."""
     entry = read_fields(raw)
     label = entry.peek(_LABEL)
@@ -190,31 +194,31 @@ def _lists(raw: Raw, tool: Hosted) -> bool:
 
 
 def _without_missing(
-    selection: Selection, allowed: Allowed, abilities: Abilities, losses: Losses
-) -> Allowed:
+    selection: Selection, allowed: AllowedToolsChoice, abilities: ToolSupport, losses: Losses
+) -> AllowedToolsChoice:
     """Take out of the list what the backend has not, or what it cannot list."""
     known = selection.identities()
-    kept = tuple(one for one in allowed.tools if _meant(one, known))
+    kept = tuple(one for one in allowed.tools if _resolve(one, known))
     lists_all = abilities.hosted_entries and abilities.allowed_tools
-    there = [tool for tool, _ in selection.tools if isinstance(tool, Hosted)]
+    there = [tool for tool, _ in selection.tools if isinstance(tool, HostedTool)]
     missing = not lists_all and not all(
         any(_lists(raw, tool) for tool in there) for raw in allowed.others
     )
     if len(kept) < len(allowed.tools) or missing:
         losses.changed("tool_choice", "tools that the backend has not leave the list", "capability")
-    return Allowed(allowed.mode, kept, allowed.others if lists_all else ())
+    return AllowedToolsChoice(allowed.mode, kept, allowed.others if lists_all else ())
 
 
 def _checked(request: Request, selection: Selection, losses: Losses) -> Selection:
     """Refuse a choice that cannot be made; leave out one that has nothing to choose from."""
     match selection.choice:
-        case Named(name=name) as named if not _meant(named, selection.identities()):
-            declared = _meant(named, _identities(request.placed_tools()))
+        case NamedToolChoice(name=name) as named if not _resolve(named, selection.identities()):
+            declared = _resolve(named, _identities(request.tools_with_paths()))
             why = f"the backend cannot be given {name}" if declared else f"{name} is not declared"
             losses.dropped("tool_choice", why, "meaning")
         case HostedChoice(kind=kind) if not _has_hosted(selection, kind):
             losses.dropped("tool_choice", f"the backend has no tool {kind}", "meaning")
-        case Mode(mode="required") if not selection:
+        case ToolChoiceMode(mode="required") if not selection:
             losses.dropped("tool_choice", "there is no tool to call", "meaning")
         case _:
             pass
@@ -224,7 +228,7 @@ def _checked(request: Request, selection: Selection, losses: Losses) -> Selectio
 def _has_hosted(selection: Selection, kind: str) -> bool:
     """Tell whether a hosted tool is there."""
     return any(
-        isinstance(tool, Hosted) and _is_alike(tool.kind, kind)
+        isinstance(tool, HostedTool) and _is_alike(tool.kind, kind)
         for tool, _ in selection.tools + selection.found
     )
 

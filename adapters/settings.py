@@ -5,20 +5,20 @@ from collections.abc import Mapping
 from msgspec import Raw
 
 from adapters.conversation import CacheOptions, Family, Request
-from adapters.extras import left_over
-from adapters.fields import Fields
+from adapters.extras import unread_fields
+from adapters.fields import JsonObject
 from adapters.loss import Losses, Severity
 
 _EMPTY_OBJECT = Raw(b"{}")
 
 
-def read_cache_options(fields: Fields, family: Family) -> CacheOptions | None:
+def read_cache_options(fields: JsonObject, family: Family) -> CacheOptions | None:
     """Read how the prompt is to be cached."""
-    options = fields.fields("prompt_cache_options")
+    options = fields.nested("prompt_cache_options")
     if options is None:
         return None
-    mode, ttl = options.text("mode"), options.text("ttl")
-    return CacheOptions(mode, ttl, left_over(options, family))
+    mode, ttl = options.string("mode"), options.string("ttl")
+    return CacheOptions(mode, ttl, unread_fields(options, family))
 
 
 # What a backend may refuse without a difference to the answer.
@@ -39,7 +39,7 @@ _HARMLESS = frozenset(
 )
 
 
-def leave_out(
+def drop_refused(
     wire: dict[str, object], refused: tuple[str, ...], names: Mapping[str, str], losses: Losses
 ) -> None:
     """Leave out what the backend refuses; `names` says how its dialect spells the hub's fields."""
@@ -60,7 +60,7 @@ def _holds(value: object, name: str) -> bool:
     return isinstance(value, dict) and name in value
 
 
-def copy_said(request: Request, names: tuple[str, ...], wire: dict[str, object]) -> None:
+def copy_present(request: Request, names: tuple[str, ...], wire: dict[str, object]) -> None:
     """Write the settings that the hub and a dialect spell alike, where anybody said them."""
     for name in names:
         value = getattr(request, name)

@@ -15,7 +15,7 @@ from adapters.events import Closed, Delta, Event, Failed, Finished, Opened
 from adapters.loss import Losses
 
 
-class Splits(Protocol):
+class SplitMessage(Protocol):
     """One message on its way."""
 
     choice: int
@@ -24,11 +24,11 @@ class Splits(Protocol):
         """Take a piece."""
         ...
 
-    def settle(self) -> list[Event]:
+    def flush_before_next_block(self) -> list[Event]:
         """Learn that another block begins: what is held back keeps its place."""
         ...
 
-    def let_go(self) -> list[Event]:
+    def flush(self) -> list[Event]:
         """Tell what was held back, because no more will come."""
         ...
 
@@ -37,7 +37,7 @@ class Splits(Protocol):
         ...
 
 
-class Splitting(ABC):
+class MessageSplitter(ABC):
     """Makes several blocks of one message, whole or streamed."""
 
     def __init__(self, losses: Losses, moved: str) -> None:
@@ -46,7 +46,7 @@ class Splitting(ABC):
         self._moved = moved
         self._blocks = 0
         # By the numbers that the reader gave them.
-        self._messages: dict[int, Splits] = {}
+        self._messages: dict[int, SplitMessage] = {}
         self._numbers: dict[int, int] = {}
 
     # Whole
@@ -77,7 +77,7 @@ class Splitting(ABC):
             case Closed():
                 return self._close(event)
             case Failed():
-                held = [told for block in self._messages.values() for told in block.let_go()]
+                held = [told for block in self._messages.values() for told in block.flush()]
                 return [*held, event]
             case Finished():
                 return [self._finished(event)]
@@ -89,7 +89,7 @@ class Splitting(ABC):
         return []
 
     @abstractmethod
-    def _begin(self, opened: Opened) -> Splits:
+    def _begin(self, opened: Opened) -> SplitMessage:
         """Begin to look into a message."""
 
     def _open(self, event: Opened) -> list[Event]:
@@ -114,7 +114,7 @@ class Splitting(ABC):
     def _settle(self, choice: int) -> list[Event]:
         """Let texts of a choice keep their place before a block that begins."""
         blocks = [block for block in self._messages.values() if block.choice == choice]
-        return [event for block in blocks for event in block.settle()]
+        return [event for block in blocks for event in block.flush_before_next_block()]
 
     def _finished(self, event: Finished) -> Finished:
         """Give the end of the answer."""

@@ -7,7 +7,7 @@ again before anybody decodes it (P153).
 
 from msgspec import Struct
 
-from adapters.errors import BrokenReply
+from adapters.errors import InvalidReplyError
 
 # A single event may be large (an image, a long patch: P152 saw a limit of 64 KiB break streams),
 # but a backend that never ends its line must not fill the memory.
@@ -45,9 +45,9 @@ class Decoder:
 
     def feed(self, data: bytes) -> list[Frame]:
         """Take some bytes; give the events that they completed."""
-        return [frame for block in self.blocks(data) if (frame := read_block(block)) is not None]
+        return [frame for block in self.feed_raw(data) if (frame := parse_event(block)) is not None]
 
-    def blocks(self, data: bytes) -> list[bytes]:
+    def feed_raw(self, data: bytes) -> list[bytes]:
         """Take some bytes; give the lines of each event that they completed."""
         data = self._normalize(data)
         if not data:
@@ -58,7 +58,7 @@ class Decoder:
         if not ends:
             self._size += len(data)
             if self._size > self._limit:
-                raise BrokenReply(None, f"an event of the stream is over {self._limit} bytes")
+                raise InvalidReplyError(None, f"an event of the stream is over {self._limit} bytes")
             return []
         *blocks, rest = b"".join(self._pieces).split(b"\n\n")
         self._pieces = [rest] if rest else []
@@ -67,7 +67,7 @@ class Decoder:
 
     def flush(self) -> list[Frame]:
         """Give what is left: an event that the end of the stream cut short, or nearly so."""
-        frames = (read_block(block, whole=False) for block in self.rest())
+        frames = (parse_event(block, whole=False) for block in self.rest())
         return [frame for frame in frames if frame is not None]
 
     def rest(self) -> list[bytes]:
@@ -99,7 +99,7 @@ class Decoder:
         return data.removeprefix(_BYTE_ORDER_MARK)
 
 
-def read_block(block: bytes, *, whole: bool = True) -> Frame | None:
+def parse_event(block: bytes, *, whole: bool = True) -> Frame | None:
     """Read the lines of one event; None where they hold no data (comments, keep-alives)."""
     if block.startswith(_DATA) and _NEWLINE not in block and len(block) > len(_DATA):
         return Frame(b"", block[len(_DATA) :], whole)

@@ -26,7 +26,7 @@ class Stage(Protocol[In_contra, Out]):
 AnyStage = Stage[Any, Any]
 
 
-def passes_deltas(stage: AnyStage) -> bool:
+def ignores_deltas(stage: AnyStage) -> bool:
     """Tell whether a stage passes deltas on as they are, until it is fed something else.
 
     Nothing comes as often. A stage that does not say so wants to see each of them.

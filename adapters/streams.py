@@ -3,15 +3,15 @@
 from collections.abc import Iterable, Iterator
 
 from adapters.conversation import Error, Reply
-from adapters.errors import BrokenReply, InvalidInput
-from adapters.events import Delta, Event, Failed, Finished, Started, unreadable
-from adapters.fold import Fold
-from adapters.jsontext import is_complete, is_text
+from adapters.errors import InvalidReplyError, InvalidRequestError
+from adapters.events import Delta, Event, Failed, Finished, Started, undecodable_stream
+from adapters.fold import ReplyAccumulator
+from adapters.jsontext import is_complete_json, is_utf8
 from adapters.loss import Losses
-from adapters.machine import COMMENT, EventReader, EventWriter
+from adapters.machine import COMMENT, BaseStreamReader, BaseStreamWriter
 from adapters.redacting import Redact, redact_errors, redact_frame
-from adapters.sse import Decoder, Frame, is_done, read_block, write_block
-from adapters.stage import AnyStage, Pipeline, passes_deltas
+from adapters.sse import Decoder, Frame, is_done, parse_event, write_block
+from adapters.stage import AnyStage, Pipeline, ignores_deltas
 
 # The two events that end a stream.
 _LAST = (Finished, Failed)
@@ -22,9 +22,9 @@ class StreamTranslator:
 
     def __init__(
         self,
-        reader: EventReader,
+        reader: BaseStreamReader,
         between: list[AnyStage],
-        writer: EventWriter,
+        writer: BaseStreamWriter,
         losses: Losses,
         redact: Redact | None = None,
     ) -> None:
@@ -39,7 +39,7 @@ class StreamTranslator:
         self.losses = losses
         # Whether anything of the answer itself has come. A stream that fails before can still be
         # told as an error with its own status (P159).
-        self.begun = False
+        self.has_content = False
         # How the stream ended, once it has, as the client is told it: an answer that its backend
         # finished may not be what was asked for.
         self.outcome: Finished | Failed | None = None
@@ -50,7 +50,7 @@ class StreamTranslator:
             return b""
         try:
             frames = self._decoder.feed(data)
-        except BrokenReply as problem:
+        except InvalidReplyError as problem:
             return b"".join(self._write([_failed(problem)]))
         return b"".join(self._pass(frames))
 
@@ -86,35 +86,35 @@ class StreamTranslator:
     def _write(self, events: list[Event]) -> list[bytes]:
         if not events:
             return []
-        if not self.begun:
-            self.begun = is_answer(events)
+        if not self.has_content:
+            self.has_content = has_content(events)
         if self._direct and events[-1].__class__ is Delta and len(events) == 1:
             # Mostly it is so.
             return self._writer.feed(events[-1])
         told: list[Event] = self._pipeline.feed_all(events)
         if told and isinstance(told[-1], _LAST):
             self.outcome = told[-1]
-        self._direct = all(map(passes_deltas, self._between))
+        self._direct = all(map(ignores_deltas, self._between))
         return [piece for event in told for piece in self._writer.feed(event)]
 
 
-def is_answer(events: list[Event]) -> bool:
+def has_content(events: list[Event]) -> bool:
     """Tell whether some events hold more than that an answer has begun, or failed."""
     return not all(isinstance(event, Started | Failed) for event in events)
 
 
-def _failed(problem: BrokenReply) -> Failed:
+def _failed(problem: InvalidReplyError) -> Failed:
     return Failed(
         Error(str(problem), problem.kind, problem.code, status=problem.status), found=True
     )
 
 
-class Collector:
+class StreamCollector:
     """Bytes of a stream in, one whole reply out."""
 
     def __init__(
         self,
-        reader: EventReader,
+        reader: BaseStreamReader,
         between: list[AnyStage],
         losses: Losses,
         redact: Redact | None = None,
@@ -122,7 +122,7 @@ class Collector:
         self._decoder = Decoder()
         self._redact = redact
         self._reader = reader
-        self._pipeline = Pipeline(reader, *between, Fold())
+        self._pipeline = Pipeline(reader, *between, ReplyAccumulator())
         self._replies: list[Reply] = []
         self.losses = losses
 
@@ -132,7 +132,7 @@ class Collector:
             return
         try:
             self._take(self._decoder.feed(data))
-        except BrokenReply as problem:
+        except InvalidReplyError as problem:
             self._replies.append(Reply(error=_failed(problem).error))
 
     @property
@@ -163,10 +163,10 @@ def is_broken(event: Event | None) -> bool:
 
 def _is_whole(frame: Frame | None) -> bool:
     """Tell whether a frame holds one JSON object, or the word that ends a stream."""
-    return frame is not None and (is_done(frame) or is_complete(frame.data))
+    return frame is not None and (is_done(frame) or is_complete_json(frame.data))
 
 
-class Relay:
+class PassthroughStream:
     """Passes a stream on as it is, event by event, and ends it where its backend does not.
 
     The stream is read all the same: one that was cut, or that turns to noise, must not look whole,
@@ -176,7 +176,7 @@ class Relay:
     """
 
     def __init__(
-        self, reader: EventReader, writer: EventWriter, redact: Redact | None = None
+        self, reader: BaseStreamReader, writer: BaseStreamWriter, redact: Redact | None = None
     ) -> None:
         self._decoder = Decoder()
         self._redact = redact
@@ -190,7 +190,7 @@ class Relay:
         self._pulse = b""
         self.losses = Losses(None)
         # Whether anything of the answer itself has come.
-        self.begun = False
+        self.has_content = False
         # How the backend's stream ended, once it has.
         self.outcome: Finished | Failed | None = None
 
@@ -199,9 +199,9 @@ class Relay:
         if self._over:
             return b""
         try:
-            blocks = self._decoder.blocks(data)
-        except BrokenReply as problem:
-            return self._listen([_failed(problem)])
+            blocks = self._decoder.feed_raw(data)
+        except InvalidReplyError as problem:
+            return self._track([_failed(problem)])
         return b"".join(self._pass(blocks))
 
     @property
@@ -217,44 +217,46 @@ class Relay:
         if rest and self.outcome is None and rest[0].lstrip().startswith(b"{"):
             return self._tell_body(rest[0])
         # An event that lacks only its empty line is whole; what is less was cut.
-        last = [block for block in rest if _is_whole(read_block(block))]
-        return b"".join(self._pass(last)) + self._listen(self._reader.flush())
+        last = [block for block in rest if _is_whole(parse_event(block))]
+        return b"".join(self._pass(last)) + self._track(self._reader.flush())
 
     def fail(self, error: Error) -> bytes:
         """End the client's stream, because the backend's cannot go on."""
         if self._over or self.outcome is not None:
             return b""
-        return self._listen([Failed(error, found=True)])
+        return self._track([Failed(error, found=True)])
 
     def keep_alive(self) -> bytes:
         """Give something to write while the backend says nothing; numbers and ids are its own."""
         if self._over or self.outcome is not None:
             return b""
-        return self._writer.repeated(self._pulse, self._passed) if self._pulse else COMMENT
+        return (
+            self._writer.renumber_heartbeat(self._pulse, self._passed) if self._pulse else COMMENT
+        )
 
     def _tell_body(self, body: bytes) -> bytes:
         """Tell a JSON body, which some servers send where a stream was asked for, as a stream."""
         frame = Frame(b"", redact_errors(body, self._redact), whole=False)
         events = [*self._reader.feed(frame), *self._reader.flush()]
-        self.begun = is_answer(events)
+        self.has_content = has_content(events)
         self.outcome = next((one for one in events if isinstance(one, Finished | Failed)), None)
         return b"".join(piece for event in events for piece in self._writer.feed(event))
 
     def _pass(self, blocks: list[bytes]) -> Iterator[bytes]:
         for given in blocks:
             block, frame = self._redacted(given)
-            ending = b"" if frame is None else self._hear(frame)
+            ending = b"" if frame is None else self._inspect(frame)
             if ending:
                 yield ending
                 return
             if frame is not None:
                 yield self._passed_on(block, frame)
-            elif is_text(block):
+            elif is_utf8(block):
                 yield block + b"\n\n"
 
     def _redacted(self, block: bytes) -> tuple[bytes, Frame | None]:
         """Read the lines of an event; if it is an error with a secret, write them anew."""
-        frame = read_block(block)
+        frame = parse_event(block)
         if frame is None or self._redact is None:
             return block, frame
         clean = redact_frame(frame, self._redact)
@@ -263,31 +265,31 @@ class Relay:
     def _passed_on(self, block: bytes, frame: Frame) -> bytes:
         """Give an event as it is to be passed on."""
         self._passed += 1
-        passed = self._writer.stamped(block) + b"\n\n"
-        if not self.begun and self._writer.is_pulse(frame):
+        passed = self._writer.override_response_fields(block) + b"\n\n"
+        if not self.has_content and self._writer.is_heartbeat(frame):
             self._pulse = passed
         return passed
 
-    def _hear(self, frame: Frame) -> bytes:
+    def _inspect(self, frame: Frame) -> bytes:
         """Read one frame. What is JSON but odd passes: its own dialect may know what it means."""
         try:
-            return self._listen(self._reader.read(frame))
-        except InvalidInput as problem:
-            if frame.data.startswith(b"{") and is_complete(frame.data):
-                self.begun = True
+            return self._track(self._reader.read(frame))
+        except InvalidRequestError as problem:
+            if frame.data.startswith(b"{") and is_complete_json(frame.data):
+                self.has_content = True
                 return b""
-            return self._listen([unreadable(str(problem))])
+            return self._track([undecodable_stream(str(problem))])
 
-    def _listen(self, events: list[Event]) -> bytes:
+    def _track(self, events: list[Event]) -> bytes:
         """Hear what came; if it is a fault that the backend did not tell itself, tell it."""
-        if not self.begun:
-            self.begun = is_answer(events)
+        if not self.has_content:
+            self.has_content = has_content(events)
         for event in events:
             if isinstance(event, Finished | Failed):
                 self.outcome = event
             if isinstance(event, Failed) and event.found:
                 self._over = True
-                return b"".join(self._writer.break_off(event, self._passed))
+                return b"".join(self._writer.fail_relayed(event, self._passed))
             if isinstance(event, Started):
                 # The writer must know whose answer it may have to end. How far its items have come
                 # only the other server knows, and to remember them would fill the memory.

@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from adapters.conversation import Function, Tool
-from adapters.errors import InvalidInput
+from adapters.conversation import FunctionTool, Tool
+from adapters.errors import InvalidRequestError
 from adapters.fields import Json, parse
 from adapters.loss import Losses
 from adapters.schemas import is_object, is_strict
@@ -23,13 +23,13 @@ _BY_NAME = ("$defs", "definitions")
 _NULL: dict[str, Json] = {"type": "null"}
 
 
-class _Impossible(Exception):
+class _NotStrictError(Exception):
     """A schema that strict mode cannot say."""
 
 
-def made_strict(tool: Tool, path: str, losses: Losses) -> Tool:
+def to_strict_schema(tool: Tool, path: str, losses: Losses) -> Tool:
     """Give a function that says it is strict with a schema that is; others stay as they are."""
-    if not isinstance(tool, Function) or not tool.strict or is_strict(tool.parameters):
+    if not isinstance(tool, FunctionTool) or not tool.strict or is_strict(tool.parameters):
         return tool
     schema = None if tool.parameters is None else _strict_schema(tool.parameters)
     if schema is None:
@@ -45,7 +45,7 @@ def _strict_schema(schema: Raw) -> Raw | None:
     try:
         parsed = parse(schema)
         better = Raw(msgspec.json.encode(_closed(parsed))) if isinstance(parsed, dict) else None
-    except (InvalidInput, RecursionError, _Impossible):
+    except (InvalidRequestError, RecursionError, _NotStrictError):
         return None
     return better if is_strict(better) else None
 
@@ -63,7 +63,7 @@ def _closed(schema: Object) -> dict[str, Json]:
     # A schema that says nothing takes anything.
     is_open = schema.get("additionalProperties", False) not in (False, None)
     if not isinstance(properties, dict) or is_open:
-        raise _Impossible
+        raise _NotStrictError
     listed = schema.get("required")
     required = listed if isinstance(listed, list) else []
     inner = {
@@ -97,7 +97,7 @@ def _inner(schema: Object) -> dict[str, Json]:
 def _nullable(schema: Json) -> Json:
     """Let a value also be null."""
     if not isinstance(schema, dict):
-        raise _Impossible
+        raise _NotStrictError
     alternatives = schema.get("anyOf")
     if isinstance(alternatives, list):
         return {**schema, "anyOf": [*alternatives, _NULL]} if _NULL not in alternatives else schema

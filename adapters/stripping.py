@@ -8,7 +8,7 @@ spelling.
 import msgspec
 from msgspec import Raw
 
-from adapters.jsontext import UNDECODABLE
+from adapters.jsontext import DECODE_ERRORS
 from adapters.seal import CARRIER
 
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
@@ -20,12 +20,12 @@ NOT_FOR_THIS = "what was sealed for another backend is left out"
 _ENCRYPTED = "encrypted_content"
 
 
-def without_seals(body: bytes, prefix: str) -> bytes:
+def strip_sealed(body: bytes, prefix: str) -> bytes:
     """Give a body without what begins with the prefix, in the places where clients carry it."""
     stripping = _Stripping(prefix.encode())
     try:
         stripped = stripping.strip(body)
-    except UNDECODABLE:
+    except DECODE_ERRORS:
         # Its own server will say what is wrong with it.
         return body
     return stripped if stripped and stripping.found else body

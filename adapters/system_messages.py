@@ -16,9 +16,11 @@ _SEPARATOR = "\n\n"
 Placed = tuple[Item, str]
 
 
-def gathered(request: Request, which: Literal["merged", "one"], losses: Losses) -> Request:
+def merge_system_messages(
+    request: Request, which: Literal["merged", "one"], losses: Losses
+) -> Request:
     """Give the request with its system messages, those at its beginning or all, made one."""
-    placed = request.placed()
+    placed = request.items_with_paths()
     leading = len(list(takewhile(_is_system, placed)))
     late = [one for one in placed[leading:] if which == "one" and _is_system(one)]
     others = [one for one in placed[leading:] if which != "one" or not _is_system(one)]

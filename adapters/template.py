@@ -7,15 +7,15 @@ opens. The hole is found in the encoded frame itself; no JSON is written by hand
 from msgspec.json import Encoder
 
 # No dialect sends a lone NUL as a text, and its encoding cannot be mistaken for anything else.
-HOLE = "\0"
+PLACEHOLDER = "\0"
 
 _ENCODER = Encoder()
-_ENCODED_HOLE = _ENCODER.encode(HOLE)
+_ENCODED_HOLE = _ENCODER.encode(PLACEHOLDER)
 
 encode = _ENCODER.encode
 
 
-class Template:
+class FrameTemplate:
     """The bytes before and after the hole."""
 
     __slots__ = ("after", "before")

@@ -9,14 +9,14 @@ from msgspec.structs import replace
 from adapters.conversation import Item, Message, Reasoning, Status, Text
 from adapters.events import Closed, Delta, Event, Opened
 from adapters.loss import Losses
-from adapters.splitting import Splitting
+from adapters.splitting import MessageSplitter
 
 _BEGIN = "<think>"
 _END = "</think>"
 _MOVED = "reasoning leaves the text that this is about"
 
 
-class Thinking(Splitting):
+class ThinkTagParser(MessageSplitter):
     """Takes reasoning out of the text of a reply, whole or streamed."""
 
     def __init__(self, losses: Losses) -> None:
@@ -47,7 +47,7 @@ class Thinking(Splitting):
 class _Block:
     """One message on its way: at its beginning, in its reasoning, behind it, or in its text."""
 
-    def __init__(self, opened: Opened, around: Thinking) -> None:
+    def __init__(self, opened: Opened, around: ThinkTagParser) -> None:
         self._opened = opened
         self._around = around
         self.choice = opened.choice
@@ -76,7 +76,7 @@ class _Block:
         if delta.channel != "text" or delta.part:
             return [*self._end_reasoning(), *self._begin(), *self._tell(delta)]
         if self._thought:
-            return self._say(delta, delta.text)
+            return self._emit_text(delta, delta.text)
         if self._thinks:
             return self._think(delta, delta.text)
         self._waiting.append(delta)
@@ -107,14 +107,18 @@ class _Block:
         before, end, after = "".join(self._held).partition(_END)
         if end:
             self._held.clear()
-            return [*self._muse(before), *self._end_reasoning(), *self._say(delta, after)]
+            return [
+                *self._emit_reasoning(before),
+                *self._end_reasoning(),
+                *self._emit_text(delta, after),
+            ]
         told = before[: len(before) - _overlap(before)].rstrip()
         held = before[len(told) :]
         self._held = [held]
         self._holds_word = not held.isspace()
-        return self._muse(told)
+        return self._emit_reasoning(told)
 
-    def _muse(self, text: str) -> list[Event]:
+    def _emit_reasoning(self, text: str) -> list[Event]:
         """Tell a piece of the reasoning; it begins with its first word."""
         text = text.rstrip()
         if self._reasoning is not None:
@@ -134,7 +138,7 @@ class _Block:
         events = self.let_go()
         return events if self._reasoning is None else [*events, Closed(self._reasoning, status)]
 
-    def _say(self, delta: Delta, text: str) -> list[Event]:
+    def _emit_text(self, delta: Delta, text: str) -> list[Event]:
         """Tell the first piece of the text behind the reasoning; it begins with a word."""
         text = text.lstrip()
         if not text:
@@ -162,7 +166,7 @@ class _Block:
     def let_go(self) -> list[Event]:
         """Tell what was held back, because no more will come."""
         held, self._held = "".join(self._held), []
-        return self._muse(held) if self._thinks else self.settle()
+        return self._emit_reasoning(held) if self._thinks else self.settle()
 
     def close(self, event: Closed) -> list[Event]:
         """End the message, or the reasoning if it never came to a message."""

@@ -11,25 +11,25 @@ from msgspec.structs import replace
 
 from adapters.capabilities import Capabilities
 from adapters.conversation import (
-    Allowed,
-    Custom,
+    AllowedToolsChoice,
+    CustomTool,
     Extras,
     Family,
-    Format,
-    Function,
-    Hosted,
+    ResponseFormat,
+    FunctionTool,
+    HostedTool,
     HostedChoice,
-    Mode,
-    Named,
+    ToolChoiceMode,
+    NamedToolChoice,
     Request,
     Tool,
     ToolChoice,
 )
-from adapters.errors import InvalidInput
-from adapters.extras import left_over
-from adapters.fields import Fields, read_fields, read_text_or_fields
+from adapters.errors import InvalidRequestError
+from adapters.extras import unread_fields
+from adapters.fields import JsonObject, read_fields, read_text_or_fields
 from adapters.loss import Losses
-from adapters.plain_tools import read_plain
+from adapters.plain_tools import read_typical_function
 from adapters.schemas import is_strict
 
 # Words for the modes; `any` is Anthropic's for `required` (P013).
@@ -57,73 +57,75 @@ def read_tools(
     """Read a list of tools."""
     tools: list[Tool] = []
     for number, raw in enumerate(raws):
-        plain = read_plain(raw, family) if short_way else None
+        plain = read_typical_function(raw, family) if short_way else None
         tools.append(plain or _read_tool(raw, f"{path}[{number}]", family))
     return tuple(tools)
 
 
 def _read_tool(raw: Raw, path: str, family: Family) -> Tool:
     fields = read_fields(raw, path)
-    kind = fields.text("type") or "function"
+    kind = fields.string("type") or "function"
     if kind == "function":
         return _read_function(fields, family)
     if kind == "custom":
         return _read_custom(fields, family)
-    return Hosted(kind, raw)
+    return HostedTool(kind, raw)
 
 
-def _read_function(fields: Fields, family: Family) -> Function:
-    inner = fields.fields("function") or fields
-    return Function(
+def _read_function(fields: JsonObject, family: Family) -> FunctionTool:
+    inner = fields.nested("function") or fields
+    return FunctionTool(
         name=_name(inner),
-        description=inner.text("description"),
+        description=inner.string("description"),
         parameters=inner.raw("parameters"),
         strict=_read_strict(inner),
         extras=_tool_extras(fields, inner, family),
     )
 
 
-def _read_strict(fields: Fields) -> bool | None:
+def _read_strict(fields: JsonObject) -> bool | None:
     """Read `strict`; what is not a boolean counts as not said (P006)."""
     raw = fields.raw("strict")
     return None if raw is None else _BOOLEANS.get(bytes(raw))
 
 
-def _read_custom(fields: Fields, family: Family) -> Custom:
-    inner = fields.fields("custom") or fields
-    form = inner.fields("format")
-    kind = _CUSTOM_FORMATS.get(form.text("type") or "text") if form else None
+def _read_custom(fields: JsonObject, family: Family) -> CustomTool:
+    inner = fields.nested("custom") or fields
+    form = inner.nested("format")
+    kind = _CUSTOM_FORMATS.get(form.string("type") or "text") if form else None
     # Chat puts the grammar one level deeper than Responses.
-    grammar = (form.fields("grammar") or form) if form else Fields({})
-    return Custom(
+    grammar = (form.nested("grammar") or form) if form else JsonObject({})
+    return CustomTool(
         name=_name(inner),
-        description=inner.text("description"),
+        description=inner.string("description"),
         format=kind,
-        syntax=grammar.text("syntax"),
-        definition=grammar.text("definition"),
+        syntax=grammar.string("syntax"),
+        definition=grammar.string("definition"),
         extras=_tool_extras(fields, inner, family) + _format_extras(form, grammar, family),
     )
 
 
-def _format_extras(form: Fields | None, grammar: Fields, family: Family) -> Extras:
+def _format_extras(form: JsonObject | None, grammar: JsonObject, family: Family) -> Extras:
     if form is None:
         return ()
-    return left_over(grammar, family, prefix="format.") + left_over(form, family, prefix="format.")
+    return unread_fields(grammar, family, prefix="format.") + unread_fields(
+        form, family, prefix="format."
+    )
 
 
-def _name(fields: Fields) -> str:
-    name = fields.text("name")
+def _name(fields: JsonObject) -> str:
+    name = fields.string("name")
     if not name:
-        raise InvalidInput(fields.at("name"), "a tool needs a name")
+        raise InvalidRequestError(fields.at("name"), "a tool needs a name")
     return name
 
 
-def _tool_extras(fields: Fields, inner: Fields, family: Family) -> Extras:
+def _tool_extras(fields: JsonObject, inner: JsonObject, family: Family) -> Extras:
     """Take the rest; old Codex repeats the `name` beside the wrapper."""
     if inner is fields:
-        return left_over(fields, family)
+        return unread_fields(fields, family)
     fields.raw("name")
-    return left_over(fields, family) + left_over(inner, family)
+    return unread_fields(fields, family) + unread_fields(inner, family)
 
 
 def read_tool_choice(
@@ -135,90 +137,94 @@ def read_tool_choice(
     value = read_text_or_fields(raw, path)
     if isinstance(value, str):
         mode = _MODES.get(value)
-        return Mode(mode) if mode else _named(value, tools)
+        return ToolChoiceMode(mode) if mode else _named(value, tools)
     choice = _read_choice_object(value, raw, tools, losses)
     if not isinstance(choice, HostedChoice):
         _report_rest(value, losses)
     return choice
 
 
-def _report_rest(fields: Fields, losses: Losses) -> None:
-    for name, _ in fields.rest():
+def _report_rest(fields: JsonObject, losses: Losses) -> None:
+    for name, _ in fields.take_remaining():
         losses.dropped(fields.at(name), "a tool choice has no such field", exact=True)
 
 
 def _read_choice_object(
-    fields: Fields, raw: Raw, tools: tuple[Tool, ...], losses: Losses
+    fields: JsonObject, raw: Raw, tools: tuple[Tool, ...], losses: Losses
 ) -> ToolChoice:
-    kind = fields.text("type") or "function"
+    kind = fields.string("type") or "function"
     if kind in _MODES:
-        return Mode(_MODES[kind])
+        return ToolChoiceMode(_MODES[kind])
     if kind == "allowed_tools":
-        return _read_allowed(fields.fields("allowed_tools") or fields, tools, losses)
+        return _read_allowed(fields.nested("allowed_tools") or fields, tools, losses)
     # `tool` is Anthropic's word for a named function (P013).
     if kind in ("function", "custom", "tool"):
-        inner = fields.fields(kind) or fields
-        name, namespace = inner.text("name"), inner.text("namespace")
+        inner = fields.nested(kind) or fields
+        name, namespace = inner.string("name"), inner.string("namespace")
         if not name:
-            raise InvalidInput(inner.at("name"), "the tool choice names no tool")
+            raise InvalidRequestError(inner.at("name"), "the tool choice names no tool")
         _report_rest(inner, losses)
         named = _named(name, tools, "custom" if kind == "custom" else None)
         return named if namespace is None else replace(named, namespace=namespace)
     return HostedChoice(kind, raw)
 
 
-def _named(name: str, tools: tuple[Tool, ...], kind: Literal["custom"] | None = None) -> Named:
+def _named(
+    name: str, tools: tuple[Tool, ...], kind: Literal["custom"] | None = None
+) -> NamedToolChoice:
     """Name a tool, of the kind that it was declared as."""
-    declared = any(isinstance(tool, Custom) and tool.name == name for tool in tools)
-    return Named(name, "custom" if kind or declared else "function")
+    declared = any(isinstance(tool, CustomTool) and tool.name == name for tool in tools)
+    return NamedToolChoice(name, "custom" if kind or declared else "function")
 
 
-def _read_allowed(fields: Fields, tools: tuple[Tool, ...], losses: Losses) -> Allowed:
-    named: list[Named] = []
+def _read_allowed(
+    fields: JsonObject, tools: tuple[Tool, ...], losses: Losses
+) -> AllowedToolsChoice:
+    named: list[NamedToolChoice] = []
     others: list[Raw] = []
     path = fields.at("tools")
-    for number, raw in enumerate(fields.raws("tools")):
+    for number, raw in enumerate(fields.array("tools")):
         match _read_choice_object(read_fields(raw, f"{path}[{number}]"), raw, tools, losses):
-            case Named() as choice:
+            case NamedToolChoice() as choice:
                 named.append(choice)
             case _:
                 others.append(raw)
-    word = fields.text("mode") or "auto"
+    word = fields.string("mode") or "auto"
     mode = _MODES.get(word)
     if mode is None:
-        raise InvalidInput(fields.at("mode"), f"{word!r} is none of auto, required, none")
+        raise InvalidRequestError(fields.at("mode"), f"{word!r} is none of auto, required, none")
     _report_rest(fields, losses)
-    return Allowed(mode, tuple(named), tuple(others))
+    return AllowedToolsChoice(mode, tuple(named), tuple(others))
 
 
-def read_format(fields: Fields | None, family: Family) -> Format | None:
+def read_format(fields: JsonObject | None, family: Family) -> ResponseFormat | None:
     """Read the format of the answer's text: Chat nests a JSON schema, Responses does not."""
     if fields is None:
         return None
-    word = fields.text("type") or "text"
+    word = fields.string("type") or "text"
     kind = _FORMATS.get(word)
     if kind is None:
-        raise InvalidInput(fields.at("type"), f"{word!r} is none of {', '.join(_FORMATS)}")
-    inner = fields.fields("json_schema") or fields
-    beside = left_over(fields, family) if inner is not fields and kind == "json_schema" else ()
-    return Format(
+        raise InvalidRequestError(fields.at("type"), f"{word!r} is none of {', '.join(_FORMATS)}")
+    inner = fields.nested("json_schema") or fields
+    beside = unread_fields(fields, family) if inner is not fields and kind == "json_schema" else ()
+    return ResponseFormat(
         kind=kind,
-        name=inner.text("name"),
+        name=inner.string("name"),
         schema=inner.raw("schema"),
-        strict=inner.flag("strict"),
-        description=inner.text("description"),
-        extras=beside + left_over(inner, family),
+        strict=inner.boolean("strict"),
+        description=inner.string("description"),
+        extras=beside + unread_fields(inner, family),
     )
 
 
 def declared_names(tools: tuple[Tool, ...]) -> frozenset[str]:
     """Give the names of the tools that the client itself runs."""
-    return frozenset(tool.name for tool in tools if not isinstance(tool, Hosted))
+    return frozenset(tool.name for tool in tools if not isinstance(tool, HostedTool))
 
 
 def without_strict(tool: Tool, path: str, capabilities: Capabilities, losses: Losses) -> Tool:
     """Leave `strict` out where the backend does not know it (P007)."""
-    if not isinstance(tool, Function) or capabilities.strict or tool.strict is False:
+    if not isinstance(tool, FunctionTool) or capabilities.strict or tool.strict is False:
         return tool
     if tool.strict:
         losses.dropped(f"{path}.strict", NO_STRICT, "capability")
@@ -228,7 +234,7 @@ def without_strict(tool: Tool, path: str, capabilities: Capabilities, losses: Lo
     return replace(tool, strict=False)
 
 
-def write_parallel(
+def write_parallel_tool_calls(
     request: Request, capabilities: Capabilities, losses: Losses, wire: dict[str, object]
 ) -> None:
     """Write whether several calls may be made at once, where the backend can be told (P018)."""

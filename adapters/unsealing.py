@@ -11,11 +11,11 @@ from itertools import groupby
 
 from msgspec.structs import replace
 
-from adapters.conversation import Call, Extras, Item, Message, Opaque, Reasoning, Request
-from adapters.items import apart, is_of_assistant
+from adapters.conversation import ToolCall, Extras, Item, Message, OpaqueItem, Reasoning, Request
+from adapters.items import unzip, is_assistant_item
 from adapters.loss import Losses
 from adapters.mint import short_call_id
-from adapters.seal import Kept, Seal, call_name, take_carried, unsealed
+from adapters.seal import SealedReasoning, Sealer, call_fingerprint, pop_sealed_extra, open_sealed
 
 Placed = tuple[Item, str]
 
@@ -23,10 +23,10 @@ _FOREIGN = "its encrypted_content was sealed by another server, which alone can 
 _NOT_OURS = "it cannot be opened: it was sealed elsewhere, for another backend, or was changed"
 
 
-class Opening:
+class ReasoningRestorer:
     """Opens what one request brings."""
 
-    def __init__(self, seal: Seal, losses: Losses, *, native: bool) -> None:
+    def __init__(self, seal: Sealer, losses: Losses, *, native: bool) -> None:
         self._seal = seal
         self._losses = losses
         # The backend seals reasoning itself; what is not ours is taken for its own.
@@ -39,9 +39,9 @@ class Opening:
         if not found and not any(map(_brings, request.items)):
             return request
         spliced: list[Placed] = []
-        for _, turn in groupby(request.placed(), _is_of_turn):
+        for _, turn in groupby(request.items_with_paths(), _is_of_turn):
             self._open_turn(turn, found, spliced)
-        items, paths = apart(spliced)
+        items, paths = unzip(spliced)
         return replace(request, items=items, paths=paths)
 
     def _open_turn(
@@ -52,19 +52,19 @@ class Opening:
         # All of it first: what a backend said of a call at its end follows the call.
         opened = [one for item, path in turn for one in self._opened(item, path)]
         for item, path in opened:
-            if isinstance(item, Call):
+            if isinstance(item, ToolCall):
                 self._splice(item, path, found, spliced)
             else:
                 spliced.append((item, path))
-        self._hand_back(spliced)
+        self._attach_leftovers(spliced)
 
-    def _hand_back(self, spliced: list[Placed]) -> None:
+    def _attach_leftovers(self, spliced: list[Placed]) -> None:
         """Put what is left of a turn on its call, where a client put the output between them."""
         for place in reversed(range(len(spliced) if self._extras else 0)):
             item, path = spliced[place]
             if isinstance(item, Message):
                 return
-            if isinstance(item, Call) and not item.extras:
+            if isinstance(item, ToolCall) and not item.extras:
                 extras = self._extras.pop(short_call_id(item.call_id), ())
                 spliced[place] = (replace(item, extras=extras), path)
 
@@ -78,7 +78,7 @@ class Opening:
         if self._native and not ours:
             yield item, path
             return
-        kept = unsealed(item.encrypted, self._seal)
+        kept = open_sealed(item.encrypted, self._seal)
         if kept is not None:
             self._extras |= kept.calls
             for thought in kept.thoughts:
@@ -90,9 +90,9 @@ class Opening:
     # On calls
 
     def _splice(
-        self, call: Call, path: str, found: Mapping[str, str], before: list[Placed]
+        self, call: ToolCall, path: str, found: Mapping[str, str], before: list[Placed]
     ) -> None:
-        text, extras = take_carried(call)
+        text, extras = pop_sealed_extra(call)
         kept = self._found(text, call, path, found)
         if kept is not None:
             self._extras = kept.calls | self._extras
@@ -102,14 +102,14 @@ class Opening:
         before.append((call if extras == call.extras else replace(call, extras=extras), path))
 
     def _found(
-        self, text: str | None, call: Call, path: str, found: Mapping[str, str]
-    ) -> Kept | None:
-        kept = None if text is None else unsealed(text, self._seal)
+        self, text: str | None, call: ToolCall, path: str, found: Mapping[str, str]
+    ) -> SealedReasoning | None:
+        kept = None if text is None else open_sealed(text, self._seal)
         if kept is not None:
             return kept
-        name = call.call_id if self._native else call_name(call)
+        name = call.call_id if self._native else call_fingerprint(call)
         if name in found and short_call_id(call.call_id) not in self._extras:
-            kept = unsealed(found[name], self._seal)
+            kept = open_sealed(found[name], self._seal)
         if kept is None and text is not None:
             self._losses.dropped(f"{path}.extra_content", _NOT_OURS)
         return kept
@@ -118,13 +118,13 @@ class Opening:
 def _is_of_turn(placed: Placed) -> bool:
     """Tell whether an item leaves a turn of the model open."""
     item, _ = placed
-    return isinstance(item, Opaque) or is_of_assistant(item)
+    return isinstance(item, OpaqueItem) or is_assistant_item(item)
 
 
 def _brings(item: Item) -> bool:
     """Tell whether an item may bring something back."""
     match item:
-        case Call():
+        case ToolCall():
             return bool(item.extras)
         case Reasoning():
             return item.encrypted is not None
@@ -132,10 +132,10 @@ def _brings(item: Item) -> bool:
             return False
 
 
-def _put_thoughts(kept: Kept, path: str, before: list[Placed]) -> None:
+def _put_thoughts(kept: SealedReasoning, path: str, before: list[Placed]) -> None:
     """Put thoughts where they stood in their turn, in the place of what the client was told."""
     start = len(before)
-    while start and is_of_assistant(before[start - 1][0]):
+    while start and is_assistant_item(before[start - 1][0]):
         start -= 1
     turn = [one for one in before[start:] if not _is_plain(one[0])]
     del before[start:]

@@ -1,18 +1,18 @@
 """The calls of a history that wait for their outputs."""
 
-from adapters.conversation import Call
+from adapters.conversation import ToolCall
 
 
 class _Wait:
     __slots__ = ("call", "run", "spoken")
 
-    def __init__(self, call: Call, spoken: str, run: int) -> None:
+    def __init__(self, call: ToolCall, spoken: str, run: int) -> None:
         self.call = call
         self.spoken = spoken
         self.run = run
 
 
-class Waiting:
+class UnansweredCalls:
     """Calls in runs: a run is what was called before anybody answered.
 
     An output without an id answers the oldest call of its name in the latest run that has one. So
@@ -28,31 +28,31 @@ class Waiting:
     def __bool__(self) -> bool:
         return bool(self._waits)
 
-    def add(self, call: Call, spoken: str | None = None) -> None:
+    def add(self, call: ToolCall, spoken: str | None = None) -> None:
         """Let a call wait, under the id that the history uses for it."""
         if self._answering:
             self._answering = False
             self._run += 1
         self._waits.append(_Wait(call, call.call_id if spoken is None else spoken, self._run))
 
-    def interrupt(self) -> None:
+    def start_new_run(self) -> None:
         """Learn that somebody else spoke: the calls so far are a run of their own."""
         self._answering = True
 
-    def has(self, call: Call) -> bool:
+    def has(self, call: ToolCall) -> bool:
         """Tell whether this very call still waits."""
         return any(wait.call is call for wait in self._waits)
 
-    def take_by_id(self, spoken: str) -> Call | None:
+    def take_by_id(self, spoken: str) -> ToolCall | None:
         """Take the call with an id; of the two ids some servers give only one."""
         exact = [wait for wait in self._waits if wait.spoken == spoken]
         return self._take(exact or [wait for wait in self._waits if wait.call.item_id == spoken])
 
-    def take_by_name(self, name: str | None) -> Call | None:
+    def take_by_name(self, name: str | None) -> ToolCall | None:
         """Take the call that an output without an id answers; None stands for any name."""
         return self._take([wait for wait in self._waits if name in (None, wait.call.name)])
 
-    def _take(self, found: list[_Wait]) -> Call | None:
+    def _take(self, found: list[_Wait]) -> ToolCall | None:
         """Take the oldest of the latest run."""
         for wait in found:
             if wait.run == found[-1].run:

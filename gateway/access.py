@@ -6,12 +6,12 @@ from msgspec import Struct
 
 from gateway.configuration import Access, Key
 from gateway.keys import digest
-from gateway.problems import Unauthorized
+from gateway.problems import UnauthorizedError
 
 _BEARER = "bearer "
 
 
-class Caller(Struct, frozen=True, gc=False):
+class Principal(Struct, frozen=True, gc=False):
     """Who calls: the key that was shown, by its name; and what may be passed on to a backend."""
 
     key: Key | None = None
@@ -29,32 +29,34 @@ class Caller(Struct, frozen=True, gc=False):
         return digest(self.authorization or "") if self.key is None else self.key.sha256
 
 
-class Gatekeeper:
+class Authenticator:
     """Knows the keys, or rather their digests."""
 
     def __init__(self, access: Access) -> None:
         self._keys = [(key.sha256.encode(), key) for key in access.keys]
 
-    def admit(self, headers: dict[str, str]) -> Caller:
+    def authenticate(self, headers: dict[str, str]) -> Principal:
         """Tell who calls; raise `Unauthorized` if nobody may know."""
         if not self._keys:
-            return Caller(authorization=_own_authorization(headers))
+            return Principal(authorization=_own_authorization(headers))
         shown = _shown_key(headers)
         if not shown:
-            raise Unauthorized(None, "a key of this gateway is needed, as a bearer token")
+            raise UnauthorizedError(None, "a key of this gateway is needed, as a bearer token")
         key = self._find(shown)
         if key is None:
-            raise Unauthorized(None, "this key is not known here")
-        return Caller(key=key)
+            raise UnauthorizedError(None, "this key is not known here")
+        return Principal(key=key)
 
-    def recall(self, owner: str, authorization: str | None) -> Caller:
+    def reauthenticate(self, owner: str, authorization: str | None) -> Principal:
         """Tell who called earlier; raise `Unauthorized` if that key is no longer known."""
         if not self._keys:
-            return Caller(authorization=authorization)
+            return Principal(authorization=authorization)
         key = next((key for _, key in self._keys if key.sha256 == owner), None)
         if key is None:
-            raise Unauthorized(None, "the key that this was asked with is no longer known here")
-        return Caller(key=key)
+            raise UnauthorizedError(
+                None, "the key that this was asked with is no longer known here"
+            )
+        return Principal(key=key)
 
     def _find(self, shown: str) -> Key | None:
         """Compare with all keys, whichever fits: the time taken tells nothing."""

@@ -16,7 +16,7 @@ _TRY = """No backend is configured: the built-in demo serves every model. Try
 _OPEN = """warning: whoever reaches {host} may use this gateway; `dragoman key` makes keys for it"""
 
 
-def say_start(configuration: Configuration, address: Address) -> None:
+def print_startup_banner(configuration: Configuration, address: Address) -> None:
     """Say what is served, before the service is there."""
     for backend in configuration.backends:
         _say(_describe(backend))
@@ -26,7 +26,7 @@ def say_start(configuration: Configuration, address: Address) -> None:
         print(_OPEN.format(host=address[0]), file=sys.stderr, flush=True)  # noqa: T201 - for people
 
 
-def announce(address: Address) -> None:
+def print_listening(address: Address) -> None:
     """Say that the service is there, and where: scripts wait for this line."""
     _say(f"listening on {url(address)}")
 

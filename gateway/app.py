@@ -10,25 +10,25 @@ from litestar.middleware import DefineMiddleware
 from litestar.plugins import PluginProtocol
 from litestar.types import ControllerRouterHandler
 
-from gateway.access import Gatekeeper
+from gateway.access import Authenticator
 from gateway.assembly import make_sealer, make_upstreams
-from gateway.background.node import Node
+from gateway.background.node import BackgroundWorker
 from gateway.configuration import Configuration
-from gateway.desk import Desk
+from gateway.desk import AppContext
 from gateway.endpoints import handlers
 from gateway.endpoints.exchanges import fronts
 from gateway.endpoints.failures import EXCEPTION_HANDLERS
 from gateway.entrance import Application
 from gateway.logs import LOG, exchange_logger, logging_config
-from gateway.memory.ledger import Ledger
-from gateway.minting import RANDOM
+from gateway.memory.ledger import TurnService
+from gateway.minting import RANDOM_IDS
 from gateway.model_list import ModelList
-from gateway.record import Record
+from gateway.record import ExchangeRecord
 from gateway.routing import Router
 from gateway.schema import openapi_config
 from gateway.state import open_store
-from gateway.sweeper import sweeping
-from gateway.upstream import Upstream
+from gateway.sweeper import retention_task
+from gateway.upstream import BackendClient
 
 if TYPE_CHECKING:
     from gateway.tracing import Tracer
@@ -40,12 +40,12 @@ def create_app(configuration: Configuration) -> Application:
     logging.configure()
     upstreams = make_upstreams(configuration)
     tracer = _tracer(configuration)
-    desk = Desk(
+    desk = AppContext(
         configuration=configuration,
         router=Router(upstreams),
-        gatekeeper=Gatekeeper(configuration.access),
-        mint=RANDOM,
-        tell=_teller(configuration, tracer),
+        gatekeeper=Authenticator(configuration.access),
+        mint=RANDOM_IDS,
+        record_exchange=_teller(configuration, tracer),
         trace=_no_headers if tracer is None else tracer.begin,
     )
     posted = fronts(desk)
@@ -75,7 +75,7 @@ def create_app(configuration: Configuration) -> Application:
 
 
 def _opening(
-    desk: Desk, upstreams: list[Upstream], tracer: "Tracer | None"
+    desk: AppContext, upstreams: list[BackendClient], tracer: "Tracer | None"
 ) -> Callable[[Litestar], AbstractAsyncContextManager[None]]:
     """Open what the application needs, and close it when it ends."""
 
@@ -84,16 +84,16 @@ def _opening(
         async with AsyncExitStack() as stack:
             desk.store = await open_store(desk.configuration.state.url)
             stack.push_async_callback(desk.store.close)
-            desk.ledger = Ledger(desk.store, desk.mint)
+            desk.ledger = TurnService(desk.store, desk.mint)
             desk.sealer = await make_sealer(desk.configuration, desk.store)
             if tracer is not None:
                 stack.callback(tracer.close)
             for transport in {upstream.transport for upstream in upstreams}:
                 stack.push_async_callback(transport.aclose)
-            desk.background = node = Node(desk)
-            await stack.enter_async_context(node.at_work())
+            desk.background = node = BackgroundWorker(desk)
+            await stack.enter_async_context(node.running())
             await stack.enter_async_context(
-                sweeping(desk.store, desk.configuration.state.retention_days, random)
+                retention_task(desk.store, desk.configuration.state.retention_days, random)
             )
             yield
 
@@ -108,9 +108,11 @@ def _tracer(configuration: Configuration) -> "Tracer | None":
     return Tracer(configuration.tracing)
 
 
-def _teller(configuration: Configuration, tracer: "Tracer | None") -> Callable[[Record], None]:
+def _teller(
+    configuration: Configuration, tracer: "Tracer | None"
+) -> Callable[[ExchangeRecord], None]:
     """Put together what is told at the end of each exchange."""
-    tellers: list[Callable[[Record], None]] = [exchange_logger()]
+    tellers: list[Callable[[ExchangeRecord], None]] = [exchange_logger()]
     if configuration.metrics.enabled:
         from gateway.metrics import count_exchange  # noqa: PLC0415 - only where wanted
 
@@ -118,7 +120,7 @@ def _teller(configuration: Configuration, tracer: "Tracer | None") -> Callable[[
     if tracer is not None:
         tellers.append(tracer.tell)
 
-    def tell(record: Record) -> None:
+    def tell(record: ExchangeRecord) -> None:
         for one in tellers:
             try:
                 one(record)
@@ -128,5 +130,5 @@ def _teller(configuration: Configuration, tracer: "Tracer | None") -> Callable[[
     return tell
 
 
-def _no_headers(_: Record) -> dict[str, str]:
+def _no_headers(_: ExchangeRecord) -> dict[str, str]:
     return {}

@@ -8,10 +8,10 @@ from gateway.configuration import Backend, Configuration
 from gateway.demo import DemoTransport
 from gateway.keys import new_sealing_key, read_sealing_key
 from gateway.reading import capabilities_of
-from gateway.sealing import Sealer
+from gateway.sealing import KeyRing
 from gateway.state import Store
 from gateway.transport import make_transport
-from gateway.upstream import Upstream
+from gateway.upstream import BackendClient
 
 # What is served where nothing is configured: the demo, once in each dialect, so that a newcomer can
 # see any client in front of any backend. Every other model name gets the first.
@@ -26,7 +26,7 @@ DEMO = (
 _SEALING_KEY = "sealing key"
 
 
-def make_upstreams(configuration: Configuration) -> list[Upstream]:
+def make_upstreams(configuration: Configuration) -> list[BackendClient]:
     """Make the backends ready to be asked."""
     if not configuration.backends:
         demo = DemoTransport()
@@ -36,7 +36,7 @@ def make_upstreams(configuration: Configuration) -> list[Upstream]:
     ]
 
 
-async def make_sealer(configuration: Configuration, store: Store) -> Sealer:
+async def make_sealer(configuration: Configuration, store: Store) -> KeyRing:
     """Make what seals for all clients and backends, with the configured keys.
 
     Where none is configured, the nodes on one database agree on one and keep it there: what was
@@ -49,15 +49,15 @@ async def make_sealer(configuration: Configuration, store: Store) -> Sealer:
     found = [read_sealing_key(os.environ.get(name, "")) for name in names if name is not None]
     # They were looked at when the configuration was read.
     keys = [one for one in found if one is not None]
-    first, *older = keys or [await store.secrets.agree(_SEALING_KEY, new_sealing_key())]
-    return Sealer(first, older)
+    first, *older = keys or [await store.secrets.get_or_create(_SEALING_KEY, new_sealing_key())]
+    return KeyRing(first, older)
 
 
 def _make(
     configuration: Configuration, backend: Backend, transport: httpx.AsyncBaseTransport
-) -> Upstream:
+) -> BackendClient:
     capabilities, rewrite = capabilities_of(backend)
-    return Upstream(
+    return BackendClient(
         backend,
         transport,
         capabilities=capabilities,

@@ -14,9 +14,14 @@ import brotli  # type: ignore[import-untyped] # pyright: ignore[reportMissingTyp
 import zstandard
 from litestar.types import Receive
 
-from adapters import InvalidInput
+from adapters import InvalidRequestError
 from gateway.commands.kinds import BYTE_ORDER_MARK
-from gateway.problems import BodyTooSlow, ClientGone, TooLarge, UnknownEncoding
+from gateway.problems import (
+    RequestTimeoutError,
+    ClientDisconnectedError,
+    RequestTooLargeError,
+    UnsupportedEncodingError,
+)
 
 # So much is decompressed at once before the limit is checked again.
 _STEP = 256 * 1024
@@ -126,7 +131,9 @@ async def read_body(receive: Receive, headers: dict[str, str], limit: int) -> by
         async with asyncio.timeout(_PATIENCE) as timer:
             body = await _receive_all(receive, headers, limit, timer)
     except TimeoutError:
-        raise BodyTooSlow(None, f"nothing more of the body came for {_PATIENCE} seconds") from None
+        raise RequestTimeoutError(
+            None, f"nothing more of the body came for {_PATIENCE} seconds"
+        ) from None
     encoding = headers.get("content-encoding")
     if encoding is not None and len(body) > _LARGE:
         body = await asyncio.to_thread(decompress, body, encoding, limit)
@@ -146,7 +153,7 @@ async def _receive_all(
     while True:
         message = await receive()
         if message["type"] != "http.request":
-            raise ClientGone
+            raise ClientDisconnectedError
         piece = message["body"]
         if not message["more_body"] and not pieces:
             return _within(piece, limit)
@@ -167,7 +174,9 @@ def decompress(body: bytes, encodings: str, limit: int) -> bytes:
         make = _DECOMPRESSORS.get(encoding)
         if make is None:
             known = ", ".join(_DECOMPRESSORS)
-            raise UnknownEncoding(None, f"content-encoding {encoding!r} is none of {known}")
+            raise UnsupportedEncodingError(
+                None, f"content-encoding {encoding!r} is none of {known}"
+            )
         body = _decompress_one(body, encoding, make(), limit)
     return body
 
@@ -182,7 +191,7 @@ def _decompress_one(body: bytes, encoding: str, decompressor: Decompressor, limi
                 raise _too_large(limit)
             pieces.append(piece)
     except _ERRORS as error:
-        raise InvalidInput(None, f"the body is not {encoding}: {error}") from None
+        raise InvalidRequestError(None, f"the body is not {encoding}: {error}") from None
     return b"".join(pieces)
 
 
@@ -197,5 +206,5 @@ def _within(body: bytes, limit: int) -> bytes:
     return body
 
 
-def _too_large(limit: int) -> TooLarge:
-    return TooLarge(None, f"the body is over {limit} bytes")
+def _too_large(limit: int) -> RequestTooLargeError:
+    return RequestTooLargeError(None, f"the body is over {limit} bytes")

@@ -7,11 +7,11 @@ from litestar.types.asgi_types import HTTPResponseBodyEvent, HTTPResponseStartEv
 
 from adapters import DragomanError
 from gateway.headers import JSON, Headers
-from gateway.problems import write_problem
-from gateway.record import Record
+from gateway.problems import write_error_body
+from gateway.record import ExchangeRecord
 
 
-class Client:
+class ClientConnection:
     """One client, waiting for one answer.
 
     The answer goes, as the messages of ASGI, to whatever `send` is; `receive` says when the client
@@ -19,7 +19,7 @@ class Client:
     """
 
     def __init__(
-        self, headers: dict[str, str], receive: Receive, send: Send, record: Record
+        self, headers: dict[str, str], receive: Receive, send: Send, record: ExchangeRecord
     ) -> None:
         self.headers = headers
         self.receive = receive
@@ -33,21 +33,23 @@ class Client:
         """Give the address that the client has called."""
         return self._record.path
 
-    def aside(self, send: Send, record: Record) -> "Client":
+    def nested(self, send: Send, record: ExchangeRecord) -> "ClientConnection":
         """Give somebody who asks in the name of this client, and leaves when it does."""
-        return Client(self.headers, self.receive, send, record)
+        return ClientConnection(self.headers, self.receive, send, record)
 
-    async def answer(self, status: int, headers: Headers, body: bytes) -> None:
+    async def send_response(self, status: int, headers: Headers, body: bytes) -> None:
         """Send a whole answer."""
         length = (b"content-length", b"%d" % len(body))
-        await self.begin(status, [*headers, length])
+        await self.send_headers(status, [*headers, length])
         await self._write(body, more=False)
 
-    async def tell(self, problem: DragomanError, headers: Headers | None = None) -> None:
+    async def send_error(self, problem: DragomanError, headers: Headers | None = None) -> None:
         """Send one of our own errors."""
-        await self.answer(problem.status, [*JSON, *(headers or ())], write_problem(problem))
+        await self.send_response(
+            problem.status, [*JSON, *(headers or ())], write_error_body(problem)
+        )
 
-    async def begin(self, status: int, headers: Headers) -> None:
+    async def send_headers(self, status: int, headers: Headers) -> None:
         """Send the head of an answer."""
         record = self._record
         self.begun = True

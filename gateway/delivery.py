@@ -11,14 +11,14 @@ from typing import Final
 import httpx
 from msgspec.structs import replace
 
-from adapters import BrokenReply, DragomanError, Translation
+from adapters import InvalidReplyError, DragomanError, Translation
 from adapters.conversation import Error
-from adapters.envelope import error_of, read_error
+from adapters.envelope import to_error, read_error
 from adapters.redacting import redact_text
-from adapters.streams import Collector
+from adapters.streams import StreamCollector
 from gateway import statuses
 from gateway.commands.kinds import BYTE_ORDER_MARK, is_stream
-from gateway.headers import JSON, STREAM, Headers, for_client, loss_header
+from gateway.headers import JSON, STREAM, Headers, client_headers, loss_header
 from gateway.hearing import CUT, complete, exhaust, is_streamed, last_word, once, pieces_of
 from gateway.parties import Parties
 from gateway.passing import Passing
@@ -49,7 +49,7 @@ class Delivery:
         """Deliver an answer."""
         self._watch.expect_more()
         headers = self._upstream.headers_of(response)
-        self._headers = for_client(headers)
+        self._headers = client_headers(headers)
         self._record.request_id = headers.get("x-request-id")
         pieces = pieces_of(response, headers)
         status = response.status_code
@@ -58,7 +58,9 @@ class Delivery:
             await self._deliver_error(status, pieces)
         elif status not in statuses.ANSWERED:
             why = f"it answered with status {status}, which says neither yes nor no"
-            raise BrokenReply(None, f"the backend {self._upstream.name} cannot be read: {why}")
+            raise InvalidReplyError(
+                None, f"the backend {self._upstream.name} cannot be read: {why}"
+            )
         elif is_streamed(headers, self._exchange):
             await self._deliver_stream(pieces)
         else:
@@ -69,7 +71,7 @@ class Delivery:
     async def _deliver_error(self, status: int, pieces: AsyncIterator[bytes]) -> None:
         try:
             body = await self._read_whole(pieces)
-        except BrokenReply:
+        except InvalidReplyError:
             body = b""
         error = read_error(status, redact_text(body, self._upstream.redact))
         self._record.error = error.code or error.type
@@ -90,13 +92,15 @@ class Delivery:
         size = 0
         try:
             async for piece in pieces:
-                self._watch.heard()
+                self._watch.note_backend_activity()
                 gathered.append(piece)
                 size += len(piece)
                 if size > _WHOLE_LIMIT:
-                    raise BrokenReply(None, f"the backend's answer is over {_WHOLE_LIMIT} bytes")
+                    raise InvalidReplyError(
+                        None, f"the backend's answer is over {_WHOLE_LIMIT} bytes"
+                    )
         except CUT:
-            raise BrokenReply(None, "the backend's answer was cut off") from None
+            raise InvalidReplyError(None, "the backend's answer was cut off") from None
         body = gathered[0] if len(gathered) == 1 else b"".join(gathered)
         return body.removeprefix(BYTE_ORDER_MARK)
 
@@ -121,7 +125,9 @@ class Delivery:
         found = [*answer.losses, *parties.notary.losses, *await parties.judge()]
         self._record.losses += found
         losses = loss_header([*parties.losses, *found])
-        await self._client.answer(answer.status, [*kind, *self._headers, *losses], answer.body)
+        await self._client.send_response(
+            answer.status, [*kind, *self._headers, *losses], answer.body
+        )
 
     # Streams
 
@@ -140,21 +146,21 @@ class Delivery:
             await self._collect(collector, pieces)
         await self._answer(self._exchange.collected(collector))
 
-    async def _collect(self, collector: Collector, pieces: AsyncIterator[bytes]) -> None:
+    async def _collect(self, collector: StreamCollector, pieces: AsyncIterator[bytes]) -> None:
         size = 0
         async for piece in pieces:
-            self._watch.heard()
+            self._watch.note_backend_activity()
             collector.feed(piece)
             size += len(piece)
             if size > _WHOLE_LIMIT:
-                raise BrokenReply(None, f"the backend's answer is over {_WHOLE_LIMIT} bytes")
+                raise InvalidReplyError(None, f"the backend's answer is over {_WHOLE_LIMIT} bytes")
             if collector.finished:
                 await self._hear_out(collector, pieces)
                 return
 
-    async def _hear_out(self, collector: Collector, pieces: AsyncIterator[bytes]) -> None:
+    async def _hear_out(self, collector: StreamCollector, pieces: AsyncIterator[bytes]) -> None:
         """Wait a little for what may follow the end of an answer."""
-        self._watch.expect_nothing()
+        self._watch.pause_deadline()
         try:
             async with asyncio.timeout(last_word(self._upstream.timeouts)):
                 await complete(collector, pieces)
@@ -165,12 +171,12 @@ class Delivery:
     async def fail(self, problem: DragomanError) -> None:
         """End the answer for a reason that lies outside of it."""
         if self._passing is not None and self._client.begun:
-            await self._passing.fail(error_of(problem))
+            await self._passing.fail(to_error(problem))
         elif not self._client.begun and self._error_status:
             # The status is known, only the words are missing.
             await self._answer(self._exchange.error(self._error_status, b""))
         elif not self._client.begun:
-            await self._refuse(error_of(problem))
+            await self._refuse(to_error(problem))
 
     async def _refuse(self, error: Error) -> None:
         await self._answer(self._exchange.failure(error))

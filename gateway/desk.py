@@ -4,42 +4,42 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from adapters import Mint
-from gateway.access import Caller, Gatekeeper
-from gateway.client import Client
+from adapters import IdSource
+from gateway.access import Principal, Authenticator
+from gateway.client import ClientConnection
 from gateway.configuration import Configuration
-from gateway.memory.ledger import Ledger
-from gateway.memory.plan import Plan
-from gateway.record import Record
+from gateway.memory.ledger import TurnService
+from gateway.memory.plan import Turn
+from gateway.record import ExchangeRecord
 from gateway.routing import Router
-from gateway.sealing import Sealer
+from gateway.sealing import KeyRing
 from gateway.state import Store
 
 
 class Background(Protocol):
     """Takes requests, and answers them later."""
 
-    async def accept(self, caller: Caller, plan: Plan, client: Client) -> None:
+    async def accept(self, caller: Principal, plan: Turn, client: ClientConnection) -> None:
         """Keep a request, and tell the client that it is queued; it may want all events, too."""
         ...
 
 
 @dataclass(slots=True)
-class Desk:
+class AppContext:
     """The parts of the service, for whoever serves a request."""
 
     configuration: Configuration
     router: Router
-    gatekeeper: Gatekeeper
-    mint: Mint
+    gatekeeper: Authenticator
+    mint: IdSource
     # Writes down what happened, once for each request.
-    tell: Callable[[Record], None]
+    record_exchange: Callable[[ExchangeRecord], None]
     # Gives the headers by which a backend joins a trace.
-    trace: Callable[[Record], dict[str, str]]
+    trace: Callable[[ExchangeRecord], dict[str, str]]
     # Keeps what clients do not carry; opened with the application.
     store: Store = field(init=False)
-    ledger: Ledger = field(init=False)
+    ledger: TurnService = field(init=False)
     # Seals what clients carry; its key may be kept in the store.
-    sealer: Sealer = field(init=False)
+    sealer: KeyRing = field(init=False)
     # Takes what is to be answered in the background.
     background: Background = field(init=False)

@@ -16,31 +16,36 @@ from msgspec import Raw
 from adapters import DragomanError, Exchange, Preferences, dialect
 from adapters.conversation import Family
 from gateway import statuses
-from gateway.access import Caller
+from gateway.access import Principal
 from gateway.bodies import read_body
-from gateway.client import Client
+from gateway.client import ClientConnection
 from gateway.compaction.beforehand import ask_aside
-from gateway.compaction.managing import Made
+from gateway.compaction.managing import GeneratedSummary
 from gateway.compaction.wording import Wording, speaks_of_summaries
 from gateway.delivery import Delivery
 from gateway.depositing import CompletionNotary
-from gateway.desk import Desk
-from gateway.headers import for_backend, read_headers
+from gateway.desk import AppContext
+from gateway.headers import backend_headers, read_headers
 from gateway.hearing import stream_of
 from gateway.judging import Judging
 from gateway.logs import LOG
-from gateway.memory.completions import Deposit, asked_elsewhere, read_deposit
+from gateway.memory.completions import PendingCompletion, without_store, read_deposit
 from gateway.memory.gathering import Gathering
-from gateway.memory.plan import Nearby, Plan
+from gateway.memory.plan import UnstoredResponses, Turn
 from gateway.notary import Notary
-from gateway.outline import Outline, outline
+from gateway.outline import RequestSummary, outline
 from gateway.parties import Parties
-from gateway.problems import ClientGone, Stopping, Unforeseen, Unreachable
-from gateway.record import Record
-from gateway.refusals import read_refusal, refuses_seals
+from gateway.problems import (
+    ClientDisconnectedError,
+    ShuttingDownError,
+    InternalError,
+    BackendUnreachableError,
+)
+from gateway.record import ExchangeRecord
+from gateway.refusals import read_refusal, rejects_encrypted_reasoning
 from gateway.routing import Route
-from gateway.upstream import Upstream
-from gateway.watch import Watch
+from gateway.upstream import BackendClient
+from gateway.watch import ExchangeMonitor
 
 # So much of a model's name is logged; clients choose it freely.
 _LONGEST_NAME = 200
@@ -49,7 +54,7 @@ _LONGEST_NAME = 200
 class Front:
     """Answers the requests of one address."""
 
-    def __init__(self, family: Family, desk: Desk) -> None:
+    def __init__(self, family: Family, desk: AppContext) -> None:
         self._family: Family = family
         self._desk = desk
 
@@ -57,25 +62,29 @@ class Front:
         """Answer one request."""
         if scope["type"] != ScopeType.HTTP:
             raise TypeError("only HTTP is spoken at this address")
-        record = Record(scope["path"])
-        client = Client(read_headers(scope["headers"]), receive, send, record)
+        record = ExchangeRecord(scope["path"])
+        client = ClientConnection(read_headers(scope["headers"]), receive, send, record)
         await attend(self._desk, record, Visit(self._desk, self._family, client, record).run())
 
 
-async def attend(desk: Desk, record: Record, work: Coroutine[None, None, None]) -> None:
+async def attend(
+    desk: AppContext, record: ExchangeRecord, work: Coroutine[None, None, None]
+) -> None:
     """Do all that is to be done for a client, and tell of it in the end."""
     try:
         await work
-    except ClientGone:
+    except ClientDisconnectedError:
         record.ended = "client gone"
         record.status = record.status or statuses.CLIENT_GONE
     finally:
-        desk.tell(record)
+        desk.record_exchange(record)
 
 
-async def take_request(desk: Desk, client: Client, record: Record) -> tuple[Caller, bytes]:
+async def take_request(
+    desk: AppContext, client: ClientConnection, record: ExchangeRecord
+) -> tuple[Principal, bytes]:
     """Let a client in; give who it is, and what it sends."""
-    caller = desk.gatekeeper.admit(client.headers)
+    caller = desk.gatekeeper.authenticate(client.headers)
     record.key = caller.name
     limit = desk.configuration.server.max_body_bytes
     return caller, await read_body(client.receive, client.headers, limit)
@@ -86,11 +95,11 @@ class Visit:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: AppContext,
         family: Family,
-        client: Client,
-        record: Record,
-        nearby: Nearby | None = None,
+        client: ClientConnection,
+        record: ExchangeRecord,
+        nearby: UnstoredResponses | None = None,
     ) -> None:
         self._desk = desk
         self._nearby = nearby
@@ -102,10 +111,10 @@ class Visit:
         # Judges the input of custom tools when an answer is whole.
         self._judging = Judging()
         # What is asked of the memory, and whether the answer is to be kept here.
-        self._plan: Plan | None = None
+        self._plan: Turn | None = None
         self._keeps = False
         # A completion that is to be kept here, for a Chat client that wants that.
-        self._deposit: Deposit | None = None
+        self._deposit: PendingCompletion | None = None
         # There once a backend has begun to answer.
         self._delivery: Delivery | None = None
 
@@ -113,7 +122,7 @@ class Visit:
         """Let the client in, take its request, and serve it."""
         await self.attempt(self._receive())
 
-    async def serve(self, caller: Caller, body: bytes, plan: Plan | None = None) -> None:
+    async def serve(self, caller: Principal, body: bytes, plan: Turn | None = None) -> None:
         """Serve a request that is there already; who gives a plan keeps the answer too."""
         self._record.key = caller.name
         self._plan = plan
@@ -128,18 +137,18 @@ class Visit:
         except asyncio.CancelledError:
             # The server stops and has waited long enough.
             await self._tell_of_stop()
-        except ClientGone:
+        except ClientDisconnectedError:
             raise
         except Exception:  # noqa: BLE001 - the last resort: whatever it is, the client is told
             LOG.exception("a fault of the gateway", path=self._record.path)
-            await self._fail(Unforeseen(None, "the gateway failed; its log says why"))
+            await self._fail(InternalError(None, "the gateway failed; its log says why"))
 
     async def _tell_of_stop(self) -> None:
         try:
-            await self._fail(Stopping(None, "the gateway is stopping"))
+            await self._fail(ShuttingDownError(None, "the gateway is stopping"))
         except asyncio.CancelledError:
             # A client that does not read is not told anything.
-            raise ClientGone from None
+            raise ClientDisconnectedError from None
 
     async def _fail(self, problem: DragomanError) -> None:
         self._record.note_failure(problem.code)
@@ -147,23 +156,23 @@ class Visit:
             if self._delivery is not None:
                 await self._delivery.fail(problem)
             elif not self._client.begun:
-                await self._client.tell(problem)
+                await self._client.send_error(problem)
         except DragomanError as worse:
             # What has to be kept of a failure cannot be kept, say.
             if self._client.begun:
                 raise
             self._record.note_failure(worse.code)
-            await self._client.tell(worse)
+            await self._client.send_error(worse)
 
     async def _receive(self) -> None:
         await self._serve(*await take_request(self._desk, self._client, self._record))
 
-    async def _serve(self, caller: Caller, body: bytes) -> None:
+    async def _serve(self, caller: Principal, body: bytes) -> None:
         desk, record = self._desk, self._record
         if desk.configuration.logging.bodies:
             record.request_body = body
         if self._family == "responses" and self._plan is None:
-            self._plan = await desk.ledger.prepare(caller, body, self._nearby)
+            self._plan = await desk.ledger.begin(caller, body, self._nearby)
             self._keeps = self._plan is not None
         body = body if self._plan is None else self._plan.body
         seen = outline(body, self._family)
@@ -177,10 +186,12 @@ class Visit:
         if seen.store:
             self._deposit = read_deposit(caller.owner, body, desk.mint)
         await self._word(body, caller, seen)
-        async with Watch(self._client.receive, desk.configuration.server.keep_alive) as watch:
+        async with ExchangeMonitor(
+            self._client.receive, desk.configuration.server.keep_alive
+        ) as watch:
             await self._carry(watch, caller, seen)
 
-    async def _word(self, body: bytes, caller: Caller, seen: Outline) -> None:
+    async def _word(self, body: bytes, caller: Principal, seen: RequestSummary) -> None:
         """Make the request ready; a conversation that is too long is summed up first."""
         desk = self._desk
         knows = self._family == "responses" and speaks_of_summaries(body)
@@ -189,28 +200,30 @@ class Visit:
         if not knows:
             return
 
-        async def ask(asking: bytes) -> Made | None:
-            return await ask_aside(asking, caller, self._client, self._aside, desk.tell)
+        async def ask(asking: bytes) -> GeneratedSummary | None:
+            return await ask_aside(asking, caller, self._client, self._aside, desk.record_exchange)
 
         first = desk.router.find(seen.model)[0].upstream
         await self._words.manage(first, desk.configuration.loss, ask)
 
-    def _aside(self, client: Client, record: Record) -> "Visit":
+    def _aside(self, client: ClientConnection, record: ExchangeRecord) -> "Visit":
         return Visit(self._desk, "responses", client, record)
 
-    async def _carry(self, watch: Watch, caller: Caller, seen: Outline) -> None:
+    async def _carry(self, watch: ExchangeMonitor, caller: Principal, seen: RequestSummary) -> None:
         """Carry the request to the first backend that can be reached, and its answer back."""
         *first, last = self._desk.router.find(seen.model)
         for route in first:
             try:
                 await self._take(route, watch, caller, seen)
-            except Unreachable as problem:
+            except BackendUnreachableError as problem:
                 LOG.warning("trying the next backend", model=self._record.model, why=problem.why)
             else:
                 return
         await self._take(last, watch, caller, seen)
 
-    async def _take(self, route: Route, watch: Watch, caller: Caller, seen: Outline) -> None:
+    async def _take(
+        self, route: Route, watch: ExchangeMonitor, caller: Principal, seen: RequestSummary
+    ) -> None:
         """Take one route."""
         upstream, record = route.upstream, self._record
         record.backend, record.dialect = upstream.name, upstream.dialect.name
@@ -221,7 +234,7 @@ class Visit:
         if exchange.asks_for_seals and response.status_code == statuses.BAD_REQUEST:
             watch.expect_more()
             response = await read_refusal(response)
-            if refuses_seals(response.content):
+            if rejects_encrypted_reasoning(response.content):
                 upstream.note_refusal(seen.model, response.content)
                 exchange = self._exchange(route, caller, seen, seals=False)
                 response = await self._ask(exchange, route, watch, caller)
@@ -240,12 +253,12 @@ class Visit:
         await self._deliver(self._delivery, response)
 
     async def _ask(
-        self, exchange: Exchange, route: Route, watch: Watch, caller: Caller
+        self, exchange: Exchange, route: Route, watch: ExchangeMonitor, caller: Principal
     ) -> httpx.Response:
         """Send the request; what was kept for the client goes with it."""
         upstream, record, body = route.upstream, self._record, self._words.spoken.body
         if self._deposit is not None:
-            body = asked_elsewhere(body, upstream.dialect.family, upstream.capabilities.refuses)
+            body = without_store(body, upstream.dialect.family, upstream.capabilities.refuses)
         try:
             names = exchange.recall(body)
             notes = self._desk.store.notes
@@ -254,12 +267,12 @@ class Visit:
         except DragomanError as problem:
             raise self._words.placed(problem) from None
         record.losses = self._words.losses(sent.losses)
-        headers = for_backend(self._client.headers | self._desk.trace(record))
+        headers = backend_headers(self._client.headers | self._desk.trace(record))
         headers += upstream.authorization(caller)
         return await upstream.post(sent.body, headers, watch, streams=exchange.backend_streams)
 
     def _notary(
-        self, exchange: Exchange, upstream: Upstream, caller: Caller, seen: Outline
+        self, exchange: Exchange, upstream: BackendClient, caller: Principal, seen: RequestSummary
     ) -> Notary:
         """Say who keeps what of an answer."""
         desk, deposit = self._desk, self._deposit
@@ -289,15 +302,15 @@ class Visit:
         if self._plan is None:
             return
         if self._plan.store:
-            await self._desk.ledger.keep(self._plan, response)
+            await self._desk.ledger.save(self._plan, response)
         elif self._nearby is not None:
             self._nearby.remember(self._plan, response)
 
     def _exchange(
-        self, route: Route, caller: Caller, seen: Outline, *, seals: bool = True
+        self, route: Route, caller: Principal, seen: RequestSummary, *, seals: bool = True
     ) -> Exchange:
         configuration, upstream = self._desk.configuration, route.upstream
-        seals = seals and not upstream.seals_nothing(seen.model)
+        seals = seals and not upstream.lacks_encrypted_reasoning(seen.model)
         return Exchange(
             dialect(seen.dialect),
             upstream.dialect,
@@ -313,7 +326,7 @@ class Visit:
             redact=upstream.redact,
         )
 
-    def _preferences(self, caller: Caller) -> Preferences:
+    def _preferences(self, caller: Principal) -> Preferences:
         """Say how a client wants to be told things."""
         own = caller.key.preferences if caller.key else None
         return own or self._desk.configuration.preferences
@@ -326,6 +339,6 @@ class Visit:
             await stream_of(response).aclose()
 
 
-def _scope(upstream: Upstream, caller: Caller) -> str:
+def _scope(upstream: BackendClient, caller: Principal) -> str:
     """Say for whom something is kept: one client at one backend."""
     return f"{upstream.name} {caller.owner}"

@@ -49,7 +49,7 @@ _LISTS = frozenset(("connection", "content-encoding"))
 _LOSS_LIMIT = 4096
 
 # Stands where a secret stood.
-CONCEALED = "[redacted]"
+REDACTED = "[redacted]"
 
 STREAM = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -73,7 +73,7 @@ def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     return headers
 
 
-def end_to_end(headers: dict[str, str]) -> dict[str, str]:
+def drop_hop_by_hop(headers: dict[str, str]) -> dict[str, str]:
     """Leave out what `Connection` names: it is meant for us, and for nobody behind us."""
     named = headers.get("connection")
     if named is None or named.lower() in ("close", "keep-alive"):
@@ -82,16 +82,16 @@ def end_to_end(headers: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in headers.items() if name not in hops}
 
 
-def for_backend(headers: dict[str, str]) -> Headers:
+def backend_headers(headers: dict[str, str]) -> Headers:
     """Pick what a backend may see of a client's headers."""
     return [
         (name.encode(), value.encode("latin-1"))
-        for name, value in end_to_end(headers).items()
+        for name, value in drop_hop_by_hop(headers).items()
         if name in _UPSTREAM or name.startswith(_UPSTREAM_PREFIXES)
     ]
 
 
-def for_client(headers: dict[str, str]) -> Headers:
+def client_headers(headers: dict[str, str]) -> Headers:
     """Pick what a client may see of a backend's headers, which are those from end to end."""
     return [
         (name.encode("latin-1"), value.encode("latin-1"))

@@ -8,7 +8,7 @@ from typing import Final
 import httpx
 
 from adapters import Exchange
-from adapters.streams import Collector
+from adapters.streams import StreamCollector
 from gateway.configuration import Timeouts
 
 # How a body ends that is not whole.
@@ -49,7 +49,7 @@ def stream_of(response: httpx.Response) -> httpx.AsyncByteStream:
     return stream
 
 
-async def complete(collector: Collector, pieces: AsyncIterator[bytes]) -> None:
+async def complete(collector: StreamCollector, pieces: AsyncIterator[bytes]) -> None:
     """Take what comes until the last word of a stream."""
     while not collector.done:
         piece = await anext(pieces, None)

@@ -16,7 +16,7 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from gateway import stopping
-from gateway.old_http import speak_old_http
+from gateway.old_http import use_http10_framing
 from gateway.problems import write_message
 
 # So much may come in a row without one byte of a body: a head, or trailers. Well above what clients
@@ -28,7 +28,7 @@ _SOCKETS = (b"/v1/responses", b"/responses")
 _BODIES = (b"content-length", b"transfer-encoding")
 
 
-class PatientProtocol(HttpToolsProtocol):
+class GatewayHttpProtocol(HttpToolsProtocol):
     """Declines every offer but a WebSocket; where there is none, that is refused in words."""
 
     # How much came since the last byte of a body, or the end of a head.
@@ -37,9 +37,9 @@ class PatientProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in the base
         """Expect a first request, but not for ever."""
         super().connection_made(transport)
-        self._wait_no_longer()
+        self._arm_idle_timeout()
 
-    def _wait_no_longer(self) -> None:
+    def _arm_idle_timeout(self) -> None:
         """Close the connection unless something happens in time."""
         self._unset_keepalive_if_required()
         self.timeout_keep_alive_task = self.loop.call_later(
@@ -48,7 +48,7 @@ class PatientProtocol(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """Let the running answer be the last."""
-        stopping.tell()
+        stopping.notify_shutdown()
         super().shutdown()
 
     def data_received(self, data: bytes) -> None:
@@ -81,17 +81,17 @@ class PatientProtocol(HttpToolsProtocol):
         """Expect the rest of the head, but not for ever; an answer that is running goes on."""
         super().on_message_begin()
         if self.timeout_keep_alive_task is not None:
-            self._wait_no_longer()
+            self._arm_idle_timeout()
 
     def on_headers_complete(self) -> None:
         """Begin to answer; a request that comes with an offer is read again first."""
         self._fruitless = 0
         self._unset_keepalive_if_required()
-        if self._is_offered():
+        if self._has_declined_upgrade():
             return
         super().on_headers_complete()
         if self.parser.get_http_version() == "1.0":
-            speak_old_http(self.cycle)
+            use_http10_framing(self.cycle)
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of a body."""
@@ -101,7 +101,7 @@ class PatientProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """End the body, of a request that has begun."""
         self._fruitless = 0
-        if not self._is_offered():
+        if not self._has_declined_upgrade():
             super().on_message_complete()
 
     def _should_upgrade(self) -> bool:
@@ -116,7 +116,7 @@ class PatientProtocol(HttpToolsProtocol):
             and not any(name in _BODIES for name, _ in self.headers)
         )
 
-    def _is_offered(self) -> bool:
+    def _has_declined_upgrade(self) -> bool:
         return self.parser.should_upgrade() and self._get_upgrade() != _WEBSOCKET
 
     def _decline(self, rest: bytes) -> None:

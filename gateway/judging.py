@@ -4,9 +4,9 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
-from adapters.conversation import Custom
+from adapters.conversation import CustomTool
 from adapters.loss import Loss
-from gateway.grammar_check import can_be_judged, check_grammar
+from gateway.grammar_check import is_checkable, check_grammar
 
 # So many seconds an answer waits for its judgement.
 _PATIENCE = 3.0
@@ -18,11 +18,11 @@ class Judging:
     """The inputs of one answer: noted as they come, and judged when the answer is whole."""
 
     def __init__(self) -> None:
-        self._noted: list[tuple[Custom, str]] = []
+        self._noted: list[tuple[CustomTool, str]] = []
 
-    def note(self, tool: Custom, text: str) -> None:
+    def note(self, tool: CustomTool, text: str) -> None:
         """Note an input; nobody waits for its judgement here."""
-        if can_be_judged(tool, text):
+        if is_checkable(tool, text):
             self._noted.append((tool, text))
 
     async def losses(self) -> list[Loss]:

@@ -8,7 +8,7 @@ import re
 from typing import Final
 
 from adapters.redacting import Redact
-from gateway.headers import CONCEALED
+from gateway.headers import REDACTED
 
 # Keys that are set only because a client demands one, in lower case and with hyphens.
 PLACEHOLDERS: Final = frozenset(
@@ -68,7 +68,7 @@ def key_redactor(key: str | None) -> Redact | None:
     if key is None or len(key) < _SHORTEST or _is_placeholder(key):
         return None
     pattern = re.compile("".join(map(_spellings, key)))
-    return lambda text: pattern.sub(CONCEALED, text)
+    return lambda text: pattern.sub(REDACTED, text)
 
 
 def _is_placeholder(key: str) -> bool:

@@ -11,7 +11,7 @@ from structlog.typing import FilteringBoundLogger, Processor
 
 from adapters.redacting import redact_text
 from gateway.configuration import Logging
-from gateway.record import LOGGED, Record
+from gateway.record import LOGGED, ExchangeRecord
 from gateway.redaction import redacted
 
 LOG: FilteringBoundLogger = structlog.get_logger("dragoman")
@@ -94,28 +94,28 @@ def _encode_text(line: object, **_: object) -> str:
     return encode_json(line).decode()
 
 
-def exchange_logger() -> Callable[[Record], None]:
+def exchange_logger() -> Callable[[ExchangeRecord], None]:
     """Give what writes the one line of an exchange, once logging is set up."""
     # To bind anew for each line would cost more than the line.
     bound: FilteringBoundLogger = LOG.bind()
 
-    def log(record: Record) -> None:
+    def log(record: ExchangeRecord) -> None:
         bound.info("exchange", **_line(record))
 
     return log
 
 
-def _shown(record: Record, body: bytes, size: int) -> str:
+def _shown(record: ExchangeRecord, body: bytes, size: int) -> str:
     """Show a body, or how long it is: of one that is cut nobody knows where the secrets end."""
     return redacted(redact_text(body, record.redact)) if size <= LOGGED else f"[{size} bytes]"
 
 
-def _told(record: Record, text: str) -> str:
+def _told(record: ExchangeRecord, text: str) -> str:
     """Return a text as it may be logged."""
     return text if record.redact is None else record.redact(text)
 
 
-def _line(record: Record) -> dict[str, object]:
+def _line(record: ExchangeRecord) -> dict[str, object]:
     usage = record.usage
     line: dict[str, object] = {
         "client": record.client,

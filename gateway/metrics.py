@@ -8,7 +8,7 @@ from functools import cache
 from litestar.plugins.prometheus import PrometheusConfig, PrometheusController
 from prometheus_client import Counter, Histogram
 
-from gateway.record import Record
+from gateway.record import ExchangeRecord
 
 Pair = tuple[str, str, str]
 
@@ -80,7 +80,7 @@ def _tokens(backend: str) -> tuple[Counter, Counter]:
     return _TOKENS.labels(backend, "input"), _TOKENS.labels(backend, "output")
 
 
-def count_exchange(record: Record) -> None:
+def count_exchange(record: ExchangeRecord) -> None:
     """Count one exchange."""
     pair = (record.client, record.dialect, record.backend)
     _ended(pair, record.status, record.ended).inc()

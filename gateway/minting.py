@@ -4,7 +4,7 @@ import secrets
 import time
 from typing import Final
 
-from adapters import Mint
+from adapters import IdSource
 
 _TIME_BYTES: Final = 6
 # In nanoseconds.
@@ -21,4 +21,4 @@ def _token(size: int) -> str:
     return milliseconds.to_bytes(_TIME_BYTES).hex() + secrets.token_hex(size - _TIME_BYTES)
 
 
-RANDOM = Mint(_token, time.time)
+RANDOM_IDS = IdSource(_token, time.time)

@@ -8,11 +8,19 @@ from collections.abc import Callable, Sequence
 
 import httpx
 
-from gateway.access import Caller
+from gateway.access import Principal
 from gateway.logs import LOG
-from gateway.models import Listed, Listing, Served, merge, read_models, write_model, write_models
-from gateway.problems import NoSuchModel
-from gateway.upstream import Upstream
+from gateway.models import (
+    ListedModel,
+    Listing,
+    ServedModel,
+    merge,
+    read_models,
+    write_model,
+    write_models,
+)
+from gateway.problems import ModelNotFoundError
+from gateway.upstream import BackendClient
 
 # How long a backend may take to list its models: a person waits for the answer.
 PATIENCE = 5.0
@@ -33,7 +41,7 @@ class _Memory:
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
         self.until = float("-inf")
-        self.models: list[Served] = []
+        self.models: list[ServedModel] = []
         self.body = b""
 
 
@@ -42,7 +50,7 @@ class ModelList:
 
     def __init__(
         self,
-        upstreams: Sequence[Upstream],
+        upstreams: Sequence[BackendClient],
         *,
         patience: float = PATIENCE,
         clock: Callable[[], float] = time.monotonic,
@@ -62,7 +70,7 @@ class ModelList:
         for model in memory.models:
             if model.name == name:
                 return write_model(model)
-        raise NoSuchModel("model", f"no backend lists a model named {name!r}")
+        raise ModelNotFoundError("model", f"no backend lists a model named {name!r}")
 
     async def _recall(self, authorization: str | None) -> _Memory:
         memory = self._memory(authorization)
@@ -95,11 +103,13 @@ class ModelList:
         complete = all(listed is not None for listed in listings)
         memory.until = self._clock() + (FRESH if complete else FRESH_IF_INCOMPLETE)
 
-    async def _ask(self, upstream: Upstream, authorization: str | None) -> list[Listed] | None:
+    async def _ask(
+        self, upstream: BackendClient, authorization: str | None
+    ) -> list[ListedModel] | None:
         """Ask one backend; None: it did not answer as it should."""
         try:
             async with asyncio.timeout(self._patience):
-                status, body = await _fetch(upstream, Caller(authorization=authorization))
+                status, body = await _fetch(upstream, Principal(authorization=authorization))
         except (httpx.HTTPError, OSError, TimeoutError) as error:
             LOG.warning("models not listed", backend=upstream.name, why=type(error).__name__)
             return None
@@ -109,7 +119,7 @@ class ModelList:
         return read_models(body)
 
 
-async def _fetch(upstream: Upstream, caller: Caller) -> tuple[int, bytes]:
+async def _fetch(upstream: BackendClient, caller: Principal) -> tuple[int, bytes]:
     request = upstream.models.get([_ACCEPT, *upstream.authorization(caller)])
     response = await upstream.transport.handle_async_request(request)
     try:

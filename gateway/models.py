@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from adapters.fields import Json
-from adapters.jsontext import UNDECODABLE, readable
+from adapters.jsontext import DECODE_ERRORS, replace_invalid_text
 from gateway.codex_models import CodexModel, codex_model
 from gateway.configuration import Backend
 
@@ -55,7 +55,7 @@ class Models(Struct, frozen=True):
     object: Literal["list"] = "list"
 
 
-class Listed(Struct, frozen=True):
+class ListedModel(Struct, frozen=True):
     """One model as a backend lists it."""
 
     name: str
@@ -79,17 +79,17 @@ def _count(value: Json) -> int | None:
 # Reading
 
 
-def read_models(body: bytes) -> list[Listed]:
+def read_models(body: bytes) -> list[ListedModel]:
     """Read what a backend answered; what is not a list of models holds none."""
     try:
         # A name with half a character in it spoils itself, not the list.
-        value = cast("Json", _DECODER.decode(readable(body)))
-    except UNDECODABLE:
+        value = cast("Json", _DECODER.decode(replace_invalid_text(body)))
+    except DECODE_ERRORS:
         return []
     return list(_read_list(value))
 
 
-def _read_list(value: Json) -> Iterator[Listed]:
+def _read_list(value: Json) -> Iterator[ListedModel]:
     if isinstance(value, dict):
         lists = (value.get(name) for name in _LISTS)
         value = next((one for one in lists if isinstance(one, list)), None)
@@ -98,15 +98,15 @@ def _read_list(value: Json) -> Iterator[Listed]:
             yield from _read_entry(entry)
 
 
-def _read_entry(entry: Json) -> Iterator[Listed]:
+def _read_entry(entry: Json) -> Iterator[ListedModel]:
     if isinstance(entry, str) and entry:
-        yield Listed(entry)
+        yield ListedModel(entry)
     elif isinstance(entry, dict):
         names = (entry.get(name) for name in _NAMES)
         name = next((one for one in names if isinstance(one, str) and one), None)
         if name is not None:
             # Only what stands under the usual name is in the usual shape: the rest is a name.
-            yield Listed(name, entry if entry.get("id") == name else {})
+            yield ListedModel(name, entry if entry.get("id") == name else {})
 
 
 # Merging
@@ -116,14 +116,14 @@ class Listing(Struct, frozen=True):
     """What one backend lists."""
 
     backend: Backend
-    models: Sequence[Listed] = ()
+    models: Sequence[ListedModel] = ()
 
 
-class Served(Struct, frozen=True):
+class ServedModel(Struct, frozen=True):
     """One model under the name that clients use."""
 
     name: str
-    listed: Listed
+    listed: ListedModel
     listing: Listing
 
     @property
@@ -144,17 +144,17 @@ class Served(Struct, frozen=True):
         }
 
 
-def merge(listings: Sequence[Listing]) -> list[Served]:
+def merge(listings: Sequence[Listing]) -> list[ServedModel]:
     """Gather the models of all backends; of several with one name, the first is served."""
     backends = [listing.backend for listing in listings]
-    merged: dict[str, Served] = {}
+    merged: dict[str, ServedModel] = {}
     for listing in listings:
         for served in _names(listing, backends):
             merged.setdefault(served.name, served)
     return list(merged.values())
 
 
-def _names(listing: Listing, backends: Sequence[Backend]) -> Iterator[Served]:
+def _names(listing: Listing, backends: Sequence[Backend]) -> Iterator[ServedModel]:
     """Name the models of one backend: those it lists, then those that only the file names."""
     backend = listing.backend
     aliases: dict[str, list[str]] = {}
@@ -163,10 +163,10 @@ def _names(listing: Listing, backends: Sequence[Backend]) -> Iterator[Served]:
     for one in listing.models:
         for name in (*aliases.get(one.name, ()), one.name):
             if backend.rename.get(name, name) == one.name and _reaches(name, backend, backends):
-                yield Served(name, one, listing)
+                yield ServedModel(name, one, listing)
     for name in (*backend.models, *backend.rename):
         if name in backend.rename or not _GLOB_LETTERS & set(name):
-            yield Served(name, Listed(name), listing)
+            yield ServedModel(name, ListedModel(name), listing)
 
 
 def _reaches(name: str, backend: Backend, backends: Sequence[Backend]) -> bool:
@@ -183,7 +183,7 @@ def _matches(name: str, backend: Backend) -> bool:
 # Writing
 
 
-def write_models(models: Sequence[Served]) -> bytes:
+def write_models(models: Sequence[ServedModel]) -> bytes:
     """Write the list for everybody."""
     codex = [
         codex_model(model.name, priority, context_window=model.listed.context_window)
@@ -193,6 +193,6 @@ def write_models(models: Sequence[Served]) -> bytes:
     return _ENCODER.encode({"object": "list", "data": data, "models": codex})
 
 
-def write_model(model: Served) -> bytes:
+def write_model(model: ServedModel) -> bytes:
     """Write one of them."""
     return _ENCODER.encode(model.entry())

@@ -8,7 +8,7 @@ from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 
-def speak_old_http(cycle: RequestResponseCycle) -> None:
+def use_http10_framing(cycle: RequestResponseCycle) -> None:
     """Have one answer sent without chunks. Its connection is closed after it in any case."""
     send = cycle.send
     ends_with_connection = False

@@ -6,10 +6,10 @@ Only the few fields that matter here are decoded; the rest is skipped over.
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters import InvalidInput
+from adapters import InvalidRequestError
 from adapters.conversation import Family
-from adapters.fields import ABSENT, is_said, read_body
-from adapters.jsontext import UNDECODABLE
+from adapters.fields import MISSING, is_present, read_body
+from adapters.jsontext import DECODE_ERRORS
 from gateway.configuration import DialectName
 
 _PATHS: dict[Family, str] = {"completions": "/v1/chat/completions", "responses": "/v1/responses"}
@@ -18,20 +18,20 @@ _PATHS: dict[Family, str] = {"completions": "/v1/chat/completions", "responses":
 class _Body(Struct):
     """The fields that tell one request from another."""
 
-    model: Raw = ABSENT
-    messages: Raw = ABSENT
-    input: Raw = ABSENT
-    functions: Raw = ABSENT
-    function_call: Raw = ABSENT
-    tools: Raw = ABSENT
-    store: Raw = ABSENT
+    model: Raw = MISSING
+    messages: Raw = MISSING
+    input: Raw = MISSING
+    functions: Raw = MISSING
+    function_call: Raw = MISSING
+    tools: Raw = MISSING
+    store: Raw = MISSING
 
 
 _BODY = msgspec.json.Decoder(_Body)
 _TEXT = msgspec.json.Decoder(str)
 
 
-class Outline(Struct, frozen=True, gc=False):
+class RequestSummary(Struct, frozen=True, gc=False):
     """What must be known of a request before anything is done with it."""
 
     dialect: DialectName
@@ -41,16 +41,16 @@ class Outline(Struct, frozen=True, gc=False):
     store: bool = False
 
 
-def outline(body: bytes, family: Family) -> Outline:
+def outline(body: bytes, family: Family) -> RequestSummary:
     """Look over the body of a request that was sent to the address of one family."""
     try:
         seen = _BODY.decode(body)
-    except UNDECODABLE:
+    except DECODE_ERRORS:
         # Says exactly what is wrong with it; or it was just half a character, which is let pass.
-        seen = _Body(store=read_body(body).raw("store") or ABSENT)
+        seen = _Body(store=read_body(body).raw("store") or MISSING)
     _check_address(seen, family)
     store = family == "completions" and bytes(seen.store) == b"true"
-    return Outline(_dialect(seen, body, family), _model(seen, body), store)
+    return RequestSummary(_dialect(seen, body, family), _model(seen, body), store)
 
 
 def _check_address(seen: _Body, family: Family) -> None:
@@ -59,18 +59,18 @@ def _check_address(seen: _Body, family: Family) -> None:
     own, foreign = (seen.messages, seen.input)
     if family == "responses":
         own, foreign = foreign, own
-    if is_said(foreign) and not is_said(own):
+    if is_present(foreign) and not is_present(own):
         field = "input" if family == "completions" else "messages"
-        raise InvalidInput(field, f"a body with `{field}` belongs to {_PATHS[other]}")
+        raise InvalidRequestError(field, f"a body with `{field}` belongs to {_PATHS[other]}")
 
 
 def _dialect(seen: _Body, body: bytes, family: Family) -> DialectName:
     """Tell Chat from legacy: by how functions are declared, called or answered."""
     if family == "responses":
         return "responses"
-    if is_said(seen.functions) or is_said(seen.function_call):
+    if is_present(seen.functions) or is_present(seen.function_call):
         return "legacy"
-    if is_said(seen.tools):
+    if is_present(seen.tools):
         return "chat"
     # A later turn may repeat calls and declare nothing.
     speaks_legacy = b'"function_call"' in body or b'"function"' in body
@@ -78,9 +78,9 @@ def _dialect(seen: _Body, body: bytes, family: Family) -> DialectName:
 
 
 class _Turn(Struct):
-    role: Raw = ABSENT
-    function_call: Raw = ABSENT
-    tool_calls: Raw = ABSENT
+    role: Raw = MISSING
+    function_call: Raw = MISSING
+    tool_calls: Raw = MISSING
 
 
 _TURNS = msgspec.json.Decoder(list[_Turn])
@@ -89,25 +89,25 @@ _TURNS = msgspec.json.Decoder(list[_Turn])
 def _has_legacy_turns(messages: Raw) -> bool:
     try:
         turns = _TURNS.decode(messages)
-    except UNDECODABLE:
+    except DECODE_ERRORS:
         return False
     return any(
         bytes(turn.role) == b'"function"'
-        or (is_said(turn.function_call) and not is_said(turn.tool_calls))
+        or (is_present(turn.function_call) and not is_present(turn.tool_calls))
         for turn in turns
     )
 
 
 def _model(seen: _Body, body: bytes) -> str:
     try:
-        model = _TEXT.decode(seen.model) if is_said(seen.model) else ""
-    except UNDECODABLE:
+        model = _TEXT.decode(seen.model) if is_present(seen.model) else ""
+    except DECODE_ERRORS:
         # If it is a text at all, what is wrong with it is wrong with the whole.
         read_body(body)
-        raise InvalidInput("model", "expected a string") from None
+        raise InvalidRequestError("model", "expected a string") from None
     if not model:
         # A body in which not even these fields could be told apart may still have one.
-        model = read_body(body).text("model") or ""
+        model = read_body(body).string("model") or ""
     if not model:
-        raise InvalidInput("model", "it is missing")
+        raise InvalidRequestError("model", "it is missing")
     return model

@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Callable
 from msgspec import Struct
 
 from adapters import Exchange, Loss
-from gateway.client import Client
+from gateway.client import ClientConnection
 from gateway.notary import Notary
-from gateway.record import Record
-from gateway.upstream import Upstream
-from gateway.watch import Watch
+from gateway.record import ExchangeRecord
+from gateway.upstream import BackendClient
+from gateway.watch import ExchangeMonitor
 
 
 class Parties(Struct, frozen=True):
@@ -17,10 +17,10 @@ class Parties(Struct, frozen=True):
 
     exchange: Exchange
     losses: tuple[Loss, ...]
-    client: Client
-    watch: Watch
-    upstream: Upstream
-    record: Record
+    client: ClientConnection
+    watch: ExchangeMonitor
+    upstream: BackendClient
+    record: ExchangeRecord
     # Says what is wrong with the input of custom tools; it may take a while.
     judge: Callable[[], Awaitable[list[Loss]]]
     notary: Notary

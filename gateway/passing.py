@@ -40,7 +40,7 @@ class Passing:
     async def run(self, pieces: AsyncIterator[bytes]) -> None:
         """Pass it on, to its end."""
         self._record.streamed = True
-        self._watch.on_silence(self._keep_alive)
+        self._watch.set_heartbeat(self._keep_alive)
         # If it is cut off, the machine knows whether the answer had been finished before.
         with suppress(*CUT):
             await self._pump(pieces)
@@ -53,7 +53,7 @@ class Passing:
     async def _pump(self, pieces: AsyncIterator[bytes]) -> None:
         """Write what each read brought, at once and in one piece."""
         machine = self._machine
-        feed, heard, hear = machine.feed, self._watch.heard, self._notary.hear
+        feed, heard, hear = machine.feed, self._watch.note_backend_activity, self._notary.hear
         async for piece in pieces:
             heard()
             written = feed(piece)
@@ -67,7 +67,7 @@ class Passing:
 
     async def _hear_last(self, written: bytes, pieces: AsyncIterator[bytes]) -> None:
         """Write the end of an answer; wait a little for what may follow it."""
-        self._watch.expect_nothing()
+        self._watch.pause_deadline()
         await self._write_last(written, seen=False)
         if self._machine.outcome is None:
             await self._linger(pieces, last_word(self._upstream.timeouts))
@@ -97,29 +97,29 @@ class Passing:
     async def _write(self, data: bytes) -> None:
         if not self._client.begun:
             self._hold(data)
-            if not self._machine.begun:
+            if not self._machine.has_content:
                 return
             data = await self._begin()
         await self._tell(data)
 
     async def _tell(self, data: bytes) -> None:
         self._writing = True
-        self._watch.telling()
+        self._watch.begin_client_write()
         await self._client.write(data)
         # Of a backend's own comments a client may take no note (P147).
-        self._watch.told(counts=not data.startswith(b":") or b"\ndata:" in data)
+        self._watch.end_client_write(counts=not data.startswith(b":") or b"\ndata:" in data)
         self._writing = False
 
     def _hold(self, data: bytes) -> None:
         """Hold something back, but not for long: a client may show that its answer has begun."""
         if not self._held:
-            self._watch.on_silence(self._keep_alive, at_most=_HOLD)
+            self._watch.set_heartbeat(self._keep_alive, at_most=_HOLD)
         self._held.append(data)
 
     async def _begin(self) -> bytes:
         """Send the head of the stream; give what was held back."""
-        self._watch.on_silence(self._keep_alive)
-        await self._client.begin(statuses.WHOLE, [*STREAM, *self._headers])
+        self._watch.set_heartbeat(self._keep_alive)
+        await self._client.send_headers(statuses.WHOLE, [*STREAM, *self._headers])
         held = b"".join(self._held)
         self._held.clear()
         return held
@@ -155,7 +155,7 @@ class Passing:
             self._record.usage = outcome.usage
         if isinstance(outcome, Failed):
             self._record.note_failure(outcome.error.code)
-            if not self._client.begun and not machine.begun:
+            if not self._client.begun and not machine.has_content:
                 # Nothing was said yet: an error with its own status tells more (P158, P159).
                 await self._refuse(outcome.error)
                 return

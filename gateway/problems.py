@@ -22,10 +22,10 @@ DragomanError
 import msgspec
 
 from adapters import DragomanError
-from adapters.envelope import error_of, write_error
+from adapters.envelope import to_error, write_error
 
 
-class Said(DragomanError):
+class OpenAIMessageError(DragomanError):
     """What OpenAI says, too, and in its words: without the path before the sentence."""
 
     def __str__(self) -> str:
@@ -33,7 +33,7 @@ class Said(DragomanError):
         return self.why
 
 
-class Unauthorized(DragomanError):
+class UnauthorizedError(DragomanError):
     """The caller did not show a key that we know."""
 
     status = 401
@@ -41,42 +41,42 @@ class Unauthorized(DragomanError):
     kind = "authentication_error"
 
 
-class NoSuchModel(DragomanError):
+class ModelNotFoundError(DragomanError):
     """No backend serves this model."""
 
     status = 404
     code = "model_not_found"
 
 
-class NotFound(DragomanError):
+class NotFoundError(DragomanError):
     """Nothing is at this address."""
 
     status = 404
     code = "not_found"
 
 
-class TooLarge(DragomanError):
+class RequestTooLargeError(DragomanError):
     """The body is larger than we take."""
 
     status = 413
     code = "request_too_large"
 
 
-class BodyTooSlow(DragomanError):
+class RequestTimeoutError(DragomanError):
     """The client does not send the rest of its body."""
 
     status = 408
     code = "request_timeout"
 
 
-class UnknownEncoding(DragomanError):
+class UnsupportedEncodingError(DragomanError):
     """The body is compressed in a way that we do not know."""
 
     status = 415
     code = "unsupported_encoding"
 
 
-class Unreachable(DragomanError):
+class BackendUnreachableError(DragomanError):
     """A backend could not be reached: what was asked has surely not been done."""
 
     status = 502
@@ -84,7 +84,7 @@ class Unreachable(DragomanError):
     kind = "server_error"
 
 
-class BrokenOff(DragomanError):
+class BackendDisconnectedError(DragomanError):
     """A backend was reached, and hung up before it answered; what it had done, nobody knows."""
 
     status = 502
@@ -92,7 +92,7 @@ class BrokenOff(DragomanError):
     kind = "server_error"
 
 
-class TooSlow(DragomanError):
+class BackendTimeoutError(DragomanError):
     """A backend took longer than it may."""
 
     status = 504
@@ -100,7 +100,7 @@ class TooSlow(DragomanError):
     kind = "server_error"
 
 
-class Stopping(DragomanError):
+class ShuttingDownError(DragomanError):
     """The service is being shut down."""
 
     status = 503
@@ -108,14 +108,14 @@ class Stopping(DragomanError):
     kind = "server_error"
 
 
-class Upgrade(DragomanError):
+class UpgradeRequiredError(DragomanError):
     """The caller asked for a protocol that is not spoken here; clients then fall back (P171)."""
 
     status = 426
     code = "upgrade_refused"
 
 
-class Unforeseen(DragomanError):
+class InternalError(DragomanError):
     """A fault of our own; what exactly, the log tells, not the caller."""
 
     status = 500
@@ -123,18 +123,18 @@ class Unforeseen(DragomanError):
     kind = "server_error"
 
 
-class ClientGone(Exception):
+class ClientDisconnectedError(Exception):
     """The client hung up; what was done for it is to be ended."""
 
 
-def write_problem(problem: DragomanError) -> bytes:
+def write_error_body(problem: DragomanError) -> bytes:
     """Write an error in the envelope that all dialects share."""
-    return write_error(error_of(problem))
+    return write_error(to_error(problem))
 
 
 def write_message(status: int, message: str) -> bytes:
     """Write an error of the framework in that envelope."""
-    kind = "invalid_request_error" if status < Unforeseen.status else Unforeseen.kind
+    kind = "invalid_request_error" if status < InternalError.status else InternalError.kind
     return msgspec.json.encode(
         {"error": {"message": message, "type": kind, "param": None, "code": None}}
     )

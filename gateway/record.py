@@ -15,7 +15,7 @@ LOGGED = 1024 * 1024
 
 
 @dataclass(slots=True)
-class Record:
+class ExchangeRecord:
     """Filled while an exchange goes on; told once, at its end."""
 
     path: str

@@ -11,8 +11,8 @@ from collections.abc import Callable
 import msgspec
 
 from adapters.fields import Json
-from adapters.jsontext import UNDECODABLE
-from gateway.headers import CONCEALED
+from adapters.jsontext import DECODE_ERRORS
+from gateway.headers import REDACTED
 
 # Fields whose values are nobody's business. `max_tokens` and its like are no secrets.
 _SECRET_NAME = re.compile(
@@ -44,10 +44,10 @@ def redacted(body: bytes) -> str:
 
 def _redact_line(line: str) -> str:
     if not line.startswith(_DATA):
-        return _KEY.sub(CONCEALED, line)
+        return _KEY.sub(REDACTED, line)
     event = line[len(_DATA) :].strip()
     clean = _taken_apart(event, _clean_event)
-    return f"{_DATA} {_KEY.sub(CONCEALED, event) if clean is None else clean}"
+    return f"{_DATA} {_KEY.sub(REDACTED, event) if clean is None else clean}"
 
 
 def _taken_apart(text: str, clean: Callable[[Json, int], Json]) -> str | None:
@@ -56,7 +56,7 @@ def _taken_apart(text: str, clean: Callable[[Json, int], Json]) -> str | None:
         return None
     try:
         return msgspec.json.encode(clean(_JSON.decode(text), _DEPTH)).decode()
-    except (*UNDECODABLE, UnicodeEncodeError):
+    except (*DECODE_ERRORS, UnicodeEncodeError):
         return None
 
 
@@ -88,13 +88,13 @@ def _clean(value: Json, depth: int) -> Json:
     match value:
         case dict():
             return {
-                name: CONCEALED if inner and _SECRET_NAME.search(name) else _clean(inner, depth)
+                name: REDACTED if inner and _SECRET_NAME.search(name) else _clean(inner, depth)
                 for name, inner in value.items()
             }
         case list():
             return [_clean(inner, depth) for inner in value]
         case str():
             inner = _taken_apart(value, lambda one, _: _clean(one, depth - 1)) if depth else None
-            return _KEY.sub(CONCEALED, value) if inner is None else inner
+            return _KEY.sub(REDACTED, value) if inner is None else inner
         case _:
             return value

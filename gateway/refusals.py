@@ -4,7 +4,7 @@ from typing import Final
 
 import httpx
 
-from adapters import BrokenReply
+from adapters import InvalidReplyError
 from adapters.envelope import read_error
 
 # Names of headers that tell of a body as it was on the wire.
@@ -21,7 +21,7 @@ async def read_whole(response: httpx.Response) -> httpx.Response:
         async for piece in response.aiter_bytes():
             gathered += piece
             if len(gathered) > _LIMIT:
-                raise BrokenReply(None, f"the backend's answer is over {_LIMIT} bytes")
+                raise InvalidReplyError(None, f"the backend's answer is over {_LIMIT} bytes")
     finally:
         await response.aclose()
     return _again(response, bytes(gathered))
@@ -31,7 +31,7 @@ async def read_refusal(response: httpx.Response) -> httpx.Response:
     """Read a refusal; one whose words are cut off, or too many, is one by its status."""
     try:
         return await read_whole(response)
-    except (httpx.HTTPError, BrokenReply):
+    except (httpx.HTTPError, InvalidReplyError):
         return _again(response, b"")
 
 
@@ -41,13 +41,13 @@ def _again(response: httpx.Response, body: bytes) -> httpx.Response:
     return httpx.Response(response.status_code, headers=kept, content=body)
 
 
-def refuses_seals(body: bytes) -> bool:
+def rejects_encrypted_reasoning(body: bytes) -> bool:
     """Tell whether an error is about sealed reasoning, of which the client knows nothing."""
     error = read_error(None, body)
     return error.param == "include" or "encrypted" in f"{error.message} {error.code}".lower()
 
 
-def knows_no_seals(body: bytes) -> bool:
+def lacks_encrypted_reasoning(body: bytes) -> bool:
     """Tell whether it says that there is no such thing, as OpenAI does of models without reasoning.
 
     Otherwise just one seal is refused: that of another account, say.

@@ -7,8 +7,8 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from gateway.problems import NoSuchModel
-from gateway.upstream import Upstream
+from gateway.problems import ModelNotFoundError
+from gateway.upstream import BackendClient
 
 _LONGEST_NAME = 200
 
@@ -16,14 +16,14 @@ _LONGEST_NAME = 200
 class Route(Struct, frozen=True):
     """One way for a request: a backend, and the model's name there where it has another."""
 
-    upstream: Upstream
+    upstream: BackendClient
     model: str | None = None
 
 
 class Router:
     """Knows all backends, in the order in which they were configured."""
 
-    def __init__(self, upstreams: Sequence[Upstream]) -> None:
+    def __init__(self, upstreams: Sequence[BackendClient]) -> None:
         self._upstreams = upstreams
         self._globs = [_pattern(upstream.backend.models) for upstream in upstreams]
         # Bounded in every way, for anybody may ask for any name.
@@ -41,7 +41,7 @@ class Router:
         ]
         found = found or [Route(one) for one in self._upstreams if one.backend.default]
         if not found:
-            raise NoSuchModel("model", f"no backend serves {model[:_LONGEST_NAME]!r}")
+            raise ModelNotFoundError("model", f"no backend serves {model[:_LONGEST_NAME]!r}")
         return tuple(found)
 
 

@@ -17,7 +17,7 @@ from secrets import token_bytes
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from adapters import Seal
+from adapters import Sealer
 
 PREFIX = "dragoman-sealed-"
 SUMMARY_PREFIX = "dragoman-summary-"
@@ -31,21 +31,21 @@ _SUMMARY = b"summary"
 _JOB = b"job"
 
 
-class Sealer:
+class KeyRing:
     """Makes all seals."""
 
     def __init__(self, key: bytes, older: Sequence[bytes] = ()) -> None:
         self._keys = tuple(AESGCM(one) for one in (key, *older))
 
-    def for_backend(self, name: str) -> Seal:
+    def for_backend(self, name: str) -> Sealer:
         """Give the seal of one backend."""
         return _BoundSeal(self._keys, PREFIX, _REASONING, name)
 
-    def for_owner(self, owner: str) -> Seal:
+    def for_owner(self, owner: str) -> Sealer:
         """Give the seal of the summaries of one caller."""
         return _BoundSeal(self._keys, SUMMARY_PREFIX, _SUMMARY, owner)
 
-    def for_job(self, owner: str, response_id: str) -> Seal:
+    def for_job(self, owner: str, response_id: str) -> Sealer:
         """Give the seal of what authorises the work at one response of one caller."""
         return _BoundSeal(self._keys, JOB_PREFIX, _JOB, f"{owner} {response_id}")
 

@@ -13,10 +13,10 @@ from types import FrameType
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 
-from gateway.announcing import announce, say_start
-from gateway.commands.terminal import INTERRUPTED, complain
+from gateway.announcing import print_listening, print_startup_banner
+from gateway.commands.terminal import INTERRUPTED, print_error
 from gateway.configuration import Configuration, Server
-from gateway.http_protocol import PatientProtocol
+from gateway.http_protocol import GatewayHttpProtocol
 
 _BACKLOG = 2048
 # Longer than load balancers (60) and HTTP clients keep an idle connection: the side that closes
@@ -35,7 +35,7 @@ def run(configuration: Configuration) -> int:
     with listen(configuration.server) as listener:
         if not _has_state(configuration):
             return STARTUP_FAILURE
-        say_start(configuration, listener.getsockname())
+        print_startup_banner(configuration, listener.getsockname())
         if configuration.server.workers > 1:
             return _run_workers(configuration, listener)
         return _run_here(configuration, listener)
@@ -43,7 +43,7 @@ def run(configuration: Configuration) -> int:
 
 def _has_state(configuration: Configuration) -> bool:
     """Open the database once, and bring it forward; say in one line why it cannot be used."""
-    from gateway.state import StateError, open_store  # noqa: PLC0415 - only who serves needs it
+    from gateway.state import StoreError, open_store  # noqa: PLC0415 - only who serves needs it
 
     async def attempt() -> None:
         store = await open_store(configuration.state.url)
@@ -51,8 +51,8 @@ def _has_state(configuration: Configuration) -> bool:
 
     try:
         asyncio.run(attempt())
-    except StateError as problem:
-        complain(f"state.url: {problem}")
+    except StoreError as problem:
+        print_error(f"state.url: {problem}")
         return False
     return True
 
@@ -93,7 +93,7 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        announce(self._listener.getsockname())
+        print_listening(self._listener.getsockname())
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Let what runs end; a second interrupt does not wait for it."""
@@ -118,7 +118,7 @@ def _run_workers(configuration: Configuration, listener: socket.socket) -> int:
     return workers.exit_code
 
 
-def spare_collector() -> None:
+def tune_gc() -> None:
     """Let the garbage collector leave alone what is there to stay, and look at the rest less often.
 
     Hardly anything that is made for a request refers to itself.
@@ -143,7 +143,7 @@ class ApplicationFactory:
         except Exception:
             logging.getLogger(__name__).exception("the service cannot start")
             sys.exit(STARTUP_FAILURE)
-        spare_collector()
+        tune_gc()
         return app
 
 
@@ -153,7 +153,7 @@ def _uvicorn(configuration: Configuration) -> uvicorn.Config:
         ApplicationFactory(configuration),
         factory=True,
         workers=server.workers,
-        http=PatientProtocol,
+        http=GatewayHttpProtocol,
         # By its name: the parent of several workers does not need it.
         ws="gateway.websocket.protocol:PatientSocket" if server.websocket else "none",
         # Up to twice the limit a message is read, so that its sender can be told that it is too

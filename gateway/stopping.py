@@ -9,13 +9,13 @@ from collections.abc import Callable
 _LISTENERS: set[Callable[[], None]] = set()
 
 
-def listen(listener: Callable[[], None]) -> Callable[[], None]:
+def on_shutdown(listener: Callable[[], None]) -> Callable[[], None]:
     """Have something called when the server stops, perhaps several times; give what ends that."""
     _LISTENERS.add(listener)
     return lambda: _LISTENERS.discard(listener)
 
 
-def tell() -> None:
+def notify_shutdown() -> None:
     """Tell everybody who listens."""
     for listener in [*_LISTENERS]:
         listener()

@@ -20,7 +20,7 @@ Chance = Callable[[], float]
 
 
 @asynccontextmanager
-async def sweeping(store: Store, days: float, chance: Chance) -> AsyncGenerator[None]:
+async def retention_task(store: Store, days: float, chance: Chance) -> AsyncGenerator[None]:
     """Sweep in the background; not at all if things are kept for ever."""
     if not days:
         yield

@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from gateway.configuration import Tracing
-from gateway.record import Record
+from gateway.record import ExchangeRecord
 
 
 class Tracer:
@@ -37,7 +37,7 @@ class Tracer:
             )
         )
 
-    def begin(self, record: Record) -> dict[str, str]:
+    def begin(self, record: ExchangeRecord) -> dict[str, str]:
         """Begin the span of a backend; give the headers by which it joins the trace."""
         self.tell(record)
         span = self._tracer.start_span("exchange", kind=trace.SpanKind.CLIENT)
@@ -46,7 +46,7 @@ class Tracer:
         propagate.inject(carrier, trace.set_span_in_context(span))
         return carrier
 
-    def tell(self, record: Record) -> None:
+    def tell(self, record: ExchangeRecord) -> None:
         """End the span of a backend, if there is one, with what was exchanged."""
         span = self._spans.pop(id(record), None)
         if span is None:

@@ -10,14 +10,14 @@ from email.utils import parsedate_to_datetime
 import httpx
 
 from adapters import Capabilities, Dialect, dialect
-from gateway.access import Caller
+from gateway.access import Principal
 from gateway.configuration import Backend, Retries, Timeouts
-from gateway.headers import Headers, end_to_end, read_headers
+from gateway.headers import Headers, drop_hop_by_hop, read_headers
 from gateway.key_redaction import key_redactor
-from gateway.problems import BrokenOff, TooSlow, Unreachable
-from gateway.refusals import knows_no_seals
+from gateway.problems import BackendDisconnectedError, BackendTimeoutError, BackendUnreachableError
+from gateway.refusals import lacks_encrypted_reasoning
 from gateway.transport import Target
-from gateway.watch import Watch
+from gateway.watch import ExchangeMonitor
 
 _PATHS = {"chat": "/chat/completions", "legacy": "/chat/completions", "responses": "/responses"}
 
@@ -31,7 +31,7 @@ _ACCEPT = {
 }
 
 
-class Upstream:
+class BackendClient:
     """One backend."""
 
     def __init__(  # noqa: PLR0913 - each is one thing to know of a backend
@@ -61,7 +61,7 @@ class Upstream:
         # Models, by the names that clients use, that refuse to seal what they think.
         self._seal_nothing: set[str] = set()
 
-    def beside(self, path: str, *, root: bool = False) -> Target:
+    def target_for(self, path: str, *, root: bool = False) -> Target:
         """Give another address of the backend; some are not under the version but at the root."""
         return self._make_target(path, root=root)
 
@@ -82,14 +82,14 @@ class Upstream:
 
     def note_refusal(self, model: str, body: bytes) -> None:
         """Note that a model refuses to seal what it thinks, if that is what an error says."""
-        if knows_no_seals(body):
+        if lacks_encrypted_reasoning(body):
             self._seal_nothing.add(model)
 
-    def seals_nothing(self, model: str) -> bool:
+    def lacks_encrypted_reasoning(self, model: str) -> bool:
         """Tell whether a model is known to refuse that."""
         return model in self._seal_nothing
 
-    def authorization(self, caller: Caller) -> Headers:
+    def authorization(self, caller: Principal) -> Headers:
         """Give the key for this backend: our own there, or else the client's."""
         if self._key is not None:
             return [(b"authorization", f"Bearer {self._key}".encode("latin-1"))]
@@ -99,7 +99,7 @@ class Upstream:
 
     def headers_of(self, response: httpx.Response) -> dict[str, str]:
         """Return the end-to-end headers of an answer, with our key redacted."""
-        headers = end_to_end(read_headers(response.headers.raw))
+        headers = drop_hop_by_hop(read_headers(response.headers.raw))
         redact = self.redact
         if redact is None:
             return headers
@@ -109,7 +109,7 @@ class Upstream:
         self,
         body: bytes,
         headers: Headers,
-        watch: Watch,
+        watch: ExchangeMonitor,
         *,
         streams: bool,
         target: Target | None = None,
@@ -124,41 +124,47 @@ class Upstream:
         while True:
             try:
                 response = await self._send(target or self._target, body, headers, watch)
-            except (Unreachable, BrokenOff) as problem:
+            except (BackendUnreachableError, BackendDisconnectedError) as problem:
                 if not tries or not self._tries_again(problem):
                     raise
-                pause = _spread(wait)
+                pause = _jitter(wait)
             else:
                 again = tries and self._pause_for(response, wait)
                 if not again:
                     return response
                 pause = again
                 await response.aclose()
-            watch.expect_nothing()
+            watch.pause_deadline()
             await asyncio.sleep(pause)
             tries -= 1
             wait *= 2
 
     async def _send(
-        self, target: Target, body: bytes, headers: Headers, watch: Watch
+        self, target: Target, body: bytes, headers: Headers, watch: ExchangeMonitor
     ) -> httpx.Response:
         request = target.post(body, headers, watch.connected)
         watch.expect_first_byte(self.timeouts)
         try:
             return await self.transport.handle_async_request(request)
         except (httpx.ConnectTimeout, httpx.PoolTimeout):
-            raise Unreachable(None, f"the backend {self.name} did not take a connection") from None
+            raise BackendUnreachableError(
+                None, f"the backend {self.name} did not take a connection"
+            ) from None
         except (httpx.ConnectError, httpx.ProxyError):
-            raise Unreachable(None, f"the backend {self.name} cannot be reached") from None
+            raise BackendUnreachableError(
+                None, f"the backend {self.name} cannot be reached"
+            ) from None
         except httpx.TimeoutException:
-            raise TooSlow(None, f"the backend {self.name} took too long") from None
+            raise BackendTimeoutError(None, f"the backend {self.name} took too long") from None
         except httpx.TransportError as error:
             why = f"the backend {self.name} broke off before it answered ({type(error).__name__})"
-            raise BrokenOff(None, why) from None
+            raise BackendDisconnectedError(None, why) from None
 
-    def _tries_again(self, problem: Unreachable | BrokenOff) -> bool:
+    def _tries_again(self, problem: BackendUnreachableError | BackendDisconnectedError) -> bool:
         """Tell whether to ask again; what may have been done once is done twice only if wanted."""
-        return isinstance(problem, Unreachable) or problem.status in self._retries.statuses
+        return (
+            isinstance(problem, BackendUnreachableError) or problem.status in self._retries.statuses
+        )
 
     def _pause_for(self, response: httpx.Response, backoff: float) -> float:
         """Tell how long to wait before asking again; 0: this answer is the one to pass on."""
@@ -166,12 +172,12 @@ class Upstream:
             return 0
         asked = retry_after(response.headers.get("retry-after"), time.time())
         if asked is None:
-            return _spread(backoff)
+            return _jitter(backoff)
         # A longer wait is the client's to take: it gets the header.
-        return 0 if asked > self._retries.longest_wait else max(asked, _spread(0.01))
+        return 0 if asked > self._retries.longest_wait else max(asked, _jitter(0.01))
 
 
-def _spread(seconds: float) -> float:
+def _jitter(seconds: float) -> float:
     """Vary a pause, so that those who failed together do not all come again together."""
     return seconds * random.uniform(0.75, 1.25)  # noqa: S311 - no secret hangs on it
 

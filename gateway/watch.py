@@ -15,14 +15,14 @@ from litestar.types import Receive
 
 from gateway.configuration import Timeouts
 from gateway.logs import LOG
-from gateway.problems import ClientGone, TooSlow, Unforeseen
+from gateway.problems import ClientDisconnectedError, BackendTimeoutError, InternalError
 
 # Most whole answers are there sooner than this; for them nobody is set to watch.
 _MOMENT = 0.05
 _NEVER = float("inf")
 
 
-class Watch:
+class ExchangeMonitor:
     """Ends the work of the task that enters it when there is a reason to."""
 
     def __init__(self, receive: Receive, keep_alive: float) -> None:
@@ -90,24 +90,26 @@ class Watch:
             self._deadline = self._loop.time() + self._first_byte
             self._look_again()
 
-    def expect_nothing(self) -> None:
+    def pause_deadline(self) -> None:
         """Wait for no backend now: the next try comes after a pause."""
         self._deadline = _NEVER
 
     def expect_more(self) -> None:
         """Begin to wait for the pieces of an answer."""
         self._overdue = ("said nothing for", self._between)
-        self.heard()
+        self.note_backend_activity()
         self._look_again()
 
-    def heard(self) -> None:
+    def note_backend_activity(self) -> None:
         """Note that a piece of the answer has come."""
         if self._between:
             self._deadline = self._loop.time() + self._between
         else:
             self._deadline = _NEVER
 
-    def on_silence(self, tell: Callable[[], Awaitable[None]], *, at_most: float = _NEVER) -> None:
+    def set_heartbeat(
+        self, tell: Callable[[], Awaitable[None]], *, at_most: float = _NEVER
+    ) -> None:
         """Have something done when the client was told nothing for so long, and again.
 
         By default that is when a client is to be told that we are still there.
@@ -117,11 +119,11 @@ class Watch:
         self._last_told = self._loop.time()
         self._look_again()
 
-    def telling(self) -> None:
+    def begin_client_write(self) -> None:
         """Note that a piece is on its way to the client: until it is told, no backend is late."""
         self._writing = True
 
-    def told(self, *, counts: bool = True) -> None:
+    def end_client_write(self, *, counts: bool = True) -> None:
         """Note that the client has it; whether it counts as a sign of life, the caller knows."""
         self._writing = False
         if counts:
@@ -129,7 +131,7 @@ class Watch:
         if self._overlooked:
             # It took so long that the watch has looked meanwhile, and let the backend be.
             self._overlooked = False
-            self.heard()
+            self.note_backend_activity()
             self._look_again()
 
     # The watching
@@ -147,12 +149,12 @@ class Watch:
         try:
             while self._reason is None:
                 if await self._client_left():
-                    self._stop(ClientGone())
+                    self._stop(ClientDisconnectedError())
                 else:
                     await self._check()
         except Exception:  # noqa: BLE001 - whatever it is, it must not go unseen
             LOG.exception("a fault of the watch")
-            self._stop(Unforeseen(None, "the gateway failed; its log says why"))
+            self._stop(InternalError(None, "the gateway failed; its log says why"))
 
     async def _client_left(self) -> bool:
         """Wait for the client to leave; give up when something may be due."""
@@ -177,12 +179,12 @@ class Watch:
     async def _check(self) -> None:
         now = self._loop.time()
         if now >= self._end:
-            self._stop(TooSlow(None, "the backend did not finish its answer in time"))
+            self._stop(BackendTimeoutError(None, "the backend did not finish its answer in time"))
         elif self._writing:
             return
         elif now >= self._deadline:
             failing, seconds = self._overdue
-            self._stop(TooSlow(None, f"the backend {failing} {seconds:g} seconds"))
+            self._stop(BackendTimeoutError(None, f"the backend {failing} {seconds:g} seconds"))
         elif self._on_silence is not None and now >= self._last_told + self._silence:
             self._last_told = now
             await self._on_silence()

@@ -13,8 +13,8 @@ from prometheus_client import multiprocess
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
-from gateway.announcing import announce
-from gateway.commands.terminal import INTERRUPTED, complain
+from gateway.announcing import print_listening
+from gateway.commands.terminal import INTERRUPTED, print_error
 from gateway.configuration import Configuration
 
 _METRICS_DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
@@ -45,7 +45,7 @@ class Workers(Multiprocess):
         """Start them, and say so when the first one accepts."""
         super().init_processes()
         if self.processes[0].wait_until_ready(self.config.timeout_worker_healthcheck):
-            announce(self.sockets[0].getsockname())
+            print_listening(self.sockets[0].getsockname())
 
     def keep_subprocess_alive(self) -> None:
         """Replace those that died; what they had in hand no longer counts."""
@@ -53,10 +53,10 @@ class Workers(Multiprocess):
         super().keep_subprocess_alive()
         for process in before:
             if process.pid is not None and process.exitcode is not None:
-                self._bury(process.pid, process.exitcode)
+                self._handle_dead_worker(process.pid, process.exitcode)
 
-    def _bury(self, pid: int, code: int) -> None:
-        complain(f"worker {pid} ended with code {code}")
+    def _handle_dead_worker(self, pid: int, code: int) -> None:
+        print_error(f"worker {pid} ended with code {code}")
         if code == STARTUP_FAILURE:
             self.exit_code = code
         if _METRICS_DIRECTORY in os.environ:

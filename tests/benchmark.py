@@ -25,18 +25,18 @@ from msgspec import Raw
 
 import adapters
 from adapters.conversation import (
-    Call,
+    ToolCall,
     Finish,
-    Function,
+    FunctionTool,
     Image,
     Item,
     Message,
-    Output,
+    ToolOutput,
     Request,
     Text,
     Usage,
 )
-from adapters.dialect import Surroundings
+from adapters.dialect import ReplyContext
 from adapters.events import Closed, Delta, Event, Finished, Opened, Started
 from adapters.loss import Losses
 
@@ -78,7 +78,7 @@ def make_request(tools: int, turns: int) -> Request:
     )
 
 
-def _make_tool(number: int) -> Function:
+def _make_tool(number: int) -> FunctionTool:
     path = {"type": "string", "description": prose(number, 12)}
     depth = {"type": "integer", "minimum": 0, "enum": [0, 1, 2, 4]}
     schema = {
@@ -87,7 +87,7 @@ def _make_tool(number: int) -> Function:
         "required": ["path"],
     }
     encoded = Raw(_ENCODER.encode(schema))
-    return Function(f"read_station_{number}", prose(number, 25), encoded, strict=False)
+    return FunctionTool(f"read_station_{number}", prose(number, 25), encoded, strict=False)
 
 
 def _make_turn(turn: int) -> Iterator[Item]:
@@ -97,9 +97,9 @@ def _make_turn(turn: int) -> Iterator[Item]:
     yield Message("assistant", (Text(prose(turn + 2, 20)),))
     for number in (2 * turn, 2 * turn + 1):
         arguments = f'{{"path":"stations/{number}.csv","depth":2,"labels":["a","\\u00e9"]}}'
-        yield Call(f"call_{number:024}", f"read_station_{number % 3}", arguments)
+        yield ToolCall(f"call_{number:024}", f"read_station_{number % 3}", arguments)
     for number in (2 * turn, 2 * turn + 1):
-        yield Output(f"call_{number:024}", prose(number, 160))
+        yield ToolOutput(f"call_{number:024}", prose(number, 160))
     yield Message("assistant", (Text(prose(turn + 5, 60)),))
 
 
@@ -117,7 +117,7 @@ def body(dialect: str, size: str) -> bytes:
 @cache
 def frames(dialect: str, kind: Kind, count: int) -> tuple[bytes, ...]:
     """Write a stream as a backend of this dialect does, frame by frame."""
-    around = Surroundings(SIZES["5 kB"], adapters.counting(), Losses(None))
+    around = ReplyContext(SIZES["5 kB"], adapters.deterministic_ids(), Losses(None))
     writer = adapters.dialect(dialect).write_stream(around)
     return tuple(frame for event in _make_events(kind, count) for frame in writer.feed(event))
 
@@ -128,7 +128,7 @@ def _make_events(kind: Kind, count: int) -> Iterator[Event]:
         yield Opened(0, Message("assistant"))
         yield from (Delta(0, "text", _WORDS[number % len(_WORDS)]) for number in range(count))
     else:
-        yield Opened(0, Call("call_0001", "read_station_1"))
+        yield Opened(0, ToolCall("call_0001", "read_station_1"))
         pieces = (_ESCAPED[number % len(_ESCAPED)] for number in range(count - 2))
         yield from (Delta(0, "arguments", piece) for piece in ('{"path":"', *pieces, '"}'))
     yield Closed(0)
@@ -175,11 +175,11 @@ def _time(run: Callable[[], object], repeats: int) -> float:
 
 
 def _translate_request(pair: Pair, given: bytes) -> None:
-    adapters.exchange(*pair, mint=adapters.counting()).request(given)
+    adapters.exchange(*pair, mint=adapters.deterministic_ids()).request(given)
 
 
 def _translate_stream(pair: Pair, reads: list[bytes]) -> None:
-    exchange = adapters.exchange(*pair, mint=adapters.counting(), asked=SIZES["5 kB"])
+    exchange = adapters.exchange(*pair, mint=adapters.deterministic_ids(), asked=SIZES["5 kB"])
     stream = exchange.stream()
     for read in reads:
         stream.feed(read)

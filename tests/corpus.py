@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 import adapters
 from adapters.between import UNKNOWN_REQUEST
-from adapters.dialect import Surroundings
+from adapters.dialect import ReplyContext
 from adapters.events import Event
-from adapters.grammar import Grammar
+from adapters.grammar import EventOrderChecker
 from adapters.loss import Losses
 from adapters.sse import Decoder
 from adapters.stage import Pipeline
@@ -198,9 +198,9 @@ def asked(case: AnswerCase) -> adapters.Request:
     return request
 
 
-def surroundings(case: AnswerCase) -> Surroundings:
+def surroundings(case: AnswerCase) -> ReplyContext:
     """Make what a reader of the case's dialect needs; ids count from 1."""
-    return Surroundings(asked(case), adapters.counting(), Losses(None))
+    return ReplyContext(asked(case), adapters.deterministic_ids(), Losses(None))
 
 
 def in_bytes(data: bytes) -> list[bytes]:
@@ -212,7 +212,7 @@ def read_events(case: StreamCase, pieces: Sequence[bytes]) -> list[Event]:
     """Read a stream as the hub sees it, and hold it to the grammar."""
     decoder = Decoder()
     reader = adapters.dialect(case.dialect).read_stream(surroundings(case))
-    pipeline = Pipeline(reader, Grammar())
+    pipeline = Pipeline(reader, EventOrderChecker())
     frames = (frame for piece in pieces for frame in decoder.feed(piece))
     events: list[Event] = [event for frame in frames for event in pipeline.feed(frame)]
     events += [event for frame in decoder.flush() for event in pipeline.feed(frame)]

@@ -18,35 +18,35 @@ from msgspec.structs import replace
 
 from adapters.capabilities import Capabilities
 from adapters.conversation import (
-    Allowed,
+    AllowedToolsChoice,
     Annotation,
     Audio,
     CacheOptions,
-    Call,
+    ToolCall,
     CallKind,
     Choice,
     Citation,
-    Custom,
-    Extra,
+    CustomTool,
+    ExtraField,
     Family,
     File,
     Finish,
     FinishReason,
-    Format,
-    Function,
-    Hosted,
+    ResponseFormat,
+    FunctionTool,
+    HostedTool,
     Image,
     Item,
     Logprob,
     Message,
-    Mode,
-    Named,
-    Opaque,
+    ToolChoiceMode,
+    NamedToolChoice,
+    OpaqueItem,
     OtherPart,
-    Output,
+    ToolOutput,
     Part,
     Reasoning,
-    Reference,
+    ItemReference,
     Refusal,
     Reply,
     Request,
@@ -58,8 +58,8 @@ from adapters.conversation import (
     Usage,
 )
 from adapters.events import Closed, Delta, Event, Opened
-from adapters.fold import replay
-from adapters.items import cut_off, has_calls, is_half
+from adapters.fold import to_events
+from adapters.items import mark_incomplete, has_calls, has_truncated_arguments
 from adapters.mint import StableIds
 
 T = TypeVar("T")
@@ -155,13 +155,13 @@ def calls(
     *,
     kinds: tuple[CallKind, ...] = ("function", "custom"),
     distinct: bool = False,
-) -> SearchStrategy[tuple[Call, ...]]:
+) -> SearchStrategy[tuple[ToolCall, ...]]:
     """Calls with an id each, and with a name each where that must tell them apart."""
     ids = _tokens.map("call_".__add__)
     whole = st.just("completed")
     # Blank arguments of a function could not be parsed, and do not stay as they are.
-    function = st.builds(Call, ids, names, arguments.filter(str.strip), status=whole)
-    custom = st.builds(Call, ids, names, arguments, st.just("custom"), status=whole)
+    function = st.builds(ToolCall, ids, names, arguments.filter(str.strip), status=whole)
+    custom = st.builds(ToolCall, ids, names, arguments, st.just("custom"), status=whole)
     call = st.one_of([function, custom] if "custom" in kinds else [function])
     several = st.lists(call, min_size=1, max_size=3, unique_by=lambda made: made.call_id)
     if distinct:
@@ -174,7 +174,7 @@ def answered(parts: tuple[Part, ...]) -> Message:
     return Message("assistant", parts, status="completed")
 
 
-def chat_items(made: SearchStrategy[tuple[Call, ...]]) -> SearchStrategy[tuple[Item, ...]]:
+def chat_items(made: SearchStrategy[tuple[ToolCall, ...]]) -> SearchStrategy[tuple[Item, ...]]:
     """What an answer of Chat can hold: a message, or calls, or a message and then calls."""
     said: SearchStrategy[tuple[Part, ...]] = st.one_of(
         st.tuples(_spoken), st.tuples(_refusals), st.tuples(_spoken, _refusals)
@@ -194,13 +194,13 @@ def responses_items(draw: DrawFn) -> tuple[Item, ...]:
     thoughts = st.builds(
         Reasoning, some(some_text), some(some_text), maybe(some_text), status=st.just("completed")
     )
-    search = st.just(Opaque("responses", "web_search_call", Raw()))
+    search = st.just(OpaqueItem("responses", "web_search_call", Raw()))
     every: SearchStrategy[Item] = st.one_of(message, call, thoughts, search)
     items = draw(st.lists(every, max_size=4))
     return tuple(_identified(item, number) for number, item in enumerate(items))
 
 
-def _in_namespace(call: Call, namespace: str | None) -> Call:
+def _in_namespace(call: ToolCall, namespace: str | None) -> ToolCall:
     return replace(call, namespace=namespace)
 
 
@@ -222,13 +222,13 @@ WORDS: dict[DialectName, dict[FinishReason, str]] = {
 
 
 def _identified(item: Item, number: int) -> Item:
-    if isinstance(item, Call):
+    if isinstance(item, ToolCall):
         item = replace(item, call_id=f"call_{number}")
     return _with_id(item, number)
 
 
 def _with_id(item: Item, number: int) -> Item:
-    if isinstance(item, Opaque):
+    if isinstance(item, OpaqueItem):
         item = replace(item, value=Raw(b'{"type":"web_search_call","id":"item_%d"}' % number))
     return replace(item, item_id=f"item_{number}")
 
@@ -242,7 +242,7 @@ def items_of(name: DialectName) -> SearchStrategy[tuple[Item, ...]]:
         case "legacy":
             # It has no ids: this is the first that the reader will make.
             one = st.builds(
-                Call,
+                ToolCall,
                 st.just("call_0001"),
                 names,
                 any_arguments.filter(str.strip),
@@ -278,10 +278,12 @@ def _choices(draw: DrawFn, name: DialectName, made: SearchStrategy[tuple[Item, .
     ended: FinishReason = "calls" if called else "stop"
     reasons: list[FinishReason] = [ended, "length", "filter"]
     # A call that breaks off is where an answer was cut, so nothing follows it.
-    halves = any(isinstance(item, Call) and is_half(item) for item in items[:-1])
+    halves = any(
+        isinstance(item, ToolCall) and has_truncated_arguments(item) for item in items[:-1]
+    )
     reason = ended if halves else draw(st.sampled_from(reasons))
     if reason in ("length", "filter"):
-        items = cut_off(items)
+        items = mark_incomplete(items)
     return Choice(items, Finish(reason, WORDS[name][reason]))
 
 
@@ -296,11 +298,11 @@ _SCHEMAS = st.sampled_from([
 
 
 @cache
-def _formats() -> SearchStrategy[Format]:
+def _formats() -> SearchStrategy[ResponseFormat]:
     named = st.builds(
-        Format, st.just("json_schema"), names, _SCHEMAS, maybe(st.booleans()), maybe(texts)
+        ResponseFormat, st.just("json_schema"), names, _SCHEMAS, maybe(st.booleans()), maybe(texts)
     )
-    return st.sampled_from([Format("text"), Format("json_object")]) | named
+    return st.sampled_from([ResponseFormat("text"), ResponseFormat("json_object")]) | named
 
 
 _SHARED: dict[str, SearchStrategy[object]] = {
@@ -353,11 +355,11 @@ def _tools(name: DialectName) -> SearchStrategy[tuple[Tool, ...]]:
         "responses": maybe(st.booleans()),
     }
     function: SearchStrategy[Tool] = st.builds(
-        Function, names, maybe(texts), _SCHEMAS, strict[name]
+        FunctionTool, names, maybe(texts), _SCHEMAS, strict[name]
     )
-    plain = st.builds(Custom, names, maybe(texts))
+    plain = st.builds(CustomTool, names, maybe(texts))
     grammar = st.builds(
-        Custom,
+        CustomTool,
         names,
         maybe(texts),
         format=st.just("grammar"),
@@ -377,7 +379,7 @@ def _tools(name: DialectName) -> SearchStrategy[tuple[Tool, ...]]:
     return st.tuples(several, hosted).map(lambda both: both[0] + both[1])
 
 
-_WEB_SEARCH = Hosted(
+_WEB_SEARCH = HostedTool(
     "web_search",
     Raw(
         b'{"type":"web_search","user_location":{"type":"approximate","city":"Gouda"},'
@@ -389,22 +391,22 @@ _WEB_SEARCH = Hosted(
 @st.composite
 def _tool_choices(draw: DrawFn, name: DialectName, tools: tuple[Tool, ...]) -> ToolChoice | None:
     named = [
-        Named(tool.name, "custom" if isinstance(tool, Custom) else "function")
+        NamedToolChoice(tool.name, "custom" if isinstance(tool, CustomTool) else "function")
         for tool in tools
-        if not isinstance(tool, Hosted)
+        if not isinstance(tool, HostedTool)
     ]
     if not named:
         return None
-    modes = [Mode("auto"), *([] if name == "legacy" else [Mode("required")])]
-    if name == "responses" or not any(isinstance(tool, Hosted) for tool in tools):
+    modes = [ToolChoiceMode("auto"), *([] if name == "legacy" else [ToolChoiceMode("required")])]
+    if name == "responses" or not any(isinstance(tool, HostedTool) for tool in tools):
         # Chat has no way to declare a web search and not to want it.
-        modes.append(Mode("none"))
+        modes.append(ToolChoiceMode("none"))
     # Of a search Chat cannot say that it is not allowed.
-    searches = name != "responses" and any(isinstance(tool, Hosted) for tool in tools)
+    searches = name != "responses" and any(isinstance(tool, HostedTool) for tool in tools)
     others = (Raw(b'{"type":"web_search"}'),) if searches else ()
     allowed: list[ToolChoice] = [
-        Allowed("auto", tuple(named), others),
-        Allowed("required", (named[0],), others),
+        AllowedToolsChoice("auto", tuple(named), others),
+        AllowedToolsChoice("required", (named[0],), others),
     ]
     return draw(maybe(st.sampled_from([*modes, *named, *([] if name == "legacy" else allowed)])))
 
@@ -448,7 +450,7 @@ def _chat_turn(draw: DrawFn, name: DialectName) -> list[Item]:
     items += [Message("assistant", content)] if content else []
     items += [replace(call, status=None) for call in made]
     outputs = texts if name == "legacy" else texts | some(st.builds(Text, texts), 3, 2)
-    return items + [Output(call.call_id, draw(outputs)) for call in made]
+    return items + [ToolOutput(call.call_id, draw(outputs)) for call in made]
 
 
 @st.composite
@@ -464,10 +466,10 @@ def _unique(items: Sequence[Item]) -> Iterator[Item]:
     numbers = count()
     for item in items:
         match item:
-            case Call():
+            case ToolCall():
                 ids[item.call_id] = f"call_{next(numbers)}_{item.call_id}"
                 yield replace(item, call_id=ids[item.call_id])
-            case Output(call_id=str(call_id)):
+            case ToolOutput(call_id=str(call_id)):
                 yield replace(item, call_id=ids[call_id])
             case _:
                 yield item
@@ -476,13 +478,13 @@ def _unique(items: Sequence[Item]) -> Iterator[Item]:
 def _stable(items: Sequence[Item]) -> Iterator[Item]:
     """Give each call the id that it gets when its history, which has none, is read."""
     name_call = StableIds()
-    last = Call("", "")
+    last = ToolCall("", "")
     for item in items:
         match item:
-            case Call():
+            case ToolCall():
                 last = replace(item, call_id=name_call(item.name, item.arguments))
                 yield last
-            case Output():
+            case ToolOutput():
                 yield replace(item, call_id=last.call_id, name=last.name)
             case _:
                 yield item
@@ -497,7 +499,7 @@ def _responses_history(draw: DrawFn) -> tuple[Item, ...]:
     )
     spoken = st.builds(Message, st.just("assistant"), said, status=statuses)
     sealed = st.builds(Reasoning, some(texts), some(texts), some_text, status=statuses)
-    unknown: list[Item] = [Reference(""), Opaque("responses", "web_search_call", Raw())]
+    unknown: list[Item] = [ItemReference(""), OpaqueItem("responses", "web_search_call", Raw())]
     kinds: SearchStrategy[Item] = st.one_of(
         _messages("responses"), spoken, sealed, st.sampled_from(unknown)
     )
@@ -508,7 +510,7 @@ def _responses_history(draw: DrawFn) -> tuple[Item, ...]:
         place = draw(st.integers(0, len(items)))
         items.insert(place, made)
         later = draw(st.integers(place + 1, len(items)))
-        items.insert(later, Output(call.call_id, output, call.kind))
+        items.insert(later, ToolOutput(call.call_id, output, call.kind))
     # An id of a server's own is a matter of taste; two of the same would be one item.
     return tuple(
         _with_id(item, number) if draw(st.booleans()) or _needs_id(item) else item
@@ -517,7 +519,7 @@ def _responses_history(draw: DrawFn) -> tuple[Item, ...]:
 
 
 def _needs_id(item: Item) -> bool:
-    return isinstance(item, Reference | Opaque)
+    return isinstance(item, ItemReference | OpaqueItem)
 
 
 @st.composite
@@ -525,9 +527,9 @@ def requests(draw: DrawFn, name: DialectName) -> Request:
     """Give a request that a dialect can say with nothing lost."""
     tools = draw(_tools(name))
     parallel = {"chat": maybe(st.booleans()), "legacy": st.just(value=False)}
-    declares = any(not isinstance(tool, Hosted) for tool in tools)
+    declares = any(not isinstance(tool, HostedTool) for tool in tools)
     said = parallel.get(name, maybe(st.booleans())) if declares else st.none()
-    store = Extra("responses", "store", Raw(b"false"), None)
+    store = ExtraField("responses", "store", Raw(b"false"), None)
     return replace(
         draw(_settings("responses" if name == "responses" else "completions")),
         items=draw(_responses_history() if name == "responses" else _chat_history(name)),
@@ -592,7 +594,7 @@ def events(draw: DrawFn, reply: Reply, overlapping: type[Struct] = Struct) -> li
     Which items may overlap can be said. What comes whole is told at its end, so its place is its
     own only if nothing overlaps it.
     """
-    first, *middle, last = replay(reply)
+    first, *middle, last = to_events(reply)
     blocks: dict[int, list[Event]] = {}
     for event in middle:
         match event:
@@ -605,7 +607,7 @@ def events(draw: DrawFn, reply: Reply, overlapping: type[Struct] = Struct) -> li
             case _:
                 raise AssertionError(event)
     items = [item for choice in reply.choices for item in choice.items]
-    overlaps = [isinstance(one, overlapping) and not isinstance(one, Opaque) for one in items]
+    overlaps = [isinstance(one, overlapping) and not isinstance(one, OpaqueItem) for one in items]
     return [first, *overlap(draw, list(blocks.values()), overlaps), last]
 
 
@@ -633,7 +635,7 @@ class Style(Struct, frozen=True):
     """One way in which servers tell the calls of an answer."""
 
     # Gives the entries of `tool_calls` for one call, one for each chunk.
-    tell: Callable[[int, Call, list[str]], list[Wire]]
+    tell: Callable[[int, ToolCall, list[str]], list[Wire]]
     # Whether pieces of several calls may alternate.
     mixes: bool = False
     # Whether the ids that were meant are told.
@@ -642,79 +644,81 @@ class Style(Struct, frozen=True):
     plain: bool = True
 
 
-def _entry(call: Call, fragment: object = None, *, named: bool = False, **place: object) -> Wire:
+def _entry(
+    call: ToolCall, fragment: object = None, *, named: bool = False, **place: object
+) -> Wire:
     inner: Wire = {"name": call.name} if named else {}
     if fragment is not None:
         inner["input" if call.kind == "custom" else "arguments"] = fragment
     return {**place, call.kind: inner}
 
 
-def _whole(number: int, call: Call, **more: object) -> Wire:
+def _whole(number: int, call: ToolCall, **more: object) -> Wire:
     return {"index": number, "id": call.call_id, "type": call.kind, **more}
 
 
-def _legal(number: int, call: Call, found: list[str]) -> list[Wire]:
+def _legal(number: int, call: ToolCall, found: list[str]) -> list[Wire]:
     first = _entry(call, "", named=True, **_whole(number, call))
     return [first, *(_entry(call, text, index=number) for text in found)]
 
 
-def _eager(number: int, call: Call, found: list[str]) -> list[Wire]:
+def _eager(number: int, call: ToolCall, found: list[str]) -> list[Wire]:
     first = _entry(call, "".join(found[:1]), named=True, **_whole(number, call))
     return [first, *(_entry(call, text, index=number) for text in found[1:])]
 
 
-def _without_index(_: int, call: Call, found: list[str]) -> list[Wire]:
+def _without_index(_: int, call: ToolCall, found: list[str]) -> list[Wire]:
     first = _entry(call, "".join(found[:1]), named=True, id=call.call_id, type=call.kind)
     return [first, *(_entry(call, text) for text in found[1:])]
 
 
-def _ids_only(_: int, call: Call, found: list[str]) -> list[Wire]:
+def _ids_only(_: int, call: ToolCall, found: list[str]) -> list[Wire]:
     first = _entry(call, named=True, id=call.call_id)
     return [first, *(_entry(call, text, id=call.call_id) for text in found)]
 
 
-def _all_repeated(number: int, call: Call, found: list[str]) -> list[Wire]:
+def _all_repeated(number: int, call: ToolCall, found: list[str]) -> list[Wire]:
     return [_entry(call, text, named=True, **_whole(number, call)) for text in found or [""]]
 
 
-def _told_twice(number: int, call: Call, found: list[str]) -> list[Wire]:
+def _told_twice(number: int, call: ToolCall, found: list[str]) -> list[Wire]:
     again = _entry(call, call.arguments, named=True, **_whole(number, call))
     return [*_legal(number, call, found), again]
 
 
-def _one_index(_: int, call: Call, found: list[str]) -> list[Wire]:
+def _one_index(_: int, call: ToolCall, found: list[str]) -> list[Wire]:
     return _legal(0, call, found)
 
 
-def _one_index_without_ids(_: int, call: Call, found: list[str]) -> list[Wire]:
+def _one_index_without_ids(_: int, call: ToolCall, found: list[str]) -> list[Wire]:
     first = _entry(call, found[0], named=True, index=0)
     return [first, *(_entry(call, text, index=0) for text in found[1:])]
 
 
-def _names_only(_: int, call: Call, found: list[str]) -> list[Wire]:
+def _names_only(_: int, call: ToolCall, found: list[str]) -> list[Wire]:
     return [_entry(call, found[0], named=True), *(_entry(call, text) for text in found[1:])]
 
 
-def _blanks(number: int, call: Call, found: list[str]) -> list[Wire]:
+def _blanks(number: int, call: ToolCall, found: list[str]) -> list[Wire]:
     """Tell empty strings and nulls where there is nothing to tell (P101)."""
     more: Wire = {"index": number, "id": "", "type": None}
     blank = [{**more, call.kind: {"name": "", "arguments": text}} for text in found]
     return [_entry(call, None, named=True, **_whole(number, call)), *blank]
 
 
-def _late_name(number: int, call: Call, found: list[str]) -> list[Wire]:
+def _late_name(number: int, call: ToolCall, found: list[str]) -> list[Wire]:
     early = [_entry(call, text, index=number, id=call.call_id) for text in found[:-1]]
     last = _entry(call, found[-1] if found else "", named=True, **_whole(number, call))
     return [*early, last]
 
 
-def _other_index(number: int, call: Call, found: list[str]) -> list[Wire]:
+def _other_index(number: int, call: ToolCall, found: list[str]) -> list[Wire]:
     """Go on under an index that nobody opened (P099)."""
     first, *_ = _legal(number, call, [])
     return [first, *(_entry(call, text, index=100 + number) for text in found)]
 
 
-def _as_object(number: int, call: Call, _: list[str]) -> list[Wire]:
+def _as_object(number: int, call: ToolCall, _: list[str]) -> list[Wire]:
     """Tell arguments as the object itself."""
     return [_entry(call, Raw(call.arguments.encode()), named=True, **_whole(number, call))]
 
@@ -738,7 +742,7 @@ STYLES: dict[str, Style] = {
 LEGAL = STYLES["legal"]
 
 
-def calls_told_in(style: Style) -> SearchStrategy[tuple[Call, ...]]:
+def calls_told_in(style: Style) -> SearchStrategy[tuple[ToolCall, ...]]:
     """Give calls that can be told in a style without being mistaken for others."""
     if not style.plain:
         return calls()
@@ -769,7 +773,7 @@ def legacy_streams(draw: DrawFn, reply: Reply) -> Telling:
     """Tell a reply as a legacy backend might."""
     (choice,) = reply.choices
     deltas = draw(_said(choice.items))
-    for call in (item for item in choice.items if isinstance(item, Call)):
+    for call in (item for item in choice.items if isinstance(item, ToolCall)):
         found = draw(fragments(call.arguments))
         first: Wire = {"function_call": {"name": call.name, "arguments": ""}}
         more: list[Wire] = [{"function_call": {"arguments": text}} for text in found]
@@ -780,7 +784,7 @@ def legacy_streams(draw: DrawFn, reply: Reply) -> Telling:
 @st.composite
 def _chat_deltas(draw: DrawFn, items: tuple[Item, ...], style: Style) -> list[Wire]:
     deltas = draw(_said(items))
-    made = [item for item in items if isinstance(item, Call)]
+    made = [item for item in items if isinstance(item, ToolCall)]
     cut_up = [draw(fragments(call.arguments)) for call in made]
     told = [style.tell(number, call, cut_up[number]) for number, call in enumerate(made)]
     entries = interleave(draw, told) if style.mixes else [one for each in told for one in each]

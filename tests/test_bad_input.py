@@ -32,7 +32,7 @@ every_other_pair = pytest.mark.parametrize(("client", "backend"), ACROSS)
 
 
 def begin(client: str, backend: str) -> adapters.Exchange:
-    return adapters.exchange(client, backend, mint=adapters.counting())
+    return adapters.exchange(client, backend, mint=adapters.deterministic_ids())
 
 
 # What is no JSON
@@ -65,7 +65,7 @@ NOT_AN_OBJECT = [
 @every_pair
 @pytest.mark.parametrize("body", NOT_AN_OBJECT)
 def test_request_that_is_no_json_object(client: str, backend: str, body: bytes) -> None:
-    with pytest.raises(adapters.InvalidInput) as caught:
+    with pytest.raises(adapters.InvalidRequestError) as caught:
         begin(client, backend).request(body)
     assert caught.value.status == 400
     assert caught.value.path in (None, "model")
@@ -74,7 +74,7 @@ def test_request_that_is_no_json_object(client: str, backend: str, body: bytes) 
 @every_pair
 @pytest.mark.parametrize("body", NOT_AN_OBJECT)
 def test_reply_that_is_no_json_object(client: str, backend: str, body: bytes) -> None:
-    with pytest.raises(adapters.BrokenReply) as caught:
+    with pytest.raises(adapters.InvalidReplyError) as caught:
         begin(client, backend).reply(body)
     assert caught.value.status == 502
 
@@ -186,7 +186,7 @@ WRONG_REQUESTS: list[tuple[str, Object, str]] = [
 def test_wrong_type_in_a_request_names_its_path(dialect: str, body: Object, path: str) -> None:
     # Between two of one dialect it passes: their own server judges it.
     for backend in set(NAMES) - {dialect}:
-        with pytest.raises(adapters.InvalidInput) as caught:
+        with pytest.raises(adapters.InvalidRequestError) as caught:
             begin(dialect, backend).request(msgspec.json.encode(LEAST[dialect] | body))
         assert caught.value.path == path
         problem = begin(dialect, backend).problem(caught.value)
@@ -232,7 +232,7 @@ WRONG_REPLIES: list[tuple[str, Object, str]] = [
 def test_wrong_type_in_a_reply_names_its_path(dialect: str, body: Object, path: str) -> None:
     others = set(NAMES) - {dialect}
     for client, turn in product(others, (adapters.Exchange.reply, adapters.Exchange.tell)):
-        with pytest.raises(adapters.BrokenReply) as caught:
+        with pytest.raises(adapters.InvalidReplyError) as caught:
             turn(begin(client, dialect), msgspec.json.encode(body))
         assert caught.value.path == path
 
@@ -241,9 +241,9 @@ def test_wrong_type_in_a_reply_names_its_path(dialect: str, body: Object, path: 
 @settings(deadline=None, derandomize=True)
 @given(body=st.binary())
 def test_any_bytes(client: str, backend: str, body: bytes) -> None:
-    with pytest.raises(adapters.InvalidInput):
+    with pytest.raises(adapters.InvalidRequestError):
         begin(client, backend).request(body)
-    with pytest.raises(adapters.BrokenReply):
+    with pytest.raises(adapters.InvalidReplyError):
         begin(client, backend).reply(body)
     assert begin(client, backend).error(500, body).status == 500
 
@@ -253,9 +253,11 @@ def test_any_bytes(client: str, backend: str, body: bytes) -> None:
 
 def test_unknown_dialect() -> None:
     for pair in (("anthropic", "chat"), ("chat", ""), ("Chat", "legacy")):
-        with pytest.raises(adapters.InvalidInput, match="is none of chat, responses, legacy"):
+        with pytest.raises(
+            adapters.InvalidRequestError, match="is none of chat, responses, legacy"
+        ):
             begin(*pair)
-    with pytest.raises(adapters.InvalidInput) as caught:
+    with pytest.raises(adapters.InvalidRequestError) as caught:
         adapters.check("chatty", b"")
     assert caught.value.path == "dialect"
 

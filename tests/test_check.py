@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from openai.types.responses import ResponseStreamEvent
 
 from adapters.chat.check import check_stream as check_chat
-from adapters.checking import Breach, Json, Object
+from adapters.checking import Violation, Json, Object
 from adapters.legacy.check import check_stream as check_legacy
 from adapters.responses.check import check_stream as check_responses
 from adapters.responses.check_tables import EVENTS
@@ -766,7 +766,7 @@ def broken(streams: dict[str, Stream], case: Case) -> Stream:
     return stream
 
 
-def expect_one(breaches: list[Breach], line: int, piece: str) -> None:
+def expect_one(breaches: list[Violation], line: int, piece: str) -> None:
     assert [breach.line for breach in breaches] == [line], breaches
     assert piece in breaches[0].why
 
@@ -901,7 +901,7 @@ def test_breaches_come_in_line_order() -> None:
 
 
 @pytest.mark.parametrize("check", [check_chat, check_legacy, check_responses])
-def test_an_empty_stream_is_a_breach(check: Callable[[bytes], list[Breach]]) -> None:
+def test_an_empty_stream_is_a_breach(check: Callable[[bytes], list[Violation]]) -> None:
     expect_one(check(b""), 1, "the stream ends without")
     assert check(b"[" * 100_000)
     assert check(b"data: " + b'{"a":' * 100_000 + b"\n\n")

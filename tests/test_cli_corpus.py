@@ -28,7 +28,7 @@ def test_stream_is_as_the_core_tells_it(case: StreamCase, target: str, tmp_path:
     options = f"--from {case.dialect} --to {target} --kind stream"
     more = _context(case, tmp_path)
     stream = adapters.exchange(
-        target, case.dialect, mint=adapters.counting(), asked=asked(case)
+        target, case.dialect, mint=adapters.deterministic_ids(), asked=asked(case)
     ).stream()
     expected = stream.feed(case.body) + stream.flush()
     result = translate(options, case.body, *more)
@@ -69,7 +69,7 @@ def test_requests_go_line_by_line_as_one_by_one(source: str, target: str) -> Non
 
 
 def _sent(source: str, target: str, body: bytes) -> bytes:
-    exchange = adapters.exchange(source, target, mint=adapters.counting())
+    exchange = adapters.exchange(source, target, mint=adapters.deterministic_ids())
     try:
         return exchange.request(body).body + b"\n"
     except adapters.DragomanError as problem:
@@ -80,20 +80,22 @@ def _sent(source: str, target: str, body: bytes) -> bytes:
 def test_reply_is_as_the_core_tells_it(case: ReplyCase, target: str, tmp_path: Path) -> None:
     more = _context(case, tmp_path)
     result = translate(f"--from {case.dialect} --to {target} --kind reply", bytes(case.body), *more)
-    exchange = adapters.exchange(target, case.dialect, mint=adapters.counting(), asked=asked(case))
+    exchange = adapters.exchange(
+        target, case.dialect, mint=adapters.deterministic_ids(), asked=asked(case)
+    )
     assert (result.stdout_bytes, result.exit_code) == _told(exchange, bytes(case.body))
 
 
 def _told(exchange: adapters.Exchange, body: bytes) -> tuple[bytes, int]:
     try:
         return exchange.reply(body).body + b"\n", 0
-    except adapters.BrokenReply:
+    except adapters.InvalidReplyError:
         return b"", 1
 
 
 @pytest.mark.parametrize(("case", "target"), crossings(ERRORS))
 def test_error_is_as_the_core_tells_it(case: ErrorCase, target: str) -> None:
     options = f"--from {case.dialect} --to {target} --kind error --status {case.status}"
-    exchange = adapters.exchange(target, case.dialect, mint=adapters.counting())
+    exchange = adapters.exchange(target, case.dialect, mint=adapters.deterministic_ids())
     expected = exchange.error(case.status, case.answer()).body
     assert translate(options, case.answer()).stdout_bytes == expected + b"\n"

@@ -9,7 +9,7 @@ import pytest
 
 import adapters
 from gateway.commands.lines import translate_lines
-from gateway.commands.setting import Setting
+from gateway.commands.setting import OfflineTranslator
 from tests.command_line import EXAMPLE, REPLY, REQUEST, SENT, one_line, run, translate
 
 TO_RESPONSES = "--from chat --to responses"
@@ -78,7 +78,7 @@ def test_memory_does_not_grow_with_the_file(monkeypatch: pytest.MonkeyPatch) -> 
         written.append(len(data))
 
     monkeypatch.setattr("gateway.commands.lines.write", count)
-    setting = Setting("chat", "responses", mint=adapters.counting())
+    setting = OfflineTranslator("chat", "responses", mint=adapters.deterministic_ids())
     line = REQUEST.replace(b"hi", b"x" * 100_000).replace(b',"seed":1', b"")
     tracemalloc.start()
     translate_lines(setting, _repeat(line, 200), keep_going=False)

@@ -7,11 +7,11 @@ import pytest
 from msgspec.structs import replace
 
 import adapters
-from adapters.conversation import Call, Choice, Finish, Reply, Request
-from adapters.enforce import enforcement
+from adapters.conversation import ToolCall, Choice, Finish, Reply, Request
+from adapters.enforce import call_filters
 from adapters.exchange import Exchange
 from adapters.loss import Losses
-from adapters.lowering import Table
+from adapters.lowering import ToolRegistry
 from tests.judges.reading import JsonObject
 
 WHY = "the request asked for one call at a time; only the first is kept"
@@ -50,7 +50,7 @@ def reply(dialect: str) -> bytes:
 
 
 def asked(client: str, backend: str) -> Exchange:
-    exchange = adapters.exchange(client, backend, mint=adapters.counting(), rewrite=True)
+    exchange = adapters.exchange(client, backend, mint=adapters.deterministic_ids(), rewrite=True)
     exchange.request(request(client))
     return exchange
 
@@ -68,8 +68,10 @@ def test_only_the_first_call_is_kept(client: str, backend: str) -> None:
 
 
 def test_each_choice_may_have_its_call() -> None:
-    choice = Choice((Call("call_1", "f"), Call("call_2", "f")), Finish("calls", "tool_calls"))
-    (stage,) = enforcement(Request(parallel_tool_calls=False), Table(), Losses(None))
+    choice = Choice(
+        (ToolCall("call_1", "f"), ToolCall("call_2", "f")), Finish("calls", "tool_calls")
+    )
+    (stage,) = call_filters(Request(parallel_tool_calls=False), ToolRegistry(), Losses(None))
     kept = stage.reply(Reply(choices=(choice, choice)))
     first = replace(choice, items=choice.items[:1])
     assert kept.choices == (first, first)

@@ -13,7 +13,7 @@ from tests.snapshots import json_page
 
 
 def tell(case: ErrorCase, target: str) -> adapters.Translation:
-    exchange = adapters.exchange(target, case.dialect, mint=adapters.counting())
+    exchange = adapters.exchange(target, case.dialect, mint=adapters.deterministic_ids())
     return exchange.error(case.status, case.answer())
 
 

@@ -17,9 +17,9 @@ import msgspec
 from typing_extensions import get_type_hints, is_typeddict
 
 import adapters
-from adapters.chat.wire import ONLY_HERE as ONLY_IN_CHAT
+from adapters.chat.wire import CHAT_ONLY_FIELDS as ONLY_IN_CHAT
 from adapters.conversation import Request
-from adapters.extras import Fate
+from adapters.extras import DropPolicy
 from adapters.items import without_paths
 from adapters.loss import Loss, Losses
 from adapters.responses.wire import ONLY_HERE as ONLY_IN_RESPONSES
@@ -226,7 +226,7 @@ def test_every_field_makes_a_difference() -> None:
 
 def test_every_parameter_is_typed_or_has_a_gravity() -> None:
     carried: set[str] = set()
-    gravities: dict[str, Mapping[str, Fate]] = {
+    gravities: dict[str, Mapping[str, DropPolicy]] = {
         "chat": ONLY_IN_CHAT,
         "responses": ONLY_IN_RESPONSES,
     }

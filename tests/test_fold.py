@@ -10,13 +10,13 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from adapters.conversation import (
-    Call,
+    ToolCall,
     Choice,
     Error,
-    Extra,
+    ExtraField,
     Finish,
     Message,
-    Opaque,
+    OpaqueItem,
     OtherPart,
     Reasoning,
     Reply,
@@ -24,14 +24,14 @@ from adapters.conversation import (
     Usage,
 )
 from adapters.events import Closed, Delta, Event, Failed, Finished, Opened, Started
-from adapters.fold import fold, replay
-from adapters.grammar import BrokenGrammar, Grammar
+from adapters.fold import accumulate, to_events
+from adapters.grammar import EventOrderError, EventOrderChecker
 from adapters.loss import Losses
 from adapters.stage import Pipeline
 from tests.strategies import DIALECT_NAMES, events, items_of, replies
 
 SAID = Message("assistant")
-CALL = Call("a", "f")
+CALL = ToolCall("a", "f")
 STOP = Finish("stop", "stop")
 STARTED = Started("id", "model")
 FINISHED = Finished((STOP,))
@@ -43,7 +43,7 @@ def any_replies(draw: DrawFn) -> Reply:
     """Replies of any dialect, with several choices, extras, or an error after what came."""
     reply = draw(st.one_of([replies(name) for name in DIALECT_NAMES]))
     more = draw(st.lists(st.one_of([items_of(name) for name in DIALECT_NAMES]), max_size=2))
-    extras = (Extra("completions", "system_fingerprint", Raw(b'"fp"'), None),)
+    extras = (ExtraField("completions", "system_fingerprint", Raw(b'"fp"'), None),)
     choices = (*reply.choices, *(Choice(items, STOP) for items in more))
     if draw(st.booleans()):
         # What failed has no finish; a choice that said nothing is not known of.
@@ -53,7 +53,7 @@ def any_replies(draw: DrawFn) -> Reply:
 
 
 def held_to_grammar(told: Sequence[Event]) -> list[Event]:
-    pipeline = Pipeline(Grammar())
+    pipeline = Pipeline(EventOrderChecker())
     return [*(passed for event in told for passed in pipeline.feed(event)), *pipeline.flush()]
 
 
@@ -62,19 +62,19 @@ def held_to_grammar(told: Sequence[Event]) -> list[Event]:
 
 @given(reply=any_replies())
 def test_a_reply_is_folded_as_it_was_told(reply: Reply) -> None:
-    assert fold(held_to_grammar(list(replay(reply)))) == reply
+    assert accumulate(held_to_grammar(list(to_events(reply)))) == reply
 
 
 @given(reply=any_replies(), data=st.data())
 def test_how_a_reply_is_told_changes_nothing(reply: Reply, data: DataObject) -> None:
-    assert fold(held_to_grammar(data.draw(events(reply)))) == reply
+    assert accumulate(held_to_grammar(data.draw(events(reply)))) == reply
 
 
 def test_extras_of_a_choice_are_told_too() -> None:
-    extra = Extra("completions", "stop_reason", Raw(b"7"))
+    extra = ExtraField("completions", "stop_reason", Raw(b"7"))
     reply = Reply("id", "model", 0, (Choice((), STOP, (extra,)),))
     losses = Losses(None)
-    folded = fold(replay(reply, losses))
+    folded = accumulate(to_events(reply, losses))
     assert folded == reply or list(losses)
 
 
@@ -83,7 +83,7 @@ def test_what_cannot_be_told_is_reported() -> None:
     said = Message("assistant", (Text("a"), picture, Text("b")), status="completed")
     losses = Losses(None)
     reply = Reply("id", "model", 0, (Choice((said,), STOP),))
-    folded = fold(held_to_grammar(list(replay(reply, losses))))
+    folded = accumulate(held_to_grammar(list(to_events(reply, losses))))
     assert folded.choices[0].items == (replace(said, content=(Text("a"), Text("b"))),)
     assert [loss.path for loss in losses] == ["content"]
 
@@ -93,28 +93,28 @@ def test_what_cannot_be_told_is_reported() -> None:
 
 def test_a_failed_stream_keeps_what_came() -> None:
     told: list[Event] = [STARTED, Opened(0, SAID), Delta(0, "text", "half a sen"), FAILED]
-    reply = fold(held_to_grammar(told))
+    reply = accumulate(held_to_grammar(told))
     assert reply.error == FAILED.error
     assert reply.choices == (Choice((Message("assistant", (Text("half a sen"),)),)),)
 
 
 def test_what_comes_with_the_end_is_kept() -> None:
     tier, cost = "flex", Usage(1, 2, 3)
-    extra = Extra("responses", "billing", Raw(b"{}"))
+    extra = ExtraField("responses", "billing", Raw(b"{}"))
     told: list[Event] = [STARTED, Finished((STOP,), cost, tier, (extra,))]
-    reply = fold(held_to_grammar(told))
+    reply = accumulate(held_to_grammar(told))
     assert (reply.service_tier, reply.usage, reply.extras) == (tier, cost, (extra,))
 
 
 def test_sealed_reasoning_comes_with_its_end() -> None:
     told: list[Event] = [STARTED, Opened(0, Reasoning()), Closed(0, encrypted="sealed"), FINISHED]
-    (item,) = fold(held_to_grammar(told)).choices[0].items
+    (item,) = accumulate(held_to_grammar(told)).choices[0].items
     assert item == Reasoning(encrypted="sealed", status="completed")
 
 
 def test_a_stream_without_an_end_is_no_reply() -> None:
     with pytest.raises(AssertionError, match="without Finished or Failed"):
-        fold([STARTED])
+        accumulate([STARTED])
 
 
 # --- grammar ----------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ def test_a_stream_without_an_end_is_no_reply() -> None:
         [STARTED, Opened(0, CALL), FAILED],
         [STARTED, Opened(0, SAID), Opened(1, CALL), Closed(1), Closed(0), FINISHED],
         [STARTED, Opened(0, SAID), Delta(0, "text", ""), Delta(0, "refusal", "x", 1), FAILED],
-        [STARTED, Opened(0, Opaque("responses", "x", Raw(b"{}"))), Closed(0), FINISHED],
+        [STARTED, Opened(0, OpaqueItem("responses", "x", Raw(b"{}"))), Closed(0), FINISHED],
     ],
 )
 def test_an_order_that_is_allowed(told: list[Event]) -> None:
@@ -164,5 +164,5 @@ def test_an_order_that_is_allowed(told: list[Event]) -> None:
     ],
 )
 def test_an_order_that_is_not_allowed(told: list[Event]) -> None:
-    with pytest.raises(BrokenGrammar):
+    with pytest.raises(EventOrderError):
         held_to_grammar(told)

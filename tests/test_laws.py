@@ -26,20 +26,20 @@ from adapters.chat.write_parts import TEXT_SEPARATOR
 from adapters.conversation import (
     Annotation,
     CacheOptions,
-    Call,
+    ToolCall,
     Choice,
     Citation,
     Extras,
     Finish,
-    Format,
-    Function,
+    ResponseFormat,
+    FunctionTool,
     Image,
     Item,
     Message,
-    Mode,
-    Named,
-    Opaque,
-    Output,
+    ToolChoiceMode,
+    NamedToolChoice,
+    OpaqueItem,
+    ToolOutput,
     Part,
     Reasoning,
     Refusal,
@@ -50,19 +50,19 @@ from adapters.conversation import (
     ToolChoice,
     Usage,
 )
-from adapters.dialect import Surroundings
+from adapters.dialect import ReplyContext
 from adapters.events import Channel, Delta, Event, Failed, Finished, Opened, Started
 from adapters.exchange import Exchange
-from adapters.fields import text_or_json
-from adapters.fold import fold, replay
-from adapters.grammar import Grammar
-from adapters.items import bare, without_paths
+from adapters.fields import string_or_raw_json
+from adapters.fold import accumulate, to_events
+from adapters.grammar import EventOrderChecker
+from adapters.items import without_content, without_paths
 from adapters.legacy import wire as legacy_wire
 from adapters.loss import Losses
-from adapters.pairing import paired
-from adapters.params import translate_param
+from adapters.pairing import pair_tool_calls
+from adapters.params import translate_error_param
 from adapters.preferences import Preferences
-from adapters.replies import merged
+from adapters.replies import merge_choices
 from adapters.responses import wire as responses_wire
 from adapters.schemas import EMPTY_SCHEMA, is_strict
 from adapters.sse import Decoder
@@ -130,13 +130,13 @@ PLAINLY = Preferences(reasoning_text=True)
 # --- reading and writing ----------------------------------------------------------------------
 
 
-def around(request: Request = UNKNOWN_REQUEST) -> Surroundings:
-    return Surroundings(request, adapters.counting(), Losses(None), PLAINLY)
+def around(request: Request = UNKNOWN_REQUEST) -> ReplyContext:
+    return ReplyContext(request, adapters.deterministic_ids(), Losses(None), PLAINLY)
 
 
 def exchange(client: str, backend: str, asked: Request = UNKNOWN_REQUEST) -> Exchange:
     return adapters.exchange(
-        client, backend, mint=adapters.counting(), asked=asked, preferences=PLAINLY
+        client, backend, mint=adapters.deterministic_ids(), asked=asked, preferences=PLAINLY
     )
 
 
@@ -174,14 +174,16 @@ def write_stream(name: str, told: Sequence[Event], asked: Request = UNKNOWN_REQU
 def read_stream(name: str, pieces: Sequence[bytes]) -> list[Event]:
     """Read a stream, and hold what is read to the grammar."""
     decoder = Decoder()
-    pipeline = Pipeline(adapters.dialect(name).read_stream(around()), Grammar())
+    pipeline = Pipeline(adapters.dialect(name).read_stream(around()), EventOrderChecker())
     frames = (frame for piece in pieces for frame in decoder.feed(piece))
     read: list[Event] = [event for frame in frames for event in pipeline.feed(frame)]
     read += [event for frame in decoder.flush() for event in pipeline.feed(frame)]
     return [*read, *pipeline.flush()]
 
 
-def run(machine: adapters.StreamTranslator | adapters.Relay, pieces: Sequence[bytes]) -> bytes:
+def run(
+    machine: adapters.StreamTranslator | adapters.PassthroughStream, pieces: Sequence[bytes]
+) -> bytes:
     return b"".join([*(machine.feed(piece) for piece in pieces), machine.flush()])
 
 
@@ -241,12 +243,12 @@ def canonical(request: Request) -> Request:
     - "some tool", where there is just one;
     - extras that nobody misses.
     """
-    request = without_paths(paired(request, Losses(None)))
+    request = without_paths(pair_tool_calls(request, Losses(None)))
     said = [Message("system", (Text(request.instructions),))] if request.instructions else []
-    names = [tool.name for tool in request.tools if isinstance(tool, Function)]
+    names = [tool.name for tool in request.tools if isinstance(tool, FunctionTool)]
     choice: ToolChoice | None = request.tool_choice
-    if choice == Mode("required") and len(names) == len(request.tools) == 1:
-        choice = Named(names[0])
+    if choice == ToolChoiceMode("required") and len(names) == len(request.tools) == 1:
+        choice = NamedToolChoice(names[0])
     return replace(
         request,
         instructions=None,
@@ -280,11 +282,11 @@ def bare_item(item: Item) -> Item:
             role = "system" if item.role == "developer" else item.role
             content = joined(item.content)
             return Message(role, content, extras=missed(item.extras))
-        case Call():
+        case ToolCall():
             return replace(item, item_id=None, status=None, extras=missed(item.extras))
-        case Output():
+        case ToolOutput():
             parts = (Text(item.output),) if isinstance(item.output, str) else item.output
-            return Output(item.call_id, joined(parts), item.kind, extras=missed(item.extras))
+            return ToolOutput(item.call_id, joined(parts), item.kind, extras=missed(item.extras))
         case Reasoning():
             thought = (*item.summary, *item.content)
             return Reasoning(thought, (), item.encrypted, extras=missed(item.extras))
@@ -326,15 +328,15 @@ def moved(annotations: Sequence[Annotation], places: int) -> tuple[Annotation, .
 
 def grouped(items: Sequence[Item]) -> Iterator[Item]:
     """Put each turn of the assistant together, and the answers to its calls behind it."""
-    outputs = {item.call_id: item for item in items if isinstance(item, Output)}
+    outputs = {item.call_id: item for item in items if isinstance(item, ToolOutput)}
     turn: list[Item] = []
-    for item in (item for item in [*items, Message("user")] if not isinstance(item, Output)):
+    for item in (item for item in [*items, Message("user")] if not isinstance(item, ToolOutput)):
         match item:
-            case Message(role="assistant") | Call() | Reasoning() | Opaque():
+            case Message(role="assistant") | ToolCall() | Reasoning() | OpaqueItem():
                 turn.append(item)
             case _:
                 yield from one_turn(turn)
-                made = [one.call_id for one in turn if isinstance(one, Call)]
+                made = [one.call_id for one in turn if isinstance(one, ToolCall)]
                 yield from (outputs[call_id] for call_id in made if call_id in outputs)
                 turn = []
                 yield item
@@ -346,8 +348,8 @@ def one_turn(items: Sequence[Item]) -> Iterator[Item]:
     spoken = [item for item in items if isinstance(item, Message) and joined(item.content)]
     if spoken:
         yield one_message(spoken)
-    yield from (item for item in items if isinstance(item, Call))
-    yield from (item for item in items if not isinstance(item, Reasoning | Message | Call))
+    yield from (item for item in items if isinstance(item, ToolCall))
+    yield from (item for item in items if not isinstance(item, Reasoning | Message | ToolCall))
 
 
 def one_message(messages: Sequence[Message]) -> Message:
@@ -364,14 +366,14 @@ def one_message(messages: Sequence[Message]) -> Message:
 
 
 def plain_tool(tool: Tool) -> Tool:
-    if not isinstance(tool, Function):
+    if not isinstance(tool, FunctionTool):
         return tool
     strict = is_strict(tool.parameters) if tool.strict is None else tool.strict
     said = tool.parameters is not None and bytes(tool.parameters) != b"{}"
     return replace(tool, parameters=tool.parameters if said else EMPTY_SCHEMA, strict=strict)
 
 
-def plain_format(form: Format | None) -> Format | None:
+def plain_format(form: ResponseFormat | None) -> ResponseFormat | None:
     if form is None or form.kind != "json_schema":
         return form
     return replace(form, name=form.name or "response")
@@ -389,7 +391,7 @@ def canonical_reply(reply: Reply) -> Reply:
     - the word for the finish, and that calls are a reason of their own;
     - the tier that serves whoever asked for none; extras that nobody misses.
     """
-    reply = merged(reply)
+    reply = merge_choices(reply)
     tier = None if reply.service_tier in ("default", "auto") else reply.service_tier
     usage = reply.usage and replace(reply.usage, extras=missed(reply.usage.extras))
     return replace(
@@ -431,10 +433,10 @@ def test_a_stream_is_read_as_it_was_written(name: DialectName, data: DataObject)
     reply = unadorned(data.draw(replies(name)))
     asked = Request(include_usage=reply.usage is not None)
     # Chat has one message, which is told before the calls.
-    overlapping = Struct if name == "responses" else Call
+    overlapping = Struct if name == "responses" else ToolCall
     stream = write_stream(name, data.draw(events(reply, overlapping)), asked)
     assert adapters.check(name, stream) == []
-    assert shown(fold(read_stream(name, [stream]))) == shown(reply)
+    assert shown(accumulate(read_stream(name, [stream]))) == shown(reply)
 
 
 @pytest.mark.parametrize("name", ["chat", "legacy"])
@@ -442,12 +444,12 @@ def test_a_citation_stays_with_its_text(name: DialectName) -> None:
     cited = Text("said", (Citation("https://example.com", "Example", 0, 4),))
     items: tuple[Item, ...] = (
         Message("assistant", (cited, Refusal("no")), status="completed"),
-        Call("call_0001", "f", "{}", status="completed"),
+        ToolCall("call_0001", "f", "{}", status="completed"),
     )
     finish = Finish("calls", "function_call" if name == "legacy" else "tool_calls")
     reply = Reply("chatcmpl-1", "m", 0, (Choice(items, finish),))
-    stream = write_stream(name, list(replay(reply)), Request())
-    assert shown(fold(read_stream(name, [stream]))) == shown(reply)
+    stream = write_stream(name, list(to_events(reply)), Request())
+    assert shown(accumulate(read_stream(name, [stream]))) == shown(reply)
 
 
 def unadorned(reply: Reply) -> Reply:
@@ -472,7 +474,7 @@ def unadorned_item(item: Item) -> Item:
 def test_what_stands_for_a_text_may_be_meant(name: DialectName) -> None:
     items: tuple[Item, ...] = (
         Message("assistant", (Text("said"),), item_id="\0", status="completed"),
-        Call("call_0001", "\0", "{}", item_id="\0\0", status="completed"),
+        ToolCall("call_0001", "\0", "{}", item_id="\0\0", status="completed"),
     )
     word = "completed" if name == "responses" else "stop"
     reply = Reply(
@@ -480,7 +482,7 @@ def test_what_stands_for_a_text_may_be_meant(name: DialectName) -> None:
     )
     exchanged = exchange(name, "responses").tell(write_reply("responses", reply)).body
     assert adapters.check(name, exchanged) == []
-    read = canonical_reply(fold(read_stream(name, [exchanged])))
+    read = canonical_reply(accumulate(read_stream(name, [exchanged])))
     assert shown(read) == shown(canonical_reply(replace(reply, id=read.id)))
 
 
@@ -495,14 +497,14 @@ def test_chat_calls_are_told_apart(
 ) -> None:
     reply = data.draw(replies("chat", chat_items(calls_told_in(style))))
     told = data.draw(chat_streams(reply, style))
-    read = fold(read_stream("chat", cut(with_line_ends(told.stream, ends), cutting)))
+    read = accumulate(read_stream("chat", cut(with_line_ends(told.stream, ends), cutting)))
     meant = [call_told(item, style) for item in reply.choices[0].items]
     assert shown([call_told(item, style) for item in read.choices[0].items]) == shown(meant)
 
 
 def call_told(item: Item, style: Style) -> Item:
     """Give an item, without its id if it is a call and the style tells none."""
-    return replace(item, call_id="") if isinstance(item, Call) and not style.ids else item
+    return replace(item, call_id="") if isinstance(item, ToolCall) and not style.ids else item
 
 
 @each_care
@@ -516,13 +518,13 @@ def test_what_a_responses_backend_leaves_out_is_not_missed(
     # What goes with a text goes with its deltas.
     reply = reply if care.deltas else unadorned(reply)
     told = data.draw(responses_streams(write_reply("responses", reply), care))
-    read = fold(read_stream("responses", cut(with_line_ends(told.stream, ends), cutting)))
+    read = accumulate(read_stream("responses", cut(with_line_ends(told.stream, ends), cutting)))
     assert shown(read) == shown(reply)
 
 
 def streamable(items: tuple[Item, ...]) -> tuple[Item, ...]:
     """Leave out what can only come whole."""
-    return tuple(item for item in items if not isinstance(item, Opaque))
+    return tuple(item for item in items if not isinstance(item, OpaqueItem))
 
 
 @given(case=st.sampled_from(STREAMS), cutting=cuttings, ends=line_ends)
@@ -560,7 +562,7 @@ def test_how_a_stream_is_cut_changes_nothing_of_what_is_told(
 def test_a_stream_folds_to_its_whole_twin(name: DialectName, data: DataObject) -> None:
     reply = data.draw(replies(name))
     told = data.draw(tellings(name, reply))
-    streamed = canonical_reply(fold(read_stream(name, [told.stream])))
+    streamed = canonical_reply(accumulate(read_stream(name, [told.stream])))
     assert shown(streamed) == shown(canonical_reply(read_reply(name, write_reply(name, reply))))
 
 
@@ -571,7 +573,7 @@ def test_a_reply_is_told_as_a_stream(client: str, backend: DialectName, data: Da
     body = write_reply(backend, unadorned(data.draw(replies(backend))))
     told = exchange(client, backend).tell(body)
     assert adapters.check(client, told.body) == []
-    heard = canonical_reply(fold(read_stream(client, [told.body])))
+    heard = canonical_reply(accumulate(read_stream(client, [told.body])))
     whole = exchange(client, backend).reply(body)
     assert shown(heard) == shown(canonical_reply(with_usage(read_reply(client, whole.body), heard)))
     assert set(whole.losses) <= {*told.losses}
@@ -657,7 +659,7 @@ def assert_comes_back(first: str, second: str, body: bytes) -> None:
 def assert_reply_comes_back(first: str, second: str, body: bytes) -> None:
     try:
         there = exchange(second, first).reply(body)
-    except adapters.BrokenReply:
+    except adapters.InvalidReplyError:
         return
     if there.status != 200:
         return
@@ -677,10 +679,10 @@ def renumbered(items: Sequence[Item]) -> Iterator[Item]:
     numbers: dict[str | None, str] = {}
     for item in items:
         match item:
-            case Call():
+            case ToolCall():
                 numbers[item.call_id] = f"call {len(numbers)}"
                 yield replace(item, call_id=numbers[item.call_id])
-            case Output():
+            case ToolOutput():
                 yield replace(item, call_id=numbers.get(item.call_id))
             case _:
                 yield item
@@ -789,9 +791,9 @@ def test_arguments_of_a_request_stay_as_they_are(
     first: DialectName, second: DialectName, data: DataObject
 ) -> None:
     arguments = data.draw(any_arguments.filter(str.strip))
-    items = (Call("call_1", "f", arguments), Output("call_1", "done"))
+    items = (ToolCall("call_1", "f", arguments), ToolOutput("call_1", "done"))
     said: tuple[Item, ...] = (Message("user", (Text("go"),)), *items)
-    request = Request(model="m", items=said, tools=(Function("f"),))
+    request = Request(model="m", items=said, tools=(FunctionTool("f"),))
     there = exchange(first, second).request(write_request(first, request))
     assert arguments_of(read_request(second, there.body).items) == [arguments]
 
@@ -809,7 +811,7 @@ def test_arguments_of_a_reply_stay_as_they_are(
     assert arguments_of(whole.choices[0].items) == meant
     told = data.draw(tellings(second, reply))
     stream = run(exchange(first, second).stream(), [told.stream])
-    streamed = fold(read_stream(first, [stream]))
+    streamed = accumulate(read_stream(first, [stream]))
     assert arguments_of(streamed.choices[0].items) == meant
 
 
@@ -821,7 +823,7 @@ def one_call(name: DialectName) -> SearchStrategy[tuple[Item, ...]]:
 
 
 def arguments_of(items: Sequence[Item]) -> list[str]:
-    return [item.arguments for item in items if isinstance(item, Call)]
+    return [item.arguments for item in items if isinstance(item, ToolCall)]
 
 
 # --- 7: nothing breaks ------------------------------------------------------------------------
@@ -937,11 +939,11 @@ def test_each_delta_is_told_as_it_comes(
     item: Item = (
         Message("assistant", (Text(text),), status="completed")
         if kind == "text"
-        else Call("call_0001", "f", "{" + text, status="completed")
+        else ToolCall("call_0001", "f", "{" + text, status="completed")
     )
     whole = text if kind == "text" else "{" + text
     found = data.draw(fragments(whole))
-    opened = Opened(0, bare(item))
+    opened = Opened(0, without_content(item))
     channel: Channel = "text" if kind == "text" else "arguments"
     deltas = [Delta(0, channel, piece) for piece in found]
     writer = adapters.dialect(second).write_stream(around())
@@ -962,7 +964,7 @@ def text_of(payload: dict[str, object]) -> str:
     for choice in chunk.choices or []:
         delta = choice.delta or MessageDelta()
         called = [*(delta.tool_calls or []), CallDelta(function=delta.function_call)]
-        arguments = [text_or_json(one.function.arguments) for one in called if one.function]
+        arguments = [string_or_raw_json(one.function.arguments) for one in called if one.function]
         return "".join([str(delta.content or ""), *arguments])
     return ""
 
@@ -991,7 +993,9 @@ def test_a_parameter_is_named_there_and_back(first: str, second: str) -> None:
     one, other = adapters.dialect(first), adapters.dialect(second)
     for name in one.names.keys() & other.names.keys():
         spelled = one.names[name]
-        assert translate_param(translate_param(spelled, one, other), other, one) == spelled
+        assert (
+            translate_error_param(translate_error_param(spelled, one, other), other, one) == spelled
+        )
 
 
 @each_dialect

@@ -3,9 +3,9 @@
 import pytest
 
 from adapters.conversation import Error
-from adapters.errors import InvalidInput
-from adapters.mint import counting
-from adapters.responses.breaking_off import broken_off
+from adapters.errors import InvalidRequestError
+from adapters.mint import deterministic_ids
+from adapters.responses.breaking_off import failure_events
 from adapters.responses.check import check_stream
 from adapters.responses.lifecycle import queued_response
 from tests.judges import open_responses
@@ -23,7 +23,7 @@ EVENTS = responses_events(ITEMS)
 
 
 def test_a_queued_response_repeats_what_was_asked() -> None:
-    body = queued_response(REQUEST, STAMP, counting())
+    body = queued_response(REQUEST, STAMP, deterministic_ids())
     shown = read_object(body)
     open_responses.assert_response(shown)
     judge.judge_responses_reply(body)
@@ -33,8 +33,10 @@ def test_a_queued_response_repeats_what_was_asked() -> None:
 
 
 def test_what_cannot_be_read_is_not_queued() -> None:
-    with pytest.raises(InvalidInput, match="tools"):
-        queued_response(encoded({"model": "m", "input": "hi", "tools": 1}), STAMP, counting())
+    with pytest.raises(InvalidRequestError, match="tools"):
+        queued_response(
+            encoded({"model": "m", "input": "hi", "tools": 1}), STAMP, deterministic_ids()
+        )
 
 
 @pytest.mark.parametrize("length", range(2, len(EVENTS)))
@@ -42,7 +44,7 @@ def test_a_stream_is_ended_wherever_it_stands(length: int) -> None:
     queued: JsonObject = {"type": "response.queued", "response": response("queued")}
     begun = [EVENTS[0], queued, *EVENTS[1:length]]
     told = responses_stream(begun, end=b"")
-    added = [read_object(body) for body in broken_off(told, ERROR, SNAPSHOT)]
+    added = [read_object(body) for body in failure_events(told, ERROR, SNAPSHOT)]
     whole = responses_stream(numbered([*begun, *added]))
     assert check_stream(whole) == []
     judge.judge_responses_stream(whole)

@@ -76,7 +76,7 @@ def begin(loop: Loop, then: Then) -> Exchange:
     return adapters.exchange(
         loop.client,
         then.dialect or loop.backend,
-        mint=adapters.counting(),
+        mint=adapters.deterministic_ids(),
         capabilities=loop.capabilities,
         preferences=loop.preferences,
         seal=ReadableSeal(then.name),
@@ -100,7 +100,7 @@ def streamed(dialect: str, reply: bytes) -> bytes:
     """Tell a whole reply as a stream of its own dialect."""
     thoughts = adapters.Preferences(reasoning_field="reasoning_content", reasoning_text=True)
     teller = adapters.exchange(
-        dialect, dialect, mint=adapters.counting(), preferences=thoughts, rewrite=True
+        dialect, dialect, mint=adapters.deterministic_ids(), preferences=thoughts, rewrite=True
     )
     return teller.tell(reply).body
 

@@ -13,30 +13,36 @@ from msgspec.structs import replace
 
 import adapters
 from adapters.conversation import (
-    Call,
+    ToolCall,
     CallKind,
     Choice,
-    Custom,
-    Extra,
+    CustomTool,
+    ExtraField,
     Finish,
-    Function,
-    Hosted,
+    FunctionTool,
+    HostedTool,
     Message,
-    Output,
+    ToolOutput,
     Reply,
     Request,
     Status,
     Text,
     Tool,
 )
-from adapters.errors import Refused
-from adapters.events import Closed, Delta, Event, Opened, Started, cut
-from adapters.fold import fold, replay
-from adapters.grammar import Grammar
+from adapters.errors import UnsupportedRequestError
+from adapters.events import Closed, Delta, Event, Opened, Started, truncated_stream
+from adapters.fold import accumulate, to_events
+from adapters.grammar import EventOrderChecker
 from adapters.loss import Losses
-from adapters.lowering import Lowered, Raising, Target, Telling, lower
-from adapters.lowering.searching import ranked
-from adapters.lowering.wrapping import wrap
+from adapters.lowering import (
+    EmulatedRequest,
+    CallRestorer,
+    BackendToolSupport,
+    CallDowngrader,
+    emulate_tools,
+)
+from adapters.lowering.searching import bm25_rank
+from adapters.lowering.wrapping import wrap_input
 from adapters.stage import AnyStage, Pipeline
 
 LEGAL = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -44,19 +50,19 @@ Wire = dict[str, object]
 
 
 def only_functions(tool: Tool) -> bool:
-    return isinstance(tool, Function)
+    return isinstance(tool, FunctionTool)
 
 
-FUNCTIONS = Target(only_functions)
+FUNCTIONS = BackendToolSupport(only_functions)
 
 
-def namespace(name: str, *tools: Wire) -> Hosted:
+def namespace(name: str, *tools: Wire) -> HostedTool:
     value = {"type": "namespace", "name": name, "description": "", "tools": tools}
-    return Hosted("namespace", Raw(json.dumps(value).encode()))
+    return HostedTool("namespace", Raw(json.dumps(value).encode()))
 
 
-def hosted(kind: str, **more: object) -> Hosted:
-    return Hosted(kind, Raw(json.dumps({"type": kind, **more}).encode()))
+def hosted(kind: str, **more: object) -> HostedTool:
+    return HostedTool(kind, Raw(json.dumps({"type": kind, **more}).encode()))
 
 
 # Names
@@ -69,8 +75,8 @@ names = st.text(st.sampled_from("ab._ é-"), min_size=1, max_size=4) | st.text(
 @st.composite
 def tool_lists(draw: st.DrawFn) -> tuple[Tool, ...]:
     """Give tools of all kinds, whose names are often alike."""
-    tools: list[Tool] = [Function(name) for name in draw(st.lists(names, max_size=3))]
-    tools += [Custom(name) for name in draw(st.lists(names, max_size=3))]
+    tools: list[Tool] = [FunctionTool(name) for name in draw(st.lists(names, max_size=3))]
+    tools += [CustomTool(name) for name in draw(st.lists(names, max_size=3))]
     for name in draw(st.lists(names, max_size=2, unique=True)):
         children = draw(st.lists(st.tuples(names, st.sampled_from(("function", "custom")))))
         inner: list[Wire] = [{"type": kind, "name": child} for child, kind in children]
@@ -82,69 +88,69 @@ def tool_lists(draw: st.DrawFn) -> tuple[Tool, ...]:
 @given(tool_lists())
 def test_the_map_of_names_is_a_bijection(tools: tuple[Tool, ...]) -> None:
     lowered = lowered_or_refused(tools)
-    if isinstance(lowered, Refused):
+    if isinstance(lowered, UnsupportedRequestError):
         # It names both.
         assert re.search(r"\(tools\[.*\(tools\[", lowered.why)
         return
-    told = [tool.name for tool in lowered.request.tools if isinstance(tool, Function)]
+    told = [tool.name for tool in lowered.request.tools if isinstance(tool, FunctionTool)]
     assert len(told) == len(lowered.request.tools) == len(set(told))
     assert all(map(LEGAL.fullmatch, told))
-    raised = {raise_one(lowered, Call("1", name, "{}")) for name in told}
+    raised = {raise_one(lowered, ToolCall("1", name, "{}")) for name in told}
     assert len(raised) == len(told)
     for call in raised:
         assert lower_one(lowered, tools, call).name in told
 
 
-def lowered_or_refused(tools: tuple[Tool, ...]) -> Lowered | Refused:
+def lowered_or_refused(tools: tuple[Tool, ...]) -> EmulatedRequest | UnsupportedRequestError:
     try:
-        return lower(Request(tools=tools), FUNCTIONS, Losses())
-    except Refused as refused:
+        return emulate_tools(Request(tools=tools), FUNCTIONS, Losses())
+    except UnsupportedRequestError as refused:
         return refused
 
 
-def raise_one(lowered: Lowered, call: Call) -> Call:
-    (choice,) = Raising(lowered.table, Losses(None)).reply(reply_of(call)).choices
+def raise_one(lowered: EmulatedRequest, call: ToolCall) -> ToolCall:
+    (choice,) = CallRestorer(lowered.table, Losses(None)).reply(reply_of(call)).choices
     (item,) = choice.items
-    assert isinstance(item, Call)
+    assert isinstance(item, ToolCall)
     return item
 
 
-def lower_one(lowered: Lowered, tools: tuple[Tool, ...], call: Call) -> Call:
-    again = lower(Request(items=(call,), tools=tools), FUNCTIONS, Losses())
+def lower_one(lowered: EmulatedRequest, tools: tuple[Tool, ...], call: ToolCall) -> ToolCall:
+    again = emulate_tools(Request(items=(call,), tools=tools), FUNCTIONS, Losses())
     assert again.request.tools == lowered.request.tools
     (item,) = again.request.items
-    assert isinstance(item, Call)
+    assert isinstance(item, ToolCall)
     assert item.kind == "function"
     return item
 
 
-def reply_of(*items: Call | Message) -> Reply:
+def reply_of(*items: ToolCall | Message) -> Reply:
     return Reply("r", "m", 1, (Choice(items, Finish("calls", "tool_calls")),))
 
 
 # Answers
 
 TOOLS: tuple[Tool, ...] = (
-    Function("look"),
-    Function("a.b"),
-    Custom("note"),
+    FunctionTool("look"),
+    FunctionTool("a.b"),
+    CustomTool("note"),
     namespace("ns", {"type": "function", "name": "f"}, {"type": "custom", "name": "c"}),
     hosted("shell"),
     hosted("apply_patch"),
     hosted("tool_search", execution="client"),
 )
-LOWERED = lower(Request(tools=TOOLS), FUNCTIONS, Losses())
+LOWERED = emulate_tools(Request(tools=TOOLS), FUNCTIONS, Losses())
 called = st.sampled_from(
     ("look", "a_b", "note", "ns__f", "ns__c", "shell", "apply_patch", "tool_search")
 ) | st.sampled_from(("Look", "functions.note", "ns.c", "f", "c", "strange", "shell_"))
 texts = st.text(st.characters(codec="utf-8"), max_size=8)
 arguments = (
     texts
-    | texts.map(wrap)
-    | texts.map(lambda text: wrap(text)[:-1])
-    | texts.map(lambda text: wrap(text)[:-2])
+    | texts.map(wrap_input)
+    | texts.map(lambda text: wrap_input(text)[:-1])
+    | texts.map(lambda text: wrap_input(text)[:-2])
     | texts.map(lambda text: json.dumps({"input": text, "more": 1}))
-    | texts.map(lambda text: wrap(text)[:-2] + "\\ud83d")
+    | texts.map(lambda text: wrap_input(text)[:-2] + "\\ud83d")
     | texts.map(lambda text: json.dumps({"commands": [text]}))
     | texts.map(lambda text: json.dumps({"patch": text}))
 )
@@ -152,7 +158,7 @@ arguments = (
 
 @st.composite
 def replies(draw: st.DrawFn) -> Reply:
-    items: list[Call | Message] = []
+    items: list[ToolCall | Message] = []
     for number in range(draw(st.integers(0, 4))):
         status: Status = draw(st.sampled_from(("completed", "incomplete")))
         if draw(st.integers(0, 3)) == 0:
@@ -160,12 +166,15 @@ def replies(draw: st.DrawFn) -> Reply:
         else:
             name, said = draw(called), draw(arguments)
             kind: CallKind = draw(st.sampled_from(("function", "function", "custom")))
-            items.append(Call(f"call_{number}", name, said, kind, status=status))
+            items.append(ToolCall(f"call_{number}", name, said, kind, status=status))
     return reply_of(*items)
 
 
-def stages(losses: Losses) -> list[list[Raising | Telling]]:
-    raising, telling = Raising(LOWERED.table, losses), Telling(frozenset(("function",)), losses)
+def stages(losses: Losses) -> list[list[CallRestorer | CallDowngrader]]:
+    raising, telling = (
+        CallRestorer(LOWERED.table, losses),
+        CallDowngrader(frozenset(("function",)), losses),
+    )
     return [[raising], [raising, telling]]
 
 
@@ -177,7 +186,7 @@ def test_a_stream_and_its_whole_are_raised_alike(which: int, data: DataObject) -
     for stage in stages(of_whole)[which]:
         whole = stage.reply(whole)
     of_stream = Losses(None)
-    streamed = fold(through(stages(of_stream)[which], in_pieces(reply, data)))
+    streamed = accumulate(through(stages(of_stream)[which], in_pieces(reply, data)))
     assert streamed == whole
     assert set(of_stream) == set(of_whole)
 
@@ -185,9 +194,9 @@ def test_a_stream_and_its_whole_are_raised_alike(which: int, data: DataObject) -
 @given(data=st.data())
 def test_blocks_that_overlap_keep_their_order(data: DataObject) -> None:
     reply = data.draw(replies())
-    whole = Raising(LOWERED.table, Losses(None)).reply(reply)
-    events = overlapping([*replay(reply)], data)
-    assert fold(through([Raising(LOWERED.table, Losses(None))], events)) == whole
+    whole = CallRestorer(LOWERED.table, Losses(None)).reply(reply)
+    events = overlapping([*to_events(reply)], data)
+    assert accumulate(through([CallRestorer(LOWERED.table, Losses(None))], events)) == whole
 
 
 def overlapping(events: list[Event], data: DataObject) -> list[Event]:
@@ -218,60 +227,60 @@ def number_of(event: Event) -> int | None:
 def test_what_waits_is_told_when_a_stream_breaks_off() -> None:
     events: list[Event] = [
         Started(),
-        Opened(0, Call("1", "shell")),
+        Opened(0, ToolCall("1", "shell")),
         Delta(0, "arguments", '{"comm'),
         Opened(1, Message("assistant")),
         Delta(1, "text", "So."),
-        Opened(2, Call("2", "apply_patch")),
-        Opened(3, Call("3", "look")),
+        Opened(2, ToolCall("2", "apply_patch")),
+        Opened(3, ToolCall("3", "look")),
         Delta(3, "arguments", "{}"),
         Closed(3),
         Opened(4, Message("assistant"), choice=1),
-        cut(),
+        truncated_stream(),
     ]
-    told = through([Raising(LOWERED.table, Losses(None))], events)
+    told = through([CallRestorer(LOWERED.table, Losses(None))], events)
     assert told == [
         Started(),
         Opened(0, Message("assistant"), choice=1),
         Opened(1, Message("assistant")),
         Delta(1, "text", "So."),
-        Opened(2, Call("3", "look")),
+        Opened(2, ToolCall("3", "look")),
         Delta(2, "arguments", "{}"),
         Closed(2),
-        cut(),
+        truncated_stream(),
     ]
 
 
 def test_arguments_that_nobody_can_run_are_reported() -> None:
     losses = Losses(None)
-    half = Call("1", "shell", '{"commands":["rm', status="incomplete")
-    nothing = Call("2", "shell", "", status="incomplete")
-    (choice,) = Raising(LOWERED.table, losses).reply(reply_of(half, nothing)).choices
-    said = [one.arguments for one in choice.items if isinstance(one, Call)]
+    half = ToolCall("1", "shell", '{"commands":["rm', status="incomplete")
+    nothing = ToolCall("2", "shell", "", status="incomplete")
+    (choice,) = CallRestorer(LOWERED.table, losses).reply(reply_of(half, nothing)).choices
+    said = [one.arguments for one in choice.items if isinstance(one, ToolCall)]
     assert said == ['{"commands":[]}'] * 2
     assert [loss.path for loss in losses] == ["call shell (1).arguments"]
 
 
 @pytest.mark.parametrize("kind", ["program", "direct"])
 def test_calls_by_programs_are_reported(kind: str) -> None:
-    caller = Extra("responses", "caller", Raw(json.dumps({"type": kind}).encode()))
+    caller = ExtraField("responses", "caller", Raw(json.dumps({"type": kind}).encode()))
     losses = Losses(None)
-    call = Call("1", "look", "{}", extras=(caller,))
-    Telling(frozenset(("function",)), losses).reply(reply_of(call))
+    call = ToolCall("1", "look", "{}", extras=(caller,))
+    CallDowngrader(frozenset(("function",)), losses).reply(reply_of(call))
     assert [loss.path for loss in losses] == ["call look (1).caller"] * (kind == "program")
 
 
 def test_a_replayed_call_says_what_is_no_input() -> None:
     losses = Losses()
-    call = Call("1", "note", '{"input":"x","more":1}')
-    everything = Target(lambda _tool: True)
-    again = lower(Request(items=(call,), tools=(Custom("note"),)), everything, losses)
-    assert again.request.items == (Call("1", "note", "x", "custom"),)
+    call = ToolCall("1", "note", '{"input":"x","more":1}')
+    everything = BackendToolSupport(lambda _tool: True)
+    again = emulate_tools(Request(items=(call,), tools=(CustomTool("note"),)), everything, losses)
+    assert again.request.items == (ToolCall("1", "note", "x", "custom"),)
     assert [loss.path for loss in losses] == ["items[0].arguments"]
 
 
-def through(between: list[Raising | Telling], events: list[Event]) -> list[Event]:
-    first, last = Grammar(), Grammar()
+def through(between: list[CallRestorer | CallDowngrader], events: list[Event]) -> list[Event]:
+    first, last = EventOrderChecker(), EventOrderChecker()
     pipeline = Pipeline(first, *cast("list[AnyStage]", between), last)
     return [*pipeline.feed_all(events), *pipeline.flush()]
 
@@ -279,7 +288,7 @@ def through(between: list[Raising | Telling], events: list[Event]) -> list[Event
 def in_pieces(reply: Reply, data: DataObject) -> list[Event]:
     """Tell a reply with its arguments cut anywhere."""
     events: list[Event] = []
-    for event in replay(reply):
+    for event in to_events(reply):
         text = getattr(event, "text", "")
         if getattr(event, "channel", None) != "arguments" or not text:
             events.append(event)
@@ -292,14 +301,14 @@ def in_pieces(reply: Reply, data: DataObject) -> list[Event]:
 def test_what_is_told_as_a_function_is_understood_again() -> None:
     """A client that knows only functions replays what it was told."""
     calls = (
-        Call("1", "note", "raw\n", "custom"),
-        Call("2", "f", "{}", namespace="ns"),
-        Call("3", "shell", '{"commands":["ls"]}', "shell"),
+        ToolCall("1", "note", "raw\n", "custom"),
+        ToolCall("2", "f", "{}", namespace="ns"),
+        ToolCall("3", "shell", '{"commands":["ls"]}', "shell"),
     )
-    telling = Telling(frozenset(("function",)), Losses(None))
+    telling = CallDowngrader(frozenset(("function",)), Losses(None))
     (choice,) = telling.reply(reply_of(*calls)).choices
-    everything = Target(lambda _tool: True)
-    again = lower(Request(items=choice.items, tools=TOOLS), everything, Losses())
+    everything = BackendToolSupport(lambda _tool: True)
+    again = emulate_tools(Request(items=choice.items, tools=TOOLS), everything, Losses())
     assert again.request.items == calls
 
 
@@ -312,7 +321,7 @@ def exchange(
     return adapters.exchange(
         client,
         backend,
-        mint=adapters.counting(),
+        mint=adapters.deterministic_ids(),
         capabilities=replace(adapters.Capabilities(), **capabilities),
         rewrite=rewrite,
     )
@@ -362,8 +371,10 @@ def test_an_answer_passes_as_it_is_if_no_tool_was_changed() -> None:
 
 def test_collisions_do_not_spoil_an_answer() -> None:
     """Of a request that was never lowered nobody knows what its names stand for."""
-    asked = Request(tools=(Function("a.b"), Function("a_b")))
-    told = adapters.exchange("responses", "chat", mint=adapters.counting(), asked=asked).reply(
+    asked = Request(tools=(FunctionTool("a.b"), FunctionTool("a_b")))
+    told = adapters.exchange(
+        "responses", "chat", mint=adapters.deterministic_ids(), asked=asked
+    ).reply(
         b'{"id":"1","model":"m","choices":[{"message":{"content":"Hi."},"finish_reason":"stop"}]}'
     )
     assert told.status == 200
@@ -372,10 +383,12 @@ def test_collisions_do_not_spoil_an_answer() -> None:
 def test_under_policy_refuse_a_grammar_that_nobody_enforces_is_refused() -> None:
     grammar = {"type": "grammar", "syntax": "lark", "definition": "start: /.+/"}
     body: Wire = {"model": "m", "input": "Go.", "tools": [{"type": "custom", "name": "t"}]}
-    plain = adapters.exchange("responses", "chat", mint=adapters.counting(), policy="refuse")
+    plain = adapters.exchange(
+        "responses", "chat", mint=adapters.deterministic_ids(), policy="refuse"
+    )
     assert plain.request(json.dumps(body).encode()).losses
     body["tools"] = [{"type": "custom", "name": "t", "format": grammar}]
-    with pytest.raises(Refused, match="grammar") as refused:
+    with pytest.raises(UnsupportedRequestError, match="grammar") as refused:
         plain.request(json.dumps(body).encode())
     assert refused.value.path == "tools[0].format"
 
@@ -478,12 +491,12 @@ def test_items_of_client_tools_are_rewritten_as_they_were() -> None:
 
 
 def test_an_output_of_a_search_can_be_anything() -> None:
-    odd = Output("1", (Text("found nothing"),), "tool_search")
-    lowered = lower(
-        Request(items=(Call("1", "tool_search", "{}", "tool_search"), odd)), FUNCTIONS, Losses()
+    odd = ToolOutput("1", (Text("found nothing"),), "tool_search")
+    lowered = emulate_tools(
+        Request(items=(ToolCall("1", "tool_search", "{}", "tool_search"), odd)), FUNCTIONS, Losses()
     )
     output = lowered.request.items[1]
-    assert isinstance(output, Output)
+    assert isinstance(output, ToolOutput)
     assert (output.kind, output.output) == ("function", "No tool was found.")
 
 
@@ -548,16 +561,16 @@ def test_what_nobody_could_search_for_is_not_deferred(types: tuple[str, ...]) ->
 
 def test_the_words_of_a_query_find_tools() -> None:
     tools = ["get_weather Forecast for a city", "sendMail Sends a letter", "find_tides Tides"]
-    assert ranked("What is the weather?", tools, 5) == [0]
-    assert ranked("mail a letter", tools, 5)[0] == 1
-    assert ranked("high tide", tools, 5) == [2]
-    assert ranked("weather and tides", tools, 1) in ([0], [2])
-    assert ranked("cheese", tools, 5) == []
-    assert ranked("", tools, 5) == ranked("weather", [], 5) == []
+    assert bm25_rank("What is the weather?", tools, 5) == [0]
+    assert bm25_rank("mail a letter", tools, 5)[0] == 1
+    assert bm25_rank("high tide", tools, 5) == [2]
+    assert bm25_rank("weather and tides", tools, 1) in ([0], [2])
+    assert bm25_rank("cheese", tools, 5) == []
+    assert bm25_rank("", tools, 5) == bm25_rank("weather", [], 5) == []
 
 
 @given(st.text(max_size=20), st.lists(st.text(max_size=20), max_size=5), st.integers(0, 5))
 def test_a_ranking_is_a_choice(query: str, texts_: list[str], limit: int) -> None:
-    places = ranked(query, texts_, limit)
+    places = bm25_rank(query, texts_, limit)
     assert len(places) == len(set(places)) <= limit
     assert all(0 <= place < len(texts_) for place in places)

@@ -9,17 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from adapters.conversation import Custom
+from adapters.conversation import CustomTool
 from adapters.loss import Losses
-from adapters.lowering.grammars import as_function, pattern_of
-from adapters.lowering.names import Known, find_meant, flat_name, legal_name
+from adapters.lowering.grammars import as_function, json_schema_pattern
+from adapters.lowering.names import (
+    ToolName,
+    resolve_hallucinated_name,
+    qualified_name,
+    sanitize_name,
+)
 from adapters.lowering.wrapping import (
     Unwrapped,
-    Unwrapper,
+    CustomInputParser,
     as_arguments,
     escaped,
     unwrap,
-    wrap,
+    wrap_input,
 )
 
 LEGAL = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -32,7 +37,7 @@ names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=90)
 
 
 def in_pieces(arguments: str, *cuts: int) -> Unwrapped:
-    unwrapper = Unwrapper()
+    unwrapper = CustomInputParser()
     places = [0, *cuts, len(arguments)]
     pieces = [arguments[start:end] for start, end in pairwise(places)]
     begun = "".join(map(unwrapper.feed, pieces))
@@ -51,7 +56,7 @@ def everywhere_alike(arguments: str) -> str:
 
 @given(texts)
 def test_what_is_wrapped_is_unwrapped(text: str) -> None:
-    assert everywhere_alike(wrap(text)) == text
+    assert everywhere_alike(wrap_input(text)) == text
 
 
 @given(texts)
@@ -69,7 +74,7 @@ def test_text_under_another_name_is_found(text: str) -> None:
 @given(texts)
 def test_pieces_of_a_wrapped_input_make_it_up(text: str) -> None:
     assert "".join(map(escaped, text)) == escaped(text)
-    assert json.loads(wrap(text)) == {"input": text}
+    assert json.loads(wrap_input(text)) == {"input": text}
 
 
 @given(texts)
@@ -188,7 +193,7 @@ def test_raw_input_as_arguments(text: str, whole: str, cut: str) -> None:
 
 
 def test_input_is_told_as_it_comes() -> None:
-    unwrapper = Unwrapper()
+    unwrapper = CustomInputParser()
     pieces = ('{"in', 'put":', '"*** ', "Begin\\", 'nPatch"', "}")
     assert [*map(unwrapper.feed, pieces)] == ["", "", "*** ", "Begin", "\nPatch", ""]
 
@@ -198,7 +203,7 @@ def test_input_is_told_as_it_comes() -> None:
 def test_a_long_input_is_read_once(begin: str, piece: str) -> None:
     """Minutes of work would mean that every piece is looked at again with the next."""
     count = 50_000
-    unwrapper = Unwrapper()
+    unwrapper = CustomInputParser()
     told = [*map(unwrapper.feed, (begin, *[piece] * count))]
     rest = unwrapper.finish()
     assert replace(rest, text="".join(told) + rest.text) == unwrap(begin + piece * count)
@@ -209,30 +214,30 @@ def test_a_long_input_is_read_once(begin: str, piece: str) -> None:
 
 @given(names)
 def test_names_are_made_legal(name: str) -> None:
-    legal = legal_name(name)
+    legal = sanitize_name(name)
     assert LEGAL.fullmatch(legal)
-    assert legal_name(legal) == legal
+    assert sanitize_name(legal) == legal
     assert legal == name or not LEGAL.fullmatch(name)
 
 
 @given(st.lists(names, unique=True))
 def test_long_and_foreign_names_stay_apart(given_names: list[str]) -> None:
     hashed = [name for name in given_names if len(name) > 64 or not name.isascii()]
-    assert len({*map(legal_name, hashed)}) == len(hashed)
+    assert len({*map(sanitize_name, hashed)}) == len(hashed)
 
 
 def test_a_long_name_keeps_its_beginning() -> None:
-    legal = legal_name("mcp_" + "x" * 80)
+    legal = sanitize_name("mcp_" + "x" * 80)
     assert len(legal) == 64
     assert legal.startswith("mcp_" + "x" * 51 + "_")
-    assert flat_name("mcp__weather", "get") == "mcp__weather__get"
-    assert len(flat_name("n" * 60, "get", 128)) == 65
+    assert qualified_name("mcp__weather", "get") == "mcp__weather__get"
+    assert len(qualified_name("n" * 60, "get", 128)) == 65
 
 
-EXEC = Known("functions__exec", "exec", "functions")
-WEATHER = Known("mcp__weather__get_weather", "get_weather", "mcp__weather")
-READ = Known("files_read", "files.read")
-SHELL = Known("shell", "shell")
+EXEC = ToolName("functions__exec", "exec", "functions")
+WEATHER = ToolName("mcp__weather__get_weather", "get_weather", "mcp__weather")
+READ = ToolName("files_read", "files.read")
+SHELL = ToolName("shell", "shell")
 TOOLS = (EXEC, WEATHER, READ, SHELL)
 
 
@@ -258,41 +263,43 @@ TOOLS = (EXEC, WEATHER, READ, SHELL)
         ("", None),
     ],
 )
-def test_the_tool_that_is_meant(said: str, meant: Known | None) -> None:
-    assert find_meant(said, TOOLS) == meant
+def test_the_tool_that_is_meant(said: str, meant: ToolName | None) -> None:
+    assert resolve_hallucinated_name(said, TOOLS) == meant
 
 
 def test_of_two_tools_that_fit_none_is_meant() -> None:
-    other = Known("ns__exec", "exec", "ns")
-    assert find_meant("exec", (EXEC, other)) is None
-    assert find_meant("ns.exec", (EXEC, other)) == other
-    assert find_meant("Run", (Known("run", "run"), Known("RUN", "RUN"))) is None
+    other = ToolName("ns__exec", "exec", "ns")
+    assert resolve_hallucinated_name("exec", (EXEC, other)) is None
+    assert resolve_hallucinated_name("ns.exec", (EXEC, other)) == other
+    assert (
+        resolve_hallucinated_name("Run", (ToolName("run", "run"), ToolName("RUN", "RUN"))) is None
+    )
 
 
 def test_a_word_that_may_be_a_namespace_is_not_left_out() -> None:
-    delete, commit = Known("delete", "delete"), Known("commit", "commit")
-    committing = Known("mcp__git__commit", "commit", "mcp__git")
-    assert find_meant("container.delete", (delete, committing)) == delete
-    assert find_meant("mcp__files__delete", (delete,)) is None
-    assert find_meant("mcp_git.delete", (delete, committing)) is None
-    assert find_meant("git.commit", (commit, committing)) is None
+    delete, commit = ToolName("delete", "delete"), ToolName("commit", "commit")
+    committing = ToolName("mcp__git__commit", "commit", "mcp__git")
+    assert resolve_hallucinated_name("container.delete", (delete, committing)) == delete
+    assert resolve_hallucinated_name("mcp__files__delete", (delete,)) is None
+    assert resolve_hallucinated_name("mcp_git.delete", (delete, committing)) is None
+    assert resolve_hallucinated_name("git.commit", (commit, committing)) is None
 
 
 WORDS = st.sampled_from(("a", "b", "A", "tools", "_"))
 SAID = st.lists(WORDS | st.sampled_from((".", "__", "/", "-")), min_size=1, max_size=5).map("".join)
 
 
-def known(name: str, space: str | None) -> Known:
-    return Known(flat_name(space, name), name, space)
+def known(name: str, space: str | None) -> ToolName:
+    return ToolName(qualified_name(space, name), name, space)
 
 
 DECLARED = st.builds(known, SAID, st.none() | SAID)
 
 
 @given(SAID, st.lists(DECLARED, max_size=5, unique_by=lambda tool: tool.flat))
-def test_the_tool_that_is_meant_is_the_only_one(said: str, tools: list[Known]) -> None:
-    meant = find_meant(said, tools)
-    assert find_meant(said, tools[::-1]) == meant
+def test_the_tool_that_is_meant_is_the_only_one(said: str, tools: list[ToolName]) -> None:
+    meant = resolve_hallucinated_name(said, tools)
+    assert resolve_hallucinated_name(said, tools[::-1]) == meant
     if meant is None:
         return
     assert letters(said).endswith(letters(meant.name))
@@ -304,15 +311,15 @@ def letters(name: str) -> str:
     return re.sub(r"[\W_]", "", name).casefold()
 
 
-def whole(tool: Known) -> str:
+def whole(tool: ToolName) -> str:
     return (tool.namespace or "") + tool.name
 
 
 # Grammars
 
 
-def regex(definition: str) -> Custom:
-    return Custom("t", format="grammar", syntax="regex", definition=definition)
+def regex(definition: str) -> CustomTool:
+    return CustomTool("t", format="grammar", syntax="regex", definition=definition)
 
 
 @pytest.mark.parametrize(
@@ -359,11 +366,11 @@ def regex(definition: str) -> Custom:
     ],
 )
 def test_expressions_that_a_schema_can_have(definition: str, pattern: str | None) -> None:
-    assert pattern_of(regex(definition)) == pattern
+    assert json_schema_pattern(regex(definition)) == pattern
 
 
 def test_a_grammar_is_shown() -> None:
-    lark = Custom("ns__p", "Edits files.", "grammar", "lark", "start: LINE+")
+    lark = CustomTool("ns__p", "Edits files.", "grammar", "lark", "start: LINE+")
     function = as_function(lark, strict=True)
     assert function.name == "ns__p"
     assert function.description is not None
@@ -378,7 +385,7 @@ def test_a_grammar_is_shown() -> None:
 
 
 def test_without_a_grammar_none_is_shown() -> None:
-    plain = as_function(Custom("p"), strict=False)
+    plain = as_function(CustomTool("p"), strict=False)
     schema = json.loads(bytes(plain.parameters or b""))
     assert schema["properties"]["input"] == {"type": "string", "description": "The raw text."}
-    assert pattern_of(Custom("p", format="text")) is None
+    assert json_schema_pattern(CustomTool("p", format="text")) is None

@@ -53,7 +53,7 @@ CHOICES: list[Wire] = [
 
 def rewriting() -> Exchange:
     """Make an exchange in which a request is written anew, for a backend that knows all tools."""
-    mint = adapters.counting()
+    mint = adapters.deterministic_ids()
     return adapters.exchange("responses", "responses", mint=mint, capabilities=OPENAI, rewrite=True)
 
 
@@ -82,7 +82,7 @@ def test_the_namespace_of_a_choice_is_said_where_the_name_is_not_enough() -> Non
         "tools": [SPACE, RUN],
         "tool_choice": {"type": "function", "function": {"name": "jobs__run"}},
     }
-    exchange = adapters.exchange("chat", "responses", mint=adapters.counting())
+    exchange = adapters.exchange("chat", "responses", mint=adapters.deterministic_ids())
     written = cast("Wire", json.loads(exchange.request(json.dumps(body).encode()).body))
     assert written["tool_choice"] == CHOICES[0]
 

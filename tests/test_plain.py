@@ -9,7 +9,7 @@ from adapters.between import UNKNOWN_REQUEST
 from adapters.chat.messages import read_messages
 from adapters.chat.plain_reply import read_plain_reply
 from adapters.chat.reply import read_any_reply
-from adapters.dialect import Surroundings
+from adapters.dialect import ReplyContext
 from adapters.errors import DragomanError
 from adapters.loss import Loss, Losses
 from adapters.responses.items import read_items
@@ -60,8 +60,8 @@ def test_short_way_of_tools_is_the_long_way(case: RequestCase) -> None:
     assert read_declared(case, short_way=True) == read_declared(case, short_way=False)
 
 
-def around() -> Surroundings:
-    return Surroundings(UNKNOWN_REQUEST, adapters.counting(), Losses(None))
+def around() -> ReplyContext:
+    return ReplyContext(UNKNOWN_REQUEST, adapters.deterministic_ids(), Losses(None))
 
 
 def choice(message: dict[str, object]) -> dict[str, object]:

@@ -84,7 +84,7 @@ def send(profile: str, backend: str) -> dict[str, object]:
     exchange = adapters.exchange(
         "responses",
         backend,
-        mint=adapters.counting(),
+        mint=adapters.deterministic_ids(),
         capabilities=PROFILES[profile],
         rewrite=True,
     )

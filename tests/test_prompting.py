@@ -8,33 +8,33 @@ from msgspec import Raw
 
 import adapters
 from adapters.conversation import (
-    Allowed,
-    Call,
-    Custom,
-    Extra,
-    Function,
-    Hosted,
+    AllowedToolsChoice,
+    ToolCall,
+    CustomTool,
+    ExtraField,
+    FunctionTool,
+    HostedTool,
     Image,
     Item,
     Message,
-    Mode,
-    Named,
-    Output,
+    ToolChoiceMode,
+    NamedToolChoice,
+    ToolOutput,
     Reasoning,
     Request,
     Text,
     Tool,
     ToolChoice,
 )
-from adapters.errors import Refused
+from adapters.errors import UnsupportedRequestError
 from adapters.loss import Losses
 from adapters.prompting.history import written_call
-from adapters.prompting.prompted import prompted
+from adapters.prompting.prompted import describe_tools_in_prompt
 from tests.test_textcalls import told
 
 SCHEMA = Raw(b'{"type": "object", "properties": {"city": {"type": "string"}}}')
-LOOK = Function("look", "Looks\nout.", SCHEMA)
-TIME = Function("time")
+LOOK = FunctionTool("look", "Looks\nout.", SCHEMA)
+TIME = FunctionTool("time")
 ASKED = Message("user", (Text("How is it in Rome?"),))
 
 DESCRIBED = """\
@@ -75,7 +75,7 @@ def ask(
         parallel_tool_calls=parallel,
         instructions=instructions,
     )
-    return prompted(request, Losses() if losses is None else losses)
+    return describe_tools_in_prompt(request, Losses() if losses is None else losses)
 
 
 def test_tools_are_described() -> None:
@@ -101,15 +101,18 @@ def test_the_description_follows_what_the_model_is_told_first() -> None:
 @pytest.mark.parametrize(
     ("choice", "last"),
     [
-        (Mode("auto"), "Call tools only where they help; otherwise answer in plain words."),
-        (Mode("required"), "Your next answer must call at least one of these tools."),
-        (Named("time"), "Your next answer must call the tool time, and no other."),
         (
-            Allowed("required", (Named("look"), Named("time"))),
+            ToolChoiceMode("auto"),
+            "Call tools only where they help; otherwise answer in plain words.",
+        ),
+        (ToolChoiceMode("required"), "Your next answer must call at least one of these tools."),
+        (NamedToolChoice("time"), "Your next answer must call the tool time, and no other."),
+        (
+            AllowedToolsChoice("required", (NamedToolChoice("look"), NamedToolChoice("time"))),
             "Your next answer must call at least one of these tools.",
         ),
         (
-            Allowed("required", (Named("look"),)),
+            AllowedToolsChoice("required", (NamedToolChoice("look"),)),
             "Your next answer must call the tool look, and no other.",
         ),
     ],
@@ -121,16 +124,18 @@ def test_the_choice_is_said_in_words(choice: ToolChoice, last: str) -> None:
     assert asked.tool_choice is None
     demanded = [loss.why for loss in losses if loss.severity == "capability"]
     expected = ["the backend cannot be made to call a tool; it is asked to in words"]
-    assert demanded == ([] if choice == Mode("auto") else expected)
+    assert demanded == ([] if choice == ToolChoiceMode("auto") else expected)
 
 
 def test_only_allowed_tools_are_described() -> None:
-    words = ask(choice=Allowed("auto", (Named("time"),))).instructions or ""
+    words = ask(choice=AllowedToolsChoice("auto", (NamedToolChoice("time"),))).instructions or ""
     assert '"time"' in words
     assert '"look"' not in words
 
 
-@pytest.mark.parametrize("choice", [Mode("none"), Allowed("none", (Named("look"),))])
+@pytest.mark.parametrize(
+    "choice", [ToolChoiceMode("none"), AllowedToolsChoice("none", (NamedToolChoice("look"),))]
+)
 def test_without_a_choice_no_tool_is_described(choice: ToolChoice) -> None:
     losses = Losses()
     assert ask(choice=choice, losses=losses) == Request(items=(ASKED,))
@@ -138,13 +143,13 @@ def test_without_a_choice_no_tool_is_described(choice: ToolChoice) -> None:
 
 
 def test_a_demand_can_be_refused_instead() -> None:
-    for demand in (Mode("required"), Named("look")):
-        with pytest.raises(Refused):
+    for demand in (ToolChoiceMode("required"), NamedToolChoice("look")):
+        with pytest.raises(UnsupportedRequestError):
             ask(choice=demand, losses=Losses("refuse"))
-    with pytest.raises(Refused):
+    with pytest.raises(UnsupportedRequestError):
         ask(parallel=False, losses=Losses("refuse"))
-    with pytest.raises(Refused):
-        ask(choice=Named("fly"))
+    with pytest.raises(UnsupportedRequestError):
+        ask(choice=NamedToolChoice("fly"))
 
 
 def test_one_call_at_a_time_is_said_in_words() -> None:
@@ -158,8 +163,8 @@ def test_one_call_at_a_time_is_said_in_words() -> None:
 
 def test_what_words_cannot_say_is_reported() -> None:
     losses = Losses()
-    odd = Function("odd", strict=True, extras=(Extra("completions", "cache", Raw(b"1")),))
-    tools = (odd, Custom("patch"), Hosted("web_search", Raw(b"{}")))
+    odd = FunctionTool("odd", strict=True, extras=(ExtraField("completions", "cache", Raw(b"1")),))
+    tools = (odd, CustomTool("patch"), HostedTool("web_search", Raw(b"{}")))
     assert '"odd"' in (ask(tools=tools, losses=losses).instructions or "")
     assert [str(loss).partition(":")[0] for loss in losses] == [
         "dropped tools[1]",
@@ -172,7 +177,7 @@ def test_what_words_cannot_say_is_reported() -> None:
 
 def test_without_tools_nothing_is_said() -> None:
     request = Request(items=(ASKED,), instructions="Be brief.")
-    assert prompted(request, Losses()) == request
+    assert describe_tools_in_prompt(request, Losses()) == request
 
 
 def test_calls_and_outputs_are_written_as_text() -> None:
@@ -181,11 +186,11 @@ def test_calls_and_outputs_are_written_as_text() -> None:
         ASKED,
         Reasoning(content=("hm",)),
         Message("assistant", (Text("Let me see."),), item_id="msg_1", status="completed"),
-        Call("call_1", "look", '{ "city":"Rome" }'),
-        Call("call_2", "time", "{}"),
-        Output("call_2", "noon"),
+        ToolCall("call_1", "look", '{ "city":"Rome" }'),
+        ToolCall("call_2", "time", "{}"),
+        ToolOutput("call_2", "noon"),
         Message("user", (Text("Hurry."),)),
-        Output("call_1", (Text("Sunny."), Image("data:image/png;base64,AA=="))),
+        ToolOutput("call_1", (Text("Sunny."), Image("data:image/png;base64,AA=="))),
     )
     asked = ask(*items, tools=(), losses=losses)
     calls = (
@@ -212,9 +217,9 @@ def test_calls_and_outputs_are_written_as_text() -> None:
 
 def test_a_turn_of_calls_alone_and_text_behind_a_call() -> None:
     items: tuple[Item, ...] = (
-        Call("call_1", "time", "{}"),
+        ToolCall("call_1", "time", "{}"),
         Message("assistant", (Text("Wait."),)),
-        Output("call_1", "noon"),
+        ToolOutput("call_1", "noon"),
         Message("assistant", (Text("It is noon."),), item_id="msg_2"),
     )
     call = '<tool_call>\n{"name":"time","arguments":{}}\n</tool_call>'
@@ -226,26 +231,26 @@ def test_a_turn_of_calls_alone_and_text_behind_a_call() -> None:
 
 
 def test_outputs_of_calls_that_only_the_server_knows_stay_where_they_are() -> None:
-    items: tuple[Item, ...] = (Output("call_8", "noon"), Output("call_9", "Sunny."), ASKED)
+    items: tuple[Item, ...] = (ToolOutput("call_8", "noon"), ToolOutput("call_9", "Sunny."), ASKED)
     said = "<tool_response>\nnoon\n</tool_response>\n<tool_response>\nSunny.\n</tool_response>"
     assert ask(*items, tools=()).items == (Message("user", (Text(said),)), ASKED)
 
 
 def test_arguments_that_are_no_json_are_a_string() -> None:
-    broken = Call("call_1", "look", '{"city": "Ro')
+    broken = ToolCall("call_1", "look", '{"city": "Ro')
     assert written_call(broken) == (
         '<tool_call>\n{"name":"look","arguments":"{\\"city\\": \\"Ro"}\n</tool_call>'
     )
-    custom = Call("call_1", "patch", "{}", kind="custom")
+    custom = ToolCall("call_1", "patch", "{}", kind="custom")
     assert '"arguments":"{}"' in written_call(custom)
 
 
 def test_extras_of_calls_and_outputs_are_reported() -> None:
     losses = Losses()
-    extras = (Extra("completions", "extra_content", Raw(b"1")),)
+    extras = (ExtraField("completions", "extra_content", Raw(b"1")),)
     ask(
-        Call("call_1", "time", "{}", extras=extras),
-        Output("call_1", "noon", extras=extras),
+        ToolCall("call_1", "time", "{}", extras=extras),
+        ToolOutput("call_1", "noon", extras=extras),
         tools=(),
         losses=losses,
     )
@@ -262,14 +267,14 @@ def test_extras_of_calls_and_outputs_are_reported() -> None:
 )
 def test_what_is_written_is_read_again(name: str, arguments: dict[str, object]) -> None:
     spelled = msgspec.json.encode(arguments).decode()
-    assert told([written_call(Call("call_1", name, spelled))], "hermes") == [(name, spelled)]
+    assert told([written_call(ToolCall("call_1", name, spelled))], "hermes") == [(name, spelled)]
 
 
 def test_a_freeform_tool_in_words_and_its_call_back() -> None:
     exchange = adapters.exchange(
         "responses",
         "chat",
-        mint=adapters.counting(),
+        mint=adapters.deterministic_ids(),
         capabilities=adapters.Capabilities(tools="prompted"),
     )
     body = {"model": "m", "input": "Mend it.", "tools": [{"type": "custom", "name": "patch"}]}

@@ -37,14 +37,14 @@ def tell(case: ReplyCase, target: str) -> adapters.Translation:
     exchange = adapters.exchange(
         target,
         case.dialect,
-        mint=adapters.counting(),
+        mint=adapters.deterministic_ids(),
         capabilities=case.capabilities,
         asked=asked(case),
         check_grammar=check_grammar,
     )
     try:
         return exchange.reply(on_wire(case.body))
-    except adapters.BrokenReply as problem:
+    except adapters.InvalidReplyError as problem:
         return exchange.problem(problem)
 
 

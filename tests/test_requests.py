@@ -23,7 +23,7 @@ from tests.corpus import (
 from tests.judges import sdk
 from tests.snapshots import json_page, loss_lines
 
-Outcome = adapters.Translation | adapters.InvalidInput | adapters.Refused
+Outcome = adapters.Translation | adapters.InvalidRequestError | adapters.UnsupportedRequestError
 
 
 class Judge(Protocol):
@@ -84,13 +84,13 @@ def carry(case: RequestCase, target: str, policy: adapters.Policy | None = None)
     exchange = adapters.exchange(
         case.dialect,
         target,
-        mint=adapters.counting(),
+        mint=adapters.deterministic_ids(),
         capabilities=case.capabilities,
         policy=policy or case.policy,
     )
     try:
         return exchange.request(on_wire(case.body))
-    except (adapters.InvalidInput, adapters.Refused) as problem:
+    except (adapters.InvalidRequestError, adapters.UnsupportedRequestError) as problem:
         return problem
 
 
@@ -132,7 +132,7 @@ def test_request_in_its_own_dialect(case: RequestCase) -> None:
     if isinstance(outcome, adapters.Translation):
         assert outcome == adapters.Translation(on_wire(case.body))
     else:
-        assert isinstance(outcome, adapters.InvalidInput)
+        assert isinstance(outcome, adapters.InvalidRequestError)
 
 
 # What is lost where, field by field
@@ -157,7 +157,7 @@ def losses_of(outcome: Outcome) -> Iterator[Line]:
         case adapters.Translation(losses=losses):
             for loss in losses:
                 yield loss.severity, _anywhere(loss.path), loss.why, loss.action
-        case adapters.Refused(path=path, why=why):
+        case adapters.UnsupportedRequestError(path=path, why=why):
             yield "meaning", _anywhere(path or ""), why, "refused"
         case _:
             pass

@@ -6,40 +6,42 @@ from hypothesis.strategies import DataObject
 from msgspec import Raw
 from msgspec.structs import replace
 
-from adapters.condensing import Condensing
+from adapters.condensing import SummarizeReply
 from adapters.conversation import (
-    Call,
+    ToolCall,
     Choice,
     Error,
     Finish,
     Message,
-    Opaque,
+    OpaqueItem,
     Reasoning,
     Reply,
     Text,
     Usage,
 )
 from adapters.events import Delta, Event, Failed, Finished, Opened, Started
-from adapters.fold import fold
-from adapters.grammar import Grammar
+from adapters.fold import accumulate
+from adapters.grammar import EventOrderChecker
 from adapters.loss import Losses
-from adapters.prefacing import Prefacing, added
+from adapters.prefacing import PrependItem, add_usage
 from adapters.stage import Pipeline
 from tests.strategies import DIALECT_NAMES, events, replies
 
-ITEM = Opaque("responses", "compaction", Raw(b'{"type":"compaction","id":"cmp_1"}'), "cmp_1")
+ITEM = OpaqueItem("responses", "compaction", Raw(b'{"type":"compaction","id":"cmp_1"}'), "cmp_1")
 STOP = Finish("stop", "stop")
 COST = Usage(1, 2, 3, 4, 5, 6)
 
 
-def condensed(text: str) -> Opaque:
-    return Opaque("responses", "compaction", Raw(text.encode()), "cmp_1")
+def condensed(text: str) -> OpaqueItem:
+    return OpaqueItem("responses", "compaction", Raw(text.encode()), "cmp_1")
 
 
-def told(stage: Condensing | Prefacing, said: list[Event]) -> Reply:
+def told(stage: SummarizeReply | PrependItem, said: list[Event]) -> Reply:
     """Fold what a stage makes of events, which must be a legal stream again."""
-    pipeline = Pipeline(stage, Grammar())
-    return fold([*(made for event in said for made in pipeline.feed(event)), *pipeline.flush()])
+    pipeline = Pipeline(stage, EventOrderChecker())
+    return accumulate(
+        [*(made for event in said for made in pipeline.feed(event)), *pipeline.flush()]
+    )
 
 
 def some_reply() -> st.SearchStrategy[Reply]:
@@ -51,9 +53,9 @@ def some_reply() -> st.SearchStrategy[Reply]:
 
 @given(some_reply(), st.data())
 def test_a_summary_is_the_same_whole_and_streamed(reply: Reply, data: DataObject) -> None:
-    whole = Condensing(condensed, Losses(None)).reply(reply)
+    whole = SummarizeReply(condensed, Losses(None)).reply(reply)
     said = data.draw(events(reply))
-    streamed = told(Condensing(condensed, Losses(None)), said)
+    streamed = told(SummarizeReply(condensed, Losses(None)), said)
     assert [choice.items for choice in streamed.choices if choice.items] == [
         choice.items for choice in whole.choices
     ]
@@ -65,10 +67,10 @@ def test_thoughts_and_calls_are_no_part_of_a_summary() -> None:
     items = (
         Reasoning(("hm",)),
         Message("assistant", (Text(" One."),)),
-        Call("a", "f"),
+        ToolCall("a", "f"),
         Message("assistant", (Text("Two.\n"),)),
     )
-    reply = Condensing(condensed, Losses(None)).reply(Reply(choices=(Choice(items, STOP),)))
+    reply = SummarizeReply(condensed, Losses(None)).reply(Reply(choices=(Choice(items, STOP),)))
     assert reply.choices == (Choice((condensed("One.\n\nTwo."),), STOP),)
 
 
@@ -76,11 +78,11 @@ def test_a_summary_that_was_cut_off_serves_and_is_reported() -> None:
     losses = Losses(None)
     said = (Message("assistant", (Text("One"),)),)
     finish = Finish("length", "length")
-    reply = Condensing(condensed, losses).reply(Reply(choices=(Choice(said, finish),)))
+    reply = SummarizeReply(condensed, losses).reply(Reply(choices=(Choice(said, finish),)))
     assert reply.choices == (Choice((condensed("One"),), STOP),)
     assert [loss.path for loss in losses] == ["output[0]"]
     streamed = Losses(None)
-    stage = Condensing(condensed, streamed)
+    stage = SummarizeReply(condensed, streamed)
     for event in (Started(), Opened(0, Message("assistant")), Delta(0, "text", "One")):
         stage.feed(event)
     assert len(stage.feed(Finished((finish,)))) == 3
@@ -89,19 +91,19 @@ def test_a_summary_that_was_cut_off_serves_and_is_reported() -> None:
 
 def test_silence_is_no_summary() -> None:
     empty = Reply(choices=(Choice((Message("assistant", (Text(" \n"),)),), STOP),), usage=COST)
-    reply = Condensing(condensed, Losses(None)).reply(empty)
+    reply = SummarizeReply(condensed, Losses(None)).reply(empty)
     assert reply.error is not None
     assert (reply.error.code, reply.error.status) == ("empty_summary", 502)
     assert not reply.choices
-    (failed,) = Condensing(condensed, Losses(None)).feed(Finished((STOP,), COST))
+    (failed,) = SummarizeReply(condensed, Losses(None)).feed(Finished((STOP,), COST))
     assert failed == Failed(reply.error, COST)
 
 
 def test_an_error_stays_one() -> None:
     failed = Reply(error=Error("no"))
-    assert Condensing(condensed, Losses(None)).reply(failed) is failed
+    assert SummarizeReply(condensed, Losses(None)).reply(failed) is failed
     event = Failed(Error("no"))
-    assert Condensing(condensed, Losses(None)).feed(event) == [event]
+    assert SummarizeReply(condensed, Losses(None)).feed(event) == [event]
 
 
 # One item before an answer
@@ -110,18 +112,18 @@ def test_an_error_stays_one() -> None:
 @given(some_reply(), st.data())
 def test_a_preface_is_the_same_whole_and_streamed(reply: Reply, data: DataObject) -> None:
     said = data.draw(events(reply))
-    plain = fold(said)
-    expected = Prefacing(ITEM, COST).reply(plain)
-    assert told(Prefacing(ITEM, COST), said) == expected
+    plain = accumulate(said)
+    expected = PrependItem(ITEM, COST).reply(plain)
+    assert told(PrependItem(ITEM, COST), said) == expected
     assert expected.choices[0].items == (ITEM, *plain.choices[0].items)
     assert [*expected.choices[1:]] == [*plain.choices[1:]]
 
 
 def test_costs_are_added_where_both_are_known() -> None:
-    assert added(COST, COST) == Usage(2, 4, 6, 8, 10, 12)
-    assert added(COST, None) is None
-    assert added(None, COST) is None
-    reply = Prefacing(ITEM, COST).reply(Reply(error=Error("no"), usage=COST))
+    assert add_usage(COST, COST) == Usage(2, 4, 6, 8, 10, 12)
+    assert add_usage(COST, None) is None
+    assert add_usage(None, COST) is None
+    reply = PrependItem(ITEM, COST).reply(Reply(error=Error("no"), usage=COST))
     assert (reply.choices, reply.usage) == ((), replace(COST, **_doubled()))
 
 

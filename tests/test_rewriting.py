@@ -14,7 +14,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 import adapters
-from adapters.conversation import Hosted
+from adapters.conversation import HostedTool
 from adapters.exchange import Exchange
 from tests.corpus import DIALECTS, REQUESTS, DialectName, RequestCase, alone, on_wire
 from tests.strategies import ABLE, requests
@@ -47,7 +47,7 @@ REWORDED = frozenset(
 
 
 def rewriting(dialect: str, capabilities: adapters.Capabilities = FULL) -> Exchange:
-    mint = adapters.counting()
+    mint = adapters.deterministic_ids()
     return adapters.exchange(dialect, dialect, mint=mint, capabilities=capabilities, rewrite=True)
 
 
@@ -70,7 +70,7 @@ def meaning(dialect: str, body: bytes) -> adapters.Request:
     return replace(
         request,
         # Chat declares a web search elsewhere than other tools.
-        tools=tuple(sorted(request.tools, key=lambda tool: isinstance(tool, Hosted))),
+        tools=tuple(sorted(request.tools, key=lambda tool: isinstance(tool, HostedTool))),
         metadata=None if request.metadata == Raw(b"{}") else request.metadata,
         # Silence about it is told as what it means.
         extras=tuple(extra for extra in request.extras if extra.name != "store"),

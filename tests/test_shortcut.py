@@ -6,15 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.chat import read_stream
-from adapters.chat.calls import Slot
-from adapters.chat.shortcut import Shortcut, find_shortcut
+from adapters.chat.calls import PartialCall
+from adapters.chat.shortcut import DeltaFastPath, find_shortcut
 from adapters.events import Event
 from tests.corpus import STREAMS, StreamCase, alone, read_events
 
 COMPLETIONS = [case for case in STREAMS if case.dialect != "responses"]
 
 
-def _find_none(_data: bytes, _events: list[Event], _slot: Slot | None) -> None:
+def _find_none(_data: bytes, _events: list[Event], _slot: PartialCall | None) -> None:
     return None
 
 
@@ -69,7 +69,9 @@ def test_both_ways_agree_on_anything(
 def test_the_short_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     long_way: list[bytes] = []
 
-    def find_noted(data: bytes, events: list[Event], slot: Slot | None) -> Shortcut | None:
+    def find_noted(
+        data: bytes, events: list[Event], slot: PartialCall | None
+    ) -> DeltaFastPath | None:
         long_way.append(data)
         return find_shortcut(data, events, slot)
 

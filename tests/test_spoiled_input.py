@@ -81,7 +81,7 @@ REPLIES = {
 
 
 def begin(client: str, backend: str) -> adapters.Exchange:
-    return adapters.exchange(client, backend, mint=adapters.counting())
+    return adapters.exchange(client, backend, mint=adapters.deterministic_ids())
 
 
 # Anything anywhere

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.errors import BrokenReply
+from adapters.errors import InvalidReplyError
 from adapters.sse import Decoder, Frame
 from tests.strategies import cut, cuttings
 
@@ -165,7 +165,7 @@ def test_an_event_that_never_ends_is_refused() -> None:
     decoder = Decoder(limit=20)
     decoder.feed(b"data: 0123456789")
     decoder.feed(b"0123")
-    with pytest.raises(BrokenReply, match="over 20 bytes"):
+    with pytest.raises(InvalidReplyError, match="over 20 bytes"):
         decoder.feed(b"4")
 
 

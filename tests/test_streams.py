@@ -32,7 +32,7 @@ def tell(case: StreamCase, target: str, pieces: Sequence[bytes]) -> Told:
     exchange = adapters.exchange(
         target,
         case.dialect,
-        mint=adapters.counting(),
+        mint=adapters.deterministic_ids(),
         capabilities=case.capabilities,
         asked=asked(case),
         check_grammar=check_grammar,

@@ -7,22 +7,22 @@ import pytest
 from msgspec import Raw
 
 import adapters
-from adapters.conversation import Custom, Function
+from adapters.conversation import CustomTool, FunctionTool
 from adapters.loss import Losses
-from adapters.strictness import made_strict
+from adapters.strictness import to_strict_schema
 
 TEXT = {"type": "string"}
 
 
-def strict(parameters: Mapping[str, object], *, said: bool = True) -> tuple[Function, Losses]:
+def strict(parameters: Mapping[str, object], *, said: bool = True) -> tuple[FunctionTool, Losses]:
     losses = Losses()
-    function = Function("f", parameters=Raw(json.dumps(parameters).encode()), strict=said)
-    made = made_strict(function, "tools[0]", losses)
-    assert isinstance(made, Function)
+    function = FunctionTool("f", parameters=Raw(json.dumps(parameters).encode()), strict=said)
+    made = to_strict_schema(function, "tools[0]", losses)
+    assert isinstance(made, FunctionTool)
     return made, losses
 
 
-def schema_of(function: Function) -> object:
+def schema_of(function: FunctionTool) -> object:
     return json.loads(bytes(function.parameters or b""))
 
 
@@ -127,8 +127,8 @@ def test_only_what_says_that_it_is_strict_is_made_so() -> None:
     made, losses = strict(loose, said=False)
     assert schema_of(made) == loose
     assert not len(losses)
-    custom = Custom("c")
-    assert made_strict(custom, "tools[0]", losses) is custom
+    custom = CustomTool("c")
+    assert to_strict_schema(custom, "tools[0]", losses) is custom
 
 
 def test_only_on_request() -> None:
@@ -148,7 +148,7 @@ def test_only_on_request() -> None:
     ).encode()
 
     def sent(capabilities: adapters.Capabilities) -> object:
-        mint = adapters.counting()
+        mint = adapters.deterministic_ids()
         exchange = adapters.exchange("responses", "chat", mint=mint, capabilities=capabilities)
         wire = json.loads(exchange.request(body).body)
         return wire["tools"][0]["function"]["parameters"]

@@ -6,8 +6,8 @@ import pytest
 from msgspec import Raw
 
 from adapters.capabilities import TextFormat
-from adapters.conversation import Custom, Function, Hosted, Tool
-from adapters.textcalls.declared import Declared
+from adapters.conversation import CustomTool, FunctionTool, HostedTool, Tool
+from adapters.textcalls.declared import DeclaredTools
 from adapters.textcalls.formats import FORMATS
 from adapters.textcalls.scanner import Found, Scanner
 
@@ -34,10 +34,10 @@ SCHEMA = Raw(
 }"""
 )
 TOOLS: tuple[Tool, ...] = (
-    Function("look", parameters=SCHEMA),
-    Function("time"),
-    Custom("patch"),
-    Hosted("web_search", Raw(b"{}")),
+    FunctionTool("look", parameters=SCHEMA),
+    FunctionTool("time"),
+    CustomTool("patch"),
+    HostedTool("web_search", Raw(b"{}")),
 )
 ALL: tuple[TextFormat, ...] = ("hermes", "xml", "mistral", "llama", "json", "fenced")
 
@@ -47,7 +47,7 @@ Told = list[str | tuple[str, str]]
 
 def told(pieces: Sequence[str], *formats: TextFormat, tools: tuple[Tool, ...] = TOOLS) -> Told:
     """Read a text in pieces; texts side by side are put together."""
-    scanner = Scanner([FORMATS[name] for name in formats], Declared(tools))
+    scanner = Scanner([FORMATS[name] for name in formats], DeclaredTools(tools))
     out: Told = []
     for piece in [one for text in pieces for one in scanner.feed(text)] + scanner.end():
         if isinstance(piece, Found):
@@ -379,7 +379,7 @@ def test_fenced(text: str, expected: Told) -> None:
 
 
 def test_a_name_that_fits_two_tools_is_none() -> None:
-    tools = (Function("run"), Function("RUN"))
+    tools = (FunctionTool("run"), FunctionTool("RUN"))
     for name, is_call in (("run", True), ("RUN", True), ("Run", False)):
         text = f'{{"name": "{name}", "arguments": {{}}}}'
         assert told([text], "json", tools=tools) == ([(name, "{}")] if is_call else [text])
@@ -395,7 +395,7 @@ def test_formats_stand_beside_one_another() -> None:
 
 
 def test_text_is_given_on_at_once() -> None:
-    scanner = Scanner([FORMATS[name] for name in ALL], Declared(TOOLS))
+    scanner = Scanner([FORMATS[name] for name in ALL], DeclaredTools(TOOLS))
     assert scanner.feed("if a < b: ") == ["if a < b: "]
     assert scanner.feed("x <to") == ["x "]
     assert scanner.holds
@@ -404,7 +404,7 @@ def test_text_is_given_on_at_once() -> None:
 
 
 def test_json_that_is_no_call_is_given_on_at_its_first_word() -> None:
-    scanner = Scanner([FORMATS["json"]], Declared(TOOLS))
+    scanner = Scanner([FORMATS["json"]], DeclaredTools(TOOLS))
     assert scanner.feed('{ "na') == []
     assert "".join(map(str, scanner.feed('tion": '))) == '{ "nation": '
     assert not scanner.holds
@@ -412,12 +412,12 @@ def test_json_that_is_no_call_is_given_on_at_its_first_word() -> None:
 
 def test_where_nobody_knows_the_tools_every_name_counts() -> None:
     assert told([LOOK], "json", tools=()) == [LOOKED]
-    assert told([LOOK], "json", tools=(Function("other"),)) == [LOOK]
+    assert told([LOOK], "json", tools=(FunctionTool("other"),)) == [LOOK]
     assert told(['{"name": "patch", "arguments": {}}'], "json") == [("patch", "{}")]
 
 
 @pytest.mark.parametrize("schema", [b"[]", b"not JSON", b'{"properties": 1}', b"null"])
 def test_a_schema_that_says_nothing_makes_strings(schema: bytes) -> None:
     text = "<function=odd><parameter=a>1</parameter></function>"
-    tools = (Function("odd", parameters=Raw(schema)),)
+    tools = (FunctionTool("odd", parameters=Raw(schema)),)
     assert told([text], "xml", tools=tools) == [("odd", '{"a":"1"}')]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.capabilities import TextFormat
-from adapters.textcalls.declared import Declared
+from adapters.textcalls.declared import DeclaredTools
 from adapters.textcalls.formats import FORMATS
 from adapters.textcalls.scanner import Found, Scanner
 from tests.test_textcalls import ALL, LOOK, TIME, TOOLS, told
@@ -60,7 +60,7 @@ def test_where_a_text_was_cut_does_not_matter(text: str, places: Sequence[int]) 
 @given(text=TEXTS, places=PLACES)
 def test_nothing_is_lost(text: str, places: Sequence[int]) -> None:
     """What comes out is all of the text, in its order."""
-    scanner = Scanner([FORMATS[name] for name in ALL], Declared(TOOLS))
+    scanner = Scanner([FORMATS[name] for name in ALL], DeclaredTools(TOOLS))
     pieces = [one for piece in cut_up(text, places) for one in scanner.feed(piece)]
     rest = text
     for one in pieces + scanner.end():

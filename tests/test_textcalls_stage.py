@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.conversation import (
-    Call,
+    ToolCall,
     Choice,
     Citation,
     Finish,
-    Function,
+    FunctionTool,
     Item,
     Logprob,
     Message,
@@ -22,21 +22,30 @@ from adapters.conversation import (
     Status,
     Text,
 )
-from adapters.events import Closed, Delta, Event, Failed, Finished, Opened, Started, cut
-from adapters.fold import fold
-from adapters.grammar import Grammar
-from adapters.items import bare
+from adapters.events import (
+    Closed,
+    Delta,
+    Event,
+    Failed,
+    Finished,
+    Opened,
+    Started,
+    truncated_stream,
+)
+from adapters.fold import accumulate
+from adapters.grammar import EventOrderChecker
+from adapters.items import without_content
 from adapters.loss import Losses
-from adapters.mint import counting
+from adapters.mint import deterministic_ids
 from adapters.stage import Pipeline
-from adapters.textcalls.stage import TextCalls
+from adapters.textcalls.stage import TextToolCallParser
 from tests.test_textcalls import ALL
 
 STOP = Finish("stop", "stop")
-TOOLS = (Function("look"), Function("time"))
+TOOLS = (FunctionTool("look"), FunctionTool("time"))
 LOOK = '<tool_call>\n{"name": "look", "arguments": {"city": "Rome"}}\n</tool_call>'
 TIME = "[TOOL_CALLS]time{}"
-NATIVE = Call("call_x", "look", "{}", status="completed")
+NATIVE = ToolCall("call_x", "look", "{}", status="completed")
 THOUGHT = Reasoning(content=("why",), status="completed")
 
 WORDS = (LOOK, TIME, "<tool_call>", "</tool_call>", "{", "}", "<", " ", "\n", "a", "b <t", "é")
@@ -44,20 +53,22 @@ TEXTS = st.lists(st.sampled_from(WORDS), max_size=10).map("".join)
 PLACES = st.lists(st.integers(0, 300), max_size=30)
 
 
-def stage(losses: Losses | None = None) -> TextCalls:
-    return TextCalls(ALL, TOOLS, counting(), Losses(None) if losses is None else losses)
+def stage(losses: Losses | None = None) -> TextToolCallParser:
+    return TextToolCallParser(
+        ALL, TOOLS, deterministic_ids(), Losses(None) if losses is None else losses
+    )
 
 
 def message(text: str, status: Status = "completed") -> Message:
     return Message("assistant", (Text(text),), status=status)
 
 
-def look(number: int = 1) -> Call:
-    return Call(f"call_{number:04}", "look", '{"city": "Rome"}', status="completed")
+def look(number: int = 1) -> ToolCall:
+    return ToolCall(f"call_{number:04}", "look", '{"city": "Rome"}', status="completed")
 
 
-def time(number: int = 1) -> Call:
-    return Call(f"call_{number:04}", "time", "{}", status="completed")
+def time(number: int = 1) -> ToolCall:
+    return ToolCall(f"call_{number:04}", "time", "{}", status="completed")
 
 
 def whole(*items: Item) -> Choice:
@@ -68,7 +79,7 @@ def told(pieces: Sequence[str], status: Status = "completed", *others: Item) -> 
     """Tell some items, then one message in pieces."""
     events: list[Event] = [Started()]
     for number, item in enumerate(others):
-        events.append(Opened(number, bare(item)))
+        events.append(Opened(number, without_content(item)))
         if isinstance(item, Reasoning):
             events.append(Delta(number, "thought", "why"))
         else:
@@ -81,7 +92,7 @@ def told(pieces: Sequence[str], status: Status = "completed", *others: Item) -> 
 
 
 def run(events: Sequence[Event], losses: Losses | None = None) -> list[Event]:
-    pipeline = Pipeline(Grammar(), stage(losses), Grammar())
+    pipeline = Pipeline(EventOrderChecker(), stage(losses), EventOrderChecker())
     return [out for event in events for out in pipeline.feed(event)] + pipeline.flush()
 
 
@@ -109,12 +120,12 @@ def cut_up(text: str, places: Sequence[int]) -> list[str]:
 )
 def test_a_text_is_split(text: str, items: tuple[Item, ...]) -> None:
     assert whole(message(text)).items == items
-    assert fold(run(told(list(text) or [""]))).choices[0].items == items
+    assert accumulate(run(told(list(text) or [""]))).choices[0].items == items
 
 
 def test_an_answer_with_calls_ends_with_calls() -> None:
     assert whole(message(LOOK)).finish == Finish("calls", "stop")
-    assert fold(run(told([LOOK]))).choices[0].finish == Finish("calls", "stop")
+    assert accumulate(run(told([LOOK]))).choices[0].finish == Finish("calls", "stop")
     assert whole(message("So.")).finish == STOP
     cut_off = Reply(choices=(Choice((message(LOOK, "incomplete"),), Finish("length", "length")),))
     assert stage().reply(cut_off).choices[0].finish == Finish("length", "length")
@@ -132,7 +143,7 @@ def test_a_stream_folds_to_its_whole_twin(
     status: Status, others: tuple[Item, ...], text: str, places: Sequence[int]
 ) -> None:
     events = run(told(cut_up(text, places), status, *others))
-    assert fold(events).choices[0] == whole(*others, message(text, status))
+    assert accumulate(events).choices[0] == whole(*others, message(text, status))
 
 
 @given(places=PLACES)
@@ -158,14 +169,14 @@ def test_text_passes_at_once() -> None:
 def test_calls_without_arguments_get_some_that_can_be_parsed() -> None:
     losses = Losses(None)
     text = '<tool_call>{"name": "time"}</tool_call>'
-    assert fold(run(told([text]), losses)).choices[0].items == (time(),)
+    assert accumulate(run(told([text]), losses)).choices[0].items == (time(),)
     assert [str(loss) for loss in losses] == [
         "changed call time (call_0001): empty arguments become {}, which can be parsed"
     ]
 
 
 def test_what_was_held_back_is_told_when_the_stream_breaks_off() -> None:
-    events = [*told(["So: ", "<tool_call>{"])[:-2], cut()]
+    events = [*told(["So: ", "<tool_call>{"])[:-2], truncated_stream()]
     *_, last, failed = run(events)
     assert last == Delta(0, "text", "<tool_call>{")
     assert isinstance(failed, Failed)
@@ -176,14 +187,14 @@ def test_a_text_keeps_its_place_before_a_block_that_begins() -> None:
         Started(),
         Opened(0, Message("assistant")),
         Delta(0, "text", " <tool"),
-        Opened(1, bare(NATIVE)),
+        Opened(1, without_content(NATIVE)),
         Delta(0, "text", "_call>"),
         Closed(0),
         Delta(1, "arguments", "{}"),
         Closed(1),
         Finished((STOP,)),
     ]
-    assert fold(run(events)).choices[0].items == (message(" <tool_call>"), NATIVE)
+    assert accumulate(run(events)).choices[0].items == (message(" <tool_call>"), NATIVE)
 
 
 def test_each_choice_is_read_for_itself() -> None:
@@ -198,7 +209,7 @@ def test_each_choice_is_read_for_itself() -> None:
         Closed(1),
         Finished((STOP, STOP)),
     ]
-    first, second = fold(run(events)).choices
+    first, second = accumulate(run(events)).choices
     assert first == Choice((look(),), Finish("calls", "stop"))
     assert second == Choice((message("So."),), STOP)
 
@@ -214,7 +225,7 @@ def test_a_refusal_follows_the_text(text: str) -> None:
         Finished((STOP,)),
     ]
     both = Message("assistant", (Text(text), Refusal("no")), status="completed")
-    assert fold(run(events)).choices[0] == whole(both)
+    assert accumulate(run(events)).choices[0] == whole(both)
 
 
 def test_parts_of_a_text_are_read_apart() -> None:
@@ -248,7 +259,7 @@ def test_probabilities_stay_with_the_text_that_stays(text: str) -> None:
     events: list[Event] = [Started(), Opened(0, Message("assistant"))]
     events += [Delta(0, "text", one, logprobs=(Logprob(one, -0.5),)) for one in text]
     events += [Closed(0), Finished((STOP,))]
-    items = fold(run(events, losses)).choices[0].items
+    items = accumulate(run(events, losses)).choices[0].items
     for item in items:
         for part in item.content if isinstance(item, Message) else ():
             assert isinstance(part, Text)
@@ -280,7 +291,7 @@ def test_places_in_a_text_that_was_split_are_dropped_and_reported() -> None:
         Closed(0),
         Finished((STOP,)),
     ]
-    assert fold(run(events, losses)).choices[0].items == (message("a"), look(), message("b"))
+    assert accumulate(run(events, losses)).choices[0].items == (message("a"), look(), message("b"))
     assert [loss.path for loss in losses] == ["content"]
     kept: list[Event] = [*events[:2], Delta(0, "text", "a"), *events[3:]]
     assert run(kept) == kept

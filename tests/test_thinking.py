@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.conversation import (
-    Call,
+    ToolCall,
     Choice,
     Citation,
     Finish,
@@ -21,16 +21,25 @@ from adapters.conversation import (
     Status,
     Text,
 )
-from adapters.events import Closed, Delta, Event, Failed, Finished, Opened, Started, cut
-from adapters.fold import Fold, fold
-from adapters.grammar import Grammar
-from adapters.items import bare
+from adapters.events import (
+    Closed,
+    Delta,
+    Event,
+    Failed,
+    Finished,
+    Opened,
+    Started,
+    truncated_stream,
+)
+from adapters.fold import ReplyAccumulator, accumulate
+from adapters.grammar import EventOrderChecker
+from adapters.items import without_content
 from adapters.loss import Losses
 from adapters.stage import Pipeline
-from adapters.thinking import Thinking
+from adapters.thinking import ThinkTagParser
 
 STOP = Finish("stop", "stop")
-CALL = Call("call_1", "look", "{}", status="completed")
+CALL = ToolCall("call_1", "look", "{}", status="completed")
 
 # Pieces of which the tags, and what only looks like them, are made.
 WORDS = ("<think>", "</think>", "<", "/", "think", ">", " ", "\n", "a", "b</", "<th", "</thin", "é")
@@ -42,7 +51,7 @@ def message(text: str, status: Status = "completed") -> Message:
 
 
 def whole(*items: Item) -> tuple[Item, ...]:
-    reply = Thinking(Losses(None)).reply(Reply(choices=(Choice(items, STOP),)))
+    reply = ThinkTagParser(Losses(None)).reply(Reply(choices=(Choice(items, STOP),)))
     return reply.choices[0].items
 
 
@@ -57,13 +66,13 @@ def told(pieces: Sequence[str], status: Status = "completed", *after: Item) -> l
 
 
 def run(events: Sequence[Event], losses: Losses | None = None) -> list[Event]:
-    stage = Thinking(Losses(None) if losses is None else losses)
-    pipeline = Pipeline(Grammar(), stage, Grammar())
+    stage = ThinkTagParser(Losses(None) if losses is None else losses)
+    pipeline = Pipeline(EventOrderChecker(), stage, EventOrderChecker())
     return [out for event in events for out in pipeline.feed(event)]
 
 
 def folded(events: Sequence[Event]) -> tuple[Item, ...]:
-    gathered = Fold()
+    gathered = ReplyAccumulator()
     (reply,) = [reply for event in events for reply in gathered.feed(event)]
     return reply.choices[0].items
 
@@ -103,9 +112,9 @@ def test_a_text_is_split(text: str, thought: str | None, said: str | None) -> No
 @pytest.mark.parametrize("after", [(), (CALL,)])
 @given(text=TEXTS, places=st.lists(st.integers(0, 100), max_size=30))
 def test_a_stream_folds_to_its_whole_twin(
-    status: Status, after: tuple[Call, ...], text: str, places: Sequence[int]
+    status: Status, after: tuple[ToolCall, ...], text: str, places: Sequence[int]
 ) -> None:
-    events = run(told(cut_up(text, places) or [""], status, *map(bare, after)))
+    events = run(told(cut_up(text, places) or [""], status, *map(without_content, after)))
     assert folded(events) == whole(message(text, status), *after)
 
 
@@ -124,11 +133,13 @@ def test_space_without_end_is_read_once(begin: str) -> None:
 
 
 def test_what_was_held_back_is_told_when_the_stream_breaks_off() -> None:
-    events = [*told(["<think>why ", "</th"])[:-2], cut()]
+    events = [*told(["<think>why ", "</th"])[:-2], truncated_stream()]
     *_, last, failed = run(events)
     assert last == Delta(0, "thought", " </th")
     assert isinstance(failed, Failed)
-    held = run([Started(), Opened(0, Message("assistant")), Delta(0, "text", "<th"), cut()])
+    held = run(
+        [Started(), Opened(0, Message("assistant")), Delta(0, "text", "<th"), truncated_stream()]
+    )
     assert held[2] == Delta(0, "text", "<th")
 
 
@@ -137,7 +148,7 @@ def test_a_text_keeps_its_place_before_a_block_that_begins() -> None:
         Started(),
         Opened(0, Message("assistant")),
         Delta(0, "text", " "),
-        Opened(1, Call("call_1", "look")),
+        Opened(1, ToolCall("call_1", "look")),
         Delta(0, "text", "so"),
         Closed(0),
         Delta(1, "arguments", "{}"),
@@ -152,7 +163,7 @@ def test_reasoning_goes_on_while_another_block_begins() -> None:
         Started(),
         Opened(0, Message("assistant")),
         Delta(0, "text", "<think>why</th"),
-        Opened(1, Call("call_1", "look")),
+        Opened(1, ToolCall("call_1", "look")),
         Delta(1, "arguments", "{}"),
         Closed(1),
         Delta(0, "text", "ink>so"),
@@ -219,7 +230,7 @@ def test_a_choice_that_begins_does_not_cut_the_tag_of_another() -> None:
         Closed(1),
         Finished((STOP, STOP)),
     ]
-    first, second = fold(run(events)).choices
+    first, second = accumulate(run(events)).choices
     assert first.items == (
         Reasoning(content=("one",), status="completed"),
         Message("assistant", (Text("a"),), status="completed"),

@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec import Raw
 
 from adapters.chat.wire import NO_CALL_ID, CallDelta
-from adapters.conversation import Call, CallKind, Extra, Extras, Item, Status
+from adapters.conversation import ToolCall, CallKind, ExtraField, Extras, Item, Status
 from adapters.events import Closed, Delta, Event, Opened
-from adapters.fields import is_said, text_or_json
+from adapters.fields import is_present, string_or_raw_json
 from adapters.items import NO_ARGUMENTS, NO_ARGUMENTS_WHY
-from adapters.jsontext import is_complete
-from adapters.mint import Mint
-from adapters.replies import NAMELESS, CallIds
+from adapters.jsontext import is_complete_json
+from adapters.mint import IdSource
+from adapters.replies import NAMELESS, UniqueCallIds
 
 # Opens a block for an item and gives the event that says so.
 Open = Callable[[Item], Opened]
@@ -34,7 +34,7 @@ Open = Callable[[Item], Opened]
 LEGACY = "function_call"
 
 
-class Slot:
+class PartialCall:
     """One call, as far as it has come."""
 
     __slots__ = (
@@ -84,7 +84,7 @@ class Slot:
         """Tell whether nothing can follow the arguments; of raw text nobody can tell."""
         # Looked at often, joined seldom: only after a fragment that could be the last.
         last = self.fragments[-1].rstrip()[-1:] if self.fragments else ""
-        return self.kind == "function" and last in ("}", "]") and is_complete(self.arguments())
+        return self.kind == "function" and last in ("}", "]") and is_complete_json(self.arguments())
 
     def end(self, block: int, status: Status = "completed") -> Closed:
         """End its block."""
@@ -93,27 +93,27 @@ class Slot:
 
     def breaks_off(self) -> bool:
         """Tell whether the arguments are no whole JSON."""
-        return self.kind == "function" and not is_complete(self.arguments())
+        return self.kind == "function" and not is_complete_json(self.arguments())
 
 
-class Calls:
+class ToolCallAssembler:
     """The calls of one choice."""
 
     def __init__(
-        self, open_block: Open, declared: frozenset[str], mint: Mint, ids: CallIds
+        self, open_block: Open, declared: frozenset[str], mint: IdSource, ids: UniqueCallIds
     ) -> None:
         self._open_block = open_block
         # Names of the declared tools; empty where nobody knows them.
         self._declared = declared
         self._mint = mint
         self._losses = ids.losses
-        self._slots: list[Slot] = []
-        self._by_index: dict[int, Slot] = {}
+        self._slots: list[PartialCall] = []
+        self._by_index: dict[int, PartialCall] = {}
         self._ids = ids
         # The block that was opened last.
         self.last_block = -1
         # The call that the latest piece went on with, if it said nothing but arguments.
-        self.continued: Slot | None = None
+        self.continued: PartialCall | None = None
 
     def feed(self, deltas: Sequence[CallDelta]) -> list[Event]:
         """Take the pieces of calls that one chunk brought."""
@@ -142,22 +142,22 @@ class Calls:
                 self._report_late(slot, fragment)
                 return []
             slot.fragments.append(fragment)
-        return self._tell(slot)
+        return self._emit(slot)
 
-    def _is_repeat(self, slot: Slot, fragment: str) -> bool:
+    def _is_repeat(self, slot: PartialCall, fragment: str) -> bool:
         """Tell whether a fragment is all of the arguments again, which were complete."""
         return (
             fragment.startswith(("{", "["))
             and slot.kind == "function"
             and bool(slot.fragments)
             and fragment.startswith(slot.fragments[0])
-            and is_complete(fragment)
+            and is_complete_json(fragment)
             and fragment == slot.arguments()
         )
 
     # Which call is meant?
 
-    def _find(self, call_id: str, name: str, fragment: str, index: int | None) -> Slot:
+    def _find(self, call_id: str, name: str, fragment: str, index: int | None) -> PartialCall:
         if index is not None:
             known = self._by_index.get(index)
             if known is None:
@@ -168,13 +168,13 @@ class Calls:
                 return known
         else:
             known = self._find_without_index(call_id, name, fragment)
-        return self._keep(index, known or Slot())
+        return self._keep(index, known or PartialCall())
 
-    def _named_elsewhere(self, call_id: str) -> Slot | None:
+    def _named_elsewhere(self, call_id: str) -> PartialCall | None:
         """Find the call of a piece under an index that nobody opened, and without a name."""
         return self._with_id(call_id) if call_id else self._latest()
 
-    def _find_without_index(self, call_id: str, name: str, fragment: str) -> Slot | None:
+    def _find_without_index(self, call_id: str, name: str, fragment: str) -> PartialCall | None:
         latest = self._latest()
         if call_id:
             if latest is not None and not latest.call_id and not name:
@@ -190,27 +190,27 @@ class Calls:
     def _may_become(self, pieces: str) -> bool:
         return any(declared.startswith(pieces) for declared in self._declared)
 
-    def _keep(self, index: int | None, slot: Slot) -> Slot:
+    def _keep(self, index: int | None, slot: PartialCall) -> PartialCall:
         if slot not in self._slots:
             self._slots.append(slot)
         if index is not None:
             self._by_index[index] = slot
         return slot
 
-    def _latest(self) -> Slot | None:
+    def _latest(self) -> PartialCall | None:
         return self._slots[-1] if self._slots else None
 
-    def _with_id(self, call_id: str) -> Slot | None:
+    def _with_id(self, call_id: str) -> PartialCall | None:
         return next((slot for slot in self._slots if slot.call_id == call_id), None)
 
-    def _is_same(self, slot: Slot, call_id: str, name: str, fragment: str) -> bool:
+    def _is_same(self, slot: PartialCall, call_id: str, name: str, fragment: str) -> bool:
         """Tell whether a piece with an id or a name goes on with the call in its place."""
         if call_id and slot.call_id and call_id != slot.call_id:
             # Another id is another call, unless it has no name and this one is not whole.
             return not (name or slot.is_complete())
         if not name or not slot.name:
             return True
-        if name != slot.name and (name in self._declared or is_complete(fragment)):
+        if name != slot.name and (name in self._declared or is_complete_json(fragment)):
             return False
         if not slot.fragments or not slot.is_complete():
             return True
@@ -218,7 +218,7 @@ class Calls:
 
     # What does the piece say of it?
 
-    def _identify(self, slot: Slot, call_id: str, name: str) -> None:
+    def _identify(self, slot: PartialCall, call_id: str, name: str) -> None:
         """Take an id and a name, or a piece of a name; a repeat changes nothing."""
         if call_id and not slot.call_id:
             if slot.block is None:
@@ -234,17 +234,17 @@ class Calls:
             elif not self._may_become(slot.pieces):
                 self._losses.dropped(f"call {slot.name}", f"its name was said again, as {name}")
 
-    def _add_extra(self, slot: Slot, value: Raw) -> None:
+    def _add_extra(self, slot: PartialCall, value: Raw) -> None:
         """Take what comes with a call; the first counts."""
-        extras = (Extra("completions", "extra_content", value),)
-        if not is_said(value) or slot.extras == extras:
+        extras = (ExtraField("completions", "extra_content", value),)
+        if not is_present(value) or slot.extras == extras:
             return
         if slot.extras or slot.closed:
             self._losses.dropped(f"call {slot.name}.extra_content", "it came too late to be used")
         else:
             slot.extras, slot.late = extras, slot.block is not None
 
-    def _report_late(self, slot: Slot, fragment: str) -> None:
+    def _report_late(self, slot: PartialCall, fragment: str) -> None:
         if fragment.strip() and fragment != slot.arguments():
             self._losses.dropped(
                 f"call {slot.name}.arguments", "more came after the arguments were complete"
@@ -252,17 +252,17 @@ class Calls:
 
     # What can be told of it?
 
-    def _tell(self, slot: Slot) -> list[Event]:
+    def _emit(self, slot: PartialCall) -> list[Event]:
         """Tell what is new, once it is known whom the model calls."""
         block = slot.block
         if block is None:
-            return self._tell_first(slot) if self._is_known(slot) else []
+            return self._emit_opening(slot) if self._is_known(slot) else []
         if slot.told == len(slot.fragments):
             return []
         slot.told = len(slot.fragments)
         return [Delta(block, "arguments", slot.fragments[-1])]
 
-    def _is_known(self, slot: Slot) -> bool:
+    def _is_known(self, slot: PartialCall) -> bool:
         """Tell whether the name is whole and the id will not change any more."""
         if not slot.name:
             return False
@@ -275,13 +275,13 @@ class Calls:
         longer = any(one != name and one.startswith(name) for one in self._declared)
         return not self._declared or (name in self._declared and not longer)
 
-    def _tell_first(self, slot: Slot) -> list[Event]:
+    def _emit_opening(self, slot: PartialCall) -> list[Event]:
         events = [
-            event for earlier in self._untold_before(slot) for event in self._tell_first(earlier)
+            event for earlier in self._untold_before(slot) for event in self._emit_opening(earlier)
         ]
         events += self.close_complete()
         slot.told_id = self._unique(slot)
-        call = Call(slot.told_id, slot.name, kind=slot.kind, extras=slot.extras)
+        call = ToolCall(slot.told_id, slot.name, kind=slot.kind, extras=slot.extras)
         opened = self._open_block(call)
         slot.block = self.last_block = opened.index
         slot.told = len(slot.fragments)
@@ -290,12 +290,12 @@ class Calls:
             events.append(Delta(opened.index, "arguments", slot.arguments()))
         return events
 
-    def _untold_before(self, slot: Slot) -> list[Slot]:
+    def _untold_before(self, slot: PartialCall) -> list[PartialCall]:
         """Give the calls that came before and wait for nothing but an id or arguments."""
         before = self._slots[: self._slots.index(slot)]
         return [one for one in before if one.block is None and one.name]
 
-    def _unique(self, slot: Slot) -> str:
+    def _unique(self, slot: PartialCall) -> str:
         """Give the call an id of its own: clients stop at two calls with one id."""
         if not slot.call_id:
             slot.call_id = self._mint.id("call_")
@@ -313,11 +313,11 @@ class Calls:
             if slot.block is not None and not slot.closed and slot.is_complete():
                 yield slot.end(slot.block)
 
-    def settle(self) -> Iterator[Event]:
+    def finish(self) -> Iterator[Event]:
         """Tell, at the end, what was held back; drop what never got a name."""
         for slot in self._slots:
             if slot.block is None and slot.name:
-                yield from self._tell_first(slot)
+                yield from self._emit_opening(slot)
             elif slot.block is None:
                 self._losses.dropped("call", NAMELESS)
                 slot.closed = True
@@ -339,5 +339,5 @@ def _pieces(delta: CallDelta) -> tuple[str, str]:
     if delta.custom is not None:
         return delta.custom.name or "", delta.custom.input or ""
     if delta.function is not None:
-        return delta.function.name or "", text_or_json(delta.function.arguments)
+        return delta.function.name or "", string_or_raw_json(delta.function.arguments)
     return "", ""

@@ -15,21 +15,21 @@ from adapters.checking import (
     INTEGER,
     OBJECT,
     STRING,
-    Breach,
+    Violation,
     Fields,
     Frame,
     Object,
     integer_at,
-    judge,
+    validate,
     list_of,
-    misfits,
+    shape_errors,
     nullable,
     object_at,
     object_of,
     objects_at,
     one_of,
     optional,
-    show,
+    preview,
     split,
     text_at,
 )
@@ -150,7 +150,7 @@ class ToolCalls:
             if key not in entry:
                 yield f"the first delta of tool call {index} has no {key}"
         if call_id in self._ids:
-            yield f"two tool calls have the id {show(call_id)}"
+            yield f"two tool calls have the id {preview(call_id)}"
         if call_id:
             self._ids.add(call_id)
         body = self._body(entry)
@@ -207,10 +207,10 @@ class Choice:
     def _judge_finish(self, finish: str) -> Iterator[str]:
         own = self._form.finish if self._calls.called else "stop"
         if finish not in FINISH_WORDS:
-            yield f"choice {self._index}: finish_reason {show(finish)} is not a known word"
+            yield f"choice {self._index}: finish_reason {preview(finish)} is not a known word"
         elif finish not in (own, "length", "content_filter"):
             streamed = "calls were" if self._calls.called else "no call was"
-            yield f"choice {self._index}: finish_reason is {show(finish)} but {streamed} streamed"
+            yield f"choice {self._index}: finish_reason is {preview(finish)} but {streamed} streamed"
 
 
 class ChatRules:
@@ -233,14 +233,14 @@ class ChatRules:
     def read(self, frame: Frame, value: Object) -> Iterator[str]:
         """Judge one chunk."""
         if frame.event is not None:
-            yield f"a chat stream has no event: lines, but here is {show(frame.event)}"
+            yield f"a chat stream has no event: lines, but here is {preview(frame.event)}"
         if value.get("error") is not None:
             yield from self._step("error")
-            yield from misfits(value, {"error": object_of(ERROR)})
+            yield from shape_errors(value, {"error": object_of(ERROR)})
             return
         counts = value.get("choices") == [] and value.get("usage") is not None
         yield from self._step("usage" if counts else "chunk")
-        yield from misfits(value, self._chunk)
+        yield from shape_errors(value, self._chunk)
         yield from self._judge_constants(value)
         yield from self._judge_usage(value)
         for choice in objects_at(value, "choices"):
@@ -279,7 +279,7 @@ class ChatRules:
             # Told once: a clock that ticks would be told at every chunk that follows.
             if now != first and key not in self._changed:
                 self._changed.add(key)
-                yield f"{key} changes from {show(first)} to {show(now)}"
+                yield f"{key} changes from {preview(first)} to {preview(now)}"
 
     def _judge_usage(self, chunk: Object) -> Iterator[str]:
         if chunk.get("choices") == [] and chunk.get("usage") is None:
@@ -303,6 +303,6 @@ FORM = Form(
 )
 
 
-def check_stream(data: bytes) -> list[Breach]:
+def check_stream(data: bytes) -> list[Violation]:
     """Say what is illegal in a recorded Chat Completions stream; nothing, if it is legal."""
-    return judge(split(data), ChatRules(FORM))
+    return validate(split(data), ChatRules(FORM))

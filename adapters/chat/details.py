@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from adapters.chat.write_parts import TEXT_SEPARATOR
-from adapters.conversation import Extra, Extras, Reasoning
+from adapters.conversation import ExtraField, Extras, Reasoning
 from adapters.fields import Json, parse
 
 DETAILS = "reasoning_details"
@@ -24,12 +24,12 @@ Entry = dict[str, Json]
 
 def read_details(raw: Raw) -> tuple[str, Extras]:
     """Read a whole list: the text in it, and the list itself."""
-    details = Details()
+    details = ReasoningDetails()
     text = details.add(raw)
-    return text, (Extra("completions", DETAILS, raw),) if details else ()
+    return text, (ExtraField("completions", DETAILS, raw),) if details else ()
 
 
-def joined(thoughts: Iterable[Reasoning]) -> Extras:
+def merge_reasoning_details(thoughts: Iterable[Reasoning]) -> Extras:
     """Make one list of those of several thoughts, which become one message."""
     extras = [extra for thought in thoughts for extra in thought.extras]
     lists = [extra for extra in extras if extra.name == DETAILS]
@@ -38,7 +38,7 @@ def joined(thoughts: Iterable[Reasoning]) -> Extras:
     entries = [entry for one in lists for entry in _LIST.decode(one.value)]
     value = Raw(msgspec.json.encode(entries))
     others = tuple(extra for extra in extras if extra.name != DETAILS)
-    return (Extra("completions", DETAILS, value), *others)
+    return (ExtraField("completions", DETAILS, value), *others)
 
 
 def as_details(text: str) -> list[dict[str, str]]:
@@ -46,7 +46,7 @@ def as_details(text: str) -> list[dict[str, str]]:
     return [{"type": "reasoning.text", "text": text}] if text else []
 
 
-class Details:
+class ReasoningDetails:
     """Gathers a list of which each chunk of a stream brings a piece."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class Details:
         """Give the list so far, and begin another."""
         entries, self._entries, self._told = self._entries, [], False
         value = Raw(msgspec.json.encode(entries))
-        return (Extra("completions", DETAILS, value),) if entries else ()
+        return (ExtraField("completions", DETAILS, value),) if entries else ()
 
 
 def _text(entry: Entry) -> str:

@@ -1,8 +1,8 @@
 """The frames of a Chat stream: `data:` lines with one chunk each."""
 
 from adapters.conversation import Error, Extras
-from adapters.envelope import envelope
-from adapters.template import Template, encode
+from adapters.envelope import error_body
+from adapters.template import FrameTemplate, encode
 
 Wire = dict[str, object]
 
@@ -30,9 +30,9 @@ class Frames:
             written["logprobs"] = logprobs
         return frame(self._head | {"choices": [written]} | self._tail)
 
-    def template(self, choice: int, delta: Wire) -> Template:
+    def template(self, choice: int, delta: Wire) -> FrameTemplate:
         """Make a chunk with a hole in its delta."""
-        return Template(self.chunk(choice, delta))
+        return FrameTemplate(self.chunk(choice, delta))
 
     def usage(self, usage: Wire) -> bytes:
         """Make the chunk that says what it cost."""
@@ -61,7 +61,7 @@ def head(reply_id: str, created: int, model: str, service_tier: str | None, extr
 
 def error_frame(error: Error) -> bytes:
     """Make the frame that ends a broken stream."""
-    return frame({"error": envelope(error)})
+    return frame({"error": error_body(error)})
 
 
 def frame(wire: Wire) -> bytes:

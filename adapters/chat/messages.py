@@ -8,12 +8,12 @@ from msgspec.structs import replace
 from adapters.chat.details import DETAILS, read_details
 from adapters.chat.plain import read_plain
 from adapters.conversation import (
-    Call,
+    ToolCall,
     CallKind,
     Extras,
     Item,
     Message,
-    Output,
+    ToolOutput,
     Part,
     Reasoning,
     Refusal,
@@ -21,13 +21,13 @@ from adapters.conversation import (
     Status,
     Text,
 )
-from adapters.errors import InvalidInput
-from adapters.extras import Fate, left_over
-from adapters.fields import Fields, read_fields, text_or_json
+from adapters.errors import InvalidRequestError
+from adapters.extras import DropPolicy, unread_fields
+from adapters.fields import JsonObject, read_fields, string_or_raw_json
 from adapters.loss import Losses
 from adapters.mint import StableIds
 from adapters.parts import read_annotation, read_content
-from adapters.waiting import Waiting
+from adapters.waiting import UnansweredCalls
 
 Placed = tuple[Item, str]
 # Gives an id to a call that has none, from its name and arguments.
@@ -36,13 +36,17 @@ NameCall = Callable[[str, str], str]
 _SPEAKERS: dict[str, Role] = {"system": "system", "developer": "developer", "user": "user"}
 
 # What clients echo of an answer, and what only Chat can say of a message.
-_ONLY_HERE = {"audio": Fate("capability"), "parsed": Fate(None), "role": Fate(None)}
+_ONLY_HERE = {
+    "audio": DropPolicy("capability"),
+    "parsed": DropPolicy(None),
+    "role": DropPolicy(None),
+}
 
 
 def read_messages(raws: list[Raw], losses: Losses, *, short_way: bool = True) -> Iterator[Placed]:
     """Read a history into items, each with the path of where it stood."""
     name_call = StableIds()
-    waiting = Waiting()
+    waiting = UnansweredCalls()
     for number, raw in enumerate(raws):
         path = f"messages[{number}]"
         plain = read_plain(raw, path, name_call) if short_way else None
@@ -50,37 +54,37 @@ def read_messages(raws: list[Raw], losses: Losses, *, short_way: bool = True) ->
             yield _followed(item, waiting), where
 
 
-def _followed(item: Item, waiting: Waiting) -> Item:
+def _followed(item: Item, waiting: UnansweredCalls) -> Item:
     """Keep track of who waits for an answer; give an answer without an id that of its call."""
     match item:
-        case Call():
+        case ToolCall():
             waiting.add(item)
-        case Output():
+        case ToolOutput():
             return _answered(item, waiting)
         case Message(role="assistant") | Reasoning():
             pass
         case _:
-            waiting.interrupt()
+            waiting.start_new_run()
     return item
 
 
 def _read_message(raw: Raw, path: str, name_call: NameCall, losses: Losses) -> Iterator[Placed]:
     fields = read_fields(raw, path)
-    role = fields.text("role") or ""
+    role = fields.string("role") or ""
     if role == "assistant":
         yield from _read_turn(fields, name_call, losses)
     elif role in ("tool", "function"):
         yield _read_output(fields), path
     elif role in _SPEAKERS:
         content = read_content(fields.text_or_raws("content"), fields.at("content"), "completions")
-        extras = left_over(fields, "completions", _ONLY_HERE)
+        extras = unread_fields(fields, "completions", _ONLY_HERE)
         yield Message(_SPEAKERS[role], content, extras=extras), path
     else:
         known = "system, developer, user, assistant, tool, function"
-        raise InvalidInput(fields.at("role"), f"{role!r} is none of {known}")
+        raise InvalidRequestError(fields.at("role"), f"{role!r} is none of {known}")
 
 
-def _read_turn(fields: Fields, name_call: NameCall, losses: Losses) -> Iterator[Placed]:
+def _read_turn(fields: JsonObject, name_call: NameCall, losses: Losses) -> Iterator[Placed]:
     """Read an assistant's message, and say where each of its items stood in it."""
     path = fields.path
     modern = fields.has("tool_calls")
@@ -92,7 +96,7 @@ def _read_turn(fields: Fields, name_call: NameCall, losses: Losses) -> Iterator[
         return name_call(name, arguments)
 
     for item in read_assistant(fields, name_and_tell):
-        if isinstance(item, Call):
+        if isinstance(item, ToolCall):
             yield item, f"{path}.tool_calls[{calls}]" if modern else f"{path}.function_call"
             calls += 1
         elif isinstance(item, Reasoning):
@@ -101,7 +105,7 @@ def _read_turn(fields: Fields, name_call: NameCall, losses: Losses) -> Iterator[
             yield item, path
 
 
-def _answered(output: Output, waiting: Waiting) -> Output:
+def _answered(output: ToolOutput, waiting: UnansweredCalls) -> ToolOutput:
     """Find the call of an answer without an id, by its name and by order (P176, P178)."""
     if output.call_id is not None:
         waiting.take_by_id(output.call_id)
@@ -110,7 +114,7 @@ def _answered(output: Output, waiting: Waiting) -> Output:
     return output if call is None else replace(output, call_id=call.call_id)
 
 
-def _read_output(fields: Fields) -> Output:
+def _read_output(fields: JsonObject) -> ToolOutput:
     """Read a tool's answer; in the legacy form it has a name and no id."""
     given = fields.output("content")
     output = (
@@ -118,13 +122,13 @@ def _read_output(fields: Fields) -> Output:
         if isinstance(given, list)
         else given or ""
     )
-    call_id = fields.text("tool_call_id") or None
-    name = fields.text("name") or None
-    return Output(call_id, output, name=name, extras=left_over(fields, "completions"))
+    call_id = fields.string("tool_call_id") or None
+    name = fields.string("name") or None
+    return ToolOutput(call_id, output, name=name, extras=unread_fields(fields, "completions"))
 
 
 def read_assistant(
-    fields: Fields, name_call: NameCall, status: Status | None = None
+    fields: JsonObject, name_call: NameCall, status: Status | None = None
 ) -> Iterator[Item]:
     """Read an assistant's turn: what it thought, what it said, whom it called, in that order."""
     thought = _read_thought(fields)
@@ -134,7 +138,7 @@ def read_assistant(
         yield replace(thought, status=status)
     content = _read_said(fields)
     calls = tuple(_read_calls(fields, name_call, status))
-    extras = left_over(fields, "completions", _ONLY_HERE)
+    extras = unread_fields(fields, "completions", _ONLY_HERE)
     said = any(not isinstance(part, Text) or part.text for part in content)
     if said or not calls or _worth_keeping(extras):
         kept = content if said or not calls else ()
@@ -146,25 +150,25 @@ def _worth_keeping(extras: Extras) -> bool:
     return any(extra.severity is not None for extra in extras)
 
 
-def _read_thought(fields: Fields) -> Reasoning | None:
+def _read_thought(fields: JsonObject) -> Reasoning | None:
     """Read the reasoning: one text, under any of three names (P084), perhaps as a list."""
     first = fields.raw("reasoning_content")
     second = fields.raw("reasoning")
     listed = fields.raw(DETAILS)
     text, extras = ("", ()) if listed is None else read_details(listed)
     for raw in (first, second):
-        if raw is not None and bytes(raw).startswith(b'"') and text_or_json(raw):
-            text = text_or_json(raw)
+        if raw is not None and bytes(raw).startswith(b'"') and string_or_raw_json(raw):
+            text = string_or_raw_json(raw)
             break
     return Reasoning(content=(text,) if text else (), extras=extras) if text or extras else None
 
 
-def _read_said(fields: Fields) -> tuple[Part, ...]:
+def _read_said(fields: JsonObject) -> tuple[Part, ...]:
     content = read_content(fields.text_or_raws("content"), fields.at("content"), "completions")
-    annotations = tuple(read_annotation(raw, "completions") for raw in fields.raws("annotations"))
+    annotations = tuple(read_annotation(raw, "completions") for raw in fields.array("annotations"))
     if annotations and content and isinstance(content[0], Text):
         content = (replace(content[0], annotations=annotations), *content[1:])
-    refusal = fields.text("refusal")
+    refusal = fields.string("refusal")
     if refusal:
         # The text beside a refusal is empty, as a rule: then the refusal stands alone.
         kept = tuple(p for p in content if not (isinstance(p, Text) and not p.text))
@@ -172,36 +176,38 @@ def _read_said(fields: Fields) -> tuple[Part, ...]:
     return content
 
 
-def _read_calls(fields: Fields, name_call: NameCall, status: Status | None) -> Iterator[Call]:
+def _read_calls(
+    fields: JsonObject, name_call: NameCall, status: Status | None
+) -> Iterator[ToolCall]:
     """Read the calls in either form; where a server sends both, it repeats one call.
 
     llama-cpp-python gets the name wrong in the legacy copy, so the modern form is the one to read.
     """
-    calls = fields.each("tool_calls")
-    legacy = fields.fields("function_call")
+    calls = fields.objects("tool_calls")
+    legacy = fields.nested("function_call")
     for call in calls:
         yield _read_call(call, name_call, status)
     if legacy is not None and not calls:
-        name = legacy.text("name") or ""
-        arguments = text_or_json(legacy.raw("arguments"))
-        extras = left_over(legacy, "completions")
-        yield Call(name_call(name, arguments), name, arguments, status=status, extras=extras)
+        name = legacy.string("name") or ""
+        arguments = string_or_raw_json(legacy.raw("arguments"))
+        extras = unread_fields(legacy, "completions")
+        yield ToolCall(name_call(name, arguments), name, arguments, status=status, extras=extras)
 
 
-def _read_call(fields: Fields, name_call: NameCall, status: Status | None) -> Call:
-    kind: CallKind = "custom" if fields.text("type") == "custom" else "function"
-    custom = fields.fields("custom")
+def _read_call(fields: JsonObject, name_call: NameCall, status: Status | None) -> ToolCall:
+    kind: CallKind = "custom" if fields.string("type") == "custom" else "function"
+    custom = fields.nested("custom")
     if custom is not None:
         kind = "custom"
-    inner = custom or fields.fields("function") or fields
-    name = inner.text("name") or ""
-    arguments = text_or_json(inner.raw("input" if kind == "custom" else "arguments"))
-    call_id = fields.text("id") or name_call(name, arguments)
+    inner = custom or fields.nested("function") or fields
+    name = inner.string("name") or ""
+    arguments = string_or_raw_json(inner.raw("input" if kind == "custom" else "arguments"))
+    call_id = fields.string("id") or name_call(name, arguments)
     # The place among the calls says what `index` repeats. What the helpers of the openai package
     # made of the arguments stands in histories that they wrote.
     fields.raw("index")
     inner.raw("parsed_arguments")
-    extras = left_over(fields, "completions")
+    extras = unread_fields(fields, "completions")
     if inner is not fields:
-        extras += left_over(inner, "completions")
-    return Call(call_id, name, arguments, kind, status=status, extras=extras)
+        extras += unread_fields(inner, "completions")
+    return ToolCall(call_id, name, arguments, kind, status=status, extras=extras)

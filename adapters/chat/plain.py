@@ -10,24 +10,24 @@ from typing import Annotated, Literal
 from msgspec import Meta, Raw, Struct
 from msgspec.json import Decoder
 
-from adapters.conversation import Call, Item, Message, Output, Role, Text
-from adapters.jsontext import UNDECODABLE
+from adapters.conversation import ToolCall, Item, Message, ToolOutput, Role, Text
+from adapters.jsontext import DECODE_ERRORS
 
 Placed = tuple[Item, str]
-Said = Annotated[str, Meta(min_length=1)]
+NonEmptyStr = Annotated[str, Meta(min_length=1)]
 
 
 class PlainFunction(Struct, gc=False, forbid_unknown_fields=True):
     """Whom a call calls."""
 
-    name: Said
+    name: NonEmptyStr
     arguments: str
 
 
 class PlainCall(Struct, gc=False, forbid_unknown_fields=True):
     """A call with all that it should have."""
 
-    id: Said
+    id: NonEmptyStr
     function: PlainFunction
     type: Literal["function"] = "function"
 
@@ -58,17 +58,19 @@ class Assistant(Struct, tag_field="role", tag="assistant", gc=False, forbid_unkn
     function_call: PlainFunction | None = None
 
 
-class Answer(Struct, tag_field="role", tag="function", gc=False, forbid_unknown_fields=True):
+class FunctionMessage(
+    Struct, tag_field="role", tag="function", gc=False, forbid_unknown_fields=True
+):
     """A function's answer, in the legacy form."""
 
-    name: Said
+    name: NonEmptyStr
     content: str
 
 
 class Tool(Struct, tag_field="role", tag="tool", gc=False, forbid_unknown_fields=True):
     """A tool's answer."""
 
-    tool_call_id: Said
+    tool_call_id: NonEmptyStr
     content: str
 
 
@@ -77,7 +79,7 @@ _ROLES: dict[type[Struct], Role] = {
     Developer: "developer",
     User: "user",
 }
-Plain = System | Developer | User | Assistant | Tool | Answer
+Plain = System | Developer | User | Assistant | Tool | FunctionMessage
 _DECODER: Decoder[Plain] = Decoder(Plain)
 
 
@@ -85,15 +87,15 @@ def read_plain(raw: Raw, path: str, name_call: Callable[[str, str], str]) -> lis
     """Read a plain message; nothing if it is not one."""
     try:
         plain = _DECODER.decode(raw)
-    except UNDECODABLE:
+    except DECODE_ERRORS:
         return []
     match plain:
         case System() | Developer() | User():
             return [(Message(_ROLES[type(plain)], (Text(plain.content),)), path)]
         case Tool():
-            return [(Output(plain.tool_call_id, plain.content), path)]
-        case Answer():
-            return [(Output(None, plain.content, name=plain.name), path)]
+            return [(ToolOutput(plain.tool_call_id, plain.content), path)]
+        case FunctionMessage():
+            return [(ToolOutput(None, plain.content, name=plain.name), path)]
         case Assistant():
             return _read_turn(plain, path, name_call)
 
@@ -103,10 +105,10 @@ def _read_turn(plain: Assistant, path: str, name_call: Callable[[str, str], str]
     if plain.content:
         placed.append((Message("assistant", (Text(plain.content),)), path))
     for number, call in enumerate(plain.tool_calls):
-        item = Call(call.id, call.function.name, call.function.arguments)
+        item = ToolCall(call.id, call.function.name, call.function.arguments)
         placed.append((item, f"{path}.tool_calls[{number}]"))
     old = plain.function_call
     if old is not None and not plain.tool_calls:
-        item = Call(name_call(old.name, old.arguments), old.name, old.arguments)
+        item = ToolCall(name_call(old.name, old.arguments), old.name, old.arguments)
         placed.append((item, f"{path}.function_call"))
     return placed

@@ -10,16 +10,16 @@ from typing import Annotated, Literal
 from msgspec import Meta, Raw, Struct
 from msgspec.json import Decoder
 
-from adapters.chat.plain import Said
+from adapters.chat.plain import NonEmptyStr
 from adapters.chat.usage import read_usage
 from adapters.chat.wire import READ_REASON
-from adapters.conversation import Call, Choice, Extras, Finish, Item, Message, Reply, Text
-from adapters.errors import InvalidInput
-from adapters.extras import left_over
-from adapters.fields import ABSENT, Fields, is_said, read_fields
-from adapters.jsontext import UNDECODABLE
+from adapters.conversation import ToolCall, Choice, Extras, Finish, Item, Message, Reply, Text
+from adapters.errors import InvalidRequestError
+from adapters.extras import unread_fields
+from adapters.fields import MISSING, JsonObject, is_present, read_fields
+from adapters.jsontext import DECODE_ERRORS
 from adapters.loss import Losses
-from adapters.replies import settled_calls
+from adapters.replies import normalize_calls
 
 # Many servers write out all that they do not say.
 Nothing = Annotated[list[Raw], Meta(max_length=0)] | None
@@ -28,14 +28,14 @@ Nothing = Annotated[list[Raw], Meta(max_length=0)] | None
 class PlainFunction(Struct, gc=False, forbid_unknown_fields=True):
     """Whom a call calls."""
 
-    name: Said
+    name: NonEmptyStr
     arguments: str
 
 
 class PlainCall(Struct, gc=False, forbid_unknown_fields=True):
     """A call with all that it should have."""
 
-    id: Said
+    id: NonEmptyStr
     type: Literal["function"]
     function: PlainFunction
     index: int | None = None
@@ -74,9 +74,9 @@ class PlainReply(Struct, gc=False, forbid_unknown_fields=True):
     created: int
     model: str
     choices: Annotated[tuple[PlainChoice, ...], Meta(min_length=1, max_length=1)]
-    usage: Raw = ABSENT
+    usage: Raw = MISSING
     service_tier: str | None = None
-    system_fingerprint: Raw = ABSENT
+    system_fingerprint: Raw = MISSING
     prompt_logprobs: None = None
     prompt_token_ids: None = None
     kv_transfer_params: None = None
@@ -89,8 +89,8 @@ def read_plain_reply(body: bytes, losses: Losses) -> Reply | None:
     """Read a plain reply; None if it is not one."""
     try:
         plain = _DECODER.decode(body)
-        usage = read_usage(read_fields(plain.usage, "usage")) if is_said(plain.usage) else None
-    except (*UNDECODABLE, InvalidInput):
+        usage = read_usage(read_fields(plain.usage, "usage")) if is_present(plain.usage) else None
+    except (*DECODE_ERRORS, InvalidRequestError):
         return None
     choice = plain.choices[0]
     items = _read_items(choice.message)
@@ -101,7 +101,7 @@ def read_plain_reply(body: bytes, losses: Losses) -> Reply | None:
         id=plain.id,
         model=plain.model,
         created=plain.created,
-        choices=(Choice(settled_calls(items, losses), Finish(READ_REASON[word], word)),),
+        choices=(Choice(normalize_calls(items, losses), Finish(READ_REASON[word], word)),),
         usage=usage,
         service_tier=plain.service_tier,
         extras=_read_extras(plain),
@@ -115,12 +115,16 @@ def _is_ascii(plain: PlainReply) -> bool:
 
 def _read_extras(plain: PlainReply) -> Extras:
     raw = plain.system_fingerprint
-    return left_over(Fields({"system_fingerprint": raw}), "completions") if is_said(raw) else ()
+    return (
+        unread_fields(JsonObject({"system_fingerprint": raw}), "completions")
+        if is_present(raw)
+        else ()
+    )
 
 
 def _read_items(message: PlainMessage) -> tuple[Item, ...]:
     calls = tuple(
-        Call(one.id, one.function.name, one.function.arguments, status="completed")
+        ToolCall(one.id, one.function.name, one.function.arguments, status="completed")
         for one in message.tool_calls or ()
     )
     if not message.content:

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Raw
 
-from adapters.chat.calls import LEGACY, Calls, Open, Slot
-from adapters.chat.details import Details
+from adapters.chat.calls import LEGACY, ToolCallAssembler, Open, PartialCall
+from adapters.chat.details import ReasoningDetails
 from adapters.chat.wire import NO_REFUSAL_LOGPROBS, CallDelta, MessageDelta
 from adapters.conversation import (
     Annotation,
@@ -18,7 +18,7 @@ from adapters.conversation import (
     Text,
 )
 from adapters.events import Channel, Closed, Delta, Event
-from adapters.fields import is_said, read_fields, text_or_json
+from adapters.fields import is_present, read_fields, string_or_raw_json
 from adapters.loss import Losses
 from adapters.parts import read_annotation, read_content, read_logprobs
 from adapters.replies import NOTHING_SAID
@@ -27,7 +27,7 @@ from adapters.replies import NOTHING_SAID
 class ChoiceReader:
     """One choice: at most one message or reasoning is open at a time, beside the calls."""
 
-    def __init__(self, open_block: Open, calls: Calls, losses: Losses) -> None:
+    def __init__(self, open_block: Open, calls: ToolCallAssembler, losses: Losses) -> None:
         self._open_block = open_block
         self._calls = calls
         self._losses = losses
@@ -37,7 +37,7 @@ class ChoiceReader:
         self._part = 0
         self._spoke = False
         # Thoughts as a list, which its server wants back whole, and whether they come as text, too.
-        self._details = Details()
+        self._details = ReasoningDetails()
         self._thinks_in_text = False
         # Annotations that came before the text that they are about.
         self._early: tuple[Annotation, ...] = ()
@@ -53,7 +53,7 @@ class ChoiceReader:
         if delta.reasoning_content or delta.reasoning or delta.reasoning_details:
             self._think(events, delta)
         content = delta.content
-        if content or is_said(logprobs):
+        if content or is_present(logprobs):
             self._say(events, content or "", logprobs)
         if delta.refusal:
             self._fill(events, "refusal", delta.refusal)
@@ -66,7 +66,7 @@ class ChoiceReader:
             self._call(events, [CallDelta(0, type=LEGACY, function=delta.function_call)])
         return events
 
-    def continued(self) -> Slot | None:
+    def continued(self) -> PartialCall | None:
         """Give the call to which the last delta added arguments, and nothing else."""
         return self._calls.continued
 
@@ -77,7 +77,7 @@ class ChoiceReader:
 
     def close(self) -> list[Event]:
         """Close what is open. An answer of nothing is still an answer: an empty text (P164)."""
-        events: list[Event] = list(self._calls.settle())
+        events: list[Event] = list(self._calls.finish())
         self._note_blocks(events)
         if self._details and self._channel != "thought":
             # They came behind what they led to; their block is the last.
@@ -96,10 +96,10 @@ class ChoiceReader:
     def _think(self, events: list[Event], delta: MessageDelta) -> None:
         """Take a thought, under any of its names; what is no string is not read."""
         listed = ""
-        if is_said(delta.reasoning_details):
+        if is_present(delta.reasoning_details):
             listed = self._details.add(delta.reasoning_details)
         for raw in (delta.reasoning_content, delta.reasoning):
-            thought = text_or_json(raw)
+            thought = string_or_raw_json(raw)
             if thought and bytes(raw).startswith(b'"'):
                 self._thinks_in_text = True
                 self._fill(events, "thought", thought)
@@ -113,7 +113,7 @@ class ChoiceReader:
             self._turn_to(events, "thought")
 
     def _say(self, events: list[Event], content: str | list[Raw], logprobs: Raw) -> None:
-        read = self._read_logprobs(logprobs) if is_said(logprobs) else ()
+        read = self._read_logprobs(logprobs) if is_present(logprobs) else ()
         if isinstance(content, str):
             if content or (read and self._channel == "text"):
                 self._fill(events, "text", content, read)
@@ -194,7 +194,7 @@ class ChoiceReader:
 
     def _read_logprobs(self, raw: Raw) -> tuple[Logprob, ...]:
         fields = read_fields(raw, "logprobs")
-        if fields.raws("refusal"):
+        if fields.array("refusal"):
             self._losses.dropped("logprobs.refusal", NO_REFUSAL_LOGPROBS)
         return read_logprobs(fields.raw("content"), "logprobs.content")
 

@@ -4,21 +4,21 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from adapters.chat.calls import Calls
+from adapters.chat.calls import ToolCallAssembler
 from adapters.chat.read_choice import ChoiceReader
-from adapters.chat.reply import broken_off, read_finish
-from adapters.chat.shortcut import Shortcut, find_shortcut
+from adapters.chat.reply import finish_error, read_finish
+from adapters.chat.shortcut import DeltaFastPath, find_shortcut
 from adapters.chat.usage import read_usage
-from adapters.chat.wire import FAILED_REASONS, Chunk, ChunkChoice, KnownChunk, find_strangers
-from adapters.conversation import Error, Extra, Extras, Finish, Item, Usage
-from adapters.dialect import Surroundings
-from adapters.envelope import is_error, read_error, read_error_value, with_status
-from adapters.errors import InvalidInput
-from adapters.events import Event, Failed, Finished, Opened, Started, cut
-from adapters.fields import is_said, read_fields
-from adapters.jsontext import UNDECODABLE, is_text, readable
-from adapters.machine import EventReader
-from adapters.replies import CallIds
+from adapters.chat.wire import FAILED_REASONS, Chunk, ChunkChoice, KnownChunk, unknown_fields
+from adapters.conversation import Error, ExtraField, Extras, Finish, Item, Usage
+from adapters.dialect import ReplyContext
+from adapters.envelope import is_error, read_error, read_error_value, infer_status
+from adapters.errors import InvalidRequestError
+from adapters.events import Event, Failed, Finished, Opened, Started, truncated_stream
+from adapters.fields import is_present, read_fields
+from adapters.jsontext import DECODE_ERRORS, is_utf8, replace_invalid_text
+from adapters.machine import BaseStreamReader
+from adapters.replies import UniqueCallIds
 from adapters.sse import Frame, is_done
 from adapters.tools import declared_names
 
@@ -28,14 +28,14 @@ _KNOWN = msgspec.json.Decoder(KnownChunk)
 _ANY = msgspec.json.Decoder(Chunk, strict=False)
 
 
-class StreamReader(EventReader):
+class StreamReader(BaseStreamReader):
     """Frames in, events out."""
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: ReplyContext) -> None:
         self._around = around
         self._declared = declared_names(around.request.tools)
         # Choices may be put together, so their calls share one stock of ids.
-        self._ids = CallIds(around.losses)
+        self._ids = UniqueCallIds(around.losses)
         self._started = False
         self._ended = False
         self._blocks = 0
@@ -45,7 +45,7 @@ class StreamReader(EventReader):
         self._broken_off: str | None = None
         self._service_tier: str | None = None
         # How the next chunk can be read, if it is like the last.
-        self._shortcut: Shortcut | None = None
+        self._shortcut: DeltaFastPath | None = None
 
     def read(self, frame: Frame) -> list[Event]:
         """Take one frame; raise `InvalidInput` if it cannot be read."""
@@ -76,20 +76,20 @@ class StreamReader(EventReader):
 
     def _decode(self, data: bytes) -> Chunk:
         """Decode a frame; what is carried as `Raw` must be text, too."""
-        if not data.isascii() and not is_text(data):
+        if not data.isascii() and not is_utf8(data):
             return self._decode_replaced(data)
         try:
             return _KNOWN.decode(data)
         except msgspec.ValidationError:
             return self._decode_unusual(data)
-        except UNDECODABLE:
+        except DECODE_ERRORS:
             return self._decode_replaced(data)
 
     def _decode_replaced(self, data: bytes) -> Chunk:
         """Decode a frame with something in it that is no character, if that is all."""
-        text = readable(data)
+        text = replace_invalid_text(data)
         if text == data:
-            raise InvalidInput(None, "an event of the stream is not JSON")
+            raise InvalidRequestError(None, "an event of the stream is not JSON")
         chunk = self._decode_unusual(text)
         self._around.losses.changed("stream", "what is no character is replaced")
         return chunk
@@ -99,12 +99,14 @@ class StreamReader(EventReader):
         try:
             chunk = _ANY.decode(data)
             self._report_strangers(data)
-        except UNDECODABLE as error:
-            raise InvalidInput(None, f"an event of the stream cannot be read: {error}") from None
+        except DECODE_ERRORS as error:
+            raise InvalidRequestError(
+                None, f"an event of the stream cannot be read: {error}"
+            ) from None
         return chunk
 
     def _report_strangers(self, data: bytes) -> None:
-        for path in find_strangers(data):
+        for path in unknown_fields(data):
             self._around.losses.dropped(path, "it is not carried over in a stream")
 
     def _read(self, chunk: Chunk, name: bytes, data: bytes) -> list[Event]:
@@ -112,7 +114,7 @@ class StreamReader(EventReader):
             return self.fail(read_error_value(chunk.error, None))
         if chunk.object == "error" or name == b"error":
             return self.fail(read_error(None, data))
-        if chunk.usage and is_said(chunk.usage):
+        if chunk.usage and is_present(chunk.usage):
             self._usage = chunk.usage
         if chunk.service_tier is not None:
             self._service_tier = chunk.service_tier
@@ -133,7 +135,7 @@ class StreamReader(EventReader):
         extras: Extras = ()
         if chunk.system_fingerprint:
             value = Raw(msgspec.json.encode(chunk.system_fingerprint))
-            extras = (Extra("completions", "system_fingerprint", value),)
+            extras = (ExtraField("completions", "system_fingerprint", value),)
         created = None if chunk.created is None else int(chunk.created)
         return Started(chunk.id or "", chunk.model or "", created, chunk.service_tier, extras)
 
@@ -159,7 +161,7 @@ class StreamReader(EventReader):
             self._blocks += 1
             return opened
 
-        calls = Calls(open_block, self._declared, around.mint, self._ids)
+        calls = ToolCallAssembler(open_block, self._declared, around.mint, self._ids)
         return ChoiceReader(open_block, calls, around.losses)
 
     # The end
@@ -173,12 +175,12 @@ class StreamReader(EventReader):
 
     def _end(self) -> list[Event]:
         if self._broken_off is not None:
-            return self.fail(broken_off(self._broken_off))
+            return self.fail(finish_error(self._broken_off))
         readers = [reader for _, reader in sorted(self._choices.items())]
         ended = [reader.finished for reader in readers if reader.finished is not None]
         asked = self._around.request.choices or 1
         if not ended or (asked > 1 and len(ended) < len(readers)):
-            return self.fail(cut())
+            return self.fail(truncated_stream())
         events = [event for reader in readers for event in reader.close()]
         events.append(Finished(self._finishes(), self._read_usage(), self._service_tier))
         self._ended = True
@@ -194,7 +196,7 @@ class StreamReader(EventReader):
         """End the stream as a failure."""
         self._ended = True
         if isinstance(failed, Error):
-            failed = Failed(with_status(failed))
+            failed = Failed(infer_status(failed))
         return [replace(failed, usage=self._read_usage())]
 
     def _read_usage(self) -> Usage | None:
@@ -202,6 +204,6 @@ class StreamReader(EventReader):
             return None
         try:
             return read_usage(read_fields(self._usage, "usage"))
-        except InvalidInput as problem:
+        except InvalidRequestError as problem:
             self._around.losses.dropped("usage", f"it cannot be read: {problem.why}")
             return None

@@ -7,7 +7,7 @@ from msgspec import Raw
 
 from adapters.chat.messages import read_assistant
 from adapters.chat.plain_reply import read_plain_reply
-from adapters.chat.thoughts import NO_PLACE, thoughts_of
+from adapters.chat.thoughts import NO_PLACE, reasoning_text
 from adapters.chat.usage import read_usage, write_usage
 from adapters.chat.wire import (
     FAILED_REASONS,
@@ -21,7 +21,7 @@ from adapters.chat.wire import (
 from adapters.chat.write_parts import TEXT_SEPARATOR
 from adapters.conversation import (
     Annotation,
-    Call,
+    ToolCall,
     Choice,
     Citation,
     Error,
@@ -30,7 +30,7 @@ from adapters.conversation import (
     Item,
     Logprob,
     Message,
-    Opaque,
+    OpaqueItem,
     Part,
     Reasoning,
     Refusal,
@@ -39,21 +39,21 @@ from adapters.conversation import (
     Text,
     Usage,
 )
-from adapters.dialect import Surroundings
-from adapters.envelope import is_error, read_error_fields, read_error_value, with_status
-from adapters.errors import InvalidInput
-from adapters.extras import Carrier, left_over
-from adapters.fields import Fields, read_body, read_fields
-from adapters.items import cut_off, has_calls, settled
+from adapters.dialect import ReplyContext
+from adapters.envelope import is_error, read_error_fields, read_error_value, infer_status
+from adapters.errors import InvalidRequestError
+from adapters.extras import ExtrasWriter, unread_fields
+from adapters.fields import JsonObject, read_body, read_fields
+from adapters.items import mark_incomplete, has_calls, effective_finish
 from adapters.loss import Losses
 from adapters.parts import read_logprobs
 from adapters.replies import (
     NOTHING_SAID,
-    merged,
-    model_of,
+    merge_choices,
+    reply_model,
     one_choice_asked,
-    renamed,
-    settled_calls,
+    with_id_prefix,
+    normalize_calls,
 )
 
 Wire = dict[str, object]
@@ -63,66 +63,66 @@ _ENCODER = msgspec.json.Encoder()
 # Reading
 
 
-def read_reply(body: bytes, around: Surroundings) -> Reply:
+def read_reply(body: bytes, around: ReplyContext) -> Reply:
     """Read a whole reply."""
     return read_plain_reply(body, around.losses) or read_any_reply(body, around)
 
 
-def read_any_reply(body: bytes, around: Surroundings) -> Reply:
+def read_any_reply(body: bytes, around: ReplyContext) -> Reply:
     """Read a whole reply, whatever shape it has."""
     fields = read_body(body)
     error = _read_failure(fields)
     if error is not None:
-        return Reply(error=with_status(error))
-    choices = fields.each("choices")
+        return Reply(error=infer_status(error))
+    choices = fields.objects("choices")
     if not choices:
-        raise InvalidInput("choices", "the reply has no choices")
+        raise InvalidRequestError("choices", "the reply has no choices")
     read = [_read_choice(choice, around) for choice in sorted(choices, key=_place)]
     words = (choice.finish.raw for choice in read if choice.finish is not None)
     failed = next((word for word in words if word in FAILED_REASONS), None)
     return Reply(
-        id=fields.text("id") or "",
-        model=fields.text("model") or "",
+        id=fields.string("id") or "",
+        model=fields.string("model") or "",
         created=fields.integer("created"),
         choices=tuple(read),
         usage=_read_usage(fields, around.losses),
-        service_tier=fields.text("service_tier"),
-        error=None if failed is None else broken_off(failed),
-        extras=left_over(fields, "completions", REPLY_ONLY_HERE),
+        service_tier=fields.string("service_tier"),
+        error=None if failed is None else finish_error(failed),
+        extras=unread_fields(fields, "completions", REPLY_ONLY_HERE),
     )
 
 
-def _read_usage(fields: Fields, losses: Losses) -> Usage | None:
+def _read_usage(fields: JsonObject, losses: Losses) -> Usage | None:
     """Read what it cost; that it cannot be read does not cost the answer."""
     try:
-        return read_usage(fields.fields("usage"))
-    except InvalidInput as problem:
+        return read_usage(fields.nested("usage"))
+    except InvalidRequestError as problem:
         losses.dropped("usage", f"it cannot be read: {problem}")
         return None
 
 
-def _read_failure(fields: Fields) -> Error | None:
+def _read_failure(fields: JsonObject) -> Error | None:
     """Read the error that a reply is, or has: servers answer 200 to what went wrong."""
     raw = fields.raw("error")
     if raw is not None and is_error(raw):
         return read_error_value(raw, None)
-    if fields.text("object") == "error":
+    if fields.string("object") == "error":
         return read_error_fields(fields, None)
     return None
 
 
-def broken_off(word: str) -> Error:
+def finish_error(word: str) -> Error:
     """Say that the model did not get to an end, where its server has only a word for it."""
     return Error(f"the backend broke off: {word}", code=word, status=502)
 
 
-def _place(choice: Fields) -> int:
+def _place(choice: JsonObject) -> int:
     return choice.integer("index") or 0
 
 
-def _read_choice(fields: Fields, around: Surroundings) -> Choice:
-    finish = read_finish(fields.text("finish_reason"), around.losses)
-    message = fields.fields("message") or Fields({}, fields.at("message"))
+def _read_choice(fields: JsonObject, around: ReplyContext) -> Choice:
+    finish = read_finish(fields.string("finish_reason"), around.losses)
+    message = fields.nested("message") or JsonObject({}, fields.at("message"))
     modern = message.has("tool_calls")
 
     def mint_call(name: str, _arguments: str) -> str:
@@ -134,14 +134,14 @@ def _read_choice(fields: Fields, around: Surroundings) -> Choice:
     completed: Status = "completed"
     items = tuple(read_assistant(message, mint_call, completed))
     items = _said_something(items, around.losses)
-    items = _with_logprobs(items, fields.fields("logprobs"), around.losses)
+    items = _with_logprobs(items, fields.nested("logprobs"), around.losses)
     cut = finish.reason in ("length", "filter")
-    settled = settled_calls(cut_off(items) if cut else items, around.losses)
+    settled = normalize_calls(mark_incomplete(items) if cut else items, around.losses)
     if items and not settled:
         # Calls that nobody could run were all that it said.
         nothing = Message("assistant", status="incomplete" if cut else completed)
         settled = _said_something((nothing,), around.losses)
-    return Choice(settled, finish, left_over(fields, "completions"))
+    return Choice(settled, finish, unread_fields(fields, "completions"))
 
 
 def _said_something(items: tuple[Item, ...], losses: Losses) -> tuple[Item, ...]:
@@ -171,12 +171,12 @@ def read_finish(word: str | None, losses: Losses) -> Finish:
 
 
 def _with_logprobs(
-    items: tuple[Item, ...], fields: Fields | None, losses: Losses
+    items: tuple[Item, ...], fields: JsonObject | None, losses: Losses
 ) -> tuple[Item, ...]:
     """Put the probabilities of the choice with the text that they are about."""
     if fields is None:
         return items
-    if fields.raws("refusal"):
+    if fields.array("refusal"):
         losses.dropped("logprobs.refusal", NO_REFUSAL_LOGPROBS)
     logprobs = read_logprobs(fields.raw("content"), fields.at("content"))
     return tuple(_with_text_logprobs(item, logprobs) for item in items)
@@ -194,31 +194,31 @@ def _with_text_logprobs(item: Item, logprobs: tuple[Logprob, ...]) -> Item:
 # Writing
 
 
-def chat_id(reply_id: str) -> str | None:
+def completion_id(reply_id: str) -> str | None:
     """Give a reply's id as Chat has it; within the family it stays what it was."""
     if reply_id.startswith("resp_"):
-        return renamed(reply_id, "chatcmpl-")
+        return with_id_prefix(reply_id, "chatcmpl-")
     return reply_id or None
 
 
-CallWriter = Callable[[tuple[Call, ...], Wire, Losses], None]
+CallWriter = Callable[[tuple[ToolCall, ...], Wire, Losses], None]
 
 
 def write_reply(
     reply: Reply,
-    around: Surroundings,
+    around: ReplyContext,
     write_calls: CallWriter | None = None,
     words: dict[FinishReason, str] | None = None,
 ) -> bytes:
     """Write a whole reply; legacy says its calls in its own way."""
     if one_choice_asked(around.request):
-        reply = merged(reply)
-    carrier = Carrier("completions", "Chat Completions", around.losses)
+        reply = merge_choices(reply)
+    carrier = ExtrasWriter("completions", "Chat Completions", around.losses)
     wire: Wire = {
-        "id": chat_id(reply.id) or around.mint.id("chatcmpl-"),
+        "id": completion_id(reply.id) or around.mint.id("chatcmpl-"),
         "object": "chat.completion",
         "created": around.mint.now() if reply.created is None else reply.created,
-        "model": model_of(reply.model, around.request, around.losses),
+        "model": reply_model(reply.model, around.request, around.losses),
     }
     wire["choices"] = [
         _write_choice(number, choice, around, write_calls or _write_calls, words)
@@ -235,7 +235,7 @@ def write_reply(
 def _write_choice(
     number: int,
     choice: Choice,
-    around: Surroundings,
+    around: ReplyContext,
     write_calls: CallWriter,
     words: dict[FinishReason, str] | None,
 ) -> Wire:
@@ -250,18 +250,20 @@ def _write_choice(
     annotations = list(_write_annotations(choice.items, losses))
     if annotations:
         message["annotations"] = annotations
-    carrier = Carrier("completions", "Chat Completions", losses)
+    carrier = ExtrasWriter("completions", "Chat Completions", losses)
     for item in choice.items:
         if isinstance(item, Message | Reasoning):
             carrier.carry(item.extras, message, "message")
     field = around.preferences.reasoning_field
-    if field and thoughts_of(choice.items):
-        message[field] = thoughts_of(choice.items)
-    calls = tuple(item for item in choice.items if isinstance(item, Call))
+    if field and reasoning_text(choice.items):
+        message[field] = reasoning_text(choice.items)
+    calls = tuple(item for item in choice.items if isinstance(item, ToolCall))
     if calls:
         write_calls(calls, message, losses)
-    report_unsaid(choice.items, losses, tells_thoughts=field is not None)
-    reason = settled(choice.finish or Finish("stop", ""), has_calls=has_calls(choice.items))
+    report_unwritable(choice.items, losses, tells_thoughts=field is not None)
+    reason = effective_finish(
+        choice.finish or Finish("stop", ""), has_calls=has_calls(choice.items)
+    )
     wire: Wire = {
         "index": number,
         "message": message,
@@ -353,7 +355,7 @@ def write_annotation(annotation: Annotation, losses: Losses, offset: int = 0) ->
         return {"type": "url_citation", "url_citation": citation}
     if annotation.family == "completions":
         return annotation.value
-    kind = read_fields(annotation.value).text("type")
+    kind = read_fields(annotation.value).string("type")
     losses.dropped("annotations", f"Chat Completions has no annotation {kind}")
     return None
 
@@ -376,24 +378,28 @@ def write_logprobs(logprobs: Iterable[Logprob]) -> list[Wire]:
     ]
 
 
-def _write_calls(calls: tuple[Call, ...], message: Wire, losses: Losses) -> None:
+def _write_calls(calls: tuple[ToolCall, ...], message: Wire, losses: Losses) -> None:
     message["tool_calls"] = [write_call(call, losses) for call in calls]
 
 
-def write_call(call: Call, losses: Losses) -> Wire:
+def write_call(call: ToolCall, losses: Losses) -> Wire:
     """Write one call."""
     wire: Wire = {"id": call.call_id, "type": call.kind, call.kind: call_body(call)}
-    Carrier("completions", "Chat Completions", losses).carry(call.extras, wire, f"call {call.name}")
+    ExtrasWriter("completions", "Chat Completions", losses).carry(
+        call.extras, wire, f"call {call.name}"
+    )
     return wire
 
 
-def report_unsaid(items: tuple[Item, ...], losses: Losses, *, tells_thoughts: bool = False) -> None:
+def report_unwritable(
+    items: tuple[Item, ...], losses: Losses, *, tells_thoughts: bool = False
+) -> None:
     """Report the items of an answer that Chat has no place for."""
     for item in items:
         if isinstance(item, Message) and any(not _is_said(part) for part in item.content):
             losses.dropped("content", "Chat Completions answers only with text", "capability")
         if isinstance(item, Reasoning):
-            if item.encrypted is not None or (thoughts_of((item,)) and not tells_thoughts):
+            if item.encrypted is not None or (reasoning_text((item,)) and not tells_thoughts):
                 losses.dropped("reasoning", NO_PLACE)
-        elif isinstance(item, Opaque):
+        elif isinstance(item, OpaqueItem):
             losses.dropped(item.kind, f"Chat Completions has no item {item.kind}", "capability")

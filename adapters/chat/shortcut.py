@@ -8,9 +8,9 @@ which misses nothing; both give the same events.
 
 from msgspec.json import Decoder
 
-from adapters.chat.calls import Slot
+from adapters.chat.calls import PartialCall
 from adapters.events import Channel, Delta, Event
-from adapters.jsontext import UNDECODABLE
+from adapters.jsontext import DECODE_ERRORS
 from adapters.template import encode
 
 _STRING = Decoder(str)
@@ -19,12 +19,12 @@ _KEYS: dict[Channel, bytes] = {"text": b'"content":', "arguments": b'"arguments"
 _WHOLE = ("{", "[")
 
 
-class Shortcut:
+class DeltaFastPath:
     """What to expect of the next chunk."""
 
     __slots__ = ("_after", "_before", "_delta", "_end", "_slot", "_start")
 
-    def __init__(self, before: bytes, after: bytes, delta: Delta, slot: Slot | None) -> None:
+    def __init__(self, before: bytes, after: bytes, delta: Delta, slot: PartialCall | None) -> None:
         self._before = before
         self._after = after
         # Where its string begins, and where, from the end, it ends.
@@ -40,7 +40,7 @@ class Shortcut:
             return None
         try:
             text = _STRING.decode(data[self._start : self._end])
-        except UNDECODABLE:
+        except DECODE_ERRORS:
             return None
         if not text or text.startswith(_WHOLE):
             return None
@@ -52,7 +52,9 @@ class Shortcut:
         return Delta(delta.index, delta.channel, text, delta.part)
 
 
-def find_shortcut(data: bytes, events: list[Event], slot: Slot | None) -> Shortcut | None:
+def find_shortcut(
+    data: bytes, events: list[Event], slot: PartialCall | None
+) -> DeltaFastPath | None:
     """Learn from a chunk and what it gave; `slot` is the call to which it added just arguments."""
     delta = events[0]
     if len(events) != 1 or not isinstance(delta, Delta) or delta.logprobs or delta.annotations:
@@ -65,7 +67,9 @@ def find_shortcut(data: bytes, events: list[Event], slot: Slot | None) -> Shortc
     return None if key is None else _around(data, key, delta, slot)
 
 
-def _around(data: bytes, key: bytes, delta: Delta, slot: Slot | None) -> Shortcut | None:
+def _around(
+    data: bytes, key: bytes, delta: Delta, slot: PartialCall | None
+) -> DeltaFastPath | None:
     """Find the bytes around the string of a delta, if they can only be that."""
     before, found, rest = data.partition(key)
     # Twice could mean that one of them stands within a text.
@@ -75,4 +79,4 @@ def _around(data: bytes, key: bytes, delta: Delta, slot: Slot | None) -> Shortcu
     spelled = encode(delta.text)
     if not rest.startswith(spelled, space):
         return None
-    return Shortcut(before + key + rest[:space], rest[space + len(spelled) :], delta, slot)
+    return DeltaFastPath(before + key + rest[:space], rest[space + len(spelled) :], delta, slot)

@@ -7,12 +7,12 @@ from adapters.chat.write_parts import TEXT_SEPARATOR
 from adapters.conversation import Item, Reasoning
 from adapters.events import Delta
 from adapters.loss import Losses
-from adapters.template import HOLE
+from adapters.template import PLACEHOLDER
 
 NO_PLACE = "Chat Completions has no place for reasoning"
 
 
-def thoughts_of(items: tuple[Item, ...]) -> str:
+def reasoning_text(items: tuple[Item, ...]) -> str:
     """Give all that was thought, summarised or not."""
     return TEXT_SEPARATOR.join(text for text in _texts(items) if text)
 
@@ -23,11 +23,11 @@ def _texts(items: tuple[Item, ...]) -> Iterator[str]:
             yield from item.summary + item.content
 
 
-class ThoughtsWriter:
+class ReasoningWriter:
     """The thoughts of one choice on their way out."""
 
     def __init__(self, frames: Frames, choice: int, field: str | None, losses: Losses) -> None:
-        self._template = frames.template(choice, {field: HOLE}) if field else None
+        self._template = frames.template(choice, {field: PLACEHOLDER}) if field else None
         self._losses = losses
         # The block and the part that was told last, if any was.
         self._place: tuple[int, int] | None = None

@@ -1,10 +1,10 @@
 """One turn of an assistant, as Chat groups it: one message, with all that is in it."""
 
 from adapters.chat.write_parts import TEXT_SEPARATOR
-from adapters.conversation import Call, Message, Reasoning, Refusal, Text
+from adapters.conversation import ToolCall, Message, Reasoning, Refusal, Text
 
 
-class Turn:
+class AssistantTurn:
     """What an assistant thought, said and called before anybody else spoke."""
 
     __slots__ = ("calls", "messages", "thoughts")
@@ -12,17 +12,17 @@ class Turn:
     def __init__(self) -> None:
         self.thoughts: list[tuple[Reasoning, str]] = []
         self.messages: list[tuple[Message, str]] = []
-        self.calls: list[tuple[Call, str]] = []
+        self.calls: list[tuple[ToolCall, str]] = []
 
     def __bool__(self) -> bool:
         return bool(self.thoughts or self.messages or self.calls)
 
-    def take(self, item: Message | Call | Reasoning, path: str) -> None:
+    def take(self, item: Message | ToolCall | Reasoning, path: str) -> None:
         """Take one more item of the turn."""
         match item:
             case Message():
                 self.messages.append((item, path))
-            case Call():
+            case ToolCall():
                 self.calls.append((item, path))
             case Reasoning():
                 self.thoughts.append((item, path))

@@ -1,19 +1,19 @@
 """Usage as Chat and legacy count it."""
 
 from adapters.conversation import Extras, Usage
-from adapters.extras import Carrier, left_over, unless
-from adapters.fields import Fields
+from adapters.extras import ExtrasWriter, unread_fields, harmless_if
+from adapters.fields import JsonObject
 
 # A count of nothing says nothing.
-_COUNT = unless(0, "hint")
+_COUNT = harmless_if(0, "hint")
 
 
-def read_usage(fields: Fields | None) -> Usage | None:
+def read_usage(fields: JsonObject | None) -> Usage | None:
     """Read what it cost; every number may be missing."""
     if fields is None:
         return None
-    prompt = fields.fields("prompt_tokens_details") or Fields({})
-    completion = fields.fields("completion_tokens_details") or Fields({})
+    prompt = fields.nested("prompt_tokens_details") or JsonObject({})
+    completion = fields.nested("completion_tokens_details") or JsonObject({})
     given = fields.integer("prompt_tokens") or 0
     made = fields.integer("completion_tokens") or 0
     return Usage(
@@ -27,17 +27,17 @@ def read_usage(fields: Fields | None) -> Usage | None:
     )
 
 
-def _read_extras(fields: Fields, prompt: Fields, completion: Fields) -> Extras:
+def _read_extras(fields: JsonObject, prompt: JsonObject, completion: JsonObject) -> Extras:
     return (
-        left_over(fields, "completions", otherwise=_COUNT)
-        + left_over(prompt, "completions", prefix="prompt_tokens_details.", otherwise=_COUNT)
-        + left_over(
+        unread_fields(fields, "completions", otherwise=_COUNT)
+        + unread_fields(prompt, "completions", prefix="prompt_tokens_details.", otherwise=_COUNT)
+        + unread_fields(
             completion, "completions", prefix="completion_tokens_details.", otherwise=_COUNT
         )
     )
 
 
-def write_usage(usage: Usage, carrier: Carrier) -> dict[str, object]:
+def write_usage(usage: Usage, carrier: ExtrasWriter) -> dict[str, object]:
     """Write what it cost, always with the details that clients look for."""
     wire: dict[str, object] = {
         "prompt_tokens": usage.input_tokens,

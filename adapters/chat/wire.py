@@ -5,10 +5,10 @@ from typing import cast
 
 from msgspec import Raw, Struct
 
-from adapters.conversation import Call, CallKind, FinishReason
-from adapters.errors import InvalidInput
-from adapters.extras import Fate, unless
-from adapters.fields import ABSENT, parse
+from adapters.conversation import ToolCall, CallKind, FinishReason
+from adapters.errors import InvalidRequestError
+from adapters.extras import DropPolicy, harmless_if
+from adapters.fields import MISSING, parse
 
 # How this dialect spells the fields of the hub, where the two differ.
 NAMES = {
@@ -27,12 +27,12 @@ NAMES = {
 }
 
 # Parameters that only Chat and legacy know, and how grave it is to leave each out.
-ONLY_HERE = {
-    "seed": Fate("hint"),
-    "prediction": Fate("hint"),
-    "logit_bias": Fate("meaning"),
-    "modalities": Fate(unless(["text"], "capability")),
-    "audio": Fate("capability"),
+CHAT_ONLY_FIELDS = {
+    "seed": DropPolicy("hint"),
+    "prediction": DropPolicy("hint"),
+    "logit_bias": DropPolicy("meaning"),
+    "modalities": DropPolicy(harmless_if(["text"], "capability")),
+    "audio": DropPolicy("capability"),
 }
 
 # What it cannot say, of what the hub knows.
@@ -55,7 +55,7 @@ LACKS = frozenset(
 CALL_FIELDS: dict[CallKind, str] = {"function": "arguments", "custom": "input"}
 
 
-def call_body(call: Call) -> dict[str, str]:
+def call_body(call: ToolCall) -> dict[str, str]:
     """Write whom a call calls, and with what."""
     return {"name": call.name, CALL_FIELDS[call.kind]: call.arguments}
 
@@ -78,8 +78,8 @@ WRITE_REASON: dict[FinishReason, str] = {
 
 # Fields of a reply that say nothing to anyone but a Chat client.
 REPLY_ONLY_HERE = {
-    "object": Fate(None),
-    "metadata": Fate(None),
+    "object": DropPolicy(None),
+    "metadata": DropPolicy(None),
 }
 
 NO_REFUSAL_LOGPROBS = "probabilities of a refusal have no place in another dialect"
@@ -95,7 +95,7 @@ class FunctionDelta(Struct, frozen=True, gc=False):
 
     name: str | None = None
     # A string; some servers send the object itself.
-    arguments: Raw = ABSENT
+    arguments: Raw = MISSING
 
 
 class CustomDelta(Struct, frozen=True, gc=False):
@@ -114,7 +114,7 @@ class CallDelta(Struct, frozen=True, gc=False):
     function: FunctionDelta | None = None
     custom: CustomDelta | None = None
     # What a server wants to see again with the call, such as Google's signature of a thought.
-    extra_content: Raw = ABSENT
+    extra_content: Raw = MISSING
 
 
 class MessageDelta(Struct, frozen=True, gc=False):
@@ -126,9 +126,9 @@ class MessageDelta(Struct, frozen=True, gc=False):
     tool_calls: Sequence[CallDelta] | None = None
     function_call: FunctionDelta | None = None
     # The same thought under three names (P084); none is in the official schema.
-    reasoning_content: Raw = ABSENT
-    reasoning: Raw = ABSENT
-    reasoning_details: Raw = ABSENT
+    reasoning_content: Raw = MISSING
+    reasoning: Raw = MISSING
+    reasoning_details: Raw = MISSING
     annotations: list[Raw] | None = None
 
 
@@ -139,12 +139,12 @@ class ChunkChoice(Struct, frozen=True, gc=False):
     delta: MessageDelta | None = None
     message: MessageDelta | None = None
     finish_reason: str | None = None
-    logprobs: Raw = ABSENT
+    logprobs: Raw = MISSING
     # What known servers add to every chunk: looked for in the first and in the last.
-    stop_reason: Raw = ABSENT
-    native_finish_reason: Raw = ABSENT
-    content_filter_results: Raw = ABSENT
-    token_ids: Raw = ABSENT
+    stop_reason: Raw = MISSING
+    native_finish_reason: Raw = MISSING
+    content_filter_results: Raw = MISSING
+    token_ids: Raw = MISSING
 
 
 class Chunk(Struct, frozen=True, gc=False):
@@ -155,16 +155,16 @@ class Chunk(Struct, frozen=True, gc=False):
     created: float | None = None
     model: str | None = None
     choices: Sequence[ChunkChoice] | None = None
-    usage: Raw = ABSENT
+    usage: Raw = MISSING
     system_fingerprint: str | None = None
     service_tier: str | None = None
     # An error: wrapped, as a rule, but some servers send it bare.
-    error: Raw = ABSENT
-    message: Raw = ABSENT
-    type: Raw = ABSENT
-    code: Raw = ABSENT
-    param: Raw = ABSENT
-    provider: Raw = ABSENT
+    error: Raw = MISSING
+    message: Raw = MISSING
+    type: Raw = MISSING
+    code: Raw = MISSING
+    param: Raw = MISSING
+    provider: Raw = MISSING
     obfuscation: str | None = None
 
 
@@ -221,11 +221,11 @@ _SHAPE: dict[str, type[Struct]] = {
 }
 
 
-def find_strangers(data: bytes) -> list[str]:
+def unknown_fields(data: bytes) -> list[str]:
     """Give the paths of the fields of a chunk that nobody knows."""
     try:
         return list(_strangers(parse(data), Chunk, ""))
-    except InvalidInput:
+    except InvalidRequestError:
         # A number beyond all bounds, say: the chunk was read, but nobody can look into that.
         return []
 

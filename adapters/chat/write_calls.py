@@ -9,21 +9,21 @@ from msgspec.structs import replace
 
 from adapters.chat.frames import Frames, Wire
 from adapters.chat.wire import CALL_FIELDS, call_body
-from adapters.conversation import Call, Extras
+from adapters.conversation import ToolCall, Extras
 from adapters.events import Delta
-from adapters.extras import Carrier
+from adapters.extras import ExtrasWriter
 from adapters.items import call_path
-from adapters.jsontext import is_complete
+from adapters.jsontext import is_complete_json
 from adapters.loss import Losses
-from adapters.template import HOLE, Template
+from adapters.template import PLACEHOLDER, FrameTemplate
 
 
-class Lane:
+class CallStream:
     """One call on its way out."""
 
     __slots__ = ("call", "closed", "fragments", "held", "number", "template")
 
-    def __init__(self, call: Call, number: int) -> None:
+    def __init__(self, call: ToolCall, number: int) -> None:
         self.call = call
         # Its place among the calls of its choice.
         self.number = number
@@ -32,7 +32,7 @@ class Lane:
         self.held: list[str] = []
         self.closed = False
         # The frame of its deltas, once it has begun.
-        self.template: Template | None = None
+        self.template: FrameTemplate | None = None
 
     def is_done(self) -> bool:
         """Tell whether the next call may begin."""
@@ -40,7 +40,7 @@ class Lane:
             # Of raw text nobody can tell whether it goes on.
             return self.closed
         last = self.fragments[-1].rstrip()[-1:] if self.fragments else ""
-        return last in ("}", "]") and is_complete("".join(self.fragments))
+        return last in ("}", "]") and is_complete_json("".join(self.fragments))
 
 
 class CallsWriter:
@@ -50,18 +50,18 @@ class CallsWriter:
         self._frames = frames
         self._choice = choice
         self._losses = losses
-        self._carrier = Carrier("completions", "Chat Completions", losses)
-        self._lanes: list[Lane] = []
+        self._carrier = ExtrasWriter("completions", "Chat Completions", losses)
+        self._lanes: list[CallStream] = []
         # How many of the lanes have begun.
         self._begun = 0
 
-    def open(self, call: Call) -> tuple[Lane, list[bytes]]:
+    def open(self, call: ToolCall) -> tuple[CallStream, list[bytes]]:
         """Take a new call; begin it, if it need not wait."""
-        lane = Lane(call, len(self._lanes))
+        lane = CallStream(call, len(self._lanes))
         self._lanes.append(lane)
         return lane, self._advance()
 
-    def fill(self, lane: Lane, delta: Delta) -> list[bytes]:
+    def fill(self, lane: CallStream, delta: Delta) -> list[bytes]:
         """Take more of a call's arguments."""
         if not delta.text:
             return []
@@ -75,26 +75,28 @@ class CallsWriter:
         written = [lane.template.fill(delta.text)]
         return written + self._advance() if self._begun < len(self._lanes) else written
 
-    def close(self, lane: Lane, extras: Extras) -> list[bytes]:
+    def close(self, lane: CallStream, extras: Extras) -> list[bytes]:
         """Learn that a call has ended, and what comes with its end."""
         lane.closed = True
         written = self._add(lane, extras) if extras else []
         return written + self._advance()
 
-    def _add(self, lane: Lane, extras: Extras) -> list[bytes]:
+    def _add(self, lane: CallStream, extras: Extras) -> list[bytes]:
         """Write what comes with a call that has begun, unless another began behind it."""
         if lane.template is None:
             lane.call = replace(lane.call, extras=lane.call.extras + extras)
             return []
         if lane.number < self._begun - 1:
             why = "it came too late to be told: the next call had begun"
-            self._carrier.lose(tuple(replace(one, why=why) for one in extras), call_path(lane.call))
+            self._carrier.report_dropped(
+                tuple(replace(one, why=why) for one in extras), call_path(lane.call)
+            )
             return []
         more: Wire = {}
         self._carrier.carry(extras, more, call_path(lane.call))
         return [self._frames.chunk(self._choice, self._piece(lane, more))] if more else []
 
-    def _piece(self, lane: Lane, more: Wire) -> Wire:
+    def _piece(self, lane: CallStream, more: Wire) -> Wire:
         """Say which call a piece belongs to."""
         return {"tool_calls": [{"index": lane.number, **more}]}
 
@@ -108,7 +110,7 @@ class CallsWriter:
             self._begun += 1
         return written
 
-    def _begin(self, lane: Lane) -> list[bytes]:
+    def _begin(self, lane: CallStream) -> list[bytes]:
         kind = lane.call.kind
         first: Wire = {
             "index": lane.number,
@@ -117,7 +119,7 @@ class CallsWriter:
             kind: call_body(lane.call),
         }
         self._carrier.carry(lane.call.extras, first, call_path(lane.call))
-        more: Wire = {"index": lane.number, kind: {CALL_FIELDS[kind]: HOLE}}
+        more: Wire = {"index": lane.number, kind: {CALL_FIELDS[kind]: PLACEHOLDER}}
         lane.template = self._frames.template(self._choice, {"tool_calls": [more]})
         written = [self._frames.chunk(self._choice, {"tool_calls": [first]})]
         if lane.held:

@@ -11,24 +11,24 @@ from collections.abc import Iterator
 from msgspec import Raw
 
 from adapters.capabilities import Capabilities
-from adapters.chat.details import DETAILS, as_details, joined
+from adapters.chat.details import DETAILS, as_details, merge_reasoning_details
 from adapters.chat.strict_turns import strict_turns
-from adapters.chat.turn import Turn
+from adapters.chat.turn import AssistantTurn
 from adapters.chat.wire import call_body
 from adapters.chat.write_parts import TEXT_SEPARATOR, PartWriter, is_media, is_plain
 from adapters.conversation import (
-    Call,
+    ToolCall,
     Extras,
     Message,
-    Opaque,
-    Output,
+    OpaqueItem,
+    ToolOutput,
     Reasoning,
-    Reference,
+    ItemReference,
     Refusal,
     Request,
     Text,
 )
-from adapters.extras import Carrier
+from adapters.extras import ExtrasWriter
 from adapters.loss import Losses, Severity
 
 Wire = dict[str, object]
@@ -50,17 +50,17 @@ class MessageWriter:
     def __init__(self, request: Request, capabilities: Capabilities, losses: Losses) -> None:
         self._capabilities = capabilities
         self._losses = losses
-        self._carrier = Carrier("completions", self.label, losses)
+        self._carrier = ExtrasWriter("completions", self.label, losses)
         self._parts = PartWriter(
             self.label, self._carrier, losses, text_parts=capabilities.text_parts
         )
-        self._items = request.placed()
+        self._items = request.items_with_paths()
         # Where the outputs stand that were written before their turn.
-        self._ahead: set[str] = set()
-        self._outputs: dict[str, tuple[Output, str]] = {
+        self._outputs_written: set[str] = set()
+        self._outputs: dict[str, tuple[ToolOutput, str]] = {
             item.call_id: (item, path)
             for item, path in self._items
-            if isinstance(item, Output) and item.call_id is not None
+            if isinstance(item, ToolOutput) and item.call_id is not None
         }
 
     def write(self, instructions: str | None) -> list[Wire]:
@@ -72,35 +72,35 @@ class MessageWriter:
         messages: list[Wire] = []
         if instructions:
             messages.append({"role": self._role("developer"), "content": instructions})
-        turn = Turn()
+        turn = AssistantTurn()
         for item, path in self._items:
-            if isinstance(item, Opaque):
+            if isinstance(item, OpaqueItem):
                 self._drop(item, path)
                 continue
-            if isinstance(item, Call | Reasoning) or (
+            if isinstance(item, ToolCall | Reasoning) or (
                 isinstance(item, Message) and item.role == "assistant"
             ):
                 turn.take(item, path)
                 continue
             if turn:
                 messages += self._write_turn(turn)
-                turn = Turn()
-            if isinstance(item, Output):
+                turn = AssistantTurn()
+            if isinstance(item, ToolOutput):
                 # Written with its call, perhaps just now.
-                self._ahead.discard(path)
-            elif isinstance(item, Reference):
+                self._outputs_written.discard(path)
+            elif isinstance(item, ItemReference):
                 why = f"the item {item.item_id} is not kept here"
                 self._losses.dropped(path, why, "meaning")
             else:
                 messages.append(self._write_message(item, path))
         return messages + list(self._write_turn(turn)) if turn else messages
 
-    def _drop(self, item: Opaque, path: str) -> None:
+    def _drop(self, item: OpaqueItem, path: str) -> None:
         severity: Severity = "meaning" if item.kind in _INDISPENSABLE else "capability"
         self._losses.dropped(path, f"{self.label} has no item {item.kind}", severity)
 
     def _write_message(self, message: Message, path: str) -> Wire:
-        if self._ahead:
+        if self._outputs_written:
             self._losses.changed(path, "it moves behind the outputs of the calls before it")
         role = self._role(message.role)
         if role != message.role:
@@ -126,7 +126,7 @@ class MessageWriter:
             return "system"
         return role
 
-    def _write_turn(self, turn: Turn) -> Iterator[Wire]:
+    def _write_turn(self, turn: AssistantTurn) -> Iterator[Wire]:
         """Write an assistant's turn and the answers to its calls."""
         yield from self._write_assistant(turn)
         media: Media = []
@@ -134,21 +134,21 @@ class MessageWriter:
         if media:
             yield {"role": "user", "content": media}
 
-    def _write_answers(self, turn: Turn, media: Media) -> Iterator[Wire]:
+    def _write_answers(self, turn: AssistantTurn, media: Media) -> Iterator[Wire]:
         """Write the answers to a turn's calls; what they cannot hold is put into `media`."""
         for call, _ in turn.calls:
             placed = self._output_of(call)
             if placed is not None:
                 yield self._write_output(call, *placed, media)
 
-    def _output_of(self, call: Call) -> tuple[Output, str] | None:
+    def _output_of(self, call: ToolCall) -> tuple[ToolOutput, str] | None:
         """Find the answer to a call, wherever it stands."""
         placed = self._outputs.get(call.call_id)
         if placed is not None:
-            self._ahead.add(placed[1])
+            self._outputs_written.add(placed[1])
         return placed
 
-    def _write_assistant(self, turn: Turn) -> Iterator[Wire]:
+    def _write_assistant(self, turn: AssistantTurn) -> Iterator[Wire]:
         if not turn.messages and not turn.calls:
             self._drop_thoughts(turn)
             return
@@ -175,13 +175,13 @@ class MessageWriter:
         """Give the content of a message that has none."""
         return _NOTHING[self._capabilities.empty_content]
 
-    def _drop_thoughts(self, turn: Turn) -> None:
+    def _drop_thoughts(self, turn: AssistantTurn) -> None:
         """Drop reasoning without a message: it may not go to one beyond what a user said."""
         for thought, path in turn.thoughts:
             self._losses.dropped(path, "what this reasoning led to is not here")
-            self._carrier.lose(thought.extras, path)
+            self._carrier.report_dropped(thought.extras, path)
 
-    def _write_thoughts(self, turn: Turn, said: Wire) -> None:
+    def _write_thoughts(self, turn: AssistantTurn, said: Wire) -> None:
         """Write what was thought, where the backend wants it back; never as text (P079)."""
         field = self._capabilities.reasoning_field
         why = f"{self.label} has no place for reasoning"
@@ -196,7 +196,7 @@ class MessageWriter:
             case _:
                 pass
         told: list[str] = []
-        extras = joined(thought for thought, _ in turn.thoughts)
+        extras = merge_reasoning_details(thought for thought, _ in turn.thoughts)
         self._carrier.carry(extras, listed, turn.thoughts[0][1] if turn.thoughts else "")
         for thought, path in turn.thoughts:
             texts = thought.content or thought.summary
@@ -221,7 +221,7 @@ class MessageWriter:
                 case Text():
                     self._report_text(part, where)
                 case Refusal():
-                    self._carrier.lose(part.extras, where)
+                    self._carrier.report_dropped(part.extras, where)
                 case _:
                     self._losses.dropped(where, "an assistant can only say text", "meaning")
 
@@ -233,17 +233,17 @@ class MessageWriter:
         if part.cache_breakpoint is not None:
             why = "what an assistant said is one string, without breakpoints"
             self._losses.dropped(f"{path}.prompt_cache_breakpoint", why)
-        self._carrier.lose(part.extras, path)
+        self._carrier.report_dropped(part.extras, path)
 
-    def _write_calls(self, turn: Turn, wire: Wire) -> None:
+    def _write_calls(self, turn: AssistantTurn, wire: Wire) -> None:
         wire["tool_calls"] = [self._write_call(call, path) for call, path in turn.calls]
 
-    def _write_call(self, call: Call, path: str) -> Wire:
+    def _write_call(self, call: ToolCall, path: str) -> Wire:
         wire: Wire = {"id": call.call_id, "type": call.kind, call.kind: call_body(call)}
         self._carrier.carry(call.extras, wire, path)
         return wire
 
-    def _write_output(self, call: Call, output: Output, path: str, media: Media) -> Wire:
+    def _write_output(self, call: ToolCall, output: ToolOutput, path: str, media: Media) -> Wire:
         wire: Wire = {
             "role": "tool",
             "tool_call_id": output.call_id,
@@ -253,7 +253,7 @@ class MessageWriter:
         return wire
 
     def _output_content(
-        self, call: Call, output: Output, path: str, media: Media
+        self, call: ToolCall, output: ToolOutput, path: str, media: Media
     ) -> str | list[Wire | Raw]:
         """Write what a tool answered; pictures and files move behind the whole batch (P051)."""
         if isinstance(output.output, str):
@@ -279,6 +279,6 @@ class MessageWriter:
     def _holds_media(self) -> bool:
         return self._capabilities.tool_images
 
-    def _label_output(self, call: Call) -> str:
+    def _label_output(self, call: ToolCall) -> str:
         """Say, before a picture, which call it comes from."""
         return f"Output of call {call.call_id}:"

@@ -11,7 +11,7 @@ from adapters.conversation import (
     Refusal,
     Text,
 )
-from adapters.extras import Carrier
+from adapters.extras import ExtrasWriter
 from adapters.loss import Losses
 
 Wire = dict[str, object]
@@ -39,7 +39,7 @@ class PartWriter:
     """Writes parts, and reports what they cannot keep."""
 
     def __init__(
-        self, label: str, carrier: Carrier, losses: Losses, *, text_parts: bool = True
+        self, label: str, carrier: ExtrasWriter, losses: Losses, *, text_parts: bool = True
     ) -> None:
         self._label = label
         # Whether text may come as a list of parts.
@@ -52,7 +52,7 @@ class PartWriter:
         if not content:
             return ""
         if is_plain(content) and isinstance(content[0], Text):
-            self._carrier.lose(content[0].extras, f"{path}[0]")
+            self._carrier.report_dropped(content[0].extras, f"{path}[0]")
             return content[0].text
         if not self._text_parts and all(isinstance(part, Text) for part in content):
             return self._joined(content, path)
@@ -65,7 +65,7 @@ class PartWriter:
         if len(texts) > 1:
             self._losses.changed(path, "the backend takes a string; the texts are put together")
         for number, text in enumerate(texts):
-            self._carrier.lose(text.extras, f"{path}[{number}]")
+            self._carrier.report_dropped(text.extras, f"{path}[{number}]")
             if text.cache_breakpoint is not None:
                 why = "a string has no breakpoints"
                 self._losses.dropped(f"{path}[{number}].prompt_cache_breakpoint", why)

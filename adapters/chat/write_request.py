@@ -6,12 +6,20 @@ from adapters.capabilities import Capabilities
 from adapters.chat.wire import NAMES
 from adapters.chat.write_messages import MessageWriter
 from adapters.chat.write_tools import write_choice, write_format, write_tool, write_web_search
-from adapters.conversation import Custom, Function, Hosted, HostedChoice, Mode, Request, Tool
-from adapters.extras import Carrier
+from adapters.conversation import (
+    CustomTool,
+    FunctionTool,
+    HostedTool,
+    HostedChoice,
+    ToolChoiceMode,
+    Request,
+    Tool,
+)
+from adapters.extras import ExtrasWriter
 from adapters.loss import Losses
-from adapters.selection import Abilities, select
-from adapters.settings import copy_said, leave_out
-from adapters.tools import without_strict, write_parallel
+from adapters.selection import ToolSupport, select
+from adapters.settings import copy_present, drop_refused
+from adapters.tools import without_strict, write_parallel_tool_calls
 
 Wire = dict[str, object]
 
@@ -39,7 +47,7 @@ _ENCODER = msgspec.json.Encoder()
 
 def write_request(request: Request, capabilities: Capabilities, losses: Losses) -> bytes:
     """Write a request."""
-    carrier = Carrier("completions", MessageWriter.label, losses, capabilities.forward)
+    carrier = ExtrasWriter("completions", MessageWriter.label, losses, capabilities.forward)
     messages = MessageWriter(request, capabilities, losses).write(request.instructions)
     wire: Wire = {"model": request.model} if request.model is not None else {}
     wire["messages"] = messages
@@ -49,42 +57,42 @@ def write_request(request: Request, capabilities: Capabilities, losses: Losses) 
         name = "max_tokens" if capabilities.max_tokens else "max_completion_tokens"
         wire[name] = request.max_output_tokens
     carrier.carry(request.extras, wire)
-    leave_out(wire, capabilities.refuses, NAMES, losses)
+    drop_refused(wire, capabilities.refuses, NAMES, losses)
     return _ENCODER.encode(wire)
 
 
 def takes_tool(tool: Tool, capabilities: Capabilities) -> bool:
     """Tell whether a Chat backend can be told of a tool as it is."""
     match tool:
-        case Function():
+        case FunctionTool():
             return True
-        case Custom():
+        case CustomTool():
             return bool(capabilities.custom_tools)
-        case Hosted():
+        case HostedTool():
             return capabilities.web_search and tool.kind.startswith("web_search")
 
 
 def _write_tools(request: Request, capabilities: Capabilities, losses: Losses, wire: Wire) -> None:
     """Write the tools, and what is said of their use; with none left, nothing is said (P016)."""
-    abilities = Abilities(
+    abilities = ToolSupport(
         lambda tool: takes_tool(tool, capabilities),
         capabilities.allowed_tools,
         choices=capabilities.tool_choices,
         choice_needed=capabilities.tool_choice_needed,
     )
     selection = select(request, abilities, losses)
-    searches = any(isinstance(tool, Hosted) for tool, _ in selection.tools)
+    searches = any(isinstance(tool, HostedTool) for tool, _ in selection.tools)
     if isinstance(selection.choice, HostedChoice) or (
-        searches and len(selection.tools) == 1 and selection.choice == Mode("required")
+        searches and len(selection.tools) == 1 and selection.choice == ToolChoiceMode("required")
     ):
         losses.dropped("tool_choice", "a web search cannot be forced here", "meaning")
-    carrier = Carrier("completions", MessageWriter.label, losses)
+    carrier = ExtrasWriter("completions", MessageWriter.label, losses)
     tools: list[Wire] = []
     for tool, path in selection.tools:
-        if isinstance(tool, Hosted):
+        if isinstance(tool, HostedTool):
             if _OPTIONS in wire:
                 losses.dropped(path, "there is one search, and it has its options")
-            elif selection.choice != Mode("none"):
+            elif selection.choice != ToolChoiceMode("none"):
                 wire[_OPTIONS] = write_web_search(tool, path, losses)
         else:
             told = without_strict(tool, path, capabilities, losses)
@@ -93,15 +101,15 @@ def _write_tools(request: Request, capabilities: Capabilities, losses: Losses, w
         wire["tools"] = tools
         if selection.choice is not None:
             wire["tool_choice"] = write_choice(selection.choice)
-        write_parallel(request, capabilities, losses, wire)
+        write_parallel_tool_calls(request, capabilities, losses, wire)
 
 
 def write_settings(
     request: Request, label: str, capabilities: Capabilities, losses: Losses, wire: Wire
 ) -> None:
     """Write all that is neither messages nor tools, and that Chat and legacy share."""
-    carrier = Carrier("completions", label, losses)
-    copy_said(request, _SAME, wire)
+    carrier = ExtrasWriter("completions", label, losses)
+    copy_present(request, _SAME, wire)
     if request.choices is not None:
         wire["n"] = request.choices
     if request.stop:
@@ -126,7 +134,7 @@ def _write_service_tier(request: Request, label: str, losses: Losses, wire: Wire
 
 
 def _write_cache_options(
-    request: Request, label: str, losses: Losses, carrier: Carrier, wire: Wire
+    request: Request, label: str, losses: Losses, carrier: ExtrasWriter, wire: Wire
 ) -> None:
     options = request.prompt_cache_options
     if options is None:
@@ -147,7 +155,7 @@ def _write_stream_options(
     request: Request, capabilities: Capabilities, losses: Losses, wire: Wire
 ) -> None:
     options: Wire = {}
-    copy_said(request, ("include_usage", "include_obfuscation"), options)
+    copy_present(request, ("include_usage", "include_obfuscation"), options)
     if options and capabilities.stream_options:
         wire["stream_options"] = options
         return

@@ -7,31 +7,31 @@ from msgspec.structs import replace
 
 from adapters.chat.frames import DONE, Frames, Wire, error_frame, head
 from adapters.chat.reply import (
-    chat_id,
-    report_unsaid,
+    completion_id,
+    report_unwritable,
     write_annotation,
     write_logprobs,
 )
-from adapters.chat.thoughts import NO_PLACE, ThoughtsWriter
+from adapters.chat.thoughts import NO_PLACE, ReasoningWriter
 from adapters.chat.usage import write_usage
 from adapters.chat.wire import WRITE_REASON
-from adapters.chat.write_calls import CallsWriter, Lane
+from adapters.chat.write_calls import CallsWriter, CallStream
 from adapters.chat.write_parts import TEXT_SEPARATOR
-from adapters.conversation import Call, Finish, FinishReason, Message, Reasoning, Usage
-from adapters.dialect import Surroundings
+from adapters.conversation import ToolCall, Finish, FinishReason, Message, Reasoning, Usage
+from adapters.dialect import ReplyContext
 from adapters.events import Closed, Delta, Failed, Finished, Opened, Started
-from adapters.extras import Carrier
-from adapters.items import settled
-from adapters.machine import EventWriter
-from adapters.replies import NOTHING_SAID, USAGE_ZEROS, combined, model_of, one_choice_asked
-from adapters.template import HOLE, Template
+from adapters.extras import ExtrasWriter
+from adapters.items import effective_finish
+from adapters.machine import BaseStreamWriter
+from adapters.replies import NOTHING_SAID, USAGE_ZEROS, worst_finish, reply_model, one_choice_asked
+from adapters.template import PLACEHOLDER, FrameTemplate
 
 
 class ChoiceWriter:
     """One choice on its way out."""
 
     def __init__(
-        self, frames: Frames, number: int, calls: CallsWriter, thoughts: ThoughtsWriter
+        self, frames: Frames, number: int, calls: CallsWriter, thoughts: ReasoningWriter
     ) -> None:
         self.number = number
         self.frames = frames
@@ -47,20 +47,20 @@ class ChoiceWriter:
         self.starts: dict[tuple[int, int], int] = {}
         self.annotations: list[Wire | Raw] = []
         self.annotated = False
-        self.text: Template = frames.template(number, {"content": HOLE})
-        self.refusal: Template = frames.template(number, {"refusal": HOLE})
+        self.text: FrameTemplate = frames.template(number, {"content": PLACEHOLDER})
+        self.refusal: FrameTemplate = frames.template(number, {"refusal": PLACEHOLDER})
 
 
-class StreamWriter(EventWriter):
+class StreamWriter(BaseStreamWriter):
     """Events in, frames out."""
 
     words: Mapping[FinishReason, str] = WRITE_REASON
     make_calls: type[CallsWriter] = CallsWriter
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: ReplyContext) -> None:
         super().__init__()
         self._around = around
-        self._carrier = Carrier("completions", "Chat Completions", around.losses)
+        self._carrier = ExtrasWriter("completions", "Chat Completions", around.losses)
         self._single = one_choice_asked(around.request)
         self._frames = Frames({}, with_usage=False)
         self._choices: dict[int, ChoiceWriter] = {}
@@ -68,16 +68,16 @@ class StreamWriter(EventWriter):
         self._speaking: dict[int, ChoiceWriter] = {}
         # Messages before which a separator is due, for texts of two must not run together.
         self._separate: set[int] = set()
-        self._lanes: dict[int, tuple[ChoiceWriter, Lane]] = {}
+        self._lanes: dict[int, tuple[ChoiceWriter, CallStream]] = {}
         self._thinking: dict[int, ChoiceWriter] = {}
         self._ended = False
 
     def start(self, event: Started) -> list[bytes]:
         """Begin the stream."""
         around = self._around
-        reply_id = chat_id(event.id) or around.mint.id("chatcmpl-")
+        reply_id = completion_id(event.id) or around.mint.id("chatcmpl-")
         created = around.mint.now() if event.created is None else event.created
-        model = model_of(event.model, around.request, around.losses)
+        model = reply_model(event.model, around.request, around.losses)
         self._frames = Frames(
             head(reply_id, created, model, event.service_tier, event.extras),
             with_usage=bool(around.request.include_usage),
@@ -93,7 +93,7 @@ class StreamWriter(EventWriter):
             return choice, []
         losses, field = self._around.losses, self._around.preferences.reasoning_field
         calls = self.make_calls(self._frames, number, losses)
-        thoughts = ThoughtsWriter(self._frames, number, field, losses)
+        thoughts = ReasoningWriter(self._frames, number, field, losses)
         choice = self._choices[number] = ChoiceWriter(self._frames, number, calls, thoughts)
         return choice, [self._frames.chunk(number, {"role": "assistant", "content": ""})]
 
@@ -102,20 +102,20 @@ class StreamWriter(EventWriter):
         choice, written = self._choice(event.choice)
         match event.item:
             case Message() as message:
-                self._carrier.lose(message.extras, "message")
+                self._carrier.report_dropped(message.extras, "message")
                 self._speaking[event.index] = choice
                 if choice.spoke and not message.continues:
                     self._separate.add(event.index)
-            case Call() as call:
+            case ToolCall() as call:
                 choice.has_calls = True
                 lane, opened = choice.calls.open(call)
                 self._lanes[event.index] = (choice, lane)
                 written += opened
             case Reasoning() as thought:
-                self._carrier.lose(thought.extras, "reasoning")
+                self._carrier.report_dropped(thought.extras, "reasoning")
                 self._thinking[event.index] = choice
             case item:
-                report_unsaid((item,), self._around.losses)
+                report_unwritable((item,), self._around.losses)
         return written
 
     def fill(self, event: Delta) -> list[bytes]:
@@ -183,7 +183,7 @@ class StreamWriter(EventWriter):
             self._around.losses.dropped("reasoning", NO_PLACE)
         if choice.listed:
             # The openai package for Python cannot join two lists without indices.
-            self._carrier.lose(event.extras, "message")
+            self._carrier.report_dropped(event.extras, "message")
             return []
         details: Wire = {}
         self._carrier.carry(event.extras, details, "message")
@@ -193,18 +193,18 @@ class StreamWriter(EventWriter):
     def finish(self, event: Finished) -> list[bytes]:
         """End the stream."""
         written: list[bytes] = []
-        self._carrier.lose(event.extras)
+        self._carrier.report_dropped(event.extras)
         if event.service_tier is not None:
             self._frames.add("service_tier", event.service_tier)
         finishes = event.finishes
         if self._single:
-            finishes = (combined(event.finishes) or Finish("stop", ""),)
+            finishes = (worst_finish(event.finishes) or Finish("stop", ""),)
         for number, finish in enumerate(finishes):
             choice, begun = self._choice(number)
             written += begun
             if not choice.spoke and not choice.has_calls:
                 self._around.losses.invented("content", NOTHING_SAID)
-            reason = settled(finish, has_calls=choice.has_calls)
+            reason = effective_finish(finish, has_calls=choice.has_calls)
             written.append(self._frames.chunk(number, {}, self.words[reason]))
         return [*written, *self._say_usage(event.usage), DONE]
 

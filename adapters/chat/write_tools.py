@@ -3,51 +3,51 @@
 from msgspec import Raw
 
 from adapters.conversation import (
-    Allowed,
-    Custom,
-    Format,
-    Function,
-    Hosted,
+    AllowedToolsChoice,
+    CustomTool,
+    ResponseFormat,
+    FunctionTool,
+    HostedTool,
     HostedChoice,
-    Mode,
-    Named,
+    ToolChoiceMode,
+    NamedToolChoice,
     Tool,
     ToolChoice,
 )
-from adapters.extras import Carrier
+from adapters.extras import ExtrasWriter
 from adapters.fields import read_fields
 from adapters.loss import Losses
-from adapters.schemas import is_strict, written
+from adapters.schemas import is_strict, parameters_schema
 
 Wire = dict[str, object]
 
 
-def write_function(tool: Function, path: str, carrier: Carrier, losses: Losses) -> Wire:
+def write_function(tool: FunctionTool, path: str, carrier: ExtrasWriter, losses: Losses) -> Wire:
     """Write what Chat and legacy say of a function: its name, its purpose, its schema."""
     wire: Wire = {"name": tool.name}
     if tool.description is not None:
         wire["description"] = tool.description
-    wire["parameters"] = written(tool.parameters, path, losses)
+    wire["parameters"] = parameters_schema(tool.parameters, path, losses)
     carrier.carry(tool.extras, wire, path)
     return wire
 
 
-def write_tool(tool: Tool, path: str, carrier: Carrier, losses: Losses) -> Wire:
+def write_tool(tool: Tool, path: str, carrier: ExtrasWriter, losses: Losses) -> Wire:
     """Write one tool that the client runs."""
     match tool:
-        case Function():
+        case FunctionTool():
             inner = write_function(tool, path, carrier, losses)
             # Where nobody said, the Responses API would be strict if it could.
             if is_strict(tool.parameters) if tool.strict is None else tool.strict:
                 inner["strict"] = True
             return {"type": "function", "function": inner}
-        case Custom():
+        case CustomTool():
             return {"type": "custom", "custom": _write_custom(tool, path, carrier)}
-        case Hosted():
+        case HostedTool():
             raise AssertionError(f"Chat has no tool {tool.kind}")
 
 
-def _write_custom(tool: Custom, path: str, carrier: Carrier) -> Wire:
+def _write_custom(tool: CustomTool, path: str, carrier: ExtrasWriter) -> Wire:
     wire: Wire = {"name": tool.name}
     if tool.description is not None:
         wire["description"] = tool.description
@@ -63,18 +63,18 @@ def _write_custom(tool: Custom, path: str, carrier: Carrier) -> Wire:
 def write_choice(choice: ToolChoice) -> str | Wire | Raw:
     """Write a tool choice."""
     match choice:
-        case Mode():
+        case ToolChoiceMode():
             return choice.mode
-        case Named():
+        case NamedToolChoice():
             return {"type": choice.kind, choice.kind: {"name": choice.name}}
-        case Allowed():
+        case AllowedToolsChoice():
             tools = [*map(write_choice, choice.tools), *choice.others]
             return {"type": "allowed_tools", "allowed_tools": {"mode": choice.mode, "tools": tools}}
         case HostedChoice():
             return choice.value
 
 
-def write_format(form: Format, carrier: Carrier, losses: Losses) -> Wire:
+def write_format(form: ResponseFormat, carrier: ExtrasWriter, losses: Losses) -> Wire:
     """Write the format of the answer's text."""
     if form.kind != "json_schema":
         wire: Wire = {"type": form.kind}
@@ -96,18 +96,21 @@ def write_format(form: Format, carrier: Carrier, losses: Losses) -> Wire:
     return {"type": "json_schema", "json_schema": inner}
 
 
-def write_web_search(tool: Hosted, path: str, losses: Losses) -> Wire:
+def write_web_search(tool: HostedTool, path: str, losses: Losses) -> Wire:
     """Write a web search as the options that Chat has for it."""
     fields = read_fields(tool.value, path)
-    fields.text("type")
+    fields.string("type")
     wire: Wire = {}
-    size = fields.text("search_context_size")
+    size = fields.string("search_context_size")
     if size is not None:
         wire["search_context_size"] = size
-    location = fields.fields("user_location")
+    location = fields.nested("user_location")
     if location is not None:
-        location.text("type")
-        wire["user_location"] = {"type": "approximate", "approximate": dict(location.rest())}
-    for name, _ in fields.rest():
+        location.string("type")
+        wire["user_location"] = {
+            "type": "approximate",
+            "approximate": dict(location.take_remaining()),
+        }
+    for name, _ in fields.take_remaining():
         losses.dropped(f"{path}.{name}", "Chat Completions has no such option of a search")
     return wire

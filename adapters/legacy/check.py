@@ -6,9 +6,9 @@ from adapters.chat.check import ChatRules, Form
 from adapters.checking import (
     FILLED,
     STRING,
-    Breach,
+    Violation,
     Object,
-    judge,
+    validate,
     object_at,
     object_of,
     optional,
@@ -46,6 +46,6 @@ FORM = Form(
 )
 
 
-def check_stream(data: bytes) -> list[Breach]:
+def check_stream(data: bytes) -> list[Violation]:
     """Say what is illegal in a recorded legacy stream; nothing, if it is legal."""
-    return judge(split(data), ChatRules(FORM))
+    return validate(split(data), ChatRules(FORM))

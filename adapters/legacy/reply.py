@@ -2,24 +2,26 @@
 
 from adapters.chat.reply import Wire
 from adapters.chat.reply import write_reply as write_chat_reply
-from adapters.conversation import Call, Reply
-from adapters.dialect import Surroundings
-from adapters.extras import Carrier
+from adapters.conversation import ToolCall, Reply
+from adapters.dialect import ReplyContext
+from adapters.extras import ExtrasWriter
 from adapters.items import call_path
 from adapters.legacy.wire import ONE_CALL, WRITE_REASON
 from adapters.loss import Losses
 
 
-def write_reply(reply: Reply, around: Surroundings) -> bytes:
+def write_reply(reply: Reply, around: ReplyContext) -> bytes:
     """Write a whole reply."""
     return write_chat_reply(reply, around, _write_call, WRITE_REASON)
 
 
-def _write_call(calls: tuple[Call, ...], message: Wire, losses: Losses) -> None:
+def _write_call(calls: tuple[ToolCall, ...], message: Wire, losses: Losses) -> None:
     """Write the first call; a legacy client can take no more."""
     first, *others = calls
     wire: Wire = {"name": first.name, "arguments": first.arguments}
-    Carrier("completions", "the legacy form", losses).carry(first.extras, wire, call_path(first))
+    ExtrasWriter("completions", "the legacy form", losses).carry(
+        first.extras, wire, call_path(first)
+    )
     message["function_call"] = wire
     for call in others:
         losses.dropped(call_path(call), ONE_CALL, "capability")

@@ -5,26 +5,26 @@ from collections.abc import Iterator
 import msgspec
 
 from adapters.capabilities import Capabilities
-from adapters.chat.turn import Turn
+from adapters.chat.turn import AssistantTurn
 from adapters.chat.write_messages import Media, MessageWriter
 from adapters.chat.write_request import write_settings
 from adapters.chat.write_tools import write_function
 from adapters.conversation import (
-    Call,
-    Function,
-    Mode,
-    Named,
-    Output,
+    ToolCall,
+    FunctionTool,
+    ToolChoiceMode,
+    NamedToolChoice,
+    ToolOutput,
     Request,
     Text,
     Tool,
     ToolChoice,
 )
-from adapters.extras import Carrier
+from adapters.extras import ExtrasWriter
 from adapters.legacy.wire import NAMES
 from adapters.loss import Losses
-from adapters.selection import Abilities, Selection, select
-from adapters.settings import leave_out
+from adapters.selection import ToolSupport, Selection, select
+from adapters.settings import drop_refused
 from adapters.tools import without_strict
 
 Wire = dict[str, object]
@@ -43,20 +43,20 @@ def write_request(request: Request, capabilities: Capabilities, losses: Losses) 
     write_settings(request, _LABEL, capabilities, losses, wire)
     if request.max_output_tokens is not None:
         wire["max_tokens"] = request.max_output_tokens
-    Carrier("completions", _LABEL, losses, capabilities.forward).carry(request.extras, wire)
-    leave_out(wire, capabilities.refuses, NAMES, losses)
+    ExtrasWriter("completions", _LABEL, losses, capabilities.forward).carry(request.extras, wire)
+    drop_refused(wire, capabilities.refuses, NAMES, losses)
     return _ENCODER.encode(wire)
 
 
 def takes_tool(tool: Tool, _capabilities: Capabilities) -> bool:
     """Tell whether a legacy backend can be told of a tool: it knows only functions."""
-    return isinstance(tool, Function)
+    return isinstance(tool, FunctionTool)
 
 
 def _write_functions(
     request: Request, capabilities: Capabilities, losses: Losses, wire: Wire
 ) -> None:
-    abilities = Abilities(
+    abilities = ToolSupport(
         lambda tool: takes_tool(tool, capabilities),
         allowed_tools=False,
         choices=capabilities.tool_choices,
@@ -65,11 +65,11 @@ def _write_functions(
     selection = select(request, abilities, losses)
     if not selection.tools:
         return
-    carrier = Carrier("completions", _LABEL, losses)
+    carrier = ExtrasWriter("completions", _LABEL, losses)
     functions: list[Wire] = []
     for tool, path in selection.tools:
         told = without_strict(tool, path, _NO_STRICT, losses)
-        if isinstance(told, Function):
+        if isinstance(told, FunctionTool):
             functions.append(write_function(told, path, carrier, losses))
     wire["functions"] = functions
     if selection.choice is not None:
@@ -81,11 +81,11 @@ def _write_functions(
 def _write_choice(choice: ToolChoice, selection: Selection, losses: Losses) -> str | Wire:
     """Write the choice; "some function" can only be said where there is just one."""
     match choice:
-        case Named():
+        case NamedToolChoice():
             return {"name": choice.name}
-        case Mode(mode="required"):
+        case ToolChoiceMode(mode="required"):
             (first, _), *others = selection.tools
-            if not others and isinstance(first, Function):
+            if not others and isinstance(first, FunctionTool):
                 return {"name": first.name}
             losses.changed(
                 "tool_choice",
@@ -93,7 +93,7 @@ def _write_choice(choice: ToolChoice, selection: Selection, losses: Losses) -> s
                 "capability",
             )
             return "auto"
-        case Mode():
+        case ToolChoiceMode():
             return choice.mode
         case _:
             return "auto"
@@ -104,16 +104,16 @@ class LegacyMessageWriter(MessageWriter):
 
     label = _LABEL
 
-    def _write_calls(self, turn: Turn, wire: Wire) -> None:
+    def _write_calls(self, turn: AssistantTurn, wire: Wire) -> None:
         """Write the first call with the text; the others follow in messages of their own."""
         wire["function_call"] = self._write_function_call(*turn.calls[0])
 
-    def _write_function_call(self, call: Call, path: str) -> Wire:
+    def _write_function_call(self, call: ToolCall, path: str) -> Wire:
         wire: Wire = {"name": call.name, "arguments": call.arguments}
         self._carrier.carry(call.extras, wire, path)
         return wire
 
-    def _write_answers(self, turn: Turn, media: Media) -> Iterator[Wire]:
+    def _write_answers(self, turn: AssistantTurn, media: Media) -> Iterator[Wire]:
         for number, (call, path) in enumerate(turn.calls):
             if number:
                 self._losses.changed(path, "parallel calls become one after the other")
@@ -123,7 +123,7 @@ class LegacyMessageWriter(MessageWriter):
             if placed is not None:
                 yield self._write_output(call, *placed, media)
 
-    def _write_output(self, call: Call, output: Output, path: str, media: Media) -> Wire:
+    def _write_output(self, call: ToolCall, output: ToolOutput, path: str, media: Media) -> Wire:
         content = self._output_content(call, output, path, media)
         if not isinstance(content, str):
             # A function message holds a string, where a tool message may hold text parts.
@@ -136,10 +136,10 @@ class LegacyMessageWriter(MessageWriter):
     def _holds_media(self) -> bool:
         return False
 
-    def _report_breakpoints(self, output: Output, path: str) -> None:
+    def _report_breakpoints(self, output: ToolOutput, path: str) -> None:
         for part in output.output:
             if isinstance(part, Text) and part.cache_breakpoint is not None:
                 self._losses.dropped(path, "what a function answered is one string")
 
-    def _label_output(self, call: Call) -> str:
+    def _label_output(self, call: ToolCall) -> str:
         return f"Output of {call.name}:"

@@ -13,40 +13,48 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from adapters.conversation import Request
-from adapters.items import apart
+from adapters.items import unzip
 from adapters.loss import Losses
-from adapters.lowering.choosing import lowered_choice
-from adapters.lowering.declaring import declare
-from adapters.lowering.history import History
-from adapters.lowering.raising import GrammarCheck, Raising
-from adapters.lowering.table import Table
-from adapters.lowering.target import Target
-from adapters.lowering.telling import Telling
+from adapters.lowering.choosing import emulate_tool_choice
+from adapters.lowering.declaring import declare_tools
+from adapters.lowering.history import HistoryEmulator
+from adapters.lowering.raising import GrammarCheck, CallRestorer
+from adapters.lowering.table import ToolRegistry
+from adapters.lowering.target import BackendToolSupport
+from adapters.lowering.telling import CallDowngrader
 
-__all__ = ["GrammarCheck", "Lowered", "Raising", "Table", "Target", "Telling", "lower"]
+__all__ = [
+    "GrammarCheck",
+    "EmulatedRequest",
+    "CallRestorer",
+    "ToolRegistry",
+    "BackendToolSupport",
+    "CallDowngrader",
+    "emulate_tools",
+]
 
 
-class Lowered(Struct, frozen=True):
+class EmulatedRequest(Struct, frozen=True):
     """A request for a backend, and which of its tools is which."""
 
     request: Request
-    table: Table
+    table: ToolRegistry
 
 
-def lower(request: Request, target: Target, losses: Losses) -> Lowered:
+def emulate_tools(request: Request, target: BackendToolSupport, losses: Losses) -> EmulatedRequest:
     """Give a request that declares and calls only what the backend can be told of.
 
     Raises `Refused` if two tools would have one name.
     """
-    tools, table = declare(request, target, losses)
-    told, tool_paths = apart(tools)
-    items, paths = apart([*History(table, target, losses).lower(request)])
+    tools, table = declare_tools(request, target, losses)
+    told, tool_paths = unzip(tools)
+    items, paths = unzip([*HistoryEmulator(table, target, losses).lower(request)])
     lowered = replace(
         request,
         tools=told,
         tool_paths=tool_paths,
-        tool_choice=lowered_choice(request.tool_choice, table),
+        tool_choice=emulate_tool_choice(request.tool_choice, table),
         items=items,
         paths=paths,
     )
-    return Lowered(lowered, table)
+    return EmulatedRequest(lowered, table)

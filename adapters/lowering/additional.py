@@ -5,12 +5,12 @@ from contextlib import suppress
 
 from msgspec import Raw
 
-from adapters.conversation import Item, Opaque, Output, Request, Tool
-from adapters.errors import InvalidInput
+from adapters.conversation import Item, OpaqueItem, ToolOutput, Request, Tool
+from adapters.errors import InvalidRequestError
 from adapters.fields import read_fields
 from adapters.loss import Losses
 from adapters.lowering import searching
-from adapters.lowering.target import Target
+from adapters.lowering.target import BackendToolSupport
 from adapters.tools import read_tools
 
 KIND = "additional_tools"
@@ -22,20 +22,22 @@ Placed = tuple[Tool, str]
 Held = tuple[Item, str, str]
 
 
-def is_hoisted(item: Item, target: Target) -> bool:
+def is_hoisted_tools_item(item: Item, target: BackendToolSupport) -> bool:
     """Tell whether an item is nothing but tools, and not for this backend."""
     return _holds(item) == KIND and not target.has(KIND)
 
 
-def holding(request: Request) -> list[Held]:
+def items_with_tools(request: Request) -> list[Held]:
     """Give the items that bring tools along; mostly there are none, and that is told at once."""
     if not any(getattr(item, "kind", None) in _KINDS for item in request.items):
         return []
-    placed = ((item, path, _holds(item)) for item, path in request.placed())
+    placed = ((item, path, _holds(item)) for item, path in request.items_with_paths())
     return [(item, path, kind) for item, path, kind in placed if kind is not None]
 
 
-def brought_along(held: list[Held], target: Target, losses: Losses) -> Iterator[Placed]:
+def tools_from_items(
+    held: list[Held], target: BackendToolSupport, losses: Losses
+) -> Iterator[Placed]:
     """Give the tools that items bring along, for a backend that would not find them there."""
     for item, path, kind in held:
         if target.has(kind):
@@ -45,23 +47,25 @@ def brought_along(held: list[Held], target: Target, losses: Losses) -> Iterator[
         yield from _read(item, path)
 
 
-def found_there(held: list[Held], target: Target | None = None) -> Iterator[Placed]:
+def tools_visible_to_backend(
+    held: list[Held], target: BackendToolSupport | None = None
+) -> Iterator[Placed]:
     """Give the tools that a backend finds in items; in those that are sent, that is all of them.
 
     Of tools that cannot be read, the backend will say so itself.
     """
     for item, path, kind in held:
         if target is None or target.has(kind):
-            with suppress(InvalidInput):
+            with suppress(InvalidRequestError):
                 yield from _read(item, path)
 
 
 def _holds(item: Item) -> str | None:
     """Tell by what kind of thing an item brings tools along; None if it does not."""
     match item:
-        case Opaque(kind="additional_tools"):
+        case OpaqueItem(kind="additional_tools"):
             return KIND
-        case Opaque(kind="tool_search_output") | Output(kind="tool_search"):
+        case OpaqueItem(kind="tool_search_output") | ToolOutput(kind="tool_search"):
             return searching.KIND
         case _:
             return None
@@ -74,6 +78,6 @@ def _read(item: Item, path: str) -> Iterator[Placed]:
 
 
 def _raws(item: Item, path: str) -> list[Raw]:
-    if isinstance(item, Opaque):
-        return read_fields(item.value, path).raws("tools")
-    return searching.found_tools(item) if isinstance(item, Output) else []
+    if isinstance(item, OpaqueItem):
+        return read_fields(item.value, path).array("tools")
+    return searching.found_tools(item) if isinstance(item, ToolOutput) else []

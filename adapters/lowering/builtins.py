@@ -10,10 +10,10 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.conversation import CallKind, Function, Hosted
-from adapters.errors import InvalidInput
-from adapters.fields import Fields, Json, parse, read_fields
-from adapters.jsontext import is_complete
+from adapters.conversation import CallKind, FunctionTool, HostedTool
+from adapters.errors import InvalidRequestError
+from adapters.fields import JsonObject, Json, parse, read_fields
+from adapters.jsontext import is_complete_json
 from adapters.loss import Losses
 from adapters.lowering.schemas import (
     ACTIONS,
@@ -66,23 +66,23 @@ _NOTHING: dict[CallKind, str] = {
 }
 
 
-def runs_at_client(tool: Hosted, path: str) -> bool:
+def runs_at_client(tool: HostedTool, path: str) -> bool:
     """Tell whether the client runs a tool; a shell may also run in a container of the server."""
     if tool.kind != "shell":
         return tool.kind in KINDS
-    environment = read_fields(tool.value, path).fields("environment")
-    return environment is None or environment.text("type") == "local"
+    environment = read_fields(tool.value, path).nested("environment")
+    return environment is None or environment.string("type") == "local"
 
 
-def as_function(tool: Hosted, name: str, path: str) -> Function:
+def as_function(tool: HostedTool, name: str, path: str) -> FunctionTool:
     """Give the function that stands for such a tool."""
     kind = KINDS[tool.kind]
     fields = read_fields(tool.value, path)
     told = [_DESCRIPTIONS[kind], *_surroundings(fields)]
-    return Function(name, " ".join(told), _PARAMETERS[tool.kind], strict=False)
+    return FunctionTool(name, " ".join(told), _PARAMETERS[tool.kind], strict=False)
 
 
-def _surroundings(fields: Fields) -> list[str]:
+def _surroundings(fields: JsonObject) -> list[str]:
     """Say what the declaration says of the machine: its screen, its skills."""
     told: list[str] = []
     width, height = fields.integer("display_width"), fields.integer("display_height")
@@ -93,13 +93,13 @@ def _surroundings(fields: Fields) -> list[str]:
         told.append(f"It is a {environment}.")
     elif environment is not None:
         told += [
-            f"Skill {skill.text('name')}, in {skill.text('path')}: {skill.text('description')}"
-            for skill in environment.each("skills")
+            f"Skill {skill.string('name')}, in {skill.string('path')}: {skill.string('description')}"
+            for skill in environment.objects("skills")
         ]
     return told
 
 
-class Understood(Struct, frozen=True):
+class ParsedArguments(Struct, frozen=True):
     """The arguments of such a call as its family has them."""
 
     arguments: str
@@ -112,11 +112,11 @@ class Understood(Struct, frozen=True):
             losses.dropped(path, "there is more in its arguments than such a call can hold")
 
 
-def understood(tool: Hosted, arguments: str) -> Understood | None:
+def parse_builtin_arguments(tool: HostedTool, arguments: str) -> ParsedArguments | None:
     """Give the arguments of such a call as its family has them; None if they are no such thing."""
     try:
         said = parse(arguments.encode("utf-8", "replace"))
-    except InvalidInput:
+    except InvalidRequestError:
         said = arguments
     meant = _READERS[tool.kind](said)
     if not isinstance(meant, dict):
@@ -125,21 +125,21 @@ def understood(tool: Hosted, arguments: str) -> Understood | None:
     places = _PLACES.get(tool.kind, meant.keys())
     kept = {name: value for name, value in meant.items() if name in places}
     spelled = arguments if kept == said else msgspec.json.encode(kept).decode()
-    return Understood(spelled, has_more=len(kept) < len(meant))
+    return ParsedArguments(spelled, has_more=len(kept) < len(meant))
 
 
-def shown(kind: CallKind, arguments: str) -> str:
+def to_function_arguments(kind: CallKind, arguments: str) -> str:
     """Give the arguments of such a call as its function takes them, without what is not said."""
-    if kind not in ("shell", "local_shell") or not is_complete(arguments):
+    if kind not in ("shell", "local_shell") or not is_complete_json(arguments):
         return arguments
     fields = read_fields(Raw(arguments.encode()))
     if kind == "local_shell":
         # There is only one type.
-        fields.text("type")
-    return msgspec.json.encode(dict(fields.rest())).decode()
+        fields.string("type")
+    return msgspec.json.encode(dict(fields.take_remaining())).decode()
 
 
-def broken_off(kind: CallKind) -> str:
+def empty_arguments(kind: CallKind) -> str:
     """Give the arguments of a call that breaks off."""
     return _NOTHING[kind]
 

@@ -5,17 +5,22 @@ from collections.abc import Iterator
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from adapters.conversation import CallKind, Custom, Function, Hosted, Request, Tool
-from adapters.errors import Refused
+from adapters.conversation import CallKind, CustomTool, FunctionTool, HostedTool, Request, Tool
+from adapters.errors import UnsupportedRequestError
 from adapters.fields import read_fields
 from adapters.loss import Losses
 from adapters.lowering import builtins, grammars, searching
-from adapters.lowering.additional import Held, brought_along, found_there, holding
-from adapters.lowering.choosing import chosen, must_call
-from adapters.lowering.names import flat_name, is_legal
+from adapters.lowering.additional import (
+    Held,
+    tools_from_items,
+    tools_visible_to_backend,
+    items_with_tools,
+)
+from adapters.lowering.choosing import tools_named_by_choice, must_call
+from adapters.lowering.names import qualified_name, is_legal
 from adapters.lowering.namespaces import Identity, Namespace, read_namespace, without_field
-from adapters.lowering.table import Entry, Table
-from adapters.lowering.target import Target
+from adapters.lowering.table import RegisteredTool, ToolRegistry
+from adapters.lowering.target import BackendToolSupport
 
 Placed = tuple[Tool, str]
 
@@ -26,86 +31,90 @@ _DIRECT, _PROGRAM = b'"direct"', b'"programmatic"'
 _FROM_THE_START = "it is declared from the start"
 
 
-class Line(Struct, frozen=True):
+class Declaration(Struct, frozen=True):
     """One tool: what the backend is told, where it was declared, and what the client runs."""
 
     # None: the backend is told of it together with others.
     tool: Tool | None
     path: str
     # None: it does not run at the client.
-    entry: Entry | None = None
+    entry: RegisteredTool | None = None
     # Not declared, but brought along by the history.
     later: bool = False
     # To be declared only if a search finds it.
     deferred: bool = False
 
 
-def declare(request: Request, target: Target, losses: Losses) -> tuple[list[Placed], Table]:
+def declare_tools(
+    request: Request, target: BackendToolSupport, losses: Losses
+) -> tuple[list[Placed], ToolRegistry]:
     """Give the tools as the backend is told of them, and what each of them is.
 
     A tool that it is not told of now, because nothing asks for it, it may know from elsewhere: its
     call is that of the tool all the same. So is the call of one that it finds in the items.
     """
-    held = holding(request)
+    held = items_with_tools(request)
     lines = _without_repeats(_Reader(target, losses).read(request, held), losses)
-    found = _found(request, lines, target, losses)
+    found = _select_deferred(request, lines, target, losses)
     told = [(line.tool, line.path) for line in found if line.tool is not None]
     # Of two under one name, what is declared counts.
-    entries = {entry.told: entry for entry in _entries_there(held, target)}
-    entries |= {line.entry.told: line.entry for line in lines if line.entry is not None}
-    return told, Table(entries.values())
+    entries = {entry.backend_identity: entry for entry in _entries_there(held, target)}
+    entries |= {line.entry.backend_identity: line.entry for line in lines if line.entry is not None}
+    return told, ToolRegistry(entries.values())
 
 
 class _Reader:
     """Reads the tools of a request."""
 
-    def __init__(self, target: Target, losses: Losses) -> None:
+    def __init__(self, target: BackendToolSupport, losses: Losses) -> None:
         self._target = target
         self._losses = losses
         # Where there is a search for them, tools may be deferred.
         self._defers = target.has(searching.KIND)
 
-    def read(self, request: Request, held: list[Held]) -> list[Line]:
+    def read(self, request: Request, held: list[Held]) -> list[Declaration]:
         """Read those that are declared, then those that the history brings along."""
-        lines: list[Line] = []
-        for tool, path in request.placed_tools():
+        lines: list[Declaration] = []
+        for tool, path in request.tools_with_paths():
             plain = self._read_plain(tool, path)
             lines += self._read(tool, path) if plain is None else (plain,)
-        for tool, path in brought_along(held, self._target, self._losses):
+        for tool, path in tools_from_items(held, self._target, self._losses):
             # Whatever was found is not deferred any more.
             lines += [replace(one, later=True, deferred=False) for one in self._read(tool, path)]
         return lines
 
-    def _read_plain(self, tool: Tool, path: str) -> Line | None:
+    def _read_plain(self, tool: Tool, path: str) -> Declaration | None:
         """Give a function of which nothing changes, as most are; None if it is not one."""
-        if not isinstance(tool, Function) or tool.extras:
+        if not isinstance(tool, FunctionTool) or tool.extras:
             return None
         name = tool.name
         if not is_legal(name, self._target.longest_name):
             return None
-        return Line(tool, path, Entry("function", name, None, tool, path, "function", name))
+        return Declaration(
+            tool, path, RegisteredTool("function", name, None, tool, path, "function", name)
+        )
 
-    def _read(self, tool: Tool, path: str) -> Iterator[Line]:
+    def _read(self, tool: Tool, path: str) -> Iterator[Declaration]:
         match tool:
-            case Function() | Custom():
+            case FunctionTool() | CustomTool():
                 yield from self._read_callable(tool, path)
-            case Hosted(kind="namespace"):
+            case HostedTool(kind="namespace"):
                 yield from self._read_namespace(tool, path)
-            case Hosted(kind="tool_search"):
+            case HostedTool(kind="tool_search"):
                 yield from self._read_search(tool, path)
-            case Hosted() if builtins.runs_at_client(tool, path):
+            case HostedTool() if builtins.runs_at_client(tool, path):
                 if self._is_offered(read_fields(tool.value, path).raw(_CALLERS), path):
                     kind = builtins.KINDS[tool.kind]
                     function = builtins.as_function(tool, kind, path)
                     yield self._read_kind(kind, tool, function, path)
-            case Hosted():
-                yield Line(tool, path)
+            case HostedTool():
+                yield Declaration(tool, path)
 
     # Functions and custom tools, in a namespace or not
 
     def _read_callable(
-        self, tool: Function | Custom, path: str, within: Namespace | None = None
-    ) -> Iterator[Line]:
+        self, tool: FunctionTool | CustomTool, path: str, within: Namespace | None = None
+    ) -> Iterator[Declaration]:
         offered = self._offered(tool, path)
         if offered is None:
             return
@@ -113,15 +122,17 @@ class _Reader:
         if not self._defers:
             offered = searching.undeferred(offered)
         namespace = None if within is None else within.name
-        name = flat_name(namespace, offered.name, self._target.longest_name)
+        name = qualified_name(namespace, offered.name, self._target.longest_name)
         if name != offered.name and within is None:
             self._losses.changed(f"{path}.name", f"the backend refuses it; it is called {name}")
         shown = offered if within is None else within.describe(offered)
         told, kind = self._tell(shown, name, path)
-        entry = Entry(_kind_of(tool), tool.name, namespace, tool, path, kind, name)
-        yield Line(told, path, entry, deferred=deferred)
+        entry = RegisteredTool(_kind_of(tool), tool.name, namespace, tool, path, kind, name)
+        yield Declaration(told, path, entry, deferred=deferred)
 
-    def _offered(self, tool: Function | Custom, path: str) -> Function | Custom | None:
+    def _offered(
+        self, tool: FunctionTool | CustomTool, path: str
+    ) -> FunctionTool | CustomTool | None:
         """Leave out a tool that may not be called here; of others, who may call them."""
         callers = next((extra.value for extra in tool.extras if extra.name == _CALLERS), None)
         if callers is None or self._target.has(_PROGRAMS):
@@ -138,26 +149,26 @@ class _Reader:
         self._losses.dropped(path, why, "capability")
         return False
 
-    def _tell(self, tool: Function | Custom, name: str, path: str) -> tuple[Tool, CallKind]:
+    def _tell(self, tool: FunctionTool | CustomTool, name: str, path: str) -> tuple[Tool, CallKind]:
         """Give the tool as it is, or the function that stands for it."""
         told = tool if tool.name == name else replace(tool, name=name)
-        if isinstance(told, Function):
+        if isinstance(told, FunctionTool):
             return told, "function"
         if self._target.takes(told):
             return told, "custom"
         self._losses.changed(path, "the backend has no custom tools; it becomes a function")
-        if told.format == "grammar" and grammars.pattern_of(told) is None:
+        if told.format == "grammar" and grammars.json_schema_pattern(told) is None:
             why = "the model is shown the grammar, but nothing holds it to it"
             self._losses.changed(f"{path}.format", why, "capability")
         return grammars.as_function(told, strict=self._target.strict), "function"
 
-    def _read_namespace(self, tool: Hosted, path: str) -> Iterator[Line]:
+    def _read_namespace(self, tool: HostedTool, path: str) -> Iterator[Declaration]:
         space = read_namespace(tool, path)
         takes = self._target.takes
         if takes(tool) and all(takes(child) for child, _ in space.children):
-            yield Line(self._loaded(tool, space), path)
+            yield Declaration(self._loaded(tool, space), path)
             for child, inner in space.children:
-                yield Line(None, inner, _as_it_is(child, inner, space.name))
+                yield Declaration(None, inner, _as_it_is(child, inner, space.name))
             return
         self._losses.changed(path, "the backend has no namespaces; its tools are told one by one")
         for inner in space.others:
@@ -166,7 +177,7 @@ class _Reader:
         for child, inner in space.children:
             yield from self._read_callable(child, inner, space)
 
-    def _loaded(self, tool: Hosted, space: Namespace) -> Hosted:
+    def _loaded(self, tool: HostedTool, space: Namespace) -> HostedTool:
         """Give a namespace whose tools need not be searched for, where there is no search."""
         deferred = [inner for child, inner in space.children if searching.is_deferred(child)]
         if self._defers or not deferred:
@@ -177,45 +188,51 @@ class _Reader:
 
     # Tools that have no names
 
-    def _read_kind(self, kind: CallKind, tool: Hosted, function: Function, path: str) -> Line:
+    def _read_kind(
+        self, kind: CallKind, tool: HostedTool, function: FunctionTool, path: str
+    ) -> Declaration:
         if self._target.takes(tool):
-            return Line(tool, path, Entry(kind, kind, None, tool, path, kind, kind))
+            return Declaration(tool, path, RegisteredTool(kind, kind, None, tool, path, kind, kind))
         why = f"the backend has no tool {tool.kind}; it becomes a function"
         self._losses.changed(path, why)
-        return Line(function, path, Entry(kind, kind, None, tool, path, "function", kind))
+        return Declaration(
+            function, path, RegisteredTool(kind, kind, None, tool, path, "function", kind)
+        )
 
-    def _read_search(self, tool: Hosted, path: str) -> Iterator[Line]:
+    def _read_search(self, tool: HostedTool, path: str) -> Iterator[Declaration]:
         if searching.runs_at_client(tool, path):
             function = searching.as_function(tool, searching.KIND, path)
             yield self._read_kind("tool_search", tool, function, path)
         elif self._target.takes(tool):
-            yield Line(tool, path)
+            yield Declaration(tool, path)
         else:
             why = "the backend has no search for tools; they are declared without it"
             self._losses.changed(path, why)
 
 
-def _kind_of(tool: Function | Custom) -> CallKind:
-    return "custom" if isinstance(tool, Custom) else "function"
+def _kind_of(tool: FunctionTool | CustomTool) -> CallKind:
+    return "custom" if isinstance(tool, CustomTool) else "function"
 
 
-def _as_it_is(tool: Function | Custom, path: str, namespace: str | None = None) -> Entry:
+def _as_it_is(
+    tool: FunctionTool | CustomTool, path: str, namespace: str | None = None
+) -> RegisteredTool:
     """Give a tool that the backend knows as what it is."""
     kind, name = _kind_of(tool), tool.name
-    return Entry(kind, name, namespace, tool, path, kind, name, namespace)
+    return RegisteredTool(kind, name, namespace, tool, path, kind, name, namespace)
 
 
-def _entries_there(held: list[Held], target: Target) -> Iterator[Entry]:
+def _entries_there(held: list[Held], target: BackendToolSupport) -> Iterator[RegisteredTool]:
     """Give the tools that the backend finds in the items by itself."""
-    for tool, path in found_there(held, target):
+    for tool, path in tools_visible_to_backend(held, target):
         match tool:
-            case Function() | Custom():
+            case FunctionTool() | CustomTool():
                 yield _as_it_is(tool, path)
-            case Hosted(kind="namespace"):
+            case HostedTool(kind="namespace"):
                 space = read_namespace(tool, path)
                 for child, inner in space.children:
                     yield _as_it_is(child, inner, space.name)
-            case Hosted():
+            case HostedTool():
                 # It is called by its kind, if it is called at all.
                 continue
 
@@ -223,15 +240,15 @@ def _entries_there(held: list[Held], target: Target) -> Iterator[Entry]:
 # One name, one tool
 
 
-def _without_repeats(lines: list[Line], losses: Losses) -> list[Line]:
+def _without_repeats(lines: list[Declaration], losses: Losses) -> list[Declaration]:
     """Keep one tool of each name; two different ones are refused, or the later one counts."""
-    kept: list[Line] = []
+    kept: list[Declaration] = []
     places: dict[Identity, int] = {}
     for line in lines:
         if line.entry is None:
             kept.append(line)
             continue
-        place = places.setdefault(line.entry.told, len(kept))
+        place = places.setdefault(line.entry.backend_identity, len(kept))
         if place == len(kept):
             kept.append(line)
         else:
@@ -239,28 +256,34 @@ def _without_repeats(lines: list[Line], losses: Losses) -> list[Line]:
     return kept
 
 
-def _chosen(first: Line, second: Line, entry: Entry, losses: Losses) -> Line:
+def _chosen(
+    first: Declaration, second: Declaration, entry: RegisteredTool, losses: Losses
+) -> Declaration:
     known = first.entry
     if known is None or not _is_same(known, entry):
-        why = f"{known} and {entry} would both be called {entry.told_name}"
-        raise Refused(second.path, why)
+        why = f"{known} and {entry} would both be called {entry.backend_name}"
+        raise UnsupportedRequestError(second.path, why)
     if first.tool == second.tool and not second.later:
         losses.dropped(second.path, "the same tool was declared before")
         return first
     if first.tool != second.tool and not second.later:
-        raise Refused(second.path, f"{known} and {entry} are different tools of one name")
+        raise UnsupportedRequestError(
+            second.path, f"{known} and {entry} are different tools of one name"
+        )
     # What a history brings along is what the client knew last.
     return replace(second, path=first.path)
 
 
-def _is_same(one: Entry, other: Entry) -> bool:
+def _is_same(one: RegisteredTool, other: RegisteredTool) -> bool:
     return (one.kind, one.namespace, one.name) == (other.kind, other.namespace, other.name)
 
 
 # Deferred tools
 
 
-def _found(request: Request, lines: list[Line], target: Target, losses: Losses) -> list[Line]:
+def _select_deferred(
+    request: Request, lines: list[Declaration], target: BackendToolSupport, losses: Losses
+) -> list[Declaration]:
     """Declare deferred tools: all of them, or those that fit best what the user says."""
     limit = target.deferred_tools
     deferred = [line for line in lines if line.deferred]
@@ -276,22 +299,24 @@ def _found(request: Request, lines: list[Line], target: Target, losses: Losses) 
     return [line for line in lines if not line.deferred or line.path in kept]
 
 
-def _needed(request: Request, lines: list[Line]) -> frozenset[str]:
+def _needed(request: Request, lines: list[Declaration]) -> frozenset[str]:
     """Find the tools that were called before, and may be again, or that a choice names."""
-    table = Table(line.entry for line in lines if line.entry is not None)
-    named = frozenset(entry.path for entry in chosen(request.tool_choice, table))
+    table = ToolRegistry(line.entry for line in lines if line.entry is not None)
+    named = frozenset(entry.path for entry in tools_named_by_choice(request.tool_choice, table))
     called = searching.called_names(request)
     return named | {entry.path for entry in table.entries if entry.name in called}
 
 
-def _any_told(lines: list[Line], needed: frozenset[str]) -> bool:
+def _any_told(lines: list[Declaration], needed: frozenset[str]) -> bool:
     """Tell whether a tool is declared whatever the user says."""
     return any(line.entry and (not line.deferred or line.path in needed) for line in lines)
 
 
-def _fitting(request: Request, deferred: list[Line], limit: int, losses: Losses) -> frozenset[str]:
+def _fitting(
+    request: Request, deferred: list[Declaration], limit: int, losses: Losses
+) -> frozenset[str]:
     """Search for tools; where none fits, the first ones may serve, and are better than none."""
-    places = searching.found_here(request, [_searched(line) for line in deferred], limit)
+    places = searching.search_tools(request, [_searched(line) for line in deferred], limit)
     why = f"{len(places)} of {len(deferred)} deferred tools fit what was said; they are declared"
     if not places and limit:
         places = [*range(limit)]
@@ -300,10 +325,10 @@ def _fitting(request: Request, deferred: list[Line], limit: int, losses: Losses)
     return frozenset(deferred[place].path for place in places)
 
 
-def _searched(line: Line) -> str:
+def _searched(line: Declaration) -> str:
     """Give the words by which a tool is found."""
     match line.tool:
-        case Function() | Custom() as tool:
+        case FunctionTool() | CustomTool() as tool:
             return f"{tool.name} {tool.description or ''}"
         case _:
             return ""

@@ -11,7 +11,7 @@ import re
 import msgspec
 from msgspec import Raw
 
-from adapters.conversation import Custom, Function
+from adapters.conversation import CustomTool, FunctionTool
 from adapters.lowering.wrapping import FIELD
 
 _RAW_TEXT = "Pass the raw text, all of it, as `input`."
@@ -31,12 +31,12 @@ _SIGN = re.compile(rf"{_ESCAPE}|{_CLASS}|\(\?:?|{_QUANTIFIER}|.", re.DOTALL)
 _UNKNOWN = re.compile(r"[\\\[\]{}]|\(\?|(?:[*+?]|\{.*\})\+|\[.*(?:--|&&|~~|\|\|).*", re.DOTALL)
 
 
-def as_function(tool: Custom, *, strict: bool) -> Function:
+def as_function(tool: CustomTool, *, strict: bool) -> FunctionTool:
     """Give the function that stands for a custom tool.
 
     Where a backend can be held to a schema, it is held to an expression.
     """
-    pattern = pattern_of(tool)
+    pattern = json_schema_pattern(tool)
     told = f"{tool.description}\n\n{_ALL_THE_SAME}" if tool.description else ""
     schema = {
         "type": "object",
@@ -44,7 +44,7 @@ def as_function(tool: Custom, *, strict: bool) -> Function:
         "required": [FIELD],
         "additionalProperties": False,
     }
-    return Function(
+    return FunctionTool(
         name=tool.name,
         description=told + _RAW_TEXT,
         parameters=Raw(msgspec.json.encode(schema)),
@@ -53,12 +53,12 @@ def as_function(tool: Custom, *, strict: bool) -> Function:
     )
 
 
-def _input_schema(tool: Custom, pattern: str | None) -> dict[str, str]:
+def _input_schema(tool: CustomTool, pattern: str | None) -> dict[str, str]:
     schema = {"type": "string", "description": _describe(tool)}
     return schema if pattern is None else schema | {"pattern": pattern}
 
 
-def _describe(tool: Custom) -> str:
+def _describe(tool: CustomTool) -> str:
     """Describe the input in words, with its grammar."""
     if tool.format != "grammar" or not tool.definition:
         return "The raw text."
@@ -66,7 +66,7 @@ def _describe(tool: Custom) -> str:
     return f"The raw text. All of it must match this {kind}:\n{tool.definition}"
 
 
-def pattern_of(tool: Custom) -> str | None:
+def json_schema_pattern(tool: CustomTool) -> str | None:
     """Give the expression of a custom tool as a JSON Schema has it: anchored at both ends."""
     if tool.format != "grammar" or tool.syntax != "regex" or not tool.definition:
         return None

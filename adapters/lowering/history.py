@@ -4,14 +4,23 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from adapters.conversation import Call, Extras, Hosted, Item, Message, Opaque, Output, Request
+from adapters.conversation import (
+    ToolCall,
+    Extras,
+    HostedTool,
+    Item,
+    Message,
+    OpaqueItem,
+    ToolOutput,
+    Request,
+)
 from adapters.loss import Losses, Severity
 from adapters.lowering import builtins, searching
-from adapters.lowering.additional import is_hoisted
-from adapters.lowering.names import flat_name
-from adapters.lowering.table import Entry, Table
-from adapters.lowering.target import Target
-from adapters.lowering.wrapping import unwrap, wrap
+from adapters.lowering.additional import is_hoisted_tools_item
+from adapters.lowering.names import qualified_name
+from adapters.lowering.table import RegisteredTool, ToolRegistry
+from adapters.lowering.target import BackendToolSupport
+from adapters.lowering.wrapping import unwrap, wrap_input
 
 Placed = tuple[Item, str]
 
@@ -34,10 +43,10 @@ _SERVERS = {
 }
 
 
-class History:
+class HistoryEmulator:
     """The items of a request, as its backend can be told them."""
 
-    def __init__(self, table: Table, target: Target, losses: Losses) -> None:
+    def __init__(self, table: ToolRegistry, target: BackendToolSupport, losses: Losses) -> None:
         self._table = table
         self._target = target
         self._losses = losses
@@ -46,39 +55,39 @@ class History:
 
     def lower(self, request: Request) -> Iterator[Placed]:
         """Give each item, with its path; what was nothing but tools is declared elsewhere."""
-        for item, path in request.placed():
+        for item, path in request.items_with_paths():
             match item:
                 case Message():
                     # Most items are, and need no further look.
                     yield item, path
-                case Call():
+                case ToolCall():
                     yield self._lower_call(item, path), path
-                case Output():
+                case ToolOutput():
                     yield self._lower_output(item, path), path
-                case Opaque() if is_hoisted(item, self._target):
+                case OpaqueItem() if is_hoisted_tools_item(item, self._target):
                     continue
-                case Opaque() if self._is_foreign(item):
+                case OpaqueItem() if self._is_foreign(item):
                     why = f"the backend has no item {item.kind}"
                     self._losses.dropped(path, why, _severity(item))
                 case _:
                     yield item, path
 
-    def _is_foreign(self, item: Opaque) -> bool:
+    def _is_foreign(self, item: OpaqueItem) -> bool:
         """Tell whether an item is of a tool that the backend, of its own family, has not."""
         tool = next((t for begin, t in _SERVERS.items() if item.kind.startswith(begin)), None)
         return tool is not None and not self._target.has(tool)
 
     # Calls
 
-    def _lower_call(self, call: Call, path: str) -> Call:
+    def _lower_call(self, call: ToolCall, path: str) -> ToolCall:
         if call.item_id is not None:
             self._call_ids[call.item_id] = call.call_id
-        if is_of_program(call.extras):
+        if called_by_program(call.extras):
             call = replace(call, extras=self._called_directly(call.extras, path))
         entry = self._table.declared(call.name, call.namespace)
         if entry is not None:
             return self._told(call, entry, path)
-        if self._target.hears(call.kind):
+        if self._target.supports_call_kind(call.kind):
             return self._named(call, path)
         if call.kind == "custom":
             self._losses.changed(path, WRAPPED)
@@ -87,33 +96,33 @@ class History:
             self._losses.changed(path, why)
         return self._named(self._as_function(call, path), path)
 
-    def _told(self, call: Call, entry: Entry, path: str) -> Call:
+    def _told(self, call: ToolCall, entry: RegisteredTool, path: str) -> ToolCall:
         """Give the call of a declared tool as the backend knows it."""
         if call.kind != entry.told_kind:
             is_function = entry.told_kind == "function"
             call = self._as_function(call, path) if is_function else self._raised(call, entry, path)
-        if call.kind != entry.told_kind or (call.namespace, call.name) == entry.told:
+        if call.kind != entry.told_kind or (call.namespace, call.name) == entry.backend_identity:
             return call
-        return replace(call, name=entry.told_name, namespace=entry.told_namespace)
+        return replace(call, name=entry.backend_name, namespace=entry.told_namespace)
 
-    def _as_function(self, call: Call, path: str) -> Call:
+    def _as_function(self, call: ToolCall, path: str) -> ToolCall:
         """Give a call of any kind as that of a function; the id of an item tells of its kind."""
         if call.kind == "function":
             return call
         if call.kind == "custom":
-            arguments = wrap(call.arguments)
+            arguments = wrap_input(call.arguments)
             return replace(call, kind="function", arguments=arguments, item_id=None)
-        arguments = builtins.shown(call.kind, call.arguments)
+        arguments = builtins.to_function_arguments(call.kind, call.arguments)
         extras = self._without_own(call.extras, path)
         return replace(call, kind="function", arguments=arguments, item_id=None, extras=extras)
 
-    def _raised(self, call: Call, entry: Entry, path: str) -> Call:
+    def _raised(self, call: ToolCall, entry: RegisteredTool, path: str) -> ToolCall:
         """Give the call of a function as what it stands for, for a backend that knows that."""
-        if not isinstance(entry.tool, Hosted):
+        if not isinstance(entry.tool, HostedTool):
             input_ = unwrap(call.arguments)
             input_.report(f"{path}.arguments", self._losses)
             return replace(call, kind="custom", arguments=input_.text)
-        meant = builtins.understood(entry.tool, call.arguments)
+        meant = builtins.parse_builtin_arguments(entry.tool, call.arguments)
         if meant is None:
             return call
         meant.report(f"{path}.arguments", self._losses)
@@ -139,26 +148,26 @@ class History:
         self._losses.dropped(f"{path}.{CALLER}", why)
         return tuple(extra for extra in extras if extra.name != CALLER)
 
-    def _named(self, call: Call, path: str) -> Call:
+    def _named(self, call: ToolCall, path: str) -> ToolCall:
         """Make the name of a tool legal that is not declared."""
         if call.namespace is not None and self._target.has("namespace"):
             return call
-        name = flat_name(call.namespace, call.name, self._target.longest_name)
+        name = qualified_name(call.namespace, call.name, self._target.longest_name)
         if name != call.name:
             self._losses.changed(f"{path}.name", f"the backend refuses it; it is called {name}")
         return replace(call, name=name, namespace=None)
 
     # Outputs
 
-    def _lower_output(self, output: Output, path: str) -> Output:
+    def _lower_output(self, output: ToolOutput, path: str) -> ToolOutput:
         """Tell what a tool answered as a function would, where its kind is not known."""
-        if is_of_program(output.extras):
+        if called_by_program(output.extras):
             output = replace(output, extras=self._called_directly(output.extras, path))
-        if self._target.hears(output.kind):
+        if self._target.supports_call_kind(output.kind):
             return output
         content = output.output
         if output.kind == "tool_search":
-            content = searching.told_found(output, self._told_name)
+            content = searching.describe_found_tools(output, self._told_name)
         if output.kind != "custom":
             output = replace(output, extras=self._without_own(output.extras, path))
         call_id = self._call_ids.get(output.call_id or "", output.call_id)
@@ -168,16 +177,16 @@ class History:
         """Give the name under which a model can call a tool that was found."""
         entry = self._table.declared(name, namespace)
         if entry is None:
-            return flat_name(namespace, name, self._target.longest_name)
+            return qualified_name(namespace, name, self._target.longest_name)
         within = entry.told_namespace
-        return entry.told_name if within is None else f"{within}.{entry.told_name}"
+        return entry.backend_name if within is None else f"{within}.{entry.backend_name}"
 
 
-def is_of_program(extras: Extras) -> bool:
+def called_by_program(extras: Extras) -> bool:
     """Tell whether a program called, by what only its family says of a call."""
     return any(one.name == CALLER and _DIRECT not in bytes(one.value) for one in extras)
 
 
-def _severity(item: Opaque) -> Severity:
+def _severity(item: OpaqueItem) -> Severity:
     """Tell how grave it is to leave an item out; what a search found is declared anyway."""
     return "hint" if item.kind.startswith("tool_search_") else "capability"

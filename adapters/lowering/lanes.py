@@ -4,28 +4,28 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from adapters.conversation import Call, Status
+from adapters.conversation import ToolCall, Status
 from adapters.events import Closed, Delta, Event, Opened
-from adapters.lowering.table import Entry
-from adapters.lowering.wrapping import Unwrapped, Unwrapper, as_arguments
+from adapters.lowering.table import RegisteredTool
+from adapters.lowering.wrapping import Unwrapped, CustomInputParser, as_arguments
 
 
-class Around(Protocol):
+class CallRestorerHooks(Protocol):
     """What raises the calls of a stream, as far as one on its way asks."""
 
     def open(self, event: Opened) -> Opened:
         """Give a block its number."""
         ...
 
-    def raise_call(self, call: Call, entry: Entry) -> Call:
+    def raise_call(self, call: ToolCall, entry: RegisteredTool) -> ToolCall:
         """Raise a call that is whole, or that breaks off."""
         ...
 
-    def report_input(self, call: Call, input_: Unwrapped) -> Status | None:
+    def report_input(self, call: ToolCall, input_: Unwrapped) -> Status | None:
         """Say what is not in the input of a custom tool; tell how the call has ended."""
         ...
 
-    def judge(self, call: Call, entry: Entry) -> None:
+    def judge(self, call: ToolCall, entry: RegisteredTool) -> None:
         """Say so if the input of a custom tool does not keep to its grammar."""
         ...
 
@@ -34,7 +34,7 @@ class Around(Protocol):
         ...
 
 
-def as_function(call: Call) -> Call:
+def as_function(call: ToolCall) -> ToolCall:
     """Give the call of a custom tool as that of a function, which takes JSON."""
     if call.kind == "function":
         return call
@@ -42,16 +42,16 @@ def as_function(call: Call) -> Call:
     return replace(call, kind="function", arguments=as_arguments(call.arguments, whole=whole))
 
 
-class Unwrapping:
+class CustomInputStream:
     """The call of a custom tool on its way: its input is told as it comes."""
 
     def __init__(
         self,
-        around: Around,
+        around: CallRestorerHooks,
         opened: Opened,
-        call: Call,
-        entry: Entry,
-        unwrapper: Unwrapper | None,
+        call: ToolCall,
+        entry: RegisteredTool,
+        unwrapper: CustomInputParser | None,
     ) -> None:
         self._around = around
         self._number = opened.index
@@ -82,10 +82,10 @@ class Unwrapping:
         return [*rest, replace(closed, index=self._number, status=status)]
 
 
-class Wrapping:
+class BufferedCustomCall:
     """The call of a function that came as that of a custom tool: told when it is whole."""
 
-    def __init__(self, opened: Opened, call: Call) -> None:
+    def __init__(self, opened: Opened, call: ToolCall) -> None:
         self._number = opened.index
         self._call = call
         self._held: list[str] = []
@@ -103,10 +103,12 @@ class Wrapping:
         return [*told, replace(closed, index=self._number)]
 
 
-class Holding:
+class BufferedBuiltinCall:
     """The call of a tool that has no name: told when it is whole."""
 
-    def __init__(self, around: Around, opened: Opened, call: Call, entry: Entry) -> None:
+    def __init__(
+        self, around: CallRestorerHooks, opened: Opened, call: ToolCall, entry: RegisteredTool
+    ) -> None:
         self._around = around
         self._opened = opened
         self._call = call
@@ -133,7 +135,7 @@ class Holding:
         ]
 
 
-class Waiting:
+class QueuedBlock:
     """A block that comes after a call which is told when it is whole."""
 
     def __init__(self, opened: Opened) -> None:
@@ -151,4 +153,4 @@ class Waiting:
         return []
 
 
-Lane = Unwrapping | Wrapping | Holding | Waiting
+Lane = CustomInputStream | BufferedCustomCall | BufferedBuiltinCall | QueuedBlock

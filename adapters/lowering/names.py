@@ -24,7 +24,7 @@ _NO_LETTERS = re.compile(r"[\W_]+")
 _LISTS = frozenset(("functions", "function", "tools", "tool", "default_api"))
 
 
-def legal_name(name: str, limit: int = SHORT) -> str:
+def sanitize_name(name: str, limit: int = SHORT) -> str:
     """Give a name as servers take it; one that is legal stays as it is.
 
     Punctuation becomes `_`. Where letters would be lost, or the end of a long name, a hash of the
@@ -42,12 +42,12 @@ def is_legal(name: str, limit: int = SHORT) -> bool:
     return len(name) <= limit and _ILLEGAL.search(name) is None
 
 
-def flat_name(namespace: str | None, name: str, limit: int = SHORT) -> str:
+def qualified_name(namespace: str | None, name: str, limit: int = SHORT) -> str:
     """Give the one name of a tool where there are no namespaces."""
-    return legal_name(name if namespace is None else namespace + SEPARATOR + name, limit)
+    return sanitize_name(name if namespace is None else namespace + SEPARATOR + name, limit)
 
 
-class Known(Struct, frozen=True):
+class ToolName(Struct, frozen=True):
     """How a declared tool may be called: by its one name, or by its own in its namespace."""
 
     flat: str
@@ -55,7 +55,7 @@ class Known(Struct, frozen=True):
     namespace: str | None = None
 
 
-def find_meant(said: str, tools: Iterable[Known]) -> Known | None:
+def resolve_hallucinated_name(said: str, tools: Iterable[ToolName]) -> ToolName | None:
     """Find the tool that a model means by a name that nobody declared; None if several fit.
 
     The nearer a likeness the more it counts: other case or other separators, then the name of the
@@ -70,8 +70,8 @@ def find_meant(said: str, tools: Iterable[Known]) -> Known | None:
 
 
 def _fitting(
-    fits: Callable[[str, Known], bool], said: str, known: tuple[Known, ...]
-) -> tuple[Known, ...]:
+    fits: Callable[[str, ToolName], bool], said: str, known: tuple[ToolName, ...]
+) -> tuple[ToolName, ...]:
     return tuple(tool for tool in known if fits(said, tool))
 
 
@@ -80,19 +80,19 @@ def _bare(name: str) -> str:
     return _NO_LETTERS.sub("", name).casefold()
 
 
-def _is_alike(said: str, tool: Known) -> bool:
+def _is_alike(said: str, tool: ToolName) -> bool:
     """Tell whether only case or punctuation differ: `Get-Weather`, `ns.exec`."""
     whole = tool.name if tool.namespace is None else tool.namespace + tool.name
     return _bare(said) in (_bare(tool.flat), _bare(whole))
 
 
-def _is_listed(said: str, tool: Known) -> bool:
+def _is_listed(said: str, tool: ToolName) -> bool:
     """Tell whether the name of the list stands before it: `functions.exec`."""
     first, *rest = _SEPARATORS.split(said, maxsplit=1)
     return first.casefold() in _LISTS and bool(rest) and _is_alike(rest[0], tool)
 
 
-def _is_child(said: str, tool: Known) -> bool:
+def _is_child(said: str, tool: ToolName) -> bool:
     """Tell whether a tool in a namespace is called without it."""
     last = _without_list(said)
     return tool.namespace is not None and _bare(last) == _bare(tool.name)
@@ -103,7 +103,7 @@ def _without_list(said: str) -> str:
     return rest[0] if rest and first.casefold() in _LISTS else said
 
 
-def _find_prefixed(said: str, known: tuple[Known, ...]) -> Known | None:
+def _find_prefixed(said: str, known: tuple[ToolName, ...]) -> ToolName | None:
     """Find the tool before whose name some other word stands: `container.exec`.
 
     The word may not be that of a namespace, nor the name that of a tool in one: then another tool

@@ -8,13 +8,13 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from adapters.conversation import Custom, Function, Hosted, Tool
+from adapters.conversation import CustomTool, FunctionTool, HostedTool, Tool
 from adapters.fields import read_fields
 from adapters.tools import read_tools
 
 KIND = "namespace"
 
-Child = tuple[Function | Custom, str]
+Child = tuple[FunctionTool | CustomTool, str]
 # A tool is known by its name in its namespace.
 Identity = tuple[str | None, str]
 
@@ -31,7 +31,7 @@ class Namespace(Struct, frozen=True):
     # The paths of what is neither a function nor custom, and could not be called by its name.
     others: tuple[str, ...] = ()
 
-    def describe(self, child: Function | Custom) -> Function | Custom:
+    def describe(self, child: FunctionTool | CustomTool) -> FunctionTool | CustomTool:
         """Give a tool with what its namespace is for."""
         if not self.purpose:
             return child
@@ -39,23 +39,23 @@ class Namespace(Struct, frozen=True):
         return replace(child, description=f"{self.purpose}\n\n{own}" if own else self.purpose)
 
 
-def read_namespace(tool: Hosted, path: str) -> Namespace:
+def read_namespace(tool: HostedTool, path: str) -> Namespace:
     """Read a namespace."""
     fields = read_fields(tool.value, path)
     inner = f"{path}.tools"
-    read = read_tools(fields.raws("tools"), inner, "responses")
+    read = read_tools(fields.array("tools"), inner, "responses")
     tools = [(tool, f"{inner}[{i}]") for i, tool in enumerate(read)]
     return Namespace(
-        fields.text("name") or "",
-        (fields.text("description") or "").strip(),
-        tuple((one, at) for one, at in tools if not isinstance(one, Hosted)),
-        tuple(at for one, at in tools if isinstance(one, Hosted)),
+        fields.string("name") or "",
+        (fields.string("description") or "").strip(),
+        tuple((one, at) for one, at in tools if not isinstance(one, HostedTool)),
+        tuple(at for one, at in tools if isinstance(one, HostedTool)),
     )
 
 
 def identities(tool: Tool, path: str) -> tuple[Identity, ...]:
     """Give how a tool is called, or those in it: each by its name in its namespace."""
-    if not isinstance(tool, Hosted):
+    if not isinstance(tool, HostedTool):
         return ((None, tool.name),)
     if tool.kind != KIND:
         return ()
@@ -63,7 +63,7 @@ def identities(tool: Tool, path: str) -> tuple[Identity, ...]:
     return tuple((space.name, child.name) for child, _ in space.children)
 
 
-def without_field(tool: Hosted, name: str) -> Hosted:
+def without_field(tool: HostedTool, name: str) -> HostedTool:
     """Give a namespace whose tools have not some field, and all else as it was spelled."""
     fields = _OBJECT.decode(tool.value)
     children = [

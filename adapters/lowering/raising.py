@@ -11,56 +11,67 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from adapters.conversation import Call, Choice, Custom, Function, Hosted, Item, Reply, Status
+from adapters.conversation import (
+    ToolCall,
+    Choice,
+    CustomTool,
+    FunctionTool,
+    HostedTool,
+    Item,
+    Reply,
+    Status,
+)
 from adapters.events import Closed, Delta, Event, Failed, Opened
 from adapters.items import call_path
 from adapters.loss import Losses
 from adapters.lowering import builtins
 from adapters.lowering.lanes import (
-    Holding,
+    BufferedBuiltinCall,
     Lane,
-    Unwrapping,
-    Waiting,
-    Wrapping,
+    CustomInputStream,
+    QueuedBlock,
+    BufferedCustomCall,
     as_function,
 )
-from adapters.lowering.table import Entry, Table
-from adapters.lowering.wrapping import Unwrapped, Unwrapper, unwrap
+from adapters.lowering.table import RegisteredTool, ToolRegistry
+from adapters.lowering.wrapping import Unwrapped, CustomInputParser, unwrap
 
 # Says what is wrong with the input of a custom tool, if it does not keep to the tool's grammar.
-GrammarCheck = Callable[[Custom, str], str | None]
+GrammarCheck = Callable[[CustomTool, str], str | None]
 
 _BROKEN_OFF = "they break off; nothing of them can be run"
 
 
-class Raising:
+class CallRestorer:
     """Raises the calls of a reply, whole or streamed."""
 
-    def __init__(self, table: Table, losses: Losses, check: GrammarCheck | None = None) -> None:
+    def __init__(
+        self, table: ToolRegistry, losses: Losses, check: GrammarCheck | None = None
+    ) -> None:
         self._table = table
         self._losses = losses
         self._check = check
         # The blocks that are not told as they come, by the numbers that the reader gave them.
         self._lanes: dict[int, Lane] = {}
         # By choice: the blocks that wait for one that is told when it is whole.
-        self._waiting: dict[int, deque[Waiting]] = {}
+        self._waiting: dict[int, deque[QueuedBlock]] = {}
         # How many blocks were told, and the new numbers of those that got another.
         self._blocks = 0
         self._numbers: dict[int, int] = {}
 
     # Which tool?
 
-    def _find(self, call: Call) -> Entry | None:
-        entry = self._table.called(call)
+    def _find(self, call: ToolCall) -> RegisteredTool | None:
+        entry = self._table.by_backend_name(call)
         if entry is not None:
             return entry
-        entry = self._table.meant(call)
+        entry = self._table.resolve_unknown(call)
         if entry is not None:
             why = f"no tool is called {call.name}; it is taken for {entry.whole_name}"
             self._losses.changed(call_path(call), why)
         return entry
 
-    def _report_kind(self, call: Call, entry: Entry) -> None:
+    def _report_kind(self, call: ToolCall, entry: RegisteredTool) -> None:
         """Say so if a backend calls a tool as if it were of the other kind."""
         if call.kind == "function" and entry.told_kind == "custom":
             why = "the backend calls a function of that name; it is the custom tool"
@@ -79,31 +90,31 @@ class Raising:
         return replace(choice, items=tuple(map(self._raise_item, choice.items)))
 
     def _raise_item(self, item: Item) -> Item:
-        if not isinstance(item, Call):
+        if not isinstance(item, ToolCall):
             return item
         entry = self._find(item)
-        return item if entry is None else self.raise_call(item, entry)
+        return item if entry is None else self.restore_call(item, entry)
 
-    def raise_call(self, call: Call, entry: Entry) -> Call:
+    def restore_call(self, call: ToolCall, entry: RegisteredTool) -> ToolCall:
         """Raise a call that is whole, or that breaks off."""
         raised = replace(call, name=entry.name, namespace=entry.namespace)
         match call.kind, entry.tool:
-            case "function" | "custom", Hosted() as tool:
+            case "function" | "custom", HostedTool() as tool:
                 return self._raise_kind(raised, tool, entry)
-            case "function", Custom():
+            case "function", CustomTool():
                 self._report_kind(call, entry)
                 input_ = unwrap(call.arguments)
                 status = self.report_input(raised, input_)
                 raised = replace(raised, kind="custom", arguments=input_.text, status=status)
-            case "custom", Function():
+            case "custom", FunctionTool():
                 self._report_kind(call, entry)
                 return as_function(raised)
             case _:
                 pass
-        self.judge(raised, entry)
+        self.check_grammar(raised, entry)
         return raised
 
-    def report_input(self, call: Call, input_: Unwrapped) -> Status | None:
+    def report_input(self, call: ToolCall, input_: Unwrapped) -> Status | None:
         """Say what is not in the input of a custom tool; tell how the call has ended.
 
         Input that breaks off is not whole, whatever its backend says: a client could run it.
@@ -114,12 +125,12 @@ class Raising:
         self._losses.changed(call_path(call), "its input breaks off; it is told as incomplete")
         return "incomplete"
 
-    def _raise_kind(self, call: Call, tool: Hosted, entry: Entry) -> Call:
+    def _raise_kind(self, call: ToolCall, tool: HostedTool, entry: RegisteredTool) -> ToolCall:
         if call.status == "incomplete":
             if call.arguments:
                 self._losses.dropped(f"{call_path(call)}.arguments", _BROKEN_OFF)
-            return replace(call, kind=entry.kind, arguments=builtins.broken_off(entry.kind))
-        meant = builtins.understood(tool, call.arguments)
+            return replace(call, kind=entry.kind, arguments=builtins.empty_arguments(entry.kind))
+        meant = builtins.parse_builtin_arguments(tool, call.arguments)
         if meant is None:
             why = f"its arguments are none of {tool.kind}; it stays the call of a function"
             self._losses.changed(call_path(call), why)
@@ -127,12 +138,12 @@ class Raising:
         meant.report(call_path(call), self._losses)
         return replace(call, kind=entry.kind, arguments=meant.arguments)
 
-    def judge(self, call: Call, entry: Entry) -> None:
+    def check_grammar(self, call: ToolCall, entry: RegisteredTool) -> None:
         """Say so if the input of a custom tool does not keep to its grammar."""
         if self._check is None or call.status == "incomplete" or call.kind != "custom":
             return
         problem = (
-            self._check(entry.tool, call.arguments) if isinstance(entry.tool, Custom) else None
+            self._check(entry.tool, call.arguments) if isinstance(entry.tool, CustomTool) else None
         )
         if problem is not None:
             why = f"its input does not keep to the grammar: {problem}"
@@ -161,10 +172,10 @@ class Raising:
     def _open_block(self, event: Opened) -> list[Event]:
         waiting = self._waiting.get(event.choice)
         if waiting is not None:
-            lane = self._lanes[event.index] = Waiting(event)
+            lane = self._lanes[event.index] = QueuedBlock(event)
             waiting.append(lane)
             return []
-        if isinstance(event.item, Call):
+        if isinstance(event.item, ToolCall):
             return self._open_call(event, event.item)
         return [self.open(event)]
 
@@ -181,12 +192,12 @@ class Raising:
         number = self._numbers.get(event.index, event.index)
         return event if number == event.index else replace(event, index=number)
 
-    def _open_call(self, event: Opened, call: Call) -> list[Event]:
+    def _open_call(self, event: Opened, call: ToolCall) -> list[Event]:
         entry = self._find(call)
         if entry is None:
             return [self.open(event)]
-        if call.kind in ("function", "custom") and isinstance(entry.tool, Hosted):
-            self._lanes[event.index] = Holding(self, event, call, entry)
+        if call.kind in ("function", "custom") and isinstance(entry.tool, HostedTool):
+            self._lanes[event.index] = BufferedBuiltinCall(self, event, call, entry)
             self._waiting[event.choice] = deque()
             return []
         self._report_kind(call, entry)
@@ -199,16 +210,16 @@ class Raising:
             self._lanes[event.index] = lane
         return [opened]
 
-    def _lane(self, opened: Opened, call: Call, entry: Entry) -> Lane | None:
+    def _lane(self, opened: Opened, call: ToolCall, entry: RegisteredTool) -> Lane | None:
         """Give what tells the call of a function or of a custom tool; None: it passes."""
         match call.kind, entry.kind:
             case "custom", "function":
-                return Wrapping(opened, call)
+                return BufferedCustomCall(opened, call)
             case "function", "custom":
                 raised = replace(call, kind="custom")
-                return Unwrapping(self, opened, raised, entry, Unwrapper())
+                return CustomInputStream(self, opened, raised, entry, CustomInputParser())
             case "custom", "custom" if self._check is not None:
-                return Unwrapping(self, opened, call, entry, None)
+                return CustomInputStream(self, opened, call, entry, None)
             case _:
                 return None
 

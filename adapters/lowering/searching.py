@@ -14,9 +14,18 @@ from collections.abc import Callable, Sequence
 from msgspec import Raw
 from msgspec.structs import replace
 
-from adapters.conversation import Call, Custom, Function, Hosted, Message, Output, Request, Text
+from adapters.conversation import (
+    ToolCall,
+    CustomTool,
+    FunctionTool,
+    HostedTool,
+    Message,
+    ToolOutput,
+    Request,
+    Text,
+)
 from adapters.fields import read_fields
-from adapters.jsontext import is_complete
+from adapters.jsontext import is_complete_json
 from adapters.schemas import EMPTY_SCHEMA
 
 KIND = "tool_search"
@@ -35,17 +44,17 @@ _SATURATION, _LENGTH = 1.2, 0.75
 _LEAST_STEM = 4
 
 
-def runs_at_client(tool: Hosted, path: str) -> bool:
+def runs_at_client(tool: HostedTool, path: str) -> bool:
     """Tell whether the client runs the search itself."""
-    return read_fields(tool.value, path).text("execution") == "client"
+    return read_fields(tool.value, path).string("execution") == "client"
 
 
-def as_function(tool: Hosted, name: str, path: str) -> Function:
+def as_function(tool: HostedTool, name: str, path: str) -> FunctionTool:
     """Give the function that stands for a search that the client runs."""
     fields = read_fields(tool.value, path)
-    return Function(
+    return FunctionTool(
         name,
-        fields.text("description") or _DESCRIPTION,
+        fields.string("description") or _DESCRIPTION,
         fields.raw("parameters") or EMPTY_SCHEMA,
         strict=False,
     )
@@ -54,18 +63,18 @@ def as_function(tool: Hosted, name: str, path: str) -> Function:
 # What was found
 
 
-def found_tools(output: Output) -> list[Raw]:
+def found_tools(output: ToolOutput) -> list[Raw]:
     """Give the tools that a search found, as they were spelled; words are no tools."""
     if not isinstance(output.output, str) or not _is_list(output.output):
         return []
-    return read_fields(Raw(b'{"tools":' + output.output.encode() + b"}")).raws("tools")
+    return read_fields(Raw(b'{"tools":' + output.output.encode() + b"}")).array("tools")
 
 
 def _is_list(text: str) -> bool:
-    return text.lstrip().startswith("[") and is_complete(text)
+    return text.lstrip().startswith("[") and is_complete_json(text)
 
 
-def told_found(output: Output, told_name: Callable[[str | None, str], str]) -> str:
+def describe_found_tools(output: ToolOutput, told_name: Callable[[str | None, str], str]) -> str:
     """Tell the model what a search found, under the names that it can call."""
     lines = [line for raw in found_tools(output) for line in _lines(raw, None, told_name)]
     return "\n".join([_FOUND, *lines]) if lines else _NOTHING_FOUND
@@ -75,8 +84,8 @@ def _lines(
     raw: Raw, namespace: str | None, told_name: Callable[[str | None, str], str]
 ) -> list[str]:
     fields = read_fields(raw)
-    name, description = fields.text("name") or "", fields.text("description")
-    children = fields.raws("tools")
+    name, description = fields.string("name") or "", fields.string("description")
+    children = fields.array("tools")
     if children:
         return [line for child in children for line in _lines(child, name, told_name)]
     return [f"- {told_name(namespace, name)}" + (f": {description}" if description else "")]
@@ -85,28 +94,30 @@ def _lines(
 # Tools that were deferred
 
 
-def is_deferred(tool: Function | Custom) -> bool:
+def is_deferred(tool: FunctionTool | CustomTool) -> bool:
     """Tell whether a tool is to be declared only when a search finds it."""
     return any(extra.name == DEFER and extra.value == Raw(b"true") for extra in tool.extras)
 
 
-def undeferred(tool: Function | Custom) -> Function | Custom:
+def undeferred(tool: FunctionTool | CustomTool) -> FunctionTool | CustomTool:
     """Give a tool that is declared from the start."""
     if not tool.extras:
         return tool
     return replace(tool, extras=tuple(extra for extra in tool.extras if extra.name != DEFER))
 
 
-def found_here(request: Request, tools: Sequence[str], limit: int) -> list[int]:
+def search_tools(request: Request, tools: Sequence[str], limit: int) -> list[int]:
     """Give the places of the tools that fit best what the user says now, or else ever said."""
     texts = [_said(item) for item in request.items if isinstance(item, Message)]
     spoken = [text for text in texts if text]
-    return ranked(" ".join(spoken[-1:]), tools, limit) or ranked(" ".join(spoken), tools, limit)
+    return bm25_rank(" ".join(spoken[-1:]), tools, limit) or bm25_rank(
+        " ".join(spoken), tools, limit
+    )
 
 
 def called_names(request: Request) -> frozenset[str]:
     """Give the names of the tools that were called before."""
-    return frozenset(item.name for item in request.items if isinstance(item, Call))
+    return frozenset(item.name for item in request.items if isinstance(item, ToolCall))
 
 
 def _said(message: Message) -> str:
@@ -118,7 +129,7 @@ def _said(message: Message) -> str:
 # Ranking
 
 
-def ranked(query: str, texts: Sequence[str], limit: int) -> list[int]:
+def bm25_rank(query: str, texts: Sequence[str], limit: int) -> list[int]:
     """Give the places of the texts that fit a query best, the best first, if they fit at all.
 
     Each word of the query counts for more the fewer texts have it (BM25).

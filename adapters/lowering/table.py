@@ -5,40 +5,47 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from adapters.conversation import Call, CallKind, Custom, Function, Hosted, Named
-from adapters.lowering.names import Known, find_meant, flat_name
+from adapters.conversation import (
+    ToolCall,
+    CallKind,
+    CustomTool,
+    FunctionTool,
+    HostedTool,
+    NamedToolChoice,
+)
+from adapters.lowering.names import ToolName, resolve_hallucinated_name, qualified_name
 from adapters.lowering.namespaces import Identity
 
 
-class Entry(Struct, frozen=True):
+class RegisteredTool(Struct, frozen=True):
     """One tool that the client runs."""
 
     kind: CallKind
     name: str
     namespace: str | None
     # As the client declared it, and where.
-    tool: Function | Custom | Hosted
+    tool: FunctionTool | CustomTool | HostedTool
     path: str
     # What the backend knows it as.
     told_kind: CallKind
-    told_name: str
+    backend_name: str
     told_namespace: str | None = None
 
     @property
     def flat(self) -> str:
         """Give its one name for those who have no namespaces."""
-        return flat_name(self.namespace, self.name)
+        return qualified_name(self.namespace, self.name)
 
     @property
-    def told(self) -> Identity:
+    def backend_identity(self) -> Identity:
         """Give how the backend calls it."""
-        return self.told_namespace, self.told_name
+        return self.told_namespace, self.backend_name
 
     @property
     def is_changed(self) -> bool:
         """Tell whether the backend knows it as something else than it is."""
         own = (self.kind, self.namespace, self.name)
-        return (self.told_kind, self.told_namespace, self.told_name) != own
+        return (self.told_kind, self.told_namespace, self.backend_name) != own
 
     @property
     def whole_name(self) -> str:
@@ -49,63 +56,64 @@ class Entry(Struct, frozen=True):
         return f"{self.whole_name} ({self.path})"
 
 
-class Table:
+class ToolRegistry:
     """The tools of one request."""
 
-    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+    def __init__(self, entries: Iterable[RegisteredTool] = ()) -> None:
         self.entries = tuple(entries)
-        self._declared: dict[Identity, Entry] = {
+        self._declared: dict[Identity, RegisteredTool] = {
             (entry.namespace, entry.name): entry for entry in self.entries
         }
-        self._told = {entry.told: entry for entry in self.entries}
+        self._told = {entry.backend_identity: entry for entry in self.entries}
 
     @cached_property
-    def _flat(self) -> dict[str, Entry]:
+    def _flat(self) -> dict[str, RegisteredTool]:
         """Give the tools by their one names; few ask for them so."""
         return {entry.flat: entry for entry in self.entries}
 
     @property
-    def changes(self) -> bool:
+    def has_emulated(self) -> bool:
         """Tell whether the backend knows any tool as something else than it is."""
         return any(entry.is_changed for entry in self.entries)
 
-    def called(self, call: Call) -> Entry | None:
+    def by_backend_name(self, call: ToolCall) -> RegisteredTool | None:
         """Find the tool that a backend calls."""
         return self._told.get((call.namespace, call.name))
 
-    def meant(self, call: Call) -> Entry | None:
+    def resolve_unknown(self, call: ToolCall) -> RegisteredTool | None:
         """Find the tool that a backend means, though it was told of none by that name."""
         said = call.name if call.namespace is None else f"{call.namespace}.{call.name}"
         known = {
-            Known(entry.told_name, entry.name, entry.namespace): entry for entry in self.entries
+            ToolName(entry.backend_name, entry.name, entry.namespace): entry
+            for entry in self.entries
         }
-        found = find_meant(said, known)
+        found = resolve_hallucinated_name(said, known)
         return None if found is None else known[found]
 
-    def declared(self, name: str, namespace: str | None = None) -> Entry | None:
+    def declared(self, name: str, namespace: str | None = None) -> RegisteredTool | None:
         """Find the tool that a client names; one without namespaces may have joined the two."""
         found = self._declared.get((namespace, name))
         return self._flat.get(name) if found is None and namespace is None else found
 
-    def child(self, name: str) -> Entry | None:
+    def child(self, name: str) -> RegisteredTool | None:
         """Find the one tool in any namespace that has a name."""
         found = [entry for entry in self.entries if entry.namespace and entry.name == name]
         return found[0] if len(found) == 1 else None
 
-    def named(self, named: Named) -> Entry | None:
+    def named(self, named: NamedToolChoice) -> RegisteredTool | None:
         """Find the tool of a choice; nobody says the namespace of a name that is the only such."""
         found = self.declared(named.name, named.namespace)
         return self.child(named.name) if found is None and named.namespace is None else found
 
-    def is_only(self, entry: Entry) -> bool:
+    def is_only(self, entry: RegisteredTool) -> bool:
         """Tell whether no other tool has the name under which the backend knows one."""
-        return sum(entry.told_name == one.told_name for one in self.entries) == 1
+        return sum(entry.backend_name == one.backend_name for one in self.entries) == 1
 
-    def of_kind(self, kind: str) -> Entry | None:
+    def of_kind(self, kind: str) -> RegisteredTool | None:
         """Find the tool of a kind that has no names."""
         return next((one for one in self.entries if one.kind == kind and one.name == kind), None)
 
-    def in_namespace(self, namespace: str | None) -> tuple[Entry, ...]:
+    def in_namespace(self, namespace: str | None) -> tuple[RegisteredTool, ...]:
         """Find all tools in a namespace; there are none in no namespace."""
         if namespace is None:
             return ()

@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 from msgspec import Raw, Struct
 
-from adapters.conversation import CallKind, Custom, Hosted, Tool
+from adapters.conversation import CallKind, CustomTool, HostedTool, Tool
 from adapters.lowering.names import SHORT
 
 _NOTHING = Raw(b"{}")
 
 
-class Target(Struct, frozen=True):
+class BackendToolSupport(Struct, frozen=True):
     """One backend, in its dialect."""
 
     # Whether it can be told of a tool as it is.
@@ -24,14 +24,14 @@ class Target(Struct, frozen=True):
 
     def has(self, kind: str) -> bool:
         """Tell whether it has tools, or items, of a kind that only one family knows."""
-        return self.takes(Hosted(kind, _NOTHING))
+        return self.takes(HostedTool(kind, _NOTHING))
 
-    def hears(self, kind: CallKind) -> bool:
+    def supports_call_kind(self, kind: CallKind) -> bool:
         """Tell whether calls of a kind can stand in its history."""
         match kind:
             case "function":
                 return True
             case "custom":
-                return self.takes(Custom("any"))
+                return self.takes(CustomTool("any"))
             case _:
                 return self.has(kind)

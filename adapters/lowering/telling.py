@@ -7,16 +7,16 @@ history, `lower` finds the tool by that name again.
 
 from msgspec.structs import replace
 
-from adapters.conversation import Call, CallKind, Choice, Item, Reply
+from adapters.conversation import ToolCall, CallKind, Choice, Item, Reply
 from adapters.events import Closed, Delta, Event, Opened
 from adapters.items import call_path
 from adapters.loss import Losses
-from adapters.lowering.history import CALLER, WRAPPED, is_of_program
-from adapters.lowering.names import flat_name
-from adapters.lowering.wrapping import CLOSING, OPENING, escaped, wrap
+from adapters.lowering.history import CALLER, WRAPPED, called_by_program
+from adapters.lowering.names import qualified_name
+from adapters.lowering.wrapping import CLOSING, OPENING, escaped, wrap_input
 
 
-class Telling:
+class CallDowngrader:
     """Tells the calls of a reply, whole or streamed."""
 
     def __init__(self, kinds: frozenset[CallKind], losses: Losses) -> None:
@@ -36,23 +36,23 @@ class Telling:
         return replace(choice, items=tuple(map(self._tell_item, choice.items)))
 
     def _tell_item(self, item: Item) -> Item:
-        if not isinstance(item, Call):
+        if not isinstance(item, ToolCall):
             return item
         told = self._told(item)
         if item.kind != "custom" or told.kind == "custom":
             return told
-        arguments = wrap(item.arguments)
+        arguments = wrap_input(item.arguments)
         # Input that breaks off must not look whole (P144).
         whole = item.status != "incomplete"
         return replace(told, arguments=arguments if whole else arguments.removesuffix(CLOSING))
 
-    def _told(self, call: Call) -> Call:
+    def _told(self, call: ToolCall) -> ToolCall:
         """Give a call under a name and a kind that the client knows."""
-        if is_of_program(call.extras):
+        if called_by_program(call.extras):
             why = "there are no programs here; it is a call like any other"
             self._losses.dropped(f"{call_path(call)}.{CALLER}", why)
         if call.namespace is not None:
-            name = flat_name(call.namespace, call.name)
+            name = qualified_name(call.namespace, call.name)
             why = f"there are no namespaces here; it is called {name}"
             self._losses.changed(call_path(call), why)
             call = replace(call, name=name, namespace=None)
@@ -71,7 +71,7 @@ class Telling:
                 if event.index in self._wrapped:
                     return [replace(event, text=escaped(event.text))]
                 return [event]
-            case Opened(item=Call() as call):
+            case Opened(item=ToolCall() as call):
                 return self._open(event, call)
             case Closed() if event.index in self._wrapped:
                 self._wrapped.remove(event.index)
@@ -80,7 +80,7 @@ class Telling:
             case _:
                 return [event]
 
-    def _open(self, event: Opened, call: Call) -> list[Event]:
+    def _open(self, event: Opened, call: ToolCall) -> list[Event]:
         told = self._told(call)
         opened = replace(event, item=told)
         if call.kind != "custom" or told.kind == "custom":

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from adapters.fields import Json
-from adapters.jsontext import is_complete
+from adapters.jsontext import is_complete_json
 from adapters.loss import Losses
 
 FIELD = "input"
@@ -47,7 +47,7 @@ _ENDS = ("", "}")
 _LONGEST_END = 2
 
 
-def wrap(text: str) -> str:
+def wrap_input(text: str) -> str:
     """Give the arguments of a function that carry some raw input."""
     return OPENING + escaped(text) + CLOSING
 
@@ -57,9 +57,9 @@ def as_arguments(text: str, *, whole: bool) -> str:
 
     What breaks off must not look whole (P144).
     """
-    if not text or (text.lstrip()[:1] == "{" and (not whole or is_complete(text))):
+    if not text or (text.lstrip()[:1] == "{" and (not whole or is_complete_json(text))):
         return text
-    return wrap(text) if whole else wrap(text).removesuffix(CLOSING)
+    return wrap_input(text) if whole else wrap_input(text).removesuffix(CLOSING)
 
 
 def escaped(text: str) -> str:
@@ -88,13 +88,13 @@ class Unwrapped(Struct, frozen=True):
 
 def unwrap(arguments: str) -> Unwrapped:
     """Give the raw input that some arguments carry."""
-    unwrapper = Unwrapper()
+    unwrapper = CustomInputParser()
     begun = unwrapper.feed(arguments)
     rest = unwrapper.finish()
     return replace(rest, text=begun + rest.text)
 
 
-class Unwrapper:
+class CustomInputParser:
     """Takes arguments piece by piece, cut anywhere; gives the raw input as soon as it is known.
 
     At the beginning it waits for the opening of the one field. In the text it decodes. Behind the

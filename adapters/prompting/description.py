@@ -5,7 +5,7 @@ The tags are those of Hermes, which most open models have been trained on.
 
 from msgspec.json import Encoder
 
-from adapters.conversation import Function, Mode, Named, ToolChoice
+from adapters.conversation import FunctionTool, ToolChoiceMode, NamedToolChoice, ToolChoice
 from adapters.schemas import EMPTY_SCHEMA
 
 _ENCODER = Encoder()
@@ -37,7 +37,7 @@ _NAMED = "Your next answer must call the tool {name}, and no other."
 
 
 def described(
-    tools: tuple[Function, ...], choice: ToolChoice | None, *, several: bool = True
+    tools: tuple[FunctionTool, ...], choice: ToolChoice | None, *, several: bool = True
 ) -> str:
     """Say which tools there are, how they are called, and what is wanted of them now."""
     declared = _DECLARED.format(tools="\n".join(map(_declared, tools)))
@@ -45,7 +45,7 @@ def described(
     return declared + "\n" + "\n".join(rules)
 
 
-def _declared(tool: Function) -> str:
+def _declared(tool: FunctionTool) -> str:
     declaration: dict[str, object] = {"name": tool.name}
     if tool.description is not None:
         declaration["description"] = tool.description
@@ -55,9 +55,9 @@ def _declared(tool: Function) -> str:
 
 def _wanted(choice: ToolChoice | None) -> str:
     match choice:
-        case Named(name=name):
+        case NamedToolChoice(name=name):
             return _NAMED.format(name=name)
-        case Mode(mode="required"):
+        case ToolChoiceMode(mode="required"):
             return _REQUIRED
         case _:
             return _AUTO

@@ -12,10 +12,10 @@ from msgspec import Raw
 from msgspec.json import Encoder
 from msgspec.structs import replace
 
-from adapters.conversation import Call, Item, Message, Output, Part, Request, Text
-from adapters.extras import Carrier
-from adapters.items import is_of_assistant
-from adapters.jsontext import is_complete
+from adapters.conversation import ToolCall, Item, Message, ToolOutput, Part, Request, Text
+from adapters.extras import ExtrasWriter
+from adapters.items import is_assistant_item
+from adapters.jsontext import is_complete_json
 from adapters.loss import Losses
 
 Placed = tuple[Item, str]
@@ -24,9 +24,9 @@ WRITTEN = "the backend knows no tools; calls and their outputs are written as te
 _ENCODER = Encoder()
 
 
-def with_written_calls(request: Request, losses: Losses) -> Request:
+def calls_as_text(request: Request, losses: Losses) -> Request:
     """Give the request with no calls and outputs in it but in words."""
-    if not any(isinstance(item, Call | Output) for item in request.items):
+    if not any(isinstance(item, ToolCall | ToolOutput) for item in request.items):
         return request
     losses.changed("items", WRITTEN)
     placed = list(_History(request, losses).write())
@@ -41,12 +41,14 @@ class _History:
     """One history, turn by turn."""
 
     def __init__(self, request: Request, losses: Losses) -> None:
-        self._placed = request.placed()
-        self._carrier = Carrier("completions", "a text", losses)
+        self._placed = request.items_with_paths()
+        self._carrier = ExtrasWriter("completions", "a text", losses)
         self._outputs = {
-            item.call_id: (item, path) for item, path in self._placed if isinstance(item, Output)
+            item.call_id: (item, path)
+            for item, path in self._placed
+            if isinstance(item, ToolOutput)
         }
-        self._called = {item.call_id for item, _ in self._placed if isinstance(item, Call)}
+        self._called = {item.call_id for item, _ in self._placed if isinstance(item, ToolCall)}
 
     def write(self) -> Iterator[Placed]:
         """Give the items; outputs stand behind the turn that made their calls."""
@@ -59,22 +61,22 @@ class _History:
                 case "others":
                     yield from group
 
-    def _without_calls(self, placed: Iterable[Placed]) -> list[tuple[Output, str]]:
+    def _without_calls(self, placed: Iterable[Placed]) -> list[tuple[ToolOutput, str]]:
         """Give the outputs to calls that only the server knows."""
         return [
             (item, path)
             for item, path in placed
-            if isinstance(item, Output) and item.call_id not in self._called
+            if isinstance(item, ToolOutput) and item.call_id not in self._called
         ]
 
     def _write_turn(self, turn: list[Placed]) -> Iterator[Placed]:
         """Give a turn: its reasoning, all that it said and called as one message, the outputs."""
-        calls = [(item, path) for item, path in turn if isinstance(item, Call)]
+        calls = [(item, path) for item, path in turn if isinstance(item, ToolCall)]
         if not calls:
             yield from turn
             return
-        said = [(item, path) for item, path in turn if isinstance(item, Message | Call)]
-        yield from (one for one in turn if not isinstance(one[0], Message | Call))
+        said = [(item, path) for item, path in turn if isinstance(item, Message | ToolCall)]
+        yield from (one for one in turn if not isinstance(one[0], Message | ToolCall))
         spoken = next((item for item, _ in said if isinstance(item, Message)), Message("assistant"))
         content: list[Part] = []
         for item, path in said:
@@ -92,15 +94,15 @@ class _History:
     def _say(self, item: Item, path: str) -> tuple[Part, ...]:
         if isinstance(item, Message):
             return item.content
-        if not isinstance(item, Call):
+        if not isinstance(item, ToolCall):
             return ()
-        self._carrier.lose(item.extras, path)
+        self._carrier.report_dropped(item.extras, path)
         return (Text(written_call(item)),)
 
-    def _write_outputs(self, outputs: list[tuple[Output, str]]) -> Iterator[Placed]:
+    def _write_outputs(self, outputs: list[tuple[ToolOutput, str]]) -> Iterator[Placed]:
         content: list[Part] = []
         for output, path in outputs:
-            self._carrier.lose(output.extras, path)
+            self._carrier.report_dropped(output.extras, path)
             parts = (Text(output.output),) if isinstance(output.output, str) else output.output
             framed = (Text("<tool_response>\n"), *parts, Text("\n</tool_response>"))
             content += self._separated(content, framed)
@@ -110,14 +112,14 @@ class _History:
 
 def _kind(placed: Placed) -> Literal["turn", "outputs", "others"]:
     item, _ = placed
-    if is_of_assistant(item):
+    if is_assistant_item(item):
         return "turn"
-    return "outputs" if isinstance(item, Output) else "others"
+    return "outputs" if isinstance(item, ToolOutput) else "others"
 
 
-def written_call(call: Call) -> str:
+def written_call(call: ToolCall) -> str:
     """Write a call as a model is asked to write it; the arguments as they were spelled."""
-    spelled = call.kind == "function" and is_complete(call.arguments)
+    spelled = call.kind == "function" and is_complete_json(call.arguments)
     arguments = Raw(call.arguments.encode()) if spelled else call.arguments
     said = _ENCODER.encode({"name": call.name, "arguments": arguments})
     return f"<tool_call>\n{said.decode()}\n</tool_call>"

@@ -4,21 +4,21 @@ from msgspec.structs import replace
 
 from adapters.capabilities import Capabilities
 from adapters.conversation import (
-    Function,
+    FunctionTool,
     Item,
     Message,
-    Mode,
-    Named,
+    ToolChoiceMode,
+    NamedToolChoice,
     Request,
     Text,
     Tool,
     ToolChoice,
 )
-from adapters.extras import Carrier
+from adapters.extras import ExtrasWriter
 from adapters.loss import Losses
 from adapters.prompting.description import described
-from adapters.prompting.history import joined, with_written_calls
-from adapters.selection import Abilities, select
+from adapters.prompting.history import joined, calls_as_text
+from adapters.selection import ToolSupport, select
 from adapters.tools import without_strict
 
 _DESCRIBED = "the backend knows no tools; they are described to it in words"
@@ -29,20 +29,22 @@ _WORDS_ONLY = Capabilities(strict=False)
 
 
 def _can_describe(tool: Tool) -> bool:
-    return isinstance(tool, Function)
+    return isinstance(tool, FunctionTool)
 
 
 # A choice of nothing is made by describing nothing.
-_ABILITIES = Abilities(_can_describe, allowed_tools=False, choices=("auto", "required", "named"))
+_ABILITIES = ToolSupport(_can_describe, allowed_tools=False, choices=("auto", "required", "named"))
 
 
-def prompted(request: Request, losses: Losses) -> Request:
+def describe_tools_in_prompt(request: Request, losses: Losses) -> Request:
     """Give the request with its tools, its choice among them and its calls in words."""
     selection = select(request, _ABILITIES, losses)
-    written = with_written_calls(request, losses)
+    written = calls_as_text(request, losses)
     plain = replace(written, tools=(), tool_paths=(), tool_choice=None, parallel_tool_calls=None)
     tools = tuple(
-        _plain(tool, path, losses) for tool, path in selection.tools if isinstance(tool, Function)
+        _plain(tool, path, losses)
+        for tool, path in selection.tools
+        if isinstance(tool, FunctionTool)
     )
     if not tools:
         return plain
@@ -52,16 +54,16 @@ def prompted(request: Request, losses: Losses) -> Request:
     return _instructed(plain, described(tools, selection.choice, several=several))
 
 
-def _plain(tool: Function, path: str, losses: Losses) -> Function:
+def _plain(tool: FunctionTool, path: str, losses: Losses) -> FunctionTool:
     """Give a tool without what words cannot say."""
     without_strict(tool, path, _WORDS_ONLY, losses)
-    Carrier("completions", "a description in words", losses).lose(tool.extras, path)
+    ExtrasWriter("completions", "a description in words", losses).report_dropped(tool.extras, path)
     return tool
 
 
 def _report_wishes(choice: ToolChoice | None, request: Request, losses: Losses) -> None:
     """Say of what was demanded that it can only be asked for."""
-    if isinstance(choice, Named) or choice == Mode("required"):
+    if isinstance(choice, NamedToolChoice) or choice == ToolChoiceMode("required"):
         losses.changed("tool_choice", _CHOICE, "capability")
     if request.parallel_tool_calls is False:
         losses.changed("parallel_tool_calls", _PARALLEL, "capability")

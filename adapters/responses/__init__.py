@@ -7,7 +7,7 @@ from adapters.responses.read_request import read_request
 from adapters.responses.read_stream import StreamReader
 from adapters.responses.reply import read_reply, write_reply
 from adapters.responses.usage import read_usage
-from adapters.responses.wire import ANY_CALLS, LACKS, NAMES
+from adapters.responses.wire import ALL_CALL_NAMES, LACKS, NAMES
 from adapters.responses.write_request import takes_tool, write_request
 from adapters.responses.write_stream import StreamWriter
 
@@ -15,15 +15,15 @@ RESPONSES = Dialect(
     name="responses",
     family="responses",
     names=NAMES,
-    lacks=LACKS,
+    unsupported_fields=LACKS,
     has_call_ids=True,
     nests_tools=False,
     has_strict=True,
-    takes_tool=takes_tool,
+    supports_tool=takes_tool,
     longest_name=128,
-    call_kinds=frozenset(ANY_CALLS),
-    keeps_answers=True,
-    memory=frozenset(("previous_response_id", "conversation")),
+    call_kinds=frozenset(ALL_CALL_NAMES),
+    stores_by_default=True,
+    server_state_fields=frozenset(("previous_response_id", "conversation")),
     read_request=read_request,
     write_request=write_request,
     read_reply=read_reply,

@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 from adapters.conversation import Error
-from adapters.fields import ABSENT, is_said, read_body
-from adapters.jsontext import UNDECODABLE
+from adapters.fields import MISSING, is_present, read_body
+from adapters.jsontext import DECODE_ERRORS
 from adapters.responses.frames import Wire, error_fields
 from adapters.responses.response import write_failure
 from adapters.responses.wire import PARTS, PartWords
@@ -24,10 +24,10 @@ class _Event(Struct):
     output_index: int = -1
     content_index: int | None = None
     summary_index: int | None = None
-    item: Raw = ABSENT
-    part: Raw = ABSENT
+    item: Raw = MISSING
+    part: Raw = MISSING
     delta: str = ""
-    annotation: Raw = ABSENT
+    annotation: Raw = MISSING
 
 
 class _Spelled(Struct):
@@ -90,7 +90,7 @@ class _Item(Struct):
         return None
 
 
-def broken_off(told: bytes, error: Error, response: bytes) -> list[bytes]:
+def failure_events(told: bytes, error: Error, response: bytes) -> list[bytes]:
     """Give the events, without their numbers, that end a stream of which this has been told.
 
     The response is the object as it was last told.
@@ -103,7 +103,9 @@ def broken_off(told: bytes, error: Error, response: bytes) -> list[bytes]:
             # What is incomplete has to stand last.
             written += _close(item, "incomplete" if item.index > last else "completed")
     output = [item.done for item in items if item.done is not None]
-    failed = read_body(response).spelled(status="failed", error=write_failure(error), output=output)
+    failed = read_body(response).encode_with(
+        status="failed", error=write_failure(error), output=output
+    )
     written.append({"type": "error"} | error_fields(error))
     written.append({"type": "response.failed", "response": Raw(failed)})
     return [encode(event) for event in written]
@@ -122,7 +124,7 @@ def _read(told: bytes) -> list[_Item]:
     for frame in Decoder().feed(told):
         try:
             _take(items, _EVENT.decode(frame.data))
-        except UNDECODABLE:
+        except DECODE_ERRORS:
             # Odd events of another server are about nothing that we could close.
             continue
     return [items[index] for index in sorted(items)]
@@ -130,10 +132,10 @@ def _read(told: bytes) -> list[_Item]:
 
 def _take(items: dict[int, _Item], event: _Event) -> None:
     match event.type:
-        case "response.output_item.added" if is_said(event.item):
+        case "response.output_item.added" if is_present(event.item):
             _SPELLED.decode(event.item)
             items[event.output_index] = _Item(event.output_index, event.item)
-        case "response.output_item.done" if is_said(event.item):
+        case "response.output_item.done" if is_present(event.item):
             item = items.setdefault(event.output_index, _Item(event.output_index, event.item))
             item.done = event.item
         case _ if event.output_index in items:

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 from adapters.checking import (
     INTEGER,
-    Breach,
+    Violation,
     Frame,
     Object,
     integer_at,
-    judge,
-    misfits,
+    validate,
+    shape_errors,
     object_at,
-    show,
+    preview,
     split,
     text_at,
 )
@@ -61,7 +61,7 @@ class ResponsesRules:
 
     def read(self, frame: Frame, value: Object) -> Iterator[str]:
         """Judge one event."""
-        yield from misfits(value, {"sequence_number": INTEGER})
+        yield from shape_errors(value, {"sequence_number": INTEGER})
         yield from self._judge_number(value)
         event_type = text_at(value, "type")
         if event_type is None:
@@ -70,12 +70,12 @@ class ResponsesRules:
         yield from _judge_event_line(frame, event_type)
         event = EVENTS.get(event_type)
         if event is None:
-            yield f"there is no event of type {show(event_type)}"
+            yield f"there is no event of type {preview(event_type)}"
             return
         over = self._state in ("over", "closed")
         yield from self._step(event.step if event.step in _OUTSIDE_ITEMS else "item", event_type)
         if not over:
-            yield from misfits(value, event.fields)
+            yield from shape_errors(value, event.fields)
             yield from self._follow(event_type, event, value)
 
     def done(self) -> Iterator[str]:
@@ -118,27 +118,27 @@ class ResponsesRules:
         response_id = text_at(response, "id")
         self._response_id = self._response_id or response_id
         if response_id != self._response_id and response_id:
-            yield f"response.id changes from {show(self._response_id)} to {show(response_id)}"
+            yield f"response.id changes from {preview(self._response_id)} to {preview(response_id)}"
         if event_type.removeprefix("response.") in _OVER:
             yield from self._output.close(event_type, response)
 
 
 def _judge_event_line(frame: Frame, event_type: str) -> Iterator[str]:
     if frame.event is None:
-        yield f"there is no event: line beside type {show(event_type)}"
+        yield f"there is no event: line beside type {preview(event_type)}"
     elif frame.event != event_type:
-        yield f"event: is {show(frame.event)}, but type is {show(event_type)}"
+        yield f"event: is {preview(frame.event)}, but type is {preview(event_type)}"
 
 
 def _judge_error(value: Object) -> Iterator[str]:
-    if all(any(misfits(value, form)) for form in ERROR_FORMS):
+    if all(any(shape_errors(value, form)) for form in ERROR_FORMS):
         yield "error has neither code, message and param nor an error object with them and type"
 
 
-def check_stream(data: bytes) -> list[Breach]:
+def check_stream(data: bytes) -> list[Violation]:
     """Say what is illegal in a recorded Responses stream; nothing, if it is legal."""
     recording = split(data)
-    breaches = judge(recording, ResponsesRules())
+    breaches = validate(recording, ResponsesRules())
     # Open Responses: a stream is not resumed by SSE ids, so they should not be there.
-    breaches += [Breach(line, "id: lines are not used") for line in recording.id_lines]
+    breaches += [Violation(line, "id: lines are not used") for line in recording.id_lines]
     return sorted(breaches, key=lambda breach: breach.line)

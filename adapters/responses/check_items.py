@@ -10,11 +10,11 @@ from adapters.checking import (
     Json,
     Object,
     integer_at,
-    misfits,
+    shape_errors,
     object_at,
     objects_at,
     same,
-    show,
+    preview,
     text_at,
 )
 from adapters.responses.check_tables import (
@@ -146,9 +146,9 @@ class Lane:
         known = kind if kind in self._kinds else None
         self._begin(self._index + 1 if stated is None else stated, known)
         if known is None:
-            yield f"part.type must be {' or '.join(self._kinds)}, not {show(part.get('type'))}"
+            yield f"part.type must be {' or '.join(self._kinds)}, not {preview(part.get('type'))}"
         else:
-            yield from misfits(part, ADDED_PARTS[known], "part")
+            yield from shape_errors(part, ADDED_PARTS[known], "part")
 
     def _annotate(self, value: Object) -> Iterator[str]:
         index = integer_at(value, "annotation_index")
@@ -161,17 +161,17 @@ class Lane:
         if whole is None or self.text is None:
             self.text = None
         elif whole != self.text:
-            yield f"{key} is not what the deltas joined to: {show(whole)} for {show(self.text)}"
+            yield f"{key} is not what the deltas joined to: {preview(whole)} for {preview(self.text)}"
             self.text = None
 
     def _close(self, value: Object) -> Iterator[str]:
         part = object_at(value, "part") or {}
         kind = text_at(part, "type")
         if self._kind and kind != self._kind:
-            yield f"part.type is {show(kind)}, but the part began as {self._kind}"
+            yield f"part.type is {preview(kind)}, but the part began as {self._kind}"
             self.text = None
         elif self._kind:
-            yield from misfits(part, DONE_PARTS[self._kind], "part")
+            yield from shape_errors(part, DONE_PARTS[self._kind], "part")
             yield from self._judge_text(PART_TEXT[self._kind], part)
         self.closed.append((self._kind, self.text))
         self._announced = True
@@ -192,7 +192,7 @@ class Item:
     @property
     def name(self) -> str:
         """How sentences call this item."""
-        return f"{self.kind} {show(self.added.get('id'))}"
+        return f"{self.kind} {preview(self.added.get('id'))}"
 
     def feed(self, event_type: str, event: Event, value: Object) -> Iterator[str]:
         """Judge an event that speaks of this item."""
@@ -227,13 +227,13 @@ class Item:
         """Judge the name that a call may repeat where its text ends."""
         name, known = text_at(value, "name"), text_at(self.added, "name")
         if name is not None and known is not None and name != known:
-            yield f"name is {show(name)}, but {self.name} is called {show(known)}"
+            yield f"name is {preview(name)}, but {self.name} is called {preview(known)}"
 
     def _judge_body(self, lane: Lane, item: Object) -> Iterator[str]:
         key = BODY_FIELD[self.kind]
         body = text_at(item, key)
         if lane.state == "written" and None not in (lane.text, body) and lane.text != body:
-            yield f"item.{key} is not what was streamed: {show(body)} for {show(lane.text)}"
+            yield f"item.{key} is not what was streamed: {preview(body)} for {preview(lane.text)}"
 
     def _judge_parts(self, name: str, lane: Lane, item: Object) -> Iterator[str]:
         parts = objects_at(item, name)
@@ -244,9 +244,9 @@ class Item:
             path = f"item.{name}[{number}]"
             given: Json = part.get(PART_TEXT.get(kind or "", ""))
             if kind and part.get("type") != kind:
-                yield f"{path}.type is {show(part.get('type'))}, but {kind} was streamed"
+                yield f"{path}.type is {preview(part.get('type'))}, but {kind} was streamed"
             elif kind and text is not None and given != text:
-                yield f"{path} is not what was streamed: {show(given)} for {show(text)}"
+                yield f"{path} is not what was streamed: {preview(given)} for {preview(text)}"
 
 
 def differences(
@@ -255,5 +255,5 @@ def differences(
     """Say which fields are not what they were before."""
     for key in keys:
         if not same(before.get(key), after.get(key)):
-            now, then = show(after.get(key)), show(before.get(key))
+            now, then = preview(after.get(key)), preview(before.get(key))
             yield f"{where}.{key} is {now}, but was {then} in {source}"

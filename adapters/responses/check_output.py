@@ -6,10 +6,10 @@ from adapters.checking import (
     Fields,
     Object,
     integer_at,
-    misfits,
+    shape_errors,
     object_at,
     objects_at,
-    show,
+    preview,
     text_at,
 )
 from adapters.responses.check_items import Item, differences
@@ -76,11 +76,11 @@ class Output:
     def _judge_unique(self, item: Item) -> Iterator[str]:
         item_id, call_id = text_at(item.added, "id"), text_at(item.added, "call_id")
         if item_id in self._by_id:
-            yield f"two items have the id {show(item_id)}"
+            yield f"two items have the id {preview(item_id)}"
         # An output has the call_id of its call.
         if call_id and not item.kind.endswith("_output"):
             if call_id in self._call_ids:
-                yield f"two calls have the call_id {show(call_id)}"
+                yield f"two calls have the call_id {preview(call_id)}"
             self._call_ids.add(call_id)
 
     def _finish(self, value: Object) -> Iterator[str]:
@@ -123,7 +123,7 @@ class Output:
         if item is None:
             yield f"no item was added at output_index {index}"
         elif item_id is not None and item_id != item.added.get("id"):
-            yield f"item_id is {show(item_id)}, but output_index {index} is {item.name}"
+            yield f"item_id is {preview(item_id)}, but output_index {index} is {item.name}"
         elif index is not None and index != item.index:
             yield f"output_index is {index}, but {item.name} was added at {item.index}"
 
@@ -156,9 +156,9 @@ def _judge_item(item: Object, table: dict[str, Fields], where: str) -> Iterator[
     kind = text_at(item, "type")
     fields = FOREIGN_ITEM if kind and ":" in kind else table.get(kind or "")
     if fields is None:
-        yield f"{where}.type {show(item.get('type'))} is not an item type"
+        yield f"{where}.type {preview(item.get('type'))} is not an item type"
     else:
-        yield from misfits(item, fields, where)
+        yield from shape_errors(item, fields, where)
 
 
 def _may_stay_open(event_type: str, item: Item) -> bool:

@@ -8,10 +8,10 @@ item has to say besides is made up.
 import msgspec
 from msgspec import Raw
 
-from adapters.conversation import CallKind, Image, OtherPart, Output, Part, Text
-from adapters.errors import InvalidInput
-from adapters.extras import left_over
-from adapters.fields import Fields, Json, parse, read_fields, text_or_json
+from adapters.conversation import CallKind, Image, OtherPart, ToolOutput, Part, Text
+from adapters.errors import InvalidRequestError
+from adapters.extras import unread_fields
+from adapters.fields import JsonObject, Json, parse, read_fields, string_or_raw_json
 from adapters.loss import Losses
 
 Wire = dict[str, object]
@@ -27,7 +27,7 @@ _ADDRESSES = ("data:image/", "https://", "http://")
 # Reading
 
 
-def read_output(fields: Fields, kind: CallKind) -> str | tuple[Part, ...]:
+def read_output(fields: JsonObject, kind: CallKind) -> str | tuple[Part, ...]:
     """Read what was answered."""
     match kind:
         case "computer":
@@ -37,26 +37,28 @@ def read_output(fields: Fields, kind: CallKind) -> str | tuple[Part, ...]:
             said = {name: fields.raw(name) for name in names if fields.has(name)}
             return msgspec.json.encode(said).decode()
         case "tool_search":
-            return text_or_json(fields.raw("tools")) or "[]"
+            return string_or_raw_json(fields.raw("tools")) or "[]"
         case _:
-            return text_or_json(fields.raw("output"))
+            return string_or_raw_json(fields.raw("output"))
 
 
 def _read_screen(raw: Raw | None) -> tuple[Part, ...]:
     if raw is None:
         return ()
     fields = read_fields(raw, "output")
-    kind = fields.text("type") or _SCREEN
+    kind = fields.string("type") or _SCREEN
     if kind != _SCREEN:
         return (OtherPart("responses", kind, raw),)
-    url, file_id = fields.text("image_url"), fields.text("file_id")
-    return (Image(url, file_id, fields.text("detail"), extras=left_over(fields, "responses")),)
+    url, file_id = fields.string("image_url"), fields.string("file_id")
+    return (
+        Image(url, file_id, fields.string("detail"), extras=unread_fields(fields, "responses")),
+    )
 
 
 # Writing
 
 
-def write_output(output: Output, path: str, losses: Losses) -> Wire:
+def write_output(output: ToolOutput, path: str, losses: Losses) -> Wire:
     """Write what was answered."""
     text = _text(output.output)
     match output.kind:
@@ -82,7 +84,7 @@ def _said(text: str) -> Json:
     """Give what a text says, if it is JSON; words say nothing."""
     try:
         return parse(text.encode())
-    except (InvalidInput, UnicodeEncodeError):
+    except (InvalidRequestError, UnicodeEncodeError):
         return None
 
 

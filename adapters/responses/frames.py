@@ -1,14 +1,14 @@
 """The frames of a Responses stream: an `event:` line, a `data:` line, and their count."""
 
 from adapters.conversation import Error
-from adapters.envelope import envelope
-from adapters.template import HOLE, encode
+from adapters.envelope import error_body
+from adapters.template import PLACEHOLDER, encode
 
 Wire = dict[str, object]
 
 DONE = b"data: [DONE]\n\n"
 
-_ENCODED_HOLE = encode(HOLE)
+_ENCODED_HOLE = encode(PLACEHOLDER)
 
 
 class DeltaTemplate:
@@ -66,4 +66,4 @@ def frame(kind: str, fields: Wire, number: int) -> bytes:
 def error_fields(error: Error) -> Wire:
     """Tell an error flat and nested at once: each client reads one of the two."""
     said: Wire = {"code": error.code, "message": error.message, "param": error.param}
-    return said | {"error": envelope(error)}
+    return said | {"error": error_body(error)}

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from adapters.conversation import (
     Annotation,
-    Call,
+    ToolCall,
     Item,
     Logprob,
     Message,
@@ -31,7 +31,7 @@ class IncomingPart:
         self.has_logprobs = False
 
 
-class Held:
+class BufferedDelta:
     """A delta that came before anybody knew what it belongs to."""
 
     __slots__ = ("channel", "index", "text")
@@ -42,7 +42,7 @@ class Held:
         self.text = text
 
 
-class Incoming:
+class StreamedItem:
     """One item: its ids, its block once it is told, its parts."""
 
     __slots__ = ("block", "closed", "held", "is_function", "item_id", "kind", "name", "parts")
@@ -55,7 +55,7 @@ class Incoming:
         self.name = ""
         self.block: int | None = None
         self.parts: list[IncomingPart] = []
-        self.held: list[Held] = []
+        self.held: list[BufferedDelta] = []
         self.closed = False
 
     def current(self, channel: Channel, index: int) -> IncomingPart | None:
@@ -97,7 +97,7 @@ def contents(item: Item) -> Iterator[Content]:
                     yield Content("text", index, part.text, part.annotations, part.logprobs)
                 elif isinstance(part, Refusal):
                     yield Content("refusal", index, part.text)
-        case Call():
+        case ToolCall():
             yield Content("arguments", 0, item.arguments)
         case Reasoning():
             for index, text in enumerate(item.summary):

@@ -6,31 +6,31 @@ import msgspec
 from msgspec import Raw
 
 from adapters.conversation import (
-    Call,
+    ToolCall,
     CallKind,
     File,
     Image,
     Item,
     Message,
-    Opaque,
-    Output,
+    OpaqueItem,
+    ToolOutput,
     Part,
     Reasoning,
-    Reference,
+    ItemReference,
     Role,
     Status,
     Text,
 )
-from adapters.errors import InvalidInput
-from adapters.extras import Fate, left_over
-from adapters.fields import Fields, decode, read_fields, text_or_json
+from adapters.errors import InvalidRequestError
+from adapters.extras import DropPolicy, unread_fields
+from adapters.fields import JsonObject, decode, read_fields, string_or_raw_json
 from adapters.loss import Losses
 from adapters.mint import StableIds
 from adapters.parts import read_content
-from adapters.responses.client_calls import is_for_client, read_arguments
+from adapters.responses.client_calls import runs_on_client, read_arguments
 from adapters.responses.client_outputs import read_output
 from adapters.responses.plain import read_plain
-from adapters.responses.wire import ANY_CALLS, CALL_KINDS, CALLS, OUTPUT_KINDS
+from adapters.responses.wire import ALL_CALL_NAMES, CALL_KINDS, CALLS, OUTPUT_KINDS
 
 Placed = tuple[Item, str]
 
@@ -49,10 +49,10 @@ _RAWS = msgspec.json.Decoder(list[Raw])
 
 # What only this API says of an item, and how little of it others miss.
 _ONLY_HERE = {
-    "caller": Fate(None),
-    "created_by": Fate(None),
-    "execution": Fate(None),
-    "pending_safety_checks": Fate("capability"),
+    "caller": DropPolicy(None),
+    "created_by": DropPolicy(None),
+    "execution": DropPolicy(None),
+    "pending_safety_checks": DropPolicy("capability"),
 }
 
 
@@ -73,7 +73,7 @@ def read_items(raws: list[Raw], losses: Losses, *, short_way: bool = True) -> It
 def _is_repeated(item: Item, seen: dict[str, Item]) -> bool:
     """Tell whether a client sent an item twice (P062); one id for two items is no repeat."""
     item_id = item.item_id
-    if item_id is None or isinstance(item, Reference):
+    if item_id is None or isinstance(item, ItemReference):
         return False
     return seen.setdefault(item_id, item) is not item and seen[item_id] == item
 
@@ -81,31 +81,33 @@ def _is_repeated(item: Item, seen: dict[str, Item]) -> bool:
 def read_item(raw: Raw, path: str, name_call: Callable[[str, str], str]) -> Item:
     """Read one item."""
     fields = read_fields(raw, path)
-    kind = fields.text("type") or _guess_kind(fields)
+    kind = fields.string("type") or _guess_kind(fields)
     if kind == "message":
         return _read_message(fields)
-    if kind in CALL_KINDS and is_for_client(fields, CALL_KINDS[kind]):
+    if kind in CALL_KINDS and runs_on_client(fields, CALL_KINDS[kind]):
         return _read_call(fields, CALL_KINDS[kind], name_call)
-    if kind in OUTPUT_KINDS and is_for_client(fields, OUTPUT_KINDS[kind]):
+    if kind in OUTPUT_KINDS and runs_on_client(fields, OUTPUT_KINDS[kind]):
         return _read_output(fields, OUTPUT_KINDS[kind])
     if kind == "reasoning":
         return _read_reasoning(fields)
-    item_id = fields.text("id")
+    item_id = fields.string("id")
     if kind == "item_reference":
-        return Reference(item_id or "")
-    return Opaque("responses", kind, raw, item_id)
+        return ItemReference(item_id or "")
+    return OpaqueItem("responses", kind, raw, item_id)
 
 
-def read_answer(raw: Raw, path: str, name_call: Callable[[str, str], str]) -> Item:
+def read_output_item(raw: Raw, path: str, name_call: Callable[[str, str], str]) -> Item:
     """Read one item of an answer; outputs and references are no words of a model."""
     item = read_item(raw, path, name_call)
-    if isinstance(item, Output | Reference):
-        kind = ANY_CALLS[item.kind].output if isinstance(item, Output) else "item_reference"
-        return Opaque("responses", kind, raw, item.item_id)
+    if isinstance(item, ToolOutput | ItemReference):
+        kind = (
+            ALL_CALL_NAMES[item.kind].output if isinstance(item, ToolOutput) else "item_reference"
+        )
+        return OpaqueItem("responses", kind, raw, item.item_id)
     return item
 
 
-def _guess_kind(fields: Fields) -> str:
+def _guess_kind(fields: JsonObject) -> str:
     """Tell what an item without a type is, by what it has (P047)."""
     for name, kind in (
         ("role", "message"),
@@ -117,69 +119,71 @@ def _guess_kind(fields: Fields) -> str:
     ):
         if fields.has(name):
             return kind
-    raise InvalidInput(fields.at("type"), "the item says neither what it is nor who speaks")
+    raise InvalidRequestError(fields.at("type"), "the item says neither what it is nor who speaks")
 
 
-def _read_message(fields: Fields) -> Message:
-    word = fields.text("role") or ""
+def _read_message(fields: JsonObject) -> Message:
+    word = fields.string("role") or ""
     role = _ROLES.get(word)
     if role is None:
-        raise InvalidInput(fields.at("role"), f"{word!r} is none of {', '.join(_ROLES)}")
+        raise InvalidRequestError(fields.at("role"), f"{word!r} is none of {', '.join(_ROLES)}")
     content = read_content(fields.text_or_raws("content"), fields.at("content"), "responses")
     if not fields.count():
         return Message(role, content)
     return Message(
         role=role,
         content=content,
-        item_id=fields.text("id"),
+        item_id=fields.string("id"),
         status=_read_status(fields),
-        extras=left_over(fields, "responses", _ONLY_HERE),
+        extras=unread_fields(fields, "responses", _ONLY_HERE),
     )
 
 
-def _read_status(fields: Fields) -> Status | None:
-    return _STATUSES.get(fields.text("status") or "")
+def _read_status(fields: JsonObject) -> Status | None:
+    return _STATUSES.get(fields.string("status") or "")
 
 
-def _read_call(fields: Fields, kind: CallKind, name_call: Callable[[str, str], str]) -> Call:
+def _read_call(
+    fields: JsonObject, kind: CallKind, name_call: Callable[[str, str], str]
+) -> ToolCall:
     words = CALLS.get(kind)
     if words is None:
         # A tool without a name is known by its kind.
         name: str = kind
         arguments = read_arguments(fields, kind)
     else:
-        name = fields.text("name") or ""
-        arguments = text_or_json(fields.raw(words.field))
-    item_id = fields.text("id")
-    return Call(
+        name = fields.string("name") or ""
+        arguments = string_or_raw_json(fields.raw(words.field))
+    item_id = fields.string("id")
+    return ToolCall(
         # Some clients keep only one of the two ids (P064).
-        call_id=fields.text("call_id") or item_id or name_call(name, arguments),
+        call_id=fields.string("call_id") or item_id or name_call(name, arguments),
         name=name,
         arguments=arguments,
         kind=kind,
-        namespace=fields.text("namespace"),
+        namespace=fields.string("namespace"),
         item_id=item_id,
         status=_read_status(fields),
-        extras=left_over(fields, "responses", _ONLY_HERE),
+        extras=unread_fields(fields, "responses", _ONLY_HERE),
     )
 
 
-def _read_output(fields: Fields, kind: CallKind) -> Output:
+def _read_output(fields: JsonObject, kind: CallKind) -> ToolOutput:
     output = (
         _read_output_content(fields.output("output"), fields.at("output"))
         if kind in CALLS
         else read_output(fields, kind)
     )
     # What a local shell answered has just the id of the call.
-    call_id = fields.text("call_id") or (fields.peek("id") if kind == "local_shell" else None)
-    return Output(
+    call_id = fields.string("call_id") or (fields.peek("id") if kind == "local_shell" else None)
+    return ToolOutput(
         call_id=call_id or None,
         output=output,
         kind=kind,
-        name=fields.text("name"),
-        item_id=fields.text("id"),
+        name=fields.string("name"),
+        item_id=fields.string("id"),
         status=_read_status(fields),
-        extras=left_over(fields, "responses", _ONLY_HERE),
+        extras=unread_fields(fields, "responses", _ONLY_HERE),
     )
 
 
@@ -196,7 +200,7 @@ def _unwrapped(given: str, path: str) -> tuple[Part, ...] | None:
     """Read a list of parts out of a string, if it is just that and nothing else."""
     try:
         parts = read_content(decode(given.encode(), _RAWS, path), path, "responses")
-    except InvalidInput:
+    except InvalidRequestError:
         return None
     whole = all(
         isinstance(part, Text | File) or (isinstance(part, Image) and (part.url or part.file_id))
@@ -205,24 +209,24 @@ def _unwrapped(given: str, path: str) -> tuple[Part, ...] | None:
     return parts if whole else None
 
 
-def _read_reasoning(fields: Fields) -> Reasoning:
+def _read_reasoning(fields: JsonObject) -> Reasoning:
     """Read a reasoning, all of whose fields may be missing (P083)."""
     return Reasoning(
         summary=_read_texts(fields, "summary"),
         content=_read_texts(fields, "content"),
-        encrypted=fields.text("encrypted_content") or None,
-        item_id=fields.text("id"),
+        encrypted=fields.string("encrypted_content") or None,
+        item_id=fields.string("id"),
         status=_read_status(fields),
-        extras=left_over(fields, "responses", _ONLY_HERE),
+        extras=unread_fields(fields, "responses", _ONLY_HERE),
     )
 
 
-def _read_texts(fields: Fields, name: str) -> tuple[str, ...]:
+def _read_texts(fields: JsonObject, name: str) -> tuple[str, ...]:
     given = fields.text_or_raws(name)
     if isinstance(given, str):
         return (given,)
     path = fields.at(name)
     return tuple(
-        read_fields(raw, f"{path}[{number}]").text("text") or ""
+        read_fields(raw, f"{path}[{number}]").string("text") or ""
         for number, raw in enumerate(given or [])
     )

@@ -2,21 +2,21 @@
 
 from collections.abc import Mapping
 
-from adapters.dialect import Surroundings
+from adapters.dialect import ReplyContext
 from adapters.loss import Losses
-from adapters.mint import Mint
+from adapters.mint import IdSource
 from adapters.responses.read_request import read_request
-from adapters.responses.reply import begin
-from adapters.responses.response import Outcome
+from adapters.responses.reply import new_response
+from adapters.responses.response import ResponseSnapshot
 from adapters.template import encode
 
 
-def queued_response(request: bytes, stamp: Mapping[str, object], mint: Mint) -> bytes:
+def queued_response(request: bytes, stamp: Mapping[str, object], mint: IdSource) -> bytes:
     """Write the whole object of a response at which nobody works yet.
 
     Raises `InvalidInput` if the request cannot be read.
     """
     # That something is lost by repeating it, who really answers tells.
     asked = read_request(request, Losses(None))
-    around = Surroundings(asked, mint, Losses(None), stamp=stamp)
-    return encode(begin("", "", None, None, around).write(Outcome("queued")))
+    around = ReplyContext(asked, mint, Losses(None), stamp=stamp)
+    return encode(new_response("", "", None, None, around).write(ResponseSnapshot("queued")))

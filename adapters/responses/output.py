@@ -5,40 +5,40 @@ from collections.abc import Iterator
 from msgspec import Raw
 
 from adapters.conversation import (
-    Call,
+    ToolCall,
     Extras,
     Item,
     Message,
-    Opaque,
-    Output,
+    OpaqueItem,
+    ToolOutput,
     Reasoning,
-    Reference,
+    ItemReference,
     Refusal,
     Status,
     Text,
 )
 from adapters.items import call_path
 from adapters.loss import Losses
-from adapters.mint import Mint, short_call_id
+from adapters.mint import IdSource, short_call_id
 from adapters.preferences import Preferences
 from adapters.responses.annotations import write_annotation, write_logprobs
 from adapters.responses.client_calls import write_arguments
-from adapters.responses.wire import ANY_CALLS, CALLS
+from adapters.responses.wire import ALL_CALL_NAMES, CALLS
 
 Wire = dict[str, object]
 
 LABEL = "the Responses API"
 
 
-def mint_item_id(item: Item, mint: Mint) -> str:
+def mint_item_id(item: Item, mint: IdSource) -> str:
     """Give an item its id: its server's own, else a new one with the prefix of its kind (P059)."""
-    if not isinstance(item, Reference) and item.item_id:
+    if not isinstance(item, ItemReference) and item.item_id:
         return item.item_id
     match item:
         case Message():
             return mint.id("msg_")
-        case Call():
-            return mint.id(ANY_CALLS[item.kind].prefix)
+        case ToolCall():
+            return mint.id(ALL_CALL_NAMES[item.kind].prefix)
         case Reasoning():
             return mint.id("rs_")
         case _:
@@ -65,7 +65,7 @@ class OutputWriter:
                     "content": parts,
                 }
                 return self._with_extras(said, item.extras)
-            case Call():
+            case ToolCall():
                 wire = _write_call(item, item_id, status)
                 if wire["call_id"] != item.call_id:
                     self._losses.changed(
@@ -74,9 +74,9 @@ class OutputWriter:
                 return self._with_extras(wire, item.extras)
             case Reasoning():
                 return self._write_reasoning(item, item_id, status)
-            case Opaque():
+            case OpaqueItem():
                 return item.value
-            case Output() | Reference():
+            case ToolOutput() | ItemReference():
                 raise AssertionError(f"a model does not answer with {item!r}")
 
     def _said(self, message: Message) -> Iterator[Text | Refusal]:
@@ -124,11 +124,11 @@ class OutputWriter:
         return self._with_extras(wire, item.extras)
 
 
-def _write_call(call: Call, item_id: str, status: Status) -> Wire:
+def _write_call(call: ToolCall, item_id: str, status: Status) -> Wire:
     words = CALLS.get(call.kind)
     wire: Wire = {
         "id": item_id,
-        "type": ANY_CALLS[call.kind].item,
+        "type": ALL_CALL_NAMES[call.kind].item,
         "status": status,
         "call_id": short_call_id(call.call_id),
     }

@@ -9,8 +9,8 @@ from typing import Annotated
 from msgspec import Meta, Raw, Struct
 from msgspec.json import Decoder
 
-from adapters.conversation import Call, Image, Item, Message, Output, Role, Status, Text
-from adapters.jsontext import UNDECODABLE
+from adapters.conversation import ToolCall, Image, Item, Message, ToolOutput, Role, Status, Text
+from adapters.jsontext import DECODE_ERRORS
 
 Said = Annotated[str, Meta(min_length=1)]
 
@@ -77,21 +77,21 @@ def read_plain(raw: Raw) -> Item | None:
     """Read a plain item; None if it is not one."""
     try:
         plain = _DECODER.decode(raw)
-    except UNDECODABLE:
+    except DECODE_ERRORS:
         return None
     match plain:
         case PlainMessage(content=said):
             content = (Text(said),) if isinstance(said, str) else tuple(map(_read_part, said))
             return Message(plain.role, content, item_id=plain.id, status=plain.status)
         case PlainCall():
-            return Call(
+            return ToolCall(
                 plain.call_id, plain.name, plain.arguments, item_id=plain.id, status=plain.status
             )
         case PlainOutput():
             if plain.output.startswith("[{"):
                 # It may be a list of parts as a string.
                 return None
-            return Output(plain.call_id, plain.output, item_id=plain.id, status=plain.status)
+            return ToolOutput(plain.call_id, plain.output, item_id=plain.id, status=plain.status)
 
 
 def _read_part(part: PlainInput | PlainAnswer | PlainImage) -> Text | Image:

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from adapters.conversation import Annotation, Call, Item, Logprob, Message, Reasoning, Status
+from adapters.conversation import Annotation, ToolCall, Item, Logprob, Message, Reasoning, Status
 from adapters.events import Channel, Closed, Delta, Event, Opened
 from adapters.grammar import CHANNELS
-from adapters.items import NO_ARGUMENTS, NO_ARGUMENTS_WHY, bare
+from adapters.items import NO_ARGUMENTS, NO_ARGUMENTS_WHY, without_content
 from adapters.loss import Losses
-from adapters.replies import NAMELESS, CallIds
-from adapters.responses.incoming import Content, Held, Incoming, IncomingPart, contents
+from adapters.replies import NAMELESS, UniqueCallIds
+from adapters.responses.incoming import Content, BufferedDelta, StreamedItem, IncomingPart, contents
 
 
 class ItemsReader:
@@ -23,23 +23,23 @@ class ItemsReader:
 
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
-        self._items: list[Incoming] = []
-        self._by_id: dict[str, Incoming] = {}
-        self._by_place: dict[int, Incoming] = {}
-        self._by_call_id: dict[str, Incoming] = {}
-        self._ids = CallIds(losses)
+        self._items: list[StreamedItem] = []
+        self._by_id: dict[str, StreamedItem] = {}
+        self._by_place: dict[int, StreamedItem] = {}
+        self._by_call_id: dict[str, StreamedItem] = {}
+        self._ids = UniqueCallIds(losses)
         self._blocks = 0
 
     # Which item is meant?
 
-    def find(self, item_id: str | None, place: int | None) -> Incoming:
+    def find(self, item_id: str | None, place: int | None) -> StreamedItem:
         """Find the item of an event, or make one that waits to be known."""
         known = self._find(item_id, place)
         if known is None and item_id is None and place is None:
             known = next((one for one in reversed(self._items) if not one.closed), None)
         return known or self._make(item_id, place)
 
-    def _find(self, item_id: str | None, place: int | None) -> Incoming | None:
+    def _find(self, item_id: str | None, place: int | None) -> StreamedItem | None:
         if item_id is not None and item_id in self._by_id:
             return self._by_id[item_id]
         known = None if place is None else self._by_place.get(place)
@@ -47,11 +47,11 @@ class ItemsReader:
             return None
         return known
 
-    def find_item(self, item: Item, place: int | None) -> Incoming:
+    def find_item(self, item: Item, place: int | None) -> StreamedItem:
         """Find what has come of an item that a server now tells whole."""
         item_id = getattr(item, "item_id", None)
         known = self._find(item_id, place)
-        if known is None and isinstance(item, Call):
+        if known is None and isinstance(item, ToolCall):
             known = self._by_call_id.get(item.call_id)
             if known is not None and known.closed and place is not None:
                 # Ended, and in another place: another call under the same id.
@@ -60,7 +60,7 @@ class ItemsReader:
             known = None
         return known or self._make(item_id, place)
 
-    def find_told(self, item: Item) -> Incoming | None:
+    def find_already_sent(self, item: Item) -> StreamedItem | None:
         """Find an item that ended with just this content; the last snapshot may lack its id."""
         told = [(one.channel, one.text) for one in contents(item)]
         for incoming in self._items:
@@ -69,8 +69,8 @@ class ItemsReader:
                 return incoming
         return None
 
-    def _make(self, item_id: str | None, place: int | None) -> Incoming:
-        made = Incoming(item_id)
+    def _make(self, item_id: str | None, place: int | None) -> StreamedItem:
+        made = StreamedItem(item_id)
         self._items.append(made)
         if item_id is not None:
             self._by_id[item_id] = made
@@ -80,24 +80,24 @@ class ItemsReader:
 
     # What is told of it?
 
-    def open(self, incoming: Incoming, item: Item) -> Iterator[Event]:
+    def open(self, incoming: StreamedItem, item: Item) -> Iterator[Event]:
         """Tell that an item has begun, once it is known what it is."""
-        if incoming.block is not None or (isinstance(item, Call) and not item.name):
+        if incoming.block is not None or (isinstance(item, ToolCall) and not item.name):
             return
         incoming.kind = type(item)
-        incoming.is_function = isinstance(item, Call) and item.kind == "function"
-        if isinstance(item, Call):
+        incoming.is_function = isinstance(item, ToolCall) and item.kind == "function"
+        if isinstance(item, ToolCall):
             self._by_call_id[item.call_id] = incoming
             item = replace(item, call_id=self._ids.unique(item.call_id, item.name))
             incoming.name = f"{item.name} ({item.call_id})"
         incoming.block = self._blocks
         self._blocks += 1
-        yield Opened(incoming.block, bare(item))
+        yield Opened(incoming.block, without_content(item))
         held, incoming.held = incoming.held, []
         for one in held:
             yield from self.fill(incoming, one.channel, one.index, one.text)
 
-    def begin(self, incoming: Incoming, item: Item) -> Iterator[Event]:
+    def begin(self, incoming: StreamedItem, item: Item) -> Iterator[Event]:
         """Tell that an item has begun, with what some servers put into it at once."""
         yield from self.open(incoming, item)
         for content in contents(item):
@@ -106,7 +106,7 @@ class ItemsReader:
 
     def fill(
         self,
-        incoming: Incoming,
+        incoming: StreamedItem,
         channel: Channel,
         index: int,
         text: str,
@@ -118,7 +118,7 @@ class ItemsReader:
         if incoming.block is None:
             if channel == "arguments":
                 # Whom the model calls is not known yet.
-                incoming.held.append(Held(channel, index, text))
+                incoming.held.append(BufferedDelta(channel, index, text))
                 return events
             events += self.open(incoming, _item_of(channel, incoming.item_id))
         if incoming.block is None:
@@ -143,7 +143,7 @@ class ItemsReader:
         events.append(Delta(incoming.block, channel, text, number, logprobs, annotations))
         return events
 
-    def complete(self, incoming: Incoming, content: Content) -> Iterator[Event]:
+    def complete(self, incoming: StreamedItem, content: Content) -> Iterator[Event]:
         """Tell what is still missing of a part that a server now tells whole."""
         part = incoming.find(content.channel, content.index)
         if part is None:
@@ -166,12 +166,12 @@ class ItemsReader:
                 incoming, content.channel, content.index, missing, logprobs, annotations
             )
 
-    def _fill_whole(self, incoming: Incoming, content: Content, text: str) -> Iterator[Event]:
+    def _fill_whole(self, incoming: StreamedItem, content: Content, text: str) -> Iterator[Event]:
         yield from self.fill(
             incoming, content.channel, content.index, text, content.logprobs, content.annotations
         )
 
-    def finish(self, incoming: Incoming, item: Item) -> Iterator[Event]:
+    def finish(self, incoming: StreamedItem, item: Item) -> Iterator[Event]:
         """Tell the rest of an item, and that it has ended."""
         if incoming.closed:
             return
@@ -183,7 +183,7 @@ class ItemsReader:
         yield from self._close(incoming, status or "completed", encrypted)
 
     def _close(
-        self, incoming: Incoming, status: Status, encrypted: str | None = None
+        self, incoming: StreamedItem, status: Status, encrypted: str | None = None
     ) -> Iterator[Event]:
         incoming.closed = True
         if incoming.block is None:
@@ -203,7 +203,7 @@ class ItemsReader:
                 yield from self._close(incoming, "incomplete" if cut and last else "completed")
 
 
-def _may_be(known: Incoming, item: Item, item_id: str | None) -> bool:
+def _may_be(known: StreamedItem, item: Item, item_id: str | None) -> bool:
     """Tell whether what came so far can be of this item."""
     if known.item_id and item_id and known.item_id != item_id:
         return False

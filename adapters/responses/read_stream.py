@@ -7,18 +7,25 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from adapters.conversation import Call, Error, Extras, Finish, Item, Opaque, Reply, Usage
-from adapters.dialect import Surroundings
-from adapters.envelope import read_error_value, with_status
-from adapters.errors import InvalidInput
-from adapters.events import Channel, Event, Failed, Finished, Started, cut
-from adapters.fields import ABSENT, Fields, is_said, read_body, read_fields, text_or_json
-from adapters.jsontext import UNDECODABLE, is_text, readable
+from adapters.conversation import ToolCall, Error, Extras, Finish, Item, OpaqueItem, Reply, Usage
+from adapters.dialect import ReplyContext
+from adapters.envelope import read_error_value, infer_status
+from adapters.errors import InvalidRequestError
+from adapters.events import Channel, Event, Failed, Finished, Started, truncated_stream
+from adapters.fields import (
+    MISSING,
+    JsonObject,
+    is_present,
+    read_body,
+    read_fields,
+    string_or_raw_json,
+)
+from adapters.jsontext import DECODE_ERRORS, is_utf8, replace_invalid_text
 from adapters.loss import Losses
-from adapters.machine import EventReader
+from adapters.machine import BaseStreamReader
 from adapters.parts import read_annotation, read_logprobs
 from adapters.responses.incoming import Content
-from adapters.responses.items import read_answer
+from adapters.responses.items import read_output_item
 from adapters.responses.read_items import ItemsReader
 from adapters.responses.reply import read_response
 from adapters.responses.wire import CALLS, PARTS
@@ -33,18 +40,18 @@ class WireEvent(Struct, gc=False):
     output_index: int | None = None
     content_index: int | None = None
     summary_index: int | None = None
-    delta: Raw = ABSENT
+    delta: Raw = MISSING
     text: str | None = None
     refusal: str | None = None
-    arguments: Raw = ABSENT
+    arguments: Raw = MISSING
     input: str | None = None
-    item: Raw = ABSENT
-    part: Raw = ABSENT
-    response: Raw = ABSENT
-    annotation: Raw = ABSENT
-    logprobs: Raw = ABSENT
-    error: Raw = ABSENT
-    code: Raw = ABSENT
+    item: Raw = MISSING
+    part: Raw = MISSING
+    response: Raw = MISSING
+    annotation: Raw = MISSING
+    logprobs: Raw = MISSING
+    error: Raw = MISSING
+    code: Raw = MISSING
     message: str | None = None
     param: str | None = None
 
@@ -65,10 +72,10 @@ _KIND = msgspec.json.Decoder(Kind)
 Handler = Callable[[WireEvent], list[Event]]
 
 
-class StreamReader(EventReader):
+class StreamReader(BaseStreamReader):
     """Frames in, events out."""
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: ReplyContext) -> None:
         self._around = around
         self._quiet = replace(around, losses=Losses(None))
         self._items = ItemsReader(around.losses)
@@ -108,7 +115,7 @@ class StreamReader(EventReader):
         if self._ended or is_done(frame):
             return []
         event = self._decode(frame.data)
-        if not (frame.whole or event.type or is_said(event.error)):
+        if not (frame.whole or event.type or is_present(event.error)):
             return self._read_body(frame.data)
         handler = self._handler(event.type or frame.name.decode("ascii", "replace"), event)
         if handler is None:
@@ -116,7 +123,7 @@ class StreamReader(EventReader):
         return handler(event) if self._started else self._begin_with(handler, event)
 
     def _handler(self, kind: str, event: WireEvent) -> Handler | None:
-        if not kind and is_said(event.error):
+        if not kind and is_present(event.error):
             # The envelope of an error, bare.
             return self._read_error
         return self._handlers.get(kind)
@@ -125,24 +132,24 @@ class StreamReader(EventReader):
         """Learn that the stream is over: without a last event it was cut (P157)."""
         if self._ended:
             return []
-        return self.fail(cut())
+        return self.fail(truncated_stream())
 
     def _decode(self, data: bytes) -> WireEvent:
         """Decode a frame; what is carried as `Raw` must be text, too."""
-        if not data.isascii() and not is_text(data):
+        if not data.isascii() and not is_utf8(data):
             return self._decode_replaced(data)
         try:
             return _EVENT.decode(data)
         except msgspec.ValidationError as error:
             return self._decode_unknown(data, error)
-        except UNDECODABLE:
+        except DECODE_ERRORS:
             return self._decode_replaced(data)
 
     def _decode_replaced(self, data: bytes) -> WireEvent:
         """Decode a frame with something in it that is no character, if that is all."""
-        text = readable(data)
+        text = replace_invalid_text(data)
         if text == data:
-            raise InvalidInput(None, "an event of the stream is not JSON")
+            raise InvalidRequestError(None, "an event of the stream is not JSON")
         event = self._decode(text)
         self._around.losses.changed("stream", "what is no character is replaced")
         return event
@@ -151,10 +158,10 @@ class StreamReader(EventReader):
         """Pass over an event whose fields are other than ours, unless it is one of ours (P034)."""
         try:
             kind = _KIND.decode(data).type
-        except UNDECODABLE:
+        except DECODE_ERRORS:
             kind = ""
         if kind in self._handlers or not kind:
-            raise InvalidInput(None, f"an event of the stream cannot be read: {error}")
+            raise InvalidRequestError(None, f"an event of the stream cannot be read: {error}")
         return WireEvent(kind)
 
     # The beginning
@@ -174,10 +181,10 @@ class StreamReader(EventReader):
         fields = _inner(event.response, "response")
         created = fields.number("created_at")
         started = Started(
-            fields.text("id") or "",
-            fields.text("model") or "",
+            fields.string("id") or "",
+            fields.string("model") or "",
             None if created is None else int(created),
-            fields.text("service_tier"),
+            fields.string("service_tier"),
         )
         self._started = True
         return [started]
@@ -189,20 +196,20 @@ class StreamReader(EventReader):
             self._around.losses.invented(f"call {name}", "the backend gave the call no id")
             return self._around.mint.id("call_")
 
-        return read_answer(raw, "item", mint_call)
+        return read_output_item(raw, "item", mint_call)
 
     def _add_item(self, event: WireEvent) -> list[Event]:
-        if not is_said(event.item):
+        if not is_present(event.item):
             return []
         item = self._read_item(event.item)
-        if isinstance(item, Opaque) or (isinstance(item, Call) and item.kind not in CALLS):
+        if isinstance(item, OpaqueItem) or (isinstance(item, ToolCall) and item.kind not in CALLS):
             # Told when it is whole.
             return []
         incoming = self._items.find_item(item, event.output_index)
         return list(self._items.begin(incoming, item))
 
     def _end_item(self, event: WireEvent) -> list[Event]:
-        if not is_said(event.item):
+        if not is_present(event.item):
             return []
         item = self._read_item(event.item)
         incoming = self._items.find_item(item, event.output_index)
@@ -210,8 +217,10 @@ class StreamReader(EventReader):
 
     def _fill(self, channel: Channel, event: WireEvent) -> list[Event]:
         incoming = self._items.find(event.item_id, event.output_index)
-        text = text_or_json(event.delta)
-        logprobs = () if not is_said(event.logprobs) else read_logprobs(event.logprobs, "logprobs")
+        text = string_or_raw_json(event.delta)
+        logprobs = (
+            () if not is_present(event.logprobs) else read_logprobs(event.logprobs, "logprobs")
+        )
         return self._items.fill(incoming, channel, event.part_index(), text, logprobs)
 
     def _complete(self, channel: Channel, event: WireEvent) -> list[Event]:
@@ -222,7 +231,7 @@ class StreamReader(EventReader):
         return list(self._items.complete(incoming, Content(channel, event.part_index(), text)))
 
     def _annotate(self, event: WireEvent) -> list[Event]:
-        if not is_said(event.annotation):
+        if not is_present(event.annotation):
             return []
         incoming = self._items.find(event.item_id, event.output_index)
         found = (read_annotation(event.annotation, "responses"),)
@@ -241,8 +250,8 @@ class StreamReader(EventReader):
         return [started, *self._finish(reply)]
 
     def _end(self, event: WireEvent) -> list[Event]:
-        if not is_said(event.response):
-            raise InvalidInput("response", "the last event does not say how it ended")
+        if not is_present(event.response):
+            raise InvalidRequestError("response", "the last event does not say how it ended")
         ended = event.type.removeprefix("response.")
         # Most of it was told before: of what is wrong with it, that has been said.
         reply = read_response(read_fields(event.response, "response"), self._quiet, ended)
@@ -256,7 +265,7 @@ class StreamReader(EventReader):
         self._ended = True
         events: list[Event] = []
         for place, item in enumerate(choice.items):
-            if getattr(item, "item_id", None) is None and self._items.find_told(item):
+            if getattr(item, "item_id", None) is None and self._items.find_already_sent(item):
                 continue
             incoming = self._items.find_item(item, place)
             events += self._items.finish(incoming, item)
@@ -267,23 +276,23 @@ class StreamReader(EventReader):
 
     def _read_error(self, event: WireEvent) -> list[Event]:
         """Read an error, flat or nested (P126)."""
-        if is_said(event.error):
+        if is_present(event.error):
             return self.fail(read_error_value(event.error, None))
-        code = text_or_json(event.code) or None
+        code = string_or_raw_json(event.code) or None
         return self.fail(Error(event.message or "the backend failed", code=code, param=event.param))
 
     def fail(self, failed: Error | Failed, usage: Usage | None = None) -> list[Event]:
         """End the stream as a failure."""
         self._ended = True
-        return [Failed(with_status(failed), usage) if isinstance(failed, Error) else failed]
+        return [Failed(infer_status(failed), usage) if isinstance(failed, Error) else failed]
 
 
-def _inner(raw: Raw, path: str) -> Fields:
-    return read_fields(raw, path) if is_said(raw) else Fields({}, path)
+def _inner(raw: Raw, path: str) -> JsonObject:
+    return read_fields(raw, path) if is_present(raw) else JsonObject({}, path)
 
 
 def _whole_text(channel: Channel, event: WireEvent) -> str | None:
     """Give the text that a done event repeats."""
     if channel == "arguments":
-        return text_or_json(event.arguments) if is_said(event.arguments) else event.input
+        return string_or_raw_json(event.arguments) if is_present(event.arguments) else event.input
     return event.refusal if channel == "refusal" else event.text

@@ -4,7 +4,7 @@ import msgspec
 from msgspec.structs import replace
 
 from adapters.conversation import (
-    Call,
+    ToolCall,
     Choice,
     Error,
     Extras,
@@ -15,17 +15,23 @@ from adapters.conversation import (
     Reply,
     Status,
 )
-from adapters.dialect import Surroundings
-from adapters.envelope import is_error, read_error_value, with_status
-from adapters.errors import InvalidInput
-from adapters.extras import Carrier, left_over
-from adapters.fields import Fields, read_body
-from adapters.items import has_calls, settled
+from adapters.dialect import ReplyContext
+from adapters.envelope import is_error, read_error_value, infer_status
+from adapters.errors import InvalidRequestError
+from adapters.extras import ExtrasWriter, unread_fields
+from adapters.fields import JsonObject, read_body
+from adapters.items import has_calls, effective_finish
 from adapters.loss import Losses
-from adapters.replies import merged, model_of, one_choice_asked, renamed, settled_calls
-from adapters.responses.items import read_answer
+from adapters.replies import (
+    merge_choices,
+    reply_model,
+    one_choice_asked,
+    with_id_prefix,
+    normalize_calls,
+)
+from adapters.responses.items import read_output_item
 from adapters.responses.output import LABEL, OutputWriter, Wire, mint_item_id
-from adapters.responses.response import Outcome, Response
+from adapters.responses.response import ResponseSnapshot, Response
 from adapters.responses.usage import read_usage, usage_or_zeros
 from adapters.responses.wire import READ_INCOMPLETE, WRITE_INCOMPLETE
 
@@ -82,46 +88,46 @@ _NO_ANSWER = {
 # Reading
 
 
-def read_reply(body: bytes, around: Surroundings) -> Reply:
+def read_reply(body: bytes, around: ReplyContext) -> Reply:
     """Read a whole reply."""
     reply = read_response(read_body(body), around)
     return replace(
         reply,
         choices=tuple(
-            replace(choice, items=settled_calls(choice.items, around.losses))
+            replace(choice, items=normalize_calls(choice.items, around.losses))
             for choice in reply.choices
         ),
     )
 
 
-def read_response(fields: Fields, around: Surroundings, ended: str | None = None) -> Reply:
+def read_response(fields: JsonObject, around: ReplyContext, ended: str | None = None) -> Reply:
     """Read a response object; `ended` is what the event that carries it says of its end."""
     if fields.has("choices") and not fields.has("output"):
-        raise InvalidInput("output", "this is a reply of Chat Completions: it has `choices`")
+        raise InvalidRequestError("output", "this is a reply of Chat Completions: it has `choices`")
     if not (ended or fields.has("output") or fields.has("status") or fields.has("error")):
-        raise InvalidInput("output", "it is missing")
-    status = fields.text("status") or ended
+        raise InvalidRequestError("output", "it is missing")
+    status = fields.string("status") or ended
     error = _read_failure(fields, status, around.losses)
-    finish = read_finish(status, fields.fields("incomplete_details"), around.losses)
+    finish = read_finish(status, fields.nested("incomplete_details"), around.losses)
     items = _read_output(fields, finish, around)
     created = fields.number("created_at")
     return Reply(
-        id=fields.text("id") or "",
-        model=fields.text("model") or "",
+        id=fields.string("id") or "",
+        model=fields.string("model") or "",
         created=None if created is None else int(created),
         choices=(Choice(items, None if error else finish),) if items or not error else (),
-        usage=read_usage(fields.fields("usage")),
-        service_tier=fields.text("service_tier"),
+        usage=read_usage(fields.nested("usage")),
+        service_tier=fields.string("service_tier"),
         error=error,
         extras=_read_unknown(fields),
     )
 
 
-def _read_failure(fields: Fields, status: str | None, losses: Losses) -> Error | None:
+def _read_failure(fields: JsonObject, status: str | None, losses: Losses) -> Error | None:
     """Read why there is no answer, if there is none."""
     raw = fields.raw("error")
     if raw is not None and is_error(raw):
-        return with_status(read_error_value(raw, None))
+        return infer_status(read_error_value(raw, None))
     if status == "failed":
         losses.invented("error", "the backend does not say what failed")
         return Error(
@@ -130,11 +136,11 @@ def _read_failure(fields: Fields, status: str | None, losses: Losses) -> Error |
     return _NO_ANSWER.get(status or "")
 
 
-def read_finish(status: str | None, details: Fields | None, losses: Losses) -> Finish:
+def read_finish(status: str | None, details: JsonObject | None, losses: Losses) -> Finish:
     """Read how it ended; what is incomplete for no reason was cut off."""
     if status != "incomplete":
         return Finish("stop", status or "completed")
-    word = details.text("reason") if details else None
+    word = details.string("reason") if details else None
     reason = READ_INCOMPLETE.get(word or "", "length")
     if WRITE_INCOMPLETE.get(reason) != word:
         said = (
@@ -146,13 +152,13 @@ def read_finish(status: str | None, details: Fields | None, losses: Losses) -> F
     return Finish(reason, word or "")
 
 
-def _read_output(fields: Fields, finish: Finish, around: Surroundings) -> tuple[Item, ...]:
+def _read_output(fields: JsonObject, finish: Finish, around: ReplyContext) -> tuple[Item, ...]:
     def mint_call(name: str, _arguments: str) -> str:
         around.losses.invented(f"call {name}", "the backend gave the call no id; it gets one")
         return around.mint.id("call_")
 
-    raws = fields.raws("output")
-    items = [read_answer(raw, f"output[{i}]", mint_call) for i, raw in enumerate(raws)]
+    raws = fields.array("output")
+    items = [read_output_item(raw, f"output[{i}]", mint_call) for i, raw in enumerate(raws)]
     cut = finish.reason in ("length", "filter")
     last = len(items) - 1
     return tuple(
@@ -163,30 +169,32 @@ def _read_output(fields: Fields, finish: Finish, around: Surroundings) -> tuple[
 
 def _ended(item: Item, status: Status) -> Item:
     """Say what silence means: an item is complete, but for the last of what was cut off."""
-    if isinstance(item, Message | Call | Reasoning) and item.status is None:
+    if isinstance(item, Message | ToolCall | Reasoning) and item.status is None:
         return replace(item, status=status)
     return item
 
 
-def _read_unknown(fields: Fields) -> Extras:
+def _read_unknown(fields: JsonObject) -> Extras:
     """Take what a response says besides; that it repeats the request matters to nobody."""
-    extras = left_over(fields, "responses")
+    extras = unread_fields(fields, "responses")
     return tuple(extra for extra in extras if extra.name not in _ECHO)
 
 
 # Writing
 
 
-def write_reply(reply: Reply, around: Surroundings) -> bytes:
+def write_reply(reply: Reply, around: ReplyContext) -> bytes:
     """Write a whole reply."""
     if len(reply.choices) > 1 and not one_choice_asked(around.request):
         around.losses.changed("choices", SEVERAL_ANSWERS)
-    reply = merged(reply)
-    response = begin(reply.id, reply.model, reply.created, reply.service_tier, around, often=False)
-    carrier = Carrier("responses", LABEL, around.losses)
-    carrier.lose(reply.extras)
+    reply = merge_choices(reply)
+    response = new_response(
+        reply.id, reply.model, reply.created, reply.service_tier, around, often=False
+    )
+    carrier = ExtrasWriter("responses", LABEL, around.losses)
+    carrier.report_dropped(reply.extras)
     for number, choice in enumerate(reply.choices):
-        carrier.lose(choice.extras, f"choices[{number}]")
+        carrier.report_dropped(choice.extras, f"choices[{number}]")
     items = reply.choices[0].items if reply.choices else ()
     finish = reply.choices[0].finish if reply.choices else None
     writer = OutputWriter(around.preferences, around.losses)
@@ -202,20 +210,20 @@ def write_reply(reply: Reply, around: Surroundings) -> bytes:
     return _ENCODER.encode(response.write(outcome))
 
 
-def begin(
+def new_response(
     reply_id: str,
     model: str,
     created: int | None,
     service_tier: str | None,
-    around: Surroundings,
+    around: ReplyContext,
     *,
     often: bool = True,
 ) -> Response:
     """Begin a response: its id, its time and all that it repeats, be it often or once."""
     return Response(
-        renamed(reply_id, "resp_") or around.mint.id("resp_"),
+        with_id_prefix(reply_id, "resp_") or around.mint.id("resp_"),
         around.mint.now() if created is None else created,
-        model_of(model, around.request, around.losses),
+        reply_model(model, around.request, around.losses),
         service_tier,
         around.request,
         around.stamp,
@@ -223,13 +231,17 @@ def begin(
     )
 
 
-def make_outcome(finish: Finish | None, items: tuple[Item, ...], around: Surroundings) -> Outcome:
+def make_outcome(
+    finish: Finish | None, items: tuple[Item, ...], around: ReplyContext
+) -> ResponseSnapshot:
     """Say how an answer ended."""
-    reason = settled(finish or Finish("stop", ""), has_calls=has_calls(items))
+    reason = effective_finish(finish or Finish("stop", ""), has_calls=has_calls(items))
     why = WRITE_INCOMPLETE.get(reason)
     if why is None:
-        return Outcome("completed", completed_at=around.mint.now())
+        return ResponseSnapshot("completed", completed_at=around.mint.now())
     details: Wire = {"reason": why}
     if around.preferences.complete_truncated:
-        return Outcome("completed", completed_at=around.mint.now(), incomplete_details=details)
-    return Outcome("incomplete", incomplete_details=details)
+        return ResponseSnapshot(
+            "completed", completed_at=around.mint.now(), incomplete_details=details
+        )
+    return ResponseSnapshot("incomplete", incomplete_details=details)

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from adapters.conversation import Error, Request
-from adapters.extras import Carrier
+from adapters.extras import ExtrasWriter
 from adapters.loss import Losses
 from adapters.responses.usage import UsageWire
 from adapters.responses.write_tools import echo_format, echo_tool, write_choice
@@ -34,7 +34,7 @@ _ERROR_CODES = frozenset(
 )
 
 
-class Outcome(Struct):
+class ResponseSnapshot(Struct):
     """What differs between one telling of a response and the next."""
 
     status: str
@@ -68,7 +68,7 @@ class Response:
             echo = {name: _encoded(value) for name, value in echo.items()}
         self._echo = echo | dict(stamp)
 
-    def write(self, outcome: Outcome) -> Wire:
+    def write(self, outcome: ResponseSnapshot) -> Wire:
         """Tell the response as it now stands."""
         tier = "default" if self.service_tier in (None, "auto") else self.service_tier
         return (
@@ -103,7 +103,7 @@ def _echo(request: Request) -> Wire:
     """Repeat what was asked. Where nobody said, the default that was in force is told."""
     # What the client itself wrote cannot be lost by repeating it.
     quiet = Losses(None)
-    carrier = Carrier("responses", "", quiet)
+    carrier = ExtrasWriter("responses", "", quiet)
     text: Wire = {"format": echo_format(request.format, carrier, quiet)}
     if request.verbosity is not None:
         text["verbosity"] = request.verbosity

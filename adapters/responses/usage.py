@@ -3,21 +3,21 @@
 from msgspec import Struct
 
 from adapters.conversation import Usage
-from adapters.extras import Carrier, left_over, unless
-from adapters.fields import Fields
+from adapters.extras import ExtrasWriter, unread_fields, harmless_if
+from adapters.fields import JsonObject
 from adapters.loss import Losses
 from adapters.replies import USAGE_ZEROS
 
 # A count of nothing says nothing.
-_COUNT = unless(0, "hint")
+_COUNT = harmless_if(0, "hint")
 
 
-def read_usage(fields: Fields | None) -> Usage | None:
+def read_usage(fields: JsonObject | None) -> Usage | None:
     """Read what it cost; every number may be missing."""
     if fields is None:
         return None
-    given = fields.fields("input_tokens_details") or Fields({})
-    made = fields.fields("output_tokens_details") or Fields({})
+    given = fields.nested("input_tokens_details") or JsonObject({})
+    made = fields.nested("output_tokens_details") or JsonObject({})
     input_tokens = fields.integer("input_tokens") or 0
     output_tokens = fields.integer("output_tokens") or 0
     return Usage(
@@ -27,9 +27,9 @@ def read_usage(fields: Fields | None) -> Usage | None:
         cached_tokens=given.integer("cached_tokens") or 0,
         cache_write_tokens=given.integer("cache_write_tokens") or 0,
         reasoning_tokens=made.integer("reasoning_tokens") or 0,
-        extras=left_over(fields, "responses", otherwise=_COUNT)
-        + left_over(given, "responses", prefix="input_tokens_details.", otherwise=_COUNT)
-        + left_over(made, "responses", prefix="output_tokens_details.", otherwise=_COUNT),
+        extras=unread_fields(fields, "responses", otherwise=_COUNT)
+        + unread_fields(given, "responses", prefix="input_tokens_details.", otherwise=_COUNT)
+        + unread_fields(made, "responses", prefix="output_tokens_details.", otherwise=_COUNT),
     )
 
 
@@ -72,5 +72,5 @@ def usage_or_zeros(usage: Usage | None, losses: Losses) -> UsageWire:
     if usage is None:
         losses.invented("usage", USAGE_ZEROS)
         return write_usage(Usage())
-    Carrier("responses", "the Responses API", losses).lose(usage.extras, "usage")
+    ExtrasWriter("responses", "the Responses API", losses).report_dropped(usage.extras, "usage")
     return write_usage(usage)

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from adapters.conversation import CallKind, FinishReason
 from adapters.events import Channel
-from adapters.extras import Fate, unless
+from adapters.extras import DropPolicy, harmless_if
 
 # How this dialect spells the fields of the hub, where the two differ.
 NAMES = {
@@ -18,18 +18,20 @@ NAMES = {
 
 # Parameters that only Responses knows, and how grave it is to leave each out.
 ONLY_HERE = {
-    "previous_response_id": Fate("meaning", "no earlier response is kept here to go on from"),
-    "conversation": Fate("meaning", "no conversation is kept here"),
-    "prompt": Fate("meaning", "prompt templates are kept by OpenAI, not here"),
-    "background": Fate(
-        unless(harmless=False, severity="meaning"), "nothing runs on in the background here"
+    "previous_response_id": DropPolicy("meaning", "no earlier response is kept here to go on from"),
+    "conversation": DropPolicy("meaning", "no conversation is kept here"),
+    "prompt": DropPolicy("meaning", "prompt templates are kept by OpenAI, not here"),
+    "background": DropPolicy(
+        harmless_if(harmless=False, severity="meaning"), "nothing runs on in the background here"
     ),
-    "store": Fate(unless(harmless=False, severity="hint"), "the backend keeps no responses"),
-    "context_management": Fate("capability"),
-    "access_programs": Fate("capability"),
-    "truncation": Fate(unless("disabled", "hint")),
+    "store": DropPolicy(
+        harmless_if(harmless=False, severity="hint"), "the backend keeps no responses"
+    ),
+    "context_management": DropPolicy("capability"),
+    "access_programs": DropPolicy("capability"),
+    "truncation": DropPolicy(harmless_if("disabled", "hint")),
     # Counts the calls of built-in tools, of which no other dialect has any.
-    "max_tool_calls": Fate(None),
+    "max_tool_calls": DropPolicy(None),
 }
 
 # What it cannot say, of what the hub knows.
@@ -65,7 +67,7 @@ WRITE_INCOMPLETE: dict[FinishReason, str] = {
 }
 
 
-class CallWords(Struct, frozen=True):
+class CallNames(Struct, frozen=True):
     """What the calls of one kind of tool are called."""
 
     item: str
@@ -76,8 +78,8 @@ class CallWords(Struct, frozen=True):
     done: str
 
 
-CALLS: dict[CallKind, CallWords] = {
-    "function": CallWords(
+CALLS: dict[CallKind, CallNames] = {
+    "function": CallNames(
         item="function_call",
         output="function_call_output",
         field="arguments",
@@ -85,7 +87,7 @@ CALLS: dict[CallKind, CallWords] = {
         delta="response.function_call_arguments.delta",
         done="response.function_call_arguments.done",
     ),
-    "custom": CallWords(
+    "custom": CallNames(
         item="custom_tool_call",
         output="custom_tool_call_output",
         field="input",
@@ -111,9 +113,9 @@ WHOLE_CALLS: dict[CallKind, WholeCallWords] = {
     "computer": WholeCallWords("computer_call", "computer_call_output", "cu_"),
     "tool_search": WholeCallWords("tool_search_call", "tool_search_output", "tsc_"),
 }
-ANY_CALLS: dict[CallKind, CallWords | WholeCallWords] = {**CALLS, **WHOLE_CALLS}
-CALL_KINDS: dict[str, CallKind] = {words.item: kind for kind, words in ANY_CALLS.items()}
-OUTPUT_KINDS: dict[str, CallKind] = {words.output: kind for kind, words in ANY_CALLS.items()}
+ALL_CALL_NAMES: dict[CallKind, CallNames | WholeCallWords] = {**CALLS, **WHOLE_CALLS}
+CALL_KINDS: dict[str, CallKind] = {words.item: kind for kind, words in ALL_CALL_NAMES.items()}
+OUTPUT_KINDS: dict[str, CallKind] = {words.output: kind for kind, words in ALL_CALL_NAMES.items()}
 
 
 class PartWords(Struct, frozen=True):

@@ -2,19 +2,19 @@
 
 from msgspec import Raw
 
-from adapters.conversation import Call, Item, Status
+from adapters.conversation import ToolCall, Item, Status
 from adapters.events import Channel, Closed, Delta, Opened
-from adapters.fold import Block, Piece
+from adapters.fold import ItemBuffer, PartBuffer
 from adapters.loss import Losses
 from adapters.preferences import Preferences
 from adapters.responses.annotations import write_annotation, write_logprobs
 from adapters.responses.frames import DeltaTemplate, Frames, Wire, delta_template
 from adapters.responses.output import OutputWriter
 from adapters.responses.wire import CALLS, PARTS, PartWords
-from adapters.template import HOLE
+from adapters.template import PLACEHOLDER
 
 
-class BlockWriter:
+class ItemStreamWriter:
     """One item on its way out: gathered, so that its last events tell the whole of it."""
 
     def __init__(
@@ -26,7 +26,7 @@ class BlockWriter:
         preferences: Preferences,
         losses: Losses,
     ) -> None:
-        self._block = Block(opened)
+        self._block = ItemBuffer(opened)
         self.item_id = item_id
         self._place: Wire = {"item_id": item_id, "output_index": opened.index}
         self._frames = frames
@@ -45,17 +45,17 @@ class BlockWriter:
     @property
     def is_call(self) -> bool:
         """Tell whether it is a call."""
-        return isinstance(self._block.bare, Call)
+        return isinstance(self._block.bare, ToolCall)
 
     def open(self) -> list[bytes]:
         """Announce the item."""
         bare = self._block.bare
-        if isinstance(bare, Call):
+        if isinstance(bare, ToolCall):
             words = CALLS.get(bare.kind)
             if words is None:
                 # It is announced when it is whole.
                 return []
-            self._template = delta_template(words.delta, self._place | {"delta": HOLE})
+            self._template = delta_template(words.delta, self._place | {"delta": PLACEHOLDER})
         return [self._announce(bare)]
 
     def fill(self, delta: Delta) -> list[bytes]:
@@ -88,11 +88,11 @@ class BlockWriter:
         """Tell the whole item."""
         written = self._end_part()
         bare = self._block.bare
-        if isinstance(bare, Call) and bare.kind not in CALLS:
+        if isinstance(bare, ToolCall) and bare.kind not in CALLS:
             # What a search is for comes with its end; the others cannot be said without a part.
             begun = bare if bare.kind == "tool_search" else self.item()
             written.append(self._announce(begun))
-        elif isinstance(bare, Call):
+        elif isinstance(bare, ToolCall):
             words = CALLS[bare.kind]
             fields = self._place | {words.field: "".join(self._block.texts("arguments"))}
             if bare.kind == "function":
@@ -140,12 +140,12 @@ class BlockWriter:
     def _begin_part(self, channel: Channel) -> list[bytes]:
         words = self._words(channel)
         place = self._part_place()
-        fields = place | {"delta": HOLE}
+        fields = place | {"delta": PLACEHOLDER}
         if channel == "text":
             fields["logprobs"] = ()
         self._template = delta_template(words.delta, fields)
         self._annotations = 0
-        empty = self._part(words, Piece(channel))
+        empty = self._part(words, PartBuffer(channel))
         return [self._frames.event(words.added, place | {"part": empty})]
 
     def _end_part(self) -> list[bytes]:
@@ -162,7 +162,7 @@ class BlockWriter:
             self._frames.event(words.ended, place | {"part": self._part(words, piece)}),
         ]
 
-    def _part(self, words: PartWords, piece: Piece) -> Wire:
+    def _part(self, words: PartWords, piece: PartBuffer) -> Wire:
         if piece.channel in ("text", "refusal"):
             return self._output.write_part(piece.part())
         return {"type": words.part, words.field: piece.text()}

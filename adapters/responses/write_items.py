@@ -7,29 +7,29 @@ from msgspec.structs import replace
 
 from adapters.capabilities import Capabilities
 from adapters.conversation import (
-    Call,
+    ToolCall,
     File,
     Image,
     Item,
     Message,
-    Opaque,
+    OpaqueItem,
     OtherPart,
-    Output,
+    ToolOutput,
     Part,
     Reasoning,
-    Reference,
+    ItemReference,
     Refusal,
     Request,
     Text,
 )
-from adapters.extras import Carrier
+from adapters.extras import ExtrasWriter
 from adapters.loss import Losses
-from adapters.mint import digest
+from adapters.mint import stable_hash
 from adapters.responses.annotations import write_annotation
 from adapters.responses.client_calls import write_arguments
 from adapters.responses.client_outputs import write_output
 from adapters.responses.output import LABEL
-from adapters.responses.wire import ANY_CALLS, CALLS
+from adapters.responses.wire import ALL_CALL_NAMES, CALLS
 
 Wire = dict[str, object]
 
@@ -46,12 +46,12 @@ class ItemWriter:
         # The reasoning of the turn, and whether a call has followed it already.
         self._thought: Wire | None = None
         self._called = False
-        self._carrier = Carrier("responses", LABEL, losses)
+        self._carrier = ExtrasWriter("responses", LABEL, losses)
 
     def write(self, request: Request) -> list[Wire | Raw]:
         """Write all items of a request."""
         written: list[Wire | Raw] = []
-        for item, path in request.placed():
+        for item, path in request.items_with_paths():
             written += self._write_item(item, path)
         return written
 
@@ -61,19 +61,21 @@ class ItemWriter:
                 if item.role != "assistant":
                     self._thought = None
                 yield from self._write_message(item, path)
-            case Call():
-                yield from self._repeated_thought()
+            case ToolCall():
+                yield from self._repeat_reasoning()
                 yield self._write_call(item, path)
-            case Output():
+            case ToolOutput():
                 yield self._write_output(item, path)
             case Reasoning():
                 yield from self._write_reasoning(item, path)
-            case Reference():
+            case ItemReference():
                 yield {"type": "item_reference", "id": item.item_id}
-            case Opaque():
+            case OpaqueItem():
                 yield item.value
 
-    def _finish(self, item: Message | Call | Output | Reasoning, wire: Wire, path: str) -> Wire:
+    def _finish(
+        self, item: Message | ToolCall | ToolOutput | Reasoning, wire: Wire, path: str
+    ) -> Wire:
         """Add what is common to items. An id is only ever one that a server gave (P066)."""
         if item.item_id is not None:
             wire["id"] = item.item_id
@@ -125,7 +127,7 @@ class ItemWriter:
         for number, part in enumerate(message.content):
             if isinstance(part, Text):
                 where = f"{path}.content[{number}]"
-                self._carrier.lose(part.extras, where)
+                self._carrier.report_dropped(part.extras, where)
                 if part.cache_breakpoint is not None:
                     why = "what an assistant said is one string, without breakpoints"
                     self._losses.dropped(f"{where}.prompt_cache_breakpoint", why)
@@ -135,7 +137,7 @@ class ItemWriter:
             return ""
         first = content[0]
         if len(content) == 1 and isinstance(first, Text) and _is_plain(first):
-            self._carrier.lose(first.extras, f"{path}[0]")
+            self._carrier.report_dropped(first.extras, f"{path}[0]")
             return first.text
         return list(self._write_parts(content, path))
 
@@ -160,14 +162,14 @@ class ItemWriter:
 
     # Calls and their outputs
 
-    def _write_call(self, call: Call, path: str) -> Wire:
+    def _write_call(self, call: ToolCall, path: str) -> Wire:
         words = CALLS.get(call.kind)
-        wire: Wire = {"type": ANY_CALLS[call.kind].item, "call_id": call.call_id}
+        wire: Wire = {"type": ALL_CALL_NAMES[call.kind].item, "call_id": call.call_id}
         if words is None:
             # Most of these must say how they ended, and some must have an id.
             wire["status"] = "completed"
             if call.kind in _NEED_IDS:
-                wire["id"] = ANY_CALLS[call.kind].prefix + digest(call.call_id)
+                wire["id"] = ALL_CALL_NAMES[call.kind].prefix + stable_hash(call.call_id)
             wire |= write_arguments(call.arguments, call.kind)
         else:
             wire |= {"name": call.name, words.field: call.arguments}
@@ -175,8 +177,8 @@ class ItemWriter:
             wire["namespace"] = call.namespace
         return self._finish(call, wire, path)
 
-    def _write_output(self, output: Output, path: str) -> Wire:
-        wire: Wire = {"type": ANY_CALLS[output.kind].output}
+    def _write_output(self, output: ToolOutput, path: str) -> Wire:
+        wire: Wire = {"type": ALL_CALL_NAMES[output.kind].output}
         if output.kind == "local_shell":
             # It has one id: that of the call.
             wire["id"] = output.call_id
@@ -214,7 +216,7 @@ class ItemWriter:
         self._thought, self._called = self._finish(reasoning, wire, path), False
         yield self._thought
 
-    def _repeated_thought(self) -> Iterator[Wire]:
+    def _repeat_reasoning(self) -> Iterator[Wire]:
         """Repeat the reasoning of a turn before each call but the first, where that is wanted."""
         thought = self._thought
         if self._capabilities.reasoning_items == "each_call" and thought and self._called:

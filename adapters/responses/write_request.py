@@ -3,17 +3,17 @@
 import msgspec
 
 from adapters.capabilities import Capabilities
-from adapters.conversation import Custom, Function, Hosted, Request, Tool
-from adapters.extras import Carrier
+from adapters.conversation import CustomTool, FunctionTool, HostedTool, Request, Tool
+from adapters.extras import ExtrasWriter
 from adapters.loss import Losses
-from adapters.lowering.additional import found_there, holding
+from adapters.lowering.additional import tools_visible_to_backend, items_with_tools
 from adapters.responses.output import LABEL
 from adapters.responses.wire import INCLUDE_LOGPROBS, NAMES
 from adapters.responses.write_items import ItemWriter
 from adapters.responses.write_tools import write_choice, write_format, write_tool
-from adapters.selection import Abilities, select
-from adapters.settings import copy_said, leave_out
-from adapters.tools import without_strict, write_parallel
+from adapters.selection import ToolSupport, select
+from adapters.settings import copy_present, drop_refused
+from adapters.tools import without_strict, write_parallel_tool_calls
 
 Wire = dict[str, object]
 
@@ -37,13 +37,13 @@ _ENCODER = msgspec.json.Encoder()
 
 def write_request(request: Request, capabilities: Capabilities, losses: Losses) -> bytes:
     """Write a request."""
-    carrier = Carrier("responses", LABEL, losses)
+    carrier = ExtrasWriter("responses", LABEL, losses)
     wire: Wire = {"model": request.model} if request.model is not None else {}
     if request.instructions is not None:
         wire["instructions"] = request.instructions
     wire["input"] = ItemWriter(capabilities, losses).write(request)
     _write_tools(request, capabilities, losses, carrier, wire)
-    copy_said(request, _SAME, wire)
+    copy_present(request, _SAME, wire)
     _write_limit(request, losses, wire)
     _write_text(request, losses, carrier, wire)
     if request.effort is not None:
@@ -53,34 +53,34 @@ def write_request(request: Request, capabilities: Capabilities, losses: Losses) 
     _write_stream_options(request, capabilities, losses, wire)
     # Chat keeps nothing unless asked, Responses everything unless told not to.
     wire["store"] = bool(request.store)
-    Carrier("responses", LABEL, losses, capabilities.forward).carry(request.extras, wire)
+    ExtrasWriter("responses", LABEL, losses, capabilities.forward).carry(request.extras, wire)
     _write_logprobs(request, losses, wire)
-    _refuse_unspeakable(request, losses)
-    leave_out(wire, capabilities.refuses, NAMES, losses)
+    _refuse_unsupported(request, losses)
+    drop_refused(wire, capabilities.refuses, NAMES, losses)
     return _ENCODER.encode(wire)
 
 
 def takes_tool(tool: Tool, capabilities: Capabilities) -> bool:
     """Tell whether a Responses backend can be told of a tool as it is."""
     match tool:
-        case Function():
+        case FunctionTool():
             return True
-        case Custom():
+        case CustomTool():
             return capabilities.custom_tools is not False
-        case Hosted():
+        case HostedTool():
             # Types have dates and previews at their ends.
             types = capabilities.tool_types
             return types is None or tool.kind.startswith(types)
 
 
 def _write_tools(
-    request: Request, capabilities: Capabilities, losses: Losses, carrier: Carrier, wire: Wire
+    request: Request, capabilities: Capabilities, losses: Losses, carrier: ExtrasWriter, wire: Wire
 ) -> None:
-    abilities = Abilities(
+    abilities = ToolSupport(
         lambda tool: takes_tool(tool, capabilities),
         capabilities.allowed_tools,
         hosted_entries=True,
-        found=tuple(found_there(holding(request))),
+        found=tuple(tools_visible_to_backend(items_with_tools(request))),
         choices=capabilities.tool_choices,
         choice_needed=capabilities.tool_choice_needed,
     )
@@ -94,7 +94,7 @@ def _write_tools(
         ]
     if selection.choice is not None:
         wire["tool_choice"] = write_choice(selection.choice)
-    write_parallel(request, capabilities, losses, wire)
+    write_parallel_tool_calls(request, capabilities, losses, wire)
 
 
 def _write_limit(request: Request, losses: Losses, wire: Wire) -> None:
@@ -106,7 +106,7 @@ def _write_limit(request: Request, losses: Losses, wire: Wire) -> None:
     wire["max_output_tokens"] = max(limit, _LEAST_OUTPUT_TOKENS)
 
 
-def _write_text(request: Request, losses: Losses, carrier: Carrier, wire: Wire) -> None:
+def _write_text(request: Request, losses: Losses, carrier: ExtrasWriter, wire: Wire) -> None:
     text: Wire = {}
     if request.format is not None:
         if request.format.kind == "json_schema" and request.format.schema is None:
@@ -143,7 +143,7 @@ def _write_stream_options(
         losses.dropped("include_obfuscation", "the backend takes no stream_options")
 
 
-def _write_caching(request: Request, carrier: Carrier, wire: Wire) -> None:
+def _write_caching(request: Request, carrier: ExtrasWriter, wire: Wire) -> None:
     options = request.prompt_cache_options
     if options is None:
         return
@@ -162,7 +162,7 @@ def _write_logprobs(request: Request, losses: Losses, wire: Wire) -> None:
         losses.dropped("top_logprobs", "it needs `logprobs: true`", "meaning")
 
 
-def _refuse_unspeakable(request: Request, losses: Losses) -> None:
+def _refuse_unsupported(request: Request, losses: Losses) -> None:
     """Refuse what would make the answer one to another question."""
     if request.stop:
         losses.dropped("stop", f"{LABEL} has no stop sequences", "meaning")

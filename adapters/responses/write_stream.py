@@ -7,47 +7,49 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from adapters.conversation import Error, Item
-from adapters.dialect import Surroundings
-from adapters.errors import InvalidInput
+from adapters.dialect import ReplyContext
+from adapters.errors import InvalidRequestError
 from adapters.events import Closed, Delta, Failed, Finished, Opened, Started
-from adapters.extras import Carrier
+from adapters.extras import ExtrasWriter
 from adapters.fields import read_body
-from adapters.machine import EventWriter
-from adapters.replies import combined, one_choice_asked
+from adapters.machine import BaseStreamWriter
+from adapters.replies import worst_finish, one_choice_asked
 from adapters.responses.frames import DONE, Frames, Wire, error_fields
 from adapters.responses.output import LABEL, OutputWriter, mint_item_id
-from adapters.responses.reply import SEVERAL_ANSWERS, begin, make_outcome
-from adapters.responses.response import Outcome, Response, write_failure
+from adapters.responses.reply import SEVERAL_ANSWERS, new_response, make_outcome
+from adapters.responses.response import ResponseSnapshot, Response, write_failure
 from adapters.responses.usage import usage_or_zeros, write_usage
-from adapters.responses.write_block import BlockWriter
-from adapters.sse import Frame, read_block
+from adapters.responses.write_block import ItemStreamWriter
+from adapters.sse import Frame, parse_event
 from adapters.template import encode
 
 # It stands last in what we write, and anywhere in what others do.
 _NUMBER = re.compile(rb'("sequence_number"\s*:\s*)\d+')
 
 
-class StreamWriter(EventWriter):
+class StreamWriter(BaseStreamWriter):
     """Events in, frames out."""
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: ReplyContext) -> None:
         super().__init__()
         self._around = around
         self._frames = Frames()
         self._output = OutputWriter(around.preferences, around.losses)
         self._response: Response | None = None
-        self._blocks: dict[int, BlockWriter] = {}
+        self._blocks: dict[int, ItemStreamWriter] = {}
 
     def start(self, event: Started) -> list[bytes]:
         """Begin the stream, if it was not begun before its answer was."""
-        Carrier("responses", LABEL, self._around.losses).lose(event.extras)
+        ExtrasWriter("responses", LABEL, self._around.losses).report_dropped(event.extras)
         if self._response is not None:
             self._response.service_tier = event.service_tier or self._response.service_tier
             return []
-        response = begin(event.id, event.model, event.created, event.service_tier, self._around)
+        response = new_response(
+            event.id, event.model, event.created, event.service_tier, self._around
+        )
         self._response = response
         # Encoded once, for it is said twice.
-        begun: Wire = {"response": Raw(encode(response.write(Outcome("in_progress"))))}
+        begun: Wire = {"response": Raw(encode(response.write(ResponseSnapshot("in_progress"))))}
         return [
             self._frames.event("response.created", begun),
             self._frames.event("response.in_progress", begun),
@@ -57,7 +59,7 @@ class StreamWriter(EventWriter):
         """Say again that the response is in progress: Codex does not count comments (P147)."""
         if self._response is None:
             return self.start(Started())
-        begun: Wire = {"response": self._response.write(Outcome("in_progress"))}
+        begun: Wire = {"response": self._response.write(ResponseSnapshot("in_progress"))}
         return [self._frames.event("response.in_progress", begun)]
 
     def is_pulse(self, frame: Frame) -> bool:
@@ -74,10 +76,10 @@ class StreamWriter(EventWriter):
         # Within a text these quotes would be escaped.
         if not stamp or b'"response"' not in block:
             return block
-        frame = read_block(block)
+        frame = parse_event(block)
         try:
             return block if frame is None else _stamped(frame, stamp)
-        except InvalidInput:
+        except InvalidRequestError:
             # What is odd passes as it is: its own dialect may know what it means.
             return block
 
@@ -85,7 +87,7 @@ class StreamWriter(EventWriter):
         """Begin a block."""
         around = self._around
         item_id = mint_item_id(event.item, around.mint)
-        block = self._blocks[event.index] = BlockWriter(
+        block = self._blocks[event.index] = ItemStreamWriter(
             event, item_id, self._frames, self._output, around.preferences, around.losses
         )
         return block.open()
@@ -103,9 +105,9 @@ class StreamWriter(EventWriter):
         if len(event.finishes) > 1 and not one_choice_asked(self._around.request):
             self._around.losses.changed("choices", SEVERAL_ANSWERS)
         items: tuple[Item, ...] = tuple(block.item() for block in self._blocks.values())
-        outcome = make_outcome(combined(event.finishes), items, self._around)
+        outcome = make_outcome(worst_finish(event.finishes), items, self._around)
         outcome.usage = usage_or_zeros(event.usage, self._around.losses)
-        Carrier("responses", LABEL, self._around.losses).lose(event.extras)
+        ExtrasWriter("responses", LABEL, self._around.losses).report_dropped(event.extras)
         if self._response is not None and event.service_tier is not None:
             self._response.service_tier = event.service_tier
         return [self._tell(outcome), DONE]
@@ -124,7 +126,7 @@ class StreamWriter(EventWriter):
     def _break_off(self, event: Failed) -> list[bytes]:
         param = self._around.param(event.error.param)
         error = self._error(replace(event.error, param=param))
-        outcome = Outcome("failed", error=write_failure(event.error))
+        outcome = ResponseSnapshot("failed", error=write_failure(event.error))
         if event.usage is not None:
             outcome.usage = write_usage(event.usage)
         return [error, self._tell(outcome), DONE]
@@ -141,7 +143,7 @@ class StreamWriter(EventWriter):
     def _error(self, error: Error) -> bytes:
         return self._frames.event("error", error_fields(error))
 
-    def _tell(self, outcome: Outcome) -> bytes:
+    def _tell(self, outcome: ResponseSnapshot) -> bytes:
         """Tell the whole response, for the last time."""
         response = self._response
         if response is None:
@@ -154,8 +156,8 @@ class StreamWriter(EventWriter):
 
 def _stamped(frame: Frame, stamp: Mapping[str, object]) -> bytes:
     fields = read_body(frame.data)
-    response = fields.fields("response")
+    response = fields.nested("response")
     if response is None:
-        raise InvalidInput("response", "it is missing")
-    data = read_body(frame.data).spelled(response=Raw(response.spelled(**stamp)))
+        raise InvalidRequestError("response", "it is missing")
+    data = read_body(frame.data).encode_with(response=Raw(response.encode_with(**stamp)))
     return (b"event: %b\ndata: %b" % (frame.name, data)) if frame.name else b"data: " + data

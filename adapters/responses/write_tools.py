@@ -3,47 +3,47 @@
 from msgspec import Raw
 
 from adapters.conversation import (
-    Allowed,
-    Custom,
-    Format,
-    Function,
-    Hosted,
+    AllowedToolsChoice,
+    CustomTool,
+    ResponseFormat,
+    FunctionTool,
+    HostedTool,
     HostedChoice,
-    Mode,
-    Named,
+    ToolChoiceMode,
+    NamedToolChoice,
     Tool,
     ToolChoice,
 )
-from adapters.extras import Carrier
+from adapters.extras import ExtrasWriter
 from adapters.loss import Losses
-from adapters.schemas import written
+from adapters.schemas import parameters_schema
 
 Wire = dict[str, object]
 
 
-def write_tool(tool: Tool, path: str, carrier: Carrier, losses: Losses) -> Wire | Raw:
+def write_tool(tool: Tool, path: str, carrier: ExtrasWriter, losses: Losses) -> Wire | Raw:
     """Write one tool for a backend."""
     match tool:
-        case Function():
+        case FunctionTool():
             return _write_function(tool, path, carrier, losses)
-        case Custom():
+        case CustomTool():
             return _write_custom(tool, path, carrier)
-        case Hosted():
+        case HostedTool():
             return tool.value
 
 
-def _write_function(tool: Function, path: str, carrier: Carrier, losses: Losses) -> Wire:
+def _write_function(tool: FunctionTool, path: str, carrier: ExtrasWriter, losses: Losses) -> Wire:
     wire: Wire = {"type": "function", "name": tool.name}
     if tool.description is not None:
         wire["description"] = tool.description
-    wire["parameters"] = written(tool.parameters, path, losses)
+    wire["parameters"] = parameters_schema(tool.parameters, path, losses)
     # Always said where it is known: silence would mean "strict, if possible" (P005).
     wire["strict"] = tool.strict
     carrier.carry(tool.extras, wire, path)
     return wire
 
 
-def _write_custom(tool: Custom, path: str, carrier: Carrier) -> Wire:
+def _write_custom(tool: CustomTool, path: str, carrier: ExtrasWriter) -> Wire:
     wire: Wire = {"type": "custom", "name": tool.name}
     if tool.description is not None:
         wire["description"] = tool.description
@@ -55,9 +55,9 @@ def _write_custom(tool: Custom, path: str, carrier: Carrier) -> Wire:
     return wire
 
 
-def echo_tool(tool: Tool, carrier: Carrier, losses: Losses) -> Wire | Raw:
+def echo_tool(tool: Tool, carrier: ExtrasWriter, losses: Losses) -> Wire | Raw:
     """Write one tool as a reply repeats it: Open Responses wants every key of a function."""
-    if not isinstance(tool, Function):
+    if not isinstance(tool, FunctionTool):
         return write_tool(tool, "tools", carrier, losses)
     wire: Wire = {
         "type": "function",
@@ -70,7 +70,7 @@ def echo_tool(tool: Tool, carrier: Carrier, losses: Losses) -> Wire | Raw:
     return wire
 
 
-def echo_format(form: Format | None, carrier: Carrier, losses: Losses) -> Wire:
+def echo_format(form: ResponseFormat | None, carrier: ExtrasWriter, losses: Losses) -> Wire:
     """Write the format of the text as a reply repeats it, again with every key."""
     wire = write_format(form, carrier, losses)
     if wire["type"] == "json_schema":
@@ -81,19 +81,19 @@ def echo_format(form: Format | None, carrier: Carrier, losses: Losses) -> Wire:
 def write_choice(choice: ToolChoice) -> str | Wire | Raw:
     """Write a tool choice."""
     match choice:
-        case Mode():
+        case ToolChoiceMode():
             return choice.mode
-        case Named():
+        case NamedToolChoice():
             within = {} if choice.namespace is None else {"namespace": choice.namespace}
             return {"type": choice.kind, "name": choice.name, **within}
-        case Allowed():
+        case AllowedToolsChoice():
             tools = [*map(write_choice, choice.tools), *choice.others]
             return {"type": "allowed_tools", "mode": choice.mode, "tools": tools}
         case HostedChoice():
             return choice.value
 
 
-def write_format(form: Format | None, carrier: Carrier, losses: Losses) -> Wire:
+def write_format(form: ResponseFormat | None, carrier: ExtrasWriter, losses: Losses) -> Wire:
     """Write the format of the answer's text."""
     if form is None:
         return {"type": "text"}

@@ -1,8 +1,8 @@
 """JSON as the whole answer: `{"tool_calls": […]}`, `{"name": …, "arguments": {…}}` or a list."""
 
-from adapters.textcalls.cursor import Cursor, NoCall, Parse
-from adapters.textcalls.declared import Declared
-from adapters.textcalls.markup import Calls, Markup, known
+from adapters.textcalls.cursor import Cursor, NotAToolCallError, Parse
+from adapters.textcalls.declared import DeclaredTools
+from adapters.textcalls.markup import Calls, TextCallFormat, known
 from adapters.textcalls.spoken import read_calls
 
 # What a call can begin with: any other object is known for an answer by its first word.
@@ -10,10 +10,10 @@ _FIRST_KEYS = ('"name"', '"arguments"', '"parameters"', '"tool_calls"', '"functi
 _OTHER_FIRST_KEYS = ('"type"', '"index"', '"role"', '"content"')
 
 
-def parse_bare(cursor: Cursor, tools: Declared) -> Parse[Calls]:
+def parse_bare(cursor: Cursor, tools: DeclaredTools) -> Parse[Calls]:
     """Read one or more objects, or lists of objects, that are calls."""
     calls: Calls = ()
-    while not calls or (yield from cursor.sees("{", "[")):
+    while not calls or (yield from cursor.peek_any("{", "[")):
         opened = yield from _parse_beginning(cursor)
         calls += read_calls((yield from cursor.json(opened)), alone=True)
         yield from cursor.skip_space()
@@ -30,16 +30,16 @@ def _parse_beginning(cursor: Cursor) -> Parse[str]:
         yield from cursor.skip_space()
     opened += yield from cursor.expect("{")
     yield from cursor.skip_space()
-    if not (yield from cursor.sees(*_FIRST_KEYS, *_OTHER_FIRST_KEYS)):
-        raise NoCall
+    if not (yield from cursor.peek_any(*_FIRST_KEYS, *_OTHER_FIRST_KEYS)):
+        raise NotAToolCallError
     return opened
 
 
-def _parse(cursor: Cursor, tools: Declared) -> Parse[Calls]:
+def _parse(cursor: Cursor, tools: DeclaredTools) -> Parse[Calls]:
     calls = yield from parse_bare(cursor, tools)
     if not cursor.at_end():
-        raise NoCall
+        raise NotAToolCallError
     return calls
 
 
-BARE = Markup(("{", "["), _parse, whole=True)
+BARE = TextCallFormat(("{", "["), _parse, whole=True)

@@ -20,7 +20,7 @@ _IN_STRING = re.compile(r'(?:[^"\\\x00-\x1f]+|\\.)*', re.DOTALL)
 _BETWEEN = re.compile(r"[\s,:0-9A-Za-z+.-]*")
 
 
-class NoCall(Exception):
+class NotAToolCallError(Exception):
     """What looked like a call is none."""
 
 
@@ -42,7 +42,7 @@ class Cursor:
         self._text = self._text[self._at :] + text
         self._at = 0
 
-    def sees(self, *words: str) -> Parse[str | None]:
+    def peek_any(self, *words: str) -> Parse[str | None]:
         """Tell which of the words comes next, if any does."""
         while True:
             for word in words:
@@ -54,7 +54,7 @@ class Cursor:
 
     def skip(self, *words: str) -> Parse[str | None]:
         """Read one of the words, if it comes next."""
-        word = yield from self.sees(*words)
+        word = yield from self.peek_any(*words)
         self._take(len(word or ""))
         return word
 
@@ -62,10 +62,10 @@ class Cursor:
         """Read one of the words, which must come next."""
         word = yield from self.skip(*words)
         if word is None:
-            raise NoCall
+            raise NotAToolCallError
         return word
 
-    def closes(self, word: str) -> Parse[bool]:
+    def expect_end_tag(self, word: str) -> Parse[bool]:
         """Read the word that ends a block; at the end of the text it may be missing."""
         if (yield from self.skip(word)):
             return True
@@ -82,7 +82,7 @@ class Cursor:
         """Read a name."""
         name = yield from self._run(_NAME)
         if not name:
-            raise NoCall
+            raise NotAToolCallError
         return name
 
     def at_end(self) -> bool:
@@ -126,7 +126,7 @@ class Cursor:
                 pieces.append(self._take(1))
                 return
             if rest not in ("", "\\"):
-                raise NoCall
+                raise NotAToolCallError
             yield from self._wait()
 
     def _run(self, characters: re.Pattern[str]) -> Parse[str]:
@@ -140,7 +140,7 @@ class Cursor:
     def _wait(self) -> Parse[None]:
         """Wait for text that is needed."""
         if self.ended:
-            raise NoCall
+            raise NotAToolCallError
         yield
 
     def _may_become(self, word: str) -> bool:

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from msgspec import Raw
 from msgspec.json import Decoder, Encoder
 
-from adapters.conversation import Function, Hosted, Tool
-from adapters.errors import InvalidInput
+from adapters.conversation import FunctionTool, HostedTool, Tool
+from adapters.errors import InvalidRequestError
 from adapters.fields import Json, parse
-from adapters.jsontext import UNDECODABLE
-from adapters.lowering.names import Known, find_meant
+from adapters.jsontext import DECODE_ERRORS
+from adapters.lowering.names import ToolName, resolve_hallucinated_name
 
 _ENCODER = Encoder()
 _ANYTHING: Decoder[Json] = Decoder()
@@ -29,21 +29,21 @@ _PYTHON = {"True": "true", "False": "false", "None": "null"}
 Schema = dict[str, Json]
 
 
-class Declared:
+class DeclaredTools:
     """Knows the names of tools and the types of their parameters.
 
     A name that a model made up a little is that of the one tool that can be meant.
     """
 
     def __init__(self, tools: tuple[Tool, ...]) -> None:
-        names = dict.fromkeys(tool.name for tool in tools if not isinstance(tool, Hosted))
-        self._known = tuple(Known(name, name) for name in names)
+        names = dict.fromkeys(tool.name for tool in tools if not isinstance(tool, HostedTool))
+        self._known = tuple(ToolName(name, name) for name in names)
         # The declared names, by the names that models say; None: there is none.
         self._meant: dict[str, str | None] = {name: name for name in names}
         self._parameters = {
             tool.name: tool.parameters
             for tool in tools
-            if isinstance(tool, Function) and tool.parameters is not None
+            if isinstance(tool, FunctionTool) and tool.parameters is not None
         }
         # Schemas that were looked into.
         self._schemas: dict[str, Schema] = {}
@@ -55,11 +55,11 @@ class Declared:
     def _find(self, said: str) -> str | None:
         """Find the name of the tool that is meant."""
         if said not in self._meant:
-            found = find_meant(said, self._known)
+            found = resolve_hallucinated_name(said, self._known)
             self._meant[said] = None if found is None else found.name
         return self._meant[said]
 
-    def typed(self, tool: str, parameter: str, text: str) -> Raw:
+    def coerce_argument(self, tool: str, parameter: str, text: str) -> Raw:
         """Give the value that a text means for a parameter: a string, unless the schema differs."""
         kinds = frozenset(self._kinds(tool, parameter))
         value = _PYTHON.get(text.strip(), text.strip())
@@ -86,7 +86,7 @@ class Declared:
 def _parsed(raw: Raw) -> Schema:
     try:
         schema = parse(raw)
-    except InvalidInput:
+    except InvalidRequestError:
         return {}
     return schema if isinstance(schema, dict) else {}
 
@@ -95,7 +95,7 @@ def _kinds_of(value: str) -> frozenset[str]:
     """Name the kinds of JSON that a text is."""
     try:
         return _KINDS[type(_ANYTHING.decode(value))]
-    except (*UNDECODABLE, UnicodeEncodeError):
+    except (*DECODE_ERRORS, UnicodeEncodeError):
         return frozenset()
 
 

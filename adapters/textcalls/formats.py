@@ -6,10 +6,10 @@ from adapters.textcalls.fenced import FENCED
 from adapters.textcalls.function_tags import FUNCTION_TAGS
 from adapters.textcalls.hermes import HERMES
 from adapters.textcalls.llama import LLAMA
-from adapters.textcalls.markup import Markup
+from adapters.textcalls.markup import TextCallFormat
 from adapters.textcalls.mistral import MISTRAL
 
-FORMATS: dict[TextFormat, Markup] = {
+FORMATS: dict[TextFormat, TextCallFormat] = {
     "hermes": HERMES,
     "xml": FUNCTION_TAGS,
     "mistral": MISTRAL,

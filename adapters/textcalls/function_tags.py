@@ -9,11 +9,11 @@ The wrapper may be missing. Llama puts all arguments as JSON between the tags of
 from msgspec import Raw
 from msgspec.json import Encoder
 
-from adapters.jsontext import is_complete
-from adapters.textcalls.cursor import Cursor, NoCall, Parse
-from adapters.textcalls.declared import Declared
-from adapters.textcalls.markup import Calls, Markup, known
-from adapters.textcalls.spoken import Spoken
+from adapters.jsontext import is_complete_json
+from adapters.textcalls.cursor import Cursor, NotAToolCallError, Parse
+from adapters.textcalls.declared import DeclaredTools
+from adapters.textcalls.markup import Calls, TextCallFormat, known
+from adapters.textcalls.spoken import TextToolCall
 
 _WRAPPERS = {
     "<tool_call>": "</tool_call>",
@@ -34,45 +34,45 @@ _STRAY = "</tool_call>"
 _ENCODER = Encoder()
 
 
-def _parse(cursor: Cursor, tools: Declared) -> Parse[Calls]:
+def _parse(cursor: Cursor, tools: DeclaredTools) -> Parse[Calls]:
     wrapper = yield from cursor.skip(*_WRAPPERS)
     yield from cursor.skip_space()
     calls: Calls = ()
-    while not calls or (wrapper and (yield from cursor.sees(*_FUNCTIONS))):
+    while not calls or (wrapper and (yield from cursor.peek_any(*_FUNCTIONS))):
         calls += ((yield from _parse_function(cursor, tools)),)
         yield from cursor.skip_space()
     if wrapper is None:
         # Models forget the tag at the beginning and remember the one at the end.
         yield from cursor.skip(_STRAY)
         return known(calls, tools)
-    if not (yield from cursor.closes(_WRAPPERS[wrapper])):
-        raise NoCall
+    if not (yield from cursor.expect_end_tag(_WRAPPERS[wrapper])):
+        raise NotAToolCallError
     return calls
 
 
-def _parse_function(cursor: Cursor, tools: Declared) -> Parse[Spoken]:
+def _parse_function(cursor: Cursor, tools: DeclaredTools) -> Parse[TextToolCall]:
     end_of_tag, end = _FUNCTIONS[(yield from cursor.expect(*_FUNCTIONS))]
     name = yield from cursor.name()
     yield from cursor.expect(end_of_tag)
     yield from cursor.skip_space()
-    if (yield from cursor.sees("{")):
+    if (yield from cursor.peek_any("{")):
         arguments = yield from cursor.json()
         yield from cursor.skip_space()
     else:
         arguments = yield from _parse_parameters(cursor, name, tools)
     yield from cursor.expect(end)
-    if not is_complete(arguments):
-        raise NoCall
-    return Spoken(name, arguments)
+    if not is_complete_json(arguments):
+        raise NotAToolCallError
+    return TextToolCall(name, arguments)
 
 
-def _parse_parameters(cursor: Cursor, tool: str, tools: Declared) -> Parse[str]:
+def _parse_parameters(cursor: Cursor, tool: str, tools: DeclaredTools) -> Parse[str]:
     values: dict[str, Raw] = {}
     while begin := (yield from cursor.skip(*_PARAMETERS)):
         name = yield from cursor.name()
         yield from cursor.expect(_PARAMETERS[begin])
         text = yield from cursor.until(_END_OF_VALUE)
-        values[name] = tools.typed(tool, name, _unpadded(text, begin))
+        values[name] = tools.coerce_argument(tool, name, _unpadded(text, begin))
         yield from cursor.skip_space()
     return _ENCODER.encode(values).decode()
 
@@ -87,4 +87,4 @@ def _unpadded(text: str, begin: str) -> str:
     return text
 
 
-FUNCTION_TAGS = Markup((*_WRAPPERS, *_FUNCTIONS), _parse)
+FUNCTION_TAGS = TextCallFormat((*_WRAPPERS, *_FUNCTIONS), _parse)

@@ -1,26 +1,26 @@
 """Hermes and Qwen: `<tool_call>{"name": …, "arguments": {…}}</tool_call>`."""
 
-from adapters.textcalls.cursor import Cursor, NoCall, Parse
-from adapters.textcalls.declared import Declared
-from adapters.textcalls.markup import Calls, Markup
+from adapters.textcalls.cursor import Cursor, NotAToolCallError, Parse
+from adapters.textcalls.declared import DeclaredTools
+from adapters.textcalls.markup import Calls, TextCallFormat
 from adapters.textcalls.spoken import read_calls
 
 BEGIN = "<tool_call>"
 END = "</tool_call>"
 
 
-def _parse(cursor: Cursor, _tools: Declared) -> Parse[Calls]:
+def _parse(cursor: Cursor, _tools: DeclaredTools) -> Parse[Calls]:
     yield from cursor.expect(BEGIN)
     yield from cursor.skip_space()
     calls: Calls = ()
     # Some models put several calls into one block.
-    while not calls or (yield from cursor.sees("{", "[")):
+    while not calls or (yield from cursor.peek_any("{", "[")):
         calls += read_calls((yield from cursor.json()))
         yield from cursor.skip_space()
     # Or they begin the next block without having ended this one.
-    if not (yield from cursor.closes(END)) and not (yield from cursor.sees(BEGIN)):
-        raise NoCall
+    if not (yield from cursor.expect_end_tag(END)) and not (yield from cursor.peek_any(BEGIN)):
+        raise NotAToolCallError
     return calls
 
 
-HERMES = Markup((BEGIN,), _parse)
+HERMES = TextCallFormat((BEGIN,), _parse)

@@ -1,20 +1,20 @@
 """Llama: `<|python_tag|>{"name": …, "parameters": {…}}`, several with semicolons between them."""
 
 from adapters.textcalls.cursor import Cursor, Parse
-from adapters.textcalls.declared import Declared
-from adapters.textcalls.markup import Calls, Markup
+from adapters.textcalls.declared import DeclaredTools
+from adapters.textcalls.markup import Calls, TextCallFormat
 from adapters.textcalls.spoken import read_calls
 
 _BEGIN = "<|python_tag|>"
 _ENDS = ("<|eom_id|>", "<|eot_id|>")
 
 
-def _parse(cursor: Cursor, _tools: Declared) -> Parse[Calls]:
+def _parse(cursor: Cursor, _tools: DeclaredTools) -> Parse[Calls]:
     yield from cursor.expect(_BEGIN)
     yield from cursor.skip_space()
     calls: Calls = ()
     # What follows the tag may as well be Python: then it is no call.
-    while not calls or (yield from cursor.sees("{")):
+    while not calls or (yield from cursor.peek_any("{")):
         calls += read_calls((yield from cursor.json()))
         yield from cursor.skip_space()
         yield from cursor.skip(";")
@@ -23,4 +23,4 @@ def _parse(cursor: Cursor, _tools: Declared) -> Parse[Calls]:
     return calls
 
 
-LLAMA = Markup((_BEGIN,), _parse)
+LLAMA = TextCallFormat((_BEGIN,), _parse)

@@ -4,20 +4,20 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from adapters.textcalls.cursor import Cursor, NoCall, Parse
-from adapters.textcalls.declared import Declared
-from adapters.textcalls.spoken import Spoken
+from adapters.textcalls.cursor import Cursor, NotAToolCallError, Parse
+from adapters.textcalls.declared import DeclaredTools
+from adapters.textcalls.spoken import TextToolCall
 
-Calls = tuple[Spoken, ...]
+Calls = tuple[TextToolCall, ...]
 
 
-class Markup(Struct, frozen=True):
+class TextCallFormat(Struct, frozen=True):
     """One way of writing calls into a text."""
 
     # What a block of calls begins with.
     markers: tuple[str, ...]
     # Reads a block from its marker on; raises `NoCall` if it is none.
-    parse: Callable[[Cursor, Declared], Parse[Calls]]
+    parse: Callable[[Cursor, DeclaredTools], Parse[Calls]]
     # Stands for the whole answer: nothing is said before it.
     whole: bool = False
 
@@ -26,8 +26,8 @@ class Markup(Struct, frozen=True):
         return any(marker.startswith(text[at : at + len(marker)]) for marker in self.markers)
 
 
-def known(calls: Calls, tools: Declared) -> Calls:
+def known(calls: Calls, tools: DeclaredTools) -> Calls:
     """Take only calls of declared tools, where the markup may be meant as something else."""
     if not all(tools.knows(call.name) for call in calls):
-        raise NoCall
+        raise NotAToolCallError
     return calls

@@ -1,18 +1,18 @@
 """Mistral: `[TOOL_CALLS][{"name": …, "arguments": {…}}]`, and newer `[TOOL_CALLS]name[ARGS]{…}`."""
 
-from adapters.jsontext import is_complete
-from adapters.textcalls.cursor import Cursor, NoCall, Parse
-from adapters.textcalls.declared import Declared
-from adapters.textcalls.markup import Calls, Markup, known
-from adapters.textcalls.spoken import Spoken, read_calls
+from adapters.jsontext import is_complete_json
+from adapters.textcalls.cursor import Cursor, NotAToolCallError, Parse
+from adapters.textcalls.declared import DeclaredTools
+from adapters.textcalls.markup import Calls, TextCallFormat, known
+from adapters.textcalls.spoken import TextToolCall, read_calls
 
 _BEGIN = "[TOOL_CALLS]"
 
 
-def _parse(cursor: Cursor, tools: Declared) -> Parse[Calls]:
+def _parse(cursor: Cursor, tools: DeclaredTools) -> Parse[Calls]:
     yield from cursor.expect(_BEGIN)
     yield from cursor.skip_space()
-    if (yield from cursor.sees("[", "{")):
+    if (yield from cursor.peek_any("[", "{")):
         return read_calls((yield from cursor.json()))
     name = yield from cursor.name()
     end_of_name = cursor.read
@@ -24,14 +24,14 @@ def _parse(cursor: Cursor, tools: Declared) -> Parse[Calls]:
         yield from cursor.skip_space()
     marked = yield from cursor.skip("[ARGS]")
     yield from cursor.skip_space()
-    if not (yield from cursor.sees("{")):
-        raise NoCall
+    if not (yield from cursor.peek_any("{")):
+        raise NotAToolCallError
     arguments = yield from cursor.json()
-    if not is_complete(arguments):
-        raise NoCall
-    call = (Spoken(name, arguments),)
+    if not is_complete_json(arguments):
+        raise NotAToolCallError
+    call = (TextToolCall(name, arguments),)
     # A word behind the marker and then an object may as well be about it.
     return known(call, tools) if spaced and not marked else call
 
 
-MISTRAL = Markup((_BEGIN,), _parse)
+MISTRAL = TextCallFormat((_BEGIN,), _parse)

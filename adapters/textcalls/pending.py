@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from adapters.events import Delta
 
 
-class Pending:
+class DeltaBuffer:
     """Gives deltas again by the length of their text; one that is cut stays itself in its end."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Pending:
             yield replace(delta, text=delta.text[start:]) if start else delta
 
 
-def single(delta: Delta) -> list[Delta]:
+def split_by_token(delta: Delta) -> list[Delta]:
     """Cut a delta at its tokens, where the probabilities tell them."""
     tokens = delta.logprobs
     if len(tokens) <= 1 or "".join(one.token for one in tokens) != delta.text:

@@ -12,9 +12,9 @@ from functools import cache
 
 from msgspec import Struct
 
-from adapters.textcalls.cursor import Cursor, NoCall
-from adapters.textcalls.declared import Declared
-from adapters.textcalls.markup import Calls, Markup
+from adapters.textcalls.cursor import Cursor, NotAToolCallError
+from adapters.textcalls.declared import DeclaredTools
+from adapters.textcalls.markup import Calls, TextCallFormat
 
 _WORD = re.compile(r"\S")
 
@@ -33,7 +33,7 @@ class Scanner:
     """Text in, text and calls out."""
 
     def __init__(
-        self, formats: Sequence[Markup], tools: Declared, *, begins_answer: bool = True
+        self, formats: Sequence[TextCallFormat], tools: DeclaredTools, *, begins_answer: bool = True
     ) -> None:
         self._formats = formats
         # Those that may begin anywhere, and how they do.
@@ -87,7 +87,7 @@ class Scanner:
         if start < len(text):
             self._block = _Block(text, start, formats, self._tools)
 
-    def _find(self, text: str, at: int) -> tuple[int, Sequence[Markup]]:
+    def _find(self, text: str, at: int) -> tuple[int, Sequence[TextCallFormat]]:
         """Find where a block may begin, and which formats it may have."""
         if self._at_start:
             word = _WORD.search(text, at)
@@ -105,11 +105,13 @@ class Scanner:
 class _Block:
     """What may be calls, read by every format at once."""
 
-    def __init__(self, text: str, start: int, formats: Sequence[Markup], tools: Declared) -> None:
+    def __init__(
+        self, text: str, start: int, formats: Sequence[TextCallFormat], tools: DeclaredTools
+    ) -> None:
         self._texts = [text]
         self._start = start
         fitting = (one for one in formats if one.may_begin(text, start))
-        self._tries = [_Try(text, start, one, tools) for one in fitting]
+        self._tries = [_FormatAttempt(text, start, one, tools) for one in fitting]
 
     def feed(self, text: str) -> None:
         """Take more of it."""
@@ -144,12 +146,12 @@ class _Block:
         return text, end, text[self._start : end]
 
 
-class _Try:
+class _FormatAttempt:
     """One format, as far as it can read a block."""
 
     __slots__ = ("_parse", "calls", "cursor", "failed")
 
-    def __init__(self, text: str, start: int, markup: Markup, tools: Declared) -> None:
+    def __init__(self, text: str, start: int, markup: TextCallFormat, tools: DeclaredTools) -> None:
         self.cursor = Cursor(text, start)
         self._parse = markup.parse(self.cursor, tools)
         self.calls: Calls = ()
@@ -161,7 +163,7 @@ class _Try:
             return
         try:
             next(self._parse)
-        except NoCall:
+        except NotAToolCallError:
             self.failed = True
         except StopIteration as result:
             self.calls = result.value

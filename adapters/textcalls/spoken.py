@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
-from adapters.jsontext import UNDECODABLE
-from adapters.textcalls.cursor import NoCall
+from adapters.jsontext import DECODE_ERRORS
+from adapters.textcalls.cursor import NotAToolCallError
 
 Object = dict[str, Raw]
 
@@ -22,14 +22,14 @@ _LIST_KEYS = frozenset(("tool_calls", "role", "content"))
 _NOTHING = (b"null", b'""')
 
 
-class Spoken(Struct, frozen=True):
+class TextToolCall(Struct, frozen=True):
     """A call in a text: its name, and its arguments as the model spelled them."""
 
     name: str
     arguments: str
 
 
-def read_calls(text: str, *, alone: bool = False) -> tuple[Spoken, ...]:
+def read_calls(text: str, *, alone: bool = False) -> tuple[TextToolCall, ...]:
     """Read the calls that some JSON means; JSON that stands alone must be nothing but calls.
 
     Raises `NoCall` if it means none.
@@ -38,36 +38,36 @@ def read_calls(text: str, *, alone: bool = False) -> tuple[Spoken, ...]:
         value = _OBJECTS.decode(text)
         objects = value if isinstance(value, list) else [value]
         calls = tuple(call for one in objects for call in _read_object(one, alone=alone))
-    except (*UNDECODABLE, UnicodeEncodeError):
-        raise NoCall from None
+    except (*DECODE_ERRORS, UnicodeEncodeError):
+        raise NotAToolCallError from None
     if not calls:
-        raise NoCall
+        raise NotAToolCallError
     return calls
 
 
-def _read_object(spelled: Object, *, alone: bool) -> Iterator[Spoken]:
+def _read_object(spelled: Object, *, alone: bool) -> Iterator[TextToolCall]:
     listed = spelled.get("tool_calls")
     if listed is None:
         yield _read_call(spelled, alone=alone)
         return
     if spelled.keys() - _LIST_KEYS or bytes(spelled.get("content", b"null")) not in _NOTHING:
-        raise NoCall
+        raise NotAToolCallError
     for one in _LIST.decode(listed):
         yield _read_call(one, alone=alone)
 
 
-def _read_call(spelled: Object, *, alone: bool) -> Spoken:
+def _read_call(spelled: Object, *, alone: bool) -> TextToolCall:
     """Read one call; `function` may be wrapped around it, as Chat does."""
     if alone and spelled.keys() - _CALL_KEYS:
-        raise NoCall
+        raise NotAToolCallError
     inner = spelled.get("function")
     if inner is not None:
         return _read_call(_OBJECT.decode(inner), alone=alone)
     arguments = spelled.get("arguments", spelled.get("parameters"))
     name = _TEXT.decode(spelled.get("name", b'""'))
     if not name or (alone and arguments is None):
-        raise NoCall
-    return Spoken(name, _spelled(arguments))
+        raise NotAToolCallError
+    return TextToolCall(name, _spelled(arguments))
 
 
 def _spelled(arguments: Raw | None) -> str:
@@ -81,4 +81,4 @@ def _spelled(arguments: Raw | None) -> str:
         case _ if text in ("", "null"):
             return ""
         case _:
-            raise NoCall
+            raise NotAToolCallError

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from adapters.capabilities import TextFormat
 from adapters.conversation import (
-    Call,
+    ToolCall,
     Choice,
     Finish,
     Item,
@@ -18,37 +18,41 @@ from adapters.conversation import (
     Tool,
 )
 from adapters.events import Closed, Delta, Event, Finished, Opened
-from adapters.fold import fold, replay
+from adapters.fold import accumulate, to_events
 from adapters.items import (
     NO_ARGUMENTS_WHY,
     call_path,
     lacks_arguments,
-    settled,
-    with_arguments,
+    effective_finish,
+    with_empty_arguments,
 )
 from adapters.loss import Losses
-from adapters.mint import Mint
-from adapters.splitting import Splitting
-from adapters.textcalls.declared import Declared
+from adapters.mint import IdSource
+from adapters.splitting import MessageSplitter
+from adapters.textcalls.declared import DeclaredTools
 from adapters.textcalls.formats import FORMATS
-from adapters.textcalls.pending import Pending, single
+from adapters.textcalls.pending import DeltaBuffer, split_by_token
 from adapters.textcalls.scanner import Found, Piece, Scanner
-from adapters.textcalls.spoken import Spoken
+from adapters.textcalls.spoken import TextToolCall
 
 _MOVED = "calls leave the text that this is about"
 
 
-class TextCalls(Splitting):
+class TextToolCallParser(MessageSplitter):
     """Takes calls out of the text of a reply, whole or streamed."""
 
     def __init__(
-        self, formats: tuple[TextFormat, ...], tools: tuple[Tool, ...], mint: Mint, losses: Losses
+        self,
+        formats: tuple[TextFormat, ...],
+        tools: tuple[Tool, ...],
+        mint: IdSource,
+        losses: Losses,
     ) -> None:
         super().__init__(losses, _MOVED)
         self._formats = tuple(FORMATS[name] for name in dict.fromkeys(formats))
         self._names = formats
         self._tools = tools
-        self._declared = Declared(tools)
+        self._declared = DeclaredTools(tools)
         self._mint = mint
         # The choices in whose text there were calls.
         self._called: set[int] = set()
@@ -65,9 +69,9 @@ class TextCalls(Splitting):
         """Split a message as the same message in a stream is split."""
         if not self._has_calls(message):
             return (message,)
-        stage = TextCalls(self._names, self._tools, self._mint, self._losses)
-        told = replay(Reply(choices=(Choice((message,)),)), self._losses)
-        return fold(out for event in told for out in stage.feed(event)).choices[0].items
+        stage = TextToolCallParser(self._names, self._tools, self._mint, self._losses)
+        told = to_events(Reply(choices=(Choice((message,)),)), self._losses)
+        return accumulate(out for event in told for out in stage.feed(event)).choices[0].items
 
     def _has_calls(self, message: Message) -> bool:
         texts = [part.text for part in message.content if isinstance(part, Text)]
@@ -97,14 +101,14 @@ class TextCalls(Splitting):
         """Make what finds the calls in a text."""
         return Scanner(self._formats, self._declared, begins_answer=begins_answer)
 
-    def tell_call(self, spoken: Spoken, choice: int) -> list[Event]:
+    def tell_call(self, spoken: TextToolCall, choice: int) -> list[Event]:
         """Tell a call that was found."""
         self._called.add(choice)
-        call = Call(self._mint.id("call_"), spoken.name)
+        call = ToolCall(self._mint.id("call_"), spoken.name)
         whole = replace(call, arguments=spoken.arguments)
         if lacks_arguments(whole):
             self._losses.changed(call_path(call), NO_ARGUMENTS_WHY)
-            whole = with_arguments(whole)
+            whole = with_empty_arguments(whole)
         number = self.number()
         return [
             Opened(number, call, choice),
@@ -116,13 +120,13 @@ class TextCalls(Splitting):
 class _Block:
     """One message on its way, which may become several with calls between them."""
 
-    def __init__(self, opened: Opened, around: TextCalls) -> None:
+    def __init__(self, opened: Opened, around: TextToolCallParser) -> None:
         self._opened = opened
         self._around = around
         self.choice = opened.choice
         # What reads the text of the part that is being told, and the deltas that it was fed.
         self._scanner = around.scanner(begins_answer=True)
-        self._pending = Pending()
+        self._pending = DeltaBuffer()
         self._part = 0
         # Space at the beginning, which counts only if words follow it, or no call.
         self._space: list[Delta] = []
@@ -139,7 +143,7 @@ class _Block:
             return [*self.settle(), *self._say(delta)]
         events = self.settle() if delta.part != self._part else []
         self._part = delta.part
-        for one in single(delta):
+        for one in split_by_token(delta):
             self._pending.add(one)
             events += self._tell(self._scanner.feed(one.text))
         return events if self._scanner.holds else [*events, *self._say_pending(0)]
@@ -232,4 +236,4 @@ class _Block:
 
 
 def _with_calls(finish: Finish) -> Finish:
-    return replace(finish, reason=settled(finish, has_calls=True))
+    return replace(finish, reason=effective_finish(finish, has_calls=True))

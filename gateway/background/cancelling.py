@@ -5,10 +5,10 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from gateway.background.problems import NotCancellable
-from gateway.memory.problems import ResponseNotFound
+from gateway.background.problems import NotCancellableError
+from gateway.memory.problems import ResponseNotFoundError
 from gateway.memory.retrieval import find_turn
-from gateway.state import RUNNING, Response, Store, Turn
+from gateway.state import RUNNING, Response, Store, StoredTurn
 
 # So long the node that works at it may take, if it lives.
 _PATIENCE: Final = 10.0
@@ -26,7 +26,7 @@ def is_background(response: Response) -> bool:
     return bool(_MADE.decode(response.body).background)
 
 
-async def cancel(store: Store, owner: str, response_id: str, lease: float) -> Turn:
+async def cancel(store: Store, owner: str, response_id: str, lease: float) -> StoredTurn:
     """End a response; give it as it then is.
 
     If its node died, whoever takes it over ends it. If nobody does so in time, it is given as it
@@ -37,10 +37,10 @@ async def cancel(store: Store, owner: str, response_id: str, lease: float) -> Tu
         await store.jobs.cancel(owner, response_id)
         settled = await store.jobs.settled(owner, response_id, lease + _PATIENCE)
         if settled is None:
-            raise ResponseNotFound(response_id)
+            raise ResponseNotFoundError(response_id)
         turn = settled
     status = turn.response.status
     background = is_background(turn.response)
     if not background or (status != "cancelled" and status not in RUNNING):
-        raise NotCancellable(status, background=background)
+        raise NotCancellableError(status, background=background)
     return turn

@@ -9,18 +9,18 @@ from msgspec.structs import replace
 
 from adapters.conversation import Error
 from adapters.fields import read_body
-from adapters.jsontext import UNDECODABLE
-from adapters.responses.breaking_off import broken_off
-from gateway.background.events import ERROR, frame, look, numbered
-from gateway.background.kept import Kept, plan_of
-from gateway.desk import Desk
-from gateway.memory.ledger import Ledger
+from adapters.jsontext import DECODE_ERRORS
+from adapters.responses.breaking_off import failure_events
+from gateway.background.events import ERROR, frame, peek_event, numbered
+from gateway.background.kept import QueuedRequest, plan_of
+from gateway.desk import AppContext
+from gateway.memory.ledger import TurnService
 from gateway.state import Event, Item, Response, Store
 
 _CANCELLED: Final = Error("The response was cancelled.", "server_error", "server_error")
 
 
-class Ending(Struct, frozen=True):
+class JobOutcome(Struct, frozen=True):
     """What is committed together."""
 
     response: Response
@@ -32,24 +32,26 @@ class Job(Struct, frozen=True):
     """One response that is being made, and what was asked for."""
 
     response: Response
-    kept: Kept
+    kept: QueuedRequest
 
 
-def finished(ledger: Ledger, job: Job, response: Raw, last: list[bytes], number: int) -> Ending:
+def finished(
+    ledger: TurnService, job: Job, response: Raw, last: list[bytes], number: int
+) -> JobOutcome:
     """End it as its stream does: with this response, in the last of these events."""
     timed = _in_time(response, job.response.created)
     if timed is not response:
-        last = [*last[:-1], read_body(last[-1]).spelled(response=timed)]
+        last = [*last[:-1], read_body(last[-1]).encode_with(response=timed)]
     return _ending(ledger, job, timed, last, number)
 
 
-async def failed(desk: Desk, job: Job, error: Error, number: int) -> Ending:
+async def failed(desk: AppContext, job: Job, error: Error, number: int) -> JobOutcome:
     """End it in the middle: what there is of it is told and kept."""
     bodies = await _last_events(desk.store, job, error, number)
     return _ending(desk.ledger, job, _response_of(bodies), bodies, number)
 
 
-async def cancelled(store: Store, job: Job, number: int) -> Ending:
+async def cancelled(store: Store, job: Job, number: int) -> JobOutcome:
     """End it because somebody wants that: nothing of it is kept, as at OpenAI.
 
     Its stream has to end all the same, and legally: see `TERMINAL`. An event `error` would make the
@@ -58,20 +60,22 @@ async def cancelled(store: Store, job: Job, number: int) -> Ending:
     """
     bodies = await _last_events(store, job, _CANCELLED, number)
     quiet = [body for body in bodies if not _is_error(body)]
-    body = read_body(bytes(job.response.body)).spelled(status="cancelled")
+    body = read_body(bytes(job.response.body)).encode_with(status="cancelled")
     response = replace(job.response, status="cancelled", body=Raw(body), conversation=None)
-    return Ending(response, (), tuple(numbered(quiet, number)))
+    return JobOutcome(response, (), tuple(numbered(quiet, number)))
 
 
-def _ending(ledger: Ledger, job: Job, response: Raw, last: list[bytes], number: int) -> Ending:
+def _ending(
+    ledger: TurnService, job: Job, response: Raw, last: list[bytes], number: int
+) -> JobOutcome:
     turn = ledger.turn(plan_of(job.kept, job.response), response)
-    return Ending(turn.response, turn.output, tuple(numbered(last, number)))
+    return JobOutcome(turn.response, turn.output, tuple(numbered(last, number)))
 
 
 async def _last_events(store: Store, job: Job, error: Error, number: int) -> list[bytes]:
     """Make the events that end a stream as a failure, from those that are kept of it."""
     told = await _told(store, job.response, number)
-    return broken_off(told, error, bytes(job.response.body))
+    return failure_events(told, error, bytes(job.response.body))
 
 
 async def _told(store: Store, response: Response, number: int) -> bytes:
@@ -86,14 +90,14 @@ async def _told(store: Store, response: Response, number: int) -> bytes:
 
 
 def _response_of(bodies: list[bytes]) -> Raw:
-    seen = look(bodies[-1])
+    seen = peek_event(bodies[-1])
     if seen is None:
         raise AssertionError("what we wrote ourselves can be read")
     return seen.response
 
 
 def _is_error(body: bytes) -> bool:
-    seen = look(body)
+    seen = peek_event(body)
     return seen is not None and seen.type == ERROR
 
 
@@ -108,8 +112,8 @@ def _in_time(response: Raw, created: int) -> Raw:
     """Keep the end from standing before the beginning, which is ours: another clock may be late."""
     try:
         completed = _TIMES.decode(response).completed_at
-    except UNDECODABLE:
+    except DECODE_ERRORS:
         return response
     if completed is None or completed >= created:
         return response
-    return Raw(read_body(bytes(response)).spelled(completed_at=created))
+    return Raw(read_body(bytes(response)).encode_with(completed_at=created))

@@ -8,8 +8,8 @@ from msgspec import Raw, Struct
 
 from adapters.conversation import Error
 from adapters.envelope import read_error_value
-from adapters.fields import ABSENT, is_said, read_body
-from adapters.jsontext import UNDECODABLE
+from adapters.fields import MISSING, is_present, read_body
+from adapters.jsontext import DECODE_ERRORS
 from gateway.state import Event
 
 # How a stream ends. There is none for a response that was cancelled: neither the SDK nor Open
@@ -20,23 +20,23 @@ BEGINNING: Final = frozenset(("response.created", "response.queued", "response.i
 ERROR: Final = "error"
 
 
-class Seen(Struct):
+class EventHead(Struct):
     """What is looked at of an event."""
 
     type: str = ""
-    response: Raw = ABSENT
-    error: Raw = ABSENT
+    response: Raw = MISSING
+    error: Raw = MISSING
 
 
-_SEEN: Final = msgspec.json.Decoder(Seen)
+_SEEN: Final = msgspec.json.Decoder(EventHead)
 _ENCODER: Final = msgspec.json.Encoder()
 
 
-def look(body: bytes | Raw) -> Seen | None:
+def peek_event(body: bytes | Raw) -> EventHead | None:
     """Look at an event; None if it is none."""
     try:
         return _SEEN.decode(body)
-    except UNDECODABLE:
+    except DECODE_ERRORS:
         return None
 
 
@@ -49,31 +49,33 @@ def event(kind: str, number: int, response: bytes | Raw) -> Event:
 def numbered(bodies: Iterable[bytes], number: int) -> Iterator[Event]:
     """Count events on from a number, whatever numbers they had."""
     for place, body in enumerate(bodies, number):
-        yield Event(place, Raw(read_body(body).spelled(sequence_number=place)))
+        yield Event(place, Raw(read_body(body).encode_with(sequence_number=place)))
 
 
 def frame(body: Raw) -> bytes:
     """Tell an event."""
-    seen = look(body)
+    seen = peek_event(body)
     kind = "" if seen is None else seen.type
     return b"event: %b\ndata: %b\n\n" % (kind.encode(), bytes(body))
 
 
 def error_in(body: bytes) -> Error | None:
     """Read what an event says of a failure: in the event, in an object of its own, or in both."""
-    seen = look(body)
+    seen = peek_event(body)
     if seen is None:
         return None
     if seen.type == ERROR:
-        return read_error_value(seen.error if is_said(seen.error) else Raw(body), None)
-    told = look(seen.response)
-    return None if told is None or not is_said(told.error) else read_error_value(told.error, None)
+        return read_error_value(seen.error if is_present(seen.error) else Raw(body), None)
+    told = peek_event(seen.response)
+    return (
+        None if told is None or not is_present(told.error) else read_error_value(told.error, None)
+    )
 
 
 class _Outcome(Struct):
     status: str = ""
     output: list[Raw] = []
-    usage: Raw = ABSENT
+    usage: Raw = MISSING
 
 
 _OUTCOME: Final = msgspec.json.Decoder(_Outcome)
@@ -83,6 +85,6 @@ def is_bare(response: Raw) -> bool:
     """Tell whether a failed response says nothing of what there was of it."""
     try:
         outcome = _OUTCOME.decode(response)
-    except UNDECODABLE:
+    except DECODE_ERRORS:
         return False
-    return outcome.status == "failed" and not outcome.output and not is_said(outcome.usage)
+    return outcome.status == "failed" and not outcome.output and not is_present(outcome.usage)

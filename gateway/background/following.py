@@ -6,26 +6,28 @@ from typing import Final
 
 from adapters import DragomanError
 from adapters.conversation import Error
-from adapters.envelope import error_of
+from adapters.envelope import to_error
 from adapters.fields import read_body
 from adapters.responses import frames
 from adapters.responses.response import write_failure
-from gateway.background.events import ERROR, TERMINAL, event, frame, look
-from gateway.client import Client
+from gateway.background.events import ERROR, TERMINAL, event, frame, peek_event
+from gateway.client import ClientConnection
 from gateway.headers import STREAM
 from gateway.logs import LOG
-from gateway.problems import Stopping
-from gateway.state import RUNNING, Event, Response, Store, Unavailable
-from gateway.watch import Watch
+from gateway.problems import ShuttingDownError
+from gateway.state import RUNNING, Event, Response, Store, StoreUnavailableError
+from gateway.watch import ExchangeMonitor
 
 _DELETED: Final = Error("The response was deleted.", "invalid_request_error", "response_not_found")
-_STOPPING: Final = Stopping(None, "the gateway is stopping; the response can be followed again")
+_STOPPING: Final = ShuttingDownError(
+    None, "the gateway is stopping; the response can be followed again"
+)
 
 
-class Following:
+class EventReplay:
     """One client that is told the events of one response."""
 
-    def __init__(self, store: Store, client: Client, keep_alive: float) -> None:
+    def __init__(self, store: Store, client: ClientConnection, keep_alive: float) -> None:
         self._store = store
         self._client = client
         self._keep_alive = keep_alive
@@ -40,45 +42,45 @@ class Following:
         number of the last that was told, and whoever goes on from there misses nothing.
         """
         self._last = after
-        await self._client.begin(200, STREAM)
+        await self._client.send_headers(200, STREAM)
         try:
             ending = await self._follow(response)
         except DragomanError as problem:
             LOG.warning("a stream could not be told to its end", why=problem.why)
-            ending = _error(error_of(problem), max(self._last, 0))
+            ending = _error(to_error(problem), max(self._last, 0))
         except asyncio.CancelledError:
             # The server stops and has waited long enough. Nothing follows that could be cancelled.
-            ending = _error(error_of(_STOPPING), max(self._last, 0))
+            ending = _error(to_error(_STOPPING), max(self._last, 0))
         await self._client.end(ending)
 
     async def _follow(self, response: Response) -> bytes:
-        async with Watch(self._client.receive, self._keep_alive) as watch:
-            watch.on_silence(lambda: self._pulse(watch, response))
+        async with ExchangeMonitor(self._client.receive, self._keep_alive) as watch:
+            watch.set_heartbeat(lambda: self._pulse(watch, response))
             jobs = self._store.jobs
             async with aclosing(jobs.follow(response.owner, response.id, self._last)) as events:
                 async for one in events:
                     await self._tell(watch, one)
             return await self._ending(response)
 
-    async def _tell(self, watch: Watch, one: Event) -> None:
-        seen = look(one.body)
+    async def _tell(self, watch: ExchangeMonitor, one: Event) -> None:
+        seen = peek_event(one.body)
         self._last = one.number
         self._over = seen is not None and seen.type in TERMINAL
         await self._write(watch, frame(one.body))
 
-    async def _write(self, watch: Watch, data: bytes) -> None:
-        watch.telling()
+    async def _write(self, watch: ExchangeMonitor, data: bytes) -> None:
+        watch.begin_client_write()
         await self._client.write(data)
-        watch.told()
+        watch.end_client_write()
 
-    async def _pulse(self, watch: Watch, response: Response) -> None:
+    async def _pulse(self, watch: ExchangeMonitor, response: Response) -> None:
         """Say again how it stands: not every client counts comments (P147).
 
         It has the number of the event before, so that whoever goes on from it misses nothing.
         """
         try:
             turn = await self._store.responses.get(response.owner, response.id)
-        except Unavailable:
+        except StoreUnavailableError:
             # Whoever waits for the next event finds that, too.
             return
         if turn is None or self._over or turn.response.status not in RUNNING:
@@ -92,7 +94,7 @@ class Following:
         if self._over or await self._store.responses.get(response.owner, response.id):
             return frames.DONE
         changes = {"status": "failed", "error": write_failure(_DELETED)}
-        failed = read_body(bytes(response.body)).spelled(**changes)
+        failed = read_body(bytes(response.body)).encode_with(**changes)
         last = event("response.failed", self._last + 2, failed)
         return _error(_DELETED, self._last + 1) + frame(last.body) + frames.DONE
 

@@ -7,17 +7,17 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from adapters.fields import read_body
-from adapters.jsontext import UNDECODABLE
-from gateway.access import Caller
-from gateway.background.problems import Unopened
-from gateway.headers import for_backend
+from adapters.jsontext import DECODE_ERRORS
+from gateway.access import Principal
+from gateway.background.problems import DecryptionError
+from gateway.headers import backend_headers
 from gateway.memory.credentials import concealed_tools
-from gateway.memory.plan import Plan
-from gateway.sealing import Sealer
+from gateway.memory.plan import Turn
+from gateway.sealing import KeyRing
 from gateway.state import NOTHING, Item, Response
 
 
-class Kept(Struct, frozen=True, omit_defaults=True):
+class QueuedRequest(Struct, frozen=True, omit_defaults=True):
     """One request, as the store keeps it with its response."""
 
     # For the backend.
@@ -35,23 +35,25 @@ class Kept(Struct, frozen=True, omit_defaults=True):
 
 
 # Where nothing else is known of a response, it can still be ended.
-NOTHING_KEPT: Final = Kept(Raw(b"{}"), {})
+NOTHING_KEPT: Final = QueuedRequest(Raw(b"{}"), {})
 # Stands where a body stood that is sealed.
 _SEALED: Final = Raw(b"{}")
 
-_KEPT: Final = msgspec.json.Decoder(Kept)
+_KEPT: Final = msgspec.json.Decoder(QueuedRequest)
 _ENCODER: Final = msgspec.json.Encoder()
 
 
-def keep(plan: Plan, caller: Caller, headers: dict[str, str], sealer: Sealer) -> Kept:
+def queue_request(
+    plan: Turn, caller: Principal, headers: dict[str, str], sealer: KeyRing
+) -> QueuedRequest:
     """Gather what it takes to answer a request."""
     seal = sealer.for_job(plan.owner, plan.response_id)
     authorization = None
     if caller.authorization is not None:
         authorization = seal.seal(caller.authorization.encode("latin-1"))
     # However the client wants to be told: here every event is to be seen.
-    body = read_body(plan.body).spelled(stream=True)
-    return Kept(
+    body = read_body(plan.body).encode_with(stream=True)
+    return QueuedRequest(
         body=Raw(body),
         stamp=plan.stamp | {"created_at": plan.created},
         previous=plan.previous,
@@ -64,35 +66,35 @@ def keep(plan: Plan, caller: Caller, headers: dict[str, str], sealer: Sealer) ->
 
 def _shown(headers: dict[str, str]) -> dict[str, str]:
     """Pick what a backend may see; nothing else of a client's headers is written down."""
-    return {name.decode(): value.decode("latin-1") for name, value in for_backend(headers)}
+    return {name.decode(): value.decode("latin-1") for name, value in backend_headers(headers)}
 
 
-def write_kept(kept: Kept) -> Raw:
+def write_kept(kept: QueuedRequest) -> Raw:
     """Write it down."""
     return Raw(_ENCODER.encode(kept if kept.sealed is None else replace(kept, body=_SEALED)))
 
 
-def read_kept(request: Raw) -> Kept | None:
+def read_kept(request: Raw) -> QueuedRequest | None:
     """Read it again; None if another version of the gateway wrote it in its own way."""
     try:
         return _KEPT.decode(request)
-    except UNDECODABLE:
+    except DECODE_ERRORS:
         return None
 
 
-def opened(kept: Kept, response: Response, sealer: Sealer) -> Kept:
+def opened(kept: QueuedRequest, response: Response, sealer: KeyRing) -> QueuedRequest:
     """Give it with the body as it was; raise `Unopened` if that was sealed with a key of others."""
     if kept.sealed is None:
         return kept
     body = sealer.for_job(response.owner, response.id).open(kept.sealed)
     if body is None:
-        raise Unopened(None, "this request was sealed with a key not known here")
+        raise DecryptionError(None, "this request was sealed with a key not known here")
     return replace(kept, body=Raw(body))
 
 
-def plan_of(kept: Kept, response: Response) -> Plan:
+def plan_of(kept: QueuedRequest, response: Response) -> Turn:
     """Give the plan again; the items that came with it are in the store already."""
-    return Plan(
+    return Turn(
         owner=response.owner,
         model=response.model,
         body=bytes(kept.body),
@@ -111,11 +113,13 @@ def plan_of(kept: Kept, response: Response) -> Plan:
     )
 
 
-def authorization_of(kept: Kept, response: Response, sealer: Sealer) -> str | None:
+def authorization_of(kept: QueuedRequest, response: Response, sealer: KeyRing) -> str | None:
     """Open what authorises the work; raise `Unopened` if it was sealed with a key of others."""
     if kept.authorization is None:
         return None
     opened = sealer.for_job(response.owner, response.id).open(kept.authorization)
     if opened is None:
-        raise Unopened(None, "what authorises this request was sealed with a key not known here")
+        raise DecryptionError(
+            None, "what authorises this request was sealed with a key not known here"
+        )
     return opened.decode("latin-1")

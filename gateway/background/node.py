@@ -17,17 +17,17 @@ from msgspec import Raw
 
 from adapters.responses.lifecycle import queued_response
 from gateway import state, stopping
-from gateway.access import Caller
+from gateway.access import Principal
 from gateway.background.ending import Job
 from gateway.background.events import event
-from gateway.background.following import Following
-from gateway.background.kept import NOTHING_KEPT, keep, read_kept, write_kept
-from gateway.background.run import Reason, Run
-from gateway.client import Client
-from gateway.desk import Desk
+from gateway.background.following import EventReplay
+from gateway.background.kept import NOTHING_KEPT, queue_request, read_kept, write_kept
+from gateway.background.run import Reason, BackgroundJob
+from gateway.client import ClientConnection
+from gateway.desk import AppContext
 from gateway.headers import JSON
 from gateway.logs import LOG
-from gateway.memory.plan import Plan
+from gateway.memory.plan import Turn
 
 # Between two looks at what others ask or leave: not every database can call us.
 _LOOK: Final = 1.0
@@ -37,15 +37,15 @@ _BEATS: Final = 3
 _PAUSE: Final = 1.0
 
 
-class Node:
+class BackgroundWorker:
     """Takes requests and works at them, so many at a time."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: AppContext) -> None:
         self._desk = desk
         self._settings = desk.configuration.background
         self._name = f"node_{token_hex(8)}"
         # All that is ours, those among it that wait for their turn, and who works at the others.
-        self._runs: dict[str, Run] = {}
+        self._runs: dict[str, BackgroundJob] = {}
         self._waiting: deque[str] = deque()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         # What is being written down for the first time.
@@ -59,10 +59,10 @@ class Node:
         self._releasing: asyncio.Task[None] | None = None
 
     @asynccontextmanager
-    async def at_work(self) -> AsyncGenerator[None]:
+    async def running(self) -> AsyncGenerator[None]:
         """Look after what is ours, and after what is nobody's."""
         self._watching = asyncio.create_task(self._watch())
-        forget = stopping.listen(self._hand_over)
+        forget = stopping.on_shutdown(self._begin_shutdown)
         try:
             yield
         finally:
@@ -73,23 +73,25 @@ class Node:
 
     # Requests
 
-    async def accept(self, caller: Caller, plan: Plan, client: Client) -> None:
+    async def accept(self, caller: Principal, plan: Turn, client: ClientConnection) -> None:
         """Keep a request, and tell the client that it is queued; it may want all events, too."""
         job = await self._start(caller, plan, client.headers)
         if self._end is None:
-            self._take(Run(self._desk, job, self._name, self._settings.lease, next_event=2))
+            self._take(
+                BackgroundJob(self._desk, job, self._name, self._settings.lease, next_event=2)
+            )
         else:
             await self._release([job.response.id])
         if not plan.stream:
-            await client.answer(200, JSON, bytes(job.response.body))
+            await client.send_response(200, JSON, bytes(job.response.body))
             return
         keep_alive = self._desk.configuration.server.keep_alive
-        await Following(self._desk.store, client, keep_alive).tell(job.response, -1)
+        await EventReplay(self._desk.store, client, keep_alive).tell(job.response, -1)
 
-    async def _start(self, caller: Caller, plan: Plan, headers: dict[str, str]) -> Job:
+    async def _start(self, caller: Principal, plan: Turn, headers: dict[str, str]) -> Job:
         """Write everything down; when this returns, it is committed."""
         desk, name = self._desk, plan.response_id
-        kept = keep(plan, caller, headers, desk.sealer)
+        kept = queue_request(plan, caller, headers, desk.sealer)
         body = Raw(queued_response(bytes(kept.body), kept.stamp, desk.mint))
         turn = desk.ledger.turn(plan, body, queued=True)
         begun = [event("response.created", 0, body), event("response.queued", 1, body)]
@@ -103,7 +105,7 @@ class Node:
 
     # The work
 
-    def _take(self, run: Run) -> None:
+    def _take(self, run: BackgroundJob) -> None:
         self._runs[run.name] = run
         if run.is_stopped:
             self._begin(run)
@@ -116,10 +118,10 @@ class Node:
         while self._waiting and len(self._tasks) < self._settings.concurrency:
             self._begin(self._runs[self._waiting.popleft()])
 
-    def _begin(self, run: Run) -> None:
+    def _begin(self, run: BackgroundJob) -> None:
         self._tasks[run.name] = asyncio.create_task(self._work(run))
 
-    async def _work(self, run: Run) -> None:
+    async def _work(self, run: BackgroundJob) -> None:
         try:
             await run.work()
         except Exception:  # noqa: BLE001 - whatever it is, the others go on
@@ -146,7 +148,7 @@ class Node:
         while True:
             try:
                 await self._look(self._settings.lease / _BEATS)
-            except state.Unavailable as problem:
+            except state.StoreUnavailableError as problem:
                 LOG.warning("the database does not answer", why=problem.why)
                 await asyncio.sleep(_PAUSE)
                 self._claim_due = asyncio.get_running_loop().time() + self._settings.lease
@@ -159,16 +161,16 @@ class Node:
         clock = asyncio.get_running_loop().time
         if self._runs or clock() >= self._beat_due:
             self._beat_due = clock() + longest
-            await self._beat()
+            await self._renew_leases()
         if self._end is None and clock() >= self._claim_due:
             await self._claim()
-        await self._desk.store.jobs.called(self._name, min(longest, _LOOK))
+        await self._desk.store.jobs.wait_for_signal(self._name, min(longest, _LOOK))
 
-    async def _beat(self) -> None:
+    async def _renew_leases(self) -> None:
         """Renew the leases; learn what is no longer ours, and what somebody wants to end."""
         known = {*self._runs}
         jobs = self._desk.store.jobs
-        ours = await jobs.beat(self._name, self._settings.lease)
+        ours = await jobs.renew_leases(self._name, self._settings.lease)
         for name in known:
             if name not in ours:
                 self._stop(name, Reason.LOST)
@@ -195,7 +197,7 @@ class Node:
         response, kept = found.response, read_kept(found.request)
         LOG.warning("a response is taken over", response=response.id, status=response.status)
         job = Job(response, kept or NOTHING_KEPT)
-        run = Run(self._desk, job, self._name, self._settings.lease, found.next_event)
+        run = BackgroundJob(self._desk, job, self._name, self._settings.lease, found.next_event)
         if found.cancelled:
             run.stop(Reason.CANCELLED)
         elif response.status != "queued" or kept is None:
@@ -204,7 +206,7 @@ class Node:
 
     # The end
 
-    def _hand_over(self) -> None:
+    def _begin_shutdown(self) -> None:
         """Give up what waits, at once: the other nodes are called to take it over.
 
         The server's connections may go on for as long as answers may. What runs here may go on for
@@ -222,12 +224,12 @@ class Node:
     async def _release(self, names: list[str]) -> None:
         try:
             await self._desk.store.jobs.release(self._name, names)
-        except state.Unavailable as problem:
+        except state.StoreUnavailableError as problem:
             LOG.warning("queued responses wait until their leases run out", why=problem.why)
 
     async def _close(self) -> None:
         """Let what runs end in its time, and end what does not."""
-        self._hand_over()
+        self._begin_shutdown()
         if self._releasing is not None:
             await self._releasing
         await self._wait_until(self._end)

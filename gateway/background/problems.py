@@ -1,7 +1,7 @@
 """What cannot be done with a response, in the words of OpenAI."""
 
 from adapters import DragomanError
-from gateway.problems import Said
+from gateway.problems import OpenAIMessageError
 from gateway.state import Status
 
 # How OpenAI speaks of a response that has ended.
@@ -12,7 +12,7 @@ _ENDED: dict[Status, str] = {
 }
 
 
-class NotCancellable(Said):
+class NotCancellableError(OpenAIMessageError):
     """A response that is over, or that was never made in the background."""
 
     status = 400
@@ -24,7 +24,7 @@ class NotCancellable(Said):
         super().__init__("response_id", f"Cannot cancel {what}.")
 
 
-class NotStreamable(Said):
+class NotStreamableError(OpenAIMessageError):
     """A response whose events were not kept."""
 
     status = 400
@@ -37,7 +37,7 @@ class NotStreamable(Said):
         )
 
 
-class Unopened(DragomanError):
+class DecryptionError(DragomanError):
     """What authorises a request cannot be read on this node."""
 
     status = 500

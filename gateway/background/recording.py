@@ -10,7 +10,15 @@ from adapters.conversation import Error
 from adapters.envelope import read_error
 from adapters.sse import Decoder, Frame
 from gateway import statuses
-from gateway.background.events import BEGINNING, ERROR, TERMINAL, error_in, is_bare, look, numbered
+from gateway.background.events import (
+    BEGINNING,
+    ERROR,
+    TERMINAL,
+    error_in,
+    is_bare,
+    peek_event,
+    numbered,
+)
 from gateway.logs import LOG
 from gateway.sink import Sink
 from gateway.state import Event
@@ -22,7 +30,7 @@ _MOST_WAITING: Final = 1000
 Append = Callable[[list[Event]], Awaitable[bool]]
 
 
-class Recorder(Sink):
+class EventRecorder(Sink):
     """Keeps all events but the last, which are kept together with the response."""
 
     def __init__(self, append: Append, lose: Callable[[], None]) -> None:
@@ -60,7 +68,7 @@ class Recorder(Sink):
 
     def _take_event(self, frame: Frame) -> None:
         """Take an event; how the stream begins is told already, and by ourselves."""
-        seen = look(frame.data)
+        seen = peek_event(frame.data)
         if seen is None or seen.type in BEGINNING:
             return
         if seen.type == ERROR:

@@ -10,20 +10,20 @@ from msgspec import Raw
 
 from adapters import DragomanError
 from adapters.conversation import Error
-from adapters.envelope import error_of
+from adapters.envelope import to_error
 from adapters.fields import read_body
-from gateway.background.ending import Ending, Job, cancelled, failed, finished
+from gateway.background.ending import JobOutcome, Job, cancelled, failed, finished
 from gateway.background.events import event
 from gateway.background.kept import authorization_of, opened, plan_of
-from gateway.background.recording import Recorder
-from gateway.client import Client
-from gateway.desk import Desk
+from gateway.background.recording import EventRecorder
+from gateway.client import ClientConnection
+from gateway.desk import AppContext
 from gateway.front import Visit
 from gateway.logs import LOG
-from gateway.problems import ClientGone
-from gateway.record import Record
-from gateway.state import Event, Unavailable
-from gateway.state.problems import Away, Uncertain
+from gateway.problems import ClientDisconnectedError
+from gateway.record import ExchangeRecord
+from gateway.state import Event, StoreUnavailableError
+from gateway.state.problems import DatabaseUnavailableError, CommitOutcomeUnknownError
 
 _PATH: Final = "/v1/responses"
 # Before a database that cannot be reached is asked again.
@@ -43,17 +43,19 @@ class Reason(Enum):
 _SILENT: Final = "the backend's answer ended before it was whole"
 
 
-class Run:
+class BackgroundJob:
     """One response, from its turn to its end."""
 
-    def __init__(self, desk: Desk, job: Job, node: str, lease: float, next_event: int) -> None:
+    def __init__(
+        self, desk: AppContext, job: Job, node: str, lease: float, next_event: int
+    ) -> None:
         self._desk = desk
         self._job = job
         self._node = node
         self._lease = lease
         self._reason: Reason | None = None
         self._stopped = asyncio.Event()
-        self._recorder = Recorder(self._append, lambda: self.stop(Reason.LOST))
+        self._recorder = EventRecorder(self._append, lambda: self.stop(Reason.LOST))
         self._recorder.next = next_event
         # Why the backend was not even asked.
         self._problem: Error | None = None
@@ -86,32 +88,32 @@ class Run:
 
     async def _begin(self) -> bool:
         """Say that it is in progress: from here on nobody else may ask a backend for it."""
-        body = Raw(read_body(bytes(self._job.response.body)).spelled(status="in_progress"))
+        body = Raw(read_body(bytes(self._job.response.body)).encode_with(status="in_progress"))
         number = self._recorder.next
         begun = [event("response.in_progress", number, body)]
         jobs = self._desk.store.jobs
-        if not await self._insist(lambda: jobs.begin(self.name, self._node, body, begun)):
+        if not await self._write_with_retry(lambda: jobs.begin(self.name, self._node, body, begun)):
             self.stop(Reason.LOST)
             return False
         self._recorder.next = number + 1
         return True
 
     async def _serve(self) -> None:
-        desk, record = self._desk, Record(_PATH)
+        desk, record = self._desk, ExchangeRecord(_PATH)
         kept, response = self._job.kept, self._job.response
-        client = Client(dict(kept.headers), self._receive, self._recorder.send, record)
+        client = ClientConnection(dict(kept.headers), self._receive, self._recorder.send, record)
         try:
             shown = authorization_of(kept, response, desk.sealer)
-            caller = desk.gatekeeper.recall(response.owner, shown)
+            caller = desk.gatekeeper.reauthenticate(response.owner, shown)
             plan = plan_of(opened(kept, response, desk.sealer), response)
             await Visit(desk, "responses", client, record).serve(caller, plan.body, plan)
         except DragomanError as problem:
-            self._problem = error_of(problem)
+            self._problem = to_error(problem)
             record.note_failure(problem.code)
-        except ClientGone:
+        except ClientDisconnectedError:
             record.note_failure(None if self._reason is None else self._reason.name.lower())
         finally:
-            desk.tell(record)
+            desk.record_exchange(record)
 
     async def _receive(self) -> HTTPDisconnectEvent:
         """Wait, as for a client that leaves, until the work is to end."""
@@ -120,11 +122,11 @@ class Run:
 
     async def _append(self, events: list[Event]) -> bool:
         jobs = self._desk.store.jobs
-        return await self._insist(lambda: jobs.append(self.name, self._node, events))
+        return await self._write_with_retry(lambda: jobs.append(self.name, self._node, events))
 
     # The end
 
-    async def _ending(self) -> Ending:
+    async def _ending(self) -> JobOutcome:
         desk, job, recorder = self._desk, self._job, self._recorder
         if recorder.response is not None and recorder.is_whole:
             # Who wants to stop what is whole already comes too late.
@@ -139,15 +141,15 @@ class Run:
         said = self._problem or self._recorder.error()
         return said or Error(_SILENT, "server_error", "server_error")
 
-    async def _finish(self, ending: Ending) -> None:
+    async def _finish(self, ending: JobOutcome) -> None:
         jobs = self._desk.store.jobs
-        kept = await self._insist(
+        kept = await self._write_with_retry(
             lambda: jobs.finish(ending.response, self._node, ending.output, ending.events)
         )
         if not kept:
             LOG.warning("the end of a response was not ours to keep", response=self.name)
 
-    async def _insist(self, write: Callable[[], Awaitable[bool]]) -> bool:
+    async def _write_with_retry(self, write: Callable[[], Awaitable[bool]]) -> bool:
         """Write; try again while the database cannot be reached, for as long as it is ours.
 
         While it is away nobody can take the response over either. To write again what may have been
@@ -159,9 +161,9 @@ class Run:
         while self._reason is not Reason.LOST:
             try:
                 return await write()
-            except (Away, Uncertain):
+            except (DatabaseUnavailableError, CommitOutcomeUnknownError):
                 LOG.warning("a response waits for the database", response=self.name)
-            except Unavailable:
+            except StoreUnavailableError:
                 LOG.warning("a response cannot be written down", response=self.name)
                 if clock() > end:
                     break

@@ -4,7 +4,7 @@ import rich_click as click
 from click import argument, option
 
 import adapters
-from gateway.commands.terminal import STANDARD_INPUT, failing_clearly, open_input, write
+from gateway.commands.terminal import STANDARD_INPUT, exit_on_error, open_input, write
 
 _HELP = """Say whether FILE, or standard input, is a legal stream, and what in it is not.
 
@@ -24,7 +24,7 @@ Example:
 )
 def check(file: str, dialect: str) -> None:
     """Check one stream."""
-    with failing_clearly():
+    with exit_on_error():
         with open_input(file) as source:
             breaches = adapters.check(dialect, source.read())
         if not breaches:

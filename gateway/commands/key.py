@@ -4,7 +4,7 @@ import rich_click as click
 from click import option
 from msgspec import Struct
 
-from gateway.commands.terminal import STANDARD_INPUT, fail, failing_clearly, open_input, write
+from gateway.commands.terminal import STANDARD_INPUT, fail, exit_on_error, open_input, write
 from gateway.configuration import Name
 from gateway.keys import digest, new_key
 from gateway.reading.shape import check_shape
@@ -40,7 +40,7 @@ def key(name: str, *, stdin: bool) -> None:
     """Make or take a key, and print what is stored of it."""
     for mistake in check_shape({"name": name}, Named):
         raise click.UsageError(f"--{mistake}")
-    with failing_clearly():
+    with exit_on_error():
         if stdin:
             given = _read_key()
         else:

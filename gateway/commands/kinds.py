@@ -43,7 +43,7 @@ def is_stream(head: bytes) -> bool:
     return head.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(_FIELDS)
 
 
-def guess(seen: Outline, otherwise: Kind) -> Kind:
+def detect_kind(seen: Outline, otherwise: Kind) -> Kind:
     """Tell what a JSON body is."""
     if seen.choices or seen.object == Raw(b'"response"'):
         return "reply"

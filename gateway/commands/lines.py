@@ -12,11 +12,11 @@ from pathlib import PurePath
 import msgspec
 from msgspec import Raw
 
-from adapters import DragomanError, InvalidInput, Translation, dialect
+from adapters import DragomanError, InvalidRequestError, Translation, dialect
 from adapters.conversation import Family
 from gateway.commands.kinds import BYTE_ORDER_MARK, Kind
-from gateway.commands.setting import Setting
-from gateway.commands.terminal import complain, fail, say_losses, write
+from gateway.commands.setting import OfflineTranslator
+from gateway.commands.terminal import print_error, fail, say_losses, write
 
 Object = dict[str, Raw]
 
@@ -36,7 +36,9 @@ def is_lines(name: str) -> bool:
     return PurePath(name).suffix.lower() in _SUFFIXES
 
 
-def translate_lines(setting: Setting, lines: Iterable[bytes], *, keep_going: bool) -> bool:
+def translate_lines(
+    setting: OfflineTranslator, lines: Iterable[bytes], *, keep_going: bool
+) -> bool:
     """Translate line by line; tell whether all went well."""
     went_well = True
     for number, line in enumerate(lines, start=1):
@@ -46,14 +48,16 @@ def translate_lines(setting: Setting, lines: Iterable[bytes], *, keep_going: boo
     return went_well
 
 
-def _translate_numbered(setting: Setting, number: int, line: bytes, *, keep_going: bool) -> bool:
+def _translate_numbered(
+    setting: OfflineTranslator, number: int, line: bytes, *, keep_going: bool
+) -> bool:
     where = f"line {number}: "
     try:
         translation = translate_line(setting, line, where)
     except DragomanError as problem:
         if not keep_going:
             fail(f"{where}{problem}")
-        complain(f"{where}{problem}")
+        print_error(f"{where}{problem}")
         write(setting.exchange("reply").problem(problem).body + b"\n")
         return False
     write(translation.body + b"\n")
@@ -61,7 +65,7 @@ def _translate_numbered(setting: Setting, number: int, line: bytes, *, keep_goin
     return True
 
 
-def translate_line(setting: Setting, line: bytes, where: str = "") -> Translation:
+def translate_line(setting: OfflineTranslator, line: bytes, where: str = "") -> Translation:
     """Translate one line, which is a body or holds one."""
     fields = _object(line)
     if {"custom_id", "body"} <= fields.keys():
@@ -81,7 +85,7 @@ def _object(text: bytes | Raw) -> Object:
         return {}
 
 
-def _translate_batched_request(setting: Setting, fields: Object) -> Translation:
+def _translate_batched_request(setting: OfflineTranslator, fields: Object) -> Translation:
     url = _url(fields, setting)
     translation = replace(setting, kind="request").translate(bytes(fields["body"]))
     fields["body"] = Raw(translation.body)
@@ -89,16 +93,16 @@ def _translate_batched_request(setting: Setting, fields: Object) -> Translation:
     return _with_body(translation, fields)
 
 
-def _url(fields: Object, setting: Setting) -> str:
+def _url(fields: Object, setting: OfflineTranslator) -> str:
     """Give the path that the target's requests go to; refuse what went anywhere else before."""
     own = _PATHS[dialect(setting.source).family]
     wanted = _PATHS[dialect(setting.target).family]
     try:
         url = _TEXT.decode(fields.get("url", Raw(b'""')))
     except msgspec.DecodeError:
-        raise InvalidInput("url", "expected a string") from None
+        raise InvalidRequestError("url", "expected a string") from None
     if url and not _ends_like(url, own):
-        raise InvalidInput("url", f"{url} is not where {setting.source} requests go ({own})")
+        raise InvalidRequestError("url", f"{url} is not where {setting.source} requests go ({own})")
     return url if _ends_like(url, wanted) else wanted
 
 
@@ -107,7 +111,9 @@ def _ends_like(url: str, path: str) -> bool:
     return url.rstrip("/").endswith(path.removeprefix("/v1"))
 
 
-def _translate_batched_reply(setting: Setting, fields: Object, line: bytes) -> Translation:
+def _translate_batched_reply(
+    setting: OfflineTranslator, fields: Object, line: bytes
+) -> Translation:
     response = _object(fields["response"])
     body = response.get("body")
     if body is None:
@@ -125,7 +131,7 @@ def _status(response: Object) -> int:
     try:
         return _STATUS.decode(response.get("status_code", Raw(b"200")))
     except msgspec.DecodeError:
-        raise InvalidInput("response.status_code", "expected a number") from None
+        raise InvalidRequestError("response.status_code", "expected a number") from None
 
 
 def _with_body(translation: Translation, fields: Object) -> Translation:

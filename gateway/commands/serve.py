@@ -7,12 +7,12 @@ import rich_click as click
 from click import option
 from msgspec import Struct, structs
 
-from gateway.commands.terminal import complain, failing_clearly
+from gateway.commands.terminal import print_error, exit_on_error
 from gateway.configuration import Backend, Configuration, DialectName
 from gateway.reading import ConfigurationError, read_configuration
 from gateway.reading.backend import check_profile, check_url
-from gateway.reading.checks import check_sharing
-from gateway.reading.words import shown
+from gateway.reading.checks import check_shared_state
+from gateway.reading.words import preview_value
 
 _HELP = """Put the service on the network, in front of the backends that FILE or the options name.
 
@@ -74,7 +74,7 @@ def serve(**given: object) -> None:
         raise click.UsageError("--host is empty; 0.0.0.0 stands for all addresses.")
     backends = _backends(options)
     configuration = _configuration(options, backends)
-    with failing_clearly():
+    with exit_on_error():
         # What serves takes half a second to import, which the other commands need not wait for.
         from gateway import server  # noqa: PLC0415
 
@@ -100,7 +100,7 @@ def _backend(url: str, dialect: DialectName, profile: str | None) -> Backend:
             {"name": "backend", "url": url, "dialect": dialect, "profile": profile}, Backend
         )
     except msgspec.ValidationError:
-        message = f"--backend: expected a URL, http://… or https://…, got {shown(url, '')}"
+        message = f"--backend: expected a URL, http://… or https://…, got {preview_value(url, '')}"
         raise click.UsageError(message) from None
     for mistake in (*check_url(url, "--backend"), *check_profile(profile, "--profile")):
         raise click.UsageError(mistake)
@@ -117,7 +117,7 @@ def _configuration(options: Options, backends: tuple[Backend, ...]) -> Configura
         configuration.logging, format=options.log_format, bodies=options.log_bodies or None
     )
     # The options may ask for more workers than the file does.
-    if mistakes := list(check_sharing(server, configuration.state)):
+    if mistakes := list(check_shared_state(server, configuration.state)):
         _end(mistakes)
     return _replace(configuration, server=server, logging=logging, backends=backends or None)
 
@@ -133,7 +133,7 @@ def _read(file: str | None) -> Configuration:
 
 def _end(mistakes: list[str]) -> NoReturn:
     for mistake in mistakes:
-        complain(mistake)
+        print_error(mistake)
     raise SystemExit(_BAD_CONFIGURATION) from None
 
 

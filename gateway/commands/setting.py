@@ -9,8 +9,8 @@ from adapters import (
     Capabilities,
     Dialect,
     Exchange,
-    InvalidInput,
-    Mint,
+    InvalidRequestError,
+    IdSource,
     Policy,
     Request,
     Translation,
@@ -21,21 +21,21 @@ from adapters.between import UNKNOWN_REQUEST
 from adapters.capabilities import GENERIC
 from adapters.fields import read_body
 from adapters.loss import Losses
-from gateway.commands.kinds import BYTE_ORDER_MARK, Kind, guess, outline
+from gateway.commands.kinds import BYTE_ORDER_MARK, Kind, detect_kind, outline
 from gateway.commands.terminal import say
 from gateway.grammar_check import check_grammar
-from gateway.minting import RANDOM
+from gateway.minting import RANDOM_IDS
 
 DEFAULT_STATUS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class OfflineTranslator:
     """All that does not change from one body to the next."""
 
     source: str
     target: str
-    mint: Mint = RANDOM
+    mint: IdSource = RANDOM_IDS
     capabilities: Capabilities = GENERIC
     policy: Policy = "report"
     # None: to be guessed of each body.
@@ -66,18 +66,18 @@ class Setting:
         """Translate one whole body of any kind but a stream."""
         body = body.removeprefix(BYTE_ORDER_MARK)
         seen = outline(body)
-        kind = self.kind or self.tell(guess(seen, self._otherwise()), where)
+        kind = self.kind or self.tell(detect_kind(seen, self._otherwise()), where)
         if kind == "error":
             return self.exchange(kind).error(self.status or DEFAULT_STATUS, body)
         if not body.strip():
-            raise InvalidInput(None, "the input is empty")
+            raise InvalidRequestError(None, "the input is empty")
         try:
             if kind == "reply":
                 return self.exchange(kind).reply(body)
             # A line of a data set names no model, and may end with the call that is wanted.
             return self.exchange(kind).request(body, ends_open=not seen.model)
         except RecursionError:
-            raise InvalidInput(None, "the JSON is nested too deeply") from None
+            raise InvalidRequestError(None, "the JSON is nested too deeply") from None
 
     def tell(self, kind: Kind, where: str = "") -> Kind:
         """Say, to who wants to know, what was guessed."""
@@ -110,6 +110,6 @@ def read_asked(likely: str, other: str, body: bytes) -> Request:
 
 def _speaks(spoken: Dialect, body: bytes) -> bool:
     """Tell whether a request is in a dialect, by where it holds what is said."""
-    with suppress(InvalidInput):
+    with suppress(InvalidRequestError):
         return read_body(body).has(spoken.names["items"])
     return False

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable
 
-from adapters import BrokenReply
+from adapters import InvalidReplyError
 from adapters.events import Failed
 from adapters.streams import is_broken
-from gateway.commands.setting import Setting
+from gateway.commands.setting import OfflineTranslator
 from gateway.commands.terminal import say_losses, write
 
 
-def translate_stream(setting: Setting, pieces: Iterable[bytes]) -> None:
+def translate_stream(setting: OfflineTranslator, pieces: Iterable[bytes]) -> None:
     """Write each piece as soon as it is translated.
 
     A stream that was cut or cannot be read is told so to its client, in the client's own words;
@@ -21,4 +21,4 @@ def translate_stream(setting: Setting, pieces: Iterable[bytes]) -> None:
     write(stream.flush())
     say_losses(stream.losses)
     if isinstance(stream.outcome, Failed) and is_broken(stream.outcome):
-        raise BrokenReply(None, stream.outcome.error.message)
+        raise InvalidReplyError(None, stream.outcome.error.message)

@@ -69,19 +69,19 @@ def say_losses(losses: Iterable[Loss], where: str = "") -> None:
         say(f"{where}{loss}")
 
 
-def complain(why: str) -> None:
+def print_error(why: str) -> None:
     """Say what is wrong."""
     say(f"dragoman: {why}")
 
 
 def fail(why: str) -> NoReturn:
     """Say what is wrong, and end."""
-    complain(why)
+    print_error(why)
     raise SystemExit(_FAILED)
 
 
 @contextmanager
-def failing_clearly() -> Generator[None]:
+def exit_on_error() -> Generator[None]:
     """Turn what can go wrong with any input into one message and an exit code."""
     try:
         yield

@@ -8,24 +8,31 @@ import rich_click as click
 from click import argument, option
 from msgspec import Struct
 
-from adapters import DIALECTS, Capabilities, DragomanError, InvalidInput, Policy, counting
+from adapters import (
+    DIALECTS,
+    Capabilities,
+    DragomanError,
+    InvalidRequestError,
+    Policy,
+    deterministic_ids,
+)
 from adapters.profiles import PROFILES
 from gateway.commands.capability import read_capabilities, read_profile
 from gateway.commands.kinds import BYTE_ORDER_MARK, ENOUGH, Kind, is_stream
 from gateway.commands.lines import is_lines, translate_lines
-from gateway.commands.setting import Setting, read_asked
+from gateway.commands.setting import OfflineTranslator, read_asked
 from gateway.commands.streams import translate_stream
 from gateway.commands.terminal import (
     PIECE_SIZE,
     STANDARD_INPUT,
     fail,
-    failing_clearly,
+    exit_on_error,
     open_input,
     read_pieces,
     say_losses,
     write,
 )
-from gateway.minting import RANDOM
+from gateway.minting import RANDOM_IDS
 
 _HELP = """Translate FILE, or standard input, from one dialect to another.
 
@@ -113,7 +120,7 @@ def translate(**given: object) -> None:
     options = msgspec.convert(given, Options)
     lines = options.lines or is_lines(options.file)
     _refuse_contradictions(options, lines=lines)
-    with failing_clearly():
+    with exit_on_error():
         setting = _setting(options)
         with open_input(options.file) as source:
             if not lines:
@@ -137,7 +144,7 @@ def _refuse_contradictions(options: Options, *, lines: bool) -> None:
         raise click.UsageError("--kind stream cannot be: a line holds a whole body, no stream.")
 
 
-def _setting(options: Options) -> Setting:
+def _setting(options: Options) -> OfflineTranslator:
     asked = None
     if options.request is not None:
         with open_input(options.request) as source:
@@ -146,10 +153,10 @@ def _setting(options: Options) -> Setting:
             asked = read_asked(options.source, options.target, body)
         except DragomanError as problem:
             fail(f"{options.request}: {problem}")
-    return Setting(
+    return OfflineTranslator(
         options.source,
         options.target,
-        mint=counting() if options.deterministic else RANDOM,
+        mint=deterministic_ids() if options.deterministic else RANDOM_IDS,
         capabilities=options.capabilities,
         policy=options.policy,
         kind=options.kind,
@@ -159,11 +166,11 @@ def _setting(options: Options) -> Setting:
     )
 
 
-def _translate_one(setting: Setting, source: io.BufferedReader, *, indent: bool) -> None:
+def _translate_one(setting: OfflineTranslator, source: io.BufferedReader, *, indent: bool) -> None:
     head = _read_head(source)
     if setting.kind == "stream" or (setting.kind is None and is_stream(head)):
         if not head.strip():
-            raise InvalidInput(None, "the input is empty")
+            raise InvalidRequestError(None, "the input is empty")
         if setting.kind is None:
             setting.tell("stream")
         translate_stream(setting, chain((head,), read_pieces(source)))

@@ -6,20 +6,26 @@ from typing import Final, Protocol
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters import Loss, Mint, Policy, Seal
-from adapters.fields import ABSENT, read_body
-from adapters.prefacing import Prefacing
+from adapters import Loss, IdSource, Policy, Sealer
+from adapters.fields import MISSING, read_body
+from adapters.prefacing import PrependItem
 from gateway import statuses
-from gateway.access import Caller
-from gateway.client import Client
-from gateway.compaction.managing import Ask, Made, Managed, Manager, read_wish
-from gateway.compaction.spoken import Reshape, passes_foreign
+from gateway.access import Principal
+from gateway.client import ClientConnection
+from gateway.compaction.managing import (
+    Ask,
+    GeneratedSummary,
+    CompactedRequest,
+    Compactor,
+    read_wish,
+)
+from gateway.compaction.spoken import Reshape, accepts_foreign_summaries
 from gateway.compaction.window import Window, read_window
 from gateway.counting.local import count_locally
-from gateway.problems import ClientGone, Stopping
-from gateway.record import Record
+from gateway.problems import ClientDisconnectedError, ShuttingDownError
+from gateway.record import ExchangeRecord
 from gateway.sink import Gathered
-from gateway.upstream import Upstream
+from gateway.upstream import BackendClient
 
 
 class Beforehand(Struct, frozen=True):
@@ -33,16 +39,16 @@ class Beforehand(Struct, frozen=True):
 
     def told(self, path: str) -> str:
         """Name a place of the body as it was called before."""
-        return path if self.window is None else self.window.told(path)
+        return path if self.window is None else self.window.client_path(path)
 
 
 class Preparing(Struct, frozen=True):
     """What is needed to look."""
 
-    seal: Seal
-    mint: Mint
+    seal: Sealer
+    mint: IdSource
     policy: Policy
-    upstream: Upstream
+    upstream: BackendClient
     # How many of the items are of earlier turns.
     past: int
 
@@ -52,23 +58,23 @@ class Preparing(Struct, frozen=True):
         ready = Beforehand(body, wish.losses)
         if wish.threshold is None:
             return ready
-        passes = passes_foreign(self.upstream)
+        passes = accepts_foreign_summaries(self.upstream)
         window = read_window(body, self.seal, passes=passes, past=self.past)
         if window.triggered:
             return ready
-        opened = read_body(body).spelled(input=window.raws)
+        opened = read_body(body).encode_with(input=window.raws)
         if (await count_locally(opened)).tokens < wish.threshold:
             return ready
-        managed = await Manager(self.seal, self.mint, self.policy).manage(body, window, ask)
+        managed = await Compactor(self.seal, self.mint, self.policy).manage(body, window, ask)
         return _ready(managed, ready)
 
 
-def _ready(managed: Managed | Loss, ready: Beforehand) -> Beforehand:
+def _ready(managed: CompactedRequest | Loss, ready: Beforehand) -> Beforehand:
     if isinstance(managed, Loss):
         return Beforehand(ready.body, (*ready.losses, managed))
     item, usage = managed.item, managed.usage
     losses = (*ready.losses, *managed.losses)
-    return Beforehand(managed.body, losses, managed.window, lambda _: Prefacing(item, usage))
+    return Beforehand(managed.body, losses, managed.window, lambda _: PrependItem(item, usage))
 
 
 # The request for the summary
@@ -77,14 +83,14 @@ def _ready(managed: Managed | Loss, ready: Beforehand) -> Beforehand:
 class Serves(Protocol):
     """Whoever serves a request."""
 
-    async def serve(self, caller: Caller, body: bytes) -> None:
+    async def serve(self, caller: Principal, body: bytes) -> None:
         """Serve it."""
         ...
 
 
 class _Output(Struct):
     output: list[Raw] = []
-    status: Raw = ABSENT
+    status: Raw = MISSING
 
 
 _OUTPUT: Final = msgspec.json.Decoder(_Output)
@@ -92,26 +98,26 @@ _OUTPUT: Final = msgspec.json.Decoder(_Output)
 
 async def ask_aside(
     body: bytes,
-    caller: Caller,
-    client: Client,
-    visit: Callable[[Client, Record], Serves],
-    tell: Callable[[Record], None],
-) -> Made | None:
+    caller: Principal,
+    client: ClientConnection,
+    visit: Callable[[ClientConnection, ExchangeRecord], Serves],
+    tell: Callable[[ExchangeRecord], None],
+) -> GeneratedSummary | None:
     """Have a summary made in an exchange of its own; None if it failed.
 
     `visit` makes who serves it; the exchange is told of like any other.
     """
-    answer, record = Gathered(), Record(client.path)
+    answer, record = Gathered(), ExchangeRecord(client.path)
     try:
-        await visit(client.aside(answer.send, record), record).serve(caller, body)
-    except ClientGone:
+        await visit(client.nested(answer.send, record), record).serve(caller, body)
+    except ClientDisconnectedError:
         record.ended = "client gone"
         raise
     finally:
         tell(record)
-    if record.error == Stopping.code:
-        raise Stopping(None, "the gateway is stopping")
+    if record.error == ShuttingDownError.code:
+        raise ShuttingDownError(None, "the gateway is stopping")
     if answer.status != statuses.WHOLE:
         return None
     output = _OUTPUT.decode(answer.body).output
-    return Made(output[0], record.usage, tuple(record.losses)) if output else None
+    return GeneratedSummary(output[0], record.usage, tuple(record.losses)) if output else None

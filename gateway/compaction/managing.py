@@ -10,11 +10,18 @@ from typing import Final
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from adapters import InvalidInput, Loss, Mint, Policy, Refused, Seal
-from adapters.conversation import Opaque, Usage
-from adapters.fields import Fields, read_body
+from adapters import InvalidRequestError, Loss, IdSource, Policy, UnsupportedRequestError, Sealer
+from adapters.conversation import OpaqueItem, Usage
+from adapters.fields import JsonObject, read_body
 from gateway.compaction.summary import COMPACTION, Summary, unsealed
-from gateway.compaction.window import TRIGGER_ITEM, Kind, Placed, Window, kind_of, standing
+from gateway.compaction.window import (
+    TRIGGER_ITEM,
+    ItemHead,
+    WindowItem,
+    Window,
+    kind_of,
+    persistent_instructions,
+)
 
 _FIELD: Final = "context_management"
 _SIGN: Final = b'"context_management"'
@@ -29,7 +36,7 @@ _NOTHING: Final = "all of it belongs to the turn that is going on: there is noth
 _OF_ANSWERS: Final = ("background", "max_output_tokens", "store", "stream", "stream_options")
 
 
-class Wish(Struct, frozen=True):
+class ContextManagement(Struct, frozen=True):
     """What a client wants to be done with a long conversation."""
 
     # In tokens; None: nothing.
@@ -37,7 +44,7 @@ class Wish(Struct, frozen=True):
     losses: tuple[Loss, ...]
 
 
-class Made(Struct, frozen=True):
+class GeneratedSummary(Struct, frozen=True):
     """A summary as a backend made it: the item, what it cost, and what could not be told it."""
 
     item: Raw
@@ -45,18 +52,18 @@ class Made(Struct, frozen=True):
     losses: tuple[Loss, ...] = ()
 
 
-class Managed(Struct, frozen=True):
+class CompactedRequest(Struct, frozen=True):
     """A request that goes on from a summary."""
 
     body: bytes
     window: Window
-    item: Opaque
+    item: OpaqueItem
     usage: Usage | None = None
     losses: tuple[Loss, ...] = ()
 
 
 # Has a request answered whose last item asks for a summary; None: it failed.
-Ask = Callable[[bytes], Awaitable[Made | None]]
+Ask = Callable[[bytes], Awaitable[GeneratedSummary | None]]
 
 
 def concerns_management(body: bytes) -> bool:
@@ -64,43 +71,43 @@ def concerns_management(body: bytes) -> bool:
     return _SIGN in body
 
 
-def read_wish(body: bytes, policy: Policy) -> tuple[Wish, bytes]:
+def read_wish(body: bytes, policy: Policy) -> tuple[ContextManagement, bytes]:
     """Read what is wished for; give the request without it."""
     fields = read_body(body)
     threshold: int | None = None
     losses: list[Loss] = []
-    for entry in fields.each(_FIELD):
+    for entry in fields.objects(_FIELD):
         if entry.peek("type") != COMPACTION:
             losses.append(_lost(f"{entry.path}.type", _UNKNOWN, policy))
         elif threshold is None:
             threshold = _read_threshold(entry)
-    return Wish(threshold, tuple(losses)), fields.spelled()
+    return ContextManagement(threshold, tuple(losses)), fields.encode_with()
 
 
-def _read_threshold(entry: Fields) -> int:
+def _read_threshold(entry: JsonObject) -> int:
     path = entry.at("compact_threshold")
     threshold = entry.integer("compact_threshold")
     if threshold is not None and threshold < 1:
-        raise InvalidInput(path, "expected a positive number of tokens")
+        raise InvalidRequestError(path, "expected a positive number of tokens")
     return _THRESHOLD if threshold is None else threshold
 
 
 def _lost(path: str, why: str, policy: Policy) -> Loss:
     """Say that something will not happen; where that is to be refused, it is."""
     if policy == "refuse":
-        raise Refused(path, why)
+        raise UnsupportedRequestError(path, why)
     return Loss("dropped", path, why, "capability")
 
 
-class Manager:
+class Compactor:
     """Sums up one conversation, which is long enough."""
 
-    def __init__(self, seal: Seal, mint: Mint, policy: Policy) -> None:
+    def __init__(self, seal: Sealer, mint: IdSource, policy: Policy) -> None:
         self._seal = seal
         self._mint = mint
         self._policy: Policy = policy
 
-    async def manage(self, body: bytes, window: Window, ask: Ask) -> Managed | Loss:
+    async def manage(self, body: bytes, window: Window, ask: Ask) -> CompactedRequest | Loss:
         """Have it summed up; if that fails, the conversation goes on without.
 
         It may fit all the same, and if it does not, the backend says so in its own words: nothing
@@ -115,7 +122,7 @@ class Manager:
         if made is None or summary is None:
             return _lost(_FIELD, _FAILED, self._policy)
         managed = self._go_on(body, summary, head, tail)
-        told = Window(head).told
+        told = Window(head).client_path
         losses = tuple(replace(loss, path=told(loss.path)) for loss in made.losses)
         return replace(managed, usage=made.usage, losses=losses)
 
@@ -123,27 +130,27 @@ class Manager:
         return unsealed(kind_of(item).encrypted_content or "", self._seal)
 
     def _go_on(
-        self, body: bytes, summary: Summary, head: Sequence[Placed], tail: Sequence[Placed]
-    ) -> Managed:
+        self, body: bytes, summary: Summary, head: Sequence[WindowItem], tail: Sequence[WindowItem]
+    ) -> CompactedRequest:
         before = tuple(item for item in head if item.instructs)
         after = tuple(item.raw for item in tail)
-        whole = Summary(summary.text, standing(head), after, whole=True)
+        whole = Summary(summary.text, persistent_instructions(head), after, whole=True)
         # What the backend says of the summary, it says of what was summed up.
-        told = Placed(whole.message(), _FIELD, Kind("message", "user"), told=True)
+        told = WindowItem(whole.message(), _FIELD, ItemHead("message", "user"), told=True)
         window = Window((*before, told, *tail))
         item = whole.sealed(self._seal, self._mint)
-        return Managed(read_body(body).spelled(input=window.raws), window, item)
+        return CompactedRequest(read_body(body).encode_with(input=window.raws), window, item)
 
 
-def _asking(body: bytes, head: Sequence[Placed]) -> bytes:
+def _asking(body: bytes, head: Sequence[WindowItem]) -> bytes:
     """Ask for a summary of the first items."""
     fields = read_body(body)
     for name in _OF_ANSWERS:
         fields.raw(name)
-    return fields.spelled(input=[*(item.raw for item in head), TRIGGER_ITEM], store=False)
+    return fields.encode_with(input=[*(item.raw for item in head), TRIGGER_ITEM], store=False)
 
 
-def _current_turn(items: Sequence[Placed]) -> int:
+def _current_turn(items: Sequence[WindowItem]) -> int:
     """Find where the turn begins that is going on.
 
     That is what came after the assistant's last words; and those, too, if they were calls, for
@@ -158,6 +165,6 @@ def _current_turn(items: Sequence[Placed]) -> int:
     return place
 
 
-def _is_of_assistant(item: Placed) -> bool:
+def _is_of_assistant(item: WindowItem) -> bool:
     kind = item.kind.type or ""
     return item.kind.role == "assistant" or kind == "reasoning" or kind.endswith("_call")

@@ -10,20 +10,20 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters import InvalidInput, Mint
+from adapters import InvalidRequestError, IdSource
 from adapters.conversation import Usage
-from adapters.fields import ABSENT, read_body
+from adapters.fields import MISSING, read_body
 from adapters.responses.usage import read_usage
 from gateway.compaction.summary import COMPACTION
-from gateway.compaction.window import Placed, kind_of
-from gateway.memory.items import kept_item
+from gateway.compaction.window import WindowItem, kind_of
+from gateway.memory.items import to_stored_item
 
 
 class _Response(Struct):
     id: str = ""
     created_at: float = 0
     output: list[Raw] = []
-    usage: Raw = ABSENT
+    usage: Raw = MISSING
 
 
 class _Compacted(Struct, frozen=True):
@@ -38,9 +38,9 @@ _RESPONSE: Final = msgspec.json.Decoder(_Response)
 _ENCODER: Final = msgspec.json.Encoder()
 
 
-def kept_words(items: Sequence[Placed], mint: Mint) -> list[Raw]:
+def user_messages(items: Sequence[WindowItem], mint: IdSource) -> list[Raw]:
     """Give what users said, each message under an id."""
-    return [kept_item(item.raw, mint, item.path).body for item in items if item.is_of_user]
+    return [to_stored_item(item.raw, mint, item.path).body for item in items if item.is_of_user]
 
 
 def compacted(response: bytes, words: Sequence[Raw]) -> bytes | None:
@@ -60,8 +60,8 @@ def compacted(response: bytes, words: Sequence[Raw]) -> bytes | None:
     )
 
 
-def read_cost(body: bytes) -> Usage | None:
+def read_summary_usage(body: bytes) -> Usage | None:
     """Read what a summary cost that a backend gave by itself."""
-    with suppress(InvalidInput):
-        return read_usage(read_body(body).fields("usage"))
+    with suppress(InvalidRequestError):
+        return read_usage(read_body(body).nested("usage"))
     return None

@@ -53,4 +53,4 @@ def summary_request(body: bytes, window: Window) -> bytes:
         fields.raw(name)
     part = {"type": "input_text", "text": _INSTRUCTION}
     asked = {"type": "message", "role": "user", "content": [part]}
-    return fields.spelled(input=[*window.raws, Raw(msgspec.json.encode(asked))])
+    return fields.encode_with(input=[*window.raws, Raw(msgspec.json.encode(asked))])

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from litestar.types import Message, Send
 from litestar.types.asgi_types import HTTPResponseBodyEvent, HTTPResponseStartEvent
 
-from adapters import BrokenReply
+from adapters import InvalidReplyError
 from gateway import statuses
-from gateway.problems import write_problem
+from gateway.problems import write_error_body
 
 
 class Reshaped:
@@ -33,8 +33,8 @@ class Reshaped:
     async def _send_made(self, start: HTTPResponseStartEvent, body: bytes | None) -> None:
         status = start["status"]
         if body is None:
-            problem = BrokenReply(None, "the backend was asked for a summary and gave none")
-            status, body = problem.status, write_problem(problem)
+            problem = InvalidReplyError(None, "the backend was asked for a summary and gave none")
+            status, body = problem.status, write_error_body(problem)
         others = [one for one in start["headers"] if one[0] != b"content-length"]
         begin: HTTPResponseStartEvent = {
             "type": "http.response.start",

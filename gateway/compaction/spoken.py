@@ -5,21 +5,26 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from adapters import Capabilities, InvalidInput, Mint, Seal
+from adapters import Capabilities, InvalidRequestError, IdSource, Sealer
 from adapters.between import Reshaping
-from adapters.condensing import Condensing
+from adapters.condensing import SummarizeReply
 from adapters.fields import read_body
 from adapters.loss import Loss, Losses
 from adapters.prompting.history import WRITTEN
 from gateway.compaction.request import summary_request, to_sum_up
 from gateway.compaction.summary import Summary
-from gateway.compaction.window import Window, concerns, read_window, standing
-from gateway.upstream import Upstream
+from gateway.compaction.window import (
+    Window,
+    may_contain_compaction,
+    read_window,
+    persistent_instructions,
+)
+from gateway.upstream import BackendClient
 
 Reshape = Callable[[Losses], Reshaping]
 
 
-class Spoken(Struct, frozen=True):
+class BackendRequest(Struct, frozen=True):
     """The body, and what becomes of the answer to it."""
 
     body: bytes
@@ -33,9 +38,9 @@ class Spoken(Struct, frozen=True):
 
     def told(self, path: str) -> str:
         """Name a place of the body as it was called before summaries were opened."""
-        return path if self.window is None else self.window.told(path)
+        return path if self.window is None else self.window.client_path(path)
 
-    def capabilities(self, upstream: Upstream) -> Capabilities:
+    def capabilities(self, upstream: BackendClient) -> Capabilities:
         """Give what the backend can take; in a summary calls are told in words.
 
         No tools are declared then, and servers refuse calls and outputs without them.
@@ -49,65 +54,67 @@ class Spoken(Struct, frozen=True):
         return not (self.summarises and loss.why == WRITTEN)
 
 
-def nothing_to_compact() -> InvalidInput:
+def nothing_to_compact() -> InvalidRequestError:
     """Say that there is nothing of which a summary could be made."""
-    return InvalidInput("input", "there is nothing to sum up", "nothing_to_compact")
+    return InvalidRequestError("input", "there is nothing to sum up", "nothing_to_compact")
 
 
-def compacts(upstream: Upstream) -> bool:
+def compacts_natively(upstream: BackendClient) -> bool:
     """Tell whether a backend sums up conversations by itself."""
     return upstream.capabilities.compaction and upstream.dialect.family == "responses"
 
 
-def passes_foreign(upstream: Upstream) -> bool:
+def accepts_foreign_summaries(upstream: BackendClient) -> bool:
     """Tell whether a backend may know summaries that are not ours.
 
     Besides one that makes them, that is one whose requests pass as they are: it decides itself.
     """
-    return compacts(upstream) or (upstream.dialect.family == "responses" and not upstream.rewrite)
+    return compacts_natively(upstream) or (
+        upstream.dialect.family == "responses" and not upstream.rewrite
+    )
 
 
-def speak(
+def build_backend_request(
     body: bytes,
-    upstream: Upstream,
-    seal: Seal,
-    mint: Mint,
+    upstream: BackendClient,
+    seal: Sealer,
+    mint: IdSource,
     past: int = 0,
     *,
     whole: bool = False,
-) -> Spoken:
+) -> BackendRequest:
     """Give a request as a backend is to get it.
 
     A summary that is asked for stands for users' words, too, if it is to be `whole`.
 
     Raises `InvalidInput` for a summary that cannot be opened, and for a trigger out of place.
     """
-    if not concerns(body):
-        return Spoken(body)
-    window = read_window(body, seal, passes=passes_foreign(upstream), past=past)
+    if not may_contain_compaction(body):
+        return BackendRequest(body)
+    window = read_window(body, seal, passes=accepts_foreign_summaries(upstream), past=past)
     if not window.triggered:
         return _opened(body, window)
-    if compacts(upstream):
+    if compacts_natively(upstream):
         # It makes the summary, of what ours stood for as well.
         return _opened(body, window, trigger=True)
-    before, window = standing(window.items), to_sum_up(window)
+    before, window = persistent_instructions(window.items), to_sum_up(window)
     if not window.items:
         raise nothing_to_compact()
 
-    def condensing(losses: Losses) -> Condensing:
-        return Condensing(
+    def condensing(losses: Losses) -> SummarizeReply:
+        return SummarizeReply(
             lambda text: Summary(text, before, whole=whole).sealed(seal, mint), losses
         )
 
-    return Spoken(summary_request(body, window), window, condensing)
+    return BackendRequest(summary_request(body, window), window, condensing)
 
 
-def _opened(body: bytes, window: Window, *, trigger: bool = False) -> Spoken:
+def _opened(body: bytes, window: Window, *, trigger: bool = False) -> BackendRequest:
     fields = read_body(body)
     given = fields.text_or_raws("input")
     raws = window.raws
     if trigger and isinstance(given, list):
         raws = [*raws, given[-1]]
     if raws == given or isinstance(given, str):
-        return Spoken(body)
-    return Spoken(fields.spelled(input=raws), window)
+        return BackendRequest(body)
+    return BackendRequest(fields.encode_with(input=raws), window)

@@ -9,9 +9,9 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters import Mint, Seal
-from adapters.conversation import Opaque
-from adapters.jsontext import UNDECODABLE
+from adapters import IdSource, Sealer
+from adapters.conversation import OpaqueItem
+from adapters.jsontext import DECODE_ERRORS
 
 COMPACTION: Final = "compaction"
 
@@ -40,27 +40,27 @@ class Summary(Struct, frozen=True, omit_defaults=True):
         part = {"type": "input_text", "text": f"{_TOLD}\n\n<summary>\n{self.text}\n</summary>"}
         return Raw(_ENCODER.encode({"type": "message", "role": "user", "content": [part]}))
 
-    def sealed(self, seal: Seal, mint: Mint) -> Opaque:
+    def sealed(self, seal: Sealer, mint: IdSource) -> OpaqueItem:
         """Give the item that a client carries."""
         name = mint.id("cmp_")
         content = seal.seal(_ENCODER.encode(self))
         fields = {"id": name, "type": COMPACTION, "encrypted_content": content}
-        return Opaque("responses", COMPACTION, Raw(_ENCODER.encode(fields)), name)
+        return OpaqueItem("responses", COMPACTION, Raw(_ENCODER.encode(fields)), name)
 
 
 _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(Summary)
 
 
-def unsealed(text: str, seal: Seal) -> Summary | None:
+def unsealed(text: str, seal: Sealer) -> Summary | None:
     """Open a summary; None if it was not sealed here for this caller, or was changed."""
-    return Opening(seal).summary(text)
+    return SummaryDecryptor(seal).summary(text)
 
 
-class Opening:
+class SummaryDecryptor:
     """Opens the summaries of one request, and counts how much comes out of them."""
 
-    def __init__(self, seal: Seal) -> None:
+    def __init__(self, seal: Sealer) -> None:
         self._seal = seal
         self.size = 0
 
@@ -72,6 +72,6 @@ class Opening:
         self.size += len(payload)
         try:
             return _DECODER.decode(payload)
-        except UNDECODABLE:
+        except DECODE_ERRORS:
             # Of another version of ours, perhaps.
             return None

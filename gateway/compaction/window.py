@@ -12,11 +12,11 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters import InvalidInput, Seal
+from adapters import InvalidRequestError, Sealer
 from adapters.fields import parse, read_body
-from adapters.jsontext import UNDECODABLE
-from gateway.compaction.summary import COMPACTION, Opening, Summary
-from gateway.problems import TooLarge
+from adapters.jsontext import DECODE_ERRORS
+from gateway.compaction.summary import COMPACTION, SummaryDecryptor, Summary
+from gateway.problems import RequestTooLargeError
 
 _TRIGGER: Final = "compaction_trigger"
 # The item that asks for a summary.
@@ -38,7 +38,7 @@ _CODE: Final = "invalid_encrypted_content"
 _MOST_OPENED: Final = 128 * 1024 * 1024
 
 
-class Kind(Struct, gc=False):
+class ItemHead(Struct, gc=False):
     """What is looked at of an item; a message may leave its type out."""
 
     type: str | None = None
@@ -46,12 +46,12 @@ class Kind(Struct, gc=False):
     encrypted_content: str | None = None
 
 
-class Placed(Struct, frozen=True):
+class WindowItem(Struct, frozen=True):
     """An item, and where it stands in the body that it was read from."""
 
     raw: Raw
     path: str
-    kind: Kind
+    kind: ItemHead
     # Written by us to tell of a summary.
     told: bool = False
 
@@ -69,7 +69,7 @@ class Placed(Struct, frozen=True):
 class Window(Struct, frozen=True):
     """The items of a request, and whether it asks to have them summed up."""
 
-    items: tuple[Placed, ...]
+    items: tuple[WindowItem, ...]
     triggered: bool = False
 
     @property
@@ -77,7 +77,7 @@ class Window(Struct, frozen=True):
         """Give the items as they are spelled."""
         return [item.raw for item in self.items]
 
-    def told(self, path: str) -> str:
+    def client_path(self, path: str) -> str:
         """Name a place among these items as it was called in the body they were read from."""
         return _PLACE.sub(self._placed, path)
 
@@ -87,15 +87,15 @@ class Window(Struct, frozen=True):
         return self.items[place].path if place < len(self.items) else "input"
 
 
-_KIND: Final = msgspec.json.Decoder(Kind)
+_KIND: Final = msgspec.json.Decoder(ItemHead)
 
 
-def concerns(body: bytes) -> bool:
+def may_contain_compaction(body: bytes) -> bool:
     """Tell whether there may be a summary or a wish for one in a body."""
     return _SIGN in body
 
 
-def read_window(body: bytes, seal: Seal, *, passes: bool, past: int = 0) -> Window:
+def read_window(body: bytes, seal: Sealer, *, passes: bool, past: int = 0) -> Window:
     """Read the items of a body; foreign summaries stay where they may pass.
 
     Triggers among the first `past` items are of turns that failed. Raises `InvalidInput` for a
@@ -104,12 +104,12 @@ def read_window(body: bytes, seal: Seal, *, passes: bool, past: int = 0) -> Wind
     given = read_body(body).text_or_raws("input") or []
     if isinstance(given, str):
         given = [message_of_user(given)]
-    placed = [Placed(raw, f"input[{i}]", kind_of(raw)) for i, raw in enumerate(given)]
+    placed = [WindowItem(raw, f"input[{i}]", kind_of(raw)) for i, raw in enumerate(given)]
     triggered = bool(placed) and placed[-1].kind.type == _TRIGGER and len(placed) > past
     if triggered:
         placed.pop()
     summaries = _summaries(placed, seal, passes=passes)
-    opened: list[Placed] = []
+    opened: list[WindowItem] = []
     for number, item in enumerate(placed):
         if number in summaries:
             opened = _told(item, summaries[number], opened)
@@ -119,7 +119,7 @@ def read_window(body: bytes, seal: Seal, *, passes: bool, past: int = 0) -> Wind
         elif item.kind.type != _TRIGGER:
             opened.append(item)
         elif number >= past:
-            raise InvalidInput(item.path, f"a {_TRIGGER} must be the last item")
+            raise InvalidRequestError(item.path, f"a {_TRIGGER} must be the last item")
     return Window(tuple(opened), triggered)
 
 
@@ -128,9 +128,9 @@ def message_of_user(text: str) -> Raw:
     return Raw(msgspec.json.encode({"type": "message", "role": "user", "content": text}))
 
 
-def _summaries(placed: Sequence[Placed], seal: Seal, *, passes: bool) -> dict[int, Summary]:
+def _summaries(placed: Sequence[WindowItem], seal: Sealer, *, passes: bool) -> dict[int, Summary]:
     """Open the summaries that count, by their places: back to the last that stands for all."""
-    opening = Opening(seal)
+    opening = SummaryDecryptor(seal)
     found: dict[int, Summary] = {}
     for number in range(len(placed) - 1, -1, -1):
         item = placed[number]
@@ -138,25 +138,25 @@ def _summaries(placed: Sequence[Placed], seal: Seal, *, passes: bool) -> dict[in
             continue
         summary = opening.summary(item.kind.encrypted_content or "")
         if summary is None:
-            raise InvalidInput(item.path, _UNKNOWN, _CODE)
+            raise InvalidRequestError(item.path, _UNKNOWN, _CODE)
         if opening.size > _MOST_OPENED:
-            raise TooLarge(item.path, f"the summaries hold over {_MOST_OPENED} bytes")
+            raise RequestTooLargeError(item.path, f"the summaries hold over {_MOST_OPENED} bytes")
         found[number] = summary
         if summary.whole:
             break
     return found
 
 
-def _is_ours(item: Placed, seal: Seal) -> bool:
+def _is_ours(item: WindowItem, seal: Sealer) -> bool:
     return (item.kind.encrypted_content or "").startswith(seal.prefix)
 
 
-def _told(item: Placed, summary: Summary, before: list[Placed]) -> list[Placed]:
+def _told(item: WindowItem, summary: Summary, before: list[WindowItem]) -> list[WindowItem]:
     """Tell a summary in place of what it stands for."""
     stays = [one for one in before if one.instructs or (one.is_of_user and not summary.whole)]
     known = [_essence(one.raw) for one in stays]
     missing = [raw for raw in summary.before if _essence(raw) not in known]
-    message = Placed(summary.message(), item.path, Kind("message", "user"), told=True)
+    message = WindowItem(summary.message(), item.path, ItemHead("message", "user"), told=True)
     return [*_at(missing, item), *stays, message, *_at(summary.after, item)]
 
 
@@ -171,19 +171,19 @@ def _essence(raw: Raw) -> object:
     return said.get("role"), content, said.get("tools")
 
 
-def _at(raws: Sequence[Raw], item: Placed) -> list[Placed]:
-    return [Placed(raw, item.path, kind_of(raw)) for raw in raws]
+def _at(raws: Sequence[Raw], item: WindowItem) -> list[WindowItem]:
+    return [WindowItem(raw, item.path, kind_of(raw)) for raw in raws]
 
 
-def kind_of(raw: Raw) -> Kind:
+def kind_of(raw: Raw) -> ItemHead:
     """Look at an item."""
     try:
         return _KIND.decode(raw)
-    except UNDECODABLE:
+    except DECODE_ERRORS:
         # Whoever reads the whole says what is wrong with it.
-        return Kind()
+        return ItemHead()
 
 
-def standing(items: Sequence[Placed]) -> tuple[Raw, ...]:
+def persistent_instructions(items: Sequence[WindowItem]) -> tuple[Raw, ...]:
     """Give what goes on to hold."""
     return tuple(item.raw for item in items if item.instructs)

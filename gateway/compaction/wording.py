@@ -5,35 +5,40 @@ Whatever is found in it is named as the client knows it.
 
 from msgspec.structs import replace
 
-from adapters import DragomanError, Loss, Mint, Policy, Seal
+from adapters import DragomanError, Loss, IdSource, Policy, Sealer
 from gateway.compaction.beforehand import Beforehand, Preparing
 from gateway.compaction.managing import Ask, concerns_management
-from gateway.compaction.spoken import Reshape, Spoken, compacts, speak
-from gateway.compaction.window import concerns
-from gateway.memory.plan import Plan
-from gateway.upstream import Upstream
+from gateway.compaction.spoken import (
+    Reshape,
+    BackendRequest,
+    compacts_natively,
+    build_backend_request,
+)
+from gateway.compaction.window import may_contain_compaction
+from gateway.memory.plan import Turn
+from gateway.upstream import BackendClient
 
 
 def speaks_of_summaries(body: bytes) -> bool:
     """Tell whether a request may have to do with any; most have not, and are to be quick."""
-    return concerns(body) or concerns_management(body)
+    return may_contain_compaction(body) or concerns_management(body)
 
 
 class Wording:
     """One request; without a seal, one that has nothing to do with summaries."""
 
-    def __init__(self, body: bytes, plan: Plan | None, seal: Seal | None, mint: Mint) -> None:
+    def __init__(self, body: bytes, plan: Turn | None, seal: Sealer | None, mint: IdSource) -> None:
         self._plan = plan
         self._seal = seal
         self._mint = mint
         # What was done before it is answered, and as the backend of the moment gets it.
         self._beforehand = Beforehand(body)
-        self.spoken = Spoken(body)
+        self.spoken = BackendRequest(body)
 
-    async def manage(self, upstream: Upstream, policy: Policy, ask: Ask) -> None:
+    async def manage(self, upstream: BackendClient, policy: Policy, ask: Ask) -> None:
         """Have a long conversation summed up first, unless its backend does that by itself."""
         body = self._beforehand.body
-        if self._seal is None or not concerns_management(body) or compacts(upstream):
+        if self._seal is None or not concerns_management(body) or compacts_natively(upstream):
             return
         preparing = Preparing(self._seal, self._mint, policy, upstream, self._past)
         try:
@@ -53,13 +58,13 @@ class Wording:
         """Tell whether a summary stands for all: a conversation holds nothing to put beside it."""
         return self._plan is not None and self._plan.conversation is not None
 
-    def speak(self, upstream: Upstream) -> None:
+    def speak(self, upstream: BackendClient) -> None:
         """Word it for a backend."""
         body = self._beforehand.body
         if self._seal is None:
             return
         try:
-            self.spoken = speak(
+            self.spoken = build_backend_request(
                 body, upstream, self._seal, self._mint, self._past, whole=self._is_whole
             )
         except DragomanError as problem:
@@ -72,7 +77,7 @@ class Wording:
 
     def forget(self) -> None:
         """Keep no longer what was sent: a stream may last for hours."""
-        self._beforehand, self.spoken = Beforehand(b""), Spoken(b"")
+        self._beforehand, self.spoken = Beforehand(b""), BackendRequest(b"")
 
     # Places
 
@@ -81,7 +86,7 @@ class Wording:
         if path is None:
             return None
         path = self._beforehand.told(path)
-        return path if self._plan is None else self._plan.told(path)
+        return path if self._plan is None else self._plan.client_path(path)
 
     def placed(self, problem: DragomanError) -> DragomanError:
         """Name the place of a problem as the client knows it."""
@@ -91,7 +96,7 @@ class Wording:
     def losses(self, found: tuple[Loss, ...]) -> list[Loss]:
         """Give all that was lost of the request; before it was worded, and now."""
         before = self._beforehand.losses
-        told = self._plan.told if self._plan is not None else str
+        told = self._plan.client_path if self._plan is not None else str
         return [
             *(replace(loss, path=told(loss.path)) for loss in before),
             *(self._placed_loss(loss) for loss in found if self.spoken.matters(loss)),

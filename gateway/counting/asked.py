@@ -6,10 +6,10 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters import BrokenReply, Exchange, Mint, Policy, Seal, dialect
-from adapters.jsontext import UNDECODABLE
+from adapters import InvalidReplyError, Exchange, IdSource, Policy, Sealer, dialect
+from adapters.jsontext import DECODE_ERRORS
 from gateway import statuses
-from gateway.beside import Aside
+from gateway.beside import SideRequest
 from gateway.routing import Route
 
 _NOT_COUNTED: Final = "the backend did not count"
@@ -42,14 +42,14 @@ _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
 _ENCODER: Final = msgspec.json.Encoder()
 
 
-class Written(Struct, frozen=True):
+class CountableRequest(Struct, frozen=True):
     """Writes one request as a backend gets it."""
 
     body: bytes
     route: Route
-    mint: Mint
+    mint: IdSource
     policy: Policy
-    seal: Seal
+    seal: Sealer
 
     def write(self, name: str | None = None) -> bytes:
         """Write it in a dialect, the backend's own by default."""
@@ -66,7 +66,7 @@ class Written(Struct, frozen=True):
         return exchange.request(self.body, model=self.route.model).body
 
 
-async def count_there(written: Written, aside: Aside) -> int | None:
+async def count_on_backend(written: CountableRequest, aside: SideRequest) -> int | None:
     """Ask the backend; None if it has no way to count. Raises a `DragomanError` if it fails."""
     match aside.upstream.capabilities.counting:
         case "responses":
@@ -79,37 +79,39 @@ async def count_there(written: Written, aside: Aside) -> int | None:
             return None
 
 
-async def _as_responses(written: Written, aside: Aside) -> int:
+async def _as_responses(written: CountableRequest, aside: SideRequest) -> int:
     fields = _OBJECT.decode(written.write("responses"))
     body: dict[str, object] = {name: fields[name] for name in _COUNTED if name in fields}
     return _number((await _ask(aside, "/responses/input_tokens", body, root=False)).input_tokens)
 
 
-async def _as_vllm(written: Written, aside: Aside) -> int:
+async def _as_vllm(written: CountableRequest, aside: SideRequest) -> int:
     return _number((await _ask(aside, "/tokenize", _template_input(written))).count)
 
 
-async def _as_llamacpp(written: Written, aside: Aside) -> int:
+async def _as_llamacpp(written: CountableRequest, aside: SideRequest) -> int:
     prompt = (await _ask(aside, "/apply-template", _template_input(written))).prompt
     body = {"content": _said(prompt), "add_special": True, "parse_special": True}
     return len(_said((await _ask(aside, "/tokenize", body)).tokens))
 
 
-def _template_input(written: Written) -> dict[str, Raw]:
+def _template_input(written: CountableRequest) -> dict[str, Raw]:
     """Give what the template of a model is filled with."""
     fields = _OBJECT.decode(written.write("chat"))
     wanted = ("model", "messages", "tools", "chat_template_kwargs")
     return {name: fields[name] for name in wanted if name in fields}
 
 
-async def _ask(aside: Aside, path: str, body: Mapping[str, object], *, root: bool = True) -> _Count:
+async def _ask(
+    aside: SideRequest, path: str, body: Mapping[str, object], *, root: bool = True
+) -> _Count:
     answer = await aside.ask(path, _ENCODER.encode(body), root=root)
     if answer.status != statuses.WHOLE:
-        raise BrokenReply(None, f"{_NOT_COUNTED}: status {answer.status}")
+        raise InvalidReplyError(None, f"{_NOT_COUNTED}: status {answer.status}")
     try:
         return _COUNT.decode(answer.body)
-    except UNDECODABLE:
-        raise BrokenReply(None, _NOT_COUNTED) from None
+    except DECODE_ERRORS:
+        raise InvalidReplyError(None, _NOT_COUNTED) from None
 
 
 T = TypeVar("T")
@@ -117,12 +119,12 @@ T = TypeVar("T")
 
 def _said(value: T | None) -> T:
     if value is None:
-        raise BrokenReply(None, _NOT_COUNTED)
+        raise InvalidReplyError(None, _NOT_COUNTED)
     return value
 
 
 def _number(value: int | None) -> int:
     number = _said(value)
     if number < 0:
-        raise BrokenReply(None, _NOT_COUNTED)
+        raise InvalidReplyError(None, _NOT_COUNTED)
     return number

@@ -60,7 +60,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 Count = Callable[[str], int]
 
 
-def estimated(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """Estimate the tokens of a text."""
     size = len(text)
     if text.isascii():
@@ -72,7 +72,7 @@ def estimated(text: str) -> int:
     return math.ceil(ascii_size / ASCII_PER_TOKEN) + math.ceil(more / OTHER_BYTES_PER_TOKEN)
 
 
-def count_request(body: bytes, count: Count = estimated) -> int:
+def count_request(body: bytes, count: Count = estimate_tokens) -> int:
     """Count the tokens of a request in any dialect; what a tokeniser says goes before."""
     fields = parse(body)
     if not isinstance(fields, dict):

@@ -17,7 +17,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from gateway.counting.estimate import Count, count_request, estimated
+from gateway.counting.estimate import Count, count_request, estimate_tokens
 
 How = Literal["backend", "tiktoken", "estimate"]
 
@@ -42,7 +42,7 @@ async def count_locally(body: bytes) -> Counted:
 def _count(body: bytes) -> Counted:
     tokeniser = _tokeniser()
     how: How = "estimate" if tokeniser is None else "tiktoken"
-    return Counted(count_request(body, tokeniser or estimated), how)
+    return Counted(count_request(body, tokeniser or estimate_tokens), how)
 
 
 @cache

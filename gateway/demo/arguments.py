@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.errors import InvalidInput
+from adapters.errors import InvalidRequestError
 from adapters.fields import Json, parse
 from gateway.demo.question import Question
 from gateway.demo.schemas import (
@@ -75,7 +75,7 @@ def _parsed(schema: Raw | None) -> Schema:
     """Parse a schema; what is none, or cannot be parsed, asks for nothing."""
     try:
         root = None if schema is None else parse(schema)
-    except InvalidInput:
+    except InvalidRequestError:
         # A number out of range, or nested too deeply.
         return {}
     return root if isinstance(root, dict) else {}

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 import msgspec
 from msgspec.structs import replace
 
-from adapters.conversation import Choice, Format, Item, Message, Reply, Request, Text
-from adapters.errors import InvalidInput
+from adapters.conversation import Choice, ResponseFormat, Item, Message, Reply, Request, Text
+from adapters.errors import InvalidRequestError
 from adapters.fields import parse
 from adapters.loss import Losses
-from adapters.mint import Mint
+from adapters.mint import IdSource
 from gateway.demo.arguments import value_for
 from gateway.demo.limits import limited, stopped, usage_of
 from gateway.demo.planning import Planned, make_call, plan
@@ -27,7 +27,7 @@ _REPEATED = 400
 _MOST_CHOICES = 128
 
 
-def reply_to(request: Request, mint: Mint, names: Mapping[str, str]) -> Reply:
+def demo_reply(request: Request, mint: IdSource, names: Mapping[str, str]) -> Reply:
     """Answer a request; `names` says how its dialect calls the fields.
 
     Raises `InvalidInput` or `Refused` where nothing can be answered.
@@ -49,16 +49,18 @@ def reply_to(request: Request, mint: Mint, names: Mapping[str, str]) -> Reply:
 def _check(request: Request, names: Mapping[str, str]) -> None:
     """Refuse what cannot be answered."""
     if not request.items and not request.instructions:
-        raise InvalidInput(names.get("items", "items"), "there is nothing to answer")
+        raise InvalidRequestError(names.get("items", "items"), "there is nothing to answer")
     count, limit = request.choices, request.max_output_tokens
     if count is not None and not 1 <= count <= _MOST_CHOICES:
-        raise InvalidInput(names.get("choices", "choices"), f"it is from 1 to {_MOST_CHOICES}")
+        raise InvalidRequestError(
+            names.get("choices", "choices"), f"it is from 1 to {_MOST_CHOICES}"
+        )
     if limit is not None and limit < 1:
         name = names.get("max_output_tokens", "max_output_tokens")
-        raise InvalidInput(name, "it is at least 1")
+        raise InvalidRequestError(name, "it is at least 1")
 
 
-def _choice(request: Request, turn: Turn, planned: list[Planned], mint: Mint) -> Choice:
+def _choice(request: Request, turn: Turn, planned: list[Planned], mint: IdSource) -> Choice:
     items: tuple[Item, ...] = tuple(make_call(one, mint) for one in planned)
     if not items:
         text = stopped(_text(request.format, turn), request.stop)
@@ -66,7 +68,7 @@ def _choice(request: Request, turn: Turn, planned: list[Planned], mint: Mint) ->
     return limited(items, request.max_output_tokens)
 
 
-def _text(wanted: Format | None, turn: Turn) -> str:
+def _text(wanted: ResponseFormat | None, turn: Turn) -> str:
     """Answer in words, or in an object that holds them where that is the format."""
     words = "\n".join(map(_report, turn.results)) or _greeting(turn.question)
     if wanted is None or wanted.kind == "text":
@@ -94,7 +96,7 @@ def _subject(result: Result) -> str | None:
     """Give the name that the call was about, to tell it from other calls of its tool."""
     try:
         given = None if result.call is None else parse(result.call.arguments.encode())
-    except InvalidInput:
+    except InvalidRequestError:
         # A custom tool takes any text.
         return None
     values = given.items() if isinstance(given, dict) else ()

@@ -6,13 +6,13 @@ from itertools import chain
 from msgspec.structs import replace
 
 from adapters.conversation import (
-    Call,
+    ToolCall,
     Choice,
     Finish,
-    Function,
+    FunctionTool,
     Item,
     Message,
-    Output,
+    ToolOutput,
     Request,
     Text,
     Usage,
@@ -29,7 +29,7 @@ def tokens(text: str) -> int:
 
 def usage_of(request: Request, choices: Iterable[Choice]) -> Usage:
     """Say what an answer costs."""
-    tools = (tool for tool in request.tools if isinstance(tool, Function))
+    tools = (tool for tool in request.tools if isinstance(tool, FunctionTool))
     declared = sum(len(tool.parameters or b"") // _CHARACTERS for tool in tools)
     asked = tokens(request.instructions or "") + declared + _sum(request.items)
     said = _sum(chain.from_iterable(choice.items for choice in choices))
@@ -44,9 +44,9 @@ def _text_of(item: Item) -> str:
     match item:
         case Message():
             return text_of_parts(item.content)
-        case Call():
+        case ToolCall():
             return item.arguments
-        case Output():
+        case ToolOutput():
             return item.output if isinstance(item.output, str) else text_of_parts(item.output)
         case _:
             return ""
@@ -63,7 +63,7 @@ def limited(items: tuple[Item, ...], limit: int | None) -> Choice:
             return Choice(tuple(kept), Finish("length", "length"))
         kept.append(item)
         left -= needed
-    called = any(isinstance(item, Call) for item in items)
+    called = any(isinstance(item, ToolCall) for item in items)
     return Choice(tuple(kept), Finish("calls", "tool_calls") if called else Finish("stop", "stop"))
 
 
@@ -73,7 +73,7 @@ def _cut(item: Item, length: int) -> Item:
         case Message():
             text = text_of_parts(item.content)[:length]
             return replace(item, content=(Text(text),), status="incomplete")
-        case Call():
+        case ToolCall():
             return replace(item, arguments=item.arguments[:length], status="incomplete")
         case _:
             return item

@@ -7,19 +7,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from adapters.conversation import (
-    Call,
-    Custom,
-    Function,
-    Hosted,
-    Mode,
-    Named,
+    ToolCall,
+    CustomTool,
+    FunctionTool,
+    HostedTool,
+    ToolChoiceMode,
+    NamedToolChoice,
     Request,
     Tool,
     ToolChoice,
 )
 from adapters.loss import Losses
-from adapters.mint import Mint
-from adapters.selection import Abilities, select
+from adapters.mint import IdSource
+from adapters.selection import ToolSupport, select
 from gateway.demo.arguments import arguments_for, read_slots
 from gateway.demo.question import Question, Turn
 from gateway.demo.words import example_for, split_name, word_set
@@ -36,7 +36,7 @@ _SHORTEST_WORD = 3
 # Words are the same if they begin the same: weather, weathers; translate, translation.
 _STEM = 6
 
-OwnTool = Function | Custom
+OwnTool = FunctionTool | CustomTool
 
 
 class Planned(Struct, frozen=True):
@@ -52,9 +52,9 @@ def plan(request: Request, turn: Turn, losses: Losses) -> list[Planned]:
     Raises `Refused` where the choice names a tool that is not there. A call that is demanded is
     made again, whatever was called before: who goes on demanding has not had enough.
     """
-    selection = select(request, Abilities(_can_call, allowed_tools=False), losses)
-    tools = [tool for tool, _ in selection.tools if not isinstance(tool, Hosted)]
-    if not tools or selection.choice == Mode("none"):
+    selection = select(request, ToolSupport(_can_call, allowed_tools=False), losses)
+    tools = [tool for tool, _ in selection.tools if not isinstance(tool, HostedTool)]
+    if not tools or selection.choice == ToolChoiceMode("none"):
         return []
     every = _every_call(_chosen(tools, selection.choice, turn.question), turn.question)
     left = list(_not_made(every, turn))
@@ -64,26 +64,26 @@ def plan(request: Request, turn: Turn, losses: Losses) -> list[Planned]:
     return left[:at_once]
 
 
-def make_call(planned: Planned, mint: Mint) -> Call:
+def make_call(planned: Planned, mint: IdSource) -> ToolCall:
     """Make a call."""
     tool, call_id = planned.tool, mint.id("call_")
-    if isinstance(tool, Custom):
+    if isinstance(tool, CustomTool):
         raw = example_for(tool.name) or planned.question.text or "hello"
-        return Call(call_id, tool.name, raw, "custom")
-    return Call(call_id, tool.name, arguments_for(tool.parameters, planned.question))
+        return ToolCall(call_id, tool.name, raw, "custom")
+    return ToolCall(call_id, tool.name, arguments_for(tool.parameters, planned.question))
 
 
 def _can_call(tool: Tool) -> bool:
-    return not isinstance(tool, Hosted)
+    return not isinstance(tool, HostedTool)
 
 
 def _is_demanded(choice: ToolChoice | None) -> bool:
-    return isinstance(choice, Named) or choice == Mode("required")
+    return isinstance(choice, NamedToolChoice) or choice == ToolChoiceMode("required")
 
 
 def _chosen(tools: list[OwnTool], choice: ToolChoice | None, question: Question) -> list[OwnTool]:
     """Choose the tools that the question is about, the first if it is about none."""
-    if isinstance(choice, Named):
+    if isinstance(choice, NamedToolChoice):
         return [tool for tool in tools if tool.name == choice.name][:1]
     words = _stems(question.text)
     named = [tool for tool in tools if words & _stems(tool.name)]
@@ -102,7 +102,7 @@ def _every_call(tools: list[OwnTool], question: Question) -> list[Planned]:
 
 def _calls_of(tool: OwnTool, question: Question) -> Iterator[Planned]:
     """Give one call, or one for each thing that the user named if a call takes just one."""
-    slots = read_slots(tool.parameters if isinstance(tool, Function) else None)
+    slots = read_slots(tool.parameters if isinstance(tool, FunctionTool) else None)
     subjects = tuple(one for one in question.subjects if one.lower() not in slots.listed)
     if not slots.one_subject or not subjects:
         yield Planned(tool, replace(question, subjects=subjects))

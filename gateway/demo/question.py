@@ -6,8 +6,8 @@ from itertools import dropwhile, groupby
 
 from msgspec import Struct
 
-from adapters.conversation import Call, Item, Message, Output, Part, Text
-from adapters.waiting import Waiting
+from adapters.conversation import ToolCall, Item, Message, ToolOutput, Part, Text
+from adapters.waiting import UnansweredCalls
 from gateway.demo.words import word_set
 
 # Names do not go on over a comma, a quotation mark or the end of a sentence.
@@ -37,8 +37,8 @@ class Question(Struct, frozen=True):
 class Result(Struct, frozen=True):
     """What a tool answered; the call is unknown where the history no longer holds it."""
 
-    call: Call | None
-    output: Output
+    call: ToolCall | None
+    output: ToolOutput
 
     @property
     def name(self) -> str:
@@ -51,7 +51,7 @@ class Turn(Struct, frozen=True):
     """A question, the calls that were made for it, and their results."""
 
     question: Question
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
     results: tuple[Result, ...] = ()
 
 
@@ -61,7 +61,7 @@ def read_turn(items: tuple[Item, ...]) -> Turn:
     last = asked[-1] if asked else -1
     text = _text_of(items[last]) if asked else ""
     since = items[last + 1 :]
-    calls = tuple(item for item in since if isinstance(item, Call))
+    calls = tuple(item for item in since if isinstance(item, ToolCall))
     return Turn(read_question(text), calls, tuple(_results(since)))
 
 
@@ -81,15 +81,15 @@ def text_of_parts(parts: tuple[Part, ...]) -> str:
 
 def _results(items: tuple[Item, ...]) -> Iterator[Result]:
     """Give each output with the call that it answers."""
-    waiting = Waiting()
+    waiting = UnansweredCalls()
     for item in items:
-        if isinstance(item, Call):
+        if isinstance(item, ToolCall):
             waiting.add(item)
-        elif isinstance(item, Output):
+        elif isinstance(item, ToolOutput):
             yield Result(_take(waiting, item), item)
 
 
-def _take(waiting: Waiting, output: Output) -> Call | None:
+def _take(waiting: UnansweredCalls, output: ToolOutput) -> ToolCall | None:
     if output.call_id is None:
         return waiting.take_by_name(output.name)
     return waiting.take_by_id(output.call_id)

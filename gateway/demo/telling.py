@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from adapters.conversation import Reply
 from adapters.events import Delta, Event
-from adapters.fold import replay
-from adapters.machine import EventWriter
+from adapters.fold import to_events
+from adapters.machine import BaseStreamWriter
 
 _WORDS = re.compile(r"\s*\S+\s*?(?=\s|$)|\s+$")
 _ARGUMENTS = re.compile(r".{1,8}", re.DOTALL)
@@ -19,13 +19,13 @@ _ARGUMENTS = re.compile(r".{1,8}", re.DOTALL)
 class DemoStream(httpx.AsyncByteStream):
     """The bytes of a reply, with a pause before each piece of it, so that one can watch."""
 
-    def __init__(self, reply: Reply, writer: EventWriter, pause: float) -> None:
+    def __init__(self, reply: Reply, writer: BaseStreamWriter, pause: float) -> None:
         self._reply = reply
         self._writer = writer
         self._pause = pause
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        for event in told(self._reply):
+        for event in chunked_events(self._reply):
             if isinstance(event, Delta):
                 await asyncio.sleep(self._pause)
             for frame in self._writer.feed(event):
@@ -34,9 +34,9 @@ class DemoStream(httpx.AsyncByteStream):
             yield frame
 
 
-def told(reply: Reply) -> Iterator[Event]:
+def chunked_events(reply: Reply) -> Iterator[Event]:
     """Tell a reply as events: texts word by word, arguments in short pieces."""
-    for event in replay(reply):
+    for event in to_events(reply):
         if not isinstance(event, Delta):
             yield event
             continue

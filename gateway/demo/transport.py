@@ -7,13 +7,13 @@ import httpx
 import msgspec
 
 import adapters
-from adapters import Dialect, DragomanError, Mint, Request
+from adapters import Dialect, DragomanError, IdSource, Request
 from adapters.conversation import Error, Reply
-from adapters.dialect import Surroundings
-from adapters.envelope import error_of, write_error
+from adapters.dialect import ReplyContext
+from adapters.envelope import to_error, write_error
 from adapters.fields import read_body
 from adapters.loss import Losses
-from gateway.demo.brain import DEMO_MODEL, reply_to
+from gateway.demo.brain import DEMO_MODEL, demo_reply
 from gateway.demo.telling import DemoStream
 
 # Between two pieces of a stream, in seconds: short enough not to bore, long enough to see.
@@ -27,8 +27,8 @@ _ENCODER = msgspec.json.Encoder()
 class DemoTransport(httpx.AsyncBaseTransport):
     """Answers `/chat/completions`, `/responses` and `/models`, under any host and prefix."""
 
-    def __init__(self, *, mint: Mint | None = None, pause: float = PAUSE) -> None:
-        self._mint = mint or Mint(secrets.token_hex, time.time)
+    def __init__(self, *, mint: IdSource | None = None, pause: float = PAUSE) -> None:
+        self._mint = mint or IdSource(secrets.token_hex, time.time)
         self._pause = pause
         self._created = self._mint.now()
 
@@ -55,13 +55,13 @@ class DemoTransport(httpx.AsyncBaseTransport):
         dialect = adapters.dialect(name)
         try:
             request = dialect.read_request(body, Losses("report", dialect.names))
-            reply = reply_to(request, self._mint, dialect.names)
+            reply = demo_reply(request, self._mint, dialect.names)
         except DragomanError as problem:
             return self._refuse(problem)
         return self._tell(dialect, request, reply)
 
     def _tell(self, dialect: Dialect, request: Request, reply: Reply) -> httpx.Response:
-        around = Surroundings(request, self._mint, Losses(None))
+        around = ReplyContext(request, self._mint, Losses(None))
         if not request.stream:
             return self._answer(200, dialect.write_reply(reply, around))
         stream = DemoStream(reply, dialect.write_stream(around), self._pause)
@@ -79,7 +79,7 @@ class DemoTransport(httpx.AsyncBaseTransport):
     # Answers
 
     def _refuse(self, problem: DragomanError) -> httpx.Response:
-        return self._answer(problem.status, write_error(error_of(problem)))
+        return self._answer(problem.status, write_error(to_error(problem)))
 
     def _unknown(self, request: httpx.Request) -> httpx.Response:
         why = f"the demo does not know {request.method} {request.url.path}"

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from litestar.handlers import HTTPRouteHandler, WebsocketRouteHandler
 from litestar.types import ASGIApp
 
-from gateway.desk import Desk
+from gateway.desk import AppContext
 from gateway.endpoints.compaction import compaction_handlers
 from gateway.endpoints.completions import completion_handlers
 from gateway.endpoints.conversation_items import conversation_item_handlers
@@ -21,7 +21,7 @@ from gateway.schema import show_schema
 
 
 def handlers(
-    desk: Desk, models: ModelList, fronts: Mapping[str, ASGIApp]
+    desk: AppContext, models: ModelList, fronts: Mapping[str, ASGIApp]
 ) -> Sequence[HTTPRouteHandler | WebsocketRouteHandler]:
     """Give all of them."""
     return [

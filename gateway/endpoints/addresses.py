@@ -10,6 +10,6 @@ AnySocket = WebSocket[object, object, State]
 _VERSION = "/v1"
 
 
-def both(path: str) -> list[str]:
+def versioned(path: str) -> list[str]:
     """Give an address with the version and without it; clients differ in what they add."""
     return [_VERSION + path, path]

@@ -13,27 +13,31 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp, Receive, Scope, Send
 from msgspec import Struct
 
-from adapters import DragomanError, InvalidInput, Seal
+from adapters import DragomanError, InvalidRequestError, Sealer
 from adapters.fields import read_body
 from gateway import statuses
-from gateway.access import Caller
-from gateway.beside import NOT_THERE, Answered, Aside
-from gateway.client import Client
-from gateway.compaction.reply import compacted, kept_words, read_cost
+from gateway.access import Principal
+from gateway.beside import NOT_THERE, SideResponse, SideRequest
+from gateway.client import ClientConnection
+from gateway.compaction.reply import compacted, user_messages, read_summary_usage
 from gateway.compaction.request import to_sum_up
 from gateway.compaction.reshaped import Reshaped
-from gateway.compaction.spoken import compacts, nothing_to_compact, passes_foreign
+from gateway.compaction.spoken import (
+    compacts_natively,
+    nothing_to_compact,
+    accepts_foreign_summaries,
+)
 from gateway.compaction.window import TRIGGER_ITEM, Window, message_of_user, read_window
-from gateway.desk import Desk
-from gateway.endpoints.addresses import both
+from gateway.desk import AppContext
+from gateway.endpoints.addresses import versioned
 from gateway.front import Visit, attend, take_request
 from gateway.headers import JSON, read_headers
-from gateway.memory.plan import Plan
-from gateway.problems import Unreachable
-from gateway.record import Record
+from gateway.memory.plan import Turn
+from gateway.problems import BackendUnreachableError
+from gateway.record import ExchangeRecord
 from gateway.routing import Route
 from gateway.schema.window_operations import CompactOperation
-from gateway.watch import Watch
+from gateway.watch import ExchangeMonitor
 
 # The same here and at backends.
 _ADDRESS: Final = "/responses/compact"
@@ -43,18 +47,18 @@ class _Asked(Struct, frozen=True):
     """What is to be summed up, with all that it stands on."""
 
     model: str
-    plan: Plan | None
+    plan: Turn | None
     # With the trigger, as any request for a summary.
     body: bytes
     window: Window
     route: Route
 
 
-def compaction_handlers(desk: Desk) -> Sequence[HTTPRouteHandler]:
+def compaction_handlers(desk: AppContext) -> Sequence[HTTPRouteHandler]:
     """Give the address of compaction."""
     front = CompactFront(desk)
 
-    @post(both(_ADDRESS), status_code=200, operation_class=CompactOperation)
+    @post(versioned(_ADDRESS), status_code=200, operation_class=CompactOperation)
     async def compact() -> ASGIApp:
         """Sum up a conversation."""
         return front
@@ -65,42 +69,46 @@ def compaction_handlers(desk: Desk) -> Sequence[HTTPRouteHandler]:
 class CompactFront:
     """Answers the requests of this address."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: AppContext) -> None:
         self._desk = desk
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        answer, record = Reshaped(send), Record(scope["path"])
-        client = Client(read_headers(scope["headers"]), receive, answer.send, record)
+        answer, record = Reshaped(send), ExchangeRecord(scope["path"])
+        client = ClientConnection(read_headers(scope["headers"]), receive, answer.send, record)
         visit = Visit(self._desk, "responses", client, record)
         work = self._serve(visit, client, record, answer)
         await attend(self._desk, record, visit.attempt(work))
 
-    async def _serve(self, visit: Visit, client: Client, record: Record, answer: Reshaped) -> None:
+    async def _serve(
+        self, visit: Visit, client: ClientConnection, record: ExchangeRecord, answer: Reshaped
+    ) -> None:
         desk = self._desk
         caller, body = await take_request(desk, client, record)
         asked = await self._read(caller, body)
-        if compacts(asked.route.upstream) and await self._natively(client, record, caller, asked):
+        if compacts_natively(asked.route.upstream) and await self._natively(
+            client, record, caller, asked
+        ):
             return
-        words = kept_words(asked.window.items, desk.mint)
+        words = user_messages(asked.window.items, desk.mint)
         answer.reshape = lambda response: compacted(response, words)
         await visit.serve(caller, asked.body, asked.plan)
 
     # The request
 
-    async def _read(self, caller: Caller, body: bytes) -> _Asked:
+    async def _read(self, caller: Principal, body: bytes) -> _Asked:
         """Read what is to be summed up; raise `InvalidInput` if there is nothing."""
         desk, seal = self._desk, self._desk.sealer.for_owner(caller.owner)
         model, body = _with_trigger(body)
         route = desk.router.find(model)[0]
-        plan = await desk.ledger.prepare(caller, body)
+        plan = await desk.ledger.begin(caller, body)
         window = _window(body if plan is None else plan.body, plan, seal, route)
         return _Asked(model, plan, body, window, route)
 
     # Natively
 
     async def _natively(
-        self, client: Client, record: Record, caller: Caller, asked: _Asked
+        self, client: ClientConnection, record: ExchangeRecord, caller: Principal, asked: _Asked
     ) -> bool:
         """Have the backend do it; False if it cannot be asked so, and may know the trigger."""
         upstream = asked.route.upstream
@@ -109,46 +117,48 @@ class CompactFront:
         record.redact = upstream.redact
         fields = read_body(asked.body if asked.plan is None else asked.plan.body)
         fields.raw("store")
-        body = fields.spelled(model=asked.route.model or asked.model, input=asked.window.raws)
-        with suppress(Unreachable):
-            async with Watch(client.receive, 0) as watch:
-                answer = await Aside(upstream, caller, client, watch).ask(_ADDRESS, body)
+        body = fields.encode_with(model=asked.route.model or asked.model, input=asked.window.raws)
+        with suppress(BackendUnreachableError):
+            async with ExchangeMonitor(client.receive, 0) as watch:
+                answer = await SideRequest(upstream, caller, client, watch).ask(_ADDRESS, body)
             if answer.status not in NOT_THERE:
                 await _pass(answer, client, record)
                 return True
         return False
 
 
-async def _pass(answer: Answered, client: Client, record: Record) -> None:
+async def _pass(answer: SideResponse, client: ClientConnection, record: ExchangeRecord) -> None:
     """Pass on what the backend says, which speaks as the client does."""
     if answer.status >= statuses.ERROR:
         record.note_failure(None)
     else:
-        record.usage = read_cost(answer.body)
-    await client.answer(answer.status, [*JSON, *answer.headers], answer.body)
+        record.usage = read_summary_usage(answer.body)
+    await client.send_response(answer.status, [*JSON, *answer.headers], answer.body)
 
 
 def _with_trigger(body: bytes) -> tuple[str, bytes]:
     """Make a request for a response of it: one that is not stored, and is just a summary."""
     fields = read_body(body)
-    model, given = fields.text("model"), fields.text_or_raws("input")
+    model, given = fields.string("model"), fields.text_or_raws("input")
     if not model:
         # What was said before may have been said by another.
-        raise InvalidInput("model", "it is missing")
+        raise InvalidRequestError("model", "it is missing")
     for name in ("stream", "background"):
-        if fields.flag(name):
-            raise InvalidInput(name, "a conversation is summed up whole, and at once")
+        if fields.boolean(name):
+            raise InvalidRequestError(name, "a conversation is summed up whole, and at once")
     if isinstance(given, str):
         given = [message_of_user(given)]
-    return model, fields.spelled(model=model, input=[*(given or ()), TRIGGER_ITEM], store=False)
+    return model, fields.encode_with(model=model, input=[*(given or ()), TRIGGER_ITEM], store=False)
 
 
-def _window(body: bytes, plan: Plan | None, seal: Seal, route: Route) -> Window:
+def _window(body: bytes, plan: Turn | None, seal: Sealer, route: Route) -> Window:
     past = 0 if plan is None else len(plan.history)
     try:
-        window = read_window(body, seal, passes=passes_foreign(route.upstream), past=past)
+        window = read_window(
+            body, seal, passes=accepts_foreign_summaries(route.upstream), past=past
+        )
     except DragomanError as problem:
-        path = problem.path if plan is None else plan.told(problem.path or "")
+        path = problem.path if plan is None else plan.client_path(problem.path or "")
         raise type(problem)(path, problem.why, problem.code) from None
     if not to_sum_up(window).items:
         raise nothing_to_compact()

@@ -8,22 +8,22 @@ from litestar import Response, delete, get, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 
-from gateway.desk import Desk
-from gateway.endpoints.addresses import AnyRequest, both
+from gateway.desk import AppContext
+from gateway.endpoints.addresses import AnyRequest, versioned
 from gateway.endpoints.stored import (
     Deleted,
     owner_of,
-    part_of,
+    paginate,
     read_fields,
     read_page,
-    tell,
+    json_response,
     tell_bytes,
-    tell_list,
+    list_response,
     unknown_after,
 )
 from gateway.memory.completions import find_completion, shown_completion, shown_messages
 from gateway.memory.metadata import check_metadata, take_new_metadata
-from gateway.memory.problems import CompletionNotFound
+from gateway.memory.problems import CompletionNotFoundError
 from gateway.schema.completion_operations import (
     DeleteCompletionOperation,
     ListCompletionsOperation,
@@ -32,18 +32,18 @@ from gateway.schema.completion_operations import (
     UpdateCompletionOperation,
 )
 
-_ONE = both("/chat/completions/{completion_id:str}")
+_ONE = versioned("/chat/completions/{completion_id:str}")
 # How a query names what the metadata are to hold.
 _LABEL: Final = re.compile(r"metadata\[(.*)\]", re.DOTALL)
 
 
-def completion_handlers(desk: Desk) -> Sequence[HTTPRouteHandler]:
+def completion_handlers(desk: AppContext) -> Sequence[HTTPRouteHandler]:
     """Give the addresses of stored completions."""
     return [*_list_handlers(desk), *_single_handlers(desk)]
 
 
-def _list_handlers(desk: Desk) -> Sequence[HTTPRouteHandler]:
-    @get(both("/chat/completions"), operation_class=ListCompletionsOperation)
+def _list_handlers(desk: AppContext) -> Sequence[HTTPRouteHandler]:
+    @get(versioned("/chat/completions"), operation_class=ListCompletionsOperation)
     async def list_completions(request: AnyRequest) -> Response[bytes]:
         """List completions, the oldest first."""
         owner = owner_of(desk, request)
@@ -53,10 +53,10 @@ def _list_handlers(desk: Desk) -> Sequence[HTTPRouteHandler]:
         if listing is None:
             raise unknown_after(page)
         bodies = [shown_completion(one) for one in listing.data]
-        return tell_list([one.id for one in listing.data], bodies, more=listing.more)
+        return list_response([one.id for one in listing.data], bodies, more=listing.more)
 
     @get(
-        both("/chat/completions/{completion_id:str}/messages"),
+        versioned("/chat/completions/{completion_id:str}/messages"),
         operation_class=ListMessagesOperation,
     )
     async def list_messages(request: AnyRequest, completion_id: FromPath[str]) -> Response[bytes]:
@@ -65,14 +65,14 @@ def _list_handlers(desk: Desk) -> Sequence[HTTPRouteHandler]:
         page = read_page(request, newest_first=False)
         messages = shown_messages(await find_completion(desk.store, owner, completion_id))
         names = [*messages]
-        places, more = part_of(names, page)
+        places, more = paginate(names, page)
         part = [names[place] for place in places]
-        return tell_list(part, [messages[name] for name in part], more=more)
+        return list_response(part, [messages[name] for name in part], more=more)
 
     return [list_completions, list_messages]
 
 
-def _single_handlers(desk: Desk) -> Sequence[HTTPRouteHandler]:
+def _single_handlers(desk: AppContext) -> Sequence[HTTPRouteHandler]:
     @get(_ONE, operation_class=RetrieveCompletionOperation)
     async def get_completion(request: AnyRequest, completion_id: FromPath[str]) -> Response[bytes]:
         """Show a completion."""
@@ -88,7 +88,7 @@ def _single_handlers(desk: Desk) -> Sequence[HTTPRouteHandler]:
         owner = owner_of(desk, request)
         metadata = take_new_metadata(await read_fields(desk, request))
         if not await desk.store.completions.update(owner, completion_id, metadata):
-            raise CompletionNotFound(completion_id)
+            raise CompletionNotFoundError(completion_id)
         found = await find_completion(desk.store, owner, completion_id)
         return tell_bytes(bytes(shown_completion(found)))
 
@@ -99,8 +99,8 @@ def _single_handlers(desk: Desk) -> Sequence[HTTPRouteHandler]:
         """Forget a completion."""
         owner = owner_of(desk, request)
         if not await desk.store.completions.delete(owner, completion_id):
-            raise CompletionNotFound(completion_id)
-        return tell(Deleted(completion_id, "chat.completion.deleted"))
+            raise CompletionNotFoundError(completion_id)
+        return json_response(Deleted(completion_id, "chat.completion.deleted"))
 
     return [get_completion, update_completion, delete_completion]
 

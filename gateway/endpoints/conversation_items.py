@@ -9,19 +9,19 @@ from litestar import Response, delete, get, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 
-from gateway.desk import Desk
-from gateway.endpoints.addresses import AnyRequest, both
+from gateway.desk import AppContext
+from gateway.endpoints.addresses import AnyRequest, versioned
 from gateway.endpoints.stored import (
     owner_of,
     read_fields,
     read_page,
-    tell,
+    json_response,
     tell_bytes,
     tell_items,
     unknown_after,
 )
 from gateway.memory.conversations import append_items, find_conversation, shown
-from gateway.memory.problems import ItemNotFound
+from gateway.memory.problems import ItemNotFoundError
 from gateway.schema.conversation_operations import (
     CreateItemsOperation,
     DeleteItemOperation,
@@ -29,11 +29,11 @@ from gateway.schema.conversation_operations import (
     RetrieveItemOperation,
 )
 
-_ALL = both("/conversations/{conversation_id:str}/items")
-_ONE = both("/conversations/{conversation_id:str}/items/{item_id:str}")
+_ALL = versioned("/conversations/{conversation_id:str}/items")
+_ONE = versioned("/conversations/{conversation_id:str}/items/{item_id:str}")
 
 
-def conversation_item_handlers(desk: Desk) -> Sequence[HTTPRouteHandler]:
+def conversation_item_handlers(desk: AppContext) -> Sequence[HTTPRouteHandler]:
     """Give the addresses of the items of conversations."""
 
     @post(_ALL, status_code=200, operation_class=CreateItemsOperation)
@@ -64,7 +64,7 @@ def conversation_item_handlers(desk: Desk) -> Sequence[HTTPRouteHandler]:
         item = await desk.store.conversations.item(owner, conversation_id, item_id)
         if item is None:
             await find_conversation(desk.store, owner, conversation_id)
-            raise ItemNotFound("item_id", item_id)
+            raise ItemNotFoundError("item_id", item_id)
         return tell_bytes(bytes(item.body))
 
     @delete(_ONE, status_code=200, operation_class=DeleteItemOperation)
@@ -75,7 +75,7 @@ def conversation_item_handlers(desk: Desk) -> Sequence[HTTPRouteHandler]:
         owner = owner_of(desk, request)
         conversation = await find_conversation(desk.store, owner, conversation_id)
         if not await desk.store.conversations.remove(owner, conversation_id, item_id):
-            raise ItemNotFound("item_id", item_id)
-        return tell(shown(conversation))
+            raise ItemNotFoundError("item_id", item_id)
+        return json_response(shown(conversation))
 
     return [create_items, list_items, get_item, delete_item]

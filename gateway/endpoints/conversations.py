@@ -6,9 +6,9 @@ from litestar import Response, delete, get, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 
-from gateway.desk import Desk
-from gateway.endpoints.addresses import AnyRequest, both
-from gateway.endpoints.stored import Deleted, owner_of, read_fields, tell
+from gateway.desk import AppContext
+from gateway.endpoints.addresses import AnyRequest, versioned
+from gateway.endpoints.stored import Deleted, owner_of, read_fields, json_response
 from gateway.memory.conversations import (
     begin_conversation,
     find_conversation,
@@ -24,18 +24,18 @@ from gateway.schema.conversation_operations import (
     UpdateConversationOperation,
 )
 
-_ONE = both("/conversations/{conversation_id:str}")
+_ONE = versioned("/conversations/{conversation_id:str}")
 
 
-def conversation_handlers(desk: Desk) -> Sequence[HTTPRouteHandler]:
+def conversation_handlers(desk: AppContext) -> Sequence[HTTPRouteHandler]:
     """Give the addresses of conversations."""
 
-    @post(both("/conversations"), status_code=200, operation_class=CreateConversationOperation)
+    @post(versioned("/conversations"), status_code=200, operation_class=CreateConversationOperation)
     async def create_conversation(request: AnyRequest) -> Response[bytes]:
         """Begin a conversation."""
         owner = owner_of(desk, request)
         asked = await read_fields(desk, request)
-        return tell(shown(await begin_conversation(desk.store, desk.mint, owner, asked)))
+        return json_response(shown(await begin_conversation(desk.store, desk.mint, owner, asked)))
 
     @get(_ONE, operation_class=RetrieveConversationOperation)
     async def get_conversation(
@@ -43,7 +43,7 @@ def conversation_handlers(desk: Desk) -> Sequence[HTTPRouteHandler]:
     ) -> Response[bytes]:
         """Show a conversation."""
         owner = owner_of(desk, request)
-        return tell(shown(await find_conversation(desk.store, owner, conversation_id)))
+        return json_response(shown(await find_conversation(desk.store, owner, conversation_id)))
 
     @post(_ONE, status_code=200, operation_class=UpdateConversationOperation)
     async def update_conversation(
@@ -54,7 +54,7 @@ def conversation_handlers(desk: Desk) -> Sequence[HTTPRouteHandler]:
         metadata = written(take_new_metadata(await read_fields(desk, request)))
         if not await desk.store.conversations.update(owner, conversation_id, metadata):
             raise not_there(conversation_id)
-        return tell(shown(await find_conversation(desk.store, owner, conversation_id)))
+        return json_response(shown(await find_conversation(desk.store, owner, conversation_id)))
 
     @delete(_ONE, status_code=200, operation_class=DeleteConversationOperation)
     async def delete_conversation(
@@ -64,6 +64,6 @@ def conversation_handlers(desk: Desk) -> Sequence[HTTPRouteHandler]:
         owner = owner_of(desk, request)
         if not await desk.store.conversations.delete(owner, conversation_id):
             raise not_there(conversation_id)
-        return tell(Deleted(conversation_id, "conversation.deleted"))
+        return json_response(Deleted(conversation_id, "conversation.deleted"))
 
     return [create_conversation, get_conversation, update_conversation, delete_conversation]

@@ -13,21 +13,21 @@ from msgspec import Struct
 from adapters import DragomanError
 from adapters.fields import read_body
 from gateway import statuses
-from gateway.access import Caller
-from gateway.beside import Aside
-from gateway.client import Client
+from gateway.access import Principal
+from gateway.beside import SideRequest
+from gateway.client import ClientConnection
 from gateway.compaction.wording import Wording
-from gateway.counting.asked import Written, count_there
+from gateway.counting.asked import CountableRequest, count_on_backend
 from gateway.counting.local import Counted, count_locally
-from gateway.desk import Desk
-from gateway.endpoints.addresses import both
+from gateway.desk import AppContext
+from gateway.endpoints.addresses import versioned
 from gateway.front import Visit, attend, take_request
 from gateway.headers import JSON, read_headers
 from gateway.logs import LOG
 from gateway.outline import outline
-from gateway.record import Record
+from gateway.record import ExchangeRecord
 from gateway.schema.window_operations import InputTokensOperation
-from gateway.watch import Watch
+from gateway.watch import ExchangeMonitor
 
 # A backend that takes longer to count is not waited for: there is another way.
 _PATIENCE: Final = 10.0
@@ -39,11 +39,13 @@ class _Tokens(Struct, frozen=True):
     object: str = "response.input_tokens"
 
 
-def counting_handlers(desk: Desk) -> Sequence[HTTPRouteHandler]:
+def counting_handlers(desk: AppContext) -> Sequence[HTTPRouteHandler]:
     """Give the address where tokens are counted."""
     front = CountFront(desk)
 
-    @post(both("/responses/input_tokens"), status_code=200, operation_class=InputTokensOperation)
+    @post(
+        versioned("/responses/input_tokens"), status_code=200, operation_class=InputTokensOperation
+    )
     async def count_tokens() -> ASGIApp:
         """Count the tokens of a request."""
         return front
@@ -54,32 +56,34 @@ def counting_handlers(desk: Desk) -> Sequence[HTTPRouteHandler]:
 class CountFront:
     """Answers the requests of this address."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: AppContext) -> None:
         self._desk = desk
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        record = Record(scope["path"])
-        client = Client(read_headers(scope["headers"]), receive, send, record)
+        record = ExchangeRecord(scope["path"])
+        client = ClientConnection(read_headers(scope["headers"]), receive, send, record)
         visit = Visit(self._desk, "responses", client, record)
         await attend(self._desk, record, visit.attempt(self._serve(client, record)))
 
-    async def _serve(self, client: Client, record: Record) -> None:
+    async def _serve(self, client: ClientConnection, record: ExchangeRecord) -> None:
         desk = self._desk
         caller, body = await take_request(desk, client, record)
         written = await self._written(caller, body, record)
         counted = await self._count(written, caller, client)
         answer = msgspec.json.encode(_Tokens(counted.tokens))
-        await client.answer(statuses.WHOLE, [*JSON, (_HEADER, counted.how.encode())], answer)
+        await client.send_response(statuses.WHOLE, [*JSON, (_HEADER, counted.how.encode())], answer)
 
-    async def _written(self, caller: Caller, body: bytes, record: Record) -> Written:
+    async def _written(
+        self, caller: Principal, body: bytes, record: ExchangeRecord
+    ) -> CountableRequest:
         """Find what the request stands on, and the backend that would get it."""
         desk = self._desk
         # Nothing is stored, whatever the default is, and nothing runs in the background.
         fields = read_body(body)
         fields.raw("background")
-        body = fields.spelled(store=False)
-        plan = await desk.ledger.prepare(caller, body)
+        body = fields.encode_with(store=False)
+        plan = await desk.ledger.begin(caller, body)
         body = body if plan is None else plan.body
         seen = outline(body, "responses")
         route = desk.router.find(seen.model)[0]
@@ -90,16 +94,20 @@ class CountFront:
         words = Wording(body, plan, desk.sealer.for_owner(caller.owner), desk.mint)
         words.speak(upstream)
         seal = desk.sealer.for_backend(upstream.name)
-        return Written(words.spoken.body, route, desk.mint, desk.configuration.loss, seal)
+        return CountableRequest(words.spoken.body, route, desk.mint, desk.configuration.loss, seal)
 
-    async def _count(self, written: Written, caller: Caller, client: Client) -> Counted:
+    async def _count(
+        self, written: CountableRequest, caller: Principal, client: ClientConnection
+    ) -> Counted:
         """Have the backend count, or else do it here."""
         upstream = written.route.upstream
         # What cannot be said to the backend cannot be counted either.
         body = written.write()
         try:
-            async with asyncio.timeout(_PATIENCE), Watch(client.receive, 0) as watch:
-                there = await count_there(written, Aside(upstream, caller, client, watch))
+            async with asyncio.timeout(_PATIENCE), ExchangeMonitor(client.receive, 0) as watch:
+                there = await count_on_backend(
+                    written, SideRequest(upstream, caller, client, watch)
+                )
         except (DragomanError, TimeoutError) as problem:
             LOG.warning("tokens not counted there", backend=upstream.name, why=str(problem))
             there = None

@@ -6,25 +6,25 @@ from litestar import get, post, websocket
 from litestar.handlers import HTTPRouteHandler, WebsocketRouteHandler
 from litestar.types import ASGIApp
 
-from gateway.desk import Desk
-from gateway.endpoints.addresses import AnyRequest, AnySocket, both
+from gateway.desk import AppContext
+from gateway.endpoints.addresses import AnyRequest, AnySocket, versioned
 from gateway.front import Front
-from gateway.problems import NotFound, Upgrade
+from gateway.problems import NotFoundError, UpgradeRequiredError
 from gateway.schema import ChatOperation, ResponsesOperation
 from gateway.websocket.opening import open_socket
 
-_COMPLETIONS = both("/chat/completions")
-_RESPONSES = both("/responses")
+_COMPLETIONS = versioned("/chat/completions")
+_RESPONSES = versioned("/responses")
 
 
-def fronts(desk: Desk) -> dict[str, Front]:
+def fronts(desk: AppContext) -> dict[str, Front]:
     """Give who answers Chat, legacy and Responses clients, by the addresses that they post to."""
     completions, responses = Front("completions", desk), Front("responses", desk)
     return dict.fromkeys(_COMPLETIONS, completions) | dict.fromkeys(_RESPONSES, responses)
 
 
 def exchange_handlers(
-    desk: Desk, fronts: Mapping[str, ASGIApp]
+    desk: AppContext, fronts: Mapping[str, ASGIApp]
 ) -> Sequence[HTTPRouteHandler | WebsocketRouteHandler]:
     """Give the addresses of Chat, legacy and Responses clients."""
 
@@ -42,8 +42,10 @@ def exchange_handlers(
     def refuse_socket(request: AnyRequest) -> None:
         """Refuse a WebSocket so that Codex at once does without: only 426 does that (P171)."""
         if request.headers.get("upgrade", "").lower() == "websocket":
-            raise Upgrade(None, "no WebSocket is opened for this; POST to this address")
-        raise NotFound(None, "responses are made with POST; each has an address of its own")
+            raise UpgradeRequiredError(
+                None, "no WebSocket is opened for this; POST to this address"
+            )
+        raise NotFoundError(None, "responses are made with POST; each has an address of its own")
 
     @websocket(_RESPONSES)
     async def serve_socket(socket: AnySocket) -> None:

@@ -9,7 +9,7 @@ from litestar.exceptions import HTTPException
 from adapters import DragomanError
 from gateway.endpoints.addresses import AnyRequest
 from gateway.logs import LOG
-from gateway.problems import Unforeseen, Upgrade, write_message, write_problem
+from gateway.problems import InternalError, UpgradeRequiredError, write_message, write_error_body
 
 _JSON = "application/json"
 
@@ -17,9 +17,9 @@ _JSON = "application/json"
 def tell_problem(_: AnyRequest, problem: DragomanError) -> Response[bytes]:
     """Tell one of our own errors."""
     # RFC 9110 wants to hear, with 426, what to speak instead.
-    headers = {"upgrade": "HTTP/1.1"} if isinstance(problem, Upgrade) else {}
+    headers = {"upgrade": "HTTP/1.1"} if isinstance(problem, UpgradeRequiredError) else {}
     return Response(
-        write_problem(problem), status_code=problem.status, headers=headers, media_type=_JSON
+        write_error_body(problem), status_code=problem.status, headers=headers, media_type=_JSON
     )
 
 
@@ -35,15 +35,15 @@ def tell_framework(request: AnyRequest, problem: HTTPException) -> Response[byte
     )
 
 
-def tell_fault(request: AnyRequest, problem: Exception) -> Response[bytes]:
+def handle_unexpected(request: AnyRequest, problem: Exception) -> Response[bytes]:
     """Tell that we failed; what exactly, only the log tells."""
     LOG.error("a fault of the gateway", path=request.url.path, exc_info=problem)
-    return tell_problem(request, Unforeseen(None, "the gateway failed; its log says why"))
+    return tell_problem(request, InternalError(None, "the gateway failed; its log says why"))
 
 
 # As in `litestar.types`, but with the types that it leaves open.
 EXCEPTION_HANDLERS: dict[int | type[Exception], Callable[[AnyRequest, Any], Response[bytes]]] = {
     DragomanError: tell_problem,
     HTTPException: tell_framework,
-    Exception: tell_fault,
+    Exception: handle_unexpected,
 }

@@ -6,27 +6,27 @@ from litestar import Response, get
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 
-from gateway.access import Gatekeeper
-from gateway.endpoints.addresses import AnyRequest, both
+from gateway.access import Authenticator
+from gateway.endpoints.addresses import AnyRequest, versioned
 from gateway.endpoints.stored import tell_bytes
 from gateway.headers import read_headers
 from gateway.model_list import ModelList
 from gateway.schema import ModelOperation, ModelsOperation
 
 
-def model_handlers(gatekeeper: Gatekeeper, models: ModelList) -> Sequence[HTTPRouteHandler]:
+def model_handlers(gatekeeper: Authenticator, models: ModelList) -> Sequence[HTTPRouteHandler]:
     """Give the addresses of the models."""
 
-    @get(both("/models"), operation_class=ModelsOperation)
+    @get(versioned("/models"), operation_class=ModelsOperation)
     async def list_models(request: AnyRequest) -> Response[bytes]:
         """List the models of all backends, for OpenAI's clients and for Codex at once."""
-        caller = gatekeeper.admit(read_headers(request.scope["headers"]))
+        caller = gatekeeper.authenticate(read_headers(request.scope["headers"]))
         return tell_bytes(await models.get(caller.authorization))
 
-    @get(both("/models/{name:path}"), operation_class=ModelOperation)
+    @get(versioned("/models/{name:path}"), operation_class=ModelOperation)
     async def get_model(request: AnyRequest, name: FromPath[str]) -> Response[bytes]:
         """Show one model."""
-        caller = gatekeeper.admit(read_headers(request.scope["headers"]))
+        caller = gatekeeper.authenticate(read_headers(request.scope["headers"]))
         return tell_bytes(await models.find(caller.authorization, name.removeprefix("/")))
 
     return [list_models, get_model]

@@ -5,23 +5,23 @@ from collections.abc import Sequence
 from litestar import get, head
 from litestar.handlers import HTTPRouteHandler
 
-from gateway.endpoints.addresses import both
+from gateway.endpoints.addresses import versioned
 from gateway.schema import HealthOperation, ReadyOperation
 
 
-@get(both("/health"), sync_to_thread=False, operation_class=HealthOperation)
+@get(versioned("/health"), sync_to_thread=False, operation_class=HealthOperation)
 def health() -> dict[str, str]:
     """Say that the process lives."""
     return {"status": "ok"}
 
 
-@get(both("/ready"), sync_to_thread=False, operation_class=ReadyOperation)
+@get(versioned("/ready"), sync_to_thread=False, operation_class=ReadyOperation)
 def ready() -> dict[str, str]:
     """Say that requests are taken; once the service stops, nobody is connected to ask."""
     return {"status": "ready"}
 
 
-@head([*both("/health"), *both("/ready")], sync_to_thread=False, include_in_schema=False)
+@head([*versioned("/health"), *versioned("/ready")], sync_to_thread=False, include_in_schema=False)
 def show_status() -> None:
     """Answer probes that ask for no more than the status."""
 

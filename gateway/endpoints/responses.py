@@ -8,21 +8,21 @@ from litestar.params import FromPath
 from litestar.types import ASGIApp
 
 from gateway.background.cancelling import cancel, is_background
-from gateway.background.problems import NotStreamable
-from gateway.desk import Desk
-from gateway.endpoints.addresses import AnyRequest, both
+from gateway.background.problems import NotStreamableError
+from gateway.desk import AppContext
+from gateway.endpoints.addresses import AnyRequest, versioned
 from gateway.endpoints.stored import (
     Deleted,
     owner_of,
-    part_of,
+    paginate,
     read_page,
-    tell,
+    json_response,
     tell_bytes,
     tell_items,
 )
 from gateway.endpoints.streaming import read_stream, tell_stream, tell_whole
-from gateway.memory.problems import ResponseNotFound
-from gateway.memory.retrieval import find_turn, input_of, whole_response
+from gateway.memory.problems import ResponseNotFoundError
+from gateway.memory.retrieval import find_turn, input_of, response_body
 from gateway.schema import (
     CancelResponseOperation,
     DeleteResponseOperation,
@@ -31,23 +31,23 @@ from gateway.schema import (
 )
 
 
-def response_handlers(desk: Desk) -> Sequence[HTTPRouteHandler]:
+def response_handlers(desk: AppContext) -> Sequence[HTTPRouteHandler]:
     """Give the addresses of stored responses."""
 
-    @get(both("/responses/{response_id:str}"), operation_class=RetrieveResponseOperation)
+    @get(versioned("/responses/{response_id:str}"), operation_class=RetrieveResponseOperation)
     async def get_response(request: AnyRequest, response_id: FromPath[str]) -> ASGIApp:
         """Show a response, or tell its events."""
         owner = owner_of(desk, request)
         after = read_stream(request)
         turn = await find_turn(desk.store, owner, response_id)
         if after is None:
-            return tell_whole(whole_response(turn))
+            return tell_whole(response_body(turn))
         if not is_background(turn.response):
-            raise NotStreamable
+            raise NotStreamableError
         return tell_stream(desk, turn.response, after)
 
     @post(
-        both("/responses/{response_id:str}/cancel"),
+        versioned("/responses/{response_id:str}/cancel"),
         status_code=200,
         operation_class=CancelResponseOperation,
     )
@@ -55,10 +55,10 @@ def response_handlers(desk: Desk) -> Sequence[HTTPRouteHandler]:
         """End a response that is made in the background."""
         owner = owner_of(desk, request)
         lease = desk.configuration.background.lease
-        return tell_bytes(whole_response(await cancel(desk.store, owner, response_id, lease)))
+        return tell_bytes(response_body(await cancel(desk.store, owner, response_id, lease)))
 
     @delete(
-        both("/responses/{response_id:str}"),
+        versioned("/responses/{response_id:str}"),
         status_code=200,
         operation_class=DeleteResponseOperation,
     )
@@ -68,16 +68,16 @@ def response_handlers(desk: Desk) -> Sequence[HTTPRouteHandler]:
         # Whoever works at it is called by this, and then finds that there is nothing left to do.
         await desk.store.jobs.cancel(owner, response_id)
         if not await desk.store.responses.delete(owner, response_id):
-            raise ResponseNotFound(response_id)
-        return tell(Deleted(response_id, "response"))
+            raise ResponseNotFoundError(response_id)
+        return json_response(Deleted(response_id, "response"))
 
-    @get(both("/responses/{response_id:str}/input_items"), operation_class=InputItemsOperation)
+    @get(versioned("/responses/{response_id:str}/input_items"), operation_class=InputItemsOperation)
     async def list_input_items(request: AnyRequest, response_id: FromPath[str]) -> Response[bytes]:
         """List what a response was made from, the turns before it included."""
         owner = owner_of(desk, request)
         page = read_page(request, newest_first=True)
         items = await input_of(desk.store, owner, response_id)
-        places, more = part_of([item.id for item in items], page)
+        places, more = paginate([item.id for item in items], page)
         return tell_items([items[place] for place in places], more=more)
 
     return [get_response, cancel_response, delete_response, list_input_items]

@@ -8,10 +8,10 @@ import msgspec
 from litestar import Response
 from msgspec import Raw, Struct
 
-from adapters import InvalidInput
-from adapters.fields import Fields, read_body
+from adapters import InvalidRequestError
+from adapters.fields import JsonObject, read_body
 from gateway import bodies
-from gateway.desk import Desk
+from gateway.desk import AppContext
 from gateway.endpoints.addresses import AnyRequest
 from gateway.headers import read_headers
 from gateway.state import Item, Page
@@ -41,12 +41,12 @@ class Deleted(Struct, frozen=True):
     deleted: bool = True
 
 
-def owner_of(desk: Desk, request: AnyRequest) -> str:
+def owner_of(desk: AppContext, request: AnyRequest) -> str:
     """Tell to whom belongs what is asked for; refuse whoever shows no key that we know."""
-    return desk.gatekeeper.admit(read_headers(request.scope["headers"])).owner
+    return desk.gatekeeper.authenticate(read_headers(request.scope["headers"])).owner
 
 
-async def read_fields(desk: Desk, request: AnyRequest) -> Fields:
+async def read_fields(desk: AppContext, request: AnyRequest) -> JsonObject:
     """Read the body of a request; none is as good as an empty object."""
     headers = read_headers(request.scope["headers"])
     limit = desk.configuration.server.max_body_bytes
@@ -59,7 +59,7 @@ def read_page(request: AnyRequest, *, newest_first: bool) -> Page:
     query = request.query_params
     order = query.get("order")
     if order is not None and order not in _ORDERS:
-        raise InvalidInput("order", "expected asc or desc")
+        raise InvalidRequestError("order", "expected asc or desc")
     return Page(
         after=query.get("after") or None,
         limit=_read_limit(query.get("limit")),
@@ -72,16 +72,18 @@ def _read_limit(given: str | None) -> int:
         return _DEFAULT_LIMIT
     limit = _LIMIT.fullmatch(given)
     if limit is None:
-        raise InvalidInput("limit", "expected a whole number from 1 to 100")
+        raise InvalidRequestError("limit", "expected a whole number from 1 to 100")
     return int(limit[1])
 
 
-def unknown_after(page: Page) -> InvalidInput:
+def unknown_after(page: Page) -> InvalidRequestError:
     """Say that there is nothing to go on from."""
-    return InvalidInput("after", f"nothing in this list has the id {(page.after or '')[:100]!r}")
+    return InvalidRequestError(
+        "after", f"nothing in this list has the id {(page.after or '')[:100]!r}"
+    )
 
 
-def tell(value: object) -> Response[bytes]:
+def json_response(value: object) -> Response[bytes]:
     """Answer with a value."""
     return tell_bytes(_ENCODER.encode(value))
 
@@ -94,18 +96,18 @@ def tell_bytes(body: bytes) -> Response[bytes]:
 def tell_items(items: Sequence[Item], *, more: bool, cursor: str | None = None) -> Response[bytes]:
     """Answer with a part of a list of items."""
     ids, bodies = [item.id for item in items], [item.body for item in items]
-    return tell_list(ids, bodies, more=more, cursor=cursor)
+    return list_response(ids, bodies, more=more, cursor=cursor)
 
 
-def tell_list(
+def list_response(
     ids: Sequence[str], bodies: Sequence[Raw], *, more: bool, cursor: str | None = None
 ) -> Response[bytes]:
     """Answer with a part of a list; clients go on behind its last id, or behind the cursor."""
     first, last = (ids[0], ids[-1]) if ids else (None, None)
-    return tell(ListPage(tuple(bodies), first, cursor or last, more))
+    return json_response(ListPage(tuple(bodies), first, cursor or last, more))
 
 
-def part_of(names: Sequence[str], page: Page) -> tuple[Sequence[int], bool]:
+def paginate(names: Sequence[str], page: Page) -> tuple[Sequence[int], bool]:
     """Find a part of a list that is all here: the places of what is in it, and if there is more.
 
     A name may be repeated. Who goes on behind it goes on behind the last of its places, or would

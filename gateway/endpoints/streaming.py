@@ -6,14 +6,14 @@ from typing import Final
 
 from litestar.types import ASGIApp, Receive, Scope, Send
 
-from adapters import InvalidInput
-from gateway.background.following import Following
-from gateway.client import Client
-from gateway.desk import Desk
+from adapters import InvalidRequestError
+from gateway.background.following import EventReplay
+from gateway.client import ClientConnection
+from gateway.desk import AppContext
 from gateway.endpoints.addresses import AnyRequest
 from gateway.headers import JSON, read_headers
-from gateway.problems import ClientGone
-from gateway.record import Record
+from gateway.problems import ClientDisconnectedError
+from gateway.record import ExchangeRecord
 from gateway.state import Response
 
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
@@ -25,10 +25,10 @@ def read_stream(request: AnyRequest) -> int | None:
     query = request.query_params
     wanted = _FLAGS.get(query.get("stream", "false"))
     if wanted is None:
-        raise InvalidInput("stream", "expected true or false")
+        raise InvalidRequestError("stream", "expected true or false")
     after = query.get("starting_after")
     if after is not None and _NUMBER.fullmatch(after) is None:
-        raise InvalidInput("starting_after", "expected the number of an event, 0 or more")
+        raise InvalidRequestError("starting_after", "expected the number of an event, 0 or more")
     if not wanted:
         return None
     return -1 if after is None else int(after)
@@ -38,22 +38,24 @@ def tell_whole(body: bytes) -> ASGIApp:
     """Answer with JSON that is written already, where a stream might have been asked for."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        await _client(scope, receive, send).answer(200, JSON, body)
+        await _client(scope, receive, send).send_response(200, JSON, body)
 
     return answer
 
 
-def tell_stream(desk: Desk, response: Response, after: int) -> ASGIApp:
+def tell_stream(desk: AppContext, response: Response, after: int) -> ASGIApp:
     """Answer with the events after a number, until the last."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         client = _client(scope, receive, send)
         keep_alive = desk.configuration.server.keep_alive
-        with suppress(ClientGone):
-            await Following(desk.store, client, keep_alive).tell(response, after)
+        with suppress(ClientDisconnectedError):
+            await EventReplay(desk.store, client, keep_alive).tell(response, after)
 
     return answer
 
 
-def _client(scope: Scope, receive: Receive, send: Send) -> Client:
-    return Client(read_headers(scope["headers"]), receive, send, Record(scope["path"]))
+def _client(scope: Scope, receive: Receive, send: Send) -> ClientConnection:
+    return ClientConnection(
+        read_headers(scope["headers"]), receive, send, ExchangeRecord(scope["path"])
+    )

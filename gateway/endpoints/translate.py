@@ -6,23 +6,23 @@ from litestar import Response, post
 from litestar.handlers import HTTPRouteHandler
 
 from gateway import dry_run
-from gateway.access import Gatekeeper
+from gateway.access import Authenticator
 from gateway.bodies import read_body
-from gateway.endpoints.addresses import AnyRequest, both
-from gateway.endpoints.stored import tell
+from gateway.endpoints.addresses import AnyRequest, versioned
+from gateway.endpoints.stored import json_response
 from gateway.headers import read_headers
 from gateway.schema import TranslateOperation
 
 
-def translate_handlers(gatekeeper: Gatekeeper, body_limit: int) -> Sequence[HTTPRouteHandler]:
+def translate_handlers(gatekeeper: Authenticator, body_limit: int) -> Sequence[HTTPRouteHandler]:
     """Give the address of the dry run."""
 
-    @post(both("/translate"), status_code=200, operation_class=TranslateOperation)
+    @post(versioned("/translate"), status_code=200, operation_class=TranslateOperation)
     async def translate(request: AnyRequest) -> Response[bytes]:
         """Translate a request, a reply, an error or a stream; say what is lost."""
         headers = read_headers(request.scope["headers"])
-        gatekeeper.admit(headers)
+        gatekeeper.authenticate(headers)
         result = dry_run.run(await read_body(request.receive, headers, body_limit))
-        return tell(result)
+        return json_response(result)
 
     return [translate]

@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.jsontext import UNDECODABLE
-from gateway.problems import Said
+from adapters.jsontext import DECODE_ERRORS
+from gateway.problems import OpenAIMessageError
 from gateway.state import Item
 
 _CALL_ID: Final = b'"call_id"'
@@ -23,7 +23,7 @@ _SUMMARY: Final = b'"compaction"'
 _SHOWN: Final = 100
 
 
-class CallNotFound(Said):
+class CallNotFound(OpenAIMessageError):
     """An output answers a call that nobody made."""
 
     status = 400
@@ -43,7 +43,7 @@ class _Paired(Struct):
 _PAIRED: Final = msgspec.json.Decoder(_Paired)
 
 
-def check_answers(history: Iterable[Item], given: Iterable[Item]) -> None:
+def check_outputs_have_calls(history: Iterable[Item], given: Iterable[Item]) -> None:
     """Raise `CallNotFound` for an output among the new items that belongs to no call."""
     given = list(given)
     outputs = [one for one in _paired(given) if one.type.endswith(_OUTPUT)]
@@ -66,6 +66,6 @@ def _paired(items: Iterable[Item]) -> list[_Paired]:
 def _read(body: Raw) -> _Paired:
     try:
         return _PAIRED.decode(body)
-    except UNDECODABLE:
+    except DECODE_ERRORS:
         # Whoever reads it next says what is wrong.
         return _Paired()

@@ -3,18 +3,18 @@
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters import InvalidInput
-from adapters.fields import ABSENT, Fields, is_said, read_body
-from adapters.jsontext import UNDECODABLE
+from adapters import InvalidRequestError
+from adapters.fields import MISSING, JsonObject, is_present, read_body
+from adapters.jsontext import DECODE_ERRORS
 from gateway.memory.references import has_bare_reference
 
 
 class _Body(Struct):
-    store: Raw = ABSENT
-    previous_response_id: Raw = ABSENT
-    conversation: Raw = ABSENT
-    background: Raw = ABSENT
-    input: Raw = ABSENT
+    store: Raw = MISSING
+    previous_response_id: Raw = MISSING
+    conversation: Raw = MISSING
+    background: Raw = MISSING
+    input: Raw = MISSING
 
 
 _BODY = msgspec.json.Decoder(_Body)
@@ -25,29 +25,29 @@ _REFERENCE = b'"item_reference"'
 _COMPACTION = b'"compaction"'
 
 
-def asks_nothing(body: bytes) -> bool:
+def is_stateless(body: bytes) -> bool:
     """Tell whether a request neither wants to be kept nor stands on anything that was."""
     try:
         seen = _BODY.decode(body)
-    except UNDECODABLE:
+    except DECODE_ERRORS:
         # Whoever reads it next says what is wrong.
         return False
     return (
         bytes(seen.store) == _FALSE
-        and not is_said(seen.previous_response_id)
-        and not is_said(seen.conversation)
-        and (not is_said(seen.background) or bytes(seen.background) == _FALSE)
+        and not is_present(seen.previous_response_id)
+        and not is_present(seen.conversation)
+        and (not is_present(seen.background) or bytes(seen.background) == _FALSE)
         and _REFERENCE not in body
         and _COMPACTION not in body
         and not has_bare_reference(seen.input)
     )
 
 
-class Asking(Struct, frozen=True):
+class StateFields(Struct, frozen=True):
     """What a request asks of the memory."""
 
     # What else it says, as it was spelled.
-    rest: Fields
+    rest: JsonObject
     input: str | list[Raw]
     store: bool
     background: bool
@@ -69,39 +69,39 @@ class Asking(Struct, frozen=True):
             changes["stream"] = True
         if not self.store:
             changes["store"] = False
-        return self.rest.spelled(**changes)
+        return self.rest.encode_with(**changes)
 
 
-def read_asking(body: bytes) -> Asking:
+def read_asking(body: bytes) -> StateFields:
     """Read it; raise `InvalidInput` where something is not what it should be."""
     fields = read_body(body)
     given = fields.text_or_raws("input")
-    store, background = fields.flag("store"), bool(fields.flag("background"))
-    previous, conversation = fields.text("previous_response_id"), _conversation(fields)
+    store, background = fields.boolean("store"), bool(fields.boolean("background"))
+    previous, conversation = fields.string("previous_response_id"), _conversation(fields)
     if previous is not None and conversation is not None:
         why = "it cannot be given together with `conversation`"
-        raise InvalidInput("previous_response_id", why)
+        raise InvalidRequestError("previous_response_id", why)
     if background and store is False:
-        raise InvalidInput("background", "what runs in the background has to be stored")
-    return Asking(
+        raise InvalidRequestError("background", "what runs in the background has to be stored")
+    return StateFields(
         rest=fields,
         input=[] if given is None else given,
         store=store is not False,
         background=background,
-        stream=bool(fields.flag("stream")),
+        stream=bool(fields.boolean("stream")),
         previous=previous,
         conversation=conversation,
-        model=fields.text("model"),
+        model=fields.string("model"),
         plain=not (previous or conversation or background or store),
         may_refer=_ID in body,
     )
 
 
-def _conversation(fields: Fields) -> str | None:
+def _conversation(fields: JsonObject) -> str | None:
     given = fields.text_or_fields("conversation")
     if given is None or isinstance(given, str):
         return given
-    name = given.text("id")
+    name = given.string("id")
     if name is None:
-        raise InvalidInput("conversation.id", "it is missing")
+        raise InvalidRequestError("conversation.id", "it is missing")
     return name

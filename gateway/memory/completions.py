@@ -6,13 +6,13 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters import Mint
+from adapters import IdSource
 from adapters.conversation import Family
-from adapters.fields import ABSENT, NULL, decode, read_body
-from adapters.jsontext import UNDECODABLE
+from adapters.fields import MISSING, NULL, decode, read_body
+from adapters.jsontext import DECODE_ERRORS
 from gateway.memory.items import LEGAL_ID
 from gateway.memory.metadata import read_metadata
-from gateway.memory.problems import CompletionNotFound
+from gateway.memory.problems import CompletionNotFoundError
 from gateway.state import Completion, Store
 
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
@@ -22,7 +22,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 _NO_MESSAGES: Final = Raw(b"[]")
 
 
-class Deposit(Struct, frozen=True):
+class PendingCompletion(Struct, frozen=True):
     """A completion that is to be kept, before it is there."""
 
     owner: str
@@ -32,7 +32,7 @@ class Deposit(Struct, frozen=True):
     messages: Raw
     metadata: dict[str, str]
 
-    async def keep(self, store: Store, mint: Mint, body: bytes) -> None:
+    async def keep(self, store: Store, mint: IdSource, body: bytes) -> None:
         """Keep the finished completion, under the id by which the client knows it."""
         name = _name(body) or mint.id("chatcmpl-")
         await store.completions.save(
@@ -42,18 +42,18 @@ class Deposit(Struct, frozen=True):
         )
 
 
-def read_deposit(owner: str, body: bytes, mint: Mint) -> Deposit:
+def read_deposit(owner: str, body: bytes, mint: IdSource) -> PendingCompletion:
     """Read what of a request is kept with its answer; raise `InvalidInput` if it cannot be."""
     asked = read_body(body)
     messages = asked.raw("messages") or _NO_MESSAGES
     # To be shown later, they must be what they should be.
     decode(messages, _MESSAGES, "messages")
-    metadata = read_metadata(asked.raw("metadata") or ABSENT)
-    model = asked.text("model") or ""
-    return Deposit(owner, mint.now(), model, messages, metadata)
+    metadata = read_metadata(asked.raw("metadata") or MISSING)
+    model = asked.string("model") or ""
+    return PendingCompletion(owner, mint.now(), model, messages, metadata)
 
 
-def asked_elsewhere(body: bytes, family: Family, refused: Collection[str]) -> bytes:
+def without_store(body: bytes, family: Family, refused: Collection[str]) -> bytes:
     """Give a request whose answer is kept here as a backend is asked.
 
     One of the client's own family hears what the client says, unless it refuses that: then nothing
@@ -68,14 +68,14 @@ def asked_elsewhere(body: bytes, family: Family, refused: Collection[str]) -> by
     asked = read_body(body)
     for name in done:
         asked.raw(name)
-    return asked.spelled()
+    return asked.encode_with()
 
 
 def _name(body: bytes) -> str | None:
     """Read the id of a completion; backends may say anything, or nothing."""
     try:
         name = _TEXT.decode(_OBJECT.decode(body).get("id", NULL))
-    except UNDECODABLE:
+    except DECODE_ERRORS:
         return None
     return name if LEGAL_ID.fullmatch(name) else None
 
@@ -84,7 +84,7 @@ async def find_completion(store: Store, owner: str, name: str) -> Completion:
     """Find a completion; raise `CompletionNotFound` if this owner has none of that name."""
     found = await store.completions.get(owner, name)
     if found is None:
-        raise CompletionNotFound(name)
+        raise CompletionNotFoundError(name)
     return found
 
 

@@ -5,12 +5,12 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters import InvalidInput, Mint
-from adapters.fields import ABSENT, Fields
-from gateway.memory.history import resolve
-from gateway.memory.items import kept_item
+from adapters import InvalidRequestError, IdSource
+from adapters.fields import MISSING, JsonObject
+from gateway.memory.history import resolve_item_references
+from gateway.memory.items import to_stored_item
 from gateway.memory.metadata import read_metadata, refuse_others
-from gateway.memory.problems import ConversationNotFound
+from gateway.memory.problems import ConversationNotFoundError
 from gateway.state import Conversation, Item, Store
 
 # "You may add up to 20 items at a time", says OpenAI.
@@ -46,14 +46,16 @@ async def find_conversation(store: Store, owner: str, name: str) -> Conversation
     return found
 
 
-def not_there(name: str) -> ConversationNotFound:
+def not_there(name: str) -> ConversationNotFoundError:
     """Say that there is no such conversation, at least not for whoever asks."""
-    return ConversationNotFound(name, "conversation_id")
+    return ConversationNotFoundError(name, "conversation_id")
 
 
-async def begin_conversation(store: Store, mint: Mint, owner: str, asked: Fields) -> Conversation:
+async def begin_conversation(
+    store: Store, mint: IdSource, owner: str, asked: JsonObject
+) -> Conversation:
     """Begin a conversation as a client asks for it."""
-    metadata = read_metadata(asked.raw("metadata") or ABSENT)
+    metadata = read_metadata(asked.raw("metadata") or MISSING)
     items = await _take_items(store, mint, owner, asked)
     refuse_others(asked)
     made = Conversation(mint.id("conv_"), owner, mint.now(), written(metadata))
@@ -62,28 +64,30 @@ async def begin_conversation(store: Store, mint: Mint, owner: str, asked: Fields
 
 
 async def append_items(
-    store: Store, mint: Mint, owner: str, name: str, asked: Fields
+    store: Store, mint: IdSource, owner: str, name: str, asked: JsonObject
 ) -> tuple[Item, ...]:
     """Add items to a conversation, all of them together; give them as they are kept."""
     # Whose conversation is not there learns that first, whatever else is wrong.
     await find_conversation(store, owner, name)
     items = await _take_items(store, mint, owner, asked)
     if not items:
-        raise InvalidInput("items", "there is nothing to add")
+        raise InvalidRequestError("items", "there is nothing to add")
     refuse_others(asked)
     if not await store.conversations.append(owner, name, items):
         raise not_there(name)
     return items
 
 
-async def _take_items(store: Store, mint: Mint, owner: str, asked: Fields) -> tuple[Item, ...]:
+async def _take_items(
+    store: Store, mint: IdSource, owner: str, asked: JsonObject
+) -> tuple[Item, ...]:
     """Take items as they are kept; those that only refer to others are found in the memory."""
-    given = asked.raws("items")
+    given = asked.array("items")
     if len(given) > _MOST_ITEMS:
         why = f"{len(given)} items are more than the {_MOST_ITEMS} that can be added at a time"
-        raise InvalidInput("items", why)
-    resolved = await resolve(store, owner, given, (), "items")
+        raise InvalidRequestError("items", why)
+    resolved = await resolve_item_references(store, owner, given, (), "items")
     return tuple(
-        one if isinstance(one, Item) else kept_item(one, mint, f"items[{place}]")
+        one if isinstance(one, Item) else to_stored_item(one, mint, f"items[{place}]")
         for place, one in enumerate(resolved)
     )

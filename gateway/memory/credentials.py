@@ -9,9 +9,9 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.fields import ABSENT, NULL
-from adapters.jsontext import UNDECODABLE
-from gateway.headers import CONCEALED
+from adapters.fields import MISSING, NULL
+from adapters.jsontext import DECODE_ERRORS
+from gateway.headers import REDACTED
 
 _MCP: Final = b'"mcp"'
 _AUTHORIZATION: Final = "authorization"
@@ -23,7 +23,7 @@ class _Body(Struct):
 
 
 class _Kind(Struct):
-    type: Raw = ABSENT
+    type: Raw = MISSING
 
 
 _BODY: Final = msgspec.json.Decoder(_Body)
@@ -37,7 +37,7 @@ def concealed_tools(body: bytes) -> list[Raw | dict[str, object]] | None:
         return None
     try:
         tools = [_concealed(tool) for tool in _BODY.decode(body).tools]
-    except UNDECODABLE:
+    except DECODE_ERRORS:
         # Whoever reads it next says what is wrong.
         return None
     return None if all(isinstance(tool, Raw) for tool in tools) else tools
@@ -51,5 +51,5 @@ def _concealed(tool: Raw) -> Raw | dict[str, object]:
     if shown.pop(_AUTHORIZATION, NULL) == NULL and fields.get(_HEADERS, NULL) == NULL:
         return tool
     if fields.get(_HEADERS, NULL) != NULL:
-        shown[_HEADERS] = dict.fromkeys(_OBJECT.decode(fields[_HEADERS]), CONCEALED)
+        shown[_HEADERS] = dict.fromkeys(_OBJECT.decode(fields[_HEADERS]), REDACTED)
     return shown

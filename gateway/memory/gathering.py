@@ -2,11 +2,11 @@
 
 from msgspec.structs import replace
 
-from adapters import Dialect, Exchange, Mint, Preferences
+from adapters import Dialect, Exchange, IdSource, Preferences
 from adapters.chat.usage import write_usage
 from adapters.conversation import Usage
-from adapters.errors import BrokenReply
-from adapters.extras import Carrier
+from adapters.errors import InvalidReplyError
+from adapters.extras import ExtrasWriter
 from adapters.fields import read_body
 from adapters.loss import Loss, Losses
 from gateway import statuses
@@ -18,7 +18,7 @@ class Gathering:
     """One stream on its way to the client."""
 
     def __init__(
-        self, own: Dialect, body: bytes, *, mint: Mint, preferences: Preferences | None
+        self, own: Dialect, body: bytes, *, mint: IdSource, preferences: Preferences | None
     ) -> None:
         # Nothing is translated: both sides of this exchange are the client's own.
         self._exchange = Exchange(own, own, mint=mint, preferences=preferences)
@@ -37,10 +37,12 @@ class Gathering:
         """
         gathered = self._exchange.collected(self._collector)
         if gathered.status != statuses.WHOLE:
-            raise BrokenReply(None, "the answer cannot be kept: its stream makes no completion")
+            raise InvalidReplyError(
+                None, "the answer cannot be kept: its stream makes no completion"
+            )
         losses = tuple(replace(loss, why=f"{_WHERE}: {loss.why}") for loss in gathered.losses)
         completion = read_body(gathered.body)
         if usage is None or completion.has("usage"):
             return gathered.body, losses
-        carrier = Carrier("completions", "Chat Completions", Losses(None))
-        return completion.spelled(usage=write_usage(usage, carrier)), losses
+        carrier = ExtrasWriter("completions", "Chat Completions", Losses(None))
+        return completion.encode_with(usage=write_usage(usage, carrier)), losses

@@ -3,17 +3,17 @@
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.jsontext import UNDECODABLE
-from gateway.memory.asking import Asking
-from gateway.memory.plan import Nearby
+from adapters.jsontext import DECODE_ERRORS
+from gateway.memory.asking import StateFields
+from gateway.memory.plan import UnstoredResponses
 from gateway.memory.problems import (
-    ConversationNotFound,
-    ItemNotFound,
-    PreviousNotFound,
-    PreviousUnfinished,
+    ConversationNotFoundError,
+    ItemNotFoundError,
+    PreviousResponseNotFoundError,
+    PreviousResponseUnfinishedError,
 )
 from gateway.memory.references import read_reference
-from gateway.state import RUNNING, Item, Page, Step, Store
+from gateway.state import RUNNING, Item, Page, ChainLink, Store
 
 
 class Settings(Struct, frozen=True, omit_defaults=True):
@@ -31,7 +31,7 @@ _SETTINGS = msgspec.json.Decoder(Settings | None)
 _COMPACTION = b'"compaction"'
 
 
-class Past(Struct, frozen=True):
+class History(Struct, frozen=True):
     """What was found."""
 
     items: tuple[Item, ...] = ()
@@ -40,34 +40,36 @@ class Past(Struct, frozen=True):
     model: str | None = None
 
 
-async def find_past(store: Store, owner: str, asking: Asking, nearby: Nearby | None) -> Past:
+async def load_history(
+    store: Store, owner: str, asking: StateFields, nearby: UnstoredResponses | None
+) -> History:
     """Find what came before the input of a request."""
     if asking.previous is not None:
         near = nearby.find(asking.previous) if nearby else None
         if near is not None:
-            return Past(near)
+            return History(near)
         return await _find_chain(store, owner, asking.previous)
     if asking.conversation is not None:
         listing = await store.conversations.items(owner, asking.conversation, Page())
         if listing is None:
-            raise ConversationNotFound(asking.conversation)
+            raise ConversationNotFoundError(asking.conversation)
         # What a summary among these stands for, it says itself: users' words may belong beside it.
-        return Past(listing.data)
-    return Past()
+        return History(listing.data)
+    return History()
 
 
-async def _find_chain(store: Store, owner: str, name: str) -> Past:
+async def _find_chain(store: Store, owner: str, name: str) -> History:
     steps = await store.responses.chain(owner, name)
     if steps is None:
-        raise PreviousNotFound(name)
+        raise PreviousResponseNotFoundError(name)
     if steps[-1].status in RUNNING:
-        raise PreviousUnfinished(name, steps[-1].status)
+        raise PreviousResponseUnfinishedError(name, steps[-1].status)
     settings = _SETTINGS.decode(steps[-1].settings) or Settings()
     items = await whole_chain(store, owner, steps)
-    return Past(tuple(items), parent=name, model=settings.model or None)
+    return History(tuple(items), parent=name, model=settings.model or None)
 
 
-async def whole_chain(store: Store, owner: str, steps: tuple[Step, ...]) -> list[Item]:
+async def whole_chain(store: Store, owner: str, steps: tuple[ChainLink, ...]) -> list[Item]:
     """Put the items of a chain in a row, behind what was said in the conversation it began in."""
     first = steps[0]
     if first.conversation is None:
@@ -76,7 +78,7 @@ async def whole_chain(store: Store, owner: str, steps: tuple[Step, ...]) -> list
     return chain_items(steps, said[_last_summary(said) :])
 
 
-def chain_items(steps: tuple[Step, ...], before: tuple[Item, ...] = ()) -> list[Item]:
+def chain_items(steps: tuple[ChainLink, ...], before: tuple[Item, ...] = ()) -> list[Item]:
     """Put the items of a chain in a row; an answer may have summed up all that was before it."""
     items: list[Item] = [*before]
     for step in steps:
@@ -100,11 +102,11 @@ def _last_summary(items: tuple[Item, ...]) -> int | None:
 def _kind(raw: Raw) -> _Kind:
     try:
         return _KIND.decode(raw)
-    except UNDECODABLE:
+    except DECODE_ERRORS:
         return _Kind()
 
 
-async def resolve(
+async def resolve_item_references(
     store: Store, owner: str, given: list[Raw], past: tuple[Item, ...], path: str = "input"
 ) -> list[Raw | Item]:
     """Put the items in place of those that only refer to them."""
@@ -117,6 +119,6 @@ async def resolve(
     resolved: list[Raw | Item] = list(given)
     for place, name in wanted.items():
         if name not in found:
-            raise ItemNotFound(f"{path}[{place}]", name)
+            raise ItemNotFoundError(f"{path}[{place}]", name)
         resolved[place] = found[name]
     return resolved

@@ -9,9 +9,9 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters import InvalidInput, Mint
-from adapters.fields import ABSENT, NULL, decode, is_said
-from adapters.responses.wire import ANY_CALLS
+from adapters import InvalidRequestError, IdSource
+from adapters.fields import MISSING, NULL, decode, is_present
+from adapters.responses.wire import ALL_CALL_NAMES
 from gateway.state import Item
 
 _MESSAGE: Final = "message"
@@ -35,9 +35,9 @@ _PREFIXES: Final = {
     "mcp_approval_request": "mcpr_",
     "mcp_approval_response": "mcpa_",
     "mcp_call": "mcp_",
-    **{words.item: words.prefix for words in ANY_CALLS.values()},
+    **{words.item: words.prefix for words in ALL_CALL_NAMES.values()},
     # The output of `fc_…` is `fco_…`, and so on.
-    **{words.output: f"{words.prefix[:-1]}o_" for words in ANY_CALLS.values()},
+    **{words.output: f"{words.prefix[:-1]}o_" for words in ALL_CALL_NAMES.values()},
 }
 
 # Of these OpenAI always says how far they have come; whoever gives them need not.
@@ -71,8 +71,8 @@ class _Outline(Struct, gc=False):
     type: str | None = None
     id: str | None = None
     role: str | None = None
-    status: Raw = ABSENT
-    content: Raw = ABSENT
+    status: Raw = MISSING
+    content: Raw = MISSING
 
 
 _OUTLINE: Final = msgspec.json.Decoder(_Outline)
@@ -80,14 +80,14 @@ _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
 _ENCODER: Final = msgspec.json.Encoder()
 
 
-def kept_items(given: str | list[Raw], mint: Mint, path: str = "input") -> tuple[Item, ...]:
+def kept_items(given: str | list[Raw], mint: IdSource, path: str = "input") -> tuple[Item, ...]:
     """Give the items of a request as they are kept; a string is a message of the user."""
     if isinstance(given, str):
         return (_said(given, mint),)
-    return tuple(kept_item(raw, mint, f"{path}[{place}]") for place, raw in enumerate(given))
+    return tuple(to_stored_item(raw, mint, f"{path}[{place}]") for place, raw in enumerate(given))
 
 
-def kept_item(raw: Raw, mint: Mint, path: str) -> Item:
+def to_stored_item(raw: Raw, mint: IdSource, path: str) -> Item:
     """Give one item as it is kept."""
     outline = decode(raw, _OUTLINE, path)
     kind = outline.type or _guess(raw, path)
@@ -98,7 +98,7 @@ def kept_item(raw: Raw, mint: Mint, path: str) -> Item:
     changes: dict[str, object] = {} if known else {"id": name}
     if outline.type is None:
         changes["type"] = kind
-    if kind in _SETTLED and not is_said(outline.status):
+    if kind in _SETTLED and not is_present(outline.status):
         changes["status"] = "completed"
     if kind == _MESSAGE:
         changes |= _message_changes(outline, path)
@@ -108,13 +108,13 @@ def kept_item(raw: Raw, mint: Mint, path: str) -> Item:
     return Item(name, Raw(_ENCODER.encode(fields)))
 
 
-def is_wish(item: Item) -> bool:
+def is_compaction_trigger(item: Item) -> bool:
     """Tell whether it asks for a summary: nothing is said by it that could be kept or listed."""
     body = item.body
     return _TRIGGER.encode() in bytes(body) and _OUTLINE.decode(body).type == _TRIGGER
 
 
-def _said(text: str, mint: Mint) -> Item:
+def _said(text: str, mint: IdSource) -> Item:
     """Make a message of what a user said."""
     name = mint.id(_PREFIXES[_MESSAGE])
     message = {
@@ -131,21 +131,21 @@ def _guess(raw: Raw, path: str) -> str:
     """Tell what an item without a type is."""
     fields = _OBJECT.decode(raw)
     for name, kind in _GUESSES.items():
-        if is_said(fields.get(name, NULL)):
+        if is_present(fields.get(name, NULL)):
             return kind
-    raise InvalidInput(f"{path}.type", "the item says neither what it is nor who speaks")
+    raise InvalidRequestError(f"{path}.type", "the item says neither what it is nor who speaks")
 
 
 def _message_changes(outline: _Outline, path: str) -> dict[str, object]:
     """Give what a message lacks."""
     changes: dict[str, object] = {}
     content = bytes(outline.content)
-    if not is_said(outline.content):
+    if not is_present(outline.content):
         changes["content"] = ()
     elif content.startswith(b'"'):
         changes["content"] = [_part(outline)]
     elif not content.startswith(b"["):
-        raise InvalidInput(f"{path}.content", "a message is a string or a list of parts")
+        raise InvalidRequestError(f"{path}.content", "a message is a string or a list of parts")
     return changes
 
 

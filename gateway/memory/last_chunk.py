@@ -2,17 +2,17 @@
 
 from adapters import DragomanError
 from adapters.chat.frames import DONE, error_frame
-from adapters.envelope import error_of
-from adapters.sse import Decoder, is_done, read_block
+from adapters.envelope import to_error
+from adapters.sse import Decoder, is_done, parse_event
 
 
 def broken_instead(piece: bytes, problem: DragomanError) -> bytes:
     """Tell, in place of the last word of a stream, what went wrong."""
-    blocks = Decoder().blocks(piece)
+    blocks = Decoder().feed_raw(piece)
     before = (block + b"\n\n" for block in blocks if not _is_last(block))
-    return b"".join([*before, error_frame(error_of(problem)), DONE])
+    return b"".join([*before, error_frame(to_error(problem)), DONE])
 
 
 def _is_last(block: bytes) -> bool:
-    frame = read_block(block)
+    frame = parse_event(block)
     return frame is not None and is_done(frame)

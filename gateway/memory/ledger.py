@@ -6,17 +6,17 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters import InvalidInput, Mint
-from adapters.fields import ABSENT, read_body
-from adapters.jsontext import UNDECODABLE
-from gateway.access import Caller
-from gateway.memory.answers import check_answers
-from gateway.memory.asking import Asking, asks_nothing, read_asking
+from adapters import InvalidRequestError, IdSource
+from adapters.fields import MISSING, read_body
+from adapters.jsontext import DECODE_ERRORS
+from gateway.access import Principal
+from gateway.memory.answers import check_outputs_have_calls
+from gateway.memory.asking import StateFields, is_stateless, read_asking
 from gateway.memory.credentials import concealed_tools
-from gateway.memory.history import Past, Settings, find_past, resolve
-from gateway.memory.items import is_wish, kept_item, kept_items
-from gateway.memory.plan import Nearby, Plan
-from gateway.state import RUNNING, Item, Response, Status, Store, Turn
+from gateway.memory.history import History, Settings, load_history, resolve_item_references
+from gateway.memory.items import is_compaction_trigger, to_stored_item, kept_items
+from gateway.memory.plan import UnstoredResponses, Turn
+from gateway.state import RUNNING, Item, Response, Status, Store, StoredTurn
 
 T = TypeVar("T")
 
@@ -26,8 +26,8 @@ _ENCODER = msgspec.json.Encoder()
 class _Finished(Struct):
     """What is read of a response that is to be kept; one that is passed on may say anything."""
 
-    status: Raw = ABSENT
-    output: Raw = ABSENT
+    status: Raw = MISSING
+    output: Raw = MISSING
 
 
 _FINISHED = msgspec.json.Decoder(_Finished)
@@ -35,31 +35,31 @@ _STATUS = msgspec.json.Decoder(Status)
 _ITEMS = msgspec.json.Decoder(list[Raw])
 
 
-class Ledger:
+class TurnService:
     """Knows the store, and how requests speak of it."""
 
-    def __init__(self, store: Store, mint: Mint) -> None:
+    def __init__(self, store: Store, mint: IdSource) -> None:
         self._store = store
         self._mint = mint
 
-    async def prepare(
-        self, caller: Caller, body: bytes, nearby: Nearby | None = None
-    ) -> Plan | None:
+    async def begin(
+        self, caller: Principal, body: bytes, nearby: UnstoredResponses | None = None
+    ) -> Turn | None:
         """Find what a request stands on; None if it asks nothing of the memory.
 
         Raises `PreviousNotFound` and the like if it is not there.
         """
-        if nearby is None and asks_nothing(body):
+        if nearby is None and is_stateless(body):
             return None
         asking, owner = read_asking(body), caller.owner
-        past = await find_past(self._store, owner, asking, nearby)
+        past = await load_history(self._store, owner, asking, nearby)
         items, spoken = await self._read_input(owner, asking, past)
         if asking.previous is not None:
-            check_answers(past.items, items)
+            check_outputs_have_calls(past.items, items)
         return self._plan(owner, asking, past, items, self._body(body, asking, past, spoken))
 
     async def _read_input(
-        self, owner: str, asking: Asking, past: Past
+        self, owner: str, asking: StateFields, past: History
     ) -> tuple[tuple[Item, ...], list[Raw] | None]:
         """Give the new items as they are kept, and as the backend gets them; None: as they are."""
         given = asking.input
@@ -68,26 +68,28 @@ class Ledger:
             return items, [item.body for item in items] if past.items else None
         resolved: list[Raw | Item] = [*given]
         if asking.may_refer:
-            resolved = await resolve(self._store, owner, given, past.items)
+            resolved = await resolve_item_references(self._store, owner, given, past.items)
         items = tuple(
-            one if isinstance(one, Item) else kept_item(one, self._mint, f"input[{place}]")
+            one if isinstance(one, Item) else to_stored_item(one, self._mint, f"input[{place}]")
             for place, one in enumerate(resolved)
         )
         spoken = [one.body if isinstance(one, Item) else one for one in resolved]
         return items, spoken if past.items or spoken != given else None
 
-    def _body(self, body: bytes, asking: Asking, past: Past, spoken: list[Raw] | None) -> bytes:
+    def _body(
+        self, body: bytes, asking: StateFields, past: History, spoken: list[Raw] | None
+    ) -> bytes:
         """Write the request for a backend, which knows nothing of what was before."""
         model = asking.model or past.model
         if not model:
-            raise InvalidInput("model", "it is missing")
+            raise InvalidRequestError("model", "it is missing")
         if spoken is None:
             return body if asking.plain and asking.model else asking.spelled(asking.input, model)
         return asking.spelled([*(item.body for item in past.items), *spoken], model)
 
     def _plan(
-        self, owner: str, asking: Asking, past: Past, items: tuple[Item, ...], body: bytes
-    ) -> Plan:
+        self, owner: str, asking: StateFields, past: History, items: tuple[Item, ...], body: bytes
+    ) -> Turn:
         response_id = self._mint.id("resp_")
         stamp: dict[str, object] = {
             "id": response_id,
@@ -100,7 +102,7 @@ class Ledger:
         tools = concealed_tools(body)
         if tools is not None:
             stamp["tools"] = tools
-        return Plan(
+        return Turn(
             owner=owner,
             model=asking.model or past.model or "",
             body=body,
@@ -112,16 +114,16 @@ class Ledger:
             previous=asking.previous,
             parent=past.parent,
             conversation=asking.conversation,
-            input=tuple(item for item in items if not is_wish(item)),
+            input=tuple(item for item in items if not is_compaction_trigger(item)),
             history=past.items,
             stamp=stamp,
         )
 
-    async def keep(self, plan: Plan, response: Raw) -> None:
+    async def save(self, plan: Turn, response: Raw) -> None:
         """Keep a finished response; when this returns, it is committed."""
         await self._store.responses.save(self.turn(plan, response))
 
-    def turn(self, plan: Plan, response: Raw, *, queued: bool = False) -> Turn:
+    def turn(self, plan: Turn, response: Raw, *, queued: bool = False) -> StoredTurn:
         """Give a turn as it is kept: one that has ended, or one that is queued."""
         seen = _FINISHED.decode(response)
         output = self._kept_output(_read_or(seen.output, _ITEMS, []))
@@ -136,20 +138,22 @@ class Ledger:
             owner=plan.owner,
             created=plan.created,
             status=status,
-            body=Raw(read_body(bytes(response)).spelled(**changes)),
+            body=Raw(read_body(bytes(response)).encode_with(**changes)),
             settings=Raw(_ENCODER.encode(Settings(plan.model))),
             model=plan.model,
             parent=plan.parent,
             conversation=plan.conversation,
         )
-        return Turn(row, plan.kept_input, output, None if plan.parent is None else plan.history)
+        return StoredTurn(
+            row, plan.kept_input, output, None if plan.parent is None else plan.history
+        )
 
     def _kept_output(self, output: list[Raw]) -> tuple[Item, ...]:
         """Give the items of an answer as they are kept, but for those that are none."""
         items: list[Item] = []
         for place, raw in enumerate(output):
-            with suppress(InvalidInput):
-                items.append(kept_item(raw, self._mint, f"output[{place}]"))
+            with suppress(InvalidRequestError):
+                items.append(to_stored_item(raw, self._mint, f"output[{place}]"))
         return tuple(items)
 
 
@@ -166,5 +170,5 @@ def _ended(said: Status, output: tuple[Item, ...]) -> Status:
 def _read_or(raw: Raw, decoder: msgspec.json.Decoder[T], otherwise: T) -> T:
     try:
         return decoder.decode(raw)
-    except UNDECODABLE:
+    except DECODE_ERRORS:
         return otherwise

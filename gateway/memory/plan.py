@@ -12,7 +12,7 @@ _PLACE: Final = re.compile(r"input\[(\d+)\]")
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Turn:
     """One turn, before it is answered."""
 
     owner: str
@@ -40,7 +40,7 @@ class Plan:
         linked = self.parent is not None or self.conversation is not None
         return self.input if linked else (*self.history, *self.input)
 
-    def told(self, path: str) -> str:
+    def client_path(self, path: str) -> str:
         """Name a place of the body as the client knows it, who did not write the history."""
         return _PLACE.sub(self._placed, path) if self.history else path
 
@@ -49,13 +49,13 @@ class Plan:
         return f"input[{place}]" if place >= 0 else f"history[{int(found[1])}]"
 
 
-class Nearby(Protocol):
+class UnstoredResponses(Protocol):
     """What a connection remembers of answers that are not stored."""
 
     def find(self, response_id: str) -> tuple[Item, ...] | None:
         """Give the whole history up to a response, that one included."""
         ...
 
-    def remember(self, plan: Plan, response: Raw) -> None:
+    def remember(self, plan: Turn, response: Raw) -> None:
         """Remember an answer."""
         ...

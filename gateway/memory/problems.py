@@ -3,13 +3,13 @@
 What belongs to somebody else, what was never there and what is no longer there are told alike.
 """
 
-from gateway.problems import Said
+from gateway.problems import OpenAIMessageError
 
 # So much of a name is repeated to whoever asked for it.
 _SHOWN = 100
 
 
-class Missing(Said):
+class ObjectNotFoundError(OpenAIMessageError):
     """Something is not there; its name stands in the sentence."""
 
     status = 404
@@ -19,7 +19,7 @@ class Missing(Said):
         super().__init__(path, f"{kind} with id '{shown}' not found.")
 
 
-class ResponseNotFound(Missing):
+class ResponseNotFoundError(ObjectNotFoundError):
     """A response that was asked for is not there."""
 
     code = "response_not_found"
@@ -28,7 +28,7 @@ class ResponseNotFound(Missing):
         super().__init__("id", "Response", name)
 
 
-class CompletionNotFound(Missing):
+class CompletionNotFoundError(ObjectNotFoundError):
     """A stored completion that was asked for is not there."""
 
     code = "completion_not_found"
@@ -37,7 +37,7 @@ class CompletionNotFound(Missing):
         super().__init__("completion_id", "Chat completion", name)
 
 
-class PreviousNotFound(Missing):
+class PreviousResponseNotFoundError(ObjectNotFoundError):
     """The response that a request continues is not there."""
 
     status = 400
@@ -47,7 +47,7 @@ class PreviousNotFound(Missing):
         super().__init__("previous_response_id", "Previous response", name)
 
 
-class PreviousUnfinished(Said):
+class PreviousResponseUnfinishedError(OpenAIMessageError):
     """The response that a request continues is still being made."""
 
     status = 400
@@ -58,7 +58,7 @@ class PreviousUnfinished(Said):
         super().__init__("previous_response_id", f"{shown}; it can be continued when it has ended.")
 
 
-class ConversationNotFound(Missing):
+class ConversationNotFoundError(ObjectNotFoundError):
     """The conversation that a request goes on with is not there."""
 
     code = "conversation_not_found"
@@ -67,7 +67,7 @@ class ConversationNotFound(Missing):
         super().__init__(path, "Conversation", name)
 
 
-class ItemNotFound(Missing):
+class ItemNotFoundError(ObjectNotFoundError):
     """An item that a request refers to is not there."""
 
     code = "item_not_found"

@@ -6,8 +6,8 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.fields import is_said
-from adapters.jsontext import UNDECODABLE
+from adapters.fields import is_present
+from adapters.jsontext import DECODE_ERRORS
 
 REFERENCE: Final = "item_reference"
 _ID: Final = "id"
@@ -40,8 +40,8 @@ def read_reference(raw: Raw) -> str | None:
         return None
     try:
         seen = _READ.decode(raw)
-        said = {name for name, value in _OBJECT.decode(raw).items() if is_said(value)}
-    except UNDECODABLE:
+        said = {name for name, value in _OBJECT.decode(raw).items() if is_present(value)}
+    except DECODE_ERRORS:
         # Whoever reads it next says what is wrong.
         return None
     refers = seen.type == REFERENCE if _TYPE in said else said == {_ID}
@@ -54,6 +54,6 @@ def has_bare_reference(given: Raw) -> bool:
         return False
     try:
         items = _ITEMS.decode(given)
-    except UNDECODABLE:
+    except DECODE_ERRORS:
         return False
     return any(read_reference(item) is not None for item in items)

@@ -6,22 +6,22 @@ import msgspec
 from msgspec import Raw
 
 from gateway.memory.history import whole_chain
-from gateway.memory.problems import ResponseNotFound
-from gateway.state import Item, Store, Turn
+from gateway.memory.problems import ResponseNotFoundError
+from gateway.state import Item, Store, StoredTurn
 
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
 _ENCODER: Final = msgspec.json.Encoder()
 
 
-async def find_turn(store: Store, owner: str, response_id: str) -> Turn:
+async def find_turn(store: Store, owner: str, response_id: str) -> StoredTurn:
     """Find a response; raise `ResponseNotFound` if this owner has none of that name."""
     turn = await store.responses.get(owner, response_id)
     if turn is None:
-        raise ResponseNotFound(response_id)
+        raise ResponseNotFoundError(response_id)
     return turn
 
 
-def whole_response(turn: Turn) -> bytes:
+def response_body(turn: StoredTurn) -> bytes:
     """Write the object of a response; its items, which are kept apart, are put back."""
     if not turn.output:
         return bytes(turn.response.body)
@@ -35,7 +35,7 @@ async def input_of(store: Store, owner: str, response_id: str) -> tuple[Item, ..
     return (*await _before(store, owner, turn), *turn.input)
 
 
-async def _before(store: Store, owner: str, turn: Turn) -> tuple[Item, ...]:
+async def _before(store: Store, owner: str, turn: StoredTurn) -> tuple[Item, ...]:
     response = turn.response
     if response.parent is not None:
         steps = await store.responses.chain(owner, response.id) or ()

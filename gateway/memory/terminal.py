@@ -6,16 +6,16 @@ import msgspec
 from msgspec import Raw, Struct
 
 from adapters import DragomanError
-from adapters.envelope import error_of
-from adapters.fields import ABSENT, read_body
-from adapters.jsontext import UNDECODABLE
+from adapters.envelope import to_error
+from adapters.fields import MISSING, read_body
+from adapters.jsontext import DECODE_ERRORS
 from adapters.responses import frames
-from adapters.sse import read_block
+from adapters.sse import parse_event
 
 
 class _Event(Struct):
     type: str = ""
-    response: Raw = ABSENT
+    response: Raw = MISSING
     sequence_number: int = 0
 
 
@@ -36,9 +36,9 @@ def last_response(piece: bytes) -> Raw | None:
 def failed_instead(piece: bytes, problem: DragomanError) -> bytes:
     """Tell, in place of the end of a stream, that what it ends could not be kept."""
     place, event = _last(piece)
-    error = error_of(problem)
+    error = to_error(problem)
     number = event.sequence_number
-    response = read_body(bytes(event.response)).spelled(
+    response = read_body(bytes(event.response)).encode_with(
         status="failed", error={"code": "server_error", "message": error.message}
     )
     return b"".join(
@@ -57,7 +57,7 @@ def _last(piece: bytes) -> tuple[int, _Event]:
     while end > 0:
         cut = piece.rfind(_BETWEEN, 0, end - len(_BETWEEN))
         place = 0 if cut < 0 else cut + len(_BETWEEN)
-        frame = read_block(piece[place:end])
+        frame = parse_event(piece[place:end])
         if frame is not None and frame.data.startswith(b"{"):
             return place, _read(frame.data)
         end = place
@@ -68,5 +68,5 @@ def _read(data: bytes) -> _Event:
     """Read an event; one that is passed on may say anything."""
     try:
         return _EVENT.decode(data)
-    except UNDECODABLE:
+    except DECODE_ERRORS:
         return _Event()

@@ -14,7 +14,7 @@ from adapters.profiles import PROFILES
 from gateway.configuration import Backend, Tls
 from gateway.reading.capabilities import overrides
 from gateway.reading.shape import check_shape, inside
-from gateway.reading.words import one_of, shown
+from gateway.reading.words import one_of, preview_value
 
 _ENDPOINTS = ("/chat/completions", "/responses")
 # A key that was pasted in the place of a variable's name is hardly all capitals.
@@ -61,7 +61,7 @@ def check_url(url: str, place: str) -> Iterator[str]:
     if mistakes:
         yield from mistakes
         return
-    got = f"got {shown(url, place)}"
+    got = f"got {preview_value(url, place)}"
     parts = urlsplit(url)
     if "@" in parts.netloc:
         yield f"{place}: expected no name and password in it (keys: see api_key_env), {got}"
@@ -82,14 +82,14 @@ def check_host(url: str, place: str) -> Iterator[str]:
         # A port that is no number, a bracket that is not closed, a name that no host can have.
         callable_host = None
     if not callable_host:
-        got = f"got {shown(url, place)}"
+        got = f"got {preview_value(url, place)}"
         yield f"{place}: expected a host and perhaps a port from 1 to 65535, {got}"
 
 
 def check_profile(profile: str | None, place: str) -> Iterator[str]:
     """Name a profile that there is not."""
     if profile is not None and profile not in PROFILES:
-        yield f"{place}: expected {one_of(PROFILES)}, got {shown(profile, place)}"
+        yield f"{place}: expected {one_of(PROFILES)}, got {preview_value(profile, place)}"
 
 
 def _check_capabilities(given: dict[str, object], place: str) -> Iterator[str]:
@@ -104,7 +104,7 @@ def check_variable(name: str | None, place: str) -> Iterator[str]:
     if _VARIABLE.fullmatch(name):
         yield f"{place}: expected an environment variable that is set, but {name} is not"
     else:
-        yield f"{place}: expected an environment variable that is set, got {shown(name, place)}"
+        yield f"{place}: expected an environment variable that is set, got {preview_value(name, place)}"
 
 
 def _check_key(name: str | None, place: str) -> Iterator[str]:
@@ -140,12 +140,12 @@ def _check_authorities(file: str | None, place: str) -> Iterator[str]:
     if file is None:
         return
     if missing := _unreadable(file):
-        yield f"{place}: expected a file, but {shown(file, place)}: {missing}"
+        yield f"{place}: expected a file, but {preview_value(file, place)}: {missing}"
         return
     try:
         ssl.create_default_context(cafile=file)
     except ssl.SSLError:
-        yield f"{place}: expected certificates in PEM, but {shown(file, place)} has none"
+        yield f"{place}: expected certificates in PEM, but {preview_value(file, place)} has none"
 
 
 def _check_certificate(tls: Tls, place: str) -> Iterator[str]:
@@ -154,7 +154,7 @@ def _check_certificate(tls: Tls, place: str) -> Iterator[str]:
         if file is not None and (missing := _unreadable(file)):
             unreadable = True
             where = inside(place, name)
-            yield f"{where}: expected a file, but {shown(file, where)}: {missing}"
+            yield f"{where}: expected a file, but {preview_value(file, where)}: {missing}"
     if tls.certificate_file is None or unreadable:
         return
     where = inside(place, "certificate_file")

@@ -33,10 +33,10 @@ def check_parts(table: Table) -> Iterator[str]:
         yield from _check_sealing(sealing)
     for server in _converted(table.get("server"), Server):
         for state in _converted(table.get("state"), State):
-            yield from check_sharing(server, state)
+            yield from check_shared_state(server, state)
 
 
-def check_sharing(server: Server, state: State) -> Iterator[str]:
+def check_shared_state(server: Server, state: State) -> Iterator[str]:
     """Name a memory that several processes could not share: what one keeps, no other would find."""
     if server.workers > 1 and state.url == MEMORY:
         legal = f'expected "sqlite:FILE" or "postgresql://…", which {server.workers} workers share'

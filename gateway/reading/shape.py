@@ -12,7 +12,7 @@ from typing import cast, get_args
 import msgspec
 from msgspec import Struct, inspect, structs
 
-from gateway.reading.words import expected, key_name, quoted, shown
+from gateway.reading.words import expected, key_name, quoted, preview_value
 
 # What TOML makes of its tables and lists.
 Table = dict[str, object]
@@ -56,7 +56,7 @@ def _check(value: object, kind: object, place: str) -> Iterator[str]:
             # TOML has no null: what may be null may be left out.
             yield from _check(value, _without_none(kind), place)
         case _ if not _fits(value, kind):
-            yield f"{place}: {expected(kind)}, got {shown(value, place)}"
+            yield f"{place}: {expected(kind)}, got {preview_value(value, place)}"
         case _:
             pass
 

@@ -40,7 +40,7 @@ def expected(kind: object) -> str:
     return f"expected {_legal(inspect.type_info(kind))}"
 
 
-def shown(value: object, place: str) -> str:
+def preview_value(value: object, place: str) -> str:
     """Show what was given at a place, unless it may be a secret."""
     match value:
         case dict():

@@ -4,12 +4,12 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from gateway.schema.shapes import Arguments, CacheBreakpoint, Shape
+from gateway.schema.shapes import Arguments, CacheBreakpoint, ApiModel
 
 # Parts of a message
 
 
-class ChatPart(Shape, tag_field="type"):
+class ChatPart(ApiModel, tag_field="type"):
     """One part of a message."""
 
 
@@ -25,7 +25,7 @@ class ChatText(CachedChatPart, tag="text", kw_only=True):
     text: str
 
 
-class ImageAddress(Shape):
+class ImageAddress(ApiModel):
     """Where an image is: an address, or the image itself as a data URL."""
 
     url: str
@@ -38,7 +38,7 @@ class ChatImage(CachedChatPart, tag="image_url", kw_only=True):
     image_url: ImageAddress
 
 
-class AudioData(Shape):
+class AudioData(ApiModel):
     """Sound, in base64."""
 
     data: str
@@ -51,7 +51,7 @@ class ChatAudio(CachedChatPart, tag="input_audio", kw_only=True):
     input_audio: AudioData
 
 
-class FileData(Shape):
+class FileData(ApiModel):
     """A file: its content, or the id under which the backend has it."""
 
     file_data: str | None = None
@@ -78,21 +78,21 @@ TextContent = str | list[ChatText]
 # Calls
 
 
-class CalledFunction(Shape):
+class CalledFunction(ApiModel):
     """Which function is called, and with what."""
 
     name: str
     arguments: Arguments
 
 
-class CalledCustom(Shape):
+class CalledCustom(ApiModel):
     """Which custom tool is called, and with what text."""
 
     name: str
     input: str
 
 
-class ChatCall(Shape, tag_field="type"):
+class ChatCall(ApiModel, tag_field="type"):
     """A call of a tool."""
 
     id: Annotated[str, Meta(description="Pairs the call with its result.")]
@@ -116,7 +116,7 @@ AnyChatCall = ChatFunctionCall | ChatCustomCall
 # Messages
 
 
-class ChatMessage(Shape, tag_field="role"):
+class ChatMessage(ApiModel, tag_field="role"):
     """One message of a conversation."""
 
 
@@ -141,7 +141,7 @@ class UserMessage(ChatMessage, tag="user"):
     name: str | None = None
 
 
-class SpokenAudio(Shape):
+class SpokenAudio(ApiModel):
     """Sound that the model made before."""
 
     id: str

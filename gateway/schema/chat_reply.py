@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from gateway.schema.chat_messages import AnyChatCall, CalledFunction
-from gateway.schema.shapes import Opaque, ServiceTier, Shape
+from gateway.schema.shapes import Opaque, ServiceTier, ApiModel
 
 FinishReason = Annotated[
     Literal["stop", "length", "tool_calls", "content_filter", "function_call"],
@@ -13,7 +13,7 @@ FinishReason = Annotated[
 ]
 
 
-class PromptTokens(Shape):
+class PromptTokens(ApiModel):
     """What the prompt was made of."""
 
     cached_tokens: int | None = None
@@ -21,7 +21,7 @@ class PromptTokens(Shape):
     audio_tokens: int | None = None
 
 
-class CompletionTokens(Shape):
+class CompletionTokens(ApiModel):
     """What the answer was made of."""
 
     reasoning_tokens: int | None = None
@@ -30,7 +30,7 @@ class CompletionTokens(Shape):
     rejected_prediction_tokens: int | None = None
 
 
-class ChatUsage(Shape):
+class ChatUsage(ApiModel):
     """How many tokens it took."""
 
     prompt_tokens: int
@@ -40,7 +40,7 @@ class ChatUsage(Shape):
     completion_tokens_details: CompletionTokens | None = None
 
 
-class ChatAnswer(Shape):
+class ChatAnswer(ApiModel):
     """What the model says, and what it calls."""
 
     role: Literal["assistant"]
@@ -55,14 +55,14 @@ class ChatAnswer(Shape):
     audio: Opaque | None = None
 
 
-class ChatLogprobs(Shape):
+class ChatLogprobs(ApiModel):
     """How probable each token was."""
 
     content: list[Opaque] | None = None
     refusal: list[Opaque] | None = None
 
 
-class ChatChoice(Shape):
+class ChatChoice(ApiModel):
     """One answer."""
 
     index: int
@@ -71,7 +71,7 @@ class ChatChoice(Shape):
     logprobs: ChatLogprobs | None = None
 
 
-class ChatReply(Shape):
+class ChatReply(ApiModel):
     """The answer."""
 
     id: str
@@ -88,21 +88,21 @@ class ChatReply(Shape):
 # Piece by piece
 
 
-class FunctionPiece(Shape):
+class FunctionPiece(ApiModel):
     """A piece of the call of a function: its name first, then its arguments bit by bit."""
 
     name: str | None = None
     arguments: str | None = None
 
 
-class CustomPiece(Shape):
+class CustomPiece(ApiModel):
     """A piece of the call of a custom tool."""
 
     name: str | None = None
     input: str | None = None
 
 
-class CallPiece(Shape):
+class CallPiece(ApiModel):
     """A piece of a call; the first has the id, the type and the name."""
 
     index: int
@@ -112,7 +112,7 @@ class CallPiece(Shape):
     custom: CustomPiece | None = None
 
 
-class AnswerPiece(Shape):
+class AnswerPiece(ApiModel):
     """A piece of the answer."""
 
     role: Literal["assistant"] | None = None
@@ -124,7 +124,7 @@ class AnswerPiece(Shape):
     annotations: list[Opaque] | None = None
 
 
-class ChunkChoice(Shape):
+class ChunkChoice(ApiModel):
     """What is new of one answer."""
 
     index: int
@@ -133,7 +133,7 @@ class ChunkChoice(Shape):
     logprobs: ChatLogprobs | None = None
 
 
-class ChatChunk(Shape):
+class ChatChunk(ApiModel):
     """The data of one event of a stream. After the last one comes the event `[DONE]`.
 
     An error in mid-stream is an event with the error envelope, and the end.

@@ -12,14 +12,14 @@ from gateway.schema.shapes import (
     Metadata,
     Moderation,
     ServiceTier,
-    Shape,
+    ApiModel,
     Verbosity,
 )
 
 # Tools
 
 
-class FunctionDefinition(Shape):
+class FunctionDefinition(ApiModel):
     """A function that the model may call."""
 
     name: str
@@ -28,24 +28,24 @@ class FunctionDefinition(Shape):
     strict: bool | None = None
 
 
-class GrammarDefinition(Shape):
+class GrammarDefinition(ApiModel):
     """A grammar for the input of a custom tool."""
 
     definition: str
     syntax: Literal["lark", "regex"]
 
 
-class ChatTextFormat(Shape, tag_field="type", tag="text"):
+class ChatTextFormat(ApiModel, tag_field="type", tag="text"):
     """Any text."""
 
 
-class ChatGrammarFormat(Shape, tag_field="type", tag="grammar"):
+class ChatGrammarFormat(ApiModel, tag_field="type", tag="grammar"):
     """Text that follows a grammar."""
 
     grammar: GrammarDefinition
 
 
-class CustomDefinition(Shape):
+class CustomDefinition(ApiModel):
     """A tool whose input is plain text."""
 
     name: str
@@ -53,19 +53,19 @@ class CustomDefinition(Shape):
     format: ChatTextFormat | ChatGrammarFormat | None = None
 
 
-class ChatFunctionTool(Shape, tag_field="type", tag="function"):
+class ChatFunctionTool(ApiModel, tag_field="type", tag="function"):
     """A function that the model may call."""
 
     function: FunctionDefinition
 
 
-class ChatCustomTool(Shape, tag_field="type", tag="custom"):
+class ChatCustomTool(ApiModel, tag_field="type", tag="custom"):
     """A tool whose input is plain text."""
 
     custom: CustomDefinition
 
 
-class LegacyFunction(Shape):
+class LegacyFunction(ApiModel):
     """A function that the model may call, in the legacy dialect."""
 
     name: str
@@ -76,32 +76,32 @@ class LegacyFunction(Shape):
 # Which tool
 
 
-class ToolName(Shape):
+class ToolName(ApiModel):
     """A tool, by its name."""
 
     name: str
 
 
-class ChatNamedFunction(Shape, tag_field="type", tag="function"):
+class ChatNamedFunction(ApiModel, tag_field="type", tag="function"):
     """The one function that must be called."""
 
     function: ToolName
 
 
-class ChatNamedCustom(Shape, tag_field="type", tag="custom"):
+class ChatNamedCustom(ApiModel, tag_field="type", tag="custom"):
     """The one custom tool that must be called."""
 
     custom: ToolName
 
 
-class AllowedTools(Shape):
+class AllowedTools(ApiModel):
     """Only these tools may be called, or one of them must be."""
 
     mode: Literal["auto", "required"]
     tools: list[dict[str, Any]]
 
 
-class ChatAllowedTools(Shape, tag_field="type", tag="allowed_tools"):
+class ChatAllowedTools(ApiModel, tag_field="type", tag="allowed_tools"):
     """Only some of the tools may be called."""
 
     allowed_tools: AllowedTools
@@ -114,15 +114,15 @@ ChatToolChoice = (
 # The form of the answer
 
 
-class TextFormat(Shape, tag_field="type", tag="text"):
+class TextFormat(ApiModel, tag_field="type", tag="text"):
     """The answer is text."""
 
 
-class JsonObjectFormat(Shape, tag_field="type", tag="json_object"):
+class JsonObjectFormat(ApiModel, tag_field="type", tag="json_object"):
     """The answer is some JSON object."""
 
 
-class SchemaDefinition(Shape):
+class SchemaDefinition(ApiModel):
     """The schema of the answer."""
 
     name: str
@@ -131,7 +131,7 @@ class SchemaDefinition(Shape):
     strict: bool | None = None
 
 
-class ChatSchemaFormat(Shape, tag_field="type", tag="json_schema"):
+class ChatSchemaFormat(ApiModel, tag_field="type", tag="json_schema"):
     """The answer is JSON that fits a schema."""
 
     json_schema: SchemaDefinition
@@ -140,33 +140,33 @@ class ChatSchemaFormat(Shape, tag_field="type", tag="json_schema"):
 # The rest
 
 
-class ChatStreamOptions(Shape):
+class ChatStreamOptions(ApiModel):
     """What a stream holds besides the answer."""
 
     include_usage: bool | None = None
     include_obfuscation: bool | None = None
 
 
-class Prediction(Shape, tag_field="type", tag="content"):
+class Prediction(ApiModel, tag_field="type", tag="content"):
     """What much of the answer will be."""
 
     content: TextContent
 
 
-class Voice(Shape):
+class Voice(ApiModel):
     """A voice of one's own."""
 
     id: str
 
 
-class AudioOutput(Shape):
+class AudioOutput(ApiModel):
     """How the model shall speak."""
 
     format: str
     voice: str | Voice
 
 
-class PlaceNames(Shape):
+class PlaceNames(ApiModel):
     """About where the user is."""
 
     city: str | None = None
@@ -175,20 +175,20 @@ class PlaceNames(Shape):
     timezone: str | None = None
 
 
-class ApproximatePlace(Shape, tag_field="type", tag="approximate"):
+class ApproximatePlace(ApiModel, tag_field="type", tag="approximate"):
     """About where the user is."""
 
     approximate: PlaceNames
 
 
-class ChatWebSearch(Shape):
+class ChatWebSearch(ApiModel):
     """How the model searches the web, where it can."""
 
     search_context_size: Literal["low", "medium", "high"] | None = None
     user_location: ApproximatePlace | None = None
 
 
-class ChatRequest(Shape):
+class ChatRequest(ApiModel):
     """A request to continue a conversation.
 
     With `functions` or `function_call` it is one in the legacy dialect, and is answered in kind.

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gateway.schema.describing import SENT, STORED, Answer, Body, operation
+from gateway.schema.describing import SENT, STORED, ResponseSpec, Body, operation
 from gateway.schema.stored_operations import PAGING
 
 _TAG: Final = "Chat Completions"
@@ -17,7 +17,7 @@ ListCompletionsOperation = operation(
     "listChatCompletions",
     "List stored completions",
     query=PAGING | _FILTERS,
-    answer=Answer("A part of the list.", "CompletionList"),
+    answer=ResponseSpec("A part of the list.", "CompletionList"),
     wrong=("400", *STORED),
 )
 RetrieveCompletionOperation = operation(
@@ -25,7 +25,7 @@ RetrieveCompletionOperation = operation(
     "getChatCompletion",
     "Show a stored completion",
     path=_COMPLETION,
-    answer=Answer("The completion.", "StoredCompletion"),
+    answer=ResponseSpec("The completion.", "StoredCompletion"),
     wrong=STORED,
 )
 UpdateCompletionOperation = operation(
@@ -34,7 +34,7 @@ UpdateCompletionOperation = operation(
     "Give a stored completion other metadata",
     path=_COMPLETION,
     body=Body("MetadataRequest", "The metadata."),
-    answer=Answer("The completion.", "StoredCompletion"),
+    answer=ResponseSpec("The completion.", "StoredCompletion"),
     wrong=SENT,
 )
 DeleteCompletionOperation = operation(
@@ -42,7 +42,7 @@ DeleteCompletionOperation = operation(
     "deleteChatCompletion",
     "Forget a stored completion",
     path=_COMPLETION,
-    answer=Answer("It is forgotten.", "Deleted"),
+    answer=ResponseSpec("It is forgotten.", "Deleted"),
     wrong=STORED,
 )
 ListMessagesOperation = operation(
@@ -51,6 +51,6 @@ ListMessagesOperation = operation(
     "List the messages that a stored completion answers",
     path=_COMPLETION,
     query=PAGING,
-    answer=Answer("A part of the list.", "MessageList"),
+    answer=ResponseSpec("A part of the list.", "MessageList"),
     wrong=("400", *STORED),
 )

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from gateway.schema.chat_reply import ChatReply
-from gateway.schema.shapes import Metadata, Opaque, Shape
+from gateway.schema.shapes import Metadata, Opaque, ApiModel
 
 
 class StoredCompletion(ChatReply, kw_only=True):
@@ -14,7 +14,7 @@ class StoredCompletion(ChatReply, kw_only=True):
     metadata: Metadata
 
 
-class CompletionList(Shape):
+class CompletionList(ApiModel):
     """A part of a list of completions."""
 
     object: Literal["list"]
@@ -24,7 +24,7 @@ class CompletionList(Shape):
     has_more: bool
 
 
-class StoredMessage(Shape):
+class StoredMessage(ApiModel):
     """A message of the request that a completion answers; what else it says is there too."""
 
     id: str
@@ -35,7 +35,7 @@ class StoredMessage(Shape):
     ] = None
 
 
-class MessageList(Shape):
+class MessageList(ApiModel):
     """A part of a list of messages."""
 
     object: Literal["list"]

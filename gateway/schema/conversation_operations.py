@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gateway.schema.describing import SENT, STORED, Answer, Body, operation
+from gateway.schema.describing import SENT, STORED, ResponseSpec, Body, operation
 from gateway.schema.stored_operations import PAGING
 
 _TAG: Final = "Conversations"
@@ -15,7 +15,7 @@ CreateConversationOperation = operation(
     "createConversation",
     "Begin a conversation",
     body=Body("ConversationRequest", "What it begins with."),
-    answer=Answer("The conversation.", "Conversation"),
+    answer=ResponseSpec("The conversation.", "Conversation"),
     wrong=SENT,
 )
 RetrieveConversationOperation = operation(
@@ -23,7 +23,7 @@ RetrieveConversationOperation = operation(
     "getConversation",
     "Show a conversation",
     path=_CONVERSATION,
-    answer=Answer("The conversation.", "Conversation"),
+    answer=ResponseSpec("The conversation.", "Conversation"),
     wrong=STORED,
 )
 UpdateConversationOperation = operation(
@@ -32,7 +32,7 @@ UpdateConversationOperation = operation(
     "Give a conversation other metadata",
     path=_CONVERSATION,
     body=Body("MetadataRequest", "The metadata."),
-    answer=Answer("The conversation.", "Conversation"),
+    answer=ResponseSpec("The conversation.", "Conversation"),
     wrong=SENT,
 )
 DeleteConversationOperation = operation(
@@ -40,7 +40,7 @@ DeleteConversationOperation = operation(
     "deleteConversation",
     "Forget a conversation",
     path=_CONVERSATION,
-    answer=Answer("It is forgotten.", "Deleted"),
+    answer=ResponseSpec("It is forgotten.", "Deleted"),
     wrong=STORED,
 )
 CreateItemsOperation = operation(
@@ -50,7 +50,7 @@ CreateItemsOperation = operation(
     path=_CONVERSATION,
     query=_INCLUDE,
     body=Body("ItemsRequest", "The items."),
-    answer=Answer("The items that were added.", "ItemList"),
+    answer=ResponseSpec("The items that were added.", "ItemList"),
     wrong=SENT,
 )
 ListItemsOperation = operation(
@@ -59,7 +59,7 @@ ListItemsOperation = operation(
     "List the items of a conversation",
     path=_CONVERSATION,
     query=PAGING | _INCLUDE,
-    answer=Answer("A part of the list.", "ItemList"),
+    answer=ResponseSpec("A part of the list.", "ItemList"),
     wrong=("400", *STORED),
 )
 RetrieveItemOperation = operation(
@@ -68,7 +68,7 @@ RetrieveItemOperation = operation(
     "Show an item of a conversation",
     path=_ITEM,
     query=_INCLUDE,
-    answer=Answer("The item.", "ConversationItem"),
+    answer=ResponseSpec("The item.", "ConversationItem"),
     wrong=STORED,
 )
 DeleteItemOperation = operation(
@@ -76,6 +76,6 @@ DeleteItemOperation = operation(
     "deleteConversationItem",
     "Take an item out of a conversation",
     path=_ITEM,
-    answer=Answer("The conversation.", "Conversation"),
+    answer=ResponseSpec("The conversation.", "Conversation"),
     wrong=STORED,
 )

@@ -5,31 +5,31 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from gateway.schema.responses_request import AnyItem
-from gateway.schema.shapes import Metadata, Shape
+from gateway.schema.shapes import Metadata, ApiModel
 
 NewItems = Annotated[list[AnyItem], Meta(max_length=20, description="Up to 20 at a time.")]
 
 
-class ConversationRequest(Shape):
+class ConversationRequest(ApiModel):
     """What a conversation begins with."""
 
     items: NewItems | None = None
     metadata: Metadata | None = None
 
 
-class MetadataRequest(Shape):
+class MetadataRequest(ApiModel):
     """Other metadata for something that is stored."""
 
     metadata: Metadata | None
 
 
-class ItemsRequest(Shape):
+class ItemsRequest(ApiModel):
     """Items to add to a conversation."""
 
     items: NewItems
 
 
-class Conversation(Shape):
+class Conversation(ApiModel):
     """A history that responses are added to."""
 
     id: str

@@ -54,7 +54,7 @@ class Body(Struct, frozen=True):
     required: bool = True
 
 
-class Answer(Struct, frozen=True):
+class ResponseSpec(Struct, frozen=True):
     """What an address answers when all is well, whole and streamed: types of the document."""
 
     description: str
@@ -69,7 +69,7 @@ def operation(  # noqa: PLR0913 - each says one thing of an address, by its name
     name: str,
     summary: str,
     *,
-    answer: Answer,
+    answer: ResponseSpec,
     wrong: Iterable[str] = (),
     body: Body | None = None,
     query: Mapping[str, str] | None = None,
@@ -117,7 +117,7 @@ def _takes(body: Body) -> RequestBody:
     return RequestBody(content=content, description=body.description, required=body.required)
 
 
-def _answers(answer: Answer, wrong: Iterable[str]) -> dict[str, OpenAPIResponse | Reference]:
+def _answers(answer: ResponseSpec, wrong: Iterable[str]) -> dict[str, OpenAPIResponse | Reference]:
     """Describe the good answer, and the errors there may be."""
     headers: dict[str, OpenAPIHeader | Reference] | None = None
     if answer.losses:

@@ -4,10 +4,10 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from gateway.schema.shapes import Shape
+from gateway.schema.shapes import ApiModel
 
 
-class ErrorDetails(Shape):
+class ErrorDetails(ApiModel):
     """What went wrong."""
 
     message: Annotated[str, Meta(description="A sentence for the caller.")]
@@ -16,7 +16,7 @@ class ErrorDetails(Shape):
     code: Annotated[str | None, Meta(description="For programs, `context_length_exceeded` say.")]
 
 
-class ErrorEnvelope(Shape):
+class ErrorEnvelope(ApiModel):
     """An error."""
 
     error: ErrorDetails

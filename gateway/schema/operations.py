@@ -1,13 +1,13 @@
 """What each address takes and answers, but for those of stored things."""
 
-from gateway.schema.describing import WRONG, Answer, Body, operation
+from gateway.schema.describing import WRONG, ResponseSpec, Body, operation
 
 ChatOperation = operation(
     "Chat Completions",
     "createChatCompletion",
     "Continue a conversation",
     body=Body("ChatRequest", "A request of a Chat client or a legacy client."),
-    answer=Answer(
+    answer=ResponseSpec(
         "The answer; with `stream`, chunk by chunk.", "ChatReply", "ChatChunk", losses=True
     ),
     wrong=WRONG,
@@ -17,7 +17,7 @@ ResponsesOperation = operation(
     "createResponse",
     "Make a response",
     body=Body("ResponsesRequest", "A request of a Responses client."),
-    answer=Answer(
+    answer=ResponseSpec(
         "The response; with `stream`, event by event.",
         "ResponsesReply",
         "ResponsesEvent",
@@ -29,7 +29,7 @@ ModelsOperation = operation(
     "Models",
     "listModels",
     "List the models of all backends",
-    answer=Answer("The models.", "Models"),
+    answer=ResponseSpec("The models.", "Models"),
     wrong=("401",),
 )
 ModelOperation = operation(
@@ -37,7 +37,7 @@ ModelOperation = operation(
     "getModel",
     "Describe one model",
     path={"name": "The name of the model; it may have slashes in it."},
-    answer=Answer("The model.", "Model"),
+    answer=ResponseSpec("The model.", "Model"),
     wrong=("401", "404"),
 )
 TranslateOperation = operation(
@@ -45,18 +45,18 @@ TranslateOperation = operation(
     "translate",
     "Translate without asking a backend",
     body=Body("TranslateRequest", "What to translate, and how."),
-    answer=Answer("The translation.", "TranslateReply"),
+    answer=ResponseSpec("The translation.", "TranslateReply"),
     wrong=("400", "401", "413", "415"),
 )
 HealthOperation = operation(
     "Operations",
     "getHealth",
     "Tell that the process is alive",
-    answer=Answer("It is.", "Health"),
+    answer=ResponseSpec("It is.", "Health"),
 )
 ReadyOperation = operation(
     "Operations",
     "getReadiness",
     "Tell whether requests are taken",
-    answer=Answer("They are.", "Health"),
+    answer=ResponseSpec("They are.", "Health"),
 )

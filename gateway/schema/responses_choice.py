@@ -2,10 +2,10 @@
 
 from typing import Any, Literal
 
-from gateway.schema.shapes import Shape
+from gateway.schema.shapes import ApiModel
 
 
-class ToolChoice(Shape, tag_field="type"):
+class ToolChoice(ApiModel, tag_field="type"):
     """What must be called, or may be."""
 
 

@@ -8,10 +8,10 @@ from gateway.schema.errors import ErrorDetails
 from gateway.schema.responses_parts import OutputRefusal, OutputText, ReasoningText, SummaryText
 from gateway.schema.responses_reply import ResponsesReply
 from gateway.schema.responses_request import AnyItem
-from gateway.schema.shapes import Arguments, Opaque, Shape
+from gateway.schema.shapes import Arguments, Opaque, ApiModel
 
 
-class StreamEvent(Shape, tag_field="type"):
+class StreamEvent(ApiModel, tag_field="type"):
     """The data of one event."""
 
     sequence_number: int

@@ -11,14 +11,14 @@ from gateway.schema.responses_parts import (
     SummaryText,
 )
 from gateway.schema.responses_tools import AnyResponsesTool
-from gateway.schema.shapes import Arguments, Opaque, Shape
+from gateway.schema.shapes import Arguments, Opaque, ApiModel
 
 CallId = Annotated[str, Meta(description="Pairs a call with its output.")]
 Status = Literal["in_progress", "completed", "incomplete", "failed"]
 ToolOutput = str | list[InputPart]
 
 
-class Item(Shape, tag_field="type"):
+class Item(ApiModel, tag_field="type"):
     """One item of a conversation."""
 
     id: str | None = None

@@ -4,10 +4,10 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from gateway.schema.shapes import CacheBreakpoint, Opaque, Shape
+from gateway.schema.shapes import CacheBreakpoint, Opaque, ApiModel
 
 
-class ResponsesPart(Shape, tag_field="type"):
+class ResponsesPart(ApiModel, tag_field="type"):
     """One part of a message or of a tool's output."""
 
 

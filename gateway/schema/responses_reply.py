@@ -6,23 +6,23 @@ from msgspec import Meta
 
 from gateway.schema.responses_choice import ResponsesToolChoice
 from gateway.schema.responses_request import AnyItem, ReasoningSettings, TextSettings
-from gateway.schema.shapes import Metadata, Opaque, ServiceTier, Shape
+from gateway.schema.shapes import Metadata, Opaque, ServiceTier, ApiModel
 
 
-class InputTokens(Shape):
+class InputTokens(ApiModel):
     """What the input was made of."""
 
     cached_tokens: int
     cache_write_tokens: int | None = None
 
 
-class OutputTokens(Shape):
+class OutputTokens(ApiModel):
     """What the output was made of."""
 
     reasoning_tokens: int
 
 
-class ResponsesUsage(Shape):
+class ResponsesUsage(ApiModel):
     """How many tokens it took."""
 
     input_tokens: int
@@ -32,20 +32,20 @@ class ResponsesUsage(Shape):
     total_tokens: int
 
 
-class ResponsesFailure(Shape):
+class ResponsesFailure(ApiModel):
     """Why a response failed."""
 
     code: str
     message: str
 
 
-class IncompleteDetails(Shape):
+class IncompleteDetails(ApiModel):
     """Why a response is incomplete."""
 
     reason: str
 
 
-class ResponsesReply(Shape):
+class ResponsesReply(ApiModel):
     """A response: what was asked, and what came of it."""
 
     id: str

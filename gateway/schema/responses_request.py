@@ -49,7 +49,7 @@ from gateway.schema.shapes import (
     Metadata,
     Moderation,
     ServiceTier,
-    Shape,
+    ApiModel,
     Verbosity,
 )
 
@@ -88,7 +88,7 @@ AnyItem = (
 )
 
 
-class ResponsesSchemaFormat(Shape, tag_field="type", tag="json_schema"):
+class ResponsesSchemaFormat(ApiModel, tag_field="type", tag="json_schema"):
     """The answer is JSON that fits a schema."""
 
     name: str
@@ -97,14 +97,14 @@ class ResponsesSchemaFormat(Shape, tag_field="type", tag="json_schema"):
     strict: bool | None = None
 
 
-class TextSettings(Shape):
+class TextSettings(ApiModel):
     """The form of the answer."""
 
     format: TextFormat | JsonObjectFormat | ResponsesSchemaFormat | None = None
     verbosity: Verbosity | None = None
 
 
-class ReasoningSettings(Shape):
+class ReasoningSettings(ApiModel):
     """How much the model thinks, and what is told of it."""
 
     effort: Effort | None = None
@@ -114,20 +114,20 @@ class ReasoningSettings(Shape):
     mode: str | None = None
 
 
-class ContextManagement(Shape):
+class ContextManagement(ApiModel):
     """What is done when the conversation becomes too long."""
 
     type: str
     compact_threshold: int | None = None
 
 
-class ConversationReference(Shape):
+class ConversationReference(ApiModel):
     """A conversation that the server keeps."""
 
     id: str
 
 
-class PromptTemplate(Shape):
+class PromptTemplate(ApiModel):
     """A prompt that the server keeps."""
 
     id: str
@@ -135,25 +135,25 @@ class PromptTemplate(Shape):
     version: str | None = None
 
 
-class ResponsesStreamOptions(Shape):
+class ResponsesStreamOptions(ApiModel):
     """What a stream holds besides the answer."""
 
     include_obfuscation: bool | None = None
 
 
-class ImageSettings(Shape):
+class ImageSettings(ApiModel):
     """How images are shortened."""
 
     context_compression: str | None = None
 
 
-class AccessPrograms(Shape):
+class AccessPrograms(ApiModel):
     """Programmes that the caller takes part in."""
 
     cyber: str | None = None
 
 
-class ResponsesRequest(Shape):
+class ResponsesRequest(ApiModel):
     """A request for a response."""
 
     model: Annotated[str | None, Meta(description="Decides which backend is asked.")] = None

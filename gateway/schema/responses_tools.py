@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 from msgspec import field
 
-from gateway.schema.shapes import JsonSchema, Opaque, Shape
+from gateway.schema.shapes import JsonSchema, Opaque, ApiModel
 
 
-class ResponsesTool(Shape, tag_field="type"):
+class ResponsesTool(ApiModel, tag_field="type"):
     """A tool that the model may use."""
 
 
@@ -28,11 +28,11 @@ class FunctionTool(ResponsesTool, tag="function"):
     is_async: bool | None = field(default=None, name="async")
 
 
-class ResponsesTextFormat(Shape, tag_field="type", tag="text"):
+class ResponsesTextFormat(ApiModel, tag_field="type", tag="text"):
     """Any text."""
 
 
-class ResponsesGrammarFormat(Shape, tag_field="type", tag="grammar"):
+class ResponsesGrammarFormat(ApiModel, tag_field="type", tag="grammar"):
     """Text that follows a grammar."""
 
     definition: str
@@ -66,7 +66,7 @@ class ToolSearchTool(ResponsesTool, tag="tool_search"):
     parameters: JsonSchema | None = None
 
 
-class UserPlace(Shape):
+class UserPlace(ApiModel):
     """About where the user is."""
 
     type: Literal["approximate"] | None = None
@@ -76,7 +76,7 @@ class UserPlace(Shape):
     timezone: str | None = None
 
 
-class SearchFilters(Shape):
+class SearchFilters(ApiModel):
     """Where to search."""
 
     allowed_domains: list[str] | None = None

@@ -21,18 +21,18 @@ Metadata = dict[str, str]
 Arguments = Annotated[str, Meta(description="JSON, as the text that the model wrote.")]
 
 
-class Shape(Struct, omit_defaults=True):
+class ApiModel(Struct, omit_defaults=True):
     """An object on the wire."""
 
 
-class CacheBreakpoint(Shape):
+class CacheBreakpoint(ApiModel):
     """Where the cached beginning of a prompt may end."""
 
     mode: str
     ttl: str | None = None
 
 
-class CacheOptions(Shape):
+class CacheOptions(ApiModel):
     """How the beginning of a prompt is cached."""
 
     mode: str | None = None
@@ -41,20 +41,20 @@ class CacheOptions(Shape):
     prewarm: bool | None = None
 
 
-class ModerationMode(Shape):
+class ModerationMode(ApiModel):
     """What is done about what moderation finds."""
 
     mode: str
 
 
-class ModerationPolicy(Shape):
+class ModerationPolicy(ApiModel):
     """Moderation of both directions."""
 
     input: ModerationMode | None = None
     output: ModerationMode | None = None
 
 
-class Moderation(Shape):
+class Moderation(ApiModel):
     """Which model moderates, and how strictly."""
 
     model: str

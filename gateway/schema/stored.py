@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from gateway.schema.responses_request import AnyItem
-from gateway.schema.shapes import Shape
+from gateway.schema.shapes import ApiModel
 
 
-class Deleted(Shape):
+class Deleted(ApiModel):
     """That something is no longer there."""
 
     id: str
@@ -16,7 +16,7 @@ class Deleted(Shape):
     deleted: Literal[True]
 
 
-class ItemList(Shape):
+class ItemList(ApiModel):
     """A part of a list of items."""
 
     object: Literal["list"]

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gateway.schema.describing import STORED, Answer, operation
+from gateway.schema.describing import STORED, ResponseSpec, operation
 
 # How a part of a list is asked for.
 PAGING: Final = {
@@ -22,7 +22,7 @@ RetrieveResponseOperation = operation(
         "include": "What else to show; what there is is always shown.",
         "include_obfuscation": "Whether to pad events; they are not padded.",
     },
-    answer=Answer(
+    answer=ResponseSpec(
         "The response; with `stream`, event by event.", "ResponsesReply", "ResponsesEvent"
     ),
     wrong=("400", *STORED),
@@ -32,7 +32,7 @@ CancelResponseOperation = operation(
     "cancelResponse",
     "End a response that is made in the background",
     path={"response_id": "The id of the response."},
-    answer=Answer("The response, which is cancelled.", "ResponsesReply"),
+    answer=ResponseSpec("The response, which is cancelled.", "ResponsesReply"),
     wrong=("400", *STORED),
 )
 DeleteResponseOperation = operation(
@@ -40,7 +40,7 @@ DeleteResponseOperation = operation(
     "deleteResponse",
     "Forget a response",
     path={"response_id": "The id of the response."},
-    answer=Answer("It is forgotten.", "Deleted"),
+    answer=ResponseSpec("It is forgotten.", "Deleted"),
     wrong=STORED,
 )
 InputItemsOperation = operation(
@@ -49,6 +49,6 @@ InputItemsOperation = operation(
     "List what a response was made from",
     path={"response_id": "The id of the response."},
     query=PAGING,
-    answer=Answer("A part of the list.", "ItemList"),
+    answer=ResponseSpec("A part of the list.", "ItemList"),
     wrong=("400", *STORED),
 )

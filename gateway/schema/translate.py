@@ -7,10 +7,10 @@ from msgspec import Meta, field
 from adapters.loss import Loss, Policy
 from gateway.commands.kinds import Kind
 from gateway.configuration import DialectName
-from gateway.schema.shapes import Shape
+from gateway.schema.shapes import ApiModel
 
 
-class TranslateRequest(Shape, forbid_unknown_fields=True):
+class TranslateRequest(ApiModel, forbid_unknown_fields=True):
     """What to translate: a `body` of JSON, or a `stream` as text."""
 
     source: Annotated[DialectName, Meta(description="The dialect it is in.")] = field(name="from")
@@ -36,7 +36,7 @@ class TranslateRequest(Shape, forbid_unknown_fields=True):
     ] = False
 
 
-class TranslateReply(Shape):
+class TranslateReply(ApiModel):
     """The translation, and what was lost on the way."""
 
     kind: Kind

@@ -8,10 +8,10 @@ from gateway.schema.responses_choice import ResponsesToolChoice
 from gateway.schema.responses_reply import ResponsesUsage
 from gateway.schema.responses_request import AnyItem, ReasoningSettings, TextSettings
 from gateway.schema.responses_tools import AnyResponsesTool
-from gateway.schema.shapes import Opaque, ServiceTier, Shape
+from gateway.schema.shapes import Opaque, ServiceTier, ApiModel
 
 
-class CompactRequest(Shape):
+class CompactRequest(ApiModel):
     """A conversation that is to be summed up."""
 
     model: str
@@ -25,7 +25,7 @@ class CompactRequest(Shape):
     image: Opaque | None = None
 
 
-class CompactReply(Shape):
+class CompactReply(ApiModel):
     """A conversation in short."""
 
     id: str
@@ -38,7 +38,7 @@ class CompactReply(Shape):
     usage: ResponsesUsage
 
 
-class InputTokensRequest(Shape):
+class InputTokensRequest(ApiModel):
     """A request whose tokens are to be counted."""
 
     model: str | None = None
@@ -55,7 +55,7 @@ class InputTokensRequest(Shape):
     personality: str | None = None
 
 
-class InputTokensReply(Shape):
+class InputTokensReply(ApiModel):
     """How many tokens a request has."""
 
     object: Literal["response.input_tokens"]

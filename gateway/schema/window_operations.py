@@ -1,13 +1,13 @@
 """What the addresses take and answer that concern the length of a conversation."""
 
-from gateway.schema.describing import WRONG, Answer, Body, operation
+from gateway.schema.describing import WRONG, ResponseSpec, Body, operation
 
 CompactOperation = operation(
     "Responses",
     "compactResponse",
     "Sum up a conversation",
     body=Body("CompactRequest", "The conversation."),
-    answer=Answer("What to go on from.", "CompactReply", losses=True),
+    answer=ResponseSpec("What to go on from.", "CompactReply", losses=True),
     wrong=WRONG,
 )
 InputTokensOperation = operation(
@@ -15,7 +15,7 @@ InputTokensOperation = operation(
     "countInputTokens",
     "Count the tokens of a request",
     body=Body("InputTokensRequest", "The request."),
-    answer=Answer(
+    answer=ResponseSpec(
         "How many there are. The header `dragoman-tokens` says who counted: `backend`, `tiktoken` "
         "or `estimate`.",
         "InputTokensReply",

@@ -1,7 +1,7 @@
 """What the gateway remembers: responses, conversations, background work, stored completions."""
 
 from gateway.state.opening import open_store
-from gateway.state.problems import NewerSchema, StateError, Unavailable
+from gateway.state.problems import NewerSchemaError, StoreError, StoreUnavailableError
 from gateway.state.store import Store
 from gateway.state.values import (
     NOTHING,
@@ -15,8 +15,8 @@ from gateway.state.values import (
     Page,
     Response,
     Status,
-    Step,
-    Turn,
+    ChainLink,
+    StoredTurn,
 )
 
 __all__ = [
@@ -28,14 +28,14 @@ __all__ = [
     "Item",
     "Job",
     "Listing",
-    "NewerSchema",
+    "NewerSchemaError",
     "Page",
     "Response",
-    "StateError",
+    "StoreError",
     "Status",
-    "Step",
+    "ChainLink",
     "Store",
-    "Turn",
-    "Unavailable",
+    "StoredTurn",
+    "StoreUnavailableError",
     "open_store",
 ]

@@ -9,7 +9,7 @@ from msgspec import Raw
 from gateway.state.database import Database, Row, Transaction
 from gateway.state.paging import listing, order_of, size_of
 from gateway.state.values import Completion, Listing, Page
-from gateway.state.writer import Writer
+from gateway.state.writer import GroupCommitter
 
 _METADATA: Final = msgspec.json.Decoder(dict[str, str])
 
@@ -29,7 +29,7 @@ def _read(row: Row) -> Completion:
 class SqlCompletions:
     """Keeps chat completions."""
 
-    def __init__(self, database: Database, writer: Writer) -> None:
+    def __init__(self, database: Database, writer: GroupCommitter) -> None:
         self._database = database
         self._writer = writer
 

@@ -7,10 +7,18 @@ from typing import Final
 from msgspec import Raw
 
 from gateway.state.database import Database, Transaction
-from gateway.state.items import ITEM, ORIGIN, Home, forget_orphans, keep, read_item, reserve
+from gateway.state.items import (
+    ITEM,
+    ORIGIN,
+    ItemLocation,
+    delete_orphaned_items,
+    keep,
+    read_item,
+    reserve,
+)
 from gateway.state.paging import Order, listing, order_of, size_of
 from gateway.state.values import Conversation, Item, Listing, Page
-from gateway.state.writer import Writer
+from gateway.state.writer import GroupCommitter
 
 _GET: Final = """
     SELECT id, owner, created, metadata FROM conversations WHERE id = $1 AND owner = $2
@@ -59,7 +67,7 @@ _ANYWHERE: Final = -1
 class SqlConversations:
     """Keeps conversations."""
 
-    def __init__(self, database: Database, writer: Writer) -> None:
+    def __init__(self, database: Database, writer: GroupCommitter) -> None:
         self._database = database
         self._writer = writer
 
@@ -161,21 +169,23 @@ async def _create(
         for it, items in wanted
     ]
     await transaction.each(_INSERT, rows)
-    await keep(transaction, ((Home(it.owner, conversation=it.id), items) for it, items in wanted))
+    await keep(
+        transaction, ((ItemLocation(it.owner, conversation=it.id), items) for it, items in wanted)
+    )
     return [None] * len(wanted)
 
 
 async def _append(
     transaction: Transaction, wanted: Sequence[tuple[str, str, Sequence[Item]]]
 ) -> Sequence[bool]:
-    homes: list[tuple[Home, Sequence[Item]]] = []
+    homes: list[tuple[ItemLocation, Sequence[Item]]] = []
     appended: dict[int, bool] = {}
     # In the same order on all nodes, so that they cannot wait for each other.
     for index, (owner, name, items) in sorted(enumerate(wanted), key=_conversation):
         place = await reserve(transaction, owner, name, len(items))
         appended[index] = place is not None
         if place is not None:
-            homes.append((Home(owner, conversation=name, place=place), items))
+            homes.append((ItemLocation(owner, conversation=name, place=place), items))
     await keep(transaction, homes)
     return [appended[index] for index in range(len(wanted))]
 
@@ -197,7 +207,7 @@ async def _delete(transaction: Transaction, wanted: Sequence[tuple[str, str]]) -
         if found:
             await transaction.fetch(_DETACH, name)
         deleted.append(found)
-    await forget_orphans(transaction)
+    await delete_orphaned_items(transaction)
     return deleted
 
 
@@ -205,5 +215,5 @@ async def _remove(
     transaction: Transaction, wanted: Sequence[tuple[str, str, str]]
 ) -> Sequence[bool]:
     removed = [bool(await transaction.fetch(_REMOVE, *one)) for one in wanted]
-    await forget_orphans(transaction)
+    await delete_orphaned_items(transaction)
     return removed

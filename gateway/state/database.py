@@ -42,13 +42,13 @@ class Database(Protocol):
 
     signals: Signals
     # After so many seconds, who waits for a signal looks for itself.
-    patience: float
+    poll_interval: float
 
     async def fetch(self, statement: str, *arguments: object) -> list[Row]:
         """Run a statement that only reads, on what has been committed."""
         ...
 
-    async def look_up(self, statement: str, *arguments: object) -> list[Row]:
+    async def fetch_small(self, statement: str, *arguments: object) -> list[Row]:
         """Do the same with a statement that finds a few small rows by an index."""
         ...
 
@@ -68,7 +68,7 @@ class Database(Protocol):
         ...
 
 
-def plain(text: str) -> str:
+def sanitize_text(text: str) -> str:
     """Give a text that every database takes: names come from clients, and may be anything.
 
     PostgreSQL keeps no NUL, and neither keeps half of a surrogate pair. With something else in its
@@ -81,10 +81,10 @@ def plain(text: str) -> str:
 
 def plain_row(row: Sequence[object]) -> tuple[object, ...]:
     """Give the arguments of a statement, all texts among them plain."""
-    return tuple([plain(value) if isinstance(value, str) else value for value in row])
+    return tuple([sanitize_text(value) if isinstance(value, str) else value for value in row])
 
 
-def spell(statement: str, words: dict[str, str]) -> str:
+def render_sql(statement: str, words: dict[str, str]) -> str:
     """Put the words of one database into a statement."""
     for word, meaning in words.items():
         statement = statement.replace(word, meaning)

@@ -32,7 +32,7 @@ ITEM: Final = "items.id, COALESCE(items.source, items.number), COALESCE(items.bo
 ORIGIN: Final = "LEFT JOIN items AS origin ON origin.number = items.source"
 
 
-class Home(Struct, frozen=True):
+class ItemLocation(Struct, frozen=True):
     """Where items are to be kept."""
 
     owner: str
@@ -49,7 +49,9 @@ def read_item(row: Row) -> Item:
     return Item(name, Raw(body), number)
 
 
-async def keep(transaction: Transaction, groups: Iterable[tuple[Home, Sequence[Item]]]) -> None:
+async def keep(
+    transaction: Transaction, groups: Iterable[tuple[ItemLocation, Sequence[Item]]]
+) -> None:
     """Keep items, each group in its home."""
     fresh: list[tuple[object, ...]] = []
     links: list[tuple[object, ...]] = []
@@ -66,7 +68,7 @@ async def keep(transaction: Transaction, groups: Iterable[tuple[Home, Sequence[I
         await transaction.each(_LINK, links)
 
 
-def _row(home: Home, position: int, item: Item) -> tuple[object, ...]:
+def _row(home: ItemLocation, position: int, item: Item) -> tuple[object, ...]:
     place = None if home.conversation is None else home.place + position
     return (
         home.owner,
@@ -96,7 +98,7 @@ _FOLLOW: Final = "UPDATE items SET source = $2 WHERE source = $1"
 _FORGET: Final = "DELETE FROM items WHERE response IS NULL AND conversation IS NULL"
 
 
-async def forget_orphans(transaction: Transaction) -> None:
+async def delete_orphaned_items(transaction: Transaction) -> None:
     """Delete the items that belong to nothing; what repeats one of them gets its body."""
     heirs = [tuple(row) for row in await transaction.fetch(_HEIRS)]
     if heirs:

@@ -11,11 +11,19 @@ from typing import Final
 from msgspec import Raw, Struct
 
 from gateway.state.database import Database, Transaction
-from gateway.state.items import OUTPUT, Home, keep, reserve
+from gateway.state.items import OUTPUT, ItemLocation, keep, reserve
 from gateway.state.responses import SqlResponses, insert_turns, read_response
 from gateway.state.signals import pause
-from gateway.state.values import RUNNING, SAID, Event, Item, Job, Response, Turn
-from gateway.state.writer import Writer
+from gateway.state.values import (
+    RUNNING,
+    ENTERS_CONVERSATION,
+    Event,
+    Item,
+    Job,
+    Response,
+    StoredTurn,
+)
+from gateway.state.writer import GroupCommitter
 
 # So many events are read at once.
 _EVENTS: Final = 500
@@ -34,7 +42,7 @@ _ALL_NODES: Final = "jobs"
 
 
 class _Start(Struct, frozen=True):
-    turn: Turn
+    turn: StoredTurn
     request: Raw
     node: str
     seconds: float
@@ -57,14 +65,14 @@ class _Progress(Struct, frozen=True):
 class SqlJobs:
     """Keeps responses while they are made."""
 
-    def __init__(self, database: Database, writer: Writer, responses: SqlResponses) -> None:
+    def __init__(self, database: Database, writer: GroupCommitter, responses: SqlResponses) -> None:
         self._database = database
         self._writer = writer
         self._responses = responses
 
     async def start(
         self,
-        turn: Turn,
+        turn: StoredTurn,
         request: Raw,
         node: str,
         seconds: float,
@@ -95,7 +103,7 @@ class SqlJobs:
         """Ask for its end."""
         return await self._writer.write(_cancel, (owner, response_id))
 
-    async def beat(self, node: str, seconds: float) -> dict[str, bool]:
+    async def renew_leases(self, node: str, seconds: float) -> dict[str, bool]:
         """Renew the leases of this node; give its jobs, and of which somebody asked the end."""
         return await self._writer.write(_beat, (node, seconds))
 
@@ -103,7 +111,7 @@ class SqlJobs:
         """Give up the leases of some jobs."""
         await self._writer.write(_release, (node, response_ids))
 
-    async def called(self, node: str, seconds: float) -> None:
+    async def wait_for_signal(self, node: str, seconds: float) -> None:
         """Wait until something is asked of this node, but not for long."""
         signals = self._database.signals
         with signals.watching(node) as signal, signals.watching(_ALL_NODES, signal):
@@ -117,7 +125,7 @@ class SqlJobs:
             return ()
         return await self._writer.write(_claim, (node, seconds))
 
-    async def settled(self, owner: str, response_id: str, seconds: float) -> Turn | None:
+    async def settled(self, owner: str, response_id: str, seconds: float) -> StoredTurn | None:
         """Wait for the end of a response, but not for long."""
         try:
             async with asyncio.timeout(seconds):
@@ -147,7 +155,7 @@ class SqlJobs:
                     full = len(rows) == _EVENTS
                 if not running:
                     return
-                await pause(signal, self._database.patience)
+                await pause(signal, self._database.poll_interval)
 
     async def _is_running(self, owner: str, response_id: str) -> bool | None:
         rows = await self._database.fetch(_STATUS, response_id, owner)
@@ -217,7 +225,7 @@ async def _finish(transaction: Transaction, response: Response, output: Sequence
     await transaction.fetch(_END_JOB, response.id)
     place = await _enter_conversation(transaction, response, len(output))
     conversation = None if place is None else response.conversation
-    home = Home(response.owner, response.id, OUTPUT, conversation, place or 0)
+    home = ItemLocation(response.owner, response.id, OUTPUT, conversation, place or 0)
     await keep(transaction, [(home, output)])
 
 
@@ -231,7 +239,7 @@ async def _enter_conversation(
     transaction: Transaction, response: Response, outputs: int
 ) -> int | None:
     """Append the input to the conversation, if there is one; give the place of the output."""
-    if response.conversation is None or response.status not in SAID:
+    if response.conversation is None or response.status not in ENTERS_CONVERSATION:
         return None
     inputs: int = (await transaction.fetch(_COUNT_INPUT, response.id))[0][0]
     count = inputs + outputs

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gateway.state.database import Database, Transaction
-from gateway.state.problems import NewerSchema
+from gateway.state.problems import NewerSchemaError
 
 _RESPONSES: Final = (
     """
@@ -154,7 +154,7 @@ async def migrate(database: Database, steps: Sequence[Sequence[str]] = STEPS) ->
         await transaction.fetch("{alone}")
         version = await _version(transaction)
         if version > len(steps):
-            raise NewerSchema(
+            raise NewerSchemaError(
                 f"the database has version {version}, and this gateway knows {len(steps)}:"
                 " it was made by a later one"
             )

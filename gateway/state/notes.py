@@ -5,8 +5,8 @@ from typing import Final
 
 import msgspec
 
-from gateway.state.database import Database, Transaction, plain
-from gateway.state.writer import Writer
+from gateway.state.database import Database, Transaction, sanitize_text
+from gateway.state.writer import GroupCommitter
 
 # Calls have short ids; an index takes only so much.
 _LONGEST_NAME: Final = 256
@@ -18,10 +18,10 @@ _KEEP: Final = """
 """
 
 
-class SqlNotes:
+class ReasoningNotes:
     """Keeps texts until nobody has used them for long."""
 
-    def __init__(self, database: Database, writer: Writer) -> None:
+    def __init__(self, database: Database, writer: GroupCommitter) -> None:
         self._database = database
         self._writer = writer
 
@@ -32,8 +32,8 @@ class SqlNotes:
 
     async def find(self, scope: str, names: Iterable[str]) -> dict[str, str]:
         """Find those that are still there."""
-        wanted = msgspec.json.encode([plain(name) for name in names]).decode()
-        return dict(map(tuple, await self._database.look_up(FIND_NOTES, scope, wanted)))
+        wanted = msgspec.json.encode([sanitize_text(name) for name in names]).decode()
+        return dict(map(tuple, await self._database.fetch_small(FIND_NOTES, scope, wanted)))
 
 
 async def _keep(

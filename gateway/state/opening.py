@@ -5,7 +5,7 @@ from typing import Final
 
 from gateway.state.database import Database
 from gateway.state.migrations import migrate
-from gateway.state.problems import StateError, Unavailable
+from gateway.state.problems import StoreError, StoreUnavailableError
 from gateway.state.sql_store import SqlStore
 from gateway.state.store import Store
 
@@ -21,9 +21,9 @@ async def open_store(url: str) -> Store:
     database = await open_database(url)
     try:
         await migrate(database)
-    except Unavailable as problem:
+    except StoreUnavailableError as problem:
         await database.close()
-        raise StateError(f"the database cannot be used: {problem.__cause__}") from problem
+        raise StoreError(f"the database cannot be used: {problem.__cause__}") from problem
     except BaseException:
         await database.close()
         raise
@@ -39,7 +39,7 @@ async def open_database(url: str) -> Database:
         try:
             return await open_sqlite(path)
         except sqlite3.Error as problem:
-            raise StateError(f"{path}: {problem}") from problem
+            raise StoreError(f"{path}: {problem}") from problem
     from gateway.state.postgresql import open_postgresql  # noqa: PLC0415 - slow to import
 
     return await open_postgresql(url)

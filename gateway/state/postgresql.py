@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import asyncpg
 
-from gateway.state.database import Row, plain_row, spell
-from gateway.state.problems import Away, StateError, Unavailable, Uncertain
+from gateway.state.database import Row, plain_row, render_sql
+from gateway.state.problems import (
+    DatabaseUnavailableError,
+    StoreError,
+    StoreUnavailableError,
+    CommitOutcomeUnknownError,
+)
 from gateway.state.signals import Signals
 
 if TYPE_CHECKING:
@@ -76,7 +81,7 @@ _WORDS: Final = {
 
 @cache
 def _spell(statement: str) -> str:
-    return spell(statement, _WORDS)
+    return render_sql(statement, _WORDS)
 
 
 @contextmanager
@@ -84,9 +89,9 @@ def _problems() -> Generator[None]:
     try:
         yield
     except _AWAY as problem:
-        raise Away(None, "the gateway's database failed") from problem
+        raise DatabaseUnavailableError(None, "the gateway's database failed") from problem
     except _FAILURES as problem:
-        raise Unavailable(None, "the gateway's database failed") from problem
+        raise StoreUnavailableError(None, "the gateway's database failed") from problem
 
 
 async def open_postgresql(url: str) -> "PostgresDatabase":
@@ -101,7 +106,7 @@ async def open_postgresql(url: str) -> "PostgresDatabase":
             reset=_leave_as_it_is,
         )
     except (*_FAILURES, ValueError) as problem:
-        raise StateError(f"the database cannot be opened: {problem}") from problem
+        raise StoreError(f"the database cannot be opened: {problem}") from problem
     return PostgresDatabase(url, pool)
 
 
@@ -118,7 +123,7 @@ class PostgresDatabase:
 
     def __init__(self, url: str, pool: "Pool") -> None:
         self.signals = Signals()
-        self.patience = _PATIENCE
+        self.poll_interval = _PATIENCE
         self._url = url
         self._pool = pool
         # There once somebody has waited for something.
@@ -134,7 +139,7 @@ class PostgresDatabase:
                     return _rows(await self._pool.fetch(query, *values))
             return _rows(await self._pool.fetch(query, *values))
 
-    async def look_up(self, statement: str, *arguments: object) -> list[Row]:
+    async def fetch_small(self, statement: str, *arguments: object) -> list[Row]:
         """Read little, in the same way: the server is asked in any case."""
         return await self.fetch(statement, *arguments)
 
@@ -145,7 +150,7 @@ class PostgresDatabase:
             connection = await self._pool.acquire()
         except _FAILURES as problem:
             # Whyever it lets nobody in, it does nothing for anybody.
-            raise Away(None, "the gateway's database failed") from problem
+            raise DatabaseUnavailableError(None, "the gateway's database failed") from problem
         try:
             transaction = PostgresTransaction(connection)
             block = connection.transaction()
@@ -162,9 +167,9 @@ class PostgresDatabase:
             try:
                 await block.commit()
             except _UNSENT as problem:
-                raise Away(None, "the gateway's database failed") from problem
+                raise DatabaseUnavailableError(None, "the gateway's database failed") from problem
             except _FAILURES as problem:
-                raise Uncertain(None, "the gateway's database failed") from problem
+                raise CommitOutcomeUnknownError(None, "the gateway's database failed") from problem
         finally:
             with suppress(*_FAILURES):
                 await self._pool.release(connection)

@@ -14,7 +14,7 @@ That something is not there is no error here: methods then give None or False.
 from adapters import DragomanError
 
 
-class Unavailable(DragomanError):
+class StoreUnavailableError(DragomanError):
     """The database cannot be reached, or failed."""
 
     status = 503
@@ -22,17 +22,17 @@ class Unavailable(DragomanError):
     kind = "server_error"
 
 
-class Away(Unavailable):
+class DatabaseUnavailableError(StoreUnavailableError):
     """The database does nothing for anybody, for now."""
 
 
-class Uncertain(Unavailable):
+class CommitOutcomeUnknownError(StoreUnavailableError):
     """The database failed while it was committing: whether it did, nobody knows."""
 
 
-class StateError(Exception):
+class StoreError(Exception):
     """The database cannot be used."""
 
 
-class NewerSchema(StateError):
+class NewerSchemaError(StoreError):
     """The database was made by a later version of the gateway."""

@@ -8,20 +8,20 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from gateway.state.database import Database, Row, Transaction, plain
+from gateway.state.database import Database, Row, Transaction, sanitize_text
 from gateway.state.items import (
     INPUT,
     ITEM,
     ORIGIN,
     OUTPUT,
-    Home,
-    forget_orphans,
+    ItemLocation,
+    delete_orphaned_items,
     keep,
     read_item,
     reserve,
 )
-from gateway.state.values import SAID, Item, Response, Step, Turn
-from gateway.state.writer import Writer
+from gateway.state.values import ENTERS_CONVERSATION, Item, Response, ChainLink, StoredTurn
+from gateway.state.writer import GroupCommitter
 
 _INSERT: Final = """
     INSERT INTO responses
@@ -87,28 +87,28 @@ def read_response(row: Row) -> Response:
 class SqlResponses:
     """Keeps finished responses."""
 
-    def __init__(self, database: Database, writer: Writer) -> None:
+    def __init__(self, database: Database, writer: GroupCommitter) -> None:
         self._database = database
         self._writer = writer
 
-    async def save(self, turn: Turn) -> None:
+    async def save(self, turn: StoredTurn) -> None:
         """Keep a response and its items."""
         await self._writer.write(_save, turn)
 
-    async def get(self, owner: str, response_id: str) -> Turn | None:
+    async def get(self, owner: str, response_id: str) -> StoredTurn | None:
         """Give a response with its own items."""
         rows = await self._database.fetch(_GET, response_id, owner)
         # The items of one that was deleted may still be there.
         if not rows or rows[0][0] >= 0:
             return None
         first, *rest = rows
-        return Turn(
+        return StoredTurn(
             read_response(tuple(first)[5:]),
             tuple(read_item(tuple(row)[2:5]) for row in rest if row[0] == INPUT),
             tuple(read_item(tuple(row)[2:5]) for row in rest if row[0] == OUTPUT),
         )
 
-    async def chain(self, owner: str, response_id: str) -> tuple[Step, ...] | None:
+    async def chain(self, owner: str, response_id: str) -> tuple[ChainLink, ...] | None:
         """Give a response and all that it continues, the oldest first."""
         rows = await self._database.fetch(_CHAIN, response_id, owner)
         # The oldest comes first. If it continues something, that is missing.
@@ -120,7 +120,7 @@ class SqlResponses:
         """Give those items that are there; of several with one id, the latest."""
         if not ids:
             return {}
-        names = msgspec.json.encode([plain(name) for name in ids]).decode()
+        names = msgspec.json.encode([sanitize_text(name) for name in ids]).decode()
         rows = await self._database.fetch(FIND_ITEMS, owner, names)
         return {item.id: item for item in map(read_item, rows)}
 
@@ -129,11 +129,11 @@ class SqlResponses:
         return await self._writer.write(_delete, (owner, response_id), long=True)
 
 
-def _steps(rows: list[Row]) -> Iterator[Step]:
+def _steps(rows: list[Row]) -> Iterator[ChainLink]:
     for _, group in groupby(rows, key=_depth):
         first, *rest = group
         _, _, _, name, _, settings, _, status, conversation = first
-        yield Step(
+        yield ChainLink(
             name,
             status,
             Raw(settings),
@@ -151,18 +151,20 @@ def _depth(row: Row) -> int:
 # Writing
 
 
-async def insert_turns(transaction: Transaction, turns: Sequence[Turn]) -> None:
+async def insert_turns(transaction: Transaction, turns: Sequence[StoredTurn]) -> None:
     """Insert responses with their items, into no conversation yet."""
     await keep(transaction, _homes(await _insert_responses(transaction, turns), {}))
 
 
-async def _save(transaction: Transaction, turns: Sequence[Turn]) -> Sequence[None]:
+async def _save(transaction: Transaction, turns: Sequence[StoredTurn]) -> Sequence[None]:
     turns = await _insert_responses(transaction, turns)
     await keep(transaction, _homes(turns, await _places(transaction, turns)))
     return [None] * len(turns)
 
 
-async def _insert_responses(transaction: Transaction, turns: Sequence[Turn]) -> Sequence[Turn]:
+async def _insert_responses(
+    transaction: Transaction, turns: Sequence[StoredTurn]
+) -> Sequence[StoredTurn]:
     """Insert the responses of turns; give the turns as they are kept."""
     responses = [turn.response for turn in turns]
     # Sorted, as all that more than one node may lock: so they cannot wait for each other.
@@ -188,11 +190,13 @@ async def _find_parents(transaction: Transaction, responses: Sequence[Response])
     return frozenset(found)
 
 
-def _standing(turn: Turn, there: Collection[str]) -> Turn:
+def _standing(turn: StoredTurn, there: Collection[str]) -> StoredTurn:
     """Give a turn that stands on something: on its parent, or on the history that it brought."""
     if turn.history is None or turn.response.parent in there:
         return turn
-    return Turn(replace(turn.response, parent=None), (*turn.history, *turn.input), turn.output)
+    return StoredTurn(
+        replace(turn.response, parent=None), (*turn.history, *turn.input), turn.output
+    )
 
 
 def _row(response: Response) -> tuple[object, ...]:
@@ -209,12 +213,12 @@ def _row(response: Response) -> tuple[object, ...]:
     )
 
 
-async def _places(transaction: Transaction, turns: Sequence[Turn]) -> dict[str, int]:
+async def _places(transaction: Transaction, turns: Sequence[StoredTurn]) -> dict[str, int]:
     """Take places in conversations for the items of turns; give them by response."""
     places: dict[str, int] = {}
     for turn in sorted(turns, key=_conversation):
         response = turn.response
-        if response.conversation is not None and response.status in SAID:
+        if response.conversation is not None and response.status in ENTERS_CONVERSATION:
             count = len(turn.input) + len(turn.output)
             place = await reserve(transaction, response.owner, response.conversation, count)
             # It may have been deleted while the response was made.
@@ -223,20 +227,22 @@ async def _places(transaction: Transaction, turns: Sequence[Turn]) -> dict[str, 
     return places
 
 
-def _conversation(turn: Turn) -> str:
+def _conversation(turn: StoredTurn) -> str:
     return turn.response.conversation or ""
 
 
-def _homes(turns: Iterable[Turn], places: dict[str, int]) -> Iterator[tuple[Home, Sequence[Item]]]:
+def _homes(
+    turns: Iterable[StoredTurn], places: dict[str, int]
+) -> Iterator[tuple[ItemLocation, Sequence[Item]]]:
     """Say where the items of turns are kept."""
     for turn in turns:
         response = turn.response
         place = places.get(response.id)
         conversation = None if place is None else response.conversation
         begin = place or 0
-        yield Home(response.owner, response.id, INPUT, conversation, begin), turn.input
+        yield ItemLocation(response.owner, response.id, INPUT, conversation, begin), turn.input
         begin += len(turn.input)
-        yield Home(response.owner, response.id, OUTPUT, conversation, begin), turn.output
+        yield ItemLocation(response.owner, response.id, OUTPUT, conversation, begin), turn.output
 
 
 # Deleting
@@ -260,7 +266,7 @@ _DETACH: Final = "UPDATE items SET response = NULL WHERE response = $1"
 
 async def _delete(transaction: Transaction, wanted: Sequence[tuple[str, str]]) -> Sequence[bool]:
     deleted = [await _delete_one(transaction, *one) for one in wanted]
-    await forget_orphans(transaction)
+    await delete_orphaned_items(transaction)
     return deleted
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gateway.state.database import Transaction
-from gateway.state.writer import Writer
+from gateway.state.writer import GroupCommitter
 
 # Of two nodes that start at once, the second waits here for the first, and then changes nothing.
 _OFFER: Final = "INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING"
@@ -14,10 +14,10 @@ _READ: Final = "SELECT value FROM secrets WHERE name = $1"
 class SqlSecrets:
     """Keeps secrets for ever, by their names."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: GroupCommitter) -> None:
         self._writer = writer
 
-    async def agree(self, name: str, offered: bytes) -> bytes:
+    async def get_or_create(self, name: str, offered: bytes) -> bytes:
         """Give the secret of this name; if there is none yet, it is the one that is offered."""
         return await self._writer.write(_agree, (name, offered))
 

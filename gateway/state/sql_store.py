@@ -4,11 +4,11 @@ from gateway.state.completions import SqlCompletions
 from gateway.state.conversations import SqlConversations
 from gateway.state.database import Database
 from gateway.state.jobs import SqlJobs
-from gateway.state.notes import SqlNotes
+from gateway.state.notes import ReasoningNotes
 from gateway.state.responses import SqlResponses
 from gateway.state.secrets import SqlSecrets
 from gateway.state.sweeping import sweep
-from gateway.state.writer import Writer
+from gateway.state.writer import GroupCommitter
 
 
 class SqlStore:
@@ -16,12 +16,12 @@ class SqlStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._writer = Writer(database)
+        self._writer = GroupCommitter(database)
         self.responses = SqlResponses(database, self._writer)
         self.jobs = SqlJobs(database, self._writer, self.responses)
         self.conversations = SqlConversations(database, self._writer)
         self.completions = SqlCompletions(database, self._writer)
-        self.notes = SqlNotes(database, self._writer)
+        self.notes = ReasoningNotes(database, self._writer)
         self.secrets = SqlSecrets(self._writer)
 
     async def now(self) -> int:

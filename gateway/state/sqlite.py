@@ -20,8 +20,12 @@ from typing import Final
 
 import aiosqlite
 
-from gateway.state.database import Row, plain_row, spell
-from gateway.state.problems import Away, Unavailable, Uncertain
+from gateway.state.database import Row, plain_row, render_sql
+from gateway.state.problems import (
+    DatabaseUnavailableError,
+    StoreUnavailableError,
+    CommitOutcomeUnknownError,
+)
 from gateway.state.signals import Signals
 
 _MEMORY: Final = ":memory:"
@@ -56,7 +60,7 @@ _PLACEHOLDER: Final = re.compile(r"\$(\d+)")
 
 @cache
 def _spell(statement: str) -> str:
-    return _PLACEHOLDER.sub(r"?\1", spell(statement, _WORDS))
+    return _PLACEHOLDER.sub(r"?\1", render_sql(statement, _WORDS))
 
 
 @contextmanager
@@ -65,9 +69,9 @@ def _problems() -> Generator[None]:
         yield
     except sqlite3.OperationalError as problem:
         # Somebody else has it locked, or there is no room on the disk.
-        raise Away(None, "the gateway's database failed") from problem
+        raise DatabaseUnavailableError(None, "the gateway's database failed") from problem
     except sqlite3.Error as problem:
-        raise Unavailable(None, "the gateway's database failed") from problem
+        raise StoreUnavailableError(None, "the gateway's database failed") from problem
 
 
 def _is_busy(problem: sqlite3.OperationalError) -> bool:
@@ -142,7 +146,7 @@ class SqliteDatabase:
         near: sqlite3.Connection | None,
     ) -> None:
         self.signals = Signals()
-        self.patience = _PATIENCE
+        self.poll_interval = _PATIENCE
         self._writer = writer
         self._reader = reader
         # Reads little things without a thread; None for memory, which only the writer sees.
@@ -159,7 +163,7 @@ class SqliteDatabase:
         async with self._turns:
             return await _fetch(self._reader, statement, arguments)
 
-    async def look_up(self, statement: str, *arguments: object) -> list[Row]:
+    async def fetch_small(self, statement: str, *arguments: object) -> list[Row]:
         """Read little, at once; whoever would have to wait does so in the reader's thread."""
         if self._near is not None:
             with suppress(sqlite3.Error):
@@ -204,7 +208,7 @@ class SqliteDatabase:
         try:
             await self._writer.far.commit()
         except sqlite3.Error as problem:
-            raise Uncertain(None, "the gateway's database failed") from problem
+            raise CommitOutcomeUnknownError(None, "the gateway's database failed") from problem
 
     async def listen(self) -> None:
         """Do nothing: nobody can tell us anything."""

@@ -19,23 +19,23 @@ from gateway.state.values import (
     Listing,
     Page,
     Response,
-    Step,
-    Turn,
+    ChainLink,
+    StoredTurn,
 )
 
 
 class Responses(Protocol):
     """Finished responses, and the chains that they make."""
 
-    async def save(self, turn: Turn) -> None:
+    async def save(self, turn: StoredTurn) -> None:
         """Keep a response and its items, and append those to its conversation if it has one."""
         ...
 
-    async def get(self, owner: str, response_id: str) -> Turn | None:
+    async def get(self, owner: str, response_id: str) -> StoredTurn | None:
         """Give a response with its own items."""
         ...
 
-    async def chain(self, owner: str, response_id: str) -> tuple[Step, ...] | None:
+    async def chain(self, owner: str, response_id: str) -> tuple[ChainLink, ...] | None:
         """Give a response and all that it continues, the oldest first.
 
         None if it is not there, or if anything is missing that it stands on.
@@ -60,7 +60,7 @@ class Jobs(Protocol):
 
     async def start(
         self,
-        turn: Turn,
+        turn: StoredTurn,
         request: Raw,
         node: str,
         seconds: float,
@@ -89,7 +89,7 @@ class Jobs(Protocol):
         """Ask the node that works at it to end it. False if nobody does."""
         ...
 
-    async def beat(self, node: str, seconds: float) -> dict[str, bool]:
+    async def renew_leases(self, node: str, seconds: float) -> dict[str, bool]:
         """Renew the leases of this node; give its jobs, and of which somebody asked the end."""
         ...
 
@@ -97,7 +97,7 @@ class Jobs(Protocol):
         """Give up the leases of some jobs: whoever wants them may take them over at once."""
         ...
 
-    async def called(self, node: str, seconds: float) -> None:
+    async def wait_for_signal(self, node: str, seconds: float) -> None:
         """Wait until something is asked of this node, but not for longer than this.
 
         That is the end of one of its jobs, or to take over some of others. Not every database can
@@ -109,7 +109,7 @@ class Jobs(Protocol):
         """Take over the jobs whose leases have run out."""
         ...
 
-    async def settled(self, owner: str, response_id: str, seconds: float) -> Turn | None:
+    async def settled(self, owner: str, response_id: str, seconds: float) -> StoredTurn | None:
         """Wait for the end of a response, but not for longer than this; give it as it is then."""
         ...
 
@@ -190,7 +190,7 @@ class Completions(Protocol):
 class Secrets(Protocol):
     """Secrets that all nodes share."""
 
-    async def agree(self, name: str, offered: bytes) -> bytes:
+    async def get_or_create(self, name: str, offered: bytes) -> bytes:
         """Give the secret of this name; if there is none yet, it is the one that is offered."""
         ...
 

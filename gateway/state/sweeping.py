@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gateway.state.database import Transaction
-from gateway.state.items import forget_orphans
+from gateway.state.items import delete_orphaned_items
 
 _OLD_CHAINS: Final = """
     SELECT id FROM responses WHERE id = chain AND touched < $1 ORDER BY touched LIMIT $2
@@ -58,5 +58,5 @@ async def _sweep(transaction: Transaction, before: int, limit: int) -> int:
         count += len(names)
         for statement in forget if names else ():
             await transaction.each(statement, names)
-    await forget_orphans(transaction)
+    await delete_orphaned_items(transaction)
     return count

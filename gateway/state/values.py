@@ -16,7 +16,7 @@ Status = Literal["queued", "in_progress", "completed", "incomplete", "failed", "
 RUNNING: Final[frozenset[Status]] = frozenset({"queued", "in_progress"})
 # A response whose items enter its conversation: OpenAI adds them "after this response completes".
 # What failed or was cancelled leaves no trace there, so that it can simply be asked again.
-SAID: Final[frozenset[Status]] = frozenset({"completed", "incomplete"})
+ENTERS_CONVERSATION: Final[frozenset[Status]] = frozenset({"completed", "incomplete"})
 
 NOTHING: Final = Raw(b"null")
 
@@ -50,7 +50,7 @@ class Response(Struct, frozen=True):
     conversation: str | None = None
 
 
-class Turn(Struct, frozen=True):
+class StoredTurn(Struct, frozen=True):
     """A response with the items that came with it: not those of the turns before."""
 
     response: Response
@@ -61,7 +61,7 @@ class Turn(Struct, frozen=True):
     history: tuple[Item, ...] | None = None
 
 
-class Step(Struct, frozen=True):
+class ChainLink(Struct, frozen=True):
     """What one response of a chain adds to the history."""
 
     id: str

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
 from gateway.state.database import Database, Transaction
-from gateway.state.problems import Away, Uncertain
+from gateway.state.problems import DatabaseUnavailableError, CommitOutcomeUnknownError
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -26,10 +26,10 @@ _ATTEMPTS: Final = 3
 # were idle; but not by one after the other, if each had to wait long for nothing.
 _MOMENT: Final = 5.0
 # What is not tried again for each by itself.
-_HOPELESS: Final = (Away, Uncertain)
+_HOPELESS: Final = (DatabaseUnavailableError, CommitOutcomeUnknownError)
 
 
-class _Wish:
+class _PendingWrite:
     """A change that somebody waits for."""
 
     __slots__ = ("argument", "change", "done", "long")
@@ -47,12 +47,12 @@ class _Wish:
             self.done.set_exception(problem)
 
 
-class Writer:
+class GroupCommitter:
     """Takes changes and commits them in groups."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._wishes: list[_Wish] = []
+        self._wishes: list[_PendingWrite] = []
         self._task: asyncio.Task[None] | None = None
 
     async def write(self, change: Change[A, R], argument: A, *, long: bool = False) -> R:
@@ -60,7 +60,7 @@ class Writer:
 
         Who stops waiting does not undo it.
         """
-        wish = _Wish(change, argument, long=long)
+        wish = _PendingWrite(change, argument, long=long)
         self._wishes.append(wish)
         if self._task is None:
             self._task = asyncio.create_task(self._work())
@@ -81,7 +81,7 @@ class Writer:
         finally:
             self._task = None
 
-    async def _commit(self, group: list[_Wish]) -> None:
+    async def _commit(self, group: list[_PendingWrite]) -> None:
         """Commit a group; if one of it cannot be done, each by itself."""
         problem = await self._repeat(group)
         if problem is None:
@@ -92,20 +92,20 @@ class Writer:
                 continue
             again = await self._insist(wish)
             # What went wrong with one says nothing of the others, unless nothing is done at all.
-            problem = again if isinstance(again, Away) else problem
+            problem = again if isinstance(again, DatabaseUnavailableError) else problem
 
-    async def _repeat(self, group: list[_Wish]) -> Exception | None:
+    async def _repeat(self, group: list[_PendingWrite]) -> Exception | None:
         """Try again what a database may do that was away for a moment; give what went wrong."""
         clock = asyncio.get_running_loop().time
         end = clock() + _MOMENT
         problem = await self._attempt(group)
         for _ in range(_ATTEMPTS):
-            if not isinstance(problem, Away) or clock() > end:
+            if not isinstance(problem, DatabaseUnavailableError) or clock() > end:
                 break
             problem = await self._attempt(group)
         return problem
 
-    async def _insist(self, wish: _Wish) -> Exception | None:
+    async def _insist(self, wish: _PendingWrite) -> Exception | None:
         """Try again by itself what was surely not done; give what went wrong."""
         problem: Exception | None = None
         for _ in range(_ATTEMPTS):
@@ -116,7 +116,7 @@ class Writer:
             wish.fail(problem)
         return problem
 
-    async def _attempt(self, group: list[_Wish]) -> Exception | None:
+    async def _attempt(self, group: list[_PendingWrite]) -> Exception | None:
         """Make the changes of a group in one transaction; give what went wrong."""
         try:
             long = any(wish.long for wish in group)
@@ -131,7 +131,7 @@ class Writer:
         return None
 
 
-async def _apply(transaction: Transaction, group: list[_Wish]) -> list[object]:
+async def _apply(transaction: Transaction, group: list[_PendingWrite]) -> list[object]:
     """Make the changes of each kind together; give the results in the order of the group."""
     kinds: dict[Change[Any, Any], list[int]] = {}
     for place, wish in enumerate(group):

@@ -11,7 +11,7 @@ from typing import cast
 import httpx
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-from gateway.transport.ending import Headers, ends_with_connection, why_cut
+from gateway.transport.ending import Headers, ends_with_connection, connection_error
 
 # No more is read from the socket while so much of an answer waits to be taken.
 HIGH_WATER = 256 * 1024
@@ -24,7 +24,7 @@ FIRST_FINAL_STATUS = 200
 UNDER_WAY = 0.5
 
 
-class Surplus(Exception):
+class ExtraDataError(Exception):
     """Stops the parser: what follows is not a part of the answer."""
 
 
@@ -97,7 +97,7 @@ class Connection(asyncio.Protocol):
 
     # For who asks
 
-    async def ask(self, head: bytes, body: bytes, *, without_body: bool) -> None:
+    async def send_request(self, head: bytes, body: bytes, *, without_body: bool) -> None:
         """Write a request, and wait for the head of its answer: `status` and `headers`.
 
         An answer to HEAD is without a body, whatever its headers say.
@@ -111,9 +111,9 @@ class Connection(asyncio.Protocol):
         while self.status < FIRST_FINAL_STATUS:
             if self.failure is not None:
                 raise self.failure
-            await self.change()
+            await self.wait_readable()
 
-    def take(self) -> bytes:
+    def read_available(self) -> bytes:
         """Give all of the body that came and was not taken yet."""
         match self._pieces:
             case []:
@@ -128,7 +128,7 @@ class Connection(asyncio.Protocol):
             self._resume()
         return piece
 
-    def change(self) -> asyncio.Future[None]:
+    def wait_readable(self) -> asyncio.Future[None]:
         """Give a future that is done when there is something new to take, or the end."""
         self._change = self._loop.create_future()
         return self._change
@@ -161,7 +161,7 @@ class Connection(asyncio.Protocol):
             return None
         return self._transport
 
-    def rest(self, now: float) -> None:
+    def mark_idle(self, now: float) -> None:
         """Take note that no answer is expected now."""
         self._answering = False
         self.used = True
@@ -227,7 +227,7 @@ class Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         """See to it that an answer is followed by nothing."""
         if self.complete:
-            raise Surplus
+            raise ExtraDataError
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header; a trailer is not kept."""
@@ -239,7 +239,7 @@ class Connection(asyncio.Protocol):
         self.status = self._parser.get_status_code()
         if self._without_body and self.status >= FIRST_FINAL_STATUS:
             self.complete = True
-            raise Surplus
+            raise ExtraDataError
 
     def on_message_complete(self) -> None:
         """Take note of the end, unless it is that of an interim answer."""
@@ -268,7 +268,7 @@ class Connection(asyncio.Protocol):
         if error is None and begun and ends_with_connection(self.headers):
             self.complete = True
         else:
-            self._fail(why_cut(error, untouched=self._untouched))
+            self._fail(connection_error(error, untouched=self._untouched))
         self._wake()
 
     def _fail(self, failure: httpx.TransportError) -> None:

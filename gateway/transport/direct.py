@@ -10,10 +10,10 @@ import httpx
 
 from gateway.transport.connection import Connection
 from gateway.transport.head import write_head
-from gateway.transport.pool import Limits, Origin, Patience, Pool, closed
+from gateway.transport.pool import Limits, Origin, Timeouts, Pool, closed
 from gateway.transport.target import CONNECTED, ORIGIN, Content, origin_of
 
-NO_PATIENCE_SAID = Patience()
+NO_PATIENCE_SAID = Timeouts()
 
 
 class DirectTransport(httpx.AsyncBaseTransport):
@@ -41,18 +41,18 @@ class DirectTransport(httpx.AsyncBaseTransport):
         _tell_connected(request)
         try:
             try:
-                await connection.ask(head, body, without_body=without_body)
+                await connection.send_request(head, body, without_body=without_body)
             except httpx.TransportError:
                 if not connection.stale:
                     raise
                 # The server had closed an idle connection while we wrote: nobody's failure.
                 connection = await pool.replace(connection, patience)
-                await connection.ask(head, body, without_body=without_body)
+                await connection.send_request(head, body, without_body=without_body)
         except BaseException:
             pool.discard(connection)
             raise
         return httpx.Response(
-            connection.status, headers=connection.headers, stream=Answer(pool, connection)
+            connection.status, headers=connection.headers, stream=ResponseStream(pool, connection)
         )
 
     async def aclose(self) -> None:
@@ -78,7 +78,7 @@ class DirectTransport(httpx.AsyncBaseTransport):
         return self._context
 
 
-class Answer(httpx.AsyncByteStream):
+class ResponseStream(httpx.AsyncByteStream):
     """The body of an answer: gives what came since it was last asked, as soon as something came.
 
     A wait that is cancelled does no harm: the next one goes on where it was.
@@ -100,14 +100,14 @@ class Answer(httpx.AsyncByteStream):
         connection = self._connection
         if connection is None:
             raise self._after_the_end()
-        while not (chunk := connection.take()):
+        while not (chunk := connection.read_available()):
             if connection.complete:
                 self._finish(connection)
                 raise StopAsyncIteration
             if connection.failure is not None:
                 await self.aclose()
                 raise connection.failure
-            await connection.change()
+            await connection.wait_readable()
         if connection.complete:
             self._finish(connection)
         return chunk
@@ -141,9 +141,9 @@ async def content_of(request: httpx.Request) -> bytes:
     return await request.aread()
 
 
-def patience_of(request: httpx.Request) -> Patience:
+def patience_of(request: httpx.Request) -> Timeouts:
     """Give how long a request may wait before it is sent."""
     timeout = request.extensions.get("timeout")
     if timeout is None:
         return NO_PATIENCE_SAID
-    return Patience(pool=timeout.get("pool"), connect=timeout.get("connect"))
+    return Timeouts(pool=timeout.get("pool"), connect=timeout.get("connect"))

@@ -23,7 +23,7 @@ def ends_with_connection(headers: Headers) -> bool:
     return True
 
 
-def why_cut(error: Exception | None, *, untouched: bool) -> httpx.TransportError:
+def connection_error(error: Exception | None, *, untouched: bool) -> httpx.TransportError:
     """Say what happened to an answer that has no end; `untouched`: it had not begun."""
     match error:
         case None if untouched:

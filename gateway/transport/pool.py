@@ -9,7 +9,7 @@ import httpx
 from msgspec import Struct
 
 from gateway.transport.connection import Connection
-from gateway.transport.sockets import keep_awake
+from gateway.transport.sockets import enable_tcp_keepalive
 
 
 class Origin(NamedTuple):
@@ -27,7 +27,7 @@ class Limits(Struct, frozen=True):
     idle_seconds: float = 60
 
 
-class Patience(Struct, frozen=True):
+class Timeouts(Struct, frozen=True):
     """How many seconds to wait for a place in the pool, and for a connection; None: for ever."""
 
     pool: float | None = None
@@ -56,7 +56,7 @@ class Pool:
         self._expiry: asyncio.TimerHandle | None = None
         self._closed = False
 
-    async def acquire(self, patience: Patience) -> Connection:
+    async def acquire(self, patience: Timeouts) -> Connection:
         """Give an idle connection or a new one. It must be released or discarded."""
         self._check_open()
         if self._idle:
@@ -68,10 +68,10 @@ class Pool:
         try:
             return await self.connect(patience)
         except BaseException:
-            self._vacate()
+            self._release_slot()
             raise
 
-    async def connect(self, patience: Patience) -> Connection:
+    async def connect(self, patience: Timeouts) -> Connection:
         """Open a connection in a place that the caller holds."""
         self._check_open()
         try:
@@ -87,7 +87,7 @@ class Pool:
         self._check_open()
         return connection
 
-    async def replace(self, connection: Connection, patience: Patience) -> Connection:
+    async def replace(self, connection: Connection, patience: Timeouts) -> Connection:
         """Open a connection in the place of one that is no good any more."""
         connection.abort()
         return await self.connect(patience)
@@ -97,7 +97,7 @@ class Pool:
         if self._closed or not connection.reusable:
             self.discard(connection)
             return
-        connection.rest(self._loop.time())
+        connection.mark_idle(self._loop.time())
         if not self._pass_on(connection):
             self._idle.append(connection)
             self._expire_later()
@@ -105,7 +105,7 @@ class Pool:
     def discard(self, connection: Connection) -> None:
         """Close a connection at once, and free its place."""
         connection.abort()
-        self._vacate()
+        self._release_slot()
 
     async def aclose(self) -> None:
         """Close every connection, and send away who waits."""
@@ -140,14 +140,14 @@ class Pool:
         )
         self._connections.add(connection)
         connection.lost.add_done_callback(lambda _: self._connections.discard(connection))
-        keep_awake(transport)
+        enable_tcp_keepalive(transport)
         return connection
 
     def _gone(self, connection: Connection) -> None:
         """Free the place of a connection that was idle. A request frees its own."""
         if connection in self._idle:
             self._idle.remove(connection)
-            self._vacate()
+            self._release_slot()
 
     # Waiting
 
@@ -172,11 +172,11 @@ class Pool:
             return
         match waiter.result():
             case None:
-                self._vacate()
+                self._release_slot()
             case connection:
                 self.release(connection)
 
-    def _vacate(self) -> None:
+    def _release_slot(self) -> None:
         if not self._pass_on(None):
             self._places += 1
 

@@ -26,7 +26,7 @@ SOCKET_OPTIONS: list[tuple[int, int, int]] = [
 ]
 
 
-def keep_awake(transport: asyncio.BaseTransport) -> None:
+def enable_tcp_keepalive(transport: asyncio.BaseTransport) -> None:
     """Have the system give signs of life on a connection."""
     raw: socket.socket | None = transport.get_extra_info("socket")
     if raw is None or transport.is_closing():

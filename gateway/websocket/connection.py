@@ -12,15 +12,15 @@ from litestar.types.asgi_types import (
     WebSocketSendEvent,
 )
 
-from adapters import DragomanError, InvalidInput
+from adapters import DragomanError, InvalidRequestError
 from gateway.logs import LOG
-from gateway.problems import Stopping, TooLarge, Unforeseen
-from gateway.websocket.lanes import Lanes
-from gateway.websocket.messages import STEER, Create, Message, read_create, read_message
+from gateway.problems import ShuttingDownError, RequestTooLargeError, InternalError
+from gateway.websocket.lanes import StreamQueues
+from gateway.websocket.messages import STEER, CreateMessage, Message, read_create, read_message
 from gateway.websocket.outlet import write_problem
-from gateway.websocket.problems import LifetimeOver
+from gateway.websocket.problems import ConnectionExpiredError
 from gateway.websocket.steering import steer_failed
-from gateway.websocket.turns import Turns
+from gateway.websocket.turns import TurnHandler
 
 # Of RFC 6455 and its registry: clients open another socket at once, or after a moment.
 _GOING_AWAY: Final = 1001
@@ -31,13 +31,13 @@ _RESTART: Final = 1012
 class Connection:
     """Reads what a client wants, and has it answered."""
 
-    def __init__(self, turns: Turns, receive: Receive, send: Send, limit: int) -> None:
+    def __init__(self, turns: TurnHandler, receive: Receive, send: Send, limit: int) -> None:
         self._turns = turns
         self._receive = receive
         self._send = send
         # The largest message, in bytes.
         self._limit = limit
-        self._lanes = Lanes(self._answer, limit)
+        self._lanes = StreamQueues(self._answer, limit)
         # Why nothing new is begun any more.
         self._ending: DragomanError | None = None
 
@@ -89,7 +89,7 @@ class Connection:
                 await self._take(message)
         except Exception:  # noqa: BLE001 - whatever it is, it must not go unseen
             LOG.exception("a fault of the gateway")
-            await self._refuse(Unforeseen(None, "the gateway failed; its log says why"), None)
+            await self._refuse(InternalError(None, "the gateway failed; its log says why"), None)
             await self._close(_FAULT)
 
     async def _next(self) -> WebSocketReceiveEvent | None:
@@ -109,10 +109,10 @@ class Connection:
     def _text(self, message: WebSocketReceiveEvent) -> bytes:
         text = message.get("text")
         if text is None:
-            raise InvalidInput(None, "a message has to be text, not bytes")
+            raise InvalidRequestError(None, "a message has to be text, not bytes")
         data = text.encode()
         if len(data) > self._limit:
-            raise TooLarge(None, f"the message is over {self._limit} bytes")
+            raise RequestTooLargeError(None, f"the message is over {self._limit} bytes")
         return data
 
     async def _do(self, message: Message) -> None:
@@ -126,7 +126,7 @@ class Connection:
 
     # What goes
 
-    async def _answer(self, create: Create) -> None:
+    async def _answer(self, create: CreateMessage) -> None:
         try:
             await self._turns.answer(create, self._tell)
         except Exception:  # noqa: BLE001 - one turn must not end the others
@@ -156,9 +156,9 @@ class Connection:
 
 
 def _stopping() -> DragomanError:
-    return Stopping(None, "the gateway is stopping; open another connection")
+    return ShuttingDownError(None, "the gateway is stopping; open another connection")
 
 
 def _too_old() -> DragomanError:
     why = "this connection is as old as it may become; open another one to go on"
-    return LifetimeOver(None, why)
+    return ConnectionExpiredError(None, why)

@@ -4,7 +4,7 @@ from litestar.types import Message, Send
 from litestar.types.asgi_types import WebSocketResponseBodyEvent, WebSocketResponseStartEvent
 
 
-class Denial:
+class HandshakeRejection:
     """Gives the messages of an HTTP answer the names that they have before a socket is open."""
 
     def __init__(self, send: Send) -> None:

@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from gateway.websocket.messages import Create
-from gateway.websocket.problems import TooManyStreams, TooManyWaiting
+from gateway.websocket.messages import CreateMessage
+from gateway.websocket.problems import TooManyStreamsError, QueueFullError
 
 _MOST_NAMED: Final = 32
 _MOST_ACTIVE: Final = 16
@@ -18,19 +18,19 @@ _MOST_ACTIVE: Final = 16
 _MOST_WAITING: Final = 32
 
 
-class Lanes:
+class StreamQueues:
     """All lanes of one connection."""
 
-    def __init__(self, answer: Callable[[Create], Awaitable[None]], limit: int) -> None:
+    def __init__(self, answer: Callable[[CreateMessage], Awaitable[None]], limit: int) -> None:
         # Must not raise.
         self._answer = answer
         # So many bytes may wait, over all lanes.
         self._limit = limit
         self._named: set[str] = set()
-        self._waiting: dict[str | None, deque[Create]] = {}
+        self._waiting: dict[str | None, deque[CreateMessage]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def add(self, create: Create) -> None:
+    def add(self, create: CreateMessage) -> None:
         """Answer something now, or when its turn has come; raise if there is no room for it."""
         lane = create.lane
         queue = self._waiting.get(lane)
@@ -44,7 +44,7 @@ class Lanes:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def drain(self) -> list[Create]:
+    def drain(self) -> list[CreateMessage]:
         """Take away all that has not begun."""
         waiting = [create for queue in self._waiting.values() for create in queue]
         for queue in self._waiting.values():
@@ -70,16 +70,16 @@ class Lanes:
     def _check_active(self, lane: str | None) -> None:
         if len(self._waiting) >= _MOST_ACTIVE:
             why = f"{_MOST_ACTIVE} streams are active on this connection; wait for one to end"
-            raise TooManyStreams("stream_id", why)
+            raise TooManyStreamsError("stream_id", why)
         if lane is None or lane in self._named:
             return
         if len(self._named) >= _MOST_NAMED:
             why = f"this connection has had {_MOST_NAMED} streams, and takes no other name"
-            raise TooManyStreams("stream_id", why)
+            raise TooManyStreamsError("stream_id", why)
         self._named.add(lane)
 
-    def _check_waiting(self, create: Create) -> None:
+    def _check_waiting(self, create: CreateMessage) -> None:
         waiting = [one.size for queue in self._waiting.values() for one in queue]
         if len(waiting) >= _MOST_WAITING or sum(waiting) + create.size > self._limit:
             why = f"{len(waiting)} messages of {sum(waiting)} bytes wait for their turn already"
-            raise TooManyWaiting(None, why)
+            raise QueueFullError(None, why)

@@ -6,10 +6,10 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters import InvalidInput, Refused
-from adapters.fields import Fields, read_body
-from adapters.jsontext import UNDECODABLE
-from gateway.websocket.problems import InvalidStreamId
+from adapters import InvalidRequestError, UnsupportedRequestError
+from adapters.fields import JsonObject, read_body
+from adapters.jsontext import DECODE_ERRORS
+from gateway.websocket.problems import InvalidStreamIdError
 
 CREATE: Final = "response.create"
 STEER: Final = "response.steer"
@@ -32,17 +32,17 @@ class Message(Struct, frozen=True):
     kind: str
     # None: the one that has no name.
     lane: str | None
-    fields: Fields
+    fields: JsonObject
     # How many bytes it was.
     size: int
 
 
-class Create(Struct, frozen=True):
+class CreateMessage(Struct, frozen=True):
     """A response that is to be made."""
 
     lane: str | None
     # Its body, without what only sockets know and what is kept here beside it.
-    rest: Fields
+    rest: JsonObject
     size: int
     previous: str | None
     model: str | None
@@ -58,65 +58,67 @@ class Create(Struct, frozen=True):
             "prompt_cache_options": self.cache_options,
         }
         named = {name: value for name, value in said.items() if value is not None}
-        return self.rest.spelled(**named, stream=True)
+        return self.rest.encode_with(**named, stream=True)
 
 
 def read_message(data: bytes) -> Message:
     """Read a message; raise `InvalidInput` if it is none."""
     fields = read_body(data)
-    kind = fields.text("type")
+    kind = fields.string("type")
     if kind not in _KINDS:
         said = "it is missing" if kind is None else f"{kind[:_SHOWN]!r} is not known here"
-        raise InvalidInput("type", f"{said}; a message is one of {', '.join(_KINDS)}")
+        raise InvalidRequestError("type", f"{said}; a message is one of {', '.join(_KINDS)}")
     return Message(kind, _read_lane(fields), fields, len(data))
 
 
-def _read_lane(fields: Fields) -> str | None:
+def _read_lane(fields: JsonObject) -> str | None:
     try:
-        lane = fields.text("stream_id")
-    except InvalidInput as problem:
-        raise InvalidStreamId("stream_id", problem.why) from None
+        lane = fields.string("stream_id")
+    except InvalidRequestError as problem:
+        raise InvalidStreamIdError("stream_id", problem.why) from None
     if lane is not None and not _STREAM_ID.fullmatch(lane):
         why = "it has to be 1 to 256 of the characters A-Z, a-z, 0-9, `_`, `.` and `-`"
-        raise InvalidStreamId("stream_id", why)
+        raise InvalidStreamIdError("stream_id", why)
     return lane
 
 
-def read_create(message: Message) -> Create:
+def read_create(message: Message) -> CreateMessage:
     """Read what is to be made; raise `Refused` for what a socket does not do."""
     fields = message.fields
     _refuse_transport(fields)
     cache_options = fields.raw("prompt_cache_options")
     prewarms = cache_options is not None and _prewarms(cache_options)
-    return Create(
+    return CreateMessage(
         lane=message.lane,
         rest=fields,
         size=message.size,
-        previous=fields.text("previous_response_id"),
-        model=fields.text("model"),
+        previous=fields.string("previous_response_id"),
+        model=fields.string("model"),
         cache_options=cache_options,
-        generates=fields.flag("generate") is not False and not prewarms,
+        generates=fields.boolean("generate") is not False and not prewarms,
     )
 
 
-def _refuse_transport(fields: Fields) -> None:
+def _refuse_transport(fields: JsonObject) -> None:
     """Refuse what says how an answer is carried over HTTP.
 
     Open Responses forbids all three fields here. `stream: true` asks for just what a socket does,
     and Codex always says it; a `background` that is false asks for nothing.
     """
-    if fields.flag("stream") is False:
-        raise Refused("stream", "over a WebSocket every answer is streamed")
+    if fields.boolean("stream") is False:
+        raise UnsupportedRequestError("stream", "over a WebSocket every answer is streamed")
     if fields.raw("stream_options") is not None:
-        raise Refused("stream_options", "it is not taken over a WebSocket")
-    if fields.flag("background"):
-        raise Refused("background", "over a WebSocket nothing runs in the background")
+        raise UnsupportedRequestError("stream_options", "it is not taken over a WebSocket")
+    if fields.boolean("background"):
+        raise UnsupportedRequestError(
+            "background", "over a WebSocket nothing runs in the background"
+        )
 
 
 def _prewarms(options: Raw) -> bool:
     """Tell whether only the cache is to be warmed, which overrides `generate`."""
     try:
         return _OPTIONS.decode(options).prewarm is True
-    except UNDECODABLE:
+    except DECODE_ERRORS:
         # Whoever reads it next says what is wrong.
         return False

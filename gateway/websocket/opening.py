@@ -7,24 +7,26 @@ from litestar.types import Receive, Send, WebSocketScope
 from litestar.types.asgi_types import WebSocketAcceptEvent
 
 from adapters import DragomanError
-from gateway.client import Client
-from gateway.desk import Desk
+from gateway.client import ClientConnection
+from gateway.desk import AppContext
 from gateway.headers import read_headers
-from gateway.record import Record
+from gateway.record import ExchangeRecord
 from gateway.websocket.connection import Connection
-from gateway.websocket.denial import Denial
-from gateway.websocket.problems import ForeignOrigin
+from gateway.websocket.denial import HandshakeRejection
+from gateway.websocket.problems import OriginNotAllowedError
 from gateway.websocket.protocol import STOPPING
-from gateway.websocket.turns import Turns
+from gateway.websocket.turns import TurnHandler
 
 
-async def open_socket(desk: Desk, scope: WebSocketScope, receive: Receive, send: Send) -> None:
+async def open_socket(
+    desk: AppContext, scope: WebSocketScope, receive: Receive, send: Send
+) -> None:
     """Let a client in, and serve it until it leaves."""
     await receive()
     headers = read_headers(scope["headers"])
     try:
         _check_origin(headers)
-        caller = desk.gatekeeper.admit(headers)
+        caller = desk.gatekeeper.authenticate(headers)
     except DragomanError as problem:
         await _refuse(desk, scope["path"], problem, receive, send)
         return
@@ -35,7 +37,7 @@ async def open_socket(desk: Desk, scope: WebSocketScope, receive: Receive, send:
     }
     await send(accept)
     server = desk.configuration.server
-    turns = Turns(desk, caller, headers, scope["path"])
+    turns = TurnHandler(desk, caller, headers, scope["path"])
     connection = Connection(turns, receive, send, server.max_body_bytes)
     await connection.run(_stopping(scope), server.websocket_lifetime)
 
@@ -50,16 +52,16 @@ def _check_origin(headers: dict[str, str]) -> None:
     origin = headers.get("origin")
     own = headers.get("host", "").lower()
     if origin is not None and (not own or origin.lower().partition("://")[2] != own):
-        raise ForeignOrigin(None, "pages of other sites may not open a socket here")
+        raise OriginNotAllowedError(None, "pages of other sites may not open a socket here")
 
 
 async def _refuse(
-    desk: Desk, path: str, problem: DragomanError, receive: Receive, send: Send
+    desk: AppContext, path: str, problem: DragomanError, receive: Receive, send: Send
 ) -> None:
-    record = Record(path)
+    record = ExchangeRecord(path)
     record.note_failure(problem.code)
-    await Client({}, receive, Denial(send).send, record).tell(problem)
-    desk.tell(record)
+    await ClientConnection({}, receive, HandshakeRejection(send).send, record).send_error(problem)
+    desk.record_exchange(record)
 
 
 def _stopping(scope: WebSocketScope) -> asyncio.Event:

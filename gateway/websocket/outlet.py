@@ -11,7 +11,7 @@ import msgspec
 
 from adapters import DragomanError
 from adapters.conversation import Error
-from adapters.envelope import envelope, error_of, read_error
+from adapters.envelope import error_body, to_error, read_error
 from adapters.sse import Decoder
 from gateway import statuses
 from gateway.sink import Sink
@@ -23,7 +23,7 @@ _LEFT_OUT: Final = frozenset((b"content-type", b"content-length", b"dragoman-los
 _ENCODER: Final = msgspec.json.Encoder()
 
 
-class Outlet(Sink):
+class WebSocketSink(Sink):
     """Takes one answer, and waits while the client is slow to hear what it says."""
 
     def __init__(self, tell: Tell, lane: str | None) -> None:
@@ -61,14 +61,14 @@ class Outlet(Sink):
 
 def write_problem(problem: DragomanError, lane: str | None) -> bytes:
     """Write the event that tells one of our own errors."""
-    return write_error(problem.status, error_of(problem), lane)
+    return write_error(problem.status, to_error(problem), lane)
 
 
 def write_error(
     status: int, error: Error, lane: str | None, headers: dict[str, str] | None = None
 ) -> bytes:
     """Write the event that tells an error; Open Responses wants every one to have a code."""
-    inside = envelope(error) | {"code": error.code or error.type}
+    inside = error_body(error) | {"code": error.code or error.type}
     if headers:
         inside["headers"] = headers
     event: dict[str, object] = {"type": "error", "status": status, "error": inside}

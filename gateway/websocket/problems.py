@@ -3,7 +3,7 @@
 from adapters import DragomanError
 
 
-class ForeignOrigin(DragomanError):
+class OriginNotAllowedError(DragomanError):
     """A page of another site wants a socket, of which its user may know nothing."""
 
     status = 403
@@ -11,21 +11,21 @@ class ForeignOrigin(DragomanError):
     kind = "permission_error"
 
 
-class InvalidStreamId(DragomanError):
+class InvalidStreamIdError(DragomanError):
     """The name of a lane is none."""
 
     status = 400
     code = "invalid_stream_id"
 
 
-class TooManyStreams(DragomanError):
+class TooManyStreamsError(DragomanError):
     """The connection has as many lanes as it may have."""
 
     status = 400
     code = "websocket_stream_limit_reached"
 
 
-class TooManyWaiting(DragomanError):
+class QueueFullError(DragomanError):
     """So much is waiting already that no more is taken."""
 
     status = 429
@@ -33,7 +33,7 @@ class TooManyWaiting(DragomanError):
     kind = "rate_limit_error"
 
 
-class LifetimeOver(DragomanError):
+class ConnectionExpiredError(DragomanError):
     """The connection is as old as it may become; a new one can be opened at once."""
 
     status = 400

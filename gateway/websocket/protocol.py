@@ -19,7 +19,7 @@ _LOG: Final = logging.getLogger("dragoman.websocket")
 _LOG.setLevel(logging.CRITICAL)
 
 
-class PatientSocket(WebSocketsSansIOProtocol):
+class GatewayWebSocketProtocol(WebSocketsSansIOProtocol):
     """Lets running answers end when the service stops."""
 
     def __init__(

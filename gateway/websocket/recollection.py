@@ -12,9 +12,9 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from gateway.memory.history import chain_items
-from gateway.memory.ledger import Ledger
-from gateway.memory.plan import Plan
-from gateway.state import Item, Step
+from gateway.memory.ledger import TurnService
+from gateway.memory.plan import Turn
+from gateway.state import Item, ChainLink
 
 # The protocol asks for one.
 _LATEST: Final = 4
@@ -28,32 +28,32 @@ class _Remembered:
     size: int
 
 
-class Recollection:
+class ResponseCache:
     """What one connection remembers."""
 
-    def __init__(self, ledger: Ledger, limit: int) -> None:
+    def __init__(self, ledger: TurnService, limit: int) -> None:
         self._ledger = ledger
         # In bytes.
         self._limit = limit
         # The oldest first.
         self._known: dict[str, _Remembered] = {}
 
-    def of(self, lane: str | None) -> "LaneRecollection":
+    def of(self, lane: str | None) -> "StreamResponseCache":
         """Give it as one lane has it: any lane may begin where another has come to."""
-        return LaneRecollection(self, lane)
+        return StreamResponseCache(self, lane)
 
     def get(self, response_id: str | None) -> _Remembered | None:
         """Give what is remembered of a response."""
         return None if response_id is None else self._known.get(response_id)
 
-    def add(self, lane: str | None, plan: Plan, response: Raw) -> None:
+    def add(self, lane: str | None, plan: Turn, response: Raw) -> None:
         """Remember a response, and forget others for it."""
         turn = self._ledger.turn(plan, response)
         if turn.response.status == "failed":
             return
         before = (*plan.history, *map(_apart, plan.input))
         output = tuple(map(_apart, turn.output))
-        step = Step(plan.response_id, turn.response.status, Raw(b"null"), before, output)
+        step = ChainLink(plan.response_id, turn.response.status, Raw(b"null"), before, output)
         items = tuple(chain_items((step,)))
         size = sum(len(bytes(item.body)) for item in items)
         self._known[plan.response_id] = _Remembered(lane, plan.model, items, size)
@@ -82,10 +82,10 @@ def _apart(item: Item) -> Item:
     return replace(item, body=item.body.copy())
 
 
-class LaneRecollection:
+class StreamResponseCache:
     """What one lane remembers, as the memory asks for it (see `Nearby`)."""
 
-    def __init__(self, whole: Recollection, lane: str | None) -> None:
+    def __init__(self, whole: ResponseCache, lane: str | None) -> None:
         self._whole = whole
         self._lane = lane
 
@@ -99,7 +99,7 @@ class LaneRecollection:
         known = self._whole.get(response_id)
         return None if known is None else known.model
 
-    def remember(self, plan: Plan, response: Raw) -> None:
+    def remember(self, plan: Turn, response: Raw) -> None:
         """Remember an answer."""
         self._whole.add(self._lane, plan, response)
 

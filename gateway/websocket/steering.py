@@ -5,19 +5,19 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from adapters import InvalidInput
-from adapters.fields import Fields
+from adapters import InvalidRequestError
+from adapters.fields import JsonObject
 
 _ENCODER: Final = msgspec.json.Encoder()
 
 
-def steer_failed(fields: Fields) -> bytes:
+def steer_failed(fields: JsonObject) -> bytes:
     """Write the event that gives the input back; raise `InvalidInput` if there is none."""
-    previous, given = fields.text("previous_response_id"), fields.raw("input")
+    previous, given = fields.string("previous_response_id"), fields.raw("input")
     if previous is None:
-        raise InvalidInput("previous_response_id", "it is missing")
+        raise InvalidRequestError("previous_response_id", "it is missing")
     if given is None:
-        raise InvalidInput("input", "it is missing")
+        raise InvalidRequestError("input", "it is missing")
     return _ENCODER.encode(
         {
             "type": "response.steer.failed",

@@ -7,15 +7,15 @@ from litestar.types.asgi_types import HTTPDisconnectEvent
 
 from adapters import DragomanError
 from gateway import statuses
-from gateway.access import Caller
-from gateway.client import Client
-from gateway.desk import Desk
+from gateway.access import Principal
+from gateway.client import ClientConnection
+from gateway.desk import AppContext
 from gateway.front import Visit, attend
-from gateway.record import Record
-from gateway.websocket.messages import Create
-from gateway.websocket.outlet import Outlet, Tell
-from gateway.websocket.recollection import LaneRecollection, Recollection
-from gateway.websocket.warming import warm_up
+from gateway.record import ExchangeRecord
+from gateway.websocket.messages import CreateMessage
+from gateway.websocket.outlet import WebSocketSink, Tell
+from gateway.websocket.recollection import StreamResponseCache, ResponseCache
+from gateway.websocket.warming import prewarm
 
 # Said once, when the connection was opened: of a single turn it is not true.
 _OF_THE_CONNECTION: Final = frozenset(("idempotency-key", "x-codex-turn-metadata"))
@@ -23,22 +23,26 @@ _BETA: Final = "openai-beta"
 _SOCKETS: Final = "responses_websockets="
 
 
-class Turns:
+class TurnHandler:
     """Answers the turns of one connection."""
 
-    def __init__(self, desk: Desk, caller: Caller, headers: dict[str, str], path: str) -> None:
+    def __init__(
+        self, desk: AppContext, caller: Principal, headers: dict[str, str], path: str
+    ) -> None:
         self._desk = desk
         self._caller = caller
         self._headers = _of_a_turn(headers)
         self._path = path
-        self._recollection = Recollection(desk.ledger, desk.configuration.server.max_body_bytes)
+        self._recollection = ResponseCache(desk.ledger, desk.configuration.server.max_body_bytes)
         # Nobody is there any more to be told anything.
         self.gone = asyncio.Event()
 
-    async def answer(self, create: Create, tell: Tell) -> None:
+    async def answer(self, create: CreateMessage, tell: Tell) -> None:
         """Answer one; whatever goes wrong with it is told and written down."""
         record = self.record()
-        client = Client(self._headers, self._left, Outlet(tell, create.lane).send, record)
+        client = ClientConnection(
+            self._headers, self._left, WebSocketSink(tell, create.lane).send, record
+        )
         recollection = self._recollection.of(create.lane)
         try:
             await attend(self._desk, record, self._serve(create, client, record, recollection))
@@ -46,9 +50,9 @@ class Turns:
             if record.ended != "ok" or record.status >= statuses.ERROR:
                 recollection.forget(create.previous)
 
-    def record(self) -> Record:
+    def record(self) -> ExchangeRecord:
         """Begin to write down what happens."""
-        record = Record(self._path)
+        record = ExchangeRecord(self._path)
         record.key = self._caller.name
         return record
 
@@ -57,17 +61,21 @@ class Turns:
         record = self.record()
         record.status = problem.status
         record.note_failure(problem.code)
-        self._desk.tell(record)
+        self._desk.record_exchange(record)
 
     async def _serve(
-        self, create: Create, client: Client, record: Record, recollection: LaneRecollection
+        self,
+        create: CreateMessage,
+        client: ClientConnection,
+        record: ExchangeRecord,
+        recollection: StreamResponseCache,
     ) -> None:
         body = create.body(recollection.model_of(create.previous))
         visit = Visit(self._desk, "responses", client, record, recollection)
         if create.generates:
             await visit.serve(self._caller, body)
         else:
-            warming = warm_up(self._desk, client, record, self._caller, body, recollection)
+            warming = prewarm(self._desk, client, record, self._caller, body, recollection)
             await visit.attempt(warming)
 
     async def _left(self) -> HTTPDisconnectEvent:

@@ -8,13 +8,13 @@ from typing import Final
 from msgspec import Raw
 
 from adapters import Exchange, dialect
-from gateway.access import Caller
-from gateway.client import Client
-from gateway.desk import Desk
+from gateway.access import Principal
+from gateway.client import ClientConnection
+from gateway.desk import AppContext
 from gateway.headers import STREAM
-from gateway.memory.plan import Nearby, Plan
+from gateway.memory.plan import UnstoredResponses, Turn
 from gateway.memory.terminal import last_response
-from gateway.record import Record
+from gateway.record import ExchangeRecord
 
 _NOTHING: Final = (
     b'{"id":"resp_0","object":"response","status":"completed","output":[],"usage":{'
@@ -23,13 +23,18 @@ _NOTHING: Final = (
 )
 
 
-async def warm_up(
-    desk: Desk, client: Client, record: Record, caller: Caller, body: bytes, nearby: Nearby
+async def prewarm(
+    desk: AppContext,
+    client: ClientConnection,
+    record: ExchangeRecord,
+    caller: Principal,
+    body: bytes,
+    nearby: UnstoredResponses,
 ) -> None:
     """Tell a response without output, and keep it, so that it can be continued."""
     if desk.configuration.logging.bodies:
         record.request_body = body
-    plan = await desk.ledger.prepare(caller, body, nearby)
+    plan = await desk.ledger.begin(caller, body, nearby)
     if plan is None:
         raise AssertionError("with something nearby there is always a plan")
     record.client, record.model = "responses", plan.model
@@ -40,10 +45,10 @@ async def warm_up(
     if response is not None:
         await _keep(desk, plan, response, nearby)
     record.streamed = True
-    await client.answer(200, [*STREAM], told)
+    await client.send_response(200, [*STREAM], told)
 
 
-def _told(desk: Desk, plan: Plan) -> bytes:
+def _told(desk: AppContext, plan: Turn) -> bytes:
     """Write the events, as if a server of the client's own dialect had said nothing."""
     spoken = dialect("responses")
     exchange = Exchange(spoken, spoken, mint=desk.mint, rewrite=True, stamp=plan.stamp)
@@ -51,8 +56,8 @@ def _told(desk: Desk, plan: Plan) -> bytes:
     return exchange.tell(_NOTHING).body
 
 
-async def _keep(desk: Desk, plan: Plan, response: Raw, nearby: Nearby) -> None:
+async def _keep(desk: AppContext, plan: Turn, response: Raw, nearby: UnstoredResponses) -> None:
     if plan.store:
-        await desk.ledger.keep(plan, response)
+        await desk.ledger.save(plan, response)
     else:
         nearby.remember(plan, response)

@@ -8,7 +8,7 @@ from itertools import count
 
 from msgspec import Raw
 
-from gateway.state import Item, Response, Store, Turn
+from gateway.state import Item, Response, Store, StoredTurn
 from tests.gateway.stores import opened
 
 # About what a turn of an agent holds: a tool's output in, and a call out.
@@ -22,11 +22,11 @@ DEPTHS = (2, 20, 200)
 _NAMES = count()
 
 
-def made(parent: str | None) -> Turn:
+def made(parent: str | None) -> StoredTurn:
     """Make the next turn of a chain."""
     name = f"resp_{next(_NAMES):032}"
     response = Response(name, "", 1000, "completed", BODY, SETTINGS, "m", parent)
-    return Turn(response, (Item(f"i{name}", INPUT),), (Item(f"o{name}", OUTPUT),))
+    return StoredTurn(response, (Item(f"i{name}", INPUT),), (Item(f"o{name}", OUTPUT),))
 
 
 async def write_chain(store: Store, turns: int) -> list[str]:

@@ -14,10 +14,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 import adapters
-from adapters.conversation import Call, Finish, Message, Reply, Usage
-from adapters.dialect import Surroundings
+from adapters.conversation import ToolCall, Finish, Message, Reply, Usage
+from adapters.dialect import ReplyContext
 from adapters.events import Closed, Delta, Event, Finished, Opened, Started
-from adapters.fold import Fold
+from adapters.fold import ReplyAccumulator
 from adapters.loss import Losses
 from tests.benchmark import SIZES, prose
 
@@ -106,7 +106,7 @@ def _chunks(dialect: str, kind: Kind, pieces: list[str]) -> Iterator[bytes]:
 
 def _whole(dialect: str) -> bytes:
     """Write a whole reply of about 1 kB."""
-    fold = Fold()
+    fold = ReplyAccumulator()
     replies = [reply for event in _events("text", _WORDS * 10) for reply in fold.feed(event)]
     body = _write_reply(dialect, replies[0])
     head = (
@@ -120,9 +120,9 @@ def _write_reply(dialect: str, reply: Reply) -> bytes:
     return adapters.dialect(dialect).write_reply(reply, _surroundings())
 
 
-def _surroundings() -> Surroundings:
+def _surroundings() -> ReplyContext:
     asked = replace(_ASKED, include_usage=True)
-    return Surroundings(asked, adapters.counting(), Losses(None))
+    return ReplyContext(asked, adapters.deterministic_ids(), Losses(None))
 
 
 def _events(kind: Kind, pieces: list[str]) -> Iterator[Event]:
@@ -131,7 +131,7 @@ def _events(kind: Kind, pieces: list[str]) -> Iterator[Event]:
         yield Opened(0, Message("assistant"))
         yield from (Delta(0, "text", piece) for piece in pieces)
     else:
-        yield Opened(0, Call("call_0001", "read_station_1"))
+        yield Opened(0, ToolCall("call_0001", "read_station_1"))
         escaped = (piece.replace('"', '\\"').replace("\n", "\\n") for piece in pieces)
         yield from (Delta(0, "arguments", piece) for piece in ('{"path":"', *escaped, '"}'))
     yield Closed(0)

@@ -8,8 +8,8 @@ import httpx
 
 import adapters
 from adapters.between import UNKNOWN_REQUEST
-from adapters.conversation import Call, Choice, Item, Message, Reply, Text
-from adapters.dialect import Surroundings
+from adapters.conversation import ToolCall, Choice, Item, Message, Reply, Text
+from adapters.dialect import ReplyContext
 from adapters.loss import Losses
 from gateway.demo import DemoTransport
 from tests.judges.reading import JsonObject, objects_in
@@ -46,7 +46,7 @@ def send(path: str, body: bytes = b"", method: str = "POST") -> Answer:
 
 
 async def _send(path: str, body: bytes, method: str) -> Answer:
-    transport = DemoTransport(mint=adapters.counting(), pause=0)
+    transport = DemoTransport(mint=adapters.deterministic_ids(), pause=0)
     request = httpx.Request(method, f"http://demo{path}", content=body)
     response = await transport.handle_async_request(request)
     assert isinstance(response.stream, httpx.AsyncByteStream)
@@ -61,9 +61,11 @@ def ask(name: DialectName, body: JsonObject, *, stream: bool = False) -> Reply:
     answer = send(PATHS[name], json.dumps(asked).encode())
     assert answer.status == 200, answer.body
     judge(name, answer.body, stream=stream)
-    exchange = adapters.exchange("chat", name, mint=adapters.counting(), asked=UNKNOWN_REQUEST)
+    exchange = adapters.exchange(
+        "chat", name, mint=adapters.deterministic_ids(), asked=UNKNOWN_REQUEST
+    )
     if not stream:
-        around = Surroundings(UNKNOWN_REQUEST, adapters.counting(), Losses(None))
+        around = ReplyContext(UNKNOWN_REQUEST, adapters.deterministic_ids(), Losses(None))
         return adapters.dialect(name).read_reply(answer.body, around)
     collector = exchange.collect()
     collector.feed(answer.body)
@@ -89,8 +91,8 @@ def only(reply: Reply) -> Choice:
     return choice
 
 
-def calls_of(reply: Reply) -> list[Call]:
-    return [item for item in only(reply).items if isinstance(item, Call)]
+def calls_of(reply: Reply) -> list[ToolCall]:
+    return [item for item in only(reply).items if isinstance(item, ToolCall)]
 
 
 def words_of(reply: Reply) -> str:
@@ -139,27 +141,27 @@ def answered(name: DialectName, asked: JsonObject, reply: Reply, *outputs: str) 
     return asked | {key: [*objects_in(asked, key), *turns]}
 
 
-def _function(call: Call) -> JsonObject:
+def _function(call: ToolCall) -> JsonObject:
     return {"name": call.name, "arguments": call.arguments}
 
 
-def _tool_call(call: Call) -> JsonObject:
+def _tool_call(call: ToolCall) -> JsonObject:
     return {"id": call.call_id, "type": "function", "function": _function(call)}
 
 
-def _tool_turn(call: Call, output: str) -> JsonObject:
+def _tool_turn(call: ToolCall, output: str) -> JsonObject:
     return {"role": "tool", "tool_call_id": call.call_id, "content": output}
 
 
-def _call_item(call: Call) -> JsonObject:
+def _call_item(call: ToolCall) -> JsonObject:
     return {"type": "function_call", "call_id": call.call_id, **_function(call)}
 
 
-def _output_item(call: Call, output: str) -> JsonObject:
+def _output_item(call: ToolCall, output: str) -> JsonObject:
     return {"type": "function_call_output", "call_id": call.call_id, "output": output}
 
 
-def _function_turns(call: Call, output: str) -> list[JsonObject]:
+def _function_turns(call: ToolCall, output: str) -> list[JsonObject]:
     return [
         {"role": "assistant", "content": None, "function_call": _function(call)},
         {"role": "function", "name": call.name, "content": output},

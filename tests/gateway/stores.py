@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from gateway.state import Item, Response, Store, Turn, open_store
+from gateway.state import Item, Response, Store, StoredTurn, open_store
 from tests.gateway.postgres import new_database
 
 DATABASES = ("sqlite", "postgresql")
@@ -62,10 +62,10 @@ def response(name: str, **fields: Any) -> Response:
     return Response(name, **(values | fields))
 
 
-def turn(name: str, parent: str | None = None, **fields: Any) -> Turn:
+def turn(name: str, parent: str | None = None, **fields: Any) -> StoredTurn:
     """Make a turn with one item in and one out, named for it."""
     made = response(name, parent=parent, **fields)
-    return Turn(made, (item(f"{name}-in"),), (item(f"{name}-out"),))
+    return StoredTurn(made, (item(f"{name}-in"),), (item(f"{name}-out"),))
 
 
 def names(items: tuple[Item, ...]) -> list[str]:

@@ -9,12 +9,12 @@ import pytest
 from msgspec import Raw
 from msgspec.structs import replace
 
-from gateway.access import Caller
-from gateway.background.kept import authorization_of, keep, read_kept, write_kept
-from gateway.background.problems import Unopened
+from gateway.access import Principal
+from gateway.background.kept import authorization_of, queue_request, read_kept, write_kept
+from gateway.background.problems import DecryptionError
 from gateway.keys import digest
-from gateway.memory.plan import Plan
-from gateway.sealing import Sealer
+from gateway.memory.plan import Turn
+from gateway.sealing import KeyRing
 from gateway.state import NOTHING, Conversation, Item, Page, Response, open_store
 from tests.gateway import wire
 from tests.gateway.background import (
@@ -201,23 +201,23 @@ def test_several_processes_serve_one_port(
 
 
 def test_what_authorises_the_work_opens_for_nothing_else() -> None:
-    sealer, other = Sealer(b"1" * 32), Sealer(b"2" * 32)
+    sealer, other = KeyRing(b"1" * 32), KeyRing(b"2" * 32)
     plan = _plan("resp_1")
-    kept = keep(plan, Caller(authorization="Bearer sk"), {"cookie": "c"}, sealer)
+    kept = queue_request(plan, Principal(authorization="Bearer sk"), {"cookie": "c"}, sealer)
     assert kept.headers == {}
     assert read_kept(write_kept(kept)) == kept
     assert read_kept(Raw(b'{"another": "version"}')) is None
     response = Response("resp_1", plan.owner, 1, "queued", NOTHING)
     assert authorization_of(kept, response, sealer) == "Bearer sk"
     for wrong in (replace(response, id="resp_2"), replace(response, owner="somebody")):
-        with pytest.raises(Unopened):
+        with pytest.raises(DecryptionError):
             authorization_of(kept, wrong, sealer)
-    with pytest.raises(Unopened):
+    with pytest.raises(DecryptionError):
         authorization_of(kept, response, other)
 
 
-def _plan(name: str) -> Plan:
-    return Plan(
+def _plan(name: str) -> Turn:
+    return Turn(
         owner="me",
         model="m",
         body=b'{"model":"m","input":"hi"}',

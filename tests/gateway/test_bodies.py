@@ -8,9 +8,9 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters import InvalidInput
+from adapters import InvalidRequestError
 from gateway.bodies import decompress
-from gateway.problems import TooLarge, UnknownEncoding
+from gateway.problems import RequestTooLargeError, UnsupportedEncodingError
 
 
 def _raw_deflate(data: bytes) -> bytes:
@@ -57,7 +57,7 @@ def test_a_small_body_that_would_become_a_huge_one_is_refused(
     encoding: str, compress: Callable[[bytes], bytes]
 ) -> None:
     bomb = compress(bytes(8 * LIMIT))
-    with pytest.raises(TooLarge, match="over 1048576 bytes"):
+    with pytest.raises(RequestTooLargeError, match="over 1048576 bytes"):
         decompress(bomb, encoding, LIMIT)
 
 
@@ -72,7 +72,7 @@ def test_a_body_that_is_cut_off_is_refused(
         # Its reader gives what there is; that it is half a JSON text is found by who reads it.
         assert body.startswith(decompress(half, encoding, LIMIT))
         return
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidRequestError):
         decompress(half, encoding, LIMIT)
 
 
@@ -81,7 +81,7 @@ def test_what_is_not_compressed_at_all_is_refused(
     encoding: str, compress: Callable[[bytes], bytes]
 ) -> None:
     del compress
-    with pytest.raises(InvalidInput, match="the body is not"):
+    with pytest.raises(InvalidRequestError, match="the body is not"):
         decompress(b'{"model": "x"}', encoding, LIMIT)
 
 
@@ -106,5 +106,7 @@ def test_gzip_may_be_padded_with_zeros() -> None:
 
 
 def test_an_encoding_that_nobody_knows_is_named() -> None:
-    with pytest.raises(UnknownEncoding, match="'lzma' is none of gzip, x-gzip, deflate, br, zstd"):
+    with pytest.raises(
+        UnsupportedEncodingError, match="'lzma' is none of gzip, x-gzip, deflate, br, zstd"
+    ):
         decompress(b"", "lzma", LIMIT)

@@ -7,36 +7,36 @@ import pytest
 from msgspec import Raw
 
 from adapters.conversation import (
-    Allowed,
-    Call,
-    Custom,
-    Function,
-    Hosted,
+    AllowedToolsChoice,
+    ToolCall,
+    CustomTool,
+    FunctionTool,
+    HostedTool,
     Item,
     Message,
-    Mode,
-    Named,
-    Output,
+    ToolChoiceMode,
+    NamedToolChoice,
+    ToolOutput,
     Request,
     Text,
     Tool,
     ToolChoice,
 )
-from adapters.errors import Refused
+from adapters.errors import UnsupportedRequestError
 from adapters.loss import Losses
-from adapters.mint import counting
+from adapters.mint import deterministic_ids
 from gateway.demo.planning import make_call, plan
 from gateway.demo.question import read_question, read_turn
 from tests.judges.reading import JsonObject
 
 
-def function(name: str, *properties: str, description: str | None = None) -> Function:
+def function(name: str, *properties: str, description: str | None = None) -> FunctionTool:
     schema = {
         "type": "object",
         "properties": {one: {"type": "string"} for one in properties},
         "required": list(properties),
     }
-    return Function(name, description, Raw(msgspec.json.encode(schema)))
+    return FunctionTool(name, description, Raw(msgspec.json.encode(schema)))
 
 
 WEATHER = function("get_weather", "city")
@@ -60,7 +60,7 @@ def calls(
     request = Request(
         items=(user(text), *since), tools=tools, tool_choice=choice, parallel_tool_calls=parallel
     )
-    mint = counting()
+    mint = deterministic_ids()
     planned = plan(request, read_turn(request.items), Losses())
     made = [make_call(one, mint) for one in planned]
     return [(call.name, json.loads(call.arguments)) for call in made]
@@ -125,7 +125,7 @@ def test_call_that_takes_two_names_gets_both() -> None:
 
 def test_list_takes_all_names() -> None:
     schema = b'{"type":"object","properties":{"cities":{"type":"array","items":{"type":"string"}}}}'
-    made = calls("Compare Paris and Rome", Function("compare", None, Raw(schema)))
+    made = calls("Compare Paris and Rome", FunctionTool("compare", None, Raw(schema)))
     assert made == [("compare", {"cities": ["Paris", "Rome"]})]
 
 
@@ -135,26 +135,33 @@ def test_calls_have_a_limit() -> None:
 
 
 def test_custom_tool_without_a_hint_gets_the_question() -> None:
-    request = Request(items=(user("Say hello"),), tools=(Custom("parrot"),))
+    request = Request(items=(user("Say hello"),), tools=(CustomTool("parrot"),))
     (planned,) = plan(request, read_turn(request.items), Losses())
-    assert make_call(planned, counting()).arguments == "Say hello"
+    assert make_call(planned, deterministic_ids()).arguments == "Say hello"
 
 
 # --- the choice -------------------------------------------------------------------------------
 
 
 def test_no_tool_is_called_where_none_may_be() -> None:
-    assert calls("Weather in Rome?", WEATHER, choice=Mode("none")) == []
-    assert calls("Weather in Rome?", WEATHER, choice=Allowed("none", (Named("get_time"),))) == []
+    assert calls("Weather in Rome?", WEATHER, choice=ToolChoiceMode("none")) == []
+    assert (
+        calls(
+            "Weather in Rome?",
+            WEATHER,
+            choice=AllowedToolsChoice("none", (NamedToolChoice("get_time"),)),
+        )
+        == []
+    )
 
 
 def test_named_tool_is_called_whatever_the_question() -> None:
-    made = calls("Weather in Rome?", WEATHER, TIME, choice=Named("get_time"))
+    made = calls("Weather in Rome?", WEATHER, TIME, choice=NamedToolChoice("get_time"))
     assert made == [("get_time", {"city": "Rome"})]
 
 
 def test_only_allowed_tools_are_called() -> None:
-    choice = Allowed("auto", (Named("get_time"),))
+    choice = AllowedToolsChoice("auto", (NamedToolChoice("get_time"),))
     made = calls("Weather in Rome?", WEATHER, TIME, choice=choice)
     assert made == [("get_time", {"city": "Rome"})]
 
@@ -165,21 +172,24 @@ def test_one_call_at_a_time_where_so_asked() -> None:
     ]
 
 
-@pytest.mark.parametrize("choice", [Named("missing"), Allowed("auto", (Named("missing"),))])
+@pytest.mark.parametrize(
+    "choice",
+    [NamedToolChoice("missing"), AllowedToolsChoice("auto", (NamedToolChoice("missing"),))],
+)
 def test_choice_of_a_missing_tool_is_refused(choice: ToolChoice) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(UnsupportedRequestError):
         calls("Hello?", WEATHER, choice=choice)
 
 
 def test_tool_that_runs_elsewhere_cannot_be_demanded() -> None:
-    with pytest.raises(Refused):
-        calls("Hello?", Hosted("web_search", Raw(b"{}")), choice=Mode("required"))
+    with pytest.raises(UnsupportedRequestError):
+        calls("Hello?", HostedTool("web_search", Raw(b"{}")), choice=ToolChoiceMode("required"))
 
 
 # --- what was called before -------------------------------------------------------------------
 
-ROME = Call("call_1", "get_weather", '{"city":"Rome"}')
-SUN = Output("call_1", "sun")
+ROME = ToolCall("call_1", "get_weather", '{"city":"Rome"}')
+SUN = ToolOutput("call_1", "sun")
 
 
 def test_answered_question_needs_no_call() -> None:
@@ -191,7 +201,7 @@ def test_next_call_follows_the_first() -> None:
     assert made == [("get_weather", {"city": "Oslo"})]
 
 
-@pytest.mark.parametrize("choice", [Mode("required"), Named("get_weather")])
+@pytest.mark.parametrize("choice", [ToolChoiceMode("required"), NamedToolChoice("get_weather")])
 def test_demanded_call_is_made_again(choice: ToolChoice) -> None:
     made = calls("Weather in Rome?", WEATHER, choice=choice, since=(ROME, SUN))
     assert made == [("get_weather", {"city": "Rome"})]
@@ -202,7 +212,7 @@ def test_result_without_its_call_counts() -> None:
 
 
 def test_result_is_known_by_the_name_of_its_tool() -> None:
-    turn = read_turn((user("Weather?"), ROME, Output(None, "sun", name="get_weather")))
+    turn = read_turn((user("Weather?"), ROME, ToolOutput(None, "sun", name="get_weather")))
     assert [result.call for result in turn.results] == [ROME]
     assert [result.name for result in turn.results] == ["get_weather"]
 

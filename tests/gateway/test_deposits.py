@@ -4,9 +4,9 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from adapters import counting
+from adapters import deterministic_ids
 from adapters.conversation import Family
-from gateway.memory.completions import asked_elsewhere, read_deposit, shown_messages
+from gateway.memory.completions import without_store, read_deposit, shown_messages
 from gateway.state import Completion
 
 BODY = b'{"model":"m","store":true, "metadata":{"a":"b"},"messages":[{"role":"user"}],"seed":1.0}'
@@ -26,7 +26,7 @@ BODY = b'{"model":"m","store":true, "metadata":{"a":"b"},"messages":[{"role":"us
 def test_a_backend_is_asked_for_what_it_can_do(
     family: Family, refused: tuple[str, ...], left: set[str]
 ) -> None:
-    asked = asked_elsewhere(BODY, family, refused)
+    asked = without_store(BODY, family, refused)
     fields = msgspec.json.decode(asked, type=dict[str, Raw])
     assert set(fields) == {"model", "messages", "seed"} | left
     assert bytes(fields["seed"]) == b"1.0"
@@ -35,7 +35,7 @@ def test_a_backend_is_asked_for_what_it_can_do(
 
 
 def test_what_is_kept_of_a_request() -> None:
-    deposit = read_deposit("me", BODY, counting())
+    deposit = read_deposit("me", BODY, deterministic_ids())
     assert deposit.owner == "me"
     assert deposit.model == "m"
     assert bytes(deposit.messages) == b'[{"role":"user"}]'
@@ -44,6 +44,6 @@ def test_what_is_kept_of_a_request() -> None:
 
 @pytest.mark.parametrize("body", [b'{"model":"m"}', b'{"model":"m","messages":null}'])
 def test_a_request_without_messages_has_none_to_show(body: bytes) -> None:
-    deposit = read_deposit("me", body, counting())
+    deposit = read_deposit("me", body, deterministic_ids())
     kept = Completion("c", "me", 1, Raw(b"{}"), deposit.messages)
     assert shown_messages(kept) == {}

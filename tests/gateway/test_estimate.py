@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.counting.estimate import FRAME, MEDIUM, count_request, estimated
+from gateway.counting.estimate import FRAME, MEDIUM, count_request, estimate_tokens
 
 
 def body(**fields: object) -> bytes:
@@ -15,12 +15,12 @@ def body(**fields: object) -> bytes:
 
 
 def test_four_letters_are_a_token_and_so_is_any_other_character() -> None:
-    assert estimated("") == 0
-    assert estimated("word") == 1
-    assert estimated("words") == 2
-    assert estimated("東京") == 2
-    assert estimated("word 東京") == 4
-    assert estimated("слово") == 3
+    assert estimate_tokens("") == 0
+    assert estimate_tokens("word") == 1
+    assert estimate_tokens("words") == 2
+    assert estimate_tokens("東京") == 2
+    assert estimate_tokens("word 東京") == 4
+    assert estimate_tokens("слово") == 3
 
 
 @pytest.mark.parametrize(
@@ -35,19 +35,19 @@ def test_four_letters_are_a_token_and_so_is_any_other_character() -> None:
 )
 def test_estimate_is_near_what_tokenisers_say(text: str, least: int, most: int) -> None:
     # As OpenAI counted this sentence for `o200k_base` and for the encoding before it.
-    assert most / 2 <= estimated(text) <= least * 2
+    assert most / 2 <= estimate_tokens(text) <= least * 2
 
 
 def test_estimate_of_code_is_near_what_tokenisers_say() -> None:
     # Of source code, `o200k_base` makes a token of about three to four characters.
     source = Path(__file__).read_text()
-    assert len(source) / 4 / 2 <= estimated(source) <= len(source) / 3 * 2
+    assert len(source) / 4 / 2 <= estimate_tokens(source) <= len(source) / 3 * 2
 
 
 @given(st.text(), st.text())
 def test_more_text_is_never_less(one: str, other: str) -> None:
-    assert max(estimated(one), estimated(other)) <= estimated(one + other)
-    assert estimated(one + other) <= estimated(one) + estimated(other)
+    assert max(estimate_tokens(one), estimate_tokens(other)) <= estimate_tokens(one + other)
+    assert estimate_tokens(one + other) <= estimate_tokens(one) + estimate_tokens(other)
 
 
 def test_what_a_model_reads_counts() -> None:
@@ -76,7 +76,7 @@ def test_media_count_the_same_whatever_their_size() -> None:
 def test_a_schema_counts_as_it_is_written() -> None:
     tool = {"type": "function", "name": "x", "parameters": {"type": "object"}}
     spelled = json.dumps(tool, separators=(",", ":"))
-    assert count_request(body(tools=[tool])) == FRAME + estimated(spelled)
+    assert count_request(body(tools=[tool])) == FRAME + estimate_tokens(spelled)
 
 
 def test_a_tokeniser_goes_before_the_estimate() -> None:

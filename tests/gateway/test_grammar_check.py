@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from adapters import Loss
-from adapters.conversation import Custom
+from adapters.conversation import CustomTool
 from gateway.grammar_check import LONGEST, check_grammar
 from gateway.judging import Judging
 
@@ -32,12 +32,12 @@ eof_line: "*** End of File" LF
 """
 
 
-def lark(definition: str) -> Custom:
-    return Custom("t", format="grammar", syntax="lark", definition=definition)
+def lark(definition: str) -> CustomTool:
+    return CustomTool("t", format="grammar", syntax="lark", definition=definition)
 
 
-def regex(definition: str) -> Custom:
-    return Custom("t", format="grammar", syntax="regex", definition=definition)
+def regex(definition: str) -> CustomTool:
+    return CustomTool("t", format="grammar", syntax="regex", definition=definition)
 
 
 @pytest.mark.parametrize(
@@ -72,10 +72,10 @@ def test_an_expression_must_match_all(text: str, fits: bool) -> None:  # noqa: F
 @pytest.mark.parametrize(
     "tool",
     [
-        Custom("t"),
-        Custom("t", format="text"),
-        Custom("t", format="grammar", syntax="lark"),
-        Custom("t", format="grammar", syntax="ebnf", definition="x"),
+        CustomTool("t"),
+        CustomTool("t", format="text"),
+        CustomTool("t", format="grammar", syntax="lark"),
+        CustomTool("t", format="grammar", syntax="ebnf", definition="x"),
         lark("no grammar at all"),
         lark("start: missing"),
         regex("("),
@@ -83,7 +83,7 @@ def test_an_expression_must_match_all(text: str, fits: bool) -> None:  # noqa: F
         regex("[[:alpha:]]"),
     ],
 )
-def test_what_cannot_be_judged_is_not(tool: Custom) -> None:
+def test_what_cannot_be_judged_is_not(tool: CustomTool) -> None:
     assert check_grammar(tool, "anything") is None
 
 
@@ -98,7 +98,7 @@ SLOW_TEXT = "a" * 60
 
 
 @pytest.mark.parametrize("tool", ENDLESS, ids=["regex", "lark"])
-def test_a_grammar_that_takes_forever_is_given_up(tool: Custom) -> None:
+def test_a_grammar_that_takes_forever_is_given_up(tool: CustomTool) -> None:
     assert check_grammar(tool, SLOW_TEXT) is None
     # And others are judged again.
     assert check_grammar(regex("a"), "b") is not None
@@ -114,7 +114,7 @@ def test_inputs_are_judged_when_the_answer_is_whole() -> None:
     judging = Judging()
     judging.note(regex("a"), "b")
     judging.note(regex("a"), "a")
-    judging.note(Custom("u"), "b")
+    judging.note(CustomTool("u"), "b")
     why = "its input does not keep to the grammar: it does not match the regular expression"
     assert asyncio.run(judging.losses()) == [Loss("changed", "call t", why)]
     assert asyncio.run(judging.losses()) == []

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters import Loss
-from gateway.headers import for_backend, for_client, loss_header, read_headers
+from gateway.headers import backend_headers, client_headers, loss_header, read_headers
 
 # A structured-field string and a display string (RFC 9651, 3.3.3 and 3.3.8).
 STRING = r'"(?:[ !#-\[\]-~]|\\["\\])*"'
@@ -32,7 +32,7 @@ def test_only_what_is_listed_goes_to_a_backend() -> None:
         "x-codex-turn-metadata": "{}",
         "user-agent": "codex_exec/0.166.0",
     }
-    assert {name for name, _ in for_backend(headers)} == {
+    assert {name for name, _ in backend_headers(headers)} == {
         b"x-request-id",
         b"openai-organization",
         b"traceparent",
@@ -54,7 +54,7 @@ def test_only_what_is_listed_comes_back() -> None:
         (b"X-Request-Id", b"req_1"),
         (b"openai-processing-ms", b"7"),
     ]
-    assert for_client(read_headers(headers)) == [
+    assert client_headers(read_headers(headers)) == [
         (b"retry-after", b"4"),
         (b"x-ratelimit-remaining-requests", b"0"),
         (b"x-request-id", b"req_1"),

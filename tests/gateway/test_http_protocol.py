@@ -13,7 +13,7 @@ import uvicorn
 from uvicorn._types import ASGIApplication
 from uvicorn.server import ServerState
 
-from gateway.http_protocol import PatientProtocol
+from gateway.http_protocol import GatewayHttpProtocol
 from tests.gateway.asked import PATHS
 from tests.gateway.conftest import DIALECTS, Fresh
 from tests.gateway.process import Gateway
@@ -111,7 +111,7 @@ async def _heard(*sent: bytes) -> bytes:
     config.load()
     state = ServerState()
     server = await asyncio.get_running_loop().create_server(
-        lambda: PatientProtocol(config, state, {}), "127.0.0.1", 0
+        lambda: GatewayHttpProtocol(config, state, {}), "127.0.0.1", 0
     )
     async with server:
         reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())

@@ -10,8 +10,8 @@ from msgspec import Raw
 from openai.types.responses import ResponseItem
 from pydantic import TypeAdapter
 
-from adapters import InvalidInput, counting
-from gateway.memory.items import kept_item, kept_items
+from adapters import InvalidRequestError, deterministic_ids
+from gateway.memory.items import to_stored_item, kept_items
 from gateway.state import Item
 
 _ITEM: TypeAdapter[ResponseItem] = TypeAdapter(ResponseItem)
@@ -20,20 +20,20 @@ _ITEM: TypeAdapter[ResponseItem] = TypeAdapter(ResponseItem)
 def kept(*given_items: object) -> list[dict[str, Any]]:
     """Keep items; see that each is kept under the id that it says."""
     raws = [Raw(msgspec.json.encode(one)) for one in given_items]
-    found = kept_items(raws, counting())
+    found = kept_items(raws, deterministic_ids())
     bodies: list[dict[str, Any]] = [msgspec.json.decode(one.body) for one in found]
     assert [one.id for one in found] == [body["id"] for body in bodies]
     return bodies
 
 
-def refusal(*given_items: object) -> InvalidInput:
-    with pytest.raises(InvalidInput) as caught:
+def refusal(*given_items: object) -> InvalidRequestError:
+    with pytest.raises(InvalidRequestError) as caught:
         kept(*given_items)
     return caught.value
 
 
 def test_a_string_is_a_message_of_the_user() -> None:
-    (item,) = kept_items('say "hé"', counting())
+    (item,) = kept_items('say "hé"', deterministic_ids())
     assert msgspec.json.decode(item.body) == {
         "id": "msg_0001",
         "type": "message",
@@ -76,14 +76,14 @@ def test_an_item_that_lacks_nothing_is_kept_byte_for_byte() -> None:
         b'"role":"user","type":"message","id":"msg_own"}'
     )
     reasoning = b'{ "type":"reasoning","id":"rs_1","summary":[], "encrypted_content":"e" }'
-    items = kept_items([Raw(spelled), Raw(reasoning)], counting())
+    items = kept_items([Raw(spelled), Raw(reasoning)], deterministic_ids())
     assert [bytes(item.body) for item in items] == [spelled, reasoning]
     assert [item.id for item in items] == ["msg_own", "rs_1"]
 
 
 def test_what_is_added_leaves_the_other_fields_as_they_were_spelled() -> None:
     raw = Raw(b'{"type":"function_call","call_id":"c","name":"f","arguments":"{\\u007d","n":1.50}')
-    item = kept_item(raw, counting(), "input[0]")
+    item = to_stored_item(raw, deterministic_ids(), "input[0]")
     assert bytes(item.body) == (
         b'{"id":"fc_0001","type":"function_call","call_id":"c","name":"f",'
         b'"arguments":"{\\u007d","n":1.50,"status":"completed"}'
@@ -142,7 +142,7 @@ def test_any_other_id_stays(name: str) -> None:
 
 @pytest.mark.parametrize("spelled", [b'{"type":"item_reference","id":"msg_1"}', b'{"id":"msg_1"}'])
 def test_a_reference_is_left_as_it_is(spelled: bytes) -> None:
-    assert kept_items([Raw(spelled)], counting()) == (Item("msg_1", Raw(spelled)),)
+    assert kept_items([Raw(spelled)], deterministic_ids()) == (Item("msg_1", Raw(spelled)),)
 
 
 @pytest.mark.parametrize("wrong", [3, "text", None, [], True, 1.5])
@@ -169,8 +169,8 @@ def test_a_field_of_the_wrong_kind_is_named(wrong: object, path: str) -> None:
 
 
 def test_the_path_is_that_of_where_the_items_stand() -> None:
-    with pytest.raises(InvalidInput) as caught:
-        kept_items([Raw(b"1")], counting(), "items")
+    with pytest.raises(InvalidRequestError) as caught:
+        kept_items([Raw(b"1")], deterministic_ids(), "items")
     assert caught.value.path == "items[0]"
 
 
@@ -186,12 +186,12 @@ _FIELDS = st.sampled_from(["type", "id", "role", "status", "content", "output", 
 def test_whatever_comes_is_kept_or_refused(items: list[object]) -> None:
     raws = [Raw(msgspec.json.encode(one)) for one in items]
     try:
-        found = kept_items(raws, counting())
-    except InvalidInput:
+        found = kept_items(raws, deterministic_ids())
+    except InvalidRequestError:
         return
     for raw, item in zip(raws, found, strict=True):
         before, after = msgspec.json.decode(raw), msgspec.json.decode(item.body)
         changed = {name for name in before if before[name] != after[name]}
         assert changed <= {"id", "type", "status", "content"}
         # What was kept once is kept so for ever.
-        assert kept_item(item.body, counting(), "again") == item
+        assert to_stored_item(item.body, deterministic_ids(), "again") == item

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gateway.configuration import DialectName
 from gateway.model_list import FRESH, FRESH_IF_INCOMPLETE, ModelList
-from gateway.problems import NoSuchModel
+from gateway.problems import ModelNotFoundError
 from tests.gateway.test_models import backend, upstream
 
 Answer = httpx.Response | Exception
@@ -213,7 +213,7 @@ def test_one_model_is_found_by_its_name() -> None:
 
 def test_model_that_is_not_there_is_said_so() -> None:
     models = ModelList([upstream(backend(), Played(lists("a")))])
-    with pytest.raises(NoSuchModel) as problem:
+    with pytest.raises(ModelNotFoundError) as problem:
         asyncio.run(models.find(None, "b"))
     assert (problem.value.status, problem.value.code) == (404, "model_not_found")
 

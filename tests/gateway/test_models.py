@@ -16,7 +16,7 @@ from gateway.codex_models import ASSUMED_CONTEXT_WINDOW, INSTRUCTIONS, codex_mod
 from gateway.configuration import Backend, Retries, Timeouts
 from gateway.models import Listing, Models, merge, read_models, write_models
 from gateway.routing import Router
-from gateway.upstream import Upstream
+from gateway.upstream import BackendClient
 
 # What Codex 0.166 cannot do without, and what its earlier versions want besides.
 NEEDED_BY_CODEX = {
@@ -172,8 +172,8 @@ def upstream(
     transport: httpx.AsyncBaseTransport,
     key: str | None = None,
     capabilities: Capabilities = GENERIC,
-) -> Upstream:
-    return Upstream(
+) -> BackendClient:
+    return BackendClient(
         backend_,
         transport,
         capabilities=capabilities,

@@ -1,6 +1,6 @@
 import pytest
 
-from adapters import InvalidInput
+from adapters import InvalidRequestError
 from adapters.conversation import Family
 from gateway.outline import outline
 
@@ -56,7 +56,7 @@ def test_responses_have_their_own_address() -> None:
 def test_a_body_at_the_wrong_address_is_told_where_it_belongs(
     family: Family, body: bytes, path: str, where: str
 ) -> None:
-    with pytest.raises(InvalidInput, match=where) as raised:
+    with pytest.raises(InvalidRequestError, match=where) as raised:
         outline(body, family)
     assert raised.value.path == path
 
@@ -75,7 +75,7 @@ def test_a_body_at_the_wrong_address_is_told_where_it_belongs(
     ],
 )
 def test_what_cannot_be_looked_over_is_explained(body: bytes, why: str) -> None:
-    with pytest.raises(InvalidInput, match=why):
+    with pytest.raises(InvalidRequestError, match=why):
         outline(body, "completions")
 
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from adapters import BrokenReply
+from adapters import InvalidReplyError
 from gateway import refusals
 from gateway.refusals import read_refusal, read_whole
 
@@ -41,7 +41,7 @@ def test_an_answer_that_fits_is_read_again() -> None:
 
 def test_an_answer_without_end_is_broken_off() -> None:
     body = Endless()
-    with pytest.raises(BrokenReply, match="the backend's answer is over 25 bytes"):
+    with pytest.raises(InvalidReplyError, match="the backend's answer is over 25 bytes"):
         asyncio.run(read_whole(httpx.Response(200, stream=body)))
     assert (body.taken, body.closed) == (3, True)
 

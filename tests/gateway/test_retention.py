@@ -11,9 +11,9 @@ import openai
 import pytest
 from msgspec import Raw
 
-from gateway.access import Caller
+from gateway.access import Principal
 from gateway.state import Completion, Conversation, Store
-from gateway.sweeper import sweeping
+from gateway.sweeper import retention_task
 from tests.gateway.conftest import DIALECTS, Fresh, state, tables
 from tests.gateway.keeping import client_of, says, until
 from tests.gateway.process import Gateway, running
@@ -22,7 +22,7 @@ from tests.gateway.scripted import PATIENCE, ScriptedBackend
 from tests.gateway.speech import Turn
 from tests.gateway.stores import BOTH, item, new_url, opened, turn
 
-ME = Caller(authorization="Bearer sk-me").owner
+ME = Principal(authorization="Bearer sk-me").owner
 HELLO: Any = [{"role": "user", "content": "Hello"}]
 
 
@@ -113,7 +113,7 @@ def test_zero_days_are_for_ever(days: float, left: list[str]) -> None:
         async with opened("memory:") as store:
             await write_all(store, "old", 1000)
             await write_all(store, "new", int(time.time()))
-            async with sweeping(store, days, chance):
+            async with retention_task(store, days, chance):
                 if days:
                     await asyncio.wait_for(swept.wait(), PATIENCE)
             found = [await store.completions.get(ME, f"chatcmpl-{it}") for it in ("old", "new")]
@@ -142,7 +142,7 @@ def test_a_machine_whose_clock_is_ahead_forgets_nothing_that_is_young(
         async with opened("memory:") as store:
             await write_all(store, "new", now)
             monkeypatch.setattr(time, "time", lambda: now + 100 * 86_400)
-            async with sweeping(store, 30, chance):
+            async with retention_task(store, 30, chance):
                 await asyncio.wait_for(swept.wait(), PATIENCE)
             return await store.responses.get(ME, "resp_new") is not None
 

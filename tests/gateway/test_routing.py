@@ -7,10 +7,10 @@ import pytest
 
 from gateway.configuration import Backend, Retries, Timeouts
 from gateway.demo import DemoTransport
-from gateway.problems import NoSuchModel
+from gateway.problems import ModelNotFoundError
 from gateway.reading import capabilities_of
 from gateway.routing import Router
-from gateway.upstream import Upstream
+from gateway.upstream import BackendClient
 from tests.gateway.calling import post
 from tests.gateway.keeping import until
 from tests.gateway.process import Gateway, running
@@ -18,9 +18,9 @@ from tests.gateway.scripted import Received, Script, ScriptedBackend, answer
 from tests.gateway.test_access import REPLY
 
 
-def _upstream(backend: Backend) -> Upstream:
+def _upstream(backend: Backend) -> BackendClient:
     capabilities, rewrite = capabilities_of(backend)
-    return Upstream(
+    return BackendClient(
         backend,
         DemoTransport(),
         capabilities=capabilities,
@@ -30,7 +30,7 @@ def _upstream(backend: Backend) -> Upstream:
     )
 
 
-def _backend(name: str, *models: str, default: bool = False, **rename: str) -> Upstream:
+def _backend(name: str, *models: str, default: bool = False, **rename: str) -> BackendClient:
     url = "http://127.0.0.1/v1"
     return _upstream(
         Backend(name, url, "chat", models=models, default=default, rename=dict(rename))
@@ -71,7 +71,7 @@ def test_the_first_that_matches_and_those_behind_it(
 
 
 def test_a_model_that_nobody_serves_is_named() -> None:
-    with pytest.raises(NoSuchModel, match="no backend serves 'gpt-9'"):
+    with pytest.raises(ModelNotFoundError, match="no backend serves 'gpt-9'"):
         Router([_backend("one", "gpt-4")]).find("gpt-9")
 
 

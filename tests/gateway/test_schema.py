@@ -305,5 +305,5 @@ def _names(shape: type) -> set[str]:
 
 
 def test_dry_run_is_as_the_document_says() -> None:
-    assert _names(TranslateRequest) == _names(dry_run.Errand)
+    assert _names(TranslateRequest) == _names(dry_run.TranslateRequest)
     assert _names(TranslateReply) == _names(dry_run.Result)

@@ -8,18 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from adapters.conversation import Call, Extra, Reasoning, Request
+from adapters.conversation import ToolCall, ExtraField, Reasoning, Request
 from adapters.loss import Losses
-from adapters.seal import Kept, carried
-from adapters.stripping import without_seals
-from adapters.unsealing import Opening
+from adapters.seal import SealedReasoning, extra_content_field
+from adapters.stripping import strip_sealed
+from adapters.unsealing import ReasoningRestorer
 from gateway.keys import new_sealing_key, read_sealing_key
 from gateway.reading import ConfigurationError, read_configuration
-from gateway.sealing import PREFIX, Sealer
+from gateway.sealing import PREFIX, KeyRing
 
 KEY = bytes(range(32))
 OTHER = bytes(32)
-SEAL = Sealer(KEY).for_backend("local")
+SEAL = KeyRing(KEY).for_backend("local")
 
 
 @given(st.binary(max_size=300))
@@ -27,9 +27,9 @@ def test_what_was_sealed_opens_to_the_same_bytes(payload: bytes) -> None:
     sealed = SEAL.seal(payload)
     assert sealed.startswith(PREFIX)
     # A restart, or another node, with the same key.
-    assert Sealer(KEY).for_backend("local").open(sealed) == payload
+    assert KeyRing(KEY).for_backend("local").open(sealed) == payload
     # And the key may have been replaced since.
-    assert Sealer(OTHER, [KEY]).for_backend("local").open(sealed) == payload
+    assert KeyRing(OTHER, [KEY]).for_backend("local").open(sealed) == payload
 
 
 @given(st.binary(max_size=60), st.data())
@@ -60,8 +60,8 @@ def test_what_was_cut_or_grew_is_refused(payload: bytes, length: int) -> None:
 @given(st.binary(max_size=60), st.text(max_size=8).filter(lambda name: name != "local"))
 def test_another_backend_or_key_does_not_open(payload: bytes, name: str) -> None:
     sealed = SEAL.seal(payload)
-    assert Sealer(KEY).for_backend(name).open(sealed) is None
-    assert Sealer(OTHER).for_backend("local").open(sealed) is None
+    assert KeyRing(KEY).for_backend(name).open(sealed) is None
+    assert KeyRing(OTHER).for_backend("local").open(sealed) is None
 
 
 @pytest.mark.parametrize("text", ["", "gAAAAABo", PREFIX, PREFIX + "AQ", PREFIX + "é", "\ud800"])
@@ -146,17 +146,25 @@ def test_a_request_never_fails_for_what_cannot_be_opened(text: str) -> None:
     items = (
         Reasoning(("Look.",), encrypted=PREFIX + text, item_id="rs_1"),
         Reasoning(encrypted=text or "x"),
-        Call("call_1", "look", extras=(carried(text), Extra("completions", "mine", Raw(b"1")))),
+        ToolCall(
+            "call_1",
+            "look",
+            extras=(extra_content_field(text), ExtraField("completions", "mine", Raw(b"1"))),
+        ),
     )
-    opened = Opening(SEAL, losses, native=False).open(Request(items=items), {"call_1": text})
-    assert opened.items == (Call("call_1", "look", extras=items[2].extras[1:]),)
+    opened = ReasoningRestorer(SEAL, losses, native=False).open(
+        Request(items=items), {"call_1": text}
+    )
+    assert opened.items == (ToolCall("call_1", "look", extras=items[2].extras[1:]),)
     assert len(losses) == 3
 
 
 def test_a_seal_of_another_version_is_left_out() -> None:
     losses = Losses()
     item = Reasoning(encrypted=SEAL.seal(b'{"thoughts":"in another way"}'))
-    assert Opening(SEAL, losses, native=False).open(Request(items=(item,)), {}).items == ()
+    assert (
+        ReasoningRestorer(SEAL, losses, native=False).open(Request(items=(item,)), {}).items == ()
+    )
     assert len(losses) == 1
 
 
@@ -164,14 +172,14 @@ def test_a_seal_of_another_version_is_left_out() -> None:
 
 
 def test_only_what_was_sealed_here_leaves_a_body_that_passes() -> None:
-    sealed = Kept((Reasoning(("Hm.",)),)).sealed(SEAL)
+    sealed = SealedReasoning((Reasoning(("Hm.",)),)).sealed(SEAL)
     text = f"What does {sealed} mean?"
     body = (
         b'{"model": "m", "n": 1.10, "input": [{"role": "user", "content": "%s"},'
         b' {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "%s"},'
         b' {"type": "reasoning", "id": "rs_2", "summary": [], "encrypted_content": "gAAAA"}]}'
     )
-    kept = without_seals(body % (text.encode(), sealed.encode()), PREFIX)
+    kept = strip_sealed(body % (text.encode(), sealed.encode()), PREFIX)
     assert kept == (
         b'{"model":"m","n":1.10,"input":[{"role":"user","content":"%s"},'
         b'{"type": "reasoning", "id": "rs_2", "summary": [], "encrypted_content": "gAAAA"}]}'
@@ -183,8 +191,8 @@ def test_what_others_put_beside_a_seal_stays() -> None:
     sealed = SEAL.seal(b"{}").encode()
     body = b'{"tool_calls":[{"extra_content":{"google":{"a": 1},"dragoman":{"sealed":"%s"}}}]}'
     kept = b'{"tool_calls":[{"extra_content":{"google":{"a": 1}}}]}'
-    assert without_seals(body % sealed, PREFIX) == kept
-    assert without_seals(
+    assert strip_sealed(body % sealed, PREFIX) == kept
+    assert strip_sealed(
         b'{"tool_calls":[{"extra_content":{"dragoman":"%s"}}]}' % sealed, PREFIX
     ) == (b'{"tool_calls":[{}]}')
 
@@ -192,4 +200,4 @@ def test_what_others_put_beside_a_seal_stays() -> None:
 @pytest.mark.parametrize("body", [b"", b"{", b'{"input": "%s"}', b'["%s"', b'{"a": {"b": ["%s"]}}'])
 def test_a_body_without_seals_stays_as_it_is(body: bytes) -> None:
     given_body = body.replace(b"%s", PREFIX.encode())
-    assert without_seals(given_body, PREFIX) is given_body
+    assert strip_sealed(given_body, PREFIX) is given_body

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.announcing import announce, say_start
+from gateway.announcing import print_listening, print_startup_banner
 from gateway.configuration import Access, Backend, Configuration, Key, Logging, Server
 from gateway.keys import digest
 from gateway.server import ApplicationFactory
@@ -126,7 +126,7 @@ def test_start_names_the_backends_without_secrets(capsys: pytest.CaptureFixture[
         Backend("a", "http://h/v1", "chat", models=("x*", "y")),
         Backend("b", "http://me:secret@h/v1?key=secret", "responses", models=(), default=True),
     )
-    say_start(Configuration(backends=backends), ("127.0.0.1", 1))
+    print_startup_banner(Configuration(backends=backends), ("127.0.0.1", 1))
     said = capsys.readouterr()
     assert said.out.splitlines() == [
         "a: chat at http://h/v1 for x*, y",
@@ -136,21 +136,21 @@ def test_start_names_the_backends_without_secrets(capsys: pytest.CaptureFixture[
 
 
 def test_start_says_how_to_try_the_demo(capsys: pytest.CaptureFixture[str]) -> None:
-    say_start(Configuration(), ("::1", 8080))
+    print_startup_banner(Configuration(), ("::1", 8080))
     assert "curl http://[::1]:8080/v1/responses" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])  # noqa: S104 - nothing is bound
 def test_open_door_is_told(host: str, capsys: pytest.CaptureFixture[str]) -> None:
-    say_start(Configuration(), (host, 8080))
+    print_startup_banner(Configuration(), (host, 8080))
     assert one_line(capsys.readouterr().err).startswith(f"warning: whoever reaches {host} may use")
     locked = Configuration(access=Access((Key("ci", digest("key")),)))
-    say_start(locked, (host, 8080))
+    print_startup_banner(locked, (host, 8080))
     assert capsys.readouterr().err == ""
 
 
 def test_address_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    announce(("127.0.0.1", 8080))
+    print_listening(("127.0.0.1", 8080))
     assert capsys.readouterr().out == "listening on http://127.0.0.1:8080\n"
 
 

@@ -14,10 +14,10 @@ from tests.gateway.stores import BOTH, new_url, opened, over_both
 
 @over_both
 async def test_the_first_offer_is_the_secret_of_all(one: Store, other: Store) -> None:
-    assert await one.secrets.agree("a", b"first\0\xff") == b"first\0\xff"
-    assert await other.secrets.agree("a", b"second") == b"first\0\xff"
-    assert await one.secrets.agree("a", b"third") == b"first\0\xff"
-    assert await other.secrets.agree("b", b"another") == b"another"
+    assert await one.secrets.get_or_create("a", b"first\0\xff") == b"first\0\xff"
+    assert await other.secrets.get_or_create("a", b"second") == b"first\0\xff"
+    assert await one.secrets.get_or_create("a", b"third") == b"first\0\xff"
+    assert await other.secrets.get_or_create("b", b"another") == b"another"
 
 
 @BOTH
@@ -26,7 +26,7 @@ def test_nodes_that_start_at_once_agree(kind: str, tmp_path: Path) -> None:
 
     async def start(number: int) -> bytes:
         async with opened(url) as store:
-            return await store.secrets.agree("a", b"%d" % number)
+            return await store.secrets.get_or_create("a", b"%d" % number)
 
     async def run() -> list[bytes]:
         return await asyncio.gather(*map(start, range(8)))
@@ -65,6 +65,6 @@ def test_a_configured_key_stays_out_of_the_database(
     async def run() -> bytes:
         async with opened(new_url("sqlite", tmp_path)) as store:
             await make_sealer(configured, store)
-            return await store.secrets.agree("sealing key", b"nobody was before")
+            return await store.secrets.get_or_create("sealing key", b"nobody was before")
 
     assert asyncio.run(run()) == b"nobody was before"

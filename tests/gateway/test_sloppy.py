@@ -57,13 +57,13 @@ def _translated(client: str, case: ReplyCase | StreamCase) -> JsonObject:
         said.pop("n", None)
     if client == spoken:
         return said
-    exchange = adapters.exchange(spoken, client, mint=adapters.counting())
+    exchange = adapters.exchange(spoken, client, mint=adapters.deterministic_ids())
     return read_object(exchange.request(encoded(said)).body)
 
 
 def exchange_for(client: str, spoken: str, request: JsonObject) -> adapters.Exchange:
     """Make the exchange that the gateway must make for a request."""
-    exchange = adapters.exchange(client, spoken, mint=adapters.counting())
+    exchange = adapters.exchange(client, spoken, mint=adapters.deterministic_ids())
     exchange.request(encoded(request))
     return exchange
 
@@ -152,7 +152,7 @@ def test_reply(
     exchange = exchange_for(client, case.dialect, request)
     try:
         told = exchange.reply(bytes(case.body))
-    except adapters.BrokenReply as problem:
+    except adapters.InvalidReplyError as problem:
         told = exchange.problem(problem)
     assert heard.status == told.status
     assert comparable(heard.body) == comparable(told.body)

@@ -4,7 +4,7 @@ import asyncio
 
 from msgspec import Raw
 
-from gateway.state import Conversation, Item, Page, Store, Turn
+from gateway.state import Conversation, Item, Page, Store, StoredTurn
 from tests.gateway.stores import item, names, over_both, response, turn
 
 
@@ -109,7 +109,7 @@ async def test_two_hundred_writers_keep_order_and_count(store: Store, other: Sto
             # Both conversations in either order: nobody may wait for ever.
             first, second = ("c", "d") if number % 3 else ("d", "c")
             made = response(name, conversation=first)
-            await node.responses.save(Turn(made, (item(f"{name}.0"),), (item(f"{name}.1"),)))
+            await node.responses.save(StoredTurn(made, (item(f"{name}.0"),), (item(f"{name}.1"),)))
             assert await node.conversations.append("me", second, [item(f"{name}.2")])
 
     await asyncio.gather(*(write(number) for number in range(200)))

@@ -14,12 +14,12 @@ from msgspec import Raw
 from gateway.state import (
     Completion,
     Conversation,
-    NewerSchema,
+    NewerSchemaError,
     Page,
-    StateError,
+    StoreError,
     Store,
-    Turn,
-    Unavailable,
+    StoredTurn,
+    StoreUnavailableError,
     open_store,
 )
 from gateway.state.database import Database, Transaction
@@ -27,7 +27,7 @@ from gateway.state.migrations import STEPS, migrate
 from gateway.state.notes import FIND_NOTES
 from gateway.state.opening import open_database
 from gateway.state.responses import FIND_ITEMS, FIND_PARENTS
-from gateway.state.writer import Writer
+from gateway.state.writer import GroupCommitter
 from tests.gateway.postgres import disconnect_all, new_database
 from tests.gateway.rows import execute
 from tests.gateway.scripted import PATIENCE
@@ -87,7 +87,7 @@ def test_a_step_that_fails_leaves_everything_as_it_was(kind: str, tmp_path: Path
 
     async def run(database: Database) -> None:
         await migrate(database, [FIRST])
-        with pytest.raises(Unavailable):
+        with pytest.raises(StoreUnavailableError):
             await migrate(database, [FIRST, SECOND, BROKEN])
         assert [tuple(row) for row in await database.fetch("SELECT * FROM t")] == [(1,)]
         await migrate(database, [FIRST, SECOND])
@@ -102,7 +102,7 @@ def test_a_newer_database_is_refused_and_left_alone(kind: str, tmp_path: Path) -
 
     async def run(database: Database) -> None:
         await migrate(database, newer)
-        with pytest.raises(NewerSchema, match=f"version {len(newer)}"):
+        with pytest.raises(NewerSchemaError, match=f"version {len(newer)}"):
             await open_store(url)
         await migrate(database, newer)
 
@@ -162,7 +162,7 @@ def test_a_database_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
         f"postgresql://127.0.0.1:1/x?host={tmp_path}",
         "postgresql://me@127.0.0.1:port/x",
     ):
-        with pytest.raises(StateError):
+        with pytest.raises(StoreError):
             asyncio.run(open_store(url))
 
 
@@ -175,7 +175,7 @@ async def test_one_that_cannot_be_written_does_not_spoil_the_others(
 ) -> None:
     saves = [store.responses.save(turn(name)) for name in ("a", "twice", "twice", "b")]
     results = await asyncio.gather(*saves, return_exceptions=True)
-    assert [type(result) for result in results].count(Unavailable) == 1
+    assert [type(result) for result in results].count(StoreUnavailableError) == 1
     for name in ("a", "twice", "b"):
         found = await other.responses.get("me", name)
         assert found is not None
@@ -208,7 +208,7 @@ def test_all_who_wait_for_a_locked_file_are_told_at_once(
                 saves = [store.responses.save(turn(f"b{number}")) for number in range(100)]
                 async with asyncio.timeout(PATIENCE):
                     results = await asyncio.gather(*saves, return_exceptions=True)
-                assert all(isinstance(result, Unavailable) for result in results)
+                assert all(isinstance(result, StoreUnavailableError) for result in results)
                 # Who reads is not disturbed.
                 assert await store.responses.get("me", "a") is not None
             await asyncio.gather(*(store.responses.save(turn(f"b{n}")) for n in range(100)))
@@ -243,12 +243,12 @@ def test_a_commit_that_was_never_sent_is_tried_again() -> None:
         if len(attempts) == 1:
             await disconnect_all(url)
             # The connection is lost, and known to be.
-            with pytest.raises(Unavailable):
+            with pytest.raises(StoreUnavailableError):
                 await transaction.fetch("SELECT 1")
         return names
 
     async def run(database: Database) -> None:
-        assert await Writer(database).write(change, "a") == "a"
+        assert await GroupCommitter(database).write(change, "a") == "a"
         assert attempts == [1, 1]
 
     asyncio.run(with_database(url, run))
@@ -356,7 +356,7 @@ def test_nothing_is_left_of_what_was_deleted(kind: str, tmp_path: Path) -> None:
             await store.conversations.create(Conversation("c", "me", 1000), [known])
             await store.responses.save(turn("in", conversation="c"))
             await store.jobs.start(
-                Turn(response("j", status="queued"), (known,)), Raw(b"1"), "A", 60
+                StoredTurn(response("j", status="queued"), (known,)), Raw(b"1"), "A", 60
             )
             for name in ("r1", "r0", "r2", "in", "j", "r3"):
                 assert await store.responses.delete("me", name)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Raw
 
-from gateway.state import Conversation, Event, Page, Store, Turn
+from gateway.state import Conversation, Event, Page, Store, StoredTurn
 from gateway.state.opening import open_database
 from gateway.state.sql_store import SqlStore
 from tests.gateway.stores import BOTH, item, names, new_url, opened, over_both, response, turn
@@ -16,8 +16,8 @@ LONG, NONE = 600.0, -1.0
 REQUEST = Raw(b'{"model":"m"}')
 
 
-def queued(name: str = "j", **fields: object) -> Turn:
-    return Turn(response(name, status="queued", **fields), (item(f"{name}-in"),))
+def queued(name: str = "j", **fields: object) -> StoredTurn:
+    return StoredTurn(response(name, status="queued", **fields), (item(f"{name}-in"),))
 
 
 def events(*numbers: int) -> list[Event]:
@@ -33,7 +33,7 @@ async def test_a_job_from_beginning_to_end(store: Store, other: Store) -> None:
     await store.jobs.start(queued(), REQUEST, "A", LONG)
     found = await other.responses.get("me", "j")
     assert found is not None
-    assert found == Turn(queued().response, found.input)
+    assert found == StoredTurn(queued().response, found.input)
     assert names(found.input) == ["j-in"]
     assert await store.jobs.begin("j", "A", Raw(b'"working"'))
     found = await other.responses.get("me", "j")
@@ -75,7 +75,7 @@ def test_who_follows_a_stream_is_told_of_news(kind: str, tmp_path: Path) -> None
         async with opened(url) as store:
             database = await open_database(url)
             # Whoever is not told would wait for ever.
-            database.patience = LONG
+            database.poll_interval = LONG
             follower = SqlStore(database)
             # Nobody tells processes that share a file: they look for themselves.
             node = store if kind == "postgresql" else follower
@@ -112,7 +112,7 @@ async def test_a_stream_of_another_owner_is_not_there(store: Store, other: Store
     assert await read(other, owner="you") == []
     assert await other.jobs.settled("you", "j", LONG) is None
     assert not await other.jobs.cancel("you", "j")
-    assert await store.jobs.beat("A", LONG) == {"j": False}
+    assert await store.jobs.renew_leases("A", LONG) == {"j": False}
 
 
 @over_both
@@ -129,15 +129,15 @@ async def test_the_working_node_learns_that_its_job_is_cancelled(
 ) -> None:
     for name in ("j", "k"):
         await store.jobs.start(queued(name), REQUEST, "A", LONG)
-    assert await store.jobs.beat("A", LONG) == {"j": False, "k": False}
+    assert await store.jobs.renew_leases("A", LONG) == {"j": False, "k": False}
     assert await other.jobs.cancel("me", "j")
-    assert await store.jobs.beat("A", LONG) == {"j": True, "k": False}
+    assert await store.jobs.renew_leases("A", LONG) == {"j": True, "k": False}
     waiting = asyncio.ensure_future(other.jobs.settled("me", "j", LONG))
     await store.jobs.finish(response("j", status="cancelled"), "A", [], ())
     found = await waiting
     assert found is not None
     assert found.response.status == "cancelled"
-    assert await store.jobs.beat("A", LONG) == {"k": False}
+    assert await store.jobs.renew_leases("A", LONG) == {"k": False}
 
 
 @over_both
@@ -149,7 +149,7 @@ async def test_jobs_of_a_dead_node_are_taken_over_once(store: Store, other: Stor
     await store.jobs.start(queued("alive"), REQUEST, "B", LONG)
     assert await other.jobs.cancel("me", "waiting")
     assert await other.jobs.claim("C", LONG) == ()
-    await store.jobs.beat("A", NONE)
+    await store.jobs.renew_leases("A", NONE)
     claims = await asyncio.gather(
         *(node.jobs.claim(f"C{number}", LONG) for number in range(4) for node in (store, other))
     )
@@ -180,7 +180,7 @@ async def test_a_node_gives_up_some_of_its_jobs(store: Store, other: Store) -> N
     await store.jobs.release("A", ["j", "l", "unknown"])
     claimed = await other.jobs.claim("B", LONG)
     assert {job.response.id for job in claimed} == {"j", "l"}
-    assert await store.jobs.beat("A", LONG) == {"k": False}
+    assert await store.jobs.renew_leases("A", LONG) == {"k": False}
 
 
 @BOTH
@@ -197,13 +197,13 @@ def test_a_node_is_called_when_something_is_asked_of_it(kind: str, tmp_path: Pat
                 lambda: asking.jobs.cancel("me", "j"),
                 lambda: asking.jobs.release("A", ["k"]),
             ):
-                called = asyncio.ensure_future(store.jobs.called("A", LONG))
+                called = asyncio.ensure_future(store.jobs.wait_for_signal("A", LONG))
                 while not called.done():
                     # It listens from some moment on; whoever is not told would wait for ever.
                     await ask()
                     await asyncio.wait([called], timeout=0.05)
             # And otherwise it is not waited for too long.
-            await store.jobs.called("B", 0.01)
+            await store.jobs.wait_for_signal("B", 0.01)
 
     asyncio.run(run())
 

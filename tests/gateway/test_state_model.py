@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 )
 from msgspec import Raw
 
-from gateway.state import Conversation, Item, Page, Response, Store, Turn, open_store
+from gateway.state import Conversation, Item, Page, Response, Store, StoredTurn, open_store
 from gateway.state.database import Database
 from gateway.state.opening import open_database
 from tests.gateway.stores import BOTH, item, names, new_url
@@ -34,7 +34,7 @@ NONE: MultipleResults[str] = multiple()
 class Kept:
     """What the picture knows of a response."""
 
-    def __init__(self, turn: Turn, parent: "Kept | None") -> None:
+    def __init__(self, turn: StoredTurn, parent: "Kept | None") -> None:
         self.turn = turn
         self.parent = parent
         self.deleted = False
@@ -73,7 +73,7 @@ class Machine(RuleBasedStateMachine):
     ) -> Response:
         self.time += LATER
         made = Response(self.name(), self.owner, self.time, "completed", Raw(b"1"), parent=parent)
-        turn = Turn(made, repeated + self.fresh(sizes[0]), self.fresh(sizes[1]))
+        turn = StoredTurn(made, repeated + self.fresh(sizes[0]), self.fresh(sizes[1]))
         self.run(self.store.responses.save(turn))
         self.responses[made.id] = Kept(turn, self.responses[parent] if parent else None)
         return made
@@ -109,7 +109,7 @@ class Machine(RuleBasedStateMachine):
         made = Response(
             self.name(), self.owner, self.time, "completed", Raw(b"1"), conversation=talk
         )
-        turn = Turn(made, self.fresh(sizes[0]), self.fresh(sizes[1]))
+        turn = StoredTurn(made, self.fresh(sizes[0]), self.fresh(sizes[1]))
         self.run(self.store.responses.save(turn))
         self.responses[made.id] = Kept(turn, None)
         if talk in self.conversations:

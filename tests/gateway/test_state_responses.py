@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec import Raw
 
-from gateway.state import Item, Store, Turn
+from gateway.state import Item, Store, StoredTurn
 from tests.gateway.stores import BOTH, item, names, new_url, opened, over_both, response, turn
 
 
@@ -20,7 +20,7 @@ async def history(store: Store, name: str, owner: str = "me") -> list[str] | Non
 def test_a_response_comes_back_as_it_was(kind: str, tmp_path: Path) -> None:
     url = new_url(kind, tmp_path)
     body = Raw('{ "id" : "a", "text":"ü \\u2028 \U0001f600\x7f" }'.encode())
-    kept = Turn(
+    kept = StoredTurn(
         response("a", body=body, settings=Raw(b'{"s":1}'), model="m", conversation="none"),
         (item("i1", "one"), item("i2", "two")),
         (item("o1"),),
@@ -49,7 +49,7 @@ async def test_a_chain_is_the_whole_history_in_order(store: Store, other: Store)
     await store.responses.save(turn("c", "b"))
     # A fork, and one with nothing in it.
     await store.responses.save(turn("d", "a"))
-    await store.responses.save(Turn(response("e", parent="d")))
+    await store.responses.save(StoredTurn(response("e", parent="d")))
     first = ["a-in", "a-out"]
     assert await history(other, "c") == [*first, "b-in", "b-out", "c-in", "c-out"]
     assert await history(other, "e") == [*first, "d-in", "d-out"]
@@ -136,20 +136,20 @@ async def test_items_are_found_by_their_ids(store: Store, other: Store) -> None:
 async def test_what_is_repeated_is_stored_once_and_outlives_its_first_home(
     store: Store, other: Store
 ) -> None:
-    await store.responses.save(Turn(response("a"), (item("long", "x" * 1000),)))
+    await store.responses.save(StoredTurn(response("a"), (item("long", "x" * 1000),)))
     known = await store.responses.items("me", ["long"])
-    await store.responses.save(Turn(response("b"), (known["long"], item("new"))))
+    await store.responses.save(StoredTurn(response("b"), (known["long"], item("new"))))
     second = await other.responses.get("me", "b")
     assert second is not None
     assert second.input[0] == known["long"]
-    await store.responses.save(Turn(response("c"), second.input))
+    await store.responses.save(StoredTurn(response("c"), second.input))
     await store.responses.delete("me", "a")
     for name in ("b", "c"):
         found = await other.responses.get("me", name)
         assert found is not None
         assert [it.body for it in found.input] == [known["long"].body, item("new").body]
     # One that was read before what it repeats was deleted.
-    await store.responses.save(Turn(response("d"), (known["long"],)))
+    await store.responses.save(StoredTurn(response("d"), (known["long"],)))
     last = await store.responses.get("me", "d")
     assert last is not None
     assert last.input[0].body == known["long"].body
@@ -157,9 +157,9 @@ async def test_what_is_repeated_is_stored_once_and_outlives_its_first_home(
 
 @over_both
 async def test_of_two_items_with_one_id_each_keeps_its_own_body(store: Store, other: Store) -> None:
-    await store.responses.save(Turn(response("a"), (item("same", "old"),)))
+    await store.responses.save(StoredTurn(response("a"), (item("same", "old"),)))
     old = (await other.responses.items("me", ["same"]))["same"]
-    await store.responses.save(Turn(response("b"), (Item("same", Raw(b'"new"')), old)))
+    await store.responses.save(StoredTurn(response("b"), (Item("same", Raw(b'"new"')), old)))
     found = await other.responses.get("me", "b")
     assert found is not None
     assert [it.body for it in found.input] == [Raw(b'"new"'), item("same", "old").body]
@@ -184,7 +184,7 @@ async def test_names_of_any_kind_are_just_not_there(store: Store, other: Store) 
 @over_both
 async def test_names_of_any_kind_can_be_kept(store: Store, other: Store) -> None:
     odd = tuple(Item(name, Raw(b'"\\u0000"')) for name in ODD_NAMES)
-    await store.responses.save(Turn(response("a", model="m\0\udfff"), odd))
+    await store.responses.save(StoredTurn(response("a", model="m\0\udfff"), odd))
     found = await other.responses.get("me", "a")
     assert found is not None
     assert [it.body for it in found.input] == [it.body for it in odd]
@@ -202,7 +202,7 @@ async def test_a_turn_saved_while_its_parent_is_deleted_is_whole(
         steps = await store.responses.chain("me", parent) or ()
         before = tuple(one for step in steps for one in (*step.input, *step.output))
         made = turn(child, parent)
-        saved = Turn(made.response, made.input, made.output, before)
+        saved = StoredTurn(made.response, made.input, made.output, before)
         await asyncio.gather(store.responses.save(saved), other.responses.delete("me", parent))
         expected = [*names(before), f"{child}-in", f"{child}-out"]
         assert await history(other, child, "me") == expected

@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from adapters import InvalidInput, counting
+from adapters import InvalidRequestError, deterministic_ids
 from gateway.compaction.summary import Summary, unsealed
 from gateway.compaction.window import Window, read_window
-from gateway.problems import TooLarge
-from gateway.sealing import SUMMARY_PREFIX, Sealer
+from gateway.problems import RequestTooLargeError
+from gateway.sealing import SUMMARY_PREFIX, KeyRing
 from tests.gateway.compacting import HISTORY, TRIGGER, says
 from tests.judges.reading import JsonObject, read_object, text_in
 
 KEY = bytes(range(32))
-SEAL = Sealer(KEY).for_owner("me")
-MINT = counting()
+SEAL = KeyRing(KEY).for_owner("me")
+MINT = deterministic_ids()
 
 words = st.text(max_size=40)
 messages = st.builds(
@@ -60,12 +60,12 @@ def test_summary_opens_to_what_was_sealed(summary: Summary) -> None:
     sealed = text_in(item, "encrypted_content")
     assert sealed.startswith(SUMMARY_PREFIX)
     # A restart, another node, a key that was replaced since.
-    assert unsealed(sealed, Sealer(KEY).for_owner("me")) == summary
-    assert unsealed(sealed, Sealer(bytes(32), [KEY]).for_owner("me")) == summary
-    assert unsealed(sealed, Sealer(bytes(32)).for_owner("me")) is None
+    assert unsealed(sealed, KeyRing(KEY).for_owner("me")) == summary
+    assert unsealed(sealed, KeyRing(bytes(32), [KEY]).for_owner("me")) == summary
+    assert unsealed(sealed, KeyRing(bytes(32)).for_owner("me")) is None
     # Another caller, and a backend of that name.
-    assert unsealed(sealed, Sealer(KEY).for_owner("you")) is None
-    assert unsealed(sealed, Sealer(KEY).for_backend("me")) is None
+    assert unsealed(sealed, KeyRing(KEY).for_owner("you")) is None
+    assert unsealed(sealed, KeyRing(KEY).for_backend("me")) is None
 
 
 @given(summaries, st.data())
@@ -76,7 +76,7 @@ def test_any_changed_bit_is_refused(summary: Summary, data: st.DataObject) -> No
     place = data.draw(st.integers(0, 8 * len(blob) - 1))
     blob[place // 8] ^= 1 << place % 8
     changed = SUMMARY_PREFIX + urlsafe_b64encode(blob).decode().rstrip("=")
-    with pytest.raises(InvalidInput) as refused:
+    with pytest.raises(InvalidRequestError) as refused:
         # Even where those of others may pass.
         window([HISTORY[0], {**item, "encrypted_content": changed}], passes=True)
     assert refused.value.path == "input[1]"
@@ -86,7 +86,7 @@ def test_so_much_comes_out_of_summaries_and_no_more() -> None:
     # Each is 20 kB on its way, and 20 MB when it is open.
     item = carried(Summary("x" * 20_000_000))
     assert len(window([item] * 6).items) == 1
-    with pytest.raises(TooLarge) as found:
+    with pytest.raises(RequestTooLargeError) as found:
         window([item] * 7)
     assert (found.value.path, found.value.status) == ("input[0]", 413)
 
@@ -103,7 +103,7 @@ def test_what_another_version_sealed_is_refused() -> None:
         "type": "compaction",
         "encrypted_content": SEAL.seal(b'{"something":"else"}'),
     }
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidRequestError):
         window([item])
 
 
@@ -169,20 +169,20 @@ def test_last_summary_counts() -> None:
 def test_places_are_named_as_they_were() -> None:
     item = carried(Summary("x", after=(raw(HISTORY[4]),)))
     found = window([HISTORY[0], HISTORY[3], item, says("user", "Hi")])
-    assert [found.told(f"input[{place}].content") for place in range(5)] == [
+    assert [found.client_path(f"input[{place}].content") for place in range(5)] == [
         "input[0].content",
         "input[2].content",
         "input[2].content",
         "input[3].content",
         "input.content",
     ]
-    assert found.told("tools[3]") == "tools[3]"
+    assert found.client_path("tools[3]") == "tools[3]"
 
 
 def test_triggers_of_earlier_turns_are_nothing() -> None:
     assert shown(window([HISTORY[0], TRIGGER, HISTORY[1]], past=2)) == HISTORY[:2]
     assert not window([HISTORY[0], TRIGGER], past=2).triggered
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidRequestError):
         window([HISTORY[0], TRIGGER, HISTORY[1]], past=1)
 
 

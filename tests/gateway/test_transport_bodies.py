@@ -79,7 +79,7 @@ async def feed(pieces: Iterator[bytes] | list[bytes], *, end: bool = False) -> C
     """Feed an answer to a connection, piece by piece."""
     connection = Connection(lambda _: None)
     connection.connection_made(Wire())
-    asking = asyncio.create_task(connection.ask(b"", b"", without_body=False))
+    asking = asyncio.create_task(connection.send_request(b"", b"", without_body=False))
     await asyncio.sleep(0)
     for piece in pieces:
         connection.data_received(piece)
@@ -102,7 +102,7 @@ def test_a_whole_answer_may_be_cut_anywhere(answer: bytes) -> None:
     async def main() -> None:
         for pieces in ways_to_cut(answer):
             connection = await feed(pieces)
-            assert (connection.status, connection.take()) == (200, b"hello world")
+            assert (connection.status, connection.read_available()) == (200, b"hello world")
             assert connection.complete
             assert connection.reusable
 
@@ -114,7 +114,7 @@ def test_an_answer_that_ends_with_the_connection_may_be_cut_anywhere(answer: byt
     async def main() -> None:
         for pieces in ways_to_cut(answer):
             connection = await feed(pieces, end=True)
-            assert connection.take() == b"hello world"
+            assert connection.read_available() == b"hello world"
             assert connection.complete
             assert not connection.reusable
 
@@ -127,7 +127,7 @@ def test_an_answer_without_a_body_ends_with_its_head(answer: bytes) -> None:
         for pieces in ways_to_cut(answer):
             connection = await feed(pieces)
             assert connection.complete
-            assert connection.take() == b""
+            assert connection.read_available() == b""
 
     asyncio.run(main())
 
@@ -149,10 +149,10 @@ def test_an_answer_that_is_cut_is_never_whole(name: str) -> None:
 def test_one_read_is_one_chunk_and_what_piles_up_is_joined() -> None:
     async def main() -> None:
         connection = await feed([STREAM, b"1\r\na\r\n1\r\nb\r\n"])
-        assert connection.take() == b"ab"
+        assert connection.read_available() == b"ab"
         connection.data_received(b"1\r\nc\r\n")
         connection.data_received(b"1\r\nd\r\n0\r\n\r\n")
-        assert connection.take() == b"cd"
+        assert connection.read_available() == b"cd"
         assert connection.complete
 
     asyncio.run(main())
@@ -166,7 +166,7 @@ def test_reading_stops_while_too_much_waits() -> None:
         chunk = b"%x\r\n%b\r\n" % (HIGH_WATER, b"x" * HIGH_WATER)
         connection.data_received(chunk)
         assert wire.paused
-        assert len(connection.take()) == HIGH_WATER
+        assert len(connection.read_available()) == HIGH_WATER
         assert not wire.paused
 
     asyncio.run(main())
@@ -203,7 +203,7 @@ def test_a_second_answer_is_no_part_of_the_first() -> None:
     async def main() -> None:
         connection = await feed([OK + OK])
         assert connection.complete
-        assert connection.take() == b"hello"
+        assert connection.read_available() == b"hello"
         assert not connection.reusable
 
     asyncio.run(main())
@@ -213,7 +213,7 @@ def test_bytes_after_the_answer_end_the_connection() -> None:
     async def main() -> None:
         connection = await feed([OK])
         connection.data_received(b"HTTP/1.1 408 Request Timeout\r\n\r\n")
-        assert connection.take() == b"hello"
+        assert connection.read_available() == b"hello"
         assert not connection.reusable
 
     asyncio.run(main())

@@ -5,7 +5,7 @@ import pytest
 from msgspec import Raw
 from openai.types.responses.response_input_item_param import FunctionCallOutput
 
-from gateway.memory.answers import CallNotFound, check_answers
+from gateway.memory.answers import CallNotFound, check_outputs_have_calls
 from gateway.state import Item
 from tests.gateway.conftest import DIALECTS, Scene
 from tests.gateway.speech import Call, Turn
@@ -65,12 +65,12 @@ def test_over_http_it_is_refused_as_by_openai(
     ],
 )
 def test_what_belongs_to_a_call_passes(history: list[Item], given: list[Item]) -> None:
-    check_answers(history, given)
+    check_outputs_have_calls(history, given)
 
 
 @pytest.mark.parametrize("kind", ["function_call_output", "custom_tool_call_output"])
 def test_what_belongs_to_none_does_not(kind: str) -> None:
     with pytest.raises(CallNotFound) as refused:
-        check_answers([CALL, CUSTOM, SAID], [output(kind, '"call_9"')])
+        check_outputs_have_calls([CALL, CUSTOM, SAID], [output(kind, '"call_9"')])
     words = kind.replace("_", " ")
     assert str(refused.value) == f"No tool call found for {words} with call_id call_9."
