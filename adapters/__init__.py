@@ -15,28 +15,32 @@ r"""Dragoman's core: translates between tool-calling dialects, and says what it 
 Nothing here waits, reads a clock or a file, or draws a random number.
 """
 
-from adapters.between import UNKNOWN_REQUEST
 from adapters.capabilities import GENERIC, Capabilities
 from adapters.chat import CHAT
-from adapters.checking import Violation
-from adapters.conversation import Request
+from adapters.conformance import Violation
 from adapters.dialect import Dialect
 from adapters.errors import (
-    InvalidReplyError,
     DragomanError,
+    InvalidReplyError,
     InvalidRequestError,
     UnsupportedRequestError,
 )
-from adapters.exchange import Exchange
+from adapters.ids import IdSource, deterministic_ids
+from adapters.ir.types import Request
 from adapters.legacy import LEGACY
-from adapters.loss import Loss, Policy, Severity
-from adapters.lowering import GrammarCheck
-from adapters.mint import IdSource, deterministic_ids
+from adapters.losses import Loss, Policy, Severity
 from adapters.preferences import Preferences
+from adapters.reasoning.sealed import Sealer
 from adapters.responses import RESPONSES
-from adapters.seal import Sealer
-from adapters.streams import StreamCollector, PassthroughStream, StreamTranslator
-from adapters.translation import Translation
+from adapters.tool_emulation import GrammarCheck
+from adapters.translation.exchange import Exchange
+from adapters.translation.reply_stages import UNKNOWN_REQUEST
+from adapters.translation.result import Translation
+from adapters.translation.streams import (
+    PassthroughStream,
+    StreamCollector,
+    StreamTranslator,
+)
 
 DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (CHAT, RESPONSES, LEGACY)}
 
@@ -84,26 +88,26 @@ def check(name: str, stream: bytes) -> list[Violation]:
 
 __all__ = [
     "DIALECTS",
-    "Violation",
-    "InvalidReplyError",
     "Capabilities",
-    "StreamCollector",
     "Dialect",
     "DragomanError",
     "Exchange",
     "GrammarCheck",
+    "IdSource",
+    "InvalidReplyError",
     "InvalidRequestError",
     "Loss",
-    "IdSource",
+    "PassthroughStream",
     "Policy",
     "Preferences",
-    "UnsupportedRequestError",
-    "PassthroughStream",
     "Request",
     "Sealer",
     "Severity",
+    "StreamCollector",
     "StreamTranslator",
     "Translation",
+    "UnsupportedRequestError",
+    "Violation",
     "check",
     "deterministic_ids",
     "dialect",

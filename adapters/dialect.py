@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from msgspec import Struct
 
 from adapters.capabilities import Capabilities
-from adapters.checking import Violation
-from adapters.conversation import CallKind, Error, Family, Reply, Request, Tool, Usage
-from adapters.fields import JsonObject
-from adapters.loss import Losses
+from adapters.conformance import Violation
+from adapters.ids import IdSource
+from adapters.ir.types import CallKind, Error, Family, Reply, Request, Tool, Usage
+from adapters.losses import Losses
 from adapters.machine import BaseStreamReader, BaseStreamWriter
-from adapters.mint import IdSource
 from adapters.preferences import DEFAULT, Preferences
+from adapters.wire.json_object import JsonObject
 
 
 def _same(param: str | None) -> str | None:

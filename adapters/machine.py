@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from adapters.errors import InvalidRequestError
-from adapters.events import (
+from adapters.ir.events import (
     Closed,
     Delta,
     Event,
@@ -14,7 +14,7 @@ from adapters.events import (
     Started,
     undecodable_stream,
 )
-from adapters.jsontext import is_complete_json
+from adapters.json_text import is_complete_json
 from adapters.sse import Frame
 
 # Shows proxies and most clients that the connection lives.

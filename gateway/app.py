@@ -10,28 +10,28 @@ from litestar.middleware import DefineMiddleware
 from litestar.plugins import PluginProtocol
 from litestar.types import ControllerRouterHandler
 
-from gateway.access import Authenticator
+from gateway.api import handlers
+from gateway.api.create import fronts
+from gateway.api.error_handlers import EXCEPTION_HANDLERS
 from gateway.assembly import make_sealer, make_upstreams
-from gateway.background.node import BackgroundWorker
-from gateway.configuration import Configuration
-from gateway.desk import AppContext
-from gateway.endpoints import handlers
-from gateway.endpoints.exchanges import fronts
-from gateway.endpoints.failures import EXCEPTION_HANDLERS
+from gateway.backends.client import BackendClient
+from gateway.backends.model_list import ModelList
+from gateway.backends.routing import Router
+from gateway.background.worker import BackgroundWorker
+from gateway.config.schema import Configuration
+from gateway.context import AppContext
+from gateway.crypto.ids import RANDOM_IDS
 from gateway.entrance import Application
-from gateway.logs import LOG, exchange_logger, logging_config
-from gateway.memory.ledger import TurnService
-from gateway.minting import RANDOM_IDS
-from gateway.model_list import ModelList
-from gateway.record import ExchangeRecord
-from gateway.routing import Router
-from gateway.schema import openapi_config
-from gateway.state import open_store
-from gateway.sweeper import retention_task
-from gateway.upstream import BackendClient
+from gateway.http.auth import Authenticator
+from gateway.observability.logging import LOG, exchange_logger, logging_config
+from gateway.observability.record import ExchangeRecord
+from gateway.openapi import openapi_config
+from gateway.store import open_store
+from gateway.store.retention_task import retention_task
+from gateway.turns.service import TurnService
 
 if TYPE_CHECKING:
-    from gateway.tracing import Tracer
+    from gateway.observability.tracing import Tracer
 
 
 def create_app(configuration: Configuration) -> Application:
@@ -53,7 +53,7 @@ def create_app(configuration: Configuration) -> Application:
     plugins: list[PluginProtocol] = []
     middleware: list[DefineMiddleware] = []
     if configuration.metrics.enabled:
-        from gateway import metrics  # noqa: PLC0415 - only where wanted
+        from gateway.observability import metrics  # noqa: PLC0415 - only where wanted
 
         routes += [metrics.MetricsController, metrics.VersionedMetricsController]
         middleware.append(metrics.REQUESTS.middleware)
@@ -103,7 +103,7 @@ def _opening(
 def _tracer(configuration: Configuration) -> "Tracer | None":
     if configuration.tracing.endpoint is None:
         return None
-    from gateway.tracing import Tracer  # noqa: PLC0415 - an extra, and slow to import
+    from gateway.observability.tracing import Tracer  # noqa: PLC0415 - an extra, and slow to import
 
     return Tracer(configuration.tracing)
 
@@ -114,7 +114,7 @@ def _teller(
     """Put together what is told at the end of each exchange."""
     tellers: list[Callable[[ExchangeRecord], None]] = [exchange_logger()]
     if configuration.metrics.enabled:
-        from gateway.metrics import count_exchange  # noqa: PLC0415 - only where wanted
+        from gateway.observability.metrics import count_exchange  # noqa: PLC0415 - only where wanted
 
         tellers.append(count_exchange)
     if tracer is not None:

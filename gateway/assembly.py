@@ -4,14 +4,14 @@ import os
 
 import httpx
 
-from gateway.configuration import Backend, Configuration
+from gateway.backends.client import BackendClient
+from gateway.backends.transport import make_transport
+from gateway.config import capabilities_of
+from gateway.config.schema import Backend, Configuration
+from gateway.crypto.keys import new_sealing_key, read_sealing_key
+from gateway.crypto.sealing import KeyRing
 from gateway.demo import DemoTransport
-from gateway.keys import new_sealing_key, read_sealing_key
-from gateway.reading import capabilities_of
-from gateway.sealing import KeyRing
-from gateway.state import Store
-from gateway.transport import make_transport
-from gateway.upstream import BackendClient
+from gateway.store import Store
 
 # What is served where nothing is configured: the demo, once in each dialect, so that a newcomer can
 # see any client in front of any backend. Every other model name gets the first.

@@ -24,21 +24,21 @@ import msgspec
 from msgspec import Raw
 
 import adapters
-from adapters.conversation import (
-    ToolCall,
+from adapters.dialect import ReplyContext
+from adapters.ir.events import Closed, Delta, Event, Finished, Opened, Started
+from adapters.ir.types import (
     Finish,
     FunctionTool,
     Image,
     Item,
     Message,
-    ToolOutput,
     Request,
     Text,
+    ToolCall,
+    ToolOutput,
     Usage,
 )
-from adapters.dialect import ReplyContext
-from adapters.events import Closed, Delta, Event, Finished, Opened, Started
-from adapters.loss import Losses
+from adapters.losses import Losses
 
 PAIRS = tuple(product(adapters.DIALECTS, adapters.DIALECTS))
 SHORT = 64

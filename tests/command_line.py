@@ -4,7 +4,7 @@ import shlex
 
 from click.testing import CliRunner, Result
 
-from gateway.cli import main
+from gateway.cli.main import main
 
 REQUEST = b'{"model":"m","messages":[{"role":"user","content":"hi"}],"seed":1}'
 SENT = b'{"model":"m","input":[{"type":"message","role":"user","content":"hi"}],"store":false}\n'

@@ -14,13 +14,13 @@ from msgspec import Meta, Raw, Struct
 from msgspec.structs import replace
 
 import adapters
-from adapters.between import UNKNOWN_REQUEST
 from adapters.dialect import ReplyContext
-from adapters.events import Event
-from adapters.grammar import EventOrderChecker
-from adapters.loss import Losses
+from adapters.ir.event_order import EventOrderChecker
+from adapters.ir.events import Event
+from adapters.losses import Losses
 from adapters.sse import Decoder
-from adapters.stage import Pipeline
+from adapters.stages.stage import Pipeline
+from adapters.translation.reply_stages import UNKNOWN_REQUEST
 
 CASES = Path(__file__).parent / "cases"
 DIALECTS = tuple(adapters.DIALECTS)

@@ -17,12 +17,15 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from adapters.capabilities import Capabilities
-from adapters.conversation import (
+from adapters.ids import StableIds
+from adapters.ir.accumulator import to_events
+from adapters.ir.events import Closed, Delta, Event, Opened
+from adapters.ir.items import has_calls, has_truncated_arguments, mark_incomplete
+from adapters.ir.types import (
     AllowedToolsChoice,
     Annotation,
     Audio,
     CacheOptions,
-    ToolCall,
     CallKind,
     Choice,
     Citation,
@@ -32,35 +35,32 @@ from adapters.conversation import (
     File,
     Finish,
     FinishReason,
-    ResponseFormat,
     FunctionTool,
     HostedTool,
     Image,
     Item,
+    ItemReference,
     Logprob,
     Message,
-    ToolChoiceMode,
     NamedToolChoice,
     OpaqueItem,
     OtherPart,
-    ToolOutput,
     Part,
     Reasoning,
-    ItemReference,
     Refusal,
     Reply,
     Request,
+    ResponseFormat,
     Role,
     Text,
     Tool,
+    ToolCall,
     ToolChoice,
+    ToolChoiceMode,
+    ToolOutput,
     TopLogprob,
     Usage,
 )
-from adapters.events import Closed, Delta, Event, Opened
-from adapters.fold import to_events
-from adapters.items import mark_incomplete, has_calls, has_truncated_arguments
-from adapters.mint import StableIds
 
 T = TypeVar("T")
 Wire = dict[str, object]

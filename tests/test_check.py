@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai.types.responses import ResponseStreamEvent
 
-from adapters.chat.check import check_stream as check_chat
-from adapters.checking import Violation, Json, Object
-from adapters.legacy.check import check_stream as check_legacy
-from adapters.responses.check import check_stream as check_responses
-from adapters.responses.check_tables import EVENTS
+from adapters.chat.conformance import check_stream as check_chat
+from adapters.conformance import Json, Object, Violation
+from adapters.legacy.conformance import check_stream as check_legacy
+from adapters.responses.conformance import check_stream as check_responses
+from adapters.responses.conformance_tables import EVENTS
 
 Stream = list[Json]
 Edit = Callable[[Stream], None]

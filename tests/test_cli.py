@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich_click import Command
 
-from gateway.cli import main
+from gateway.cli.main import main
 from tests.command_line import (
     BEGUN,
     EXAMPLE,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import adapters
-from adapters.events import CUT, UNREADABLE, Failed
+from adapters.ir.events import CUT, UNREADABLE, Failed
 from tests.command_line import one_line, translate
 from tests.corpus import (
     DIALECTS,

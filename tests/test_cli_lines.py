@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import adapters
-from gateway.commands.lines import translate_lines
-from gateway.commands.setting import OfflineTranslator
+from gateway.cli.jsonl import translate_lines
+from gateway.dry_runs.translator import OfflineTranslator
 from tests.command_line import EXAMPLE, REPLY, REQUEST, SENT, one_line, run, translate
 
 TO_RESPONSES = "--from chat --to responses"

@@ -7,11 +7,11 @@ import pytest
 from msgspec.structs import replace
 
 import adapters
-from adapters.conversation import ToolCall, Choice, Finish, Reply, Request
-from adapters.enforce import call_filters
-from adapters.exchange import Exchange
-from adapters.loss import Losses
-from adapters.lowering import ToolRegistry
+from adapters.ir.types import Choice, Finish, Reply, Request, ToolCall
+from adapters.losses import Losses
+from adapters.stages.call_filter import call_filters
+from adapters.tool_emulation import ToolRegistry
+from adapters.translation.exchange import Exchange
 from tests.judges.reading import JsonObject
 
 WHY = "the request asked for one call at a time; only the first is kept"

@@ -5,7 +5,7 @@ from msgspec import Raw
 from syrupy.assertion import SnapshotAssertion
 
 import adapters
-from adapters.envelope import CONTEXT_OVERFLOW
+from adapters.wire.error_body import CONTEXT_OVERFLOW
 from tests.corpus import ERRORS, ErrorCase, alone, crossings, pair
 from tests.judges import sdk
 from tests.judges.reading import object_in, read_object

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 import adapters
-from adapters.conversation import Error, Usage
-from adapters.exchange import Exchange
+from adapters.ir.types import Error, Usage
+from adapters.translation.exchange import Exchange
 
 CHAT_USAGE = b'{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}'
 CHAT_REPLY = b"""{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m","choices":

@@ -18,11 +18,11 @@ from typing_extensions import get_type_hints, is_typeddict
 
 import adapters
 from adapters.chat.wire import CHAT_ONLY_FIELDS as ONLY_IN_CHAT
-from adapters.conversation import Request
-from adapters.extras import DropPolicy
-from adapters.items import without_paths
-from adapters.loss import Loss, Losses
+from adapters.ir.items import without_paths
+from adapters.ir.types import Request
+from adapters.losses import Loss, Losses
 from adapters.responses.wire import ONLY_HERE as ONLY_IN_RESPONSES
+from adapters.wire.extra_fields import DropPolicy
 from tests.judges.fields import ROOTS, request_fields
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]

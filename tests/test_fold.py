@@ -9,8 +9,10 @@ from hypothesis.strategies import DataObject, DrawFn
 from msgspec import Raw
 from msgspec.structs import replace
 
-from adapters.conversation import (
-    ToolCall,
+from adapters.ir.accumulator import accumulate, to_events
+from adapters.ir.event_order import EventOrderChecker, EventOrderError
+from adapters.ir.events import Closed, Delta, Event, Failed, Finished, Opened, Started
+from adapters.ir.types import (
     Choice,
     Error,
     ExtraField,
@@ -21,13 +23,11 @@ from adapters.conversation import (
     Reasoning,
     Reply,
     Text,
+    ToolCall,
     Usage,
 )
-from adapters.events import Closed, Delta, Event, Failed, Finished, Opened, Started
-from adapters.fold import accumulate, to_events
-from adapters.grammar import EventOrderError, EventOrderChecker
-from adapters.loss import Losses
-from adapters.stage import Pipeline
+from adapters.losses import Losses
+from adapters.stages.stage import Pipeline
 from tests.strategies import DIALECT_NAMES, events, items_of, replies
 
 SAID = Message("assistant")

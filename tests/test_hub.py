@@ -10,7 +10,7 @@ from msgspec.structs import FieldInfo
 from syrupy.assertion import SnapshotAssertion
 
 import adapters
-from adapters.loss import Losses
+from adapters.losses import Losses
 from tests.corpus import (
     REPLIES,
     REQUESTS,

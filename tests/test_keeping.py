@@ -10,32 +10,32 @@ from hypothesis.strategies import SearchStrategy
 from msgspec import Raw
 from msgspec.structs import replace
 
+from adapters.chat.call_writer import CallsWriter
 from adapters.chat.frames import Frames
-from adapters.chat.write_calls import CallsWriter
-from adapters.conversation import (
-    ToolCall,
+from adapters.ir.accumulator import ReplyAccumulator, accumulate, to_events
+from adapters.ir.event_order import EventOrderChecker
+from adapters.ir.events import Closed, Delta, Event, Opened
+from adapters.ir.types import (
     Choice,
     ExtraField,
     Extras,
     Finish,
     Item,
     Message,
-    ToolOutput,
     Reasoning,
     Reply,
     Request,
     Text,
+    ToolCall,
+    ToolOutput,
 )
-from adapters.events import Closed, Delta, Event, Opened
-from adapters.fold import ReplyAccumulator, accumulate, to_events
-from adapters.grammar import EventOrderChecker
-from adapters.loss import Losses
-from adapters.noting import RecordReasoningForCalls
-from adapters.remembering import AttachReasoningToCalls
-from adapters.seal import extra_content_field, pop_sealed_extra
-from adapters.sealing import SealReasoning
-from adapters.stage import AnyStage, Pipeline
-from adapters.unsealing import ReasoningRestorer
+from adapters.losses import Losses
+from adapters.reasoning.attach_stage import AttachReasoningToCalls
+from adapters.reasoning.note_stage import RecordReasoningForCalls
+from adapters.reasoning.restore import ReasoningRestorer
+from adapters.reasoning.seal_stage import SealReasoning
+from adapters.reasoning.sealed import extra_content_field, pop_sealed_extra
+from adapters.stages.stage import AnyStage, Pipeline
 from tests.test_loops import ReadableSeal
 
 SEAL = ReadableSeal("here")

@@ -19,54 +19,54 @@ from msgspec import Raw, Struct
 from msgspec.structs import asdict, replace
 
 import adapters
-from adapters.between import UNKNOWN_REQUEST
 from adapters.chat import wire as chat_wire
+from adapters.chat.parts import TEXT_SEPARATOR
 from adapters.chat.wire import CallDelta, Chunk, MessageDelta
-from adapters.chat.write_parts import TEXT_SEPARATOR
-from adapters.conversation import (
+from adapters.dialect import ReplyContext
+from adapters.ir.accumulator import accumulate, to_events
+from adapters.ir.event_order import EventOrderChecker
+from adapters.ir.events import Channel, Delta, Event, Failed, Finished, Opened, Started
+from adapters.ir.items import without_content, without_paths
+from adapters.ir.replies import merge_choices
+from adapters.ir.types import (
     Annotation,
     CacheOptions,
-    ToolCall,
     Choice,
     Citation,
     Extras,
     Finish,
-    ResponseFormat,
     FunctionTool,
     Image,
     Item,
     Message,
-    ToolChoiceMode,
     NamedToolChoice,
     OpaqueItem,
-    ToolOutput,
     Part,
     Reasoning,
     Refusal,
     Reply,
     Request,
+    ResponseFormat,
     Text,
     Tool,
+    ToolCall,
     ToolChoice,
+    ToolChoiceMode,
+    ToolOutput,
     Usage,
 )
-from adapters.dialect import ReplyContext
-from adapters.events import Channel, Delta, Event, Failed, Finished, Opened, Started
-from adapters.exchange import Exchange
-from adapters.fields import string_or_raw_json
-from adapters.fold import accumulate, to_events
-from adapters.grammar import EventOrderChecker
-from adapters.items import without_content, without_paths
 from adapters.legacy import wire as legacy_wire
-from adapters.loss import Losses
-from adapters.pairing import pair_tool_calls
+from adapters.losses import Losses
 from adapters.params import translate_error_param
 from adapters.preferences import Preferences
-from adapters.replies import merge_choices
 from adapters.responses import wire as responses_wire
-from adapters.schemas import EMPTY_SCHEMA, is_strict
 from adapters.sse import Decoder
-from adapters.stage import Pipeline
+from adapters.stages.stage import Pipeline
+from adapters.translation.exchange import Exchange
+from adapters.translation.pairing import pair_tool_calls
+from adapters.translation.reply_stages import UNKNOWN_REQUEST
+from adapters.wire.json_object import string_or_raw_json
+from adapters.wire.json_schema import EMPTY_SCHEMA, is_strict
 from tests.corpus import (
     ERRORS,
     REPLIES,

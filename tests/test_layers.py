@@ -155,7 +155,7 @@ STANDS_ON: dict[str, set[str]] = {
 }
 
 # Who serves requests, and what puts everything together.
-SERVING = {"gateway.app", "gateway.desk", "gateway.front", "gateway.server"}
+SERVING = {"gateway.app", "gateway.context", "gateway.pipeline.handler", "gateway.server.run"}
 
 # What is used by those who serve, and so cannot use them.
 SERVES_THEM = {"compaction", "counting", "demo", "memory", "reading", "state", "transport"}

@@ -2,12 +2,12 @@
 
 import pytest
 
-from adapters.conversation import Error
 from adapters.errors import InvalidRequestError
-from adapters.mint import deterministic_ids
-from adapters.responses.breaking_off import failure_events
-from adapters.responses.check import check_stream
+from adapters.ids import deterministic_ids
+from adapters.ir.types import Error
+from adapters.responses.conformance import check_stream
 from adapters.responses.lifecycle import queued_response
+from adapters.responses.stream_repair import failure_events
 from tests.judges import open_responses
 from tests.judges import sdk as judge
 from tests.judges.reading import JsonObject, object_in, objects_in, read_object

@@ -14,7 +14,7 @@ from msgspec import Meta, Raw, Struct
 from syrupy.assertion import SnapshotAssertion
 
 import adapters
-from adapters.exchange import Exchange
+from adapters.translation.exchange import Exchange
 from tests.corpus import CASES, Abilities, DialectName, Row, Sentence, on_wire
 from tests.judges.reading import JsonObject, object_in, objects_in
 from tests.snapshots import json_page, loss_lines

@@ -12,8 +12,11 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 import adapters
-from adapters.conversation import (
-    ToolCall,
+from adapters.errors import UnsupportedRequestError
+from adapters.ir.accumulator import accumulate, to_events
+from adapters.ir.event_order import EventOrderChecker
+from adapters.ir.events import Closed, Delta, Event, Opened, Started, truncated_stream
+from adapters.ir.types import (
     CallKind,
     Choice,
     CustomTool,
@@ -22,28 +25,25 @@ from adapters.conversation import (
     FunctionTool,
     HostedTool,
     Message,
-    ToolOutput,
     Reply,
     Request,
     Status,
     Text,
     Tool,
+    ToolCall,
+    ToolOutput,
 )
-from adapters.errors import UnsupportedRequestError
-from adapters.events import Closed, Delta, Event, Opened, Started, truncated_stream
-from adapters.fold import accumulate, to_events
-from adapters.grammar import EventOrderChecker
-from adapters.loss import Losses
-from adapters.lowering import (
-    EmulatedRequest,
-    CallRestorer,
+from adapters.losses import Losses
+from adapters.stages.stage import AnyStage, Pipeline
+from adapters.tool_emulation import (
     BackendToolSupport,
     CallDowngrader,
+    CallRestorer,
+    EmulatedRequest,
     emulate_tools,
 )
-from adapters.lowering.searching import bm25_rank
-from adapters.lowering.wrapping import wrap_input
-from adapters.stage import AnyStage, Pipeline
+from adapters.tool_emulation.custom_tools import wrap_input
+from adapters.tool_emulation.tool_search import bm25_rank
 
 LEGAL = re.compile(r"[A-Za-z0-9_-]{1,64}")
 Wire = dict[str, object]

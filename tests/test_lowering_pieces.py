@@ -9,22 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from adapters.conversation import CustomTool
-from adapters.loss import Losses
-from adapters.lowering.grammars import as_function, json_schema_pattern
-from adapters.lowering.names import (
-    ToolName,
-    resolve_hallucinated_name,
-    qualified_name,
-    sanitize_name,
-)
-from adapters.lowering.wrapping import (
-    Unwrapped,
+from adapters.ir.types import CustomTool
+from adapters.losses import Losses
+from adapters.tool_emulation.custom_grammar import as_function, json_schema_pattern
+from adapters.tool_emulation.custom_tools import (
     CustomInputParser,
+    Unwrapped,
     as_arguments,
     escaped,
     unwrap,
     wrap_input,
+)
+from adapters.tool_emulation.names import (
+    ToolName,
+    qualified_name,
+    resolve_hallucinated_name,
+    sanitize_name,
 )
 
 LEGAL = re.compile(r"[A-Za-z0-9_-]{1,64}")

@@ -6,8 +6,8 @@ from typing import cast
 import pytest
 
 import adapters
-from adapters.exchange import Exchange
 from adapters.profiles import OPENAI
+from adapters.translation.exchange import Exchange
 
 Wire = dict[str, object]
 

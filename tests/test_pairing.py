@@ -9,18 +9,18 @@ from hypothesis.strategies import SearchStrategy
 from msgspec import Raw
 from msgspec.structs import replace
 
-from adapters.conversation import (
-    ToolCall,
+from adapters.ir.types import (
     Item,
     Message,
     OpaqueItem,
-    ToolOutput,
     Reasoning,
     Request,
     Text,
+    ToolCall,
+    ToolOutput,
 )
-from adapters.loss import Loss, Losses
-from adapters.pairing import NO_OUTPUT, pair_tool_calls
+from adapters.losses import Loss, Losses
+from adapters.translation.pairing import NO_OUTPUT, pair_tool_calls
 from tests.strategies import DIALECT_NAMES, DialectName, requests
 
 USER = Message("user", (Text("and then?"),))

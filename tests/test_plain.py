@@ -5,15 +5,15 @@ import pytest
 from msgspec import Raw
 
 import adapters
-from adapters.between import UNKNOWN_REQUEST
-from adapters.chat.messages import read_messages
-from adapters.chat.plain_reply import read_plain_reply
+from adapters.chat.message_reader import read_messages
 from adapters.chat.reply import read_any_reply
+from adapters.chat.typical_reply import read_plain_reply
 from adapters.dialect import ReplyContext
 from adapters.errors import DragomanError
-from adapters.loss import Loss, Losses
-from adapters.responses.items import read_items
-from adapters.tools import read_tools
+from adapters.losses import Loss, Losses
+from adapters.responses.item_reader import read_items
+from adapters.translation.reply_stages import UNKNOWN_REQUEST
+from adapters.wire.tools import read_tools
 from tests.corpus import REPLIES, REQUESTS, ReplyCase, RequestCase
 
 READERS = {

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 import adapters
-from adapters.conversation import (
+from adapters.errors import UnsupportedRequestError
+from adapters.ir.types import (
     AllowedToolsChoice,
-    ToolCall,
     CustomTool,
     ExtraField,
     FunctionTool,
@@ -17,19 +17,19 @@ from adapters.conversation import (
     Image,
     Item,
     Message,
-    ToolChoiceMode,
     NamedToolChoice,
-    ToolOutput,
     Reasoning,
     Request,
     Text,
     Tool,
+    ToolCall,
     ToolChoice,
+    ToolChoiceMode,
+    ToolOutput,
 )
-from adapters.errors import UnsupportedRequestError
-from adapters.loss import Losses
-from adapters.prompting.history import written_call
-from adapters.prompting.prompted import describe_tools_in_prompt
+from adapters.losses import Losses
+from adapters.text_tools.prompt import describe_tools_in_prompt
+from adapters.text_tools.prompt_history import written_call
 from tests.test_textcalls import told
 
 SCHEMA = Raw(b'{"type": "object", "properties": {"city": {"type": "string"}}}')

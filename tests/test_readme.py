@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from adapters.profiles import PROFILES
-from gateway.reading import read_configuration
+from gateway.config import read_configuration
 from tests.judges.reading import object_in, read_object
 from tests.readme import README, ROOT, renewed
 

@@ -7,7 +7,7 @@ from msgspec import Raw
 from syrupy.assertion import SnapshotAssertion
 
 import adapters
-from gateway.grammar_check import check_grammar
+from gateway.grammar.check import check_grammar
 from tests.corpus import REPLIES, ReplyCase, alone, asked, crossings, on_wire, pair
 from tests.judges import open_responses, sdk
 from tests.judges.reading import read_object

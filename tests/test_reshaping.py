@@ -6,9 +6,10 @@ from hypothesis.strategies import DataObject
 from msgspec import Raw
 from msgspec.structs import replace
 
-from adapters.condensing import SummarizeReply
-from adapters.conversation import (
-    ToolCall,
+from adapters.ir.accumulator import accumulate
+from adapters.ir.event_order import EventOrderChecker
+from adapters.ir.events import Delta, Event, Failed, Finished, Opened, Started
+from adapters.ir.types import (
     Choice,
     Error,
     Finish,
@@ -17,14 +18,13 @@ from adapters.conversation import (
     Reasoning,
     Reply,
     Text,
+    ToolCall,
     Usage,
 )
-from adapters.events import Delta, Event, Failed, Finished, Opened, Started
-from adapters.fold import accumulate
-from adapters.grammar import EventOrderChecker
-from adapters.loss import Losses
-from adapters.prefacing import PrependItem, add_usage
-from adapters.stage import Pipeline
+from adapters.losses import Losses
+from adapters.stages.prepend_item import PrependItem, add_usage
+from adapters.stages.stage import Pipeline
+from adapters.stages.summarize_reply import SummarizeReply
 from tests.strategies import DIALECT_NAMES, events, replies
 
 ITEM = OpaqueItem("responses", "compaction", Raw(b'{"type":"compaction","id":"cmp_1"}'), "cmp_1")

@@ -14,8 +14,8 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 import adapters
-from adapters.conversation import HostedTool
-from adapters.exchange import Exchange
+from adapters.ir.types import HostedTool
+from adapters.translation.exchange import Exchange
 from tests.corpus import DIALECTS, REQUESTS, DialectName, RequestCase, alone, on_wire
 from tests.strategies import ABLE, requests
 from tests.test_laws import canonical, difference, few, read_request, shown, write_request

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.chat import read_stream
-from adapters.chat.calls import PartialCall
-from adapters.chat.shortcut import DeltaFastPath, find_shortcut
-from adapters.events import Event
+from adapters.chat import stream_reader as read_stream
+from adapters.chat.delta_fast_path import DeltaFastPath, find_shortcut
+from adapters.chat.tool_calls import PartialCall
+from adapters.ir.events import Event
 from tests.corpus import STREAMS, StreamCase, alone, read_events
 
 COMPLETIONS = [case for case in STREAMS if case.dialect != "responses"]

@@ -7,10 +7,10 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 import adapters
-from adapters.conversation import Error
-from adapters.events import CUT, UNREADABLE, Event, Failed
+from adapters.ir.events import CUT, UNREADABLE, Event, Failed
+from adapters.ir.types import Error
 from adapters.sse import Decoder
-from gateway.grammar_check import check_grammar
+from gateway.grammar.check import check_grammar
 from tests.corpus import (
     STREAMS,
     StreamCase,

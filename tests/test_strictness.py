@@ -7,9 +7,9 @@ import pytest
 from msgspec import Raw
 
 import adapters
-from adapters.conversation import CustomTool, FunctionTool
-from adapters.loss import Losses
-from adapters.strictness import to_strict_schema
+from adapters.ir.types import CustomTool, FunctionTool
+from adapters.losses import Losses
+from adapters.wire.strict_schema import to_strict_schema
 
 TEXT = {"type": "string"}
 

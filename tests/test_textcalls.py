@@ -6,10 +6,10 @@ import pytest
 from msgspec import Raw
 
 from adapters.capabilities import TextFormat
-from adapters.conversation import CustomTool, FunctionTool, HostedTool, Tool
-from adapters.textcalls.declared import DeclaredTools
-from adapters.textcalls.formats import FORMATS
-from adapters.textcalls.scanner import Found, Scanner
+from adapters.ir.types import CustomTool, FunctionTool, HostedTool, Tool
+from adapters.text_tools.declared import DeclaredTools
+from adapters.text_tools.formats import FORMATS
+from adapters.text_tools.scanner import Found, Scanner
 
 SCHEMA = Raw(
     b"""{

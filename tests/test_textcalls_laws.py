@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.capabilities import TextFormat
-from adapters.textcalls.declared import DeclaredTools
-from adapters.textcalls.formats import FORMATS
-from adapters.textcalls.scanner import Found, Scanner
+from adapters.text_tools.declared import DeclaredTools
+from adapters.text_tools.formats import FORMATS
+from adapters.text_tools.scanner import Found, Scanner
 from tests.test_textcalls import ALL, LOOK, TIME, TOOLS, told
 
 WORDS = (

@@ -7,8 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.conversation import (
-    ToolCall,
+from adapters.ids import deterministic_ids
+from adapters.ir.accumulator import accumulate
+from adapters.ir.event_order import EventOrderChecker
+from adapters.ir.events import (
+    Closed,
+    Delta,
+    Event,
+    Failed,
+    Finished,
+    Opened,
+    Started,
+    truncated_stream,
+)
+from adapters.ir.items import without_content
+from adapters.ir.types import (
     Choice,
     Citation,
     Finish,
@@ -21,24 +34,11 @@ from adapters.conversation import (
     Reply,
     Status,
     Text,
+    ToolCall,
 )
-from adapters.events import (
-    Closed,
-    Delta,
-    Event,
-    Failed,
-    Finished,
-    Opened,
-    Started,
-    truncated_stream,
-)
-from adapters.fold import accumulate
-from adapters.grammar import EventOrderChecker
-from adapters.items import without_content
-from adapters.loss import Losses
-from adapters.mint import deterministic_ids
-from adapters.stage import Pipeline
-from adapters.textcalls.stage import TextToolCallParser
+from adapters.losses import Losses
+from adapters.stages.stage import Pipeline
+from adapters.text_tools.stage import TextToolCallParser
 from tests.test_textcalls import ALL
 
 STOP = Finish("stop", "stop")

@@ -7,8 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.conversation import (
-    ToolCall,
+from adapters.ir.accumulator import ReplyAccumulator, accumulate
+from adapters.ir.event_order import EventOrderChecker
+from adapters.ir.events import (
+    Closed,
+    Delta,
+    Event,
+    Failed,
+    Finished,
+    Opened,
+    Started,
+    truncated_stream,
+)
+from adapters.ir.items import without_content
+from adapters.ir.types import (
     Choice,
     Citation,
     Finish,
@@ -20,23 +32,11 @@ from adapters.conversation import (
     Reply,
     Status,
     Text,
+    ToolCall,
 )
-from adapters.events import (
-    Closed,
-    Delta,
-    Event,
-    Failed,
-    Finished,
-    Opened,
-    Started,
-    truncated_stream,
-)
-from adapters.fold import ReplyAccumulator, accumulate
-from adapters.grammar import EventOrderChecker
-from adapters.items import without_content
-from adapters.loss import Losses
-from adapters.stage import Pipeline
-from adapters.thinking import ThinkTagParser
+from adapters.losses import Losses
+from adapters.stages.stage import Pipeline
+from adapters.stages.think_tags import ThinkTagParser
 
 STOP = Finish("stop", "stop")
 CALL = ToolCall("call_1", "look", "{}", status="completed")

@@ -1,15 +1,15 @@
 """Chat Completions: `tools`, `tool_calls`, `role: tool`."""
 
-from adapters.chat.check import check_stream
-from adapters.chat.read_request import read_request
-from adapters.chat.read_stream import StreamReader
+from adapters.chat.conformance import check_stream
 from adapters.chat.reply import read_reply, write_reply
+from adapters.chat.request_reader import read_request
+from adapters.chat.request_writer import takes_tool, write_request
+from adapters.chat.stream_reader import StreamReader
+from adapters.chat.stream_writer import StreamWriter
 from adapters.chat.usage import read_usage
 from adapters.chat.wire import LACKS, NAMES
-from adapters.chat.write_request import takes_tool, write_request
-from adapters.chat.write_stream import StreamWriter
 from adapters.dialect import Dialect
-from adapters.envelope import write_error
+from adapters.wire.error_body import write_error
 
 CHAT = Dialect(
     name="chat",

@@ -1,8 +1,8 @@
 """The frames of a Chat stream: `data:` lines with one chunk each."""
 
-from adapters.conversation import Error, Extras
-from adapters.envelope import error_body
+from adapters.ir.types import Error, Extras
 from adapters.template import FrameTemplate, encode
+from adapters.wire.error_body import error_body
 
 Wire = dict[str, object]
 

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable, Iterator
 import msgspec
 from msgspec import Raw
 
-from adapters.chat.messages import read_assistant
-from adapters.chat.plain_reply import read_plain_reply
-from adapters.chat.thoughts import NO_PLACE, reasoning_text
+from adapters.chat.message_reader import read_assistant
+from adapters.chat.parts import TEXT_SEPARATOR
+from adapters.chat.reasoning_writer import NO_PLACE, reasoning_text
+from adapters.chat.typical_reply import read_plain_reply
 from adapters.chat.usage import read_usage, write_usage
 from adapters.chat.wire import (
     FAILED_REASONS,
@@ -18,10 +19,19 @@ from adapters.chat.wire import (
     WRITE_REASON,
     call_body,
 )
-from adapters.chat.write_parts import TEXT_SEPARATOR
-from adapters.conversation import (
+from adapters.dialect import ReplyContext
+from adapters.errors import InvalidRequestError
+from adapters.ir.items import effective_finish, has_calls, mark_incomplete
+from adapters.ir.replies import (
+    NOTHING_SAID,
+    merge_choices,
+    normalize_calls,
+    one_choice_asked,
+    reply_model,
+    with_id_prefix,
+)
+from adapters.ir.types import (
     Annotation,
-    ToolCall,
     Choice,
     Citation,
     Error,
@@ -37,24 +47,19 @@ from adapters.conversation import (
     Reply,
     Status,
     Text,
+    ToolCall,
     Usage,
 )
-from adapters.dialect import ReplyContext
-from adapters.envelope import is_error, read_error_fields, read_error_value, infer_status
-from adapters.errors import InvalidRequestError
-from adapters.extras import ExtrasWriter, unread_fields
-from adapters.fields import JsonObject, read_body, read_fields
-from adapters.items import mark_incomplete, has_calls, effective_finish
-from adapters.loss import Losses
-from adapters.parts import read_logprobs
-from adapters.replies import (
-    NOTHING_SAID,
-    merge_choices,
-    reply_model,
-    one_choice_asked,
-    with_id_prefix,
-    normalize_calls,
+from adapters.losses import Losses
+from adapters.wire.content import read_logprobs
+from adapters.wire.error_body import (
+    infer_status,
+    is_error,
+    read_error_fields,
+    read_error_value,
 )
+from adapters.wire.extra_fields import ExtrasWriter, unread_fields
+from adapters.wire.json_object import JsonObject, read_body, read_fields
 
 Wire = dict[str, object]
 _ENCODER = msgspec.json.Encoder()

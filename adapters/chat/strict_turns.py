@@ -4,8 +4,8 @@ Two messages of a user in a row become one, an assistant speaks between a tool a
 assistant speaks last.
 """
 
-from adapters.chat.write_parts import TEXT_SEPARATOR
-from adapters.loss import Losses
+from adapters.chat.parts import TEXT_SEPARATOR
+from adapters.losses import Losses
 
 Wire = dict[str, object]
 

@@ -1,8 +1,8 @@
 """Usage as Chat and legacy count it."""
 
-from adapters.conversation import Extras, Usage
-from adapters.extras import ExtrasWriter, unread_fields, harmless_if
-from adapters.fields import JsonObject
+from adapters.ir.types import Extras, Usage
+from adapters.wire.extra_fields import ExtrasWriter, harmless_if, unread_fields
+from adapters.wire.json_object import JsonObject
 
 # A count of nothing says nothing.
 _COUNT = harmless_if(0, "hint")

@@ -5,10 +5,10 @@ from typing import cast
 
 from msgspec import Raw, Struct
 
-from adapters.conversation import ToolCall, CallKind, FinishReason
 from adapters.errors import InvalidRequestError
-from adapters.extras import DropPolicy, harmless_if
-from adapters.fields import MISSING, parse
+from adapters.ir.types import CallKind, FinishReason, ToolCall
+from adapters.wire.extra_fields import DropPolicy, harmless_if
+from adapters.wire.json_object import MISSING, parse
 
 # How this dialect spells the fields of the hub, where the two differ.
 NAMES = {

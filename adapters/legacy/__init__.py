@@ -4,18 +4,18 @@ It is Chat with other words for calls, at the same address, so it stands on `ada
 readers there understand both forms, for clients and servers mix them, and only writing differs.
 """
 
-from adapters.chat.read_request import read_request
-from adapters.chat.read_stream import StreamReader
 from adapters.chat.reply import read_reply
+from adapters.chat.request_reader import read_request
+from adapters.chat.stream_reader import StreamReader
 from adapters.chat.usage import read_usage
 from adapters.chat.wire import LACKS
 from adapters.dialect import Dialect
-from adapters.envelope import write_error
-from adapters.legacy.check import check_stream
-from adapters.legacy.reply import write_reply
+from adapters.legacy.conformance import check_stream
+from adapters.legacy.reply_writer import write_reply
+from adapters.legacy.request_writer import takes_tool, write_request
+from adapters.legacy.stream_writer import StreamWriter
 from adapters.legacy.wire import NAMES
-from adapters.legacy.write_request import takes_tool, write_request
-from adapters.legacy.write_stream import StreamWriter
+from adapters.wire.error_body import write_error
 
 LEGACY = Dialect(
     name="legacy",

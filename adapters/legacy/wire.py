@@ -1,7 +1,7 @@
 """The legacy form on the wire: Chat's words, but for what is about calls."""
 
 from adapters.chat.wire import NAMES as CHAT_NAMES
-from adapters.conversation import FinishReason
+from adapters.ir.types import FinishReason
 
 NAMES = CHAT_NAMES | {
     "max_output_tokens": "max_tokens",

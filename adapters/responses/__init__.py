@@ -1,15 +1,15 @@
 """The Responses API: `function_call` and `function_call_output` items, typed events."""
 
 from adapters.dialect import Dialect
-from adapters.envelope import write_error
-from adapters.responses.check import check_stream
-from adapters.responses.read_request import read_request
-from adapters.responses.read_stream import StreamReader
+from adapters.responses.conformance import check_stream
 from adapters.responses.reply import read_reply, write_reply
+from adapters.responses.request_reader import read_request
+from adapters.responses.request_writer import takes_tool, write_request
+from adapters.responses.stream_reader import StreamReader
+from adapters.responses.stream_writer import StreamWriter
 from adapters.responses.usage import read_usage
 from adapters.responses.wire import ALL_CALL_NAMES, LACKS, NAMES
-from adapters.responses.write_request import takes_tool, write_request
-from adapters.responses.write_stream import StreamWriter
+from adapters.wire.error_body import write_error
 
 RESPONSES = Dialect(
     name="responses",

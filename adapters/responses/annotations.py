@@ -2,8 +2,8 @@
 
 from msgspec import Raw
 
-from adapters.conversation import Annotation, Citation, Logprob
-from adapters.loss import Losses
+from adapters.ir.types import Annotation, Citation, Logprob
+from adapters.losses import Losses
 
 Wire = dict[str, object]
 

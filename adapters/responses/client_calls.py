@@ -6,9 +6,9 @@ In the hub a call holds, as JSON, what there is to do. What the tools answered i
 
 from msgspec import Raw
 
-from adapters.conversation import CallKind
-from adapters.fields import JsonObject, read_fields, string_or_raw_json
-from adapters.jsontext import is_complete_json
+from adapters.ir.types import CallKind
+from adapters.json_text import is_complete_json
+from adapters.wire.json_object import JsonObject, read_fields, string_or_raw_json
 
 Wire = dict[str, object]
 

@@ -8,11 +8,17 @@ item has to say besides is made up.
 import msgspec
 from msgspec import Raw
 
-from adapters.conversation import CallKind, Image, OtherPart, ToolOutput, Part, Text
 from adapters.errors import InvalidRequestError
-from adapters.extras import unread_fields
-from adapters.fields import JsonObject, Json, parse, read_fields, string_or_raw_json
-from adapters.loss import Losses
+from adapters.ir.types import CallKind, Image, OtherPart, Part, Text, ToolOutput
+from adapters.losses import Losses
+from adapters.wire.extra_fields import unread_fields
+from adapters.wire.json_object import (
+    Json,
+    JsonObject,
+    parse,
+    read_fields,
+    string_or_raw_json,
+)
 
 Wire = dict[str, object]
 

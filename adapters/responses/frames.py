@@ -1,8 +1,8 @@
 """The frames of a Responses stream: an `event:` line, a `data:` line, and their count."""
 
-from adapters.conversation import Error
-from adapters.envelope import error_body
+from adapters.ir.types import Error
 from adapters.template import PLACEHOLDER, encode
+from adapters.wire.error_body import error_body
 
 Wire = dict[str, object]
 

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from adapters.dialect import ReplyContext
-from adapters.loss import Losses
-from adapters.mint import IdSource
-from adapters.responses.read_request import read_request
+from adapters.ids import IdSource
+from adapters.losses import Losses
 from adapters.responses.reply import new_response
+from adapters.responses.request_reader import read_request
 from adapters.responses.response import ResponseSnapshot
 from adapters.template import encode
 

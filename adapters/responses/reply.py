@@ -3,8 +3,17 @@
 import msgspec
 from msgspec.structs import replace
 
-from adapters.conversation import (
-    ToolCall,
+from adapters.dialect import ReplyContext
+from adapters.errors import InvalidRequestError
+from adapters.ir.items import effective_finish, has_calls
+from adapters.ir.replies import (
+    merge_choices,
+    normalize_calls,
+    one_choice_asked,
+    reply_model,
+    with_id_prefix,
+)
+from adapters.ir.types import (
     Choice,
     Error,
     Extras,
@@ -14,26 +23,17 @@ from adapters.conversation import (
     Reasoning,
     Reply,
     Status,
+    ToolCall,
 )
-from adapters.dialect import ReplyContext
-from adapters.envelope import is_error, read_error_value, infer_status
-from adapters.errors import InvalidRequestError
-from adapters.extras import ExtrasWriter, unread_fields
-from adapters.fields import JsonObject, read_body
-from adapters.items import has_calls, effective_finish
-from adapters.loss import Losses
-from adapters.replies import (
-    merge_choices,
-    reply_model,
-    one_choice_asked,
-    with_id_prefix,
-    normalize_calls,
-)
-from adapters.responses.items import read_output_item
-from adapters.responses.output import LABEL, OutputWriter, Wire, mint_item_id
-from adapters.responses.response import ResponseSnapshot, Response
+from adapters.losses import Losses
+from adapters.responses.item_reader import read_output_item
+from adapters.responses.output_writer import LABEL, OutputWriter, Wire, mint_item_id
+from adapters.responses.response import Response, ResponseSnapshot
 from adapters.responses.usage import read_usage, usage_or_zeros
 from adapters.responses.wire import READ_INCOMPLETE, WRITE_INCOMPLETE
+from adapters.wire.error_body import infer_status, is_error, read_error_value
+from adapters.wire.extra_fields import ExtrasWriter, unread_fields
+from adapters.wire.json_object import JsonObject, read_body
 
 _ENCODER = msgspec.json.Encoder()
 

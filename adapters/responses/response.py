@@ -9,11 +9,11 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.conversation import Error, Request
-from adapters.extras import ExtrasWriter
-from adapters.loss import Losses
+from adapters.ir.types import Error, Request
+from adapters.losses import Losses
+from adapters.responses.tool_writer import echo_format, echo_tool, write_choice
 from adapters.responses.usage import UsageWire
-from adapters.responses.write_tools import echo_format, echo_tool, write_choice
+from adapters.wire.extra_fields import ExtrasWriter
 
 Wire = dict[str, object]
 

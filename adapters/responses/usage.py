@@ -2,11 +2,11 @@
 
 from msgspec import Struct
 
-from adapters.conversation import Usage
-from adapters.extras import ExtrasWriter, unread_fields, harmless_if
-from adapters.fields import JsonObject
-from adapters.loss import Losses
-from adapters.replies import USAGE_ZEROS
+from adapters.ir.replies import USAGE_ZEROS
+from adapters.ir.types import Usage
+from adapters.losses import Losses
+from adapters.wire.extra_fields import ExtrasWriter, harmless_if, unread_fields
+from adapters.wire.json_object import JsonObject
 
 # A count of nothing says nothing.
 _COUNT = harmless_if(0, "hint")

@@ -2,9 +2,9 @@
 
 from msgspec import Struct
 
-from adapters.conversation import CallKind, FinishReason
-from adapters.events import Channel
-from adapters.extras import DropPolicy, harmless_if
+from adapters.ir.events import Channel
+from adapters.ir.types import CallKind, FinishReason
+from adapters.wire.extra_fields import DropPolicy, harmless_if
 
 # How this dialect spells the fields of the hub, where the two differ.
 NAMES = {

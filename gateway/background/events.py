@@ -6,11 +6,11 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.conversation import Error
-from adapters.envelope import read_error_value
-from adapters.fields import MISSING, is_present, read_body
-from adapters.jsontext import DECODE_ERRORS
-from gateway.state import Event
+from adapters.ir.types import Error
+from adapters.json_text import DECODE_ERRORS
+from adapters.wire.error_body import read_error_value
+from adapters.wire.json_object import MISSING, is_present, read_body
+from gateway.store import Event
 
 # How a stream ends. There is none for a response that was cancelled: neither the SDK nor Open
 # Responses knows a `response.cancelled`, and OpenAI ends such streams with `response.failed`.

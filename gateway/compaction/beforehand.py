@@ -6,26 +6,26 @@ from typing import Final, Protocol
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters import Loss, IdSource, Policy, Sealer
-from adapters.fields import MISSING, read_body
-from adapters.prefacing import PrependItem
+from adapters import IdSource, Loss, Policy, Sealer
+from adapters.stages.prepend_item import PrependItem
+from adapters.wire.json_object import MISSING, read_body
 from gateway import statuses
-from gateway.access import Principal
-from gateway.client import ClientConnection
+from gateway.backends.client import BackendClient
 from gateway.compaction.managing import (
     Ask,
-    GeneratedSummary,
     CompactedRequest,
     Compactor,
+    GeneratedSummary,
     read_wish,
 )
 from gateway.compaction.spoken import Reshape, accepts_foreign_summaries
 from gateway.compaction.window import Window, read_window
-from gateway.counting.local import count_locally
-from gateway.problems import ClientDisconnectedError, ShuttingDownError
-from gateway.record import ExchangeRecord
-from gateway.sink import Gathered
-from gateway.upstream import BackendClient
+from gateway.errors import ClientDisconnectedError, ShuttingDownError
+from gateway.http.auth import Principal
+from gateway.http.client_connection import ClientConnection
+from gateway.http.sinks import Gathered
+from gateway.observability.record import ExchangeRecord
+from gateway.token_counting.local import count_locally
 
 
 class Beforehand(Struct, frozen=True):

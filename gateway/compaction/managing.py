@@ -10,15 +10,15 @@ from typing import Final
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from adapters import InvalidRequestError, Loss, IdSource, Policy, UnsupportedRequestError, Sealer
-from adapters.conversation import OpaqueItem, Usage
-from adapters.fields import JsonObject, read_body
+from adapters import IdSource, InvalidRequestError, Loss, Policy, Sealer, UnsupportedRequestError
+from adapters.ir.types import OpaqueItem, Usage
+from adapters.wire.json_object import JsonObject, read_body
 from gateway.compaction.summary import COMPACTION, Summary, unsealed
 from gateway.compaction.window import (
     TRIGGER_ITEM,
     ItemHead,
-    WindowItem,
     Window,
+    WindowItem,
     kind_of,
     persistent_instructions,
 )

@@ -10,13 +10,13 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters import InvalidRequestError, IdSource
-from adapters.conversation import Usage
-from adapters.fields import MISSING, read_body
+from adapters import IdSource, InvalidRequestError
+from adapters.ir.types import Usage
 from adapters.responses.usage import read_usage
+from adapters.wire.json_object import MISSING, read_body
 from gateway.compaction.summary import COMPACTION
 from gateway.compaction.window import WindowItem, kind_of
-from gateway.memory.items import to_stored_item
+from gateway.turns.items import to_stored_item
 
 
 class _Response(Struct):

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from adapters.fields import read_body
+from adapters.wire.json_object import read_body
 from gateway.compaction.window import Window
 
 # What is asked of the backend. What a model needs to go on is what nobody can look up again.

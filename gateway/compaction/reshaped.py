@@ -7,7 +7,7 @@ from litestar.types.asgi_types import HTTPResponseBodyEvent, HTTPResponseStartEv
 
 from adapters import InvalidReplyError
 from gateway import statuses
-from gateway.problems import write_error_body
+from gateway.errors import write_error_body
 
 
 class Reshaped:

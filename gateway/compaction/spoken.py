@@ -5,21 +5,21 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from adapters import Capabilities, InvalidRequestError, IdSource, Sealer
-from adapters.between import Reshaping
-from adapters.condensing import SummarizeReply
-from adapters.fields import read_body
-from adapters.loss import Loss, Losses
-from adapters.prompting.history import WRITTEN
+from adapters import Capabilities, IdSource, InvalidRequestError, Sealer
+from adapters.losses import Loss, Losses
+from adapters.stages.summarize_reply import SummarizeReply
+from adapters.text_tools.prompt_history import WRITTEN
+from adapters.translation.reply_stages import Reshaping
+from adapters.wire.json_object import read_body
+from gateway.backends.client import BackendClient
 from gateway.compaction.request import summary_request, to_sum_up
 from gateway.compaction.summary import Summary
 from gateway.compaction.window import (
     Window,
     may_contain_compaction,
-    read_window,
     persistent_instructions,
+    read_window,
 )
-from gateway.upstream import BackendClient
 
 Reshape = Callable[[Losses], Reshaping]
 

@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from adapters import IdSource, Sealer
-from adapters.conversation import OpaqueItem
-from adapters.jsontext import DECODE_ERRORS
+from adapters.ir.types import OpaqueItem
+from adapters.json_text import DECODE_ERRORS
 
 COMPACTION: Final = "compaction"
 

@@ -13,10 +13,10 @@ import msgspec
 from msgspec import Raw, Struct
 
 from adapters import InvalidRequestError, Sealer
-from adapters.fields import parse, read_body
-from adapters.jsontext import DECODE_ERRORS
-from gateway.compaction.summary import COMPACTION, SummaryDecryptor, Summary
-from gateway.problems import RequestTooLargeError
+from adapters.json_text import DECODE_ERRORS
+from adapters.wire.json_object import parse, read_body
+from gateway.compaction.summary import COMPACTION, Summary, SummaryDecryptor
+from gateway.errors import RequestTooLargeError
 
 _TRIGGER: Final = "compaction_trigger"
 # The item that asks for a summary.

@@ -5,18 +5,18 @@ Whatever is found in it is named as the client knows it.
 
 from msgspec.structs import replace
 
-from adapters import DragomanError, Loss, IdSource, Policy, Sealer
+from adapters import DragomanError, IdSource, Loss, Policy, Sealer
+from gateway.backends.client import BackendClient
 from gateway.compaction.beforehand import Beforehand, Preparing
 from gateway.compaction.managing import Ask, concerns_management
 from gateway.compaction.spoken import (
-    Reshape,
     BackendRequest,
-    compacts_natively,
+    Reshape,
     build_backend_request,
+    compacts_natively,
 )
 from gateway.compaction.window import may_contain_compaction
-from gateway.memory.plan import Turn
-from gateway.upstream import BackendClient
+from gateway.turns.turn import Turn
 
 
 def speaks_of_summaries(body: bytes) -> bool:

@@ -4,7 +4,7 @@ There is no model behind it. It shows the whole loop, from the question by way o
 results to an answer, on a fresh machine and with no key.
 """
 
-from gateway.demo.brain import DEMO_MODEL
+from gateway.demo.reply import DEMO_MODEL
 from gateway.demo.transport import DemoTransport
 
 __all__ = ["DEMO_MODEL", "DemoTransport"]

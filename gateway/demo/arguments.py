@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from adapters.errors import InvalidRequestError
-from adapters.fields import Json, parse
+from adapters.wire.json_object import Json, parse
 from gateway.demo.question import Question
 from gateway.demo.schemas import (
     Plain,

@@ -5,16 +5,16 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from adapters.conversation import (
-    ToolCall,
+from adapters.ir.types import (
     Choice,
     Finish,
     FunctionTool,
     Item,
     Message,
-    ToolOutput,
     Request,
     Text,
+    ToolCall,
+    ToolOutput,
     Usage,
 )
 from gateway.demo.question import text_of_parts

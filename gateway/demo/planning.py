@@ -6,20 +6,20 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from adapters.conversation import (
-    ToolCall,
+from adapters.ids import IdSource
+from adapters.ir.types import (
     CustomTool,
     FunctionTool,
     HostedTool,
-    ToolChoiceMode,
     NamedToolChoice,
     Request,
     Tool,
+    ToolCall,
     ToolChoice,
+    ToolChoiceMode,
 )
-from adapters.loss import Losses
-from adapters.mint import IdSource
-from adapters.selection import ToolSupport, select
+from adapters.losses import Losses
+from adapters.tool_selection import ToolSupport, select
 from gateway.demo.arguments import arguments_for, read_slots
 from gateway.demo.question import Question, Turn
 from gateway.demo.words import example_for, split_name, word_set

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
-from adapters.fields import Json
+from adapters.wire.json_object import Json
 
 Schema = dict[str, Json]
 

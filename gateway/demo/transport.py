@@ -8,13 +8,13 @@ import msgspec
 
 import adapters
 from adapters import Dialect, DragomanError, IdSource, Request
-from adapters.conversation import Error, Reply
 from adapters.dialect import ReplyContext
-from adapters.envelope import to_error, write_error
-from adapters.fields import read_body
-from adapters.loss import Losses
-from gateway.demo.brain import DEMO_MODEL, demo_reply
-from gateway.demo.telling import DemoStream
+from adapters.ir.types import Error, Reply
+from adapters.losses import Losses
+from adapters.wire.error_body import to_error, write_error
+from adapters.wire.json_object import read_body
+from gateway.demo.reply import DEMO_MODEL, demo_reply
+from gateway.demo.stream import DemoStream
 
 # Between two pieces of a stream, in seconds: short enough not to bore, long enough to see.
 PAUSE = 0.02

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from math import ceil, floor
 
-from adapters.fields import Json
+from adapters.wire.json_object import Json
 from gateway.demo.patterns import is_costly, text_like
 from gateway.demo.schemas import Schema, is_number
 

@@ -13,13 +13,13 @@ from litestar.types.asgi_types import (
 )
 
 from adapters import DragomanError, InvalidRequestError
-from gateway.logs import LOG
-from gateway.problems import ShuttingDownError, RequestTooLargeError, InternalError
-from gateway.websocket.lanes import StreamQueues
+from gateway.errors import InternalError, RequestTooLargeError, ShuttingDownError
+from gateway.observability.logging import LOG
+from gateway.websocket.errors import ConnectionExpiredError
 from gateway.websocket.messages import STEER, CreateMessage, Message, read_create, read_message
-from gateway.websocket.outlet import write_problem
-from gateway.websocket.problems import ConnectionExpiredError
+from gateway.websocket.sink import write_problem
 from gateway.websocket.steering import steer_failed
+from gateway.websocket.stream_queues import StreamQueues
 from gateway.websocket.turns import TurnHandler
 
 # Of RFC 6455 and its registry: clients open another socket at once, or after a moment.

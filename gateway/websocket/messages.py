@@ -7,9 +7,9 @@ import msgspec
 from msgspec import Raw, Struct
 
 from adapters import InvalidRequestError, UnsupportedRequestError
-from adapters.fields import JsonObject, read_body
-from adapters.jsontext import DECODE_ERRORS
-from gateway.websocket.problems import InvalidStreamIdError
+from adapters.json_text import DECODE_ERRORS
+from adapters.wire.json_object import JsonObject, read_body
+from gateway.websocket.errors import InvalidStreamIdError
 
 CREATE: Final = "response.create"
 STEER: Final = "response.steer"

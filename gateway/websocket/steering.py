@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Raw
 
 from adapters import InvalidRequestError
-from adapters.fields import JsonObject
+from adapters.wire.json_object import JsonObject
 
 _ENCODER: Final = msgspec.json.Encoder()
 

@@ -7,15 +7,15 @@ from litestar.types.asgi_types import HTTPDisconnectEvent
 
 from adapters import DragomanError
 from gateway import statuses
-from gateway.access import Principal
-from gateway.client import ClientConnection
-from gateway.desk import AppContext
-from gateway.front import Visit, attend
-from gateway.record import ExchangeRecord
+from gateway.context import AppContext
+from gateway.http.auth import Principal
+from gateway.http.client_connection import ClientConnection
+from gateway.observability.record import ExchangeRecord
+from gateway.pipeline.handler import Visit, attend
 from gateway.websocket.messages import CreateMessage
-from gateway.websocket.outlet import WebSocketSink, Tell
-from gateway.websocket.recollection import StreamResponseCache, ResponseCache
-from gateway.websocket.warming import prewarm
+from gateway.websocket.prewarm import prewarm
+from gateway.websocket.response_cache import ResponseCache, StreamResponseCache
+from gateway.websocket.sink import Tell, WebSocketSink
 
 # Said once, when the connection was opened: of a single turn it is not true.
 _OF_THE_CONNECTION: Final = frozenset(("idempotency-key", "x-codex-turn-metadata"))

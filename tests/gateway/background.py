@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from adapters.responses.check import check_stream
+from adapters.responses.conformance import check_stream
 from tests.gateway import wire
 from tests.gateway.conftest import state, tables
 from tests.gateway.keeping import until

@@ -8,7 +8,7 @@ from itertools import count
 
 from msgspec import Raw
 
-from gateway.state import Item, Response, Store, StoredTurn
+from gateway.store import Item, Response, Store, StoredTurn
 from tests.gateway.stores import opened
 
 # About what a turn of an agent holds: a tool's output in, and a call out.

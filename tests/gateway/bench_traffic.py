@@ -14,11 +14,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 import adapters
-from adapters.conversation import ToolCall, Finish, Message, Reply, Usage
 from adapters.dialect import ReplyContext
-from adapters.events import Closed, Delta, Event, Finished, Opened, Started
-from adapters.fold import ReplyAccumulator
-from adapters.loss import Losses
+from adapters.ir.accumulator import ReplyAccumulator
+from adapters.ir.events import Closed, Delta, Event, Finished, Opened, Started
+from adapters.ir.types import Finish, Message, Reply, ToolCall, Usage
+from adapters.losses import Losses
 from tests.benchmark import SIZES, prose
 
 Kind = Literal["text", "arguments"]

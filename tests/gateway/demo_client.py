@@ -7,10 +7,10 @@ from typing import Literal
 import httpx
 
 import adapters
-from adapters.between import UNKNOWN_REQUEST
-from adapters.conversation import ToolCall, Choice, Item, Message, Reply, Text
 from adapters.dialect import ReplyContext
-from adapters.loss import Losses
+from adapters.ir.types import Choice, Item, Message, Reply, Text, ToolCall
+from adapters.losses import Losses
+from adapters.translation.reply_stages import UNKNOWN_REQUEST
 from gateway.demo import DemoTransport
 from tests.judges.reading import JsonObject, objects_in
 from tests.judges.sdk import (

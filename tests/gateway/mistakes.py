@@ -4,7 +4,7 @@ from msgspec import structs
 
 from adapters import Capabilities
 from adapters.profiles import PROFILES
-from gateway.keys import digest
+from gateway.crypto.keys import digest
 
 BACKEND = '[[backends]]\nname = "local"\nurl = "http://127.0.0.1:8000/v1"\ndialect = "chat"\n'
 OTHER = BACKEND.replace("local", "other")

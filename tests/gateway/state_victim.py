@@ -6,7 +6,7 @@ import sys
 
 from msgspec import Raw
 
-from gateway.state import Event, Store, open_store
+from gateway.store import Event, Store, open_store
 from tests.gateway.stores import response, turn
 
 WRITERS = 8

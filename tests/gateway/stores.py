@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from gateway.state import Item, Response, Store, StoredTurn, open_store
+from gateway.store import Item, Response, Store, StoredTurn, open_store
 from tests.gateway.postgres import new_database
 
 DATABASES = ("sqlite", "postgresql")

@@ -9,13 +9,18 @@ import pytest
 from msgspec import Raw
 from msgspec.structs import replace
 
-from gateway.access import Principal
-from gateway.background.kept import authorization_of, queue_request, read_kept, write_kept
-from gateway.background.problems import DecryptionError
-from gateway.keys import digest
-from gateway.memory.plan import Turn
-from gateway.sealing import KeyRing
-from gateway.state import NOTHING, Conversation, Item, Page, Response, open_store
+from gateway.background.errors import DecryptionError
+from gateway.background.queued_request import (
+    authorization_of,
+    queue_request,
+    read_kept,
+    write_kept,
+)
+from gateway.crypto.keys import digest
+from gateway.crypto.sealing import KeyRing
+from gateway.http.auth import Principal
+from gateway.store import NOTHING, Conversation, Item, Page, Response, open_store
+from gateway.turns.turn import Turn
 from tests.gateway import wire
 from tests.gateway.background import (
     ALONE,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters import InvalidRequestError
-from gateway.bodies import decompress
-from gateway.problems import RequestTooLargeError, UnsupportedEncodingError
+from gateway.errors import RequestTooLargeError, UnsupportedEncodingError
+from gateway.http.request_body import decompress
 
 
 def _raw_deflate(data: bytes) -> bytes:

@@ -7,7 +7,7 @@ from pathlib import Path
 import openai
 import pytest
 
-from gateway.keys import new_sealing_key
+from gateway.crypto.keys import new_sealing_key
 from tests.gateway.compacting import (
     HISTORY,
     SETTINGS,

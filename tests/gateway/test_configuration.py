@@ -8,8 +8,8 @@ from msgspec import structs
 
 from adapters.capabilities import GENERIC
 from adapters.profiles import PROFILES
-from gateway.configuration import Backend, Configuration, Retries, Timeouts
-from gateway.reading import ConfigurationError, capabilities_of, read_configuration
+from gateway.config import ConfigurationError, capabilities_of, read_configuration
+from gateway.config.schema import Backend, Configuration, Retries, Timeouts
 from tests.gateway.mistakes import BACKEND, DIGEST, KEY, LOCAL, MISTAKES, OTHER
 
 EXAMPLE = """

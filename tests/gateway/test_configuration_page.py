@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from adapters import Capabilities
-from gateway.configuration import Configuration
-from gateway.reading import read_configuration
+from gateway.config import read_configuration
+from gateway.config.schema import Configuration
 
 PAGE = (Path(__file__).parent.parent.parent / "gateway" / "CONFIGURATION.md").read_text()
 DEFAULTS, BACKEND = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)

@@ -7,7 +7,7 @@ from typing import get_args
 import httpx
 import pytest
 
-from adapters.conversation import Reply
+from adapters.ir.types import Reply
 from gateway.demo import DEMO_MODEL, DemoTransport
 from tests.gateway.demo_client import (
     PATHS,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 from msgspec import Raw
 
-from adapters.fields import Json
+from adapters.wire.json_object import Json
 from gateway.demo.arguments import arguments_for, value_for
 from gateway.demo.question import Question, read_question
 from tests.judges.reading import JsonObject

@@ -6,25 +6,25 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from adapters.conversation import (
+from adapters.errors import UnsupportedRequestError
+from adapters.ids import deterministic_ids
+from adapters.ir.types import (
     AllowedToolsChoice,
-    ToolCall,
     CustomTool,
     FunctionTool,
     HostedTool,
     Item,
     Message,
-    ToolChoiceMode,
     NamedToolChoice,
-    ToolOutput,
     Request,
     Text,
     Tool,
+    ToolCall,
     ToolChoice,
+    ToolChoiceMode,
+    ToolOutput,
 )
-from adapters.errors import UnsupportedRequestError
-from adapters.loss import Losses
-from adapters.mint import deterministic_ids
+from adapters.losses import Losses
 from gateway.demo.planning import make_call, plan
 from gateway.demo.question import read_question, read_turn
 from tests.judges.reading import JsonObject

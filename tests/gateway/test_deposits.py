@@ -5,9 +5,9 @@ import pytest
 from msgspec import Raw
 
 from adapters import deterministic_ids
-from adapters.conversation import Family
-from gateway.memory.completions import without_store, read_deposit, shown_messages
-from gateway.state import Completion
+from adapters.ir.types import Family
+from gateway.api.stored_completions import read_deposit, shown_messages, without_store
+from gateway.store import Completion
 
 BODY = b'{"model":"m","store":true, "metadata":{"a":"b"},"messages":[{"role":"user"}],"seed":1.0}'
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.counting.estimate import FRAME, MEDIUM, count_request, estimate_tokens
+from gateway.token_counting.estimate import FRAME, MEDIUM, count_request, estimate_tokens
 
 
 def body(**fields: object) -> bytes:

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from adapters import Loss
-from adapters.conversation import CustomTool
-from gateway.grammar_check import LONGEST, check_grammar
-from gateway.judging import Judging
+from adapters.ir.types import CustomTool
+from gateway.grammar.check import LONGEST, check_grammar
+from gateway.grammar.checks import Judging
 
 # As Codex sends it.
 PATCH = r"""start: begin_patch hunk+ end_patch

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters import Loss
-from gateway.headers import backend_headers, client_headers, loss_header, read_headers
+from gateway.http.headers import backend_headers, client_headers, loss_header, read_headers
 
 # A structured-field string and a display string (RFC 9651, 3.3.3 and 3.3.8).
 STRING = r'"(?:[ !#-\[\]-~]|\\["\\])*"'

@@ -13,7 +13,7 @@ import uvicorn
 from uvicorn._types import ASGIApplication
 from uvicorn.server import ServerState
 
-from gateway.http_protocol import GatewayHttpProtocol
+from gateway.server.http_protocol import GatewayHttpProtocol
 from tests.gateway.asked import PATHS
 from tests.gateway.conftest import DIALECTS, Fresh
 from tests.gateway.process import Gateway

@@ -11,8 +11,8 @@ from openai.types.responses import ResponseItem
 from pydantic import TypeAdapter
 
 from adapters import InvalidRequestError, deterministic_ids
-from gateway.memory.items import to_stored_item, kept_items
-from gateway.state import Item
+from gateway.store import Item
+from gateway.turns.items import kept_items, to_stored_item
 
 _ITEM: TypeAdapter[ResponseItem] = TypeAdapter(ResponseItem)
 

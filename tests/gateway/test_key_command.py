@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.configuration import Key
-from gateway.keys import digest
-from gateway.reading import read_configuration
+from gateway.config import read_configuration
+from gateway.config.schema import Key
+from gateway.crypto.keys import digest
 from tests.command_line import one_line, run
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import openai
 import pytest
 
-from gateway.key_redaction import key_redactor
+from gateway.backends.key_redaction import key_redactor
 from tests.gateway.asked import PATHS
 from tests.gateway.calling import Answered, post
 from tests.gateway.clients import make_client

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from gateway.minting import RANDOM_IDS
+from gateway.crypto.ids import RANDOM_IDS
 
 
 def test_ids_stand_in_the_order_in_which_they_were_made(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,9 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
-from gateway.configuration import DialectName
-from gateway.model_list import FRESH, FRESH_IF_INCOMPLETE, ModelList
-from gateway.problems import ModelNotFoundError
+from gateway.backends.model_list import FRESH, FRESH_IF_INCOMPLETE, ModelList
+from gateway.config.schema import DialectName
+from gateway.errors import ModelNotFoundError
 from tests.gateway.test_models import backend, upstream
 
 Answer = httpx.Response | Exception

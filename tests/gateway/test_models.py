@@ -12,11 +12,11 @@ from openai.types import Model as SdkModel
 
 from adapters import Capabilities
 from adapters.capabilities import GENERIC
-from gateway.codex_models import ASSUMED_CONTEXT_WINDOW, INSTRUCTIONS, codex_model
-from gateway.configuration import Backend, Retries, Timeouts
-from gateway.models import Listing, Models, merge, read_models, write_models
-from gateway.routing import Router
-from gateway.upstream import BackendClient
+from gateway.backends.client import BackendClient
+from gateway.backends.codex_models import ASSUMED_CONTEXT_WINDOW, INSTRUCTIONS, codex_model
+from gateway.backends.models import Listing, Models, merge, read_models, write_models
+from gateway.backends.routing import Router
+from gateway.config.schema import Backend, Retries, Timeouts
 
 # What Codex 0.166 cannot do without, and what its earlier versions want besides.
 NEEDED_BY_CODEX = {

@@ -1,8 +1,8 @@
 import pytest
 
 from adapters import InvalidRequestError
-from adapters.conversation import Family
-from gateway.outline import outline
+from adapters.ir.types import Family
+from gateway.pipeline.request import outline
 
 LEGACY = {
     "functions": '{"model": "m", "messages": [], "functions": []}',

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.redaction import redacted
+from gateway.observability.redaction import redacted
 
 SECRET = "f3c0-ee61"  # noqa: S105 - made up, to be looked for
 FIELDS = (

@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from adapters import InvalidReplyError
-from gateway import refusals
-from gateway.refusals import read_refusal, read_whole
+from gateway.backends import refusals
+from gateway.backends.refusals import read_refusal, read_whole
 
 PIECE = b"x" * 10
 

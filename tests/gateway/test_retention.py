@@ -11,9 +11,9 @@ import openai
 import pytest
 from msgspec import Raw
 
-from gateway.access import Principal
-from gateway.state import Completion, Conversation, Store
-from gateway.sweeper import retention_task
+from gateway.http.auth import Principal
+from gateway.store import Completion, Conversation, Store
+from gateway.store.retention_task import retention_task
 from tests.gateway.conftest import DIALECTS, Fresh, state, tables
 from tests.gateway.keeping import client_of, says, until
 from tests.gateway.process import Gateway, running

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway.configuration import Backend, Retries, Timeouts
+from gateway.backends.client import BackendClient
+from gateway.backends.routing import Router
+from gateway.config import capabilities_of
+from gateway.config.schema import Backend, Retries, Timeouts
 from gateway.demo import DemoTransport
-from gateway.problems import ModelNotFoundError
-from gateway.reading import capabilities_of
-from gateway.routing import Router
-from gateway.upstream import BackendClient
+from gateway.errors import ModelNotFoundError
 from tests.gateway.calling import post
 from tests.gateway.keeping import until
 from tests.gateway.process import Gateway, running

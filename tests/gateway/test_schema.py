@@ -11,16 +11,16 @@ from litestar.testing import TestClient
 from syrupy.assertion import SnapshotAssertion
 
 from adapters.sse import Decoder
-from gateway import dry_run
 from gateway.app import create_app
-from gateway.configuration import Configuration, State
-from gateway.schema.chat_reply import ChatChunk, ChatReply
-from gateway.schema.chat_request import ChatRequest
-from gateway.schema.errors import ErrorEnvelope
-from gateway.schema.responses_events import AnyEvent
-from gateway.schema.responses_reply import ResponsesReply
-from gateway.schema.responses_request import ResponsesRequest
-from gateway.schema.translate import TranslateReply, TranslateRequest
+from gateway.config.schema import Configuration, State
+from gateway.dry_runs import endpoint as dry_run
+from gateway.openapi.chat_reply import ChatChunk, ChatReply
+from gateway.openapi.chat_request import ChatRequest
+from gateway.openapi.errors import ErrorEnvelope
+from gateway.openapi.responses_events import AnyEvent
+from gateway.openapi.responses_reply import ResponsesReply
+from gateway.openapi.responses_request import ResponsesRequest
+from gateway.openapi.translate import TranslateReply, TranslateRequest
 from tests.corpus import REQUESTS, RequestCase, alone
 from tests.judges.reading import JsonObject, object_in, objects_in, read_object
 from tests.judges.sdk import judge_chat_request, judge_error, judge_responses_request

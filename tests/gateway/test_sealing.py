@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from adapters.conversation import ToolCall, ExtraField, Reasoning, Request
-from adapters.loss import Losses
-from adapters.seal import SealedReasoning, extra_content_field
-from adapters.stripping import strip_sealed
-from adapters.unsealing import ReasoningRestorer
-from gateway.keys import new_sealing_key, read_sealing_key
-from gateway.reading import ConfigurationError, read_configuration
-from gateway.sealing import PREFIX, KeyRing
+from adapters.ir.types import ExtraField, Reasoning, Request, ToolCall
+from adapters.losses import Losses
+from adapters.reasoning.restore import ReasoningRestorer
+from adapters.reasoning.sealed import SealedReasoning, extra_content_field
+from adapters.reasoning.strip import strip_sealed
+from gateway.config import ConfigurationError, read_configuration
+from gateway.crypto.keys import new_sealing_key, read_sealing_key
+from gateway.crypto.sealing import PREFIX, KeyRing
 
 KEY = bytes(range(32))
 OTHER = bytes(32)

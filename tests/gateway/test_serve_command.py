@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.announcing import print_listening, print_startup_banner
-from gateway.configuration import Access, Backend, Configuration, Key, Logging, Server
-from gateway.keys import digest
-from gateway.server import ApplicationFactory
+from gateway.config.schema import Access, Backend, Configuration, Key, Logging, Server
+from gateway.crypto.keys import digest
+from gateway.server.banner import print_listening, print_startup_banner
+from gateway.server.run import ApplicationFactory
 from tests.command_line import one_line, run
 from tests.gateway.keeping import until
 from tests.gateway.process import COMMAND, ROOT, Gateway, running

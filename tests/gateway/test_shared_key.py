@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gateway.assembly import make_sealer
-from gateway.configuration import Configuration, Sealing
-from gateway.state import Store
+from gateway.config.schema import Configuration, Sealing
+from gateway.store import Store
 from tests.gateway.stores import BOTH, new_url, opened, over_both
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 from msgspec import Raw
 
-from gateway.state import Completion, Page, Store
+from gateway.store import Completion, Page, Store
 from tests.gateway.stores import over_both
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 from msgspec import Raw
 
-from gateway.state import Conversation, Item, Page, Store, StoredTurn
+from gateway.store import Conversation, Item, Page, Store, StoredTurn
 from tests.gateway.stores import item, names, over_both, response, turn
 
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gateway.state import Conversation, Page, Store
+from gateway.store import Conversation, Page, Store
 from tests.gateway.state_victim import CONVERSATION
 from tests.gateway.stores import BOTH, names, new_url, opened
 

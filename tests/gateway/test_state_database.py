@@ -11,23 +11,23 @@ from typing import TypeAlias
 import pytest
 from msgspec import Raw
 
-from gateway.state import (
+from gateway.store import (
     Completion,
     Conversation,
     NewerSchemaError,
     Page,
-    StoreError,
     Store,
     StoredTurn,
+    StoreError,
     StoreUnavailableError,
     open_store,
 )
-from gateway.state.database import Database, Transaction
-from gateway.state.migrations import STEPS, migrate
-from gateway.state.notes import FIND_NOTES
-from gateway.state.opening import open_database
-from gateway.state.responses import FIND_ITEMS, FIND_PARENTS
-from gateway.state.writer import GroupCommitter
+from gateway.store.database import Database, Transaction
+from gateway.store.group_commit import GroupCommitter
+from gateway.store.migrations import STEPS, migrate
+from gateway.store.opening import open_database
+from gateway.store.reasoning_notes import FIND_NOTES
+from gateway.store.responses import FIND_ITEMS, FIND_PARENTS
 from tests.gateway.postgres import disconnect_all, new_database
 from tests.gateway.rows import execute
 from tests.gateway.scripted import PATIENCE

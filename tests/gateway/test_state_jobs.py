@@ -6,9 +6,9 @@ from pathlib import Path
 
 from msgspec import Raw
 
-from gateway.state import Conversation, Event, Page, Store, StoredTurn
-from gateway.state.opening import open_database
-from gateway.state.sql_store import SqlStore
+from gateway.store import Conversation, Event, Page, Store, StoredTurn
+from gateway.store.opening import open_database
+from gateway.store.sql_store import SqlStore
 from tests.gateway.stores import BOTH, item, names, new_url, opened, over_both, response, turn
 
 # A lease that nobody outlives, and one that has run out when it begins.

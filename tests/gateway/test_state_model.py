@@ -19,9 +19,9 @@ from hypothesis.stateful import (
 )
 from msgspec import Raw
 
-from gateway.state import Conversation, Item, Page, Response, Store, StoredTurn, open_store
-from gateway.state.database import Database
-from gateway.state.opening import open_database
+from gateway.store import Conversation, Item, Page, Response, Store, StoredTurn, open_store
+from gateway.store.database import Database
+from gateway.store.opening import open_database
 from tests.gateway.stores import BOTH, item, names, new_url
 
 # Each turn comes this much later: long enough for its chain to be marked as used.

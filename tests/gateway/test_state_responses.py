@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec import Raw
 
-from gateway.state import Item, Store, StoredTurn
+from gateway.store import Item, Store, StoredTurn
 from tests.gateway.stores import BOTH, item, names, new_url, opened, over_both, response, turn
 
 

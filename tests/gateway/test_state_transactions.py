@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.state.database import Database
-from gateway.state.migrations import migrate
-from gateway.state.opening import open_database
+from gateway.store.database import Database
+from gateway.store.migrations import migrate
+from gateway.store.opening import open_database
 from tests.gateway.scripted import PATIENCE
 from tests.gateway.stores import DATABASES, new_url, opened, turn
 

@@ -11,8 +11,8 @@ from msgspec import Raw
 from adapters import InvalidRequestError, deterministic_ids
 from gateway.compaction.summary import Summary, unsealed
 from gateway.compaction.window import Window, read_window
-from gateway.problems import RequestTooLargeError
-from gateway.sealing import SUMMARY_PREFIX, KeyRing
+from gateway.crypto.sealing import SUMMARY_PREFIX, KeyRing
+from gateway.errors import RequestTooLargeError
 from tests.gateway.compacting import HISTORY, TRIGGER, says
 from tests.judges.reading import JsonObject, read_object, text_in
 

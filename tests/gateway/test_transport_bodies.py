@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.transport.connection import HIGH_WATER, LONGEST_HEAD, Connection
+from gateway.backends.connection import HIGH_WATER, LONGEST_HEAD, Connection
 from tests.gateway.transport_server import (
     OK,
     STREAM,

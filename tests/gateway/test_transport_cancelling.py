@@ -6,7 +6,7 @@ import random
 import httpx
 import pytest
 
-from gateway.transport import Limits
+from gateway.backends.transport import Limits
 from tests.gateway.transport_server import (
     OK,
     STREAM,

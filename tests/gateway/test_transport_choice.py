@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.configuration import Backend, Tls
-from gateway.transport import DirectTransport, make_transport
+from gateway.backends.transport import DirectTransport, make_transport
+from gateway.config.schema import Backend, Tls
 from tests.gateway.certificates import Authority
 from tests.gateway.transport_server import (
     OK,

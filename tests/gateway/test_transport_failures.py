@@ -6,7 +6,7 @@ import socket
 import httpx
 import pytest
 
-from gateway.transport import Target
+from gateway.backends.transport import Target
 from tests.gateway.scripted import PATIENCE
 from tests.gateway.transport_server import (
     OK,

@@ -5,7 +5,7 @@ import asyncio
 import httpx
 import pytest
 
-from gateway.transport import DirectTransport, Limits
+from gateway.backends.transport import DirectTransport, Limits
 from tests.gateway.transport_server import (
     OK,
     STREAM,

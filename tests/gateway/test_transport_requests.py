@@ -5,8 +5,8 @@ import asyncio
 import httpx
 import pytest
 
-from gateway.transport import DirectTransport, Target
-from gateway.transport.head import write_head
+from gateway.backends.transport import DirectTransport, Target
+from gateway.backends.transport.head import write_head
 from tests.gateway.transport_server import OK, Loop, Peer, direct, run, serving
 
 LOOPS = pytest.mark.parametrize("loop", ["asyncio", "uvloop"])

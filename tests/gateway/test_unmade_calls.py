@@ -5,8 +5,8 @@ import pytest
 from msgspec import Raw
 from openai.types.responses.response_input_item_param import FunctionCallOutput
 
-from gateway.memory.answers import CallNotFound, check_outputs_have_calls
-from gateway.state import Item
+from gateway.store import Item
+from gateway.turns.outputs import CallNotFound, check_outputs_have_calls
 from tests.gateway.conftest import DIALECTS, Scene
 from tests.gateway.speech import Call, Turn
 from tests.gateway.test_socket import says

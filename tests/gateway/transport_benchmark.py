@@ -18,7 +18,7 @@ from statistics import median
 import httpx
 import uvloop
 
-from gateway.transport import Content, DirectTransport, Target
+from gateway.backends.transport import Content, DirectTransport, Target
 
 ROUNDS = 7
 UNARY_REQUESTS = 300

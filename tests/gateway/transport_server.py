@@ -11,7 +11,7 @@ from typing import Any, Literal
 import httpx
 import uvloop
 
-from gateway.transport import DirectTransport, Limits, Target
+from gateway.backends.transport import DirectTransport, Limits, Target
 from tests.gateway.scripted import PATIENCE
 
 Loop = Literal["asyncio", "uvloop"]

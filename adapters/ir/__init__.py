@@ -1,0 +1,1 @@
+"""The intermediate representation: neutral types and events between dialects."""

@@ -1,0 +1,33 @@
+"""Writes a stream for a legacy client: the name first, then pieces of arguments (P180)."""
+
+from adapters.chat.call_writer import CallStream, CallsWriter
+from adapters.chat.frames import Wire
+from adapters.chat.stream_writer import StreamWriter as ChatStreamWriter
+from adapters.ir.items import call_path
+from adapters.legacy.wire import ONE_CALL, WRITE_REASON
+from adapters.template import PLACEHOLDER
+
+
+class FirstCallWriter(CallsWriter):
+    """Writes the first call; a legacy client can take no more."""
+
+    def _begin(self, lane: CallStream) -> list[bytes]:
+        if lane.number:
+            self._losses.dropped(call_path(lane.call), ONE_CALL, "capability")
+            return []
+        first: Wire = {"name": lane.call.name, "arguments": ""}
+        self._carrier.carry(lane.call.extras, first, call_path(lane.call))
+        lane.template = self._frames.template(
+            self._choice, {"function_call": {"arguments": PLACEHOLDER}}
+        )
+        return [self._frames.chunk(self._choice, {"function_call": first})]
+
+    def _piece(self, lane: CallStream, more: Wire) -> Wire:  # noqa: ARG002 - there is only one call
+        return {"function_call": more}
+
+
+class StreamWriter(ChatStreamWriter):
+    """Events in, frames out."""
+
+    words = WRITE_REASON
+    make_calls = FirstCallWriter

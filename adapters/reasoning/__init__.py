@@ -1,0 +1,1 @@
+"""Carry reasoning across turns: sealed in the client's items or stored by call id."""

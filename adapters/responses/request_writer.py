@@ -1,0 +1,173 @@
+"""Writes a request for a Responses backend."""
+
+import msgspec
+
+from adapters.capabilities import Capabilities
+from adapters.ir.types import CustomTool, FunctionTool, HostedTool, Request, Tool
+from adapters.losses import Losses
+from adapters.responses.item_writer import ItemWriter
+from adapters.responses.output_writer import LABEL
+from adapters.responses.tool_writer import write_choice, write_format, write_tool
+from adapters.responses.wire import INCLUDE_LOGPROBS, NAMES
+from adapters.tool_emulation.additional_tools import (
+    items_with_tools,
+    tools_visible_to_backend,
+)
+from adapters.tool_selection import ToolSupport, select
+from adapters.wire.extra_fields import ExtrasWriter
+from adapters.wire.settings import copy_present, drop_refused
+from adapters.wire.tools import without_strict, write_parallel_tool_calls
+
+Wire = dict[str, object]
+
+# Fields that the hub and the Responses API spell and mean alike.
+_SAME = (
+    "temperature",
+    "top_p",
+    "top_logprobs",
+    "stream",
+    "metadata",
+    "user",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "service_tier",
+    "moderation",
+)
+_LEAST_OUTPUT_TOKENS = 16
+_ENCODER = msgspec.json.Encoder()
+
+
+def write_request(request: Request, capabilities: Capabilities, losses: Losses) -> bytes:
+    """Write a request."""
+    carrier = ExtrasWriter("responses", LABEL, losses)
+    wire: Wire = {"model": request.model} if request.model is not None else {}
+    if request.instructions is not None:
+        wire["instructions"] = request.instructions
+    wire["input"] = ItemWriter(capabilities, losses).write(request)
+    _write_tools(request, capabilities, losses, carrier, wire)
+    copy_present(request, _SAME, wire)
+    _write_limit(request, losses, wire)
+    _write_text(request, losses, carrier, wire)
+    if request.effort is not None:
+        wire["reasoning"] = {"effort": request.effort}
+    _write_penalties(request, capabilities, losses, wire)
+    _write_caching(request, carrier, wire)
+    _write_stream_options(request, capabilities, losses, wire)
+    # Chat keeps nothing unless asked, Responses everything unless told not to.
+    wire["store"] = bool(request.store)
+    ExtrasWriter("responses", LABEL, losses, capabilities.forward).carry(request.extras, wire)
+    _write_logprobs(request, losses, wire)
+    _refuse_unsupported(request, losses)
+    drop_refused(wire, capabilities.refuses, NAMES, losses)
+    return _ENCODER.encode(wire)
+
+
+def takes_tool(tool: Tool, capabilities: Capabilities) -> bool:
+    """Tell whether a Responses backend can be told of a tool as it is."""
+    match tool:
+        case FunctionTool():
+            return True
+        case CustomTool():
+            return capabilities.custom_tools is not False
+        case HostedTool():
+            # Types have dates and previews at their ends.
+            types = capabilities.tool_types
+            return types is None or tool.kind.startswith(types)
+
+
+def _write_tools(
+    request: Request, capabilities: Capabilities, losses: Losses, carrier: ExtrasWriter, wire: Wire
+) -> None:
+    abilities = ToolSupport(
+        lambda tool: takes_tool(tool, capabilities),
+        capabilities.allowed_tools,
+        hosted_entries=True,
+        found=tuple(tools_visible_to_backend(items_with_tools(request))),
+        choices=capabilities.tool_choices,
+        choice_needed=capabilities.tool_choice_needed,
+    )
+    selection = select(request, abilities, losses)
+    if not selection:
+        return
+    if selection.tools:
+        wire["tools"] = [
+            write_tool(without_strict(tool, path, capabilities, losses), path, carrier, losses)
+            for tool, path in selection.tools
+        ]
+    if selection.choice is not None:
+        wire["tool_choice"] = write_choice(selection.choice)
+    write_parallel_tool_calls(request, capabilities, losses, wire)
+
+
+def _write_limit(request: Request, losses: Losses, wire: Wire) -> None:
+    limit = request.max_output_tokens
+    if limit is None:
+        return
+    if limit < _LEAST_OUTPUT_TOKENS:
+        losses.changed("max_output_tokens", f"{LABEL} wants at least {_LEAST_OUTPUT_TOKENS}")
+    wire["max_output_tokens"] = max(limit, _LEAST_OUTPUT_TOKENS)
+
+
+def _write_text(request: Request, losses: Losses, carrier: ExtrasWriter, wire: Wire) -> None:
+    text: Wire = {}
+    if request.format is not None:
+        if request.format.kind == "json_schema" and request.format.schema is None:
+            losses.dropped("format.schema", f"{LABEL} wants a schema", "meaning")
+        text["format"] = write_format(request.format, carrier, losses)
+    if request.verbosity is not None:
+        text["verbosity"] = request.verbosity
+    if text:
+        wire["text"] = text
+
+
+def _write_penalties(
+    request: Request, capabilities: Capabilities, losses: Losses, wire: Wire
+) -> None:
+    """Write the penalties where the backend has them: Open Responses does, OpenAI does not."""
+    for name in ("presence_penalty", "frequency_penalty"):
+        value = getattr(request, name)
+        if not value:
+            continue
+        if capabilities.penalties:
+            wire[name] = value
+        else:
+            losses.dropped(name, f"{LABEL} has no penalties", "capability")
+
+
+def _write_stream_options(
+    request: Request, capabilities: Capabilities, losses: Losses, wire: Wire
+) -> None:
+    if request.include_obfuscation is None or not request.stream:
+        return
+    if capabilities.stream_options:
+        wire["stream_options"] = {"include_obfuscation": request.include_obfuscation}
+    else:
+        losses.dropped("include_obfuscation", "the backend takes no stream_options")
+
+
+def _write_caching(request: Request, carrier: ExtrasWriter, wire: Wire) -> None:
+    options = request.prompt_cache_options
+    if options is None:
+        return
+    named = {"mode": options.mode, "ttl": options.ttl}
+    written: Wire = {key: value for key, value in named.items() if value is not None}
+    carrier.carry(options.extras, written, "prompt_cache_options")
+    wire["prompt_cache_options"] = written
+
+
+def _write_logprobs(request: Request, losses: Losses, wire: Wire) -> None:
+    if request.logprobs:
+        others = request.find_extra("responses", "include")
+        included = [] if others is None else msgspec.json.decode(others, type=list[str])
+        wire["include"] = [*included, INCLUDE_LOGPROBS]
+    elif request.top_logprobs:
+        losses.dropped("top_logprobs", "it needs `logprobs: true`", "meaning")
+
+
+def _refuse_unsupported(request: Request, losses: Losses) -> None:
+    """Refuse what would make the answer one to another question."""
+    if request.stop:
+        losses.dropped("stop", f"{LABEL} has no stop sequences", "meaning")
+    if (request.choices or 1) > 1:
+        losses.dropped("choices", f"{LABEL} gives one answer", "meaning")

@@ -1,0 +1,1 @@
+"""Transformations between a reader and a writer."""

@@ -1,0 +1,226 @@
+"""The tools that a client runs and that have neither a name nor a schema, as functions.
+
+`shell`, `local_shell`, `apply_patch` and `computer` are known to one family only. As functions they
+take what their calls hold there. What a model makes of that is read leniently where only one thing
+can be meant; what cannot be understood stays the call of a function, and nothing is run.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+from msgspec import Raw, Struct
+
+from adapters.errors import InvalidRequestError
+from adapters.ir.types import CallKind, FunctionTool, HostedTool
+from adapters.json_text import is_complete_json
+from adapters.losses import Losses
+from adapters.tool_emulation.builtin_schemas import (
+    ACTIONS,
+    APPLY_PATCH,
+    COMPUTER,
+    COMPUTER_PREVIEW,
+    LOCAL_SHELL,
+    SHELL,
+)
+from adapters.wire.json_object import Json, JsonObject, parse, read_fields
+
+# What the tools are called, by the type under which they are declared.
+KINDS: dict[str, CallKind] = {
+    "shell": "shell",
+    "local_shell": "local_shell",
+    "apply_patch": "apply_patch",
+    "computer": "computer",
+    "computer_use_preview": "computer",
+}
+
+_DESCRIPTIONS: dict[CallKind, str] = {
+    "shell": "Runs shell commands on the user's machine, one after the other, and gives what each "
+    "of them wrote and how it ended.",
+    "local_shell": "Runs a program on the user's machine and gives what it wrote.",
+    "apply_patch": "Creates, changes or deletes one file on the user's machine. A `diff` has lines "
+    "that begin with a space (context), - (removed) or + (added), in parts that begin with @@; the "
+    "diff of a new file has only lines that begin with +.",
+    "computer": "Controls the user's computer: does the actions in their order, and gives a "
+    "picture of the screen after the last of them.",
+}
+_PARAMETERS = {
+    "shell": SHELL,
+    "local_shell": LOCAL_SHELL,
+    "apply_patch": APPLY_PATCH,
+    "computer": COMPUTER,
+    "computer_use_preview": COMPUTER_PREVIEW,
+}
+# What stands beside each other in an item, where the arguments have no place of their own.
+_PLACES = {
+    "apply_patch": frozenset(("operation",)),
+    "computer": frozenset(("actions",)),
+    "computer_use_preview": frozenset(("action",)),
+}
+# What a call that breaks off is told with: nothing that could be run.
+_NOTHING: dict[CallKind, str] = {
+    "shell": '{"commands":[]}',
+    "local_shell": '{"command":[]}',
+    "apply_patch": '{"operation":{"type":"update_file","path":"","diff":""}}',
+    "computer": '{"actions":[]}',
+    "tool_search": "{}",
+}
+
+
+def runs_at_client(tool: HostedTool, path: str) -> bool:
+    """Tell whether the client runs a tool; a shell may also run in a container of the server."""
+    if tool.kind != "shell":
+        return tool.kind in KINDS
+    environment = read_fields(tool.value, path).nested("environment")
+    return environment is None or environment.string("type") == "local"
+
+
+def as_function(tool: HostedTool, name: str, path: str) -> FunctionTool:
+    """Give the function that stands for such a tool."""
+    kind = KINDS[tool.kind]
+    fields = read_fields(tool.value, path)
+    told = [_DESCRIPTIONS[kind], *_surroundings(fields)]
+    return FunctionTool(name, " ".join(told), _PARAMETERS[tool.kind], strict=False)
+
+
+def _surroundings(fields: JsonObject) -> list[str]:
+    """Say what the declaration says of the machine: its screen, its skills."""
+    told: list[str] = []
+    width, height = fields.integer("display_width"), fields.integer("display_height")
+    if width and height:
+        told.append(f"The screen has {width} x {height} pixels.")
+    environment = fields.text_or_fields("environment")
+    if isinstance(environment, str):
+        told.append(f"It is a {environment}.")
+    elif environment is not None:
+        told += [
+            f"Skill {skill.string('name')}, in {skill.string('path')}: {skill.string('description')}"
+            for skill in environment.objects("skills")
+        ]
+    return told
+
+
+class ParsedArguments(Struct, frozen=True):
+    """The arguments of such a call as its family has them."""
+
+    arguments: str
+    # Whether there was more in them than a call has places for.
+    has_more: bool = False
+
+    def report(self, path: str, losses: Losses) -> None:
+        """Say what could not be told."""
+        if self.has_more:
+            losses.dropped(path, "there is more in its arguments than such a call can hold")
+
+
+def parse_builtin_arguments(tool: HostedTool, arguments: str) -> ParsedArguments | None:
+    """Give the arguments of such a call as its family has them; None if they are no such thing."""
+    try:
+        said = parse(arguments.encode("utf-8", "replace"))
+    except InvalidRequestError:
+        said = arguments
+    meant = _READERS[tool.kind](said)
+    if not isinstance(meant, dict):
+        return None
+    # What a model makes up beside it must not pass for what the item says of itself.
+    places = _PLACES.get(tool.kind, meant.keys())
+    kept = {name: value for name, value in meant.items() if name in places}
+    spelled = arguments if kept == said else msgspec.json.encode(kept).decode()
+    return ParsedArguments(spelled, has_more=len(kept) < len(meant))
+
+
+def to_function_arguments(kind: CallKind, arguments: str) -> str:
+    """Give the arguments of such a call as its function takes them, without what is not said."""
+    if kind not in ("shell", "local_shell") or not is_complete_json(arguments):
+        return arguments
+    fields = read_fields(Raw(arguments.encode()))
+    if kind == "local_shell":
+        # There is only one type.
+        fields.string("type")
+    return msgspec.json.encode(dict(fields.take_remaining())).decode()
+
+
+def empty_arguments(kind: CallKind) -> str:
+    """Give the arguments of a call that breaks off."""
+    return _NOTHING[kind]
+
+
+def _read_shell(said: Json) -> Json:
+    """Read commands; one alone may stand as a string, or under another name."""
+    if not isinstance(said, dict) or _is_texts(said.get("commands")):
+        return said if isinstance(said, dict) else None
+    for name in ("commands", "command", "cmd"):
+        command = said.get(name)
+        if isinstance(command, str) and command:
+            rest = {key: value for key, value in said.items() if key != name}
+            return {"commands": [command], **rest}
+    return None
+
+
+def _read_local_shell(said: Json) -> Json:
+    """Read a program with its arguments; a line for a shell is run by one."""
+    if not isinstance(said, dict) or _is_texts(said.get("command")):
+        return said if isinstance(said, dict) else None
+    command = said.get("command")
+    if isinstance(command, str) and command:
+        return {**said, "command": ["bash", "-lc", command]}
+    return None
+
+
+def _is_texts(said: Json) -> bool:
+    return isinstance(said, list) and bool(said) and all(isinstance(one, str) for one in said)
+
+
+def _read_patch(said: Json) -> Json:
+    """Read an operation, which may stand without its wrapper."""
+    if isinstance(said, dict) and _is_operation(said.get("operation")):
+        return said
+    return {"operation": said} if _is_operation(said) else None
+
+
+def _is_operation(said: Json) -> bool:
+    if not isinstance(said, dict) or not isinstance(said.get("path"), str):
+        return False
+    if said.get("type") == "delete_file":
+        return True
+    return said.get("type") in ("create_file", "update_file") and isinstance(said.get("diff"), str)
+
+
+def _read_actions(said: Json) -> Json:
+    """Read actions; one alone may stand without its list, or without its wrapper."""
+    if not isinstance(said, dict):
+        return None
+    actions = said.get("actions")
+    if isinstance(actions, list):
+        return said if actions and all(map(_is_action, actions)) else None
+    action = said.get("action", said)
+    return {"actions": [action]} if _is_action(action) else None
+
+
+def _read_action(said: Json) -> Json:
+    """Read the one action that the older tool takes at a time."""
+    if isinstance(said, dict) and _is_action(said.get("action")):
+        return said
+    match _read_actions(said):
+        case {"actions": [action]}:
+            return {"action": action}
+        case _:
+            return None
+
+
+def _is_action(said: Json) -> bool:
+    return isinstance(said, dict) and said.get("type") in ACTIONS
+
+
+def _read_query(said: Json) -> Json:
+    """Read what is searched for; whatever is no object can only be that."""
+    return said if isinstance(said, dict) else {"query": said}
+
+
+_READERS: dict[str, Callable[[Json], Json]] = {
+    "shell": _read_shell,
+    "local_shell": _read_local_shell,
+    "apply_patch": _read_patch,
+    "computer": _read_actions,
+    "computer_use_preview": _read_action,
+    "tool_search": _read_query,
+}

@@ -1,0 +1,1 @@
+"""Translate requests, replies and streams between two dialects."""

@@ -1,0 +1,79 @@
+"""Fits a request to what a backend takes, as far as that is the same in every dialect."""
+
+from collections.abc import Iterator
+
+import msgspec
+from msgspec.structs import replace
+
+from adapters.capabilities import Capabilities
+from adapters.ir.types import Item, Request, ResponseFormat, ToolCall
+from adapters.json_text import is_complete_json
+from adapters.losses import Losses
+from adapters.text_tools.prompt import describe_tools_in_prompt
+from adapters.translation.system_messages import merge_system_messages
+from adapters.wire.strict_schema import to_strict_schema
+
+# From none to most.
+_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+
+
+def fit_to_capabilities(request: Request, capabilities: Capabilities, losses: Losses) -> Request:
+    """Give the request as the backend can take it."""
+    if capabilities.tools == "prompted":
+        request = describe_tools_in_prompt(request, losses)
+    if capabilities.system_messages != "anywhere":
+        request = merge_system_messages(request, capabilities.system_messages, losses)
+    if capabilities.efforts is not None and request.effort is not None:
+        effort = _nearest(request.effort, capabilities.efforts, losses)
+        request = replace(request, effort=effort)
+    if capabilities.json_arguments:
+        request = replace(request, items=tuple(_with_json(request, losses)))
+    if capabilities.strict_schemas:
+        tools = (to_strict_schema(tool, path, losses) for tool, path in request.tools_with_paths())
+        request = replace(request, tools=tuple(tools))
+    if capabilities.json_schema != "own" and request.format is not None:
+        request = replace(request, format=_without_schema(request.format, capabilities, losses))
+    return request
+
+
+def _with_json(request: Request, losses: Losses) -> Iterator[Item]:
+    """Give the items, each call of a function with arguments that can be parsed."""
+    for item, path in request.items_with_paths():
+        if isinstance(item, ToolCall) and item.kind == "function" and not _is_object(item):
+            losses.changed(f"{path}.arguments", "they are no JSON object; they are wrapped in one")
+            arguments = msgspec.json.encode({"arguments": item.arguments}).decode()
+            yield replace(item, arguments=arguments)
+        else:
+            yield item
+
+
+def _is_object(call: ToolCall) -> bool:
+    return call.arguments.lstrip().startswith("{") and is_complete_json(call.arguments)
+
+
+def _nearest(effort: str, known: tuple[str, ...], losses: Losses) -> str | None:
+    """Give the nearest effort that the backend knows; of two, the one that thinks more (P092)."""
+    if effort in known or effort not in _EFFORTS:
+        return effort
+    wanted = _EFFORTS.index(effort)
+    ranks = [_EFFORTS.index(word) for word in known if word in _EFFORTS]
+    if not ranks:
+        losses.dropped("effort", "the backend cannot be told how much to think")
+        return None
+    nearest = _EFFORTS[min(ranks, key=lambda rank: (abs(rank - wanted), -rank))]
+    losses.changed("effort", f"the backend has no effort {effort}; it becomes {nearest}")
+    return nearest
+
+
+def _without_schema(
+    form: ResponseFormat, capabilities: Capabilities, losses: Losses
+) -> ResponseFormat:
+    """Ask for some JSON where the backend cannot be given its schema as such."""
+    if form.kind != "json_schema":
+        return form
+    if capabilities.json_schema == "in_object":
+        losses.changed("format", "the backend takes a schema inside json_object only")
+        return ResponseFormat("json_object", schema=form.schema, extras=form.extras)
+    why = "the backend takes no schema; it is asked for JSON of any shape"
+    losses.changed("format", why, "capability")
+    return ResponseFormat("json_object", extras=form.extras)

@@ -1,0 +1,1 @@
+"""Helpers for reading and writing JSON that several dialects share."""

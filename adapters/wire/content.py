@@ -1,0 +1,137 @@
+"""Reads content parts, whichever dialect spelled them.
+
+Clients put one dialect's parts into another's messages, and every spelling says what it means by
+its type, so one lenient reader serves all. Writing is exact and is each dialect's own.
+"""
+
+from collections.abc import Callable
+
+from msgspec import Raw
+from msgspec.json import Decoder
+
+from adapters.ir.types import (
+    Annotation,
+    Audio,
+    Citation,
+    Extras,
+    Family,
+    File,
+    Image,
+    Logprob,
+    OtherAnnotation,
+    OtherPart,
+    Part,
+    Refusal,
+    Text,
+)
+from adapters.wire.extra_fields import unread_fields
+from adapters.wire.json_object import JsonObject, decode, read_fields, read_text_or_fields
+
+_LOGPROBS = Decoder(tuple[Logprob, ...])
+
+
+def read_content(given: str | list[Raw] | None, path: str, family: Family) -> tuple[Part, ...]:
+    """Read the content of a message: a string, a list of parts, or nothing."""
+    if given is None:
+        return ()
+    if isinstance(given, str):
+        return (Text(given),)
+    return tuple(_read_part(raw, f"{path}[{i}]", family) for i, raw in enumerate(given))
+
+
+def _read_part(raw: Raw, path: str, family: Family) -> Part:
+    fields = read_text_or_fields(raw, path)
+    if isinstance(fields, str):
+        return Text(fields)
+    kind = fields.string("type") or ("text" if fields.has("text") else "")
+    reader = _READERS.get(kind)
+    return OtherPart(family, kind, raw) if reader is None else reader(fields, family)
+
+
+def _read_text(fields: JsonObject, family: Family) -> Part:
+    annotations = tuple(read_annotation(raw, family) for raw in fields.array("annotations"))
+    logprobs = read_logprobs(fields.raw("logprobs"), fields.at("logprobs"))
+    text = fields.string("text") or ""
+    breakpoint_ = fields.raw("prompt_cache_breakpoint")
+    return Text(text, annotations, logprobs, breakpoint_, unread_fields(fields, family))
+
+
+def _read_refusal(fields: JsonObject, family: Family) -> Part:
+    return Refusal(fields.string("refusal") or "", unread_fields(fields, family))
+
+
+def _read_image(fields: JsonObject, family: Family) -> Part:
+    address = fields.text_or_fields("image_url")
+    inner: Extras = ()
+    detail = None
+    if isinstance(address, JsonObject):
+        url = address.string("url")
+        detail = address.string("detail")
+        inner = unread_fields(address, family, prefix="image_url.")
+    else:
+        url = address
+    return Image(
+        url=url,
+        file_id=fields.string("file_id"),
+        detail=fields.string("detail") or detail,
+        cache_breakpoint=fields.raw("prompt_cache_breakpoint"),
+        extras=inner + unread_fields(fields, family),
+    )
+
+
+def _read_file(fields: JsonObject, family: Family) -> Part:
+    """Read a file: Chat wraps its fields in `file`, Responses does not."""
+    inner = fields.nested("file") or fields
+    return File(
+        data=inner.string("file_data"),
+        file_id=inner.string("file_id"),
+        url=inner.string("file_url"),
+        filename=inner.string("filename"),
+        detail=inner.string("detail"),
+        cache_breakpoint=fields.raw("prompt_cache_breakpoint"),
+        extras=unread_fields(inner, family, prefix="" if inner is fields else "file.")
+        + unread_fields(fields, family),
+    )
+
+
+def _read_audio(fields: JsonObject, family: Family) -> Part:
+    inner = fields.nested("input_audio") or fields
+    return Audio(
+        data=inner.string("data") or "",
+        format=inner.string("format") or "",
+        cache_breakpoint=fields.raw("prompt_cache_breakpoint"),
+        extras=(() if inner is fields else unread_fields(inner, family, prefix="input_audio."))
+        + unread_fields(fields, family),
+    )
+
+
+_READERS: dict[str, Callable[[JsonObject, Family], Part]] = {
+    "text": _read_text,
+    "input_text": _read_text,
+    "output_text": _read_text,
+    "refusal": _read_refusal,
+    "image_url": _read_image,
+    "input_image": _read_image,
+    "file": _read_file,
+    "input_file": _read_file,
+    "input_audio": _read_audio,
+}
+
+
+def read_annotation(raw: Raw, family: Family) -> Annotation:
+    """Read an annotation; Chat wraps a citation once more than Responses does."""
+    fields = read_fields(raw, "annotations")
+    if fields.string("type") != "url_citation":
+        return OtherAnnotation(family, raw)
+    inner = fields.nested("url_citation") or fields
+    return Citation(
+        url=inner.string("url") or "",
+        title=inner.string("title") or "",
+        start_index=inner.integer("start_index") or 0,
+        end_index=inner.integer("end_index") or 0,
+    )
+
+
+def read_logprobs(raw: Raw | None, path: str) -> tuple[Logprob, ...]:
+    """Read token probabilities, which both families spell alike."""
+    return () if raw is None else decode(raw, _LOGPROBS, path)

@@ -1,0 +1,98 @@
+"""Fields that only one family of dialects knows: kept as spelled, carried on or reported."""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+from msgspec import Raw
+
+from adapters.ir.types import ExtraField, Extras, Family
+from adapters.losses import Losses, Severity
+from adapters.wire.json_object import JsonObject
+
+# How grave it is to leave a field out: always the same, or by its value.
+SeverityRule = Severity | None | Callable[[Raw], Severity | None]
+
+# What says nothing may go without a word.
+_EMPTY = frozenset((b"[]", b"{}", b'""'))
+
+
+class DropPolicy(msgspec.Struct, frozen=True):
+    """How grave it is to leave a known field out, and what to say then."""
+
+    gravity: SeverityRule
+    why: str | None = None
+
+
+def unread_fields(
+    fields: JsonObject,
+    family: Family,
+    known: Mapping[str, DropPolicy] | None = None,
+    prefix: str = "",
+    otherwise: SeverityRule = "hint",
+) -> Extras:
+    """Take what the reader of an object did not: known to its family, or to nobody."""
+    if not fields.count():
+        return ()
+    fate, fates = DropPolicy(otherwise), known or {}
+    return tuple(
+        _extra(family, prefix + name, raw, fates.get(name, fate))
+        for name, raw in fields.take_remaining()
+    )
+
+
+def _extra(family: Family, name: str, raw: Raw, fate: DropPolicy) -> ExtraField:
+    if bytes(raw) in _EMPTY:
+        return ExtraField(family, name, raw, None)
+    severity = fate.gravity(raw) if callable(fate.gravity) else fate.gravity
+    return ExtraField(family, name, raw, severity, fate.why)
+
+
+def harmless_if(harmless: object, severity: Severity) -> Callable[[Raw], Severity | None]:
+    """Make a gravity that one value does not have."""
+    spelled = msgspec.json.encode(harmless)
+    return lambda raw: None if b"".join(bytes(raw).split()) == spelled else severity
+
+
+class ExtrasWriter:
+    """Carries extras into what one family writes, and reports those of any other family."""
+
+    def __init__(
+        self, family: Family, label: str, losses: Losses, forward: tuple[str, ...] = ()
+    ) -> None:
+        self._family = family
+        # Names of fields that are carried whoever spoke them: the backend knows them.
+        self._forward = forward
+        # How the family is called in a sentence for the caller.
+        self._label = label
+        self._losses = losses
+
+    def carry(self, extras: Extras, into: dict[str, object], path: str = "") -> None:
+        """Write the extras into an object, or say that they are lost."""
+        for extra in extras:
+            if extra.family == self._family or extra.name in self._forward:
+                _put(into, extra.name, extra.value)
+            else:
+                self._lose(extra, path)
+
+    def report_dropped(self, extras: Extras, path: str = "") -> None:
+        """Say that the extras are lost, because there is nothing here to put them on."""
+        for extra in extras:
+            self._lose(extra, path)
+
+    def _lose(self, extra: ExtraField, path: str) -> None:
+        if extra.severity is not None:
+            where = f"{path}.{extra.name}" if path else extra.name
+            why = extra.why or f"{self._label} has no place for it"
+            code = "unsupported_parameter"
+            self._losses.dropped(where, why, extra.severity, code=code, exact=True)
+
+
+def _put(into: dict[str, object], name: str, value: Raw) -> None:
+    """Put a value under a name that may lead into an inner object (`reasoning.summary`)."""
+    outer, dot, inner = name.partition(".")
+    if not dot:
+        into[name] = value
+        return
+    nested = into.setdefault(outer, {})
+    if isinstance(nested, dict):
+        _put(nested, inner, value)  # pyright: ignore[reportUnknownArgumentType] - an object of ours

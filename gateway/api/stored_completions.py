@@ -1,0 +1,112 @@
+"""What a Chat request asks to be kept, and what is kept of its answer."""
+
+from collections.abc import Collection
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from adapters import IdSource
+from adapters.ir.types import Family
+from adapters.json_text import DECODE_ERRORS
+from adapters.wire.json_object import MISSING, NULL, decode, read_body
+from gateway.store import Completion, Store
+from gateway.turns.errors import CompletionNotFoundError
+from gateway.turns.items import LEGAL_ID
+from gateway.turns.metadata import read_metadata
+
+_OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
+_MESSAGES: Final = msgspec.json.Decoder(list[dict[str, Raw]])
+_TEXT: Final = msgspec.json.Decoder(str)
+_ENCODER: Final = msgspec.json.Encoder()
+_NO_MESSAGES: Final = Raw(b"[]")
+
+
+class PendingCompletion(Struct, frozen=True):
+    """A completion that is to be kept, before it is there."""
+
+    owner: str
+    created: int
+    model: str
+    # The messages of the request, as they were spelled.
+    messages: Raw
+    metadata: dict[str, str]
+
+    async def keep(self, store: Store, mint: IdSource, body: bytes) -> None:
+        """Keep the finished completion, under the id by which the client knows it."""
+        name = _name(body) or mint.id("chatcmpl-")
+        await store.completions.save(
+            Completion(
+                name, self.owner, self.created, Raw(body), self.messages, self.model, self.metadata
+            )
+        )
+
+
+def read_deposit(owner: str, body: bytes, mint: IdSource) -> PendingCompletion:
+    """Read what of a request is kept with its answer; raise `InvalidInput` if it cannot be."""
+    asked = read_body(body)
+    messages = asked.raw("messages") or _NO_MESSAGES
+    # To be shown later, they must be what they should be.
+    decode(messages, _MESSAGES, "messages")
+    metadata = read_metadata(asked.raw("metadata") or MISSING)
+    model = asked.string("model") or ""
+    return PendingCompletion(owner, mint.now(), model, messages, metadata)
+
+
+def without_store(body: bytes, family: Family, refused: Collection[str]) -> bytes:
+    """Give a request whose answer is kept here as a backend is asked.
+
+    One of the client's own family hears what the client says, unless it refuses that: then nothing
+    is lost, for it is done here. A Responses backend would keep something else, a response, which
+    this client could neither see nor delete: it is not asked to.
+    """
+    done = {name for name in ("store", "metadata") if name in refused}
+    if family != "completions":
+        done.add("store")
+    if not done:
+        return body
+    asked = read_body(body)
+    for name in done:
+        asked.raw(name)
+    return asked.encode_with()
+
+
+def _name(body: bytes) -> str | None:
+    """Read the id of a completion; backends may say anything, or nothing."""
+    try:
+        name = _TEXT.decode(_OBJECT.decode(body).get("id", NULL))
+    except DECODE_ERRORS:
+        return None
+    return name if LEGAL_ID.fullmatch(name) else None
+
+
+async def find_completion(store: Store, owner: str, name: str) -> Completion:
+    """Find a completion; raise `CompletionNotFound` if this owner has none of that name."""
+    found = await store.completions.get(owner, name)
+    if found is None:
+        raise CompletionNotFoundError(name)
+    return found
+
+
+def shown_completion(completion: Completion) -> Raw:
+    """Show a completion as it was told, with the metadata that it has now."""
+    own: dict[str, object] = {"id": completion.id, "metadata": completion.metadata}
+    return Raw(_ENCODER.encode(_OBJECT.decode(completion.body) | own))
+
+
+def shown_messages(completion: Completion) -> dict[str, Raw]:
+    """Show the messages of a completion's request, by the ids that they have there."""
+    messages = _MESSAGES.decode(completion.messages)
+    named = ((f"{completion.id}-{place}", message) for place, message in enumerate(messages))
+    return {name: Raw(_ENCODER.encode(_shown(name, message))) for name, message in named}
+
+
+def _shown(name: str, message: dict[str, Raw]) -> dict[str, object]:
+    """Show a message: a content in parts has a field of its own, next to the one for a text."""
+    content = message.get("content", NULL)
+    in_parts = bytes(content).startswith(b"[")
+    own: dict[str, object] = {
+        "content": NULL if in_parts else content,
+        "content_parts": content if in_parts else NULL,
+    }
+    return {"id": name} | message | own | {"id": name}

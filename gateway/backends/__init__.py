@@ -1,0 +1,1 @@
+"""Routes, backend clients, model lists and the HTTP transport."""

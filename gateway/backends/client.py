@@ -1,0 +1,199 @@
+"""One backend as the service sees it: where it is, what it can, and how it is asked."""
+
+import asyncio
+import math
+import random
+import time
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
+
+import httpx
+
+from adapters import Capabilities, Dialect, dialect
+from gateway.backends.key_redaction import key_redactor
+from gateway.backends.refusals import lacks_encrypted_reasoning
+from gateway.backends.transport import Target
+from gateway.config.schema import Backend, Retries, Timeouts
+from gateway.errors import (
+    BackendDisconnectedError,
+    BackendTimeoutError,
+    BackendUnreachableError,
+)
+from gateway.http.auth import Principal
+from gateway.http.headers import Headers, drop_hop_by_hop, read_headers
+from gateway.http.monitor import ExchangeMonitor
+
+_PATHS = {"chat": "/chat/completions", "legacy": "/chat/completions", "responses": "/responses"}
+
+_VERSION = "/v1"
+
+# What goes with every request. Compressed answers would cost time and hold back events.
+_FIXED: Headers = [(b"content-type", b"application/json"), (b"accept-encoding", b"identity")]
+_ACCEPT = {
+    True: (b"accept", b"text/event-stream"),
+    False: (b"accept", b"application/json"),
+}
+
+
+class BackendClient:
+    """One backend."""
+
+    def __init__(  # noqa: PLR0913 - each is one thing to know of a backend
+        self,
+        backend: Backend,
+        transport: httpx.AsyncBaseTransport,
+        *,
+        capabilities: Capabilities,
+        rewrite: bool,
+        timeouts: Timeouts,
+        retries: Retries,
+        key: str | None = None,
+    ) -> None:
+        self.backend = backend
+        self.name = backend.name
+        self.transport = transport
+        self.dialect: Dialect = dialect(backend.dialect)
+        self.capabilities = capabilities
+        self.rewrite = rewrite
+        self.timeouts = timeouts
+        self._retries = retries
+        self._key = key
+        # Redacts our key in errors and logs; None if there is nothing to redact.
+        self.redact = key_redactor(key)
+        self._target = self._make_target(_PATHS[backend.dialect])
+        self.models = self._make_target("/models")
+        # Models, by the names that clients use, that refuse to seal what they think.
+        self._seal_nothing: set[str] = set()
+
+    def target_for(self, path: str, *, root: bool = False) -> Target:
+        """Give another address of the backend; some are not under the version but at the root."""
+        return self._make_target(path, root=root)
+
+    def _make_target(self, path: str, *, root: bool = False) -> Target:
+        """Prepare what does not change from one request to the next."""
+        base = httpx.URL(self.backend.url)
+        if root:
+            base = base.copy_with(path=base.path.rstrip("/").removesuffix(_VERSION) or "/")
+        own = [
+            (name.lower().encode(), value.encode()) for name, value in self.backend.headers.items()
+        ]
+        return Target(
+            base.copy_with(path=base.path.rstrip("/") + path),
+            [*_FIXED, *own],
+            # The transport's only own timeout; the watch keeps the others.
+            connect_timeout=self.timeouts.connect or None,
+        )
+
+    def note_refusal(self, model: str, body: bytes) -> None:
+        """Note that a model refuses to seal what it thinks, if that is what an error says."""
+        if lacks_encrypted_reasoning(body):
+            self._seal_nothing.add(model)
+
+    def lacks_encrypted_reasoning(self, model: str) -> bool:
+        """Tell whether a model is known to refuse that."""
+        return model in self._seal_nothing
+
+    def authorization(self, caller: Principal) -> Headers:
+        """Give the key for this backend: our own there, or else the client's."""
+        if self._key is not None:
+            return [(b"authorization", f"Bearer {self._key}".encode("latin-1"))]
+        if caller.authorization is not None:
+            return [(b"authorization", caller.authorization.encode("latin-1"))]
+        return []
+
+    def headers_of(self, response: httpx.Response) -> dict[str, str]:
+        """Return the end-to-end headers of an answer, with our key redacted."""
+        headers = drop_hop_by_hop(read_headers(response.headers.raw))
+        redact = self.redact
+        if redact is None:
+            return headers
+        return {name: redact(value) for name, value in headers.items()}
+
+    async def post(
+        self,
+        body: bytes,
+        headers: Headers,
+        watch: ExchangeMonitor,
+        *,
+        streams: bool,
+        target: Target | None = None,
+    ) -> httpx.Response:
+        """Send a request, again if need be; give the answer as soon as its head is there.
+
+        Raises `Unreachable` or `BrokenOff` if nothing came of it.
+        """
+        headers = [_ACCEPT[streams], *headers]
+        tries = self._retries.limit
+        wait = self._retries.backoff
+        while True:
+            try:
+                response = await self._send(target or self._target, body, headers, watch)
+            except (BackendUnreachableError, BackendDisconnectedError) as problem:
+                if not tries or not self._tries_again(problem):
+                    raise
+                pause = _jitter(wait)
+            else:
+                again = tries and self._pause_for(response, wait)
+                if not again:
+                    return response
+                pause = again
+                await response.aclose()
+            watch.pause_deadline()
+            await asyncio.sleep(pause)
+            tries -= 1
+            wait *= 2
+
+    async def _send(
+        self, target: Target, body: bytes, headers: Headers, watch: ExchangeMonitor
+    ) -> httpx.Response:
+        request = target.post(body, headers, watch.connected)
+        watch.expect_first_byte(self.timeouts)
+        try:
+            return await self.transport.handle_async_request(request)
+        except (httpx.ConnectTimeout, httpx.PoolTimeout):
+            raise BackendUnreachableError(
+                None, f"the backend {self.name} did not take a connection"
+            ) from None
+        except (httpx.ConnectError, httpx.ProxyError):
+            raise BackendUnreachableError(
+                None, f"the backend {self.name} cannot be reached"
+            ) from None
+        except httpx.TimeoutException:
+            raise BackendTimeoutError(None, f"the backend {self.name} took too long") from None
+        except httpx.TransportError as error:
+            why = f"the backend {self.name} broke off before it answered ({type(error).__name__})"
+            raise BackendDisconnectedError(None, why) from None
+
+    def _tries_again(self, problem: BackendUnreachableError | BackendDisconnectedError) -> bool:
+        """Tell whether to ask again; what may have been done once is done twice only if wanted."""
+        return (
+            isinstance(problem, BackendUnreachableError) or problem.status in self._retries.statuses
+        )
+
+    def _pause_for(self, response: httpx.Response, backoff: float) -> float:
+        """Tell how long to wait before asking again; 0: this answer is the one to pass on."""
+        if response.status_code not in self._retries.statuses:
+            return 0
+        asked = retry_after(response.headers.get("retry-after"), time.time())
+        if asked is None:
+            return _jitter(backoff)
+        # A longer wait is the client's to take: it gets the header.
+        return 0 if asked > self._retries.longest_wait else max(asked, _jitter(0.01))
+
+
+def _jitter(seconds: float) -> float:
+    """Vary a pause, so that those who failed together do not all come again together."""
+    return seconds * random.uniform(0.75, 1.25)  # noqa: S311 - no secret hangs on it
+
+
+def retry_after(value: str | None, now: float) -> float | None:
+    """Read `Retry-After`: seconds, or a date."""
+    if value is None:
+        return None
+    with suppress(ValueError):
+        seconds = float(value)
+        return max(seconds, 0) if math.isfinite(seconds) else None
+    try:
+        return max(parsedate_to_datetime(value).timestamp() - now, 0)
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,198 @@
+"""Which models there are: what the backends list, seen through the configuration.
+
+Backends list their models in the shape of OpenAI, as a rule; some give a bare list, or only names,
+or have a shape of their own, and some have no list at all. What cannot be read lists nothing.
+"""
+
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import Annotated, Literal, cast
+
+import msgspec
+from msgspec import Meta, Struct
+
+from adapters.json_text import DECODE_ERRORS, replace_invalid_text
+from adapters.wire.json_object import Json
+from gateway.backends.codex_models import CodexModel, codex_model
+from gateway.config.schema import Backend
+
+_DECODER = msgspec.json.Decoder()
+_ENCODER = msgspec.json.Encoder()
+
+# Under which keys lists and names are found, the most usual first.
+_LISTS = ("data", "models")
+_NAMES = ("id", "model", "name", "slug")
+# How servers say the length of a conversation: vLLM, Groq, OpenRouter, LM Studio and others.
+_WINDOWS = (
+    "max_model_len",
+    "context_window",
+    "context_length",
+    "max_context_length",
+    "max_input_tokens",
+)
+# llama.cpp says it one level down: the length it was started with, or that of the training.
+_INNER_WINDOWS = ("n_ctx", "n_ctx_train")
+
+_GLOB_LETTERS = frozenset("*?[")
+
+JsonObject = dict[str, Json]
+
+
+class Model(Struct, frozen=True):
+    """One model in the shape of OpenAI; what else its backend says of it follows."""
+
+    id: Annotated[str, Meta(description="The name to ask for.")]
+    created: Annotated[int, Meta(description="Unix time; 0 if the backend does not say.")]
+    owned_by: Annotated[str, Meta(description="As the backend says, or the backend's name.")]
+    object: Literal["model"] = "model"
+
+
+class Models(Struct, frozen=True):
+    """All models, in two shapes: `data` is for the clients of OpenAI, `models` for Codex."""
+
+    data: list[Model]
+    models: list[CodexModel]
+    object: Literal["list"] = "list"
+
+
+class ListedModel(Struct, frozen=True):
+    """One model as a backend lists it."""
+
+    name: str
+    said: JsonObject = {}
+
+    @property
+    def context_window(self) -> int | None:
+        """Find how long a conversation may become, where the backend says so."""
+        found = [self.said.get(name) for name in _WINDOWS]
+        meta = self.said.get("meta")
+        if isinstance(meta, dict):
+            found += [meta.get(name) for name in _INNER_WINDOWS]
+        return next(filter(None, map(_count, found)), None)
+
+
+def _count(value: Json) -> int | None:
+    whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
+    return cast("int", value) if whole else None
+
+
+# Reading
+
+
+def read_models(body: bytes) -> list[ListedModel]:
+    """Read what a backend answered; what is not a list of models holds none."""
+    try:
+        # A name with half a character in it spoils itself, not the list.
+        value = cast("Json", _DECODER.decode(replace_invalid_text(body)))
+    except DECODE_ERRORS:
+        return []
+    return list(_read_list(value))
+
+
+def _read_list(value: Json) -> Iterator[ListedModel]:
+    if isinstance(value, dict):
+        lists = (value.get(name) for name in _LISTS)
+        value = next((one for one in lists if isinstance(one, list)), None)
+    if isinstance(value, list):
+        for entry in value:
+            yield from _read_entry(entry)
+
+
+def _read_entry(entry: Json) -> Iterator[ListedModel]:
+    if isinstance(entry, str) and entry:
+        yield ListedModel(entry)
+    elif isinstance(entry, dict):
+        names = (entry.get(name) for name in _NAMES)
+        name = next((one for one in names if isinstance(one, str) and one), None)
+        if name is not None:
+            # Only what stands under the usual name is in the usual shape: the rest is a name.
+            yield ListedModel(name, entry if entry.get("id") == name else {})
+
+
+# Merging
+
+
+class Listing(Struct, frozen=True):
+    """What one backend lists."""
+
+    backend: Backend
+    models: Sequence[ListedModel] = ()
+
+
+class ServedModel(Struct, frozen=True):
+    """One model under the name that clients use."""
+
+    name: str
+    listed: ListedModel
+    listing: Listing
+
+    @property
+    def owner(self) -> str:
+        """Name its backend."""
+        return self.listing.backend.name
+
+    def entry(self) -> JsonObject:
+        """Describe it in the shape of OpenAI."""
+        said = self.listed.said
+        owner = said.get("owned_by")
+        return {
+            **said,
+            "id": self.name,
+            "object": "model",
+            "created": _count(said.get("created")) or 0,
+            "owned_by": owner if isinstance(owner, str) and owner else self.owner,
+        }
+
+
+def merge(listings: Sequence[Listing]) -> list[ServedModel]:
+    """Gather the models of all backends; of several with one name, the first is served."""
+    backends = [listing.backend for listing in listings]
+    merged: dict[str, ServedModel] = {}
+    for listing in listings:
+        for served in _names(listing, backends):
+            merged.setdefault(served.name, served)
+    return list(merged.values())
+
+
+def _names(listing: Listing, backends: Sequence[Backend]) -> Iterator[ServedModel]:
+    """Name the models of one backend: those it lists, then those that only the file names."""
+    backend = listing.backend
+    aliases: dict[str, list[str]] = {}
+    for alias, name in backend.rename.items():
+        aliases.setdefault(name, []).append(alias)
+    for one in listing.models:
+        for name in (*aliases.get(one.name, ()), one.name):
+            if backend.rename.get(name, name) == one.name and _reaches(name, backend, backends):
+                yield ServedModel(name, one, listing)
+    for name in (*backend.models, *backend.rename):
+        if name in backend.rename or not _GLOB_LETTERS & set(name):
+            yield ServedModel(name, ListedModel(name), listing)
+
+
+def _reaches(name: str, backend: Backend, backends: Sequence[Backend]) -> bool:
+    """Tell whether a request for a model may come to a backend."""
+    if _matches(name, backend):
+        return True
+    return backend.default and not any(_matches(name, other) for other in backends)
+
+
+def _matches(name: str, backend: Backend) -> bool:
+    return name in backend.rename or any(fnmatchcase(name, glob) for glob in backend.models)
+
+
+# Writing
+
+
+def write_models(models: Sequence[ServedModel]) -> bytes:
+    """Write the list for everybody."""
+    codex = [
+        codex_model(model.name, priority, context_window=model.listed.context_window)
+        for priority, model in enumerate(models)
+    ]
+    data = [model.entry() for model in models]
+    return _ENCODER.encode({"object": "list", "data": data, "models": codex})
+
+
+def write_model(model: ServedModel) -> bytes:
+    """Write one of them."""
+    return _ENCODER.encode(model.entry())

@@ -1,0 +1,1 @@
+"""HTTP between the gateway and its clients: headers, bodies, authentication."""

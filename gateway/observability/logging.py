@@ -1,0 +1,141 @@
+"""What is logged: a line of JSON for each exchange, and the words of everything beneath."""
+
+import logging
+import sys
+from collections.abc import Callable
+
+import structlog
+from litestar.logging.config import LoggingConfig, StructLoggingConfig
+from litestar.serialization import encode_json
+from structlog.typing import FilteringBoundLogger, Processor
+
+from adapters.translation.redaction import redact_text
+from gateway.config.schema import Logging
+from gateway.observability.record import LOGGED, ExchangeRecord
+from gateway.observability.redaction import redacted
+
+LOG: FilteringBoundLogger = structlog.get_logger("dragoman")
+
+
+def logging_config(logging_: Logging) -> StructLoggingConfig:
+    """Set up structlog, and what libraries log in the usual way, to one stream and one form.
+
+    Litestar's plugin for structlog would do the same, but imports its command line for it.
+    """
+    shared: list[Processor] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso"),
+        structlog.processors.format_exc_info,
+    ]
+    render: list[Processor]
+    if logging_.format == "json":
+        render = [structlog.processors.JSONRenderer(serializer=_encode)]
+        factory: object = structlog.BytesLoggerFactory(sys.stderr.buffer)
+    else:
+        render = [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        factory = structlog.PrintLoggerFactory(sys.stderr)
+    level = logging.getLevelNamesMapping()[logging_.level.upper()]
+    libraries = _standard(logging_, shared)
+    libraries.configure()
+    return StructLoggingConfig(
+        processors=[*shared, *render],
+        logger_factory=factory,  # type: ignore[arg-type]  # a Callable to Litestar, typed to structlog
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        log_exceptions="never",
+        standard_lib_logging_config=libraries,
+    )
+
+
+class _Noise(logging.Filter):
+    """Leaves out what the server says when we refuse a WebSocket: that is as it should be."""
+
+    _SAID = ("Unsupported upgrade request.", "No supported WebSocket library detected.")
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Tell whether a line is to be written."""
+        return not record.getMessage().startswith(self._SAID)
+
+
+def _standard(logging_: Logging, shared: list[Processor]) -> LoggingConfig:
+    """Give the words of libraries, such as the server's, the same form."""
+    renderer: Processor = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    if logging_.format == "json":
+        renderer = structlog.processors.JSONRenderer(serializer=_encode_text)
+    return LoggingConfig(
+        formatters={
+            "shared": {
+                "()": structlog.stdlib.ProcessorFormatter,
+                "processors": [
+                    structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                    renderer,
+                ],
+                "foreign_pre_chain": shared,
+            }
+        },
+        filters={"noise": {"()": _Noise}},
+        handlers={
+            "stderr": {
+                "class": "logging.StreamHandler",
+                "formatter": "shared",
+                "filters": ["noise"],
+            },
+        },
+        root={"handlers": ["stderr"], "level": logging_.level.upper()},
+        loggers={"litestar": {"level": "WARNING"}},
+        log_exceptions="never",
+    )
+
+
+def _encode(line: object, **_: object) -> bytes:
+    return encode_json(line)
+
+
+def _encode_text(line: object, **_: object) -> str:
+    return encode_json(line).decode()
+
+
+def exchange_logger() -> Callable[[ExchangeRecord], None]:
+    """Give what writes the one line of an exchange, once logging is set up."""
+    # To bind anew for each line would cost more than the line.
+    bound: FilteringBoundLogger = LOG.bind()
+
+    def log(record: ExchangeRecord) -> None:
+        bound.info("exchange", **_line(record))
+
+    return log
+
+
+def _shown(record: ExchangeRecord, body: bytes, size: int) -> str:
+    """Show a body, or how long it is: of one that is cut nobody knows where the secrets end."""
+    return redacted(redact_text(body, record.redact)) if size <= LOGGED else f"[{size} bytes]"
+
+
+def _told(record: ExchangeRecord, text: str) -> str:
+    """Return a text as it may be logged."""
+    return text if record.redact is None else record.redact(text)
+
+
+def _line(record: ExchangeRecord) -> dict[str, object]:
+    usage = record.usage
+    line: dict[str, object] = {
+        "client": record.client,
+        "dialect": record.dialect,
+        "backend": record.backend,
+        "model": record.model,
+        "status": record.status,
+        "ended": record.ended,
+        "error": record.error,
+        "streamed": record.streamed,
+        "first_byte_ms": None if record.first_byte is None else round(record.first_byte * 1000, 1),
+        "total_ms": round(record.seconds() * 1000, 1),
+        "input_tokens": None if usage is None else usage.input_tokens,
+        "output_tokens": None if usage is None else usage.output_tokens,
+        "losses": [_told(record, str(loss)) for loss in record.losses],
+        "key": record.key,
+        "request_id": record.request_id,
+        "path": record.path,
+    }
+    if record.request_body is not None:
+        line["request"] = _shown(record, record.request_body, len(record.request_body))
+        line["answer"] = _shown(record, b"".join(record.answer_body), record.answer_size)
+    return line

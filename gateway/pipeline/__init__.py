@@ -1,0 +1,1 @@
+"""Serve a create request, from its body to the last byte of its reply."""

@@ -1,0 +1,1 @@
+"""The HTTP server: sockets, workers, protocols and shutdown."""

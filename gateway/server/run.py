@@ -1,0 +1,180 @@
+"""Runs the service: one socket, one process or several, until somebody says stop."""
+
+import asyncio
+import gc
+import logging
+import math
+import os
+import signal
+import socket
+import sys
+from types import FrameType
+
+import uvicorn
+from uvicorn.config import STARTUP_FAILURE
+
+from gateway.config.schema import Configuration, Server
+from gateway.server.banner import print_listening, print_startup_banner
+from gateway.server.http_protocol import GatewayHttpProtocol
+from gateway.terminal import INTERRUPTED, print_error
+
+_BACKLOG = 2048
+# Longer than load balancers (60) and HTTP clients keep an idle connection: the side that closes
+# should be the one that knows whether it is about to send something.
+_IDLE_CONNECTION = 75
+# A worker that says nothing for so long hangs. Starting on a busy machine may take a while.
+_WORKER_SILENCE = 30
+# When so many more objects are there, the garbage collector looks for cycles among them; by default
+# after some hundred, which a few requests under way hold at any time.
+_NEW_OBJECTS = 10_000
+
+
+def run(configuration: Configuration) -> int:
+    """Serve until a signal ends it; give the exit code."""
+    raise_descriptor_limit()
+    with listen(configuration.server) as listener:
+        if not _has_state(configuration):
+            return STARTUP_FAILURE
+        print_startup_banner(configuration, listener.getsockname())
+        if configuration.server.workers > 1:
+            return _run_workers(configuration, listener)
+        return _run_here(configuration, listener)
+
+
+def _has_state(configuration: Configuration) -> bool:
+    """Open the database once, and bring it forward; say in one line why it cannot be used."""
+    from gateway.store import StoreError, open_store  # noqa: PLC0415 - only who serves needs it
+
+    async def attempt() -> None:
+        store = await open_store(configuration.state.url)
+        await store.close()
+
+    try:
+        asyncio.run(attempt())
+    except StoreError as problem:
+        print_error(f"state.url: {problem}")
+        return False
+    return True
+
+
+def listen(server: Server) -> socket.socket:
+    """Open the socket that everybody calls; an error names the address."""
+    family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
+    try:
+        return socket.create_server((server.host, server.port), family=family, backlog=_BACKLOG)
+    except OSError as problem:
+        # Python's own sentence repeats the address in its way.
+        why = problem.strerror or str(problem)
+        raise OSError(
+            problem.errno, why.partition(" (")[0], f"{server.host}:{server.port}"
+        ) from None
+
+
+def raise_descriptor_limit() -> None:
+    """Allow as many open connections as the machine does; each stream takes two."""
+    if sys.platform == "win32":
+        return
+    import resource  # noqa: PLC0415 - there is none on Windows
+
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (ValueError, OSError):
+        # Some systems name a hard limit that they do not grant. Then the soft one stays.
+        return
+
+
+class _Server(uvicorn.Server):
+    """Says when it accepts, and ends with a code instead of raising its signal again."""
+
+    def __init__(self, config: uvicorn.Config, listener: socket.socket) -> None:
+        super().__init__(config)
+        self._listener = listener
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        print_listening(self._listener.getsockname())
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Let what runs end; a second interrupt does not wait for it."""
+        del frame
+        if self.should_exit and sig == signal.SIGINT:
+            os._exit(INTERRUPTED)
+        self.should_exit = True
+
+
+def _run_here(configuration: Configuration, listener: socket.socket) -> int:
+    _Server(_uvicorn(configuration), listener).run([listener])
+    return 0
+
+
+def _run_workers(configuration: Configuration, listener: socket.socket) -> int:
+    # Not needed, and not imported, by the many who run one process.
+    from gateway.server.workers import Workers, metrics_directory  # noqa: PLC0415
+
+    with metrics_directory(configuration):
+        workers = Workers(_uvicorn(configuration), [listener])
+        workers.run()
+    return workers.exit_code
+
+
+def tune_gc() -> None:
+    """Let the garbage collector leave alone what is there to stay, and look at the rest less often.
+
+    Hardly anything that is made for a request refers to itself.
+    """
+    gc.freeze()
+    gc.set_threshold(_NEW_OBJECTS)
+
+
+class ApplicationFactory:
+    """Makes the application in the process that serves it; can be sent to another process."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+
+    def __call__(self) -> object:
+        """Make it, or end with the code that tells the parent not to try again."""
+        try:
+            # Not imported above: the parent of several workers does not need it.
+            from gateway.app import create_app  # noqa: PLC0415
+
+            app = create_app(self._configuration)
+        except Exception:
+            logging.getLogger(__name__).exception("the service cannot start")
+            sys.exit(STARTUP_FAILURE)
+        tune_gc()
+        return app
+
+
+def _uvicorn(configuration: Configuration) -> uvicorn.Config:
+    server = configuration.server
+    return uvicorn.Config(
+        ApplicationFactory(configuration),
+        factory=True,
+        workers=server.workers,
+        http=GatewayHttpProtocol,
+        # By its name: the parent of several workers does not need it.
+        ws="gateway.server.websocket_protocol:PatientSocket" if server.websocket else "none",
+        # Up to twice the limit a message is read, so that its sender can be told that it is too
+        # large; what is larger ends the connection.
+        ws_max_size=2 * server.max_body_bytes,
+        # For those between us and the client, who close what is silent. A client that takes its
+        # time to read, and so to answer, is not cut off.
+        ws_ping_interval=server.keep_alive or None,
+        ws_ping_timeout=None,
+        # Events are small and many: to compress each costs more than it saves.
+        ws_per_message_deflate=False,
+        lifespan="on",
+        interface="asgi3",
+        # Logging is the application's, and so is the line for each exchange.
+        log_config=None,
+        access_log=False,
+        # Nothing here asks for the client's address, so nobody needs to be believed about it.
+        proxy_headers=False,
+        server_header=False,
+        backlog=_BACKLOG,
+        timeout_keep_alive=_IDLE_CONNECTION,
+        timeout_graceful_shutdown=math.ceil(server.shutdown) or None,
+        timeout_worker_healthcheck=_WORKER_SILENCE,
+    )
