@@ -18,7 +18,7 @@ Nothing here waits, reads a clock or a file, or draws a random number.
 from adapters.capabilities import GENERIC, Capabilities
 from adapters.chat import CHAT
 from adapters.conformance import Violation
-from adapters.dialect import Dialect
+from adapters.dialect import Dialect, Preferences
 from adapters.errors import (
     DragomanError,
     InvalidReplyError,
@@ -29,7 +29,6 @@ from adapters.ids import IdSource, deterministic_ids
 from adapters.ir.types import Request
 from adapters.legacy import LEGACY
 from adapters.losses import Loss, Policy, Severity
-from adapters.preferences import Preferences
 from adapters.reasoning.sealed import Sealer
 from adapters.responses import RESPONSES
 from adapters.tool_emulation import GrammarCheck

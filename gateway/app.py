@@ -15,12 +15,12 @@ from gateway.api.create import fronts
 from gateway.api.error_handlers import EXCEPTION_HANDLERS
 from gateway.assembly import make_sealer, make_upstreams
 from gateway.backends.client import BackendClient
-from gateway.backends.model_list import ModelList
+from gateway.backends.models import ModelList
 from gateway.backends.routing import Router
 from gateway.background.worker import BackgroundWorker
 from gateway.config.schema import Configuration
 from gateway.context import AppContext
-from gateway.crypto.ids import RANDOM_IDS
+from gateway.crypto import RANDOM_IDS
 from gateway.entrance import Application
 from gateway.http.auth import Authenticator
 from gateway.observability.logging import LOG, exchange_logger, logging_config

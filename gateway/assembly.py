@@ -8,8 +8,7 @@ from gateway.backends.client import BackendClient
 from gateway.backends.transport import make_transport
 from gateway.config import capabilities_of
 from gateway.config.schema import Backend, Configuration
-from gateway.crypto.keys import new_sealing_key, read_sealing_key
-from gateway.crypto.sealing import KeyRing
+from gateway.crypto import KeyRing, new_sealing_key, read_sealing_key
 from gateway.demo import DemoTransport
 from gateway.store import Store
 

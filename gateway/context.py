@@ -7,7 +7,7 @@ from typing import Protocol
 from adapters import IdSource
 from gateway.backends.routing import Router
 from gateway.config.schema import Configuration
-from gateway.crypto.sealing import KeyRing
+from gateway.crypto import KeyRing
 from gateway.http.auth import Authenticator, Principal
 from gateway.http.client_connection import ClientConnection
 from gateway.observability.record import ExchangeRecord

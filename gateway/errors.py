@@ -23,6 +23,7 @@ import msgspec
 
 from adapters import DragomanError
 from adapters.wire.error_body import to_error, write_error
+from gateway.store import Status
 
 
 class OpenAIMessageError(DragomanError):
@@ -138,3 +139,163 @@ def write_message(status: int, message: str) -> bytes:
     return msgspec.json.encode(
         {"error": {"message": message, "type": kind, "param": None, "code": None}}
     )
+
+
+# What can be missing from the memory.
+#
+# What belongs to somebody else, what was never there and what is no longer there are told alike.
+
+
+# So much of a name is repeated to whoever asked for it.
+_SHOWN = 100
+
+
+class ObjectNotFoundError(OpenAIMessageError):
+    """Something is not there; its name stands in the sentence."""
+
+    status = 404
+
+    def __init__(self, path: str, kind: str, name: str) -> None:
+        shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
+        super().__init__(path, f"{kind} with id '{shown}' not found.")
+
+
+class ResponseNotFoundError(ObjectNotFoundError):
+    """A response that was asked for is not there."""
+
+    code = "response_not_found"
+
+    def __init__(self, name: str) -> None:
+        super().__init__("id", "Response", name)
+
+
+class CompletionNotFoundError(ObjectNotFoundError):
+    """A stored completion that was asked for is not there."""
+
+    code = "completion_not_found"
+
+    def __init__(self, name: str) -> None:
+        super().__init__("completion_id", "Chat completion", name)
+
+
+class PreviousResponseNotFoundError(ObjectNotFoundError):
+    """The response that a request continues is not there."""
+
+    status = 400
+    code = "previous_response_not_found"
+
+    def __init__(self, name: str) -> None:
+        super().__init__("previous_response_id", "Previous response", name)
+
+
+class PreviousResponseUnfinishedError(OpenAIMessageError):
+    """The response that a request continues is still being made."""
+
+    status = 400
+    code = "previous_response_not_completed"
+
+    def __init__(self, name: str, status: str) -> None:
+        shown = f"Previous response with id '{name[:_SHOWN]}' is still {status}"
+        super().__init__("previous_response_id", f"{shown}; it can be continued when it has ended.")
+
+
+class ConversationNotFoundError(ObjectNotFoundError):
+    """The conversation that a request goes on with is not there."""
+
+    code = "conversation_not_found"
+
+    def __init__(self, name: str, path: str = "conversation") -> None:
+        super().__init__(path, "Conversation", name)
+
+
+class ItemNotFoundError(ObjectNotFoundError):
+    """An item that a request refers to is not there."""
+
+    code = "item_not_found"
+
+    def __init__(self, path: str, name: str) -> None:
+        super().__init__(path, "Item", name)
+
+
+# What cannot be done with a response, in the words of OpenAI.
+
+
+# How OpenAI speaks of a response that has ended.
+_ENDED: dict[Status, str] = {
+    "completed": "a completed response",
+    "failed": "a failed response",
+    "incomplete": "an incomplete response",
+}
+
+
+class NotCancellableError(OpenAIMessageError):
+    """A response that is over, or that was never made in the background."""
+
+    status = 400
+    code = "invalid_request_error"
+
+    def __init__(self, status: Status, *, background: bool) -> None:
+        kind = _ENDED.get(status, f"a response that is {status}")
+        what = kind if background else "a synchronous response"
+        super().__init__("response_id", f"Cannot cancel {what}.")
+
+
+class NotStreamableError(OpenAIMessageError):
+    """A response whose events were not kept."""
+
+    status = 400
+    code = "invalid_mode"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "stream",
+            "This response cannot be streamed because it was not created with background=true.",
+        )
+
+
+class DecryptionError(DragomanError):
+    """What authorises a request cannot be read on this node."""
+
+    status = 500
+    code = "sealing_key_unknown"
+    kind = "server_error"
+
+
+# What can go wrong on a socket, beside what goes wrong with any request.
+
+
+class OriginNotAllowedError(DragomanError):
+    """A page of another site wants a socket, of which its user may know nothing."""
+
+    status = 403
+    code = "origin_not_allowed"
+    kind = "permission_error"
+
+
+class InvalidStreamIdError(DragomanError):
+    """The name of a lane is none."""
+
+    status = 400
+    code = "invalid_stream_id"
+
+
+class TooManyStreamsError(DragomanError):
+    """The connection has as many lanes as it may have."""
+
+    status = 400
+    code = "websocket_stream_limit_reached"
+
+
+class QueueFullError(DragomanError):
+    """So much is waiting already that no more is taken."""
+
+    status = 429
+    code = "websocket_queue_limit_reached"
+    kind = "rate_limit_error"
+
+
+class ConnectionExpiredError(DragomanError):
+    """The connection is as old as it may become; a new one can be opened at once."""
+
+    status = 400
+    code = "websocket_connection_limit_reached"

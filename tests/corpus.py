@@ -15,8 +15,7 @@ from msgspec.structs import replace
 
 import adapters
 from adapters.dialect import ReplyContext
-from adapters.ir.event_order import EventOrderChecker
-from adapters.ir.events import Event
+from adapters.ir.events import Event, EventOrderChecker
 from adapters.losses import Losses
 from adapters.sse import Decoder
 from adapters.stages.stage import Pipeline

@@ -20,7 +20,7 @@ from adapters.capabilities import Capabilities
 from adapters.ids import StableIds
 from adapters.ir.accumulator import to_events
 from adapters.ir.events import Closed, Delta, Event, Opened
-from adapters.ir.items import has_calls, has_truncated_arguments, mark_incomplete
+from adapters.ir.normalize import has_calls, has_truncated_arguments, mark_incomplete
 from adapters.ir.types import (
     AllowedToolsChoice,
     Annotation,

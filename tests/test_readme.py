@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters.profiles import PROFILES
+from adapters.capabilities import PROFILES
 from gateway.config import read_configuration
 from tests.judges.reading import object_in, read_object
 from tests.readme import README, ROOT, renewed
@@ -122,6 +122,6 @@ def test_files_are_where_the_readme_says() -> None:
 
 
 def test_benchmarks_are_where_the_readme_says() -> None:
-    for module in ("tests.benchmark", "tests.gateway.benchmark", "tests.gateway.state_benchmark"):
+    for module in ("tests.benchmarks.core", "tests.benchmarks.gateway", "tests.benchmarks.state"):
         assert f".venv/bin/python -m {module}\n" in blocks("sh")
         assert (ROOT / module.replace(".", "/")).with_suffix(".py").exists()

@@ -6,8 +6,7 @@ from adapters.chat.request_reader import read_request
 from adapters.chat.request_writer import takes_tool, write_request
 from adapters.chat.stream_reader import StreamReader
 from adapters.chat.stream_writer import StreamWriter
-from adapters.chat.usage import read_usage
-from adapters.chat.wire import LACKS, NAMES
+from adapters.chat.wire import LACKS, NAMES, read_usage
 from adapters.dialect import Dialect
 from adapters.wire.error_body import write_error
 

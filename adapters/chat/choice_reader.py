@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Raw
 
-from adapters.chat.reasoning_details import ReasoningDetails
+from adapters.chat.parts import ReasoningDetails
 from adapters.chat.tool_calls import LEGACY, Open, PartialCall, ToolCallAssembler
 from adapters.chat.wire import NO_REFUSAL_LOGPROBS, CallDelta, MessageDelta
 from adapters.ir.events import Channel, Closed, Delta, Event
-from adapters.ir.replies import NOTHING_SAID
+from adapters.ir.normalize import NOTHING_SAID
 from adapters.ir.types import (
     Annotation,
     Finish,

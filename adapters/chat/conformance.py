@@ -210,7 +210,8 @@ class Choice:
             yield f"choice {self._index}: finish_reason {preview(finish)} is not a known word"
         elif finish not in (own, "length", "content_filter"):
             streamed = "calls were" if self._calls.called else "no call was"
-            yield f"choice {self._index}: finish_reason is {preview(finish)} but {streamed} streamed"
+            what = f"finish_reason is {preview(finish)} but {streamed} streamed"
+            yield f"choice {self._index}: {what}"
 
 
 class ChatRules:

@@ -11,10 +11,15 @@ from collections.abc import Iterator
 from msgspec import Raw
 
 from adapters.capabilities import Capabilities
-from adapters.chat.assistant_turn import AssistantTurn
-from adapters.chat.parts import TEXT_SEPARATOR, PartWriter, is_media, is_plain
-from adapters.chat.reasoning_details import DETAILS, as_details, merge_reasoning_details
-from adapters.chat.strict_turns import strict_turns
+from adapters.chat.parts import (
+    DETAILS,
+    TEXT_SEPARATOR,
+    PartWriter,
+    as_details,
+    is_media,
+    is_plain,
+    merge_reasoning_details,
+)
 from adapters.chat.wire import call_body
 from adapters.ir.types import (
     Extras,
@@ -31,7 +36,97 @@ from adapters.ir.types import (
 from adapters.losses import Losses, Severity
 from adapters.wire.extra_fields import ExtrasWriter
 
+# One turn of an assistant, as Chat groups it: one message, with all that is in it.
+
+
+class AssistantTurn:
+    """What an assistant thought, said and called before anybody else spoke."""
+
+    __slots__ = ("calls", "messages", "thoughts")
+
+    def __init__(self) -> None:
+        self.thoughts: list[tuple[Reasoning, str]] = []
+        self.messages: list[tuple[Message, str]] = []
+        self.calls: list[tuple[ToolCall, str]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.thoughts or self.messages or self.calls)
+
+    def take(self, item: Message | ToolCall | Reasoning, path: str) -> None:
+        """Take one more item of the turn."""
+        match item:
+            case Message():
+                self.messages.append((item, path))
+            case ToolCall():
+                self.calls.append((item, path))
+            case Reasoning():
+                self.thoughts.append((item, path))
+
+    def text(self) -> str:
+        """Give all that was said."""
+        texts = (
+            "".join(part.text for part in message.content if isinstance(part, Text))
+            for message, _ in self.messages
+        )
+        return TEXT_SEPARATOR.join(text for text in texts if text)
+
+    def refusal(self) -> str:
+        """Give all that was declined."""
+        return "".join(
+            part.text
+            for message, _ in self.messages
+            for part in message.content
+            if isinstance(part, Refusal)
+        )
+
+
+# Gives messages the order that strict templates want, as Mistral's (P048).
+#
+# Two messages of a user in a row become one, an assistant speaks between a tool and a user, and no
+# assistant speaks last.
+
+
 Wire = dict[str, object]
+
+# What the assistant says there, for it must say something.
+BRIDGE = "Understood."
+_ANSWERS = ("tool", "function")
+
+
+def strict_turns(messages: list[Wire], losses: Losses) -> list[Wire]:
+    """Give the messages in an order that such a template takes."""
+    kept: list[Wire] = []
+    for message in messages:
+        before = kept[-1]["role"] if kept else None
+        if message["role"] == "user" and before in _ANSWERS:
+            losses.invented("items", "an assistant speaks between a tool and a user")
+            kept.append({"role": "assistant", "content": BRIDGE})
+        if message["role"] == "user" and before == "user":
+            losses.changed("items", "two messages of a user in a row become one")
+            kept[-1] = _joined(kept[-1], message)
+        else:
+            kept.append(message)
+    if kept and kept[-1]["role"] == "assistant":
+        losses.dropped("items", "an assistant cannot speak last here", "capability")
+        kept.pop()
+    return kept
+
+
+def _joined(first: Wire, second: Wire) -> Wire:
+    one, other = first["content"], second["content"]
+    if isinstance(one, str) and isinstance(other, str):
+        content: object = one + TEXT_SEPARATOR + other
+    else:
+        content = [*_parts(one), *_parts(other)]
+    return {**second, **first, "content": content}
+
+
+def _parts(content: object) -> list[object]:
+    if isinstance(content, list):
+        return [*content]  # pyright: ignore[reportUnknownVariableType] - parts of our own writing
+    return [{"type": "text", "text": content}]
+
+
 Media = list[Wire | Raw]
 
 # What stands for the content of a message that has none.

@@ -6,10 +6,8 @@ import msgspec
 from msgspec import Raw
 
 from adapters.chat.message_reader import read_assistant
-from adapters.chat.parts import TEXT_SEPARATOR
-from adapters.chat.reasoning_writer import NO_PLACE, reasoning_text
+from adapters.chat.parts import NO_PLACE, TEXT_SEPARATOR, reasoning_text
 from adapters.chat.typical_reply import read_plain_reply
-from adapters.chat.usage import read_usage, write_usage
 from adapters.chat.wire import (
     FAILED_REASONS,
     NO_CALL_ID,
@@ -18,12 +16,16 @@ from adapters.chat.wire import (
     REPLY_ONLY_HERE,
     WRITE_REASON,
     call_body,
+    read_usage,
+    write_usage,
 )
 from adapters.dialect import ReplyContext
 from adapters.errors import InvalidRequestError
-from adapters.ir.items import effective_finish, has_calls, mark_incomplete
-from adapters.ir.replies import (
+from adapters.ir.normalize import (
     NOTHING_SAID,
+    effective_finish,
+    has_calls,
+    mark_incomplete,
     merge_choices,
     normalize_calls,
     one_choice_asked,

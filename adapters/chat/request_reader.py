@@ -16,9 +16,8 @@ from adapters.ir.types import (
     ToolChoice,
 )
 from adapters.losses import Losses
-from adapters.wire.extra_fields import unread_fields
+from adapters.wire.extra_fields import read_cache_options, unread_fields
 from adapters.wire.json_object import JsonObject, decode, read_body
-from adapters.wire.settings import read_cache_options
 from adapters.wire.tools import read_format, read_tool_choice, read_tools
 
 _SEARCH_OPTIONS = "web_search_options"

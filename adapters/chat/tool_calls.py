@@ -20,8 +20,7 @@ from msgspec import Raw
 from adapters.chat.wire import NO_CALL_ID, CallDelta
 from adapters.ids import IdSource
 from adapters.ir.events import Closed, Delta, Event, Opened
-from adapters.ir.items import NO_ARGUMENTS, NO_ARGUMENTS_WHY
-from adapters.ir.replies import NAMELESS, UniqueCallIds
+from adapters.ir.normalize import NAMELESS, NO_ARGUMENTS, NO_ARGUMENTS_WHY, UniqueCallIds
 from adapters.ir.types import CallKind, ExtraField, Extras, Item, Status, ToolCall
 from adapters.json_text import is_complete_json
 from adapters.wire.json_object import is_present, string_or_raw_json

@@ -10,11 +10,10 @@ from typing import Annotated, Literal
 from msgspec import Meta, Raw, Struct
 from msgspec.json import Decoder
 
-from adapters.chat.typical_messages import NonEmptyStr
-from adapters.chat.usage import read_usage
-from adapters.chat.wire import READ_REASON
+from adapters.chat.message_reader import NonEmptyStr
+from adapters.chat.wire import READ_REASON, read_usage
 from adapters.errors import InvalidRequestError
-from adapters.ir.replies import normalize_calls
+from adapters.ir.normalize import normalize_calls
 from adapters.ir.types import Choice, Extras, Finish, Item, Message, Reply, Text, ToolCall
 from adapters.json_text import DECODE_ERRORS
 from adapters.losses import Losses

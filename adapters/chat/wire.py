@@ -6,9 +6,11 @@ from typing import cast
 from msgspec import Raw, Struct
 
 from adapters.errors import InvalidRequestError
-from adapters.ir.types import CallKind, FinishReason, ToolCall
-from adapters.wire.extra_fields import DropPolicy, harmless_if
-from adapters.wire.json_object import MISSING, parse
+from adapters.ir.types import CallKind, Error, Extras, FinishReason, ToolCall, Usage
+from adapters.sse import FrameTemplate, encode
+from adapters.wire.error_body import error_body
+from adapters.wire.extra_fields import DropPolicy, ExtrasWriter, harmless_if, unread_fields
+from adapters.wire.json_object import MISSING, JsonObject, parse
 
 # How this dialect spells the fields of the hub, where the two differ.
 NAMES = {
@@ -241,3 +243,123 @@ def _strangers(value: object, shape: type[Struct], path: str) -> Iterator[str]:
                     yield path + name
             elif name in _SHAPE and not (shape is Chunk and name == "message"):
                 yield from _strangers(inner, _SHAPE[name], f"{path}{name}.")
+
+
+# The frames of a Chat stream: `data:` lines with one chunk each.
+
+
+Wire = dict[str, object]
+
+DONE = b"data: [DONE]\n\n"
+
+
+class Frames:
+    """Makes chunks that agree in everything that must be the same in all of them."""
+
+    def __init__(self, head: Wire, *, with_usage: bool) -> None:
+        self._head = head
+        # A client that asked for the usage gets `usage: null` on every chunk but the last.
+        self._tail: Wire = {"usage": None} if with_usage else {}
+
+    def chunk(
+        self,
+        choice: int,
+        delta: Wire,
+        finish_reason: str | None = None,
+        logprobs: Wire | None = None,
+    ) -> bytes:
+        """Make a chunk of one choice."""
+        written: Wire = {"index": choice, "delta": delta, "finish_reason": finish_reason}
+        if logprobs is not None:
+            written["logprobs"] = logprobs
+        return frame(self._head | {"choices": [written]} | self._tail)
+
+    def template(self, choice: int, delta: Wire) -> FrameTemplate:
+        """Make a chunk with a hole in its delta."""
+        return FrameTemplate(self.chunk(choice, delta))
+
+    def usage(self, usage: Wire) -> bytes:
+        """Make the chunk that says what it cost."""
+        return frame(self._head | {"choices": (), "usage": usage})
+
+    def add(self, name: str, value: object) -> None:
+        """Say something more on all chunks that are still to come."""
+        self._head[name] = value
+
+
+def head(reply_id: str, created: int, model: str, service_tier: str | None, extras: Extras) -> Wire:
+    """Give what all chunks of a reply have in common."""
+    wire: Wire = {
+        "id": reply_id,
+        "object": "chat.completion.chunk",
+        "created": created,
+        "model": model,
+    }
+    if service_tier is not None:
+        wire["service_tier"] = service_tier
+    for extra in extras:
+        if extra.family == "completions":
+            wire[extra.name] = extra.value
+    return wire
+
+
+def error_frame(error: Error) -> bytes:
+    """Make the frame that ends a broken stream."""
+    return frame({"error": error_body(error)})
+
+
+def frame(wire: Wire) -> bytes:
+    """Put one object on the wire."""
+    return b"data: " + encode(wire) + b"\n\n"
+
+
+# Usage as Chat and legacy count it.
+
+
+# A count of nothing says nothing.
+_COUNT = harmless_if(0, "hint")
+
+
+def read_usage(fields: JsonObject | None) -> Usage | None:
+    """Read what it cost; every number may be missing."""
+    if fields is None:
+        return None
+    prompt = fields.nested("prompt_tokens_details") or JsonObject({})
+    completion = fields.nested("completion_tokens_details") or JsonObject({})
+    given = fields.integer("prompt_tokens") or 0
+    made = fields.integer("completion_tokens") or 0
+    return Usage(
+        input_tokens=given,
+        output_tokens=made,
+        total_tokens=fields.integer("total_tokens") or given + made,
+        cached_tokens=prompt.integer("cached_tokens") or 0,
+        cache_write_tokens=prompt.integer("cache_write_tokens") or 0,
+        reasoning_tokens=completion.integer("reasoning_tokens") or 0,
+        extras=_read_extras(fields, prompt, completion),
+    )
+
+
+def _read_extras(fields: JsonObject, prompt: JsonObject, completion: JsonObject) -> Extras:
+    return (
+        unread_fields(fields, "completions", otherwise=_COUNT)
+        + unread_fields(prompt, "completions", prefix="prompt_tokens_details.", otherwise=_COUNT)
+        + unread_fields(
+            completion, "completions", prefix="completion_tokens_details.", otherwise=_COUNT
+        )
+    )
+
+
+def write_usage(usage: Usage, carrier: ExtrasWriter) -> dict[str, object]:
+    """Write what it cost, always with the details that clients look for."""
+    wire: dict[str, object] = {
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.total_tokens,
+        "prompt_tokens_details": {
+            "cached_tokens": usage.cached_tokens,
+            "cache_write_tokens": usage.cache_write_tokens,
+        },
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+    }
+    carrier.carry(usage.extras, wire, "usage")
+    return wire

@@ -18,7 +18,7 @@ from adapters.ir.events import (
     Opened,
     Started,
 )
-from adapters.ir.items import without_content
+from adapters.ir.normalize import without_content
 from adapters.ir.types import (
     Annotation,
     Choice,

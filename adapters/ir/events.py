@@ -17,7 +17,10 @@ from adapters.ir.types import (
     Finish,
     Item,
     Logprob,
+    Message,
+    Reasoning,
     Status,
+    ToolCall,
     Usage,
 )
 
@@ -99,3 +102,99 @@ def truncated_stream(usage: Usage | None = None) -> Failed:
 
 
 Event = Started | Opened | Delta | Closed | Finished | Failed
+
+
+# Which event may follow which, in one table.
+#
+# Everything about the legal order of hub events lives in this file, and the file does not know who
+# reads or writes them. A key that is missing from a table *is* the breach of the protocol. The
+# grammar runs between every reader and writer in the tests; in service it is left out.
+
+
+Phase = Literal["idle", "running", "ended"]
+
+PHASES: dict[Phase, dict[type[Event], Phase]] = {
+    "idle": {Started: "running", Failed: "ended"},
+    "running": {
+        Opened: "running",
+        Delta: "running",
+        Closed: "running",
+        Finished: "ended",
+        Failed: "ended",
+    },
+    "ended": {},
+}
+
+# What each kind of item can be filled with; an item that is missing here comes whole.
+CHANNELS: dict[type[Item], frozenset[Channel]] = {
+    Message: frozenset({"text", "refusal"}),
+    Reasoning: frozenset({"summary", "thought"}),
+    ToolCall: frozenset({"arguments"}),
+}
+
+
+class EventOrderError(AssertionError):
+    """A stage of ours gave its events in an order that the table does not allow."""
+
+
+class EventOrderChecker:
+    """Passes events on as they are, and breaks at the first that may not come now."""
+
+    def __init__(self) -> None:
+        self._phase: Phase = "idle"
+        # The open blocks, each with the channels that its item allows and its parts so far.
+        self._open: dict[int, frozenset[Channel]] = {}
+        self._parts: dict[int, list[Channel]] = {}
+        self._blocks = 0
+
+    def feed(self, event: Event) -> list[Event]:
+        """Check one event."""
+        phase = PHASES[self._phase].get(type(event))
+        if phase is None:
+            raise EventOrderError(f"{event!r} may not come while {self._phase}")
+        self._phase = phase
+        match event:
+            case Opened():
+                self._check_opened(event)
+            case Delta():
+                self._check_delta(event)
+            case Closed():
+                self._check_closed(event)
+            case Finished():
+                self._require(not self._open, event, "blocks are still open")
+            case Started() | Failed():
+                pass
+        return [event]
+
+    def flush(self) -> list[Event]:
+        """Check that the stream has ended."""
+        if self._phase != "ended":
+            raise EventOrderError("the stream was flushed without Finished or Failed")
+        return []
+
+    def _check_opened(self, event: Opened) -> None:
+        self._require(event.index == self._blocks, event, "blocks are numbered from 0")
+        self._blocks += 1
+        self._open[event.index] = CHANNELS.get(type(event.item), frozenset())
+        self._parts[event.index] = []
+
+    def _check_delta(self, event: Delta) -> None:
+        channels = self._open.get(event.index)
+        self._require(channels is not None, event, "its block is not open")
+        self._require(event.channel in (channels or ()), event, "its item has no such channel")
+        parts = self._parts[event.index]
+        if event.part == len(parts):
+            parts.append(event.channel)
+        self._require(
+            event.part == len(parts) - 1 and parts[event.part] == event.channel,
+            event,
+            "parts come one after the other and keep to one channel",
+        )
+
+    def _check_closed(self, event: Closed) -> None:
+        known = self._open.pop(event.index, None)
+        self._require(known is not None, event, "its block is not open")
+
+    def _require(self, condition: bool, event: Event, why: str) -> None:  # noqa: FBT001 - an assertion
+        if not condition:
+            raise EventOrderError(f"{event!r}: {why}")

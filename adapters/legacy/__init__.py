@@ -7,8 +7,7 @@ readers there understand both forms, for clients and servers mix them, and only 
 from adapters.chat.reply import read_reply
 from adapters.chat.request_reader import read_request
 from adapters.chat.stream_reader import StreamReader
-from adapters.chat.usage import read_usage
-from adapters.chat.wire import LACKS
+from adapters.chat.wire import LACKS, read_usage
 from adapters.dialect import Dialect
 from adapters.legacy.conformance import check_stream
 from adapters.legacy.reply_writer import write_reply

@@ -3,7 +3,7 @@
 from adapters.chat.reply import Wire
 from adapters.chat.reply import write_reply as write_chat_reply
 from adapters.dialect import ReplyContext
-from adapters.ir.items import call_path
+from adapters.ir.normalize import call_path
 from adapters.ir.types import Reply, ToolCall
 from adapters.legacy.wire import ONE_CALL, WRITE_REASON
 from adapters.losses import Losses

@@ -5,10 +5,8 @@ from collections.abc import Iterator
 import msgspec
 
 from adapters.capabilities import Capabilities
-from adapters.chat.assistant_turn import AssistantTurn
-from adapters.chat.message_writer import Media, MessageWriter
-from adapters.chat.request_writer import write_settings
-from adapters.chat.tool_writer import write_function
+from adapters.chat.message_writer import AssistantTurn, Media, MessageWriter
+from adapters.chat.request_writer import write_function, write_settings
 from adapters.ir.types import (
     FunctionTool,
     NamedToolChoice,
@@ -23,8 +21,7 @@ from adapters.ir.types import (
 from adapters.legacy.wire import NAMES
 from adapters.losses import Losses
 from adapters.tool_selection import Selection, ToolSupport, select
-from adapters.wire.extra_fields import ExtrasWriter
-from adapters.wire.settings import drop_refused
+from adapters.wire.extra_fields import ExtrasWriter, drop_refused
 from adapters.wire.tools import without_strict
 
 Wire = dict[str, object]

@@ -1,11 +1,11 @@
 """Writes a stream for a legacy client: the name first, then pieces of arguments (P180)."""
 
-from adapters.chat.call_writer import CallStream, CallsWriter
-from adapters.chat.frames import Wire
+from adapters.chat.stream_writer import CallStream, CallsWriter
 from adapters.chat.stream_writer import StreamWriter as ChatStreamWriter
-from adapters.ir.items import call_path
+from adapters.chat.wire import Wire
+from adapters.ir.normalize import call_path
 from adapters.legacy.wire import ONE_CALL, WRITE_REASON
-from adapters.template import PLACEHOLDER
+from adapters.sse import PLACEHOLDER
 
 
 class FirstCallWriter(CallsWriter):

@@ -12,7 +12,7 @@ from itertools import groupby
 from msgspec.structs import replace
 
 from adapters.ids import short_call_id
-from adapters.ir.items import is_assistant_item, unzip
+from adapters.ir.normalize import is_assistant_item, unzip
 from adapters.ir.types import (
     Extras,
     Item,

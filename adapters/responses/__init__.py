@@ -7,8 +7,7 @@ from adapters.responses.request_reader import read_request
 from adapters.responses.request_writer import takes_tool, write_request
 from adapters.responses.stream_reader import StreamReader
 from adapters.responses.stream_writer import StreamWriter
-from adapters.responses.usage import read_usage
-from adapters.responses.wire import ALL_CALL_NAMES, LACKS, NAMES
+from adapters.responses.wire import ALL_CALL_NAMES, LACKS, NAMES, read_usage
 from adapters.wire.error_body import write_error
 
 RESPONSES = Dialect(

@@ -8,19 +8,182 @@ from collections.abc import Iterator
 
 from adapters.conformance import (
     INTEGER,
+    Fields,
     Frame,
     Object,
     Violation,
     integer_at,
     object_at,
+    objects_at,
     preview,
     shape_errors,
     split,
     text_at,
     validate,
 )
-from adapters.responses.conformance_output import Output
-from adapters.responses.conformance_tables import ERROR_FORMS, EVENTS, SNAPSHOTS, Event
+from adapters.responses.conformance_items import Item, differences
+from adapters.responses.conformance_tables import (
+    ADDED_ITEMS,
+    DONE_ITEMS,
+    ERROR_FORMS,
+    EVENTS,
+    FOREIGN_ITEM,
+    SNAPSHOTS,
+    Event,
+)
+
+# The output of a response: its items in order, and the final snapshot that repeats them.
+
+
+# What the final snapshot must repeat of an item.
+REPEATED = ("id", "type", "call_id", "name", "arguments", "input", "summary", "content")
+
+
+class Output:
+    """All items that the stream has added so far."""
+
+    def __init__(self) -> None:
+        self._items: list[Item] = []
+        self._by_id: dict[str, Item] = {}
+        self._call_ids: set[str] = set()
+        # One complaint about the order of what is incomplete is enough.
+        self._told_incomplete = False
+
+    def feed(self, event_type: str, event: Event, value: Object) -> Iterator[str]:
+        """Judge an event that speaks of an item."""
+        match event.step:
+            case "added":
+                yield from self._add(value)
+            case "done":
+                yield from self._finish(value)
+            case _:
+                item_id = text_at(value, "item_id")
+                yield from self._judge_place(value, item_id)
+                item = self._find(value, item_id)
+                if item:
+                    yield from item.feed(event_type, event, value)
+
+    def close(self, event_type: str, response: Object) -> Iterator[str]:
+        """Judge the terminal event: nothing is left open, everything is repeated."""
+        for item in self._items:
+            if item.done is None and not _may_stay_open(event_type, item):
+                yield f"{item.name} is left open"
+        if isinstance(response.get("output"), list):
+            yield from self._judge_repeated(objects_at(response, "output"))
+
+    def _add(self, value: Object) -> Iterator[str]:
+        given = object_at(value, "item")
+        if given is None:
+            return
+        yield from _judge_item(given, ADDED_ITEMS, "item")
+        index, expected = integer_at(value, "output_index"), len(self._items)
+        if index is not None and index != expected:
+            yield f"output_index is {index}, expected {expected}"
+        item = Item(expected if index is None else index, given)
+        yield from self._judge_unique(item)
+        if self._items and _is_incomplete(self._items[-1]):
+            earlier = self._items[-1].name
+            self._told_incomplete = True
+            yield f"{item.name} comes after {earlier}, which is incomplete and so must be last"
+        self._items.append(item)
+        self._by_id[text_at(given, "id") or ""] = item
+
+    def _judge_unique(self, item: Item) -> Iterator[str]:
+        item_id, call_id = text_at(item.added, "id"), text_at(item.added, "call_id")
+        if item_id in self._by_id:
+            yield f"two items have the id {preview(item_id)}"
+        # An output has the call_id of its call.
+        if call_id and not item.kind.endswith("_output"):
+            if call_id in self._call_ids:
+                yield f"two calls have the call_id {preview(call_id)}"
+            self._call_ids.add(call_id)
+
+    def _finish(self, value: Object) -> Iterator[str]:
+        given = object_at(value, "item")
+        if given is None:
+            return
+        yield from _judge_item(given, DONE_ITEMS, "item")
+        index, item_id = integer_at(value, "output_index"), text_at(given, "id")
+        item = self._find(value, item_id)
+        if item is None:
+            yield f"no item was added at output_index {index}"
+            return
+        if index is not None and item.index != index:
+            yield f"output_index is {index}, but {item.name} was added at {item.index}"
+        faults = list(item.finish(given))
+        yield from faults
+        item.trusted = not faults
+        yield from self._judge_ends()
+
+    def _judge_ends(self) -> Iterator[str]:
+        """Hold that what is incomplete comes last: nothing behind it is whole."""
+        done = [item for item in self._items if item.done is not None]
+        for item in sorted(done, key=lambda item: item.index, reverse=True):
+            if not _is_incomplete(item):
+                broken = [one for one in done if _is_incomplete(one) and one.index < item.index]
+                if broken and not self._told_incomplete:
+                    self._told_incomplete = True
+                    yield f"{broken[0].name} is incomplete, but {item.name} behind it is not"
+                return
+
+    def _find(self, value: Object, item_id: str | None) -> Item | None:
+        """Find the item by its id; failing that, by its place."""
+        if item_id in self._by_id:
+            return self._by_id[item_id]
+        index = integer_at(value, "output_index")
+        return next((item for item in self._items if item.index == index), None)
+
+    def _judge_place(self, value: Object, item_id: str | None) -> Iterator[str]:
+        index, item = integer_at(value, "output_index"), self._find(value, item_id)
+        if item is None:
+            yield f"no item was added at output_index {index}"
+        elif item_id is not None and item_id != item.added.get("id"):
+            yield f"item_id is {preview(item_id)}, but output_index {index} is {item.name}"
+        elif index is not None and index != item.index:
+            yield f"output_index is {index}, but {item.name} was added at {item.index}"
+
+    def _judge_repeated(self, output: list[Object]) -> Iterator[str]:
+        given = {text_at(entry, "id") for entry in output}
+        kept = [
+            item
+            for item in sorted(self._items, key=lambda item: item.index)
+            if item.done is not None or text_at(item.added, "id") in given
+        ]
+        if len(output) != len(kept):
+            yield f"response.output has {len(output)} items, but {len(kept)} were streamed"
+            return
+        for number, (entry, item) in enumerate(zip(output, kept, strict=True)):
+            yield from _judge_repeat(f"response.output[{number}]", entry, item)
+
+
+def _judge_repeat(path: str, entry: Object, item: Item) -> Iterator[str]:
+    if item.done is None:
+        keys = ("id", "type", "call_id")
+        yield from differences(item.added, entry, keys, path, "response.output_item.added")
+        return
+    misfitting = list(_judge_item(entry, DONE_ITEMS, path))
+    yield from misfitting
+    if item.trusted and not misfitting:
+        yield from differences(item.done, entry, REPEATED, path, "response.output_item.done")
+
+
+def _judge_item(item: Object, table: dict[str, Fields], where: str) -> Iterator[str]:
+    kind = text_at(item, "type")
+    fields = FOREIGN_ITEM if kind and ":" in kind else table.get(kind or "")
+    if fields is None:
+        yield f"{where}.type {preview(item.get('type'))} is not an item type"
+    else:
+        yield from shape_errors(item, fields, where)
+
+
+def _may_stay_open(event_type: str, item: Item) -> bool:
+    """Let a failed response leave its calls open: clients run a call as soon as it is done."""
+    return event_type == "response.failed" and item.kind.endswith("_call")
+
+
+def _is_incomplete(item: Item) -> bool:
+    return item.done is not None and item.done.get("status") == "incomplete"
+
 
 _OVER = {"completed": "over", "incomplete": "over", "failed": "over"}
 _RUNNING = {"item": "running", "error": "failing", "keepalive": "running", **_OVER}

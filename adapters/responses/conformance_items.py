@@ -156,7 +156,8 @@ class Lane:
         if whole is None or self.text is None:
             self.text = None
         elif whole != self.text:
-            yield f"{key} is not what the deltas joined to: {preview(whole)} for {preview(self.text)}"
+            values = f"{preview(whole)} for {preview(self.text)}"
+            yield f"{key} is not what the deltas joined to: {values}"
             self.text = None
 
     def _close(self, value: Object) -> Iterator[str]:

@@ -24,10 +24,8 @@ from adapters.ir.types import (
     ToolOutput,
 )
 from adapters.losses import Losses
-from adapters.responses.annotations import write_annotation
-from adapters.responses.client_calls import write_arguments
-from adapters.responses.client_outputs import write_output
-from adapters.responses.output_writer import LABEL
+from adapters.responses.client_tools import write_arguments, write_output
+from adapters.responses.output_writer import LABEL, write_annotation
 from adapters.responses.wire import ALL_CALL_NAMES, CALLS
 from adapters.wire.extra_fields import ExtrasWriter
 

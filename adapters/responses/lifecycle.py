@@ -8,7 +8,7 @@ from adapters.losses import Losses
 from adapters.responses.reply import new_response
 from adapters.responses.request_reader import read_request
 from adapters.responses.response import ResponseSnapshot
-from adapters.template import encode
+from adapters.sse import encode
 
 
 def queued_response(request: bytes, stamp: Mapping[str, object], mint: IdSource) -> bytes:

@@ -4,12 +4,16 @@ from collections.abc import Iterator
 
 from msgspec import Raw
 
+from adapters.dialect import Preferences
 from adapters.ids import IdSource, short_call_id
-from adapters.ir.items import call_path
+from adapters.ir.normalize import call_path
 from adapters.ir.types import (
+    Annotation,
+    Citation,
     Extras,
     Item,
     ItemReference,
+    Logprob,
     Message,
     OpaqueItem,
     Reasoning,
@@ -20,12 +24,46 @@ from adapters.ir.types import (
     ToolOutput,
 )
 from adapters.losses import Losses
-from adapters.preferences import Preferences
-from adapters.responses.annotations import write_annotation, write_logprobs
-from adapters.responses.client_calls import write_arguments
+from adapters.responses.client_tools import write_arguments
 from adapters.responses.wire import ALL_CALL_NAMES, CALLS
 
+# Annotations and probabilities, as the Responses API writes them.
+
+
 Wire = dict[str, object]
+
+
+def write_annotation(annotation: Annotation, losses: Losses) -> Wire | Raw | None:
+    """Write an annotation."""
+    if isinstance(annotation, Citation):
+        return {
+            "type": "url_citation",
+            "url": annotation.url,
+            "title": annotation.title,
+            "start_index": annotation.start_index,
+            "end_index": annotation.end_index,
+        }
+    if annotation.family == "responses":
+        return annotation.value
+    losses.dropped("annotations", "the Responses API does not know this annotation")
+    return None
+
+
+def write_logprobs(logprobs: tuple[Logprob, ...] | list[Logprob]) -> list[Wire]:
+    """Write probabilities; bytes are a list here, where Chat may have null."""
+    return [
+        {
+            "token": one.token,
+            "logprob": one.logprob,
+            "bytes": one.bytes or (),
+            "top_logprobs": [
+                {"token": top.token, "logprob": top.logprob, "bytes": top.bytes or ()}
+                for top in one.top_logprobs or ()
+            ],
+        }
+        for one in logprobs
+    ]
+
 
 LABEL = "the Responses API"
 

@@ -5,8 +5,9 @@ from msgspec.structs import replace
 
 from adapters.dialect import ReplyContext
 from adapters.errors import InvalidRequestError
-from adapters.ir.items import effective_finish, has_calls
-from adapters.ir.replies import (
+from adapters.ir.normalize import (
+    effective_finish,
+    has_calls,
     merge_choices,
     normalize_calls,
     one_choice_asked,
@@ -29,8 +30,7 @@ from adapters.losses import Losses
 from adapters.responses.item_reader import read_output_item
 from adapters.responses.output_writer import LABEL, OutputWriter, Wire, mint_item_id
 from adapters.responses.response import Response, ResponseSnapshot
-from adapters.responses.usage import read_usage, usage_or_zeros
-from adapters.responses.wire import READ_INCOMPLETE, WRITE_INCOMPLETE
+from adapters.responses.wire import READ_INCOMPLETE, WRITE_INCOMPLETE, read_usage, usage_or_zeros
 from adapters.wire.error_body import infer_status, is_error, read_error_value
 from adapters.wire.extra_fields import ExtrasWriter, unread_fields
 from adapters.wire.json_object import JsonObject, read_body

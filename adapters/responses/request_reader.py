@@ -17,9 +17,8 @@ from adapters.ir.types import (
 from adapters.losses import Losses
 from adapters.responses.item_reader import Placed, read_items
 from adapters.responses.wire import INCLUDE_LOGPROBS, ONLY_HERE
-from adapters.wire.extra_fields import unread_fields
+from adapters.wire.extra_fields import read_cache_options, unread_fields
 from adapters.wire.json_object import JsonObject, read_body, read_fields
-from adapters.wire.settings import read_cache_options
 from adapters.wire.tools import read_format, read_tool_choice, read_tools
 
 

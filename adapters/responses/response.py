@@ -11,8 +11,8 @@ from msgspec import Raw, Struct
 
 from adapters.ir.types import Error, Request
 from adapters.losses import Losses
-from adapters.responses.tool_writer import echo_format, echo_tool, write_choice
-from adapters.responses.usage import UsageWire
+from adapters.responses.request_writer import echo_format, echo_tool, write_choice
+from adapters.responses.wire import UsageWire
 from adapters.wire.extra_fields import ExtrasWriter
 
 Wire = dict[str, object]

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from adapters.dialect import ReplyContext
+from adapters.dialect import BaseStreamReader, ReplyContext
 from adapters.errors import InvalidRequestError
 from adapters.ir.events import Channel, Event, Failed, Finished, Started, truncated_stream
 from adapters.ir.types import (
@@ -22,11 +22,9 @@ from adapters.ir.types import (
 )
 from adapters.json_text import DECODE_ERRORS, is_utf8, replace_invalid_text
 from adapters.losses import Losses
-from adapters.machine import BaseStreamReader
 from adapters.responses.item_reader import read_output_item
 from adapters.responses.reply import read_response
-from adapters.responses.stream_items import ItemsReader
-from adapters.responses.streamed_item import Content
+from adapters.responses.stream_items import Content, ItemsReader
 from adapters.responses.wire import CALLS, PARTS
 from adapters.sse import Frame, is_done
 from adapters.wire.content import read_annotation, read_logprobs

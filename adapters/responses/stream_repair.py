@@ -9,11 +9,9 @@ from msgspec import Raw, Struct, field
 
 from adapters.ir.types import Error
 from adapters.json_text import DECODE_ERRORS
-from adapters.responses.frames import Wire, error_fields
 from adapters.responses.response import write_failure
-from adapters.responses.wire import PARTS, PartWords
-from adapters.sse import Decoder
-from adapters.template import encode
+from adapters.responses.wire import PARTS, PartWords, Wire, error_fields
+from adapters.sse import Decoder, encode
 from adapters.wire.json_object import MISSING, is_present, read_body
 
 

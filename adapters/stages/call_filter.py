@@ -10,8 +10,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from adapters.ir.events import Closed, Delta, Event, Failed, Finished, Opened
-from adapters.ir.items import call_path
-from adapters.ir.replies import NOTHING_SAID
+from adapters.ir.normalize import NOTHING_SAID, call_path
 from adapters.ir.types import (
     AllowedToolsChoice,
     Error,
@@ -25,8 +24,7 @@ from adapters.ir.types import (
     ToolChoiceMode,
 )
 from adapters.losses import Losses
-from adapters.tool_emulation.namespaces import Identity
-from adapters.tool_emulation.registry import ToolRegistry
+from adapters.tool_emulation.registry import Identity, ToolRegistry
 from adapters.wire.json_object import read_fields
 
 # Says why a call, in the choice of that number, is not for the client; None if it is.

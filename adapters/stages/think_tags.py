@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from adapters.ir.events import Closed, Delta, Event, Opened
 from adapters.ir.types import Item, Message, Reasoning, Status, Text
 from adapters.losses import Losses
-from adapters.stages.splitting import MessageSplitter
+from adapters.stages.stage import MessageSplitter
 
 _BEGIN = "<think>"
 _END = "</think>"
@@ -135,7 +135,7 @@ class _Block:
         if not self._thinks or self._thought:
             return []
         self._thought = True
-        events = self.let_go()
+        events = self.flush()
         return events if self._reasoning is None else [*events, Closed(self._reasoning, status)]
 
     def _emit_text(self, delta: Delta, text: str) -> list[Event]:
@@ -159,18 +159,20 @@ class _Block:
         empty = [Delta(number, "text", "")] if self._thinks else []
         return [*empty, replace(delta, index=number)]
 
-    def settle(self) -> list[Event]:
+    def flush_before_next_block(self) -> list[Event]:
         """Learn that another block begins: what waits for a tag keeps its place."""
         return self._begin() if self._message is None and not self._thinks else []
 
-    def let_go(self) -> list[Event]:
+    def flush(self) -> list[Event]:
         """Tell what was held back, because no more will come."""
         held, self._held = "".join(self._held), []
-        return self._emit_reasoning(held) if self._thinks else self.settle()
+        return self._emit_reasoning(held) if self._thinks else self.flush_before_next_block()
 
     def close(self, event: Closed) -> list[Event]:
         """End the message, or the reasoning if it never came to a message."""
-        events = self._end_reasoning(event.status) if self._thinks else self.settle()
+        events = (
+            self._end_reasoning(event.status) if self._thinks else self.flush_before_next_block()
+        )
         if self._message is None and self._reasoning is None:
             # It neither thought nor said anything: an empty text says so.
             self._waiting.append(Delta(0, "text", ""))

@@ -12,9 +12,8 @@ from functools import cache
 
 from msgspec import Struct
 
-from adapters.text_tools.cursor import Cursor, NotAToolCallError
-from adapters.text_tools.declared import DeclaredTools
-from adapters.text_tools.markup import Calls, TextCallFormat
+from adapters.text_tools.formats import Calls, TextCallFormat
+from adapters.text_tools.parser import Cursor, DeclaredTools, NotAToolCallError
 
 _WORD = re.compile(r"\S")
 

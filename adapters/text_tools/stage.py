@@ -4,13 +4,16 @@ A message is ended where a call begins; what is said after it is another message
 goes with their markup. A message of nothing but calls is none.
 """
 
+from collections import deque
+from collections.abc import Iterator
+
 from msgspec.structs import replace
 
 from adapters.capabilities import TextFormat
 from adapters.ids import IdSource
 from adapters.ir.accumulator import accumulate, to_events
 from adapters.ir.events import Closed, Delta, Event, Finished, Opened
-from adapters.ir.items import (
+from adapters.ir.normalize import (
     NO_ARGUMENTS_WHY,
     call_path,
     effective_finish,
@@ -19,12 +22,49 @@ from adapters.ir.items import (
 )
 from adapters.ir.types import Choice, Finish, Item, Message, Reply, Text, Tool, ToolCall
 from adapters.losses import Losses
-from adapters.stages.splitting import MessageSplitter
-from adapters.text_tools.declared import DeclaredTools
+from adapters.stages.stage import MessageSplitter
 from adapters.text_tools.formats import FORMATS
-from adapters.text_tools.json_calls import TextToolCall
-from adapters.text_tools.pending import DeltaBuffer, split_by_token
+from adapters.text_tools.parser import DeclaredTools, TextToolCall
 from adapters.text_tools.scanner import Found, Piece, Scanner
+
+# Deltas of a text, in the order of which the scanner gives their text again.
+
+
+class DeltaBuffer:
+    """Gives deltas again by the length of their text; one that is cut stays itself in its end."""
+
+    def __init__(self) -> None:
+        self._deltas: deque[Delta] = deque()
+        # How much of the first was given.
+        self._at = 0
+
+    def add(self, delta: Delta) -> None:
+        """Take one more delta."""
+        self._deltas.append(delta)
+
+    def take(self, length: int) -> Iterator[Delta]:
+        """Give the deltas of so much text, and those without text that follow them."""
+        while self._deltas and (length or not self._deltas[0].text):
+            delta, start = self._deltas[0], self._at
+            end = start + length
+            if len(delta.text) > end:
+                self._at = end
+                yield Delta(delta.index, delta.channel, delta.text[start:end], delta.part)
+                return
+            self._deltas.popleft()
+            self._at = 0
+            length = end - len(delta.text)
+            yield replace(delta, text=delta.text[start:]) if start else delta
+
+
+def split_by_token(delta: Delta) -> list[Delta]:
+    """Cut a delta at its tokens, where the probabilities tell them."""
+    tokens = delta.logprobs
+    if len(tokens) <= 1 or "".join(one.token for one in tokens) != delta.text:
+        return [delta]
+    *first, last = [replace(delta, text=one.token, logprobs=(one,)) for one in tokens]
+    return [*(replace(one, annotations=()) for one in first), last]
+
 
 _MOVED = "calls leave the text that this is about"
 
@@ -131,8 +171,8 @@ class _Block:
     def fill(self, delta: Delta) -> list[Event]:
         """Take a piece."""
         if delta.channel != "text":
-            return [*self.settle(), *self._say(delta)]
-        events = self.settle() if delta.part != self._part else []
+            return [*self.flush_before_next_block(), *self._say(delta)]
+        events = self.flush_before_next_block() if delta.part != self._part else []
         self._part = delta.part
         for one in split_by_token(delta):
             self._pending.add(one)
@@ -141,18 +181,18 @@ class _Block:
 
     def close(self, event: Closed) -> list[Event]:
         """End the message; if it was all calls, there is none."""
-        return [*self.settle(), *self._end_message(event)]
+        return [*self.flush_before_next_block(), *self._end_message(event)]
 
-    def settle(self) -> list[Event]:
+    def flush_before_next_block(self) -> list[Event]:
         """Tell what was held back: no more will come, or something else comes first."""
         events = [*self._tell(self._scanner.end()), *self._say_pending(0)]
         self._scanner = self._around.scanner(begins_answer=False)
         begins = self._number is None and not self._called
         return [*events, *self._begin()] if begins else events
 
-    def let_go(self) -> list[Event]:
+    def flush(self) -> list[Event]:
         """Tell what was held back, because no more will come."""
-        return self.settle()
+        return self.flush_before_next_block()
 
     def _tell(self, pieces: list[Piece]) -> list[Event]:
         events: list[Event] = []

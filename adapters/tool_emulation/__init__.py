@@ -12,14 +12,12 @@ of it happens in the hub, between reader and writer, so that every pair of diale
 from msgspec import Struct
 from msgspec.structs import replace
 
-from adapters.ir.items import unzip
+from adapters.ir.normalize import unzip
 from adapters.ir.types import Request
 from adapters.losses import Losses
-from adapters.tool_emulation.backend_support import BackendToolSupport
 from adapters.tool_emulation.declare import declare_tools
-from adapters.tool_emulation.downgrade import CallDowngrader
-from adapters.tool_emulation.history import HistoryEmulator
-from adapters.tool_emulation.registry import ToolRegistry
+from adapters.tool_emulation.downgrade import CallDowngrader, HistoryEmulator
+from adapters.tool_emulation.registry import BackendToolSupport, ToolRegistry
 from adapters.tool_emulation.restore import CallRestorer, GrammarCheck
 from adapters.tool_emulation.tool_choice import emulate_tool_choice
 

@@ -9,24 +9,26 @@ from adapters.errors import UnsupportedRequestError
 from adapters.ir.types import CallKind, CustomTool, FunctionTool, HostedTool, Request, Tool
 from adapters.losses import Losses
 from adapters.tool_emulation import builtin_tools as builtins
-from adapters.tool_emulation import custom_grammar as grammars
+from adapters.tool_emulation import custom_tools as grammars
 from adapters.tool_emulation import tool_search as searching
-from adapters.tool_emulation.additional_tools import (
+from adapters.tool_emulation.registry import (
+    BackendToolSupport,
+    Identity,
+    Namespace,
+    RegisteredTool,
+    ToolRegistry,
+    is_legal,
+    qualified_name,
+    read_namespace,
+    without_field,
+)
+from adapters.tool_emulation.tool_choice import must_call, tools_named_by_choice
+from adapters.tool_emulation.tool_search import (
     Held,
     items_with_tools,
     tools_from_items,
     tools_visible_to_backend,
 )
-from adapters.tool_emulation.backend_support import BackendToolSupport
-from adapters.tool_emulation.names import is_legal, qualified_name
-from adapters.tool_emulation.namespaces import (
-    Identity,
-    Namespace,
-    read_namespace,
-    without_field,
-)
-from adapters.tool_emulation.registry import RegisteredTool, ToolRegistry
-from adapters.tool_emulation.tool_choice import must_call, tools_named_by_choice
 from adapters.wire.json_object import read_fields
 
 Placed = tuple[Tool, str]

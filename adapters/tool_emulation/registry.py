@@ -1,9 +1,13 @@
 """Which tool is which: as the client declared it, and as the backend was told of it."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from functools import cached_property
+from hashlib import sha256
 
-from msgspec import Struct
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from adapters.ir.types import (
     CallKind,
@@ -11,14 +15,223 @@ from adapters.ir.types import (
     FunctionTool,
     HostedTool,
     NamedToolChoice,
+    Tool,
     ToolCall,
 )
-from adapters.tool_emulation.names import (
-    ToolName,
-    qualified_name,
-    resolve_hallucinated_name,
-)
-from adapters.tool_emulation.namespaces import Identity
+from adapters.wire.json_object import read_fields
+from adapters.wire.tools import read_tools
+
+# Names that every backend takes, and the tool that a model means by a name that nobody declared.
+#
+# Servers refuse names with dots, spaces or colons, and names that are too long (P019). A name is
+# made
+# legal by a rule that needs no memory, so a history that is replayed gets the same names again. Two
+# tools that would get one name are refused: a call that goes astray is worse than an error.
+
+
+# What Chat and legacy take.
+SHORT = 64
+
+_ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
+_HASH_DIGITS = 8
+# What stands between a namespace and a tool, and what models put there instead.
+SEPARATOR = "__"
+_SEPARATORS = re.compile(r"[./:]|__")
+_NO_LETTERS = re.compile(r"[\W_]+")
+# What models put before a name, because their templates call the list of tools so.
+_LISTS = frozenset(("functions", "function", "tools", "tool", "default_api"))
+
+
+def sanitize_name(name: str, limit: int = SHORT) -> str:
+    """Give a name as servers take it; one that is legal stays as it is.
+
+    Punctuation becomes `_`. Where letters would be lost, or the end of a long name, a hash of the
+    whole keeps it apart from others.
+    """
+    legal = _ILLEGAL.sub("_", name)
+    if name.isascii() and len(legal) <= limit:
+        return legal
+    digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_DIGITS]
+    return f"{legal[: limit - _HASH_DIGITS - 1]}_{digest}"
+
+
+def is_legal(name: str, limit: int = SHORT) -> bool:
+    """Tell whether every server takes a name as it is."""
+    return len(name) <= limit and _ILLEGAL.search(name) is None
+
+
+def qualified_name(namespace: str | None, name: str, limit: int = SHORT) -> str:
+    """Give the one name of a tool where there are no namespaces."""
+    return sanitize_name(name if namespace is None else namespace + SEPARATOR + name, limit)
+
+
+class ToolName(Struct, frozen=True):
+    """How a declared tool may be called: by its one name, or by its own in its namespace."""
+
+    flat: str
+    name: str
+    namespace: str | None = None
+
+
+def resolve_hallucinated_name(said: str, tools: Iterable[ToolName]) -> ToolName | None:
+    """Find the tool that a model means by a name that nobody declared; None if several fit.
+
+    The nearer a likeness the more it counts: other case or other separators, then the name of the
+    list before it, then a tool called without its namespace, then some other word before the name.
+    """
+    known = tuple(tools)
+    for fits in (_is_alike, _is_listed, _is_child):
+        found = _fitting(fits, said, known)
+        if found:
+            return found[0] if len(found) == 1 else None
+    return _find_prefixed(said, known)
+
+
+def _fitting(
+    fits: Callable[[str, ToolName], bool], said: str, known: tuple[ToolName, ...]
+) -> tuple[ToolName, ...]:
+    return tuple(tool for tool in known if fits(said, tool))
+
+
+def _bare(name: str) -> str:
+    """Give a name without case and punctuation."""
+    return _NO_LETTERS.sub("", name).casefold()
+
+
+def _is_alike(said: str, tool: ToolName) -> bool:
+    """Tell whether only case or punctuation differ: `Get-Weather`, `ns.exec`."""
+    whole = tool.name if tool.namespace is None else tool.namespace + tool.name
+    return _bare(said) in (_bare(tool.flat), _bare(whole))
+
+
+def _is_listed(said: str, tool: ToolName) -> bool:
+    """Tell whether the name of the list stands before it: `functions.exec`."""
+    first, *rest = _SEPARATORS.split(said, maxsplit=1)
+    return first.casefold() in _LISTS and bool(rest) and _is_alike(rest[0], tool)
+
+
+def _is_child(said: str, tool: ToolName) -> bool:
+    """Tell whether a tool in a namespace is called without it."""
+    last = _without_list(said)
+    return tool.namespace is not None and _bare(last) == _bare(tool.name)
+
+
+def _without_list(said: str) -> str:
+    first, *rest = _SEPARATORS.split(said, maxsplit=1)
+    return rest[0] if rest and first.casefold() in _LISTS else said
+
+
+def _find_prefixed(said: str, known: tuple[ToolName, ...]) -> ToolName | None:
+    """Find the tool before whose name some other word stands: `container.exec`.
+
+    The word may not be that of a namespace, nor the name that of a tool in one: then another tool
+    may be meant, be it one that is no longer there.
+    """
+    word, *rest = _SEPARATORS.split(said)
+    if len(rest) != 1 or any(_bare(tool.namespace or "") == _bare(word) for tool in known):
+        return None
+    found = [tool for tool in known if _bare(tool.name) == _bare(rest[0])]
+    return found[0] if len(found) == 1 and found[0].namespace is None else None
+
+
+# What a backend can be told of tools, as far as lowering asks.
+
+
+_NOTHING = Raw(b"{}")
+
+
+class BackendToolSupport(Struct, frozen=True):
+    """One backend, in its dialect."""
+
+    # Whether it can be told of a tool as it is.
+    takes: Callable[[Tool], bool]
+    # How long a name may be.
+    longest_name: int = SHORT
+    # Whether it takes `strict` on functions.
+    strict: bool = True
+    # How many deferred tools it is told of; None: all of them.
+    deferred_tools: int | None = None
+
+    def has(self, kind: str) -> bool:
+        """Tell whether it has tools, or items, of a kind that only one family knows."""
+        return self.takes(HostedTool(kind, _NOTHING))
+
+    def supports_call_kind(self, kind: CallKind) -> bool:
+        """Tell whether calls of a kind can stand in its history."""
+        match kind:
+            case "function":
+                return True
+            case "custom":
+                return self.takes(CustomTool("any"))
+            case _:
+                return self.has(kind)
+
+
+# Tools in a namespace, one by one: how agents declare every server of tools that they have (P029).
+#
+# Where a backend has no namespaces, the name of a tool begins with that of its namespace, and what
+# the namespace is for is said of each of its tools.
+
+
+KIND = "namespace"
+
+Child = tuple[FunctionTool | CustomTool, str]
+# A tool is known by its name in its namespace.
+Identity = tuple[str | None, str]
+
+_OBJECT = msgspec.json.Decoder(dict[str, Raw])
+_OBJECTS = msgspec.json.Decoder(list[dict[str, Raw]])
+
+
+class Namespace(Struct, frozen=True):
+    """A namespace, its purpose, and its tools, each with its path."""
+
+    name: str
+    purpose: str
+    children: tuple[Child, ...]
+    # The paths of what is neither a function nor custom, and could not be called by its name.
+    others: tuple[str, ...] = ()
+
+    def describe(self, child: FunctionTool | CustomTool) -> FunctionTool | CustomTool:
+        """Give a tool with what its namespace is for."""
+        if not self.purpose:
+            return child
+        own = child.description
+        return replace(child, description=f"{self.purpose}\n\n{own}" if own else self.purpose)
+
+
+def read_namespace(tool: HostedTool, path: str) -> Namespace:
+    """Read a namespace."""
+    fields = read_fields(tool.value, path)
+    inner = f"{path}.tools"
+    read = read_tools(fields.array("tools"), inner, "responses")
+    tools = [(tool, f"{inner}[{i}]") for i, tool in enumerate(read)]
+    return Namespace(
+        fields.string("name") or "",
+        (fields.string("description") or "").strip(),
+        tuple((one, at) for one, at in tools if not isinstance(one, HostedTool)),
+        tuple(at for one, at in tools if isinstance(one, HostedTool)),
+    )
+
+
+def identities(tool: Tool, path: str) -> tuple[Identity, ...]:
+    """Give how a tool is called, or those in it: each by its name in its namespace."""
+    if not isinstance(tool, HostedTool):
+        return ((None, tool.name),)
+    if tool.kind != KIND:
+        return ()
+    space = read_namespace(tool, path)
+    return tuple((space.name, child.name) for child, _ in space.children)
+
+
+def without_field(tool: HostedTool, name: str) -> HostedTool:
+    """Give a namespace whose tools have not some field, and all else as it was spelled."""
+    fields = _OBJECT.decode(tool.value)
+    children = [
+        {field: value for field, value in child.items() if field != name}
+        for child in _OBJECTS.decode(fields["tools"])
+    ]
+    return replace(tool, value=Raw(msgspec.json.encode({**fields, "tools": children})))
 
 
 class RegisteredTool(Struct, frozen=True):

@@ -13,14 +13,12 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from adapters.capabilities import GENERIC, Capabilities
-from adapters.dialect import Dialect, ReplyContext
+from adapters.dialect import DEFAULT, Dialect, Preferences, ReplyContext, translate_error_param
 from adapters.errors import DragomanError, InvalidReplyError, InvalidRequestError
 from adapters.ids import IdSource
 from adapters.ir.accumulator import to_events
 from adapters.ir.types import Error, FunctionTool, Reply, Request, Usage
 from adapters.losses import Losses, Policy
-from adapters.params import translate_error_param
-from adapters.preferences import DEFAULT, Preferences
 from adapters.reasoning.sealed import Sealer
 from adapters.stages.stage import Pipeline
 from adapters.tool_emulation import GrammarCheck

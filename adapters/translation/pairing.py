@@ -13,9 +13,14 @@ from msgspec.structs import replace
 
 from adapters.capabilities import CallIdForm
 from adapters.ids import mistral_call_id, short_call_id
-from adapters.ir.items import NO_ARGUMENTS, NO_ARGUMENTS_WHY, is_assistant_item, unzip
+from adapters.ir.normalize import (
+    NO_ARGUMENTS,
+    NO_ARGUMENTS_WHY,
+    UnansweredCalls,
+    is_assistant_item,
+    unzip,
+)
 from adapters.ir.types import Item, Message, Part, Request, Text, ToolCall, ToolOutput
-from adapters.ir.unanswered_calls import UnansweredCalls
 from adapters.losses import Losses
 
 NO_OUTPUT = "No output was recorded for this call."

@@ -9,12 +9,13 @@ from typing import get_args
 from adapters.capabilities import Capabilities, TextFormat
 from adapters.dialect import Dialect, ReplyContext
 from adapters.ir.types import CallKind, CustomTool, Request
-from adapters.reasoning.attach_stage import AttachReasoningToCalls
-from adapters.reasoning.note_stage import RecordReasoningForCalls
-from adapters.reasoning.seal_stage import SealReasoning
+from adapters.reasoning.capture import (
+    AttachReasoningToCalls,
+    RecordReasoningForCalls,
+    SealReasoning,
+)
 from adapters.stages.call_filter import DisallowedCallFilter, call_filters
-from adapters.stages.prepend_item import PrependItem
-from adapters.stages.summarize_reply import SummarizeReply
+from adapters.stages.summary_item import PrependItem, SummarizeReply
 from adapters.stages.think_tags import ThinkTagParser
 from adapters.text_tools.stage import TextToolCallParser
 from adapters.tool_emulation import (

@@ -13,9 +13,8 @@ from adapters.dialect import Dialect
 from adapters.errors import DragomanError, InvalidRequestError
 from adapters.ir.types import AllowedToolsChoice, FunctionTool, ItemReference, Request, Tool
 from adapters.losses import Loss, Losses, Policy
-from adapters.reasoning.policy import ReasoningPolicy
+from adapters.reasoning.policy import NOT_FOR_THIS, ReasoningPolicy
 from adapters.reasoning.sealed import Sealer
-from adapters.reasoning.strip import NOT_FOR_THIS
 from adapters.tool_emulation import (
     BackendToolSupport,
     EmulatedRequest,

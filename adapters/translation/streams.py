@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 
+from adapters.dialect import COMMENT, BaseStreamReader, BaseStreamWriter
 from adapters.errors import InvalidReplyError, InvalidRequestError
 from adapters.ir.accumulator import ReplyAccumulator
 from adapters.ir.events import Delta, Event, Failed, Finished, Started, undecodable_stream
 from adapters.ir.types import Error, Reply
 from adapters.json_text import is_complete_json, is_utf8
 from adapters.losses import Losses
-from adapters.machine import COMMENT, BaseStreamReader, BaseStreamWriter
 from adapters.sse import Decoder, Frame, is_done, parse_event, write_block
 from adapters.stages.stage import AnyStage, Pipeline, ignores_deltas
 from adapters.translation.redaction import Redact, redact_errors, redact_frame

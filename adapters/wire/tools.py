@@ -4,9 +4,10 @@ Chat nests (`{type, function: {name}}`), Responses does not (`{type, name}`), le
 type nor wrapper, and clients mix them up (P002, P028). Writing is exact and is each dialect's own.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Raw
+from msgspec import Meta, Raw, Struct
+from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from adapters.capabilities import Capabilities
@@ -26,11 +27,57 @@ from adapters.ir.types import (
     ToolChoice,
     ToolChoiceMode,
 )
+from adapters.json_text import DECODE_ERRORS
 from adapters.losses import Losses
 from adapters.wire.extra_fields import unread_fields
-from adapters.wire.json_object import JsonObject, read_fields, read_text_or_fields
+from adapters.wire.json_object import (
+    MISSING,
+    JsonObject,
+    is_present,
+    read_fields,
+    read_text_or_fields,
+)
 from adapters.wire.json_schema import is_strict
-from adapters.wire.typical_tools import read_typical_function
+
+# A short way for plain functions: read in one step, by the shape that nearly all of them have.
+#
+# What has any other shape, or any field more, is read the long way, which is lenient and misses
+# nothing; both give the same tools.
+
+
+class PlainFunction(Struct, gc=False, forbid_unknown_fields=True):
+    """A function, as Chat wraps it."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    description: str | None = None
+    parameters: Raw = MISSING
+    strict: bool | None = None
+
+
+class Flat(PlainFunction, tag_field="type", tag="function", gc=False, forbid_unknown_fields=True):
+    """A function, as the Responses API has it."""
+
+
+class Nested(Struct, gc=False, forbid_unknown_fields=True):
+    """The wrapper."""
+
+    type: Literal["function"]
+    function: PlainFunction
+
+
+_FLAT = Decoder(Flat)
+_NESTED = Decoder(Nested)
+
+
+def read_typical_function(raw: Raw, family: Family) -> FunctionTool | None:
+    """Read a plain function; None if it is not one."""
+    try:
+        plain = _FLAT.decode(raw) if family == "responses" else _NESTED.decode(raw).function
+    except DECODE_ERRORS:
+        return None
+    parameters = plain.parameters if is_present(plain.parameters) else None
+    return FunctionTool(plain.name, plain.description, parameters, plain.strict)
+
 
 # Words for the modes; `any` is Anthropic's for `required` (P013).
 _MODES: dict[str, Literal["auto", "none", "required"]] = {

@@ -15,7 +15,7 @@ from gateway.api.models import model_handlers
 from gateway.api.operations import operation_handlers
 from gateway.api.responses import response_handlers
 from gateway.api.translate import translate_handlers
-from gateway.backends.model_list import ModelList
+from gateway.backends.models import ModelList
 from gateway.context import AppContext
 from gateway.openapi import show_schema
 

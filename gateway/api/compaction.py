@@ -17,8 +17,8 @@ from adapters import DragomanError, InvalidRequestError, Sealer
 from adapters.wire.json_object import read_body
 from gateway import statuses
 from gateway.api.paths import versioned
+from gateway.backends.client import NOT_THERE, SideRequest, SideResponse
 from gateway.backends.routing import Route
-from gateway.backends.side_request import NOT_THERE, SideRequest, SideResponse
 from gateway.compaction.reply import compacted, read_summary_usage, user_messages
 from gateway.compaction.request import to_sum_up
 from gateway.compaction.reshaped import Reshaped

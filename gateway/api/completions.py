@@ -22,6 +22,7 @@ from gateway.api.stored import (
 )
 from gateway.api.stored_completions import find_completion, shown_completion, shown_messages
 from gateway.context import AppContext
+from gateway.errors import CompletionNotFoundError
 from gateway.openapi.completion_operations import (
     DeleteCompletionOperation,
     ListCompletionsOperation,
@@ -29,8 +30,7 @@ from gateway.openapi.completion_operations import (
     RetrieveCompletionOperation,
     UpdateCompletionOperation,
 )
-from gateway.turns.errors import CompletionNotFoundError
-from gateway.turns.metadata import check_metadata, take_new_metadata
+from gateway.turns.items import check_metadata, take_new_metadata
 
 _ONE = versioned("/chat/completions/{completion_id:str}")
 # How a query names what the metadata are to hold.

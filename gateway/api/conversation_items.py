@@ -21,13 +21,13 @@ from gateway.api.stored import (
 )
 from gateway.api.stored_conversations import append_items, find_conversation, shown
 from gateway.context import AppContext
+from gateway.errors import ItemNotFoundError
 from gateway.openapi.conversation_operations import (
     CreateItemsOperation,
     DeleteItemOperation,
     ListItemsOperation,
     RetrieveItemOperation,
 )
-from gateway.turns.errors import ItemNotFoundError
 
 _ALL = versioned("/conversations/{conversation_id:str}/items")
 _ONE = versioned("/conversations/{conversation_id:str}/items/{item_id:str}")

@@ -22,7 +22,7 @@ from gateway.openapi.conversation_operations import (
     RetrieveConversationOperation,
     UpdateConversationOperation,
 )
-from gateway.turns.metadata import take_new_metadata
+from gateway.turns.items import take_new_metadata
 
 _ONE = versioned("/conversations/{conversation_id:str}")
 

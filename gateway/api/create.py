@@ -11,7 +11,7 @@ from gateway.context import AppContext
 from gateway.errors import NotFoundError, UpgradeRequiredError
 from gateway.openapi import ChatOperation, ResponsesOperation
 from gateway.pipeline.handler import Front
-from gateway.websocket.handshake import open_socket
+from gateway.websocket.connection import open_socket
 
 _COMPLETIONS = versioned("/chat/completions")
 _RESPONSES = versioned("/responses")

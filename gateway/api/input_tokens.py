@@ -14,7 +14,7 @@ from adapters import DragomanError
 from adapters.wire.json_object import read_body
 from gateway import statuses
 from gateway.api.paths import versioned
-from gateway.backends.side_request import SideRequest
+from gateway.backends.client import SideRequest
 from gateway.compaction.wording import Wording
 from gateway.context import AppContext
 from gateway.http.auth import Principal
@@ -26,8 +26,7 @@ from gateway.observability.record import ExchangeRecord
 from gateway.openapi.window_operations import InputTokensOperation
 from gateway.pipeline.handler import Visit, attend, take_request
 from gateway.pipeline.request import outline
-from gateway.token_counting.local import Counted, count_locally
-from gateway.token_counting.on_backend import CountableRequest, count_on_backend
+from gateway.token_counting import CountableRequest, Counted, count_locally, count_on_backend
 
 # A backend that takes longer to count is not waited for: there is another way.
 _PATIENCE: Final = 10.0

@@ -8,7 +8,7 @@ from litestar.params import FromPath
 
 from gateway.api.paths import AnyRequest, versioned
 from gateway.api.stored import tell_bytes
-from gateway.backends.model_list import ModelList
+from gateway.backends.models import ModelList
 from gateway.http.auth import Authenticator
 from gateway.http.headers import read_headers
 from gateway.openapi import ModelOperation, ModelsOperation

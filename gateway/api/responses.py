@@ -18,17 +18,16 @@ from gateway.api.stored import (
     tell_items,
 )
 from gateway.api.streaming import read_stream, tell_stream, tell_whole
-from gateway.background.cancel import cancel, is_background
-from gateway.background.errors import NotStreamableError
+from gateway.background.worker import cancel, is_background
 from gateway.context import AppContext
+from gateway.errors import NotStreamableError, ResponseNotFoundError
 from gateway.openapi import (
     CancelResponseOperation,
     DeleteResponseOperation,
     InputItemsOperation,
     RetrieveResponseOperation,
 )
-from gateway.turns.errors import ResponseNotFoundError
-from gateway.turns.retrieval import find_turn, input_of, response_body
+from gateway.turns.history import find_turn, input_of, response_body
 
 
 def response_handlers(desk: AppContext) -> Sequence[HTTPRouteHandler]:

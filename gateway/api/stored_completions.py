@@ -10,10 +10,9 @@ from adapters import IdSource
 from adapters.ir.types import Family
 from adapters.json_text import DECODE_ERRORS
 from adapters.wire.json_object import MISSING, NULL, decode, read_body
+from gateway.errors import CompletionNotFoundError
 from gateway.store import Completion, Store
-from gateway.turns.errors import CompletionNotFoundError
-from gateway.turns.items import LEGAL_ID
-from gateway.turns.metadata import read_metadata
+from gateway.turns.items import LEGAL_ID, read_metadata
 
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
 _MESSAGES: Final = msgspec.json.Decoder(list[dict[str, Raw]])

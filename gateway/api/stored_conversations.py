@@ -7,11 +7,10 @@ from msgspec import Raw, Struct
 
 from adapters import IdSource, InvalidRequestError
 from adapters.wire.json_object import MISSING, JsonObject
+from gateway.errors import ConversationNotFoundError
 from gateway.store import Conversation, Item, Store
-from gateway.turns.errors import ConversationNotFoundError
 from gateway.turns.history import resolve_item_references
-from gateway.turns.items import to_stored_item
-from gateway.turns.metadata import read_metadata, refuse_others
+from gateway.turns.items import read_metadata, refuse_others, to_stored_item
 
 # "You may add up to 20 items at a time", says OpenAI.
 _MOST_ITEMS: Final = 20

@@ -8,7 +8,7 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 
 from adapters import InvalidRequestError
 from gateway.api.paths import AnyRequest
-from gateway.background.replay import EventReplay
+from gateway.background.events import EventReplay
 from gateway.context import AppContext
 from gateway.errors import ClientDisconnectedError
 from gateway.http.client_connection import ClientConnection

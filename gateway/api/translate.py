@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from litestar import Response, post
 from litestar.handlers import HTTPRouteHandler
 
+from gateway import dry_run
 from gateway.api.paths import AnyRequest, versioned
 from gateway.api.stored import json_response
-from gateway.dry_runs import endpoint as dry_run
 from gateway.http.auth import Authenticator
 from gateway.http.headers import read_headers
 from gateway.http.request_body import read_body

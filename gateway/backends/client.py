@@ -6,22 +6,81 @@ import random
 import time
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
+from typing import Final
 
 import httpx
+from msgspec import Struct
 
-from adapters import Capabilities, Dialect, dialect
+from adapters import Capabilities, Dialect, InvalidReplyError, dialect
+from adapters.translation.redaction import redact_errors, redact_text
+from adapters.wire.error_body import read_error
+from gateway import statuses
 from gateway.backends.key_redaction import key_redactor
-from gateway.backends.refusals import lacks_encrypted_reasoning
 from gateway.backends.transport import Target
 from gateway.config.schema import Backend, Retries, Timeouts
-from gateway.errors import (
-    BackendDisconnectedError,
-    BackendTimeoutError,
-    BackendUnreachableError,
-)
+from gateway.errors import BackendDisconnectedError, BackendTimeoutError, BackendUnreachableError
 from gateway.http.auth import Principal
-from gateway.http.headers import Headers, drop_hop_by_hop, read_headers
+from gateway.http.client_connection import ClientConnection
+from gateway.http.headers import (
+    Headers,
+    backend_headers,
+    client_headers,
+    drop_hop_by_hop,
+    read_headers,
+)
 from gateway.http.monitor import ExchangeMonitor
+
+# Backends that refuse what we ask for on our own account, which must not cost the answer.
+
+
+# Names of headers that tell of a body as it was on the wire.
+_OF_THE_BODY = ("content-encoding", "content-length", "transfer-encoding")
+# What we ask for ourselves is a number, a summary or a refusal. The ids of all tokens of a long
+# conversation, which vLLM sends along with their number, are some megabytes.
+_LIMIT: Final = 64 * 1024 * 1024
+
+
+async def read_whole(response: httpx.Response) -> httpx.Response:
+    """Read an answer to its end; give it again, to be read once more."""
+    gathered = bytearray()
+    try:
+        async for piece in response.aiter_bytes():
+            gathered += piece
+            if len(gathered) > _LIMIT:
+                raise InvalidReplyError(None, f"the backend's answer is over {_LIMIT} bytes")
+    finally:
+        await response.aclose()
+    return _again(response, bytes(gathered))
+
+
+async def read_refusal(response: httpx.Response) -> httpx.Response:
+    """Read a refusal; one whose words are cut off, or too many, is one by its status."""
+    try:
+        return await read_whole(response)
+    except (httpx.HTTPError, InvalidReplyError):
+        return _again(response, b"")
+
+
+def _again(response: httpx.Response, body: bytes) -> httpx.Response:
+    headers = response.headers.multi_items()
+    kept = [(name, value) for name, value in headers if name not in _OF_THE_BODY]
+    return httpx.Response(response.status_code, headers=kept, content=body)
+
+
+def rejects_encrypted_reasoning(body: bytes) -> bool:
+    """Tell whether an error is about sealed reasoning, of which the client knows nothing."""
+    error = read_error(None, body)
+    return error.param == "include" or "encrypted" in f"{error.message} {error.code}".lower()
+
+
+def lacks_encrypted_reasoning(body: bytes) -> bool:
+    """Tell whether it says that there is no such thing, as OpenAI does of models without reasoning.
+
+    Otherwise just one seal is refused: that of another account, say.
+    """
+    error = read_error(None, body)
+    return error.param == "include" or "not supported" in error.message.lower()
+
 
 _PATHS = {"chat": "/chat/completions", "legacy": "/chat/completions", "responses": "/responses"}
 
@@ -197,3 +256,43 @@ def retry_after(value: str | None, now: float) -> float | None:
         return max(parsedate_to_datetime(value).timestamp() - now, 0)
     except (ValueError, OverflowError):
         return None
+
+
+# Asks a backend at another address than that of its answers.
+
+
+# What a server answers that has no such address.
+NOT_THERE: Final = frozenset((404, 405, 501))
+
+
+class SideResponse(Struct, frozen=True):
+    """What it answered, whole."""
+
+    status: int
+    headers: Headers
+    body: bytes
+
+
+class SideRequest(Struct, frozen=True):
+    """Who asks, and of whom."""
+
+    upstream: BackendClient
+    caller: Principal
+    client: ClientConnection
+    watch: ExchangeMonitor
+
+    async def ask(self, path: str, body: bytes, *, root: bool = False) -> SideResponse:
+        """Ask, again if need be; whatever goes wrong is a `DragomanError`."""
+        upstream = self.upstream
+        headers = [*backend_headers(self.client.headers), *upstream.authorization(self.caller)]
+        target = upstream.target_for(path, root=root)
+        response = await upstream.post(body, headers, self.watch, streams=False, target=target)
+        self.watch.expect_more()
+        try:
+            response = await read_whole(response)
+        except httpx.HTTPError:
+            raise InvalidReplyError(None, "the backend's answer was cut off") from None
+        status = response.status_code
+        clean = redact_text if status >= statuses.ERROR else redact_errors
+        found = client_headers(upstream.headers_of(response))
+        return SideResponse(status, found, clean(response.content, upstream.redact))

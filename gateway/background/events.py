@@ -1,16 +1,29 @@
 """The events of a response as they are kept, and as they are told."""
 
-from collections.abc import Iterable, Iterator
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import aclosing
 from typing import Final
 
 import msgspec
 from msgspec import Raw, Struct
 
+from adapters import DragomanError
 from adapters.ir.types import Error
 from adapters.json_text import DECODE_ERRORS
-from adapters.wire.error_body import read_error_value
+from adapters.responses import wire as frames
+from adapters.responses.response import write_failure
+from adapters.sse import Decoder, Frame
+from adapters.wire.error_body import read_error, read_error_value, to_error
 from adapters.wire.json_object import MISSING, is_present, read_body
-from gateway.store import Event
+from gateway import statuses
+from gateway.errors import ShuttingDownError
+from gateway.http.client_connection import ClientConnection
+from gateway.http.headers import STREAM
+from gateway.http.monitor import ExchangeMonitor
+from gateway.http.sinks import Sink
+from gateway.observability.logging import LOG
+from gateway.store import RUNNING, Event, Response, Store, StoreUnavailableError
 
 # How a stream ends. There is none for a response that was cancelled: neither the SDK nor Open
 # Responses knows a `response.cancelled`, and OpenAI ends such streams with `response.failed`.
@@ -88,3 +101,195 @@ def is_bare(response: Raw) -> bool:
     except DECODE_ERRORS:
         return False
     return outcome.status == "failed" and not outcome.output and not is_present(outcome.usage)
+
+
+# Takes the answer to a request that runs in the background, and keeps its events as they come.
+
+
+# While so many events wait to be kept, the backend waits too.
+_MOST_WAITING: Final = 1000
+
+# Keeps some events; False if they are no longer ours to keep.
+Append = Callable[[list[Event]], Awaitable[bool]]
+
+
+class EventRecorder(Sink):
+    """Keeps all events but the last, which are kept together with the response."""
+
+    def __init__(self, append: Append, lose: Callable[[], None]) -> None:
+        super().__init__()
+        self._append = append
+        # Called when the events are no longer ours to keep.
+        self._lose = lose
+        self._decoder = Decoder()
+        self._refusal: list[bytes] = []
+        # What has come and is not kept yet.
+        self._waiting: list[bytes] = []
+        self._keeping: asyncio.Task[None] | None = None
+        # The number of the next event.
+        self.next = 0
+        # What the answer ends with: an error may come before the last event.
+        self.last: list[bytes] = []
+        # The response that it ends with, if it does.
+        self.response: Raw | None = None
+        # Whether anything of the output was told.
+        self._has_output = False
+
+    async def take(self, piece: bytes, *, more: bool) -> None:
+        """Take the events of a piece; wait while too many are not kept yet."""
+        del more  # how a stream ends, its events tell
+        if self.status != statuses.WHOLE:
+            self._refusal.append(piece)
+            return
+        for frame in self._decoder.feed(piece):
+            if frame.data.startswith(b"{") and self.response is None:
+                self._take_event(frame)
+        self._keep()
+        while len(self._waiting) > _MOST_WAITING and self._keeping is not None:
+            # Whoever stops waiting here does not stop the writing.
+            await asyncio.wait((self._keeping,))
+
+    def _take_event(self, frame: Frame) -> None:
+        """Take an event; how the stream begins is told already, and by ourselves."""
+        seen = peek_event(frame.data)
+        if seen is None or seen.type in BEGINNING:
+            return
+        if seen.type == ERROR:
+            self.last.append(frame.data)
+        elif seen.type in TERMINAL and seen.response:
+            self.last.append(frame.data)
+            self.response = seen.response
+        else:
+            # What was thought the last word was not.
+            self._waiting += [*self.last, frame.data]
+            self.last.clear()
+            self._has_output = True
+
+    def _keep(self) -> None:
+        if self._waiting and self._keeping is None:
+            self._keeping = asyncio.create_task(self._keep_all())
+
+    async def _keep_all(self) -> None:
+        """Keep what waits, and what comes meanwhile."""
+        try:
+            while self._waiting:
+                events = list(numbered(self._waiting, self.next))
+                self._waiting.clear()
+                if not await self._append(events):
+                    self._lose()
+                    return
+                self.next += len(events)
+        except Exception:  # noqa: BLE001 - whatever it is: a stream with holes must not look whole
+            LOG.exception("events could not be kept")
+            self._lose()
+        finally:
+            self._keeping = None
+
+    async def settle(self) -> None:
+        """Wait until everything is kept that is to be kept before the end."""
+        self._keep()
+        while self._keeping is not None:
+            await asyncio.wait((self._keeping,))
+
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether the answer has an end that fits what was told before.
+
+        Where a stream that is passed on was cut, who ends it does not know what is open in it. Here
+        it is known.
+        """
+        return self.response is not None and not (self._has_output and is_bare(self.response))
+
+    def error(self) -> Error | None:
+        """Give why there is no whole answer, if anybody said so."""
+        if self.status not in (0, statuses.WHOLE):
+            return read_error(self.status, b"".join(self._refusal))
+        return error_in(self.last[0]) if self.last else None
+
+
+# Tells the events of a response from the store: those that are there, and those to come.
+
+
+_DELETED: Final = Error("The response was deleted.", "invalid_request_error", "response_not_found")
+_STOPPING: Final = ShuttingDownError(
+    None, "the gateway is stopping; the response can be followed again"
+)
+
+
+class EventReplay:
+    """One client that is told the events of one response."""
+
+    def __init__(self, store: Store, client: ClientConnection, keep_alive: float) -> None:
+        self._store = store
+        self._client = client
+        self._keep_alive = keep_alive
+        # The number of the last event that was told, and whether the stream has ended with it.
+        self._last = -1
+        self._over = False
+
+    async def tell(self, response: Response, after: int) -> None:
+        """Tell the events after this number, until the end; raise `ClientGone` if nobody hears.
+
+        Where that cannot be done, an error is told, which is no event of the response: it has the
+        number of the last that was told, and whoever goes on from there misses nothing.
+        """
+        self._last = after
+        await self._client.send_headers(200, STREAM)
+        try:
+            ending = await self._follow(response)
+        except DragomanError as problem:
+            LOG.warning("a stream could not be told to its end", why=problem.why)
+            ending = _error(to_error(problem), max(self._last, 0))
+        except asyncio.CancelledError:
+            # The server stops and has waited long enough. Nothing follows that could be cancelled.
+            ending = _error(to_error(_STOPPING), max(self._last, 0))
+        await self._client.end(ending)
+
+    async def _follow(self, response: Response) -> bytes:
+        async with ExchangeMonitor(self._client.receive, self._keep_alive) as watch:
+            watch.set_heartbeat(lambda: self._pulse(watch, response))
+            jobs = self._store.jobs
+            async with aclosing(jobs.follow(response.owner, response.id, self._last)) as events:
+                async for one in events:
+                    await self._tell(watch, one)
+            return await self._ending(response)
+
+    async def _tell(self, watch: ExchangeMonitor, one: Event) -> None:
+        seen = peek_event(one.body)
+        self._last = one.number
+        self._over = seen is not None and seen.type in TERMINAL
+        await self._write(watch, frame(one.body))
+
+    async def _write(self, watch: ExchangeMonitor, data: bytes) -> None:
+        watch.begin_client_write()
+        await self._client.write(data)
+        watch.end_client_write()
+
+    async def _pulse(self, watch: ExchangeMonitor, response: Response) -> None:
+        """Say again how it stands: not every client counts comments (P147).
+
+        It has the number of the event before, so that whoever goes on from it misses nothing.
+        """
+        try:
+            turn = await self._store.responses.get(response.owner, response.id)
+        except StoreUnavailableError:
+            # Whoever waits for the next event finds that, too.
+            return
+        if turn is None or self._over or turn.response.status not in RUNNING:
+            return
+        kind = f"response.{turn.response.status}"
+        pulse = event(kind, max(self._last, 0), bytes(turn.response.body))
+        await self._write(watch, frame(pulse.body))
+
+    async def _ending(self, response: Response) -> bytes:
+        """Give what ends the stream; one whose response was deleted has no end of its own."""
+        if self._over or await self._store.responses.get(response.owner, response.id):
+            return frames.DONE
+        changes = {"status": "failed", "error": write_failure(_DELETED)}
+        failed = read_body(bytes(response.body)).encode_with(**changes)
+        last = event("response.failed", self._last + 2, failed)
+        return _error(_DELETED, self._last + 1) + frame(last.body) + frames.DONE
+
+
+def _error(error: Error, number: int) -> bytes:
+    return frames.frame(ERROR, frames.error_fields(error), number)

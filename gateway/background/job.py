@@ -2,28 +2,251 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from enum import Enum
 from typing import Final
 
+import msgspec
 from litestar.types.asgi_types import HTTPDisconnectEvent
-from msgspec import Raw
+from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from adapters import DragomanError
 from adapters.ir.types import Error
+from adapters.json_text import DECODE_ERRORS
+from adapters.responses.stream_repair import failure_events
 from adapters.wire.error_body import to_error
 from adapters.wire.json_object import read_body
-from gateway.background.events import event
-from gateway.background.outcome import Job, JobOutcome, cancelled, failed, finished
-from gateway.background.queued_request import authorization_of, opened, plan_of
-from gateway.background.recorder import EventRecorder
+from gateway.background.events import ERROR, EventRecorder, event, frame, numbered, peek_event
 from gateway.context import AppContext
-from gateway.errors import ClientDisconnectedError
+from gateway.crypto import KeyRing
+from gateway.errors import ClientDisconnectedError, DecryptionError
+from gateway.http.auth import Principal
 from gateway.http.client_connection import ClientConnection
+from gateway.http.headers import backend_headers
 from gateway.observability.logging import LOG
 from gateway.observability.record import ExchangeRecord
 from gateway.pipeline.handler import Visit
-from gateway.store import Event, StoreUnavailableError
-from gateway.store.errors import CommitOutcomeUnknownError, DatabaseUnavailableError
+from gateway.store import NOTHING, Event, Item, Response, Store, StoreUnavailableError
+from gateway.store.records import CommitOutcomeUnknownError, DatabaseUnavailableError
+from gateway.turns.service import TurnService, concealed_tools
+from gateway.turns.turn import Turn
+
+# What is kept of a request until it is answered: enough to answer it on another node.
+
+
+class QueuedRequest(Struct, frozen=True, omit_defaults=True):
+    """One request, as the store keeps it with its response."""
+
+    # For the backend.
+    body: Raw
+    stamp: dict[str, object]
+    # What the client says that it continues, and how many items of the body come from there.
+    previous: str | None = None
+    before: int = 0
+    # What the backend may see of the client's headers.
+    headers: dict[str, str] = {}
+    # The body as it is, sealed, where it holds what is to be kept nowhere; then there is no other.
+    sealed: str | None = None
+    # The client's own Authorization, where that goes to the backend: sealed, never as it is.
+    authorization: str | None = None
+
+
+# Where nothing else is known of a response, it can still be ended.
+NOTHING_KEPT: Final = QueuedRequest(Raw(b"{}"), {})
+# Stands where a body stood that is sealed.
+_SEALED: Final = Raw(b"{}")
+
+_KEPT: Final = msgspec.json.Decoder(QueuedRequest)
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+def queue_request(
+    plan: Turn, caller: Principal, headers: dict[str, str], sealer: KeyRing
+) -> QueuedRequest:
+    """Gather what it takes to answer a request."""
+    seal = sealer.for_job(plan.owner, plan.response_id)
+    authorization = None
+    if caller.authorization is not None:
+        authorization = seal.seal(caller.authorization.encode("latin-1"))
+    # However the client wants to be told: here every event is to be seen.
+    body = read_body(plan.body).encode_with(stream=True)
+    return QueuedRequest(
+        body=Raw(body),
+        stamp=plan.stamp | {"created_at": plan.created},
+        previous=plan.previous,
+        before=len(plan.history),
+        headers=_shown(headers),
+        sealed=seal.seal(body) if concealed_tools(body) is not None else None,
+        authorization=authorization,
+    )
+
+
+def _shown(headers: dict[str, str]) -> dict[str, str]:
+    """Pick what a backend may see; nothing else of a client's headers is written down."""
+    return {name.decode(): value.decode("latin-1") for name, value in backend_headers(headers)}
+
+
+def write_kept(kept: QueuedRequest) -> Raw:
+    """Write it down."""
+    return Raw(_ENCODER.encode(kept if kept.sealed is None else replace(kept, body=_SEALED)))
+
+
+def read_kept(request: Raw) -> QueuedRequest | None:
+    """Read it again; None if another version of the gateway wrote it in its own way."""
+    try:
+        return _KEPT.decode(request)
+    except DECODE_ERRORS:
+        return None
+
+
+def opened(kept: QueuedRequest, response: Response, sealer: KeyRing) -> QueuedRequest:
+    """Give it with the body as it was; raise `Unopened` if that was sealed with a key of others."""
+    if kept.sealed is None:
+        return kept
+    body = sealer.for_job(response.owner, response.id).open(kept.sealed)
+    if body is None:
+        raise DecryptionError(None, "this request was sealed with a key not known here")
+    return replace(kept, body=Raw(body))
+
+
+def plan_of(kept: QueuedRequest, response: Response) -> Turn:
+    """Give the plan again; the items that came with it are in the store already."""
+    return Turn(
+        owner=response.owner,
+        model=response.model,
+        body=bytes(kept.body),
+        store=True,
+        background=True,
+        stream=True,
+        response_id=response.id,
+        created=response.created,
+        previous=kept.previous,
+        parent=response.parent,
+        conversation=response.conversation,
+        input=(),
+        # Only how many there are is asked, to name places as the client knows them.
+        history=(Item("", NOTHING),) * kept.before,
+        stamp=kept.stamp,
+    )
+
+
+def authorization_of(kept: QueuedRequest, response: Response, sealer: KeyRing) -> str | None:
+    """Open what authorises the work; raise `Unopened` if it was sealed with a key of others."""
+    if kept.authorization is None:
+        return None
+    opened = sealer.for_job(response.owner, response.id).open(kept.authorization)
+    if opened is None:
+        raise DecryptionError(
+            None, "what authorises this request was sealed with a key not known here"
+        )
+    return opened.decode("latin-1")
+
+
+# How a response ends: what is kept of it, and the last events of its stream.
+
+
+_CANCELLED: Final = Error("The response was cancelled.", "server_error", "server_error")
+
+
+class JobOutcome(Struct, frozen=True):
+    """What is committed together."""
+
+    response: Response
+    output: tuple[Item, ...]
+    events: tuple[Event, ...]
+
+
+class Job(Struct, frozen=True):
+    """One response that is being made, and what was asked for."""
+
+    response: Response
+    kept: QueuedRequest
+
+
+def finished(
+    ledger: TurnService, job: Job, response: Raw, last: list[bytes], number: int
+) -> JobOutcome:
+    """End it as its stream does: with this response, in the last of these events."""
+    timed = _in_time(response, job.response.created)
+    if timed is not response:
+        last = [*last[:-1], read_body(last[-1]).encode_with(response=timed)]
+    return _ending(ledger, job, timed, last, number)
+
+
+async def failed(desk: AppContext, job: Job, error: Error, number: int) -> JobOutcome:
+    """End it in the middle: what there is of it is told and kept."""
+    bodies = await _last_events(desk.store, job, error, number)
+    return _ending(desk.ledger, job, _response_of(bodies), bodies, number)
+
+
+async def cancelled(store: Store, job: Job, number: int) -> JobOutcome:
+    """End it because somebody wants that: nothing of it is kept, as at OpenAI.
+
+    Its stream has to end all the same, and legally: see `TERMINAL`. An event `error` would make the
+    SDK raise where the client has just what it wanted, so there is none. What was cancelled never
+    enters a conversation.
+    """
+    bodies = await _last_events(store, job, _CANCELLED, number)
+    quiet = [body for body in bodies if not _is_error(body)]
+    body = read_body(bytes(job.response.body)).encode_with(status="cancelled")
+    response = replace(job.response, status="cancelled", body=Raw(body), conversation=None)
+    return JobOutcome(response, (), tuple(numbered(quiet, number)))
+
+
+def _ending(
+    ledger: TurnService, job: Job, response: Raw, last: list[bytes], number: int
+) -> JobOutcome:
+    turn = ledger.turn(plan_of(job.kept, job.response), response)
+    return JobOutcome(turn.response, turn.output, tuple(numbered(last, number)))
+
+
+async def _last_events(store: Store, job: Job, error: Error, number: int) -> list[bytes]:
+    """Make the events that end a stream as a failure, from those that are kept of it."""
+    told = await _told(store, job.response, number)
+    return failure_events(told, error, bytes(job.response.body))
+
+
+async def _told(store: Store, response: Response, number: int) -> bytes:
+    """Give the stream up to an event."""
+    frames: list[bytes] = []
+    async with aclosing(store.jobs.follow(response.owner, response.id)) as events:
+        async for event in events:
+            frames.append(frame(event.body))
+            if event.number >= number - 1:
+                break
+    return b"".join(frames)
+
+
+def _response_of(bodies: list[bytes]) -> Raw:
+    seen = peek_event(bodies[-1])
+    if seen is None:
+        raise AssertionError("what we wrote ourselves can be read")
+    return seen.response
+
+
+def _is_error(body: bytes) -> bool:
+    seen = peek_event(body)
+    return seen is not None and seen.type == ERROR
+
+
+class _Times(Struct):
+    completed_at: float | None = None
+
+
+_TIMES: Final = msgspec.json.Decoder(_Times)
+
+
+def _in_time(response: Raw, created: int) -> Raw:
+    """Keep the end from standing before the beginning, which is ours: another clock may be late."""
+    try:
+        completed = _TIMES.decode(response).completed_at
+    except DECODE_ERRORS:
+        return response
+    if completed is None or completed >= created:
+        return response
+    return Raw(read_body(bytes(response)).encode_with(completed_at=created))
+
 
 _PATH: Final = "/v1/responses"
 # Before a database that cannot be reached is asked again.

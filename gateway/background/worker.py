@@ -13,26 +13,30 @@ from contextlib import asynccontextmanager
 from secrets import token_hex
 from typing import Final
 
-from msgspec import Raw
+import msgspec
+from msgspec import Raw, Struct
 
 from adapters.responses.lifecycle import queued_response
 from gateway import store as state
-from gateway.background.events import event
-from gateway.background.job import BackgroundJob, Reason
-from gateway.background.outcome import Job
-from gateway.background.queued_request import (
+from gateway.background.events import EventReplay, event
+from gateway.background.job import (
     NOTHING_KEPT,
+    BackgroundJob,
+    Job,
+    Reason,
     queue_request,
     read_kept,
     write_kept,
 )
-from gateway.background.replay import EventReplay
 from gateway.context import AppContext
+from gateway.errors import NotCancellableError, ResponseNotFoundError
 from gateway.http.auth import Principal
 from gateway.http.client_connection import ClientConnection
 from gateway.http.headers import JSON
 from gateway.observability.logging import LOG
 from gateway.server import shutdown as stopping
+from gateway.store import RUNNING, Response, Store, StoredTurn
+from gateway.turns.history import find_turn
 from gateway.turns.turn import Turn
 
 # Between two looks at what others ask or leave: not every database can call us.
@@ -249,3 +253,42 @@ class BackgroundWorker:
             left = end - asyncio.get_running_loop().time()
             timeout = None if left == math.inf else max(left, 0)
             await asyncio.wait(self._tasks.values(), timeout=timeout)
+
+
+# Ends a response that is made in the background, whichever node works at it.
+
+
+# So long the node that works at it may take, if it lives.
+_PATIENCE: Final = 10.0
+
+
+class _Made(Struct):
+    background: bool | None = None
+
+
+_MADE: Final = msgspec.json.Decoder(_Made)
+
+
+def is_background(response: Response) -> bool:
+    """Tell whether a response was made in the background, so that there are events of it."""
+    return bool(_MADE.decode(response.body).background)
+
+
+async def cancel(store: Store, owner: str, response_id: str, lease: float) -> StoredTurn:
+    """End a response; give it as it then is.
+
+    If its node died, whoever takes it over ends it. If nobody does so in time, it is given as it
+    is: the wish stays in the store.
+    """
+    turn = await find_turn(store, owner, response_id)
+    if turn.response.status in RUNNING:
+        await store.jobs.cancel(owner, response_id)
+        settled = await store.jobs.settled(owner, response_id, lease + _PATIENCE)
+        if settled is None:
+            raise ResponseNotFoundError(response_id)
+        turn = settled
+    status = turn.response.status
+    background = is_background(turn.response)
+    if not background or (status != "cancelled" and status not in RUNNING):
+        raise NotCancellableError(status, background=background)
+    return turn

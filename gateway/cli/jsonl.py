@@ -14,8 +14,7 @@ from msgspec import Raw
 
 from adapters import DragomanError, InvalidRequestError, Translation, dialect
 from adapters.ir.types import Family
-from gateway.dry_runs.kinds import BYTE_ORDER_MARK, Kind
-from gateway.dry_runs.translator import OfflineTranslator
+from gateway.dry_run import BYTE_ORDER_MARK, Kind, OfflineTranslator
 from gateway.terminal import fail, print_error, say_losses, write
 
 Object = dict[str, Raw]

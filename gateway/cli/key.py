@@ -4,10 +4,9 @@ import rich_click as click
 from click import option
 from msgspec import Struct
 
-from gateway.config.messages import quoted
 from gateway.config.schema import Name
-from gateway.config.shape import check_shape
-from gateway.crypto.keys import digest, new_key
+from gateway.config.validation import check_shape, quoted
+from gateway.crypto import digest, new_key
 from gateway.terminal import STANDARD_INPUT, exit_on_error, fail, open_input, write
 
 _HELP = """Make a key for a client, and print it with the lines that let it in.

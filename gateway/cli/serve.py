@@ -8,10 +8,9 @@ from click import option
 from msgspec import Struct, structs
 
 from gateway.config import ConfigurationError, read_configuration
-from gateway.config.backend import check_profile, check_url
 from gateway.config.checks import check_shared_state
-from gateway.config.messages import preview_value
 from gateway.config.schema import Backend, Configuration, DialectName
+from gateway.config.validation import check_profile, check_url, preview_value
 from gateway.terminal import exit_on_error, print_error
 
 _HELP = """Put the service on the network, in front of the backends that FILE or the options name.

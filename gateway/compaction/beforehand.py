@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from adapters import IdSource, Loss, Policy, Sealer
-from adapters.stages.prepend_item import PrependItem
+from adapters.stages.summary_item import PrependItem
 from adapters.wire.json_object import MISSING, read_body
 from gateway import statuses
 from gateway.backends.client import BackendClient
@@ -25,7 +25,7 @@ from gateway.http.auth import Principal
 from gateway.http.client_connection import ClientConnection
 from gateway.http.sinks import Gathered
 from gateway.observability.record import ExchangeRecord
-from gateway.token_counting.local import count_locally
+from gateway.token_counting import count_locally
 
 
 class Beforehand(Struct, frozen=True):

@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 
 from adapters import IdSource, InvalidRequestError
 from adapters.ir.types import Usage
-from adapters.responses.usage import read_usage
+from adapters.responses.wire import read_usage
 from adapters.wire.json_object import MISSING, read_body
 from gateway.compaction.summary import COMPACTION
 from gateway.compaction.window import WindowItem, kind_of

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from adapters import Capabilities, IdSource, InvalidRequestError, Sealer
 from adapters.losses import Loss, Losses
-from adapters.stages.summarize_reply import SummarizeReply
-from adapters.text_tools.prompt_history import WRITTEN
+from adapters.stages.summary_item import SummarizeReply
+from adapters.text_tools.prompt import WRITTEN
 from adapters.translation.reply_stages import Reshaping
 from adapters.wire.json_object import read_body
 from gateway.backends.client import BackendClient

@@ -6,10 +6,9 @@ from typing import cast
 
 import msgspec
 
-from gateway.config.capabilities import capabilities_of
 from gateway.config.checks import check_parts
-from gateway.config.schema import Configuration
-from gateway.config.shape import Table, check_shape
+from gateway.config.schema import Configuration, capabilities_of
+from gateway.config.validation import Table, check_shape
 
 __all__ = ["ConfigurationError", "capabilities_of", "read_configuration"]
 

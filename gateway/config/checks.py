@@ -12,11 +12,18 @@ from typing import TypeVar, cast
 import msgspec
 from msgspec import Struct
 
-from gateway.config.backend import check_backend, check_host, check_variable
-from gateway.config.messages import quoted
 from gateway.config.schema import MEMORY, Backend, Key, Sealing, Server, State, Tracing
-from gateway.config.shape import List, Table, element, inside
-from gateway.crypto.keys import read_sealing_key
+from gateway.config.validation import (
+    List,
+    Table,
+    check_backend,
+    check_host,
+    check_variable,
+    element,
+    inside,
+    quoted,
+)
+from gateway.crypto import read_sealing_key
 
 Value = TypeVar("Value", bound=Struct)
 

@@ -6,11 +6,14 @@ values and says what is wrong with it; the command line may say a few of them to
 Times are seconds. Where 0 makes sense it means: no limit.
 """
 
-from typing import Annotated, Literal
+from types import NoneType
+from typing import Annotated, Literal, get_args
 
-from msgspec import Meta, Struct
+import msgspec
+from msgspec import Meta, Struct, structs
 
-from adapters import Policy, Preferences
+from adapters import Capabilities, Policy, Preferences
+from adapters.capabilities import GENERIC, PROFILES
 
 DialectName = Literal["chat", "responses", "legacy"]
 
@@ -218,3 +221,35 @@ class Configuration(Struct, frozen=True, forbid_unknown_fields=True):
     state: State = State()
     background: Background = Background()
     backends: tuple[Backend, ...] = ()
+
+
+# What a backend can take: its profile, and the single capabilities that differ from it.
+
+
+# TOML has no null. This word says it, where a capability has it.
+NOTHING = "null"
+
+_MAY_BE_NOTHING = {
+    field.name for field in structs.fields(Capabilities) if NoneType in get_args(field.type)
+}
+# The dialects are this vendor's, so what its profile would ask for is what its clients send.
+_AT_HOME = "openai"
+
+
+def capabilities_of(backend: Backend) -> tuple[Capabilities, bool]:
+    """Give what a backend takes, and whether requests in its own dialect must be rewritten for it.
+
+    Without a profile nobody knows better than the client what the backend takes.
+    """
+    bundle = GENERIC if backend.profile is None else PROFILES[backend.profile]
+    given = overrides(backend.capabilities)
+    whole = msgspec.convert(msgspec.to_builtins(bundle) | given, Capabilities)
+    return whole, bool(given) or backend.profile not in (None, _AT_HOME)
+
+
+def overrides(given: dict[str, object]) -> dict[str, object]:
+    """Read the word for nothing as nothing."""
+    return {
+        name: None if value == NOTHING and name in _MAY_BE_NOTHING else value
+        for name, value in given.items()
+    }

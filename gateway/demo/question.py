@@ -6,8 +6,8 @@ from itertools import dropwhile, groupby
 
 from msgspec import Struct
 
+from adapters.ir.normalize import UnansweredCalls
 from adapters.ir.types import Item, Message, Part, Text, ToolCall, ToolOutput
-from adapters.ir.unanswered_calls import UnansweredCalls
 from gateway.demo.words import word_set
 
 # Names do not go on over a comma, a quotation mark or the end of a sentence.

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Iterator
 import httpx
 from msgspec.structs import replace
 
+from adapters.dialect import BaseStreamWriter
 from adapters.ir.accumulator import to_events
 from adapters.ir.events import Delta, Event
 from adapters.ir.types import Reply
-from adapters.machine import BaseStreamWriter
 
 _WORDS = re.compile(r"\s*\S+\s*?(?=\s|$)|\s+$")
 _ARGUMENTS = re.compile(r".{1,8}", re.DOTALL)

@@ -5,7 +5,7 @@ import hmac
 from msgspec import Struct
 
 from gateway.config.schema import Access, Key
-from gateway.crypto.keys import digest
+from gateway.crypto import digest
 from gateway.errors import UnauthorizedError
 
 _BEARER = "bearer "

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from gateway.openapi.chat_messages import AnyChatCall, CalledFunction
+from gateway.openapi.chat_request import AnyChatCall, CalledFunction
 from gateway.openapi.common import ApiModel, Opaque, ServiceTier
 
 FinishReason = Annotated[

@@ -59,3 +59,30 @@ class Moderation(ApiModel):
 
     model: str
     policy: ModerationPolicy | None = None
+
+
+# Errors: one envelope for all dialects.
+
+
+class ErrorDetails(ApiModel):
+    """What went wrong."""
+
+    message: Annotated[str, Meta(description="A sentence for the caller.")]
+    type: str
+    param: Annotated[str | None, Meta(description="Where in the request, if it is there.")]
+    code: Annotated[str | None, Meta(description="For programs, `context_length_exceeded` say.")]
+
+
+class ErrorEnvelope(ApiModel):
+    """An error."""
+
+    error: ErrorDetails
+
+
+# How the service is.
+
+
+class Health(Struct, frozen=True):
+    """How the service is: `ok`, or `ready`."""
+
+    status: str

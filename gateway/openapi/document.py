@@ -17,26 +17,26 @@ from litestar.openapi.spec import Components, OpenAPI, SecurityScheme, Server
 from gateway.backends.models import Model, Models
 from gateway.openapi.chat_reply import ChatChunk, ChatReply
 from gateway.openapi.chat_request import ChatRequest
-from gateway.openapi.completions import CompletionList, MessageList, StoredCompletion
-from gateway.openapi.conversations import (
-    Conversation,
-    ConversationRequest,
-    ItemsRequest,
-    MetadataRequest,
-)
-from gateway.openapi.errors import ErrorEnvelope
-from gateway.openapi.health import Health
-from gateway.openapi.responses_events import AnyEvent
-from gateway.openapi.responses_reply import ResponsesReply
-from gateway.openapi.responses_request import AnyItem, ResponsesRequest
-from gateway.openapi.stored import Deleted, ItemList
-from gateway.openapi.translate import TranslateReply, TranslateRequest
-from gateway.openapi.window import (
+from gateway.openapi.common import ErrorEnvelope, Health
+from gateway.openapi.objects import (
     CompactReply,
     CompactRequest,
+    CompletionList,
+    Conversation,
+    ConversationRequest,
+    Deleted,
     InputTokensReply,
     InputTokensRequest,
+    ItemList,
+    ItemsRequest,
+    MessageList,
+    MetadataRequest,
+    StoredCompletion,
+    TranslateReply,
+    TranslateRequest,
 )
+from gateway.openapi.responses_reply import AnyEvent, ResponsesReply
+from gateway.openapi.responses_request import AnyItem, ResponsesRequest
 
 _DESCRIPTION = """\
 A gateway between tool-calling dialects: Chat Completions, the Responses API and legacy functions. \

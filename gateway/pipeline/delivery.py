@@ -17,7 +17,7 @@ from adapters.translation.redaction import redact_text
 from adapters.translation.streams import StreamCollector
 from adapters.wire.error_body import read_error, to_error
 from gateway import statuses
-from gateway.dry_runs.kinds import BYTE_ORDER_MARK, is_stream
+from gateway.dry_run import BYTE_ORDER_MARK, is_stream
 from gateway.http.headers import JSON, STREAM, Headers, client_headers, loss_header
 from gateway.pipeline.hearing import (
     CUT,

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from adapters import Dialect, Exchange, IdSource, Preferences
-from adapters.chat.usage import write_usage
+from adapters.chat.wire import write_usage
 from adapters.errors import InvalidReplyError
 from adapters.ir.types import Usage
 from adapters.losses import Loss, Losses

@@ -17,8 +17,7 @@ from adapters import DragomanError, Exchange, Preferences, dialect
 from adapters.ir.types import Family
 from gateway import statuses
 from gateway.api.stored_completions import PendingCompletion, read_deposit, without_store
-from gateway.backends.client import BackendClient
-from gateway.backends.refusals import read_refusal, rejects_encrypted_reasoning
+from gateway.backends.client import BackendClient, read_refusal, rejects_encrypted_reasoning
 from gateway.backends.routing import Route
 from gateway.compaction.beforehand import ask_aside
 from gateway.compaction.managing import GeneratedSummary
@@ -30,7 +29,7 @@ from gateway.errors import (
     InternalError,
     ShuttingDownError,
 )
-from gateway.grammar.checks import Judging
+from gateway.grammar_check import Judging
 from gateway.http.auth import Principal
 from gateway.http.client_connection import ClientConnection
 from gateway.http.headers import backend_headers, read_headers

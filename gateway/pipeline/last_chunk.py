@@ -1,7 +1,7 @@
 """Tells a Chat or legacy client, at the end of a stream, that something could not be kept."""
 
 from adapters import DragomanError
-from adapters.chat.frames import DONE, error_frame
+from adapters.chat.wire import DONE, error_frame
 from adapters.sse import Decoder, is_done, parse_event
 from adapters.wire.error_body import to_error
 

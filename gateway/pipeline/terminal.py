@@ -7,7 +7,7 @@ from msgspec import Raw, Struct
 
 from adapters import DragomanError
 from adapters.json_text import DECODE_ERRORS
-from adapters.responses import frames
+from adapters.responses import wire as frames
 from adapters.sse import parse_event
 from adapters.wire.error_body import to_error
 from adapters.wire.json_object import MISSING, read_body

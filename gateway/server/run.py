@@ -2,21 +2,81 @@
 
 import asyncio
 import gc
+import ipaddress
 import logging
 import math
 import os
 import signal
 import socket
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 from types import FrameType
+from urllib.parse import urlsplit
 
 import uvicorn
+from prometheus_client import multiprocess
 from uvicorn.config import STARTUP_FAILURE
+from uvicorn.supervisors import Multiprocess
 
-from gateway.config.schema import Configuration, Server
-from gateway.server.banner import print_listening, print_startup_banner
-from gateway.server.http_protocol import GatewayHttpProtocol
+from gateway.config.schema import Backend, Configuration, Server
+from gateway.server.protocols import GatewayHttpProtocol
 from gateway.terminal import INTERRUPTED, print_error
+
+# What `dragoman serve` says when it starts: what is served, and where.
+
+
+# Host and port; those of IPv6 sockets have two numbers more, which nobody types.
+Address = tuple[str, int]
+
+_TRY = """No backend is configured: the built-in demo serves every model. Try
+  curl {address}/v1/responses -H 'content-type: application/json' \\
+    -d '{{"model": "demo", "input": "Hello!"}}'"""
+
+_OPEN = """warning: whoever reaches {host} may use this gateway; `dragoman key` makes keys for it"""
+
+
+def print_startup_banner(configuration: Configuration, address: Address) -> None:
+    """Say what is served, before the service is there."""
+    for backend in configuration.backends:
+        _say(_describe(backend))
+    if not configuration.backends:
+        _say(_TRY.format(address=url(address)))
+    if not configuration.access.keys and not _is_loopback(address):
+        print(_OPEN.format(host=address[0]), file=sys.stderr, flush=True)  # noqa: T201 - for people
+
+
+def print_listening(address: Address) -> None:
+    """Say that the service is there, and where: scripts wait for this line."""
+    _say(f"listening on {url(address)}")
+
+
+def url(address: Address) -> str:
+    """Give an address as clients write it."""
+    host, port = address[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def without_secrets(base: str) -> str:
+    """Leave out of a URL where people put passwords and keys."""
+    parts = urlsplit(base)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+
+
+def _describe(backend: Backend) -> str:
+    rest = ("all that no other serves",) if backend.default else ()
+    models = ", ".join((*backend.models, *rest))
+    return f"{backend.name}: {backend.dialect} at {without_secrets(backend.url)} for {models}"
+
+
+def _is_loopback(address: Address) -> bool:
+    return ipaddress.ip_address(address[0].partition("%")[0]).is_loopback
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)  # noqa: T201 - for the person at the terminal, not for the log
+
 
 _BACKLOG = 2048
 # Longer than load balancers (60) and HTTP clients keep an idle connection: the side that closes
@@ -110,7 +170,7 @@ def _run_here(configuration: Configuration, listener: socket.socket) -> int:
 
 def _run_workers(configuration: Configuration, listener: socket.socket) -> int:
     # Not needed, and not imported, by the many who run one process.
-    from gateway.server.workers import Workers, metrics_directory  # noqa: PLC0415
+    from gateway.server.run import Workers, metrics_directory  # noqa: PLC0415
 
     with metrics_directory(configuration):
         workers = Workers(_uvicorn(configuration), [listener])
@@ -155,7 +215,7 @@ def _uvicorn(configuration: Configuration) -> uvicorn.Config:
         workers=server.workers,
         http=GatewayHttpProtocol,
         # By its name: the parent of several workers does not need it.
-        ws="gateway.server.websocket_protocol:PatientSocket" if server.websocket else "none",
+        ws="gateway.server.protocols:GatewayWebSocketProtocol" if server.websocket else "none",
         # Up to twice the limit a message is read, so that its sender can be told that it is too
         # large; what is larger ends the connection.
         ws_max_size=2 * server.max_body_bytes,
@@ -178,3 +238,65 @@ def _uvicorn(configuration: Configuration) -> uvicorn.Config:
         timeout_graceful_shutdown=math.ceil(server.shutdown) or None,
         timeout_worker_healthcheck=_WORKER_SILENCE,
     )
+
+
+# Several processes that share one socket, and the one that watches over them.
+
+
+_METRICS_DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
+
+
+@contextmanager
+def metrics_directory(configuration: Configuration) -> Generator[None]:
+    """Give the workers a place where they count together. Who named one already keeps it."""
+    if not configuration.metrics.enabled or _METRICS_DIRECTORY in os.environ:
+        yield
+        return
+    with TemporaryDirectory(prefix="dragoman-metrics-") as directory:
+        os.environ[_METRICS_DIRECTORY] = directory
+        try:
+            yield
+        finally:
+            del os.environ[_METRICS_DIRECTORY]
+
+
+class Workers(Multiprocess):
+    """Starts the workers, starts again those that die, and ends with all of them."""
+
+    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
+        super().__init__(config, sockets)
+        self.exit_code = 0
+
+    def init_processes(self) -> None:
+        """Start them, and say so when the first one accepts."""
+        super().init_processes()
+        if self.processes[0].wait_until_ready(self.config.timeout_worker_healthcheck):
+            print_listening(self.sockets[0].getsockname())
+
+    def keep_subprocess_alive(self) -> None:
+        """Replace those that died; what they had in hand no longer counts."""
+        before = list(self.processes)
+        super().keep_subprocess_alive()
+        for process in before:
+            if process.pid is not None and process.exitcode is not None:
+                self._handle_dead_worker(process.pid, process.exitcode)
+
+    def _handle_dead_worker(self, pid: int, code: int) -> None:
+        print_error(f"worker {pid} ended with code {code}")
+        if code == STARTUP_FAILURE:
+            self.exit_code = code
+        if _METRICS_DIRECTORY in os.environ:
+            multiprocess.mark_process_dead(pid)  # type: ignore[no-untyped-call]  # they have no types
+
+    def terminate_all(self) -> None:
+        """Ask all to end. Until they have, another interrupt kills them."""
+        signal.signal(signal.SIGINT, self._kill_all)
+        super().terminate_all()
+        # Who calls now is refused at once, instead of waiting for somebody to answer.
+        for listener in self.sockets:
+            listener.close()
+
+    def _kill_all(self, _signal: int, _frame: FrameType | None) -> None:
+        self.exit_code = INTERRUPTED
+        for process in self.processes:
+            process.kill()

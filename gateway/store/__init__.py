@@ -1,6 +1,5 @@
 """What the gateway remembers: responses, conversations, background work, stored completions."""
 
-from gateway.store.errors import NewerSchemaError, StoreError, StoreUnavailableError
 from gateway.store.opening import open_store
 from gateway.store.records import (
     NOTHING,
@@ -12,10 +11,13 @@ from gateway.store.records import (
     Item,
     Job,
     Listing,
+    NewerSchemaError,
     Page,
     Response,
     Status,
     StoredTurn,
+    StoreError,
+    StoreUnavailableError,
 )
 from gateway.store.store import Store
 

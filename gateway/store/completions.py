@@ -6,10 +6,8 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from gateway.store.database import Database, Row, Transaction
-from gateway.store.group_commit import GroupCommitter
-from gateway.store.paging import listing, order_of, size_of
-from gateway.store.records import Completion, Listing, Page
+from gateway.store.database import Database, GroupCommitter, Row, Transaction
+from gateway.store.records import Completion, Listing, Page, listing, order_of, size_of
 
 _METADATA: Final = msgspec.json.Decoder(dict[str, str])
 

@@ -6,9 +6,18 @@ from typing import Final
 
 from msgspec import Raw
 
-from gateway.store.database import Database, Transaction
-from gateway.store.group_commit import GroupCommitter
-from gateway.store.items import (
+from gateway.store.database import Database, GroupCommitter, Transaction
+from gateway.store.records import (
+    Conversation,
+    Item,
+    Listing,
+    Order,
+    Page,
+    listing,
+    order_of,
+    size_of,
+)
+from gateway.store.responses import (
     ITEM,
     ORIGIN,
     ItemLocation,
@@ -17,8 +26,6 @@ from gateway.store.items import (
     read_item,
     reserve,
 )
-from gateway.store.paging import Order, listing, order_of, size_of
-from gateway.store.records import Conversation, Item, Listing, Page
 
 _GET: Final = """
     SELECT id, owner, created, metadata FROM conversations WHERE id = $1 AND owner = $2

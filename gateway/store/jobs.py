@@ -10,9 +10,7 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
-from gateway.store.database import Database, Transaction
-from gateway.store.group_commit import GroupCommitter
-from gateway.store.items import OUTPUT, ItemLocation, keep, reserve
+from gateway.store.database import Database, GroupCommitter, Transaction, pause
 from gateway.store.records import (
     ENTERS_CONVERSATION,
     RUNNING,
@@ -22,8 +20,15 @@ from gateway.store.records import (
     Response,
     StoredTurn,
 )
-from gateway.store.responses import SqlResponses, insert_turns, read_response
-from gateway.store.signals import pause
+from gateway.store.responses import (
+    OUTPUT,
+    ItemLocation,
+    SqlResponses,
+    insert_turns,
+    keep,
+    read_response,
+    reserve,
+)
 
 # So many events are read at once.
 _EVENTS: Final = 500

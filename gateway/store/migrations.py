@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gateway.store.database import Database, Transaction
-from gateway.store.errors import NewerSchemaError
+from gateway.store.records import NewerSchemaError
 
 _RESPONSES: Final = (
     """

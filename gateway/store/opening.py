@@ -4,8 +4,8 @@ import sqlite3
 from typing import Final
 
 from gateway.store.database import Database
-from gateway.store.errors import StoreError, StoreUnavailableError
 from gateway.store.migrations import migrate
+from gateway.store.records import StoreError, StoreUnavailableError
 from gateway.store.sql_store import SqlStore
 from gateway.store.store import Store
 

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import asyncpg
 
-from gateway.store.database import Row, plain_row, render_sql
-from gateway.store.errors import (
+from gateway.store.database import Row, Signals, plain_row, render_sql
+from gateway.store.records import (
     CommitOutcomeUnknownError,
     DatabaseUnavailableError,
     StoreError,
     StoreUnavailableError,
 )
-from gateway.store.signals import Signals
 
 if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy

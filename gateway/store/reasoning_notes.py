@@ -5,8 +5,7 @@ from typing import Final
 
 import msgspec
 
-from gateway.store.database import Database, Transaction, sanitize_text
-from gateway.store.group_commit import GroupCommitter
+from gateway.store.database import Database, GroupCommitter, Transaction, sanitize_text
 
 # Calls have short ids; an index takes only so much.
 _LONGEST_NAME: Final = 256

@@ -4,9 +4,12 @@ An `Item` that came out of the store knows where it is kept. Handed in again it 
 that place instead of a copy, so that what clients repeat is stored once.
 """
 
-from typing import Final, Generic, Literal, TypeVar
+from collections.abc import Sequence
+from typing import Final, Generic, Literal, TypeAlias, TypeVar
 
 from msgspec import Raw, Struct
+
+from adapters import DragomanError
 
 T = TypeVar("T")
 
@@ -134,3 +137,66 @@ class Listing(Struct, Generic[T], frozen=True):
     more: bool
     # From where to go on, if the id of the last one may not be enough to say.
     cursor: str | None = None
+
+
+# Lists in parts.
+
+
+Order: TypeAlias = Literal["ASC", "DESC"]
+
+# More than there can be.
+_ALL: Final = 2**31
+
+
+def order_of(page: Page) -> Order:
+    """Say the order as SQL does."""
+    return "DESC" if page.newest_first else "ASC"
+
+
+def size_of(page: Page) -> int:
+    """Say how many rows to read: one more than is wanted, which tells whether there is more."""
+    return _ALL if page.limit is None else page.limit + 1
+
+
+def listing(found: Sequence[T], page: Page) -> Listing[T]:
+    """Make a part of a list of what was found."""
+    if page.limit is None or len(found) <= page.limit:
+        return Listing(tuple(found), more=False)
+    return Listing(tuple(found[: page.limit]), more=True)
+
+
+# What can go wrong with the store.
+#
+# DragomanError
+# └── Unavailable       the database did not do what it was asked
+#     ├── Away          … nor would it do anything else now: it is locked, full, or not there
+#     └── Uncertain     … or perhaps it did: it was lost in the middle of a commit
+#
+# StateError            the service cannot start with this database
+# └── NewerSchema       it was made by a later version
+#
+# That something is not there is no error here: methods then give None or False.
+
+
+class StoreUnavailableError(DragomanError):
+    """The database cannot be reached, or failed."""
+
+    status = 503
+    code = "state_unavailable"
+    kind = "server_error"
+
+
+class DatabaseUnavailableError(StoreUnavailableError):
+    """The database does nothing for anybody, for now."""
+
+
+class CommitOutcomeUnknownError(StoreUnavailableError):
+    """The database failed while it was committing: whether it did, nobody knows."""
+
+
+class StoreError(Exception):
+    """The database cannot be used."""
+
+
+class NewerSchemaError(StoreError):
+    """The database was made by a later version of the gateway."""

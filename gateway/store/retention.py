@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gateway.store.database import Transaction
-from gateway.store.items import delete_orphaned_items
+from gateway.store.responses import delete_orphaned_items
 
 _OLD_CHAINS: Final = """
     SELECT id FROM responses WHERE id = chain AND touched < $1 ORDER BY touched LIMIT $2

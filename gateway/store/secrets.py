@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from gateway.store.database import Transaction
-from gateway.store.group_commit import GroupCommitter
+from gateway.store.database import GroupCommitter, Transaction
 
 # Of two nodes that start at once, the second waits here for the first, and then changes nothing.
 _OFFER: Final = "INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING"

@@ -2,8 +2,7 @@
 
 from gateway.store.completions import SqlCompletions
 from gateway.store.conversations import SqlConversations
-from gateway.store.database import Database
-from gateway.store.group_commit import GroupCommitter
+from gateway.store.database import Database, GroupCommitter
 from gateway.store.jobs import SqlJobs
 from gateway.store.reasoning_notes import ReasoningNotes
 from gateway.store.responses import SqlResponses

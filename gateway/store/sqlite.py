@@ -20,13 +20,12 @@ from typing import Final
 
 import aiosqlite
 
-from gateway.store.database import Row, plain_row, render_sql
-from gateway.store.errors import (
+from gateway.store.database import Row, Signals, plain_row, render_sql
+from gateway.store.records import (
     CommitOutcomeUnknownError,
     DatabaseUnavailableError,
     StoreUnavailableError,
 )
-from gateway.store.signals import Signals
 
 _MEMORY: Final = ":memory:"
 # How long a process waits for the others that write to the same file.

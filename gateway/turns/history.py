@@ -1,19 +1,22 @@
 """Finds what a request stands on: earlier turns, a conversation, single items."""
 
+from collections.abc import Iterable
+from typing import Final
+
 import msgspec
 from msgspec import Raw, Struct
 
 from adapters.json_text import DECODE_ERRORS
-from gateway.store import RUNNING, ChainLink, Item, Page, Store
-from gateway.turns.errors import (
+from gateway.errors import (
     ConversationNotFoundError,
     ItemNotFoundError,
+    OpenAIMessageError,
     PreviousResponseNotFoundError,
     PreviousResponseUnfinishedError,
+    ResponseNotFoundError,
 )
-from gateway.turns.references import read_reference
-from gateway.turns.state_fields import StateFields
-from gateway.turns.turn import UnstoredResponses
+from gateway.store import RUNNING, ChainLink, Item, Page, Store, StoredTurn
+from gateway.turns.turn import StateFields, UnstoredResponses, read_reference
 
 
 class Settings(Struct, frozen=True, omit_defaults=True):
@@ -122,3 +125,107 @@ async def resolve_item_references(
             raise ItemNotFoundError(f"{path}[{place}]", name)
         resolved[place] = found[name]
     return resolved
+
+
+# Checks that what a continued turn answers was asked.
+#
+# A client that sends the whole history may have cut off the call that an output belongs to; then
+# the
+# core tells the output as text (rule 10 of its pairing). With `previous_response_id` we hold the
+# history ourselves: an output whose call is not in it is a mistake, and OpenAI refuses it with the
+# same sentence. Nothing is known of what was summed up.
+
+
+_CALL_ID: Final = b'"call_id"'
+_OUTPUT: Final = "_output"
+_SUMMARY: Final = b'"compaction"'
+# So much of a name is repeated to whoever said it.
+_SHOWN: Final = 100
+
+
+class CallNotFound(OpenAIMessageError):
+    """An output answers a call that nobody made."""
+
+    status = 400
+    code = "tool_call_not_found"
+
+    def __init__(self, kind: str, call_id: str) -> None:
+        words = kind.replace("_", " ")
+        why = f"No tool call found for {words} with call_id {call_id[:_SHOWN]}."
+        super().__init__("input", why)
+
+
+class _Paired(Struct):
+    type: str = ""
+    call_id: str | None = None
+
+
+_PAIRED: Final = msgspec.json.Decoder(_Paired)
+
+
+def check_outputs_have_calls(history: Iterable[Item], given: Iterable[Item]) -> None:
+    """Raise `CallNotFound` for an output among the new items that belongs to no call."""
+    given = list(given)
+    outputs = [one for one in _paired(given) if one.type.endswith(_OUTPUT)]
+    if not outputs:
+        return
+    before = [*history, *given]
+    if any(_SUMMARY in bytes(item.body) for item in before):
+        return
+    made = {one.call_id for one in _paired(before) if not one.type.endswith(_OUTPUT)}
+    for output in outputs:
+        if output.call_id is not None and output.call_id not in made:
+            raise CallNotFound(output.type, output.call_id)
+
+
+def _paired(items: Iterable[Item]) -> list[_Paired]:
+    """Read the items that name a call."""
+    return [_read(item.body) for item in items if _CALL_ID in bytes(item.body)]
+
+
+def _read(body: Raw) -> _Paired:
+    try:
+        return _PAIRED.decode(body)
+    except DECODE_ERRORS:
+        # Whoever reads it next says what is wrong.
+        return _Paired()
+
+
+# Reads a stored response as clients are shown it, and what its input was.
+
+
+_OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+async def find_turn(store: Store, owner: str, response_id: str) -> StoredTurn:
+    """Find a response; raise `ResponseNotFound` if this owner has none of that name."""
+    turn = await store.responses.get(owner, response_id)
+    if turn is None:
+        raise ResponseNotFoundError(response_id)
+    return turn
+
+
+def response_body(turn: StoredTurn) -> bytes:
+    """Write the object of a response; its items, which are kept apart, are put back."""
+    if not turn.output:
+        return bytes(turn.response.body)
+    output = {"output": [item.body for item in turn.output]}
+    return _ENCODER.encode(_OBJECT.decode(turn.response.body) | output)
+
+
+async def input_of(store: Store, owner: str, response_id: str) -> tuple[Item, ...]:
+    """Give all that a response was made from, the oldest first: what it continues comes with it."""
+    turn = await find_turn(store, owner, response_id)
+    return (*await _before(store, owner, turn), *turn.input)
+
+
+async def _before(store: Store, owner: str, turn: StoredTurn) -> tuple[Item, ...]:
+    response = turn.response
+    if response.parent is not None:
+        steps = await store.responses.chain(owner, response.id) or ()
+        return tuple(await whole_chain(store, owner, steps[:-1])) if steps else ()
+    if response.conversation is not None:
+        # Where it was deleted since, what the response itself brought is still there.
+        return await store.conversations.before(owner, response.conversation, response.id)
+    return ()

@@ -1,22 +1,74 @@
 """Prepares a turn from what is remembered, and keeps what came of it."""
 
 from contextlib import suppress
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
 from adapters import IdSource, InvalidRequestError
 from adapters.json_text import DECODE_ERRORS
-from adapters.wire.json_object import MISSING, read_body
+from adapters.wire.json_object import MISSING, NULL, read_body
 from gateway.http.auth import Principal
+from gateway.http.headers import REDACTED
 from gateway.store import RUNNING, Item, Response, Status, Store, StoredTurn
-from gateway.turns.credentials import concealed_tools
-from gateway.turns.history import History, Settings, load_history, resolve_item_references
+from gateway.turns.history import (
+    History,
+    Settings,
+    check_outputs_have_calls,
+    load_history,
+    resolve_item_references,
+)
 from gateway.turns.items import is_compaction_trigger, kept_items, to_stored_item
-from gateway.turns.outputs import check_outputs_have_calls
-from gateway.turns.state_fields import StateFields, is_stateless, read_asking
-from gateway.turns.turn import Turn, UnstoredResponses
+from gateway.turns.turn import StateFields, Turn, UnstoredResponses, is_stateless, read_asking
+
+# What authorises a backend to use a server of the client's: it is passed on, and kept nowhere.
+#
+# OpenAI shows the tools of a request with its response, but neither stores nor shows the
+# `authorization` of an MCP server, and of its headers only the names.
+
+
+_MCP: Final = b'"mcp"'
+_AUTHORIZATION: Final = "authorization"
+_HEADERS: Final = "headers"
+
+
+class _Body(Struct):
+    tools: list[Raw] = []
+
+
+class _Kind(Struct):
+    type: Raw = MISSING
+
+
+_BODY: Final = msgspec.json.Decoder(_Body)
+_KIND: Final = msgspec.json.Decoder(_Kind)
+_OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
+
+
+def concealed_tools(body: bytes) -> list[Raw | dict[str, object]] | None:
+    """Give the tools of a request as they may be shown; None if they may be shown as they are."""
+    if _MCP not in body:
+        return None
+    try:
+        tools = [_concealed(tool) for tool in _BODY.decode(body).tools]
+    except DECODE_ERRORS:
+        # Whoever reads it next says what is wrong.
+        return None
+    return None if all(isinstance(tool, Raw) for tool in tools) else tools
+
+
+def _concealed(tool: Raw) -> Raw | dict[str, object]:
+    if bytes(_KIND.decode(tool).type) != _MCP:
+        return tool
+    fields = _OBJECT.decode(tool)
+    shown: dict[str, object] = {**fields}
+    if shown.pop(_AUTHORIZATION, NULL) == NULL and fields.get(_HEADERS, NULL) == NULL:
+        return tool
+    if fields.get(_HEADERS, NULL) != NULL:
+        shown[_HEADERS] = dict.fromkeys(_OBJECT.decode(fields[_HEADERS]), REDACTED)
+    return shown
+
 
 T = TypeVar("T")
 

@@ -1,21 +1,259 @@
 """One turn of a socket: the same visit as over HTTP, told as events."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 from litestar.types.asgi_types import HTTPDisconnectEvent
+from msgspec import Raw
+from msgspec.structs import replace
 
-from adapters import DragomanError
+from adapters import DragomanError, Exchange, dialect
+from adapters.ir.types import Error
+from adapters.sse import Decoder
+from adapters.wire.error_body import error_body, read_error, to_error
 from gateway import statuses
 from gateway.context import AppContext
 from gateway.http.auth import Principal
 from gateway.http.client_connection import ClientConnection
+from gateway.http.headers import STREAM
+from gateway.http.sinks import Sink
 from gateway.observability.record import ExchangeRecord
 from gateway.pipeline.handler import Visit, attend
+from gateway.pipeline.terminal import last_response
+from gateway.store import ChainLink, Item
+from gateway.turns.history import chain_items
+from gateway.turns.service import TurnService
+from gateway.turns.turn import Turn, UnstoredResponses
 from gateway.websocket.messages import CreateMessage
-from gateway.websocket.prewarm import prewarm
-from gateway.websocket.response_cache import ResponseCache, StreamResponseCache
-from gateway.websocket.sink import Tell, WebSocketSink
+
+# Answers a turn that only prepares another one: nothing is generated, no backend is asked.
+#
+# Codex sends its long instructions so before the user has said anything, and then goes on from
+# there.
+
+
+_NOTHING: Final = (
+    b'{"id":"resp_0","object":"response","status":"completed","output":[],"usage":{'
+    b'"input_tokens":0,"input_tokens_details":{"cached_tokens":0,"cache_write_tokens":0},'
+    b'"output_tokens":0,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":0}}'
+)
+
+
+async def prewarm(
+    desk: AppContext,
+    client: ClientConnection,
+    record: ExchangeRecord,
+    caller: Principal,
+    body: bytes,
+    nearby: UnstoredResponses,
+) -> None:
+    """Tell a response without output, and keep it, so that it can be continued."""
+    if desk.configuration.logging.bodies:
+        record.request_body = body
+    plan = await desk.ledger.begin(caller, body, nearby)
+    if plan is None:
+        raise AssertionError("with something nearby there is always a plan")
+    record.client, record.model = "responses", plan.model
+    # Whether the model is served is better learned now.
+    desk.router.find(plan.model)
+    told = _told(desk, plan)
+    response = last_response(told)
+    if response is not None:
+        await _keep(desk, plan, response, nearby)
+    record.streamed = True
+    await client.send_response(200, [*STREAM], told)
+
+
+def _told(desk: AppContext, plan: Turn) -> bytes:
+    """Write the events, as if a server of the client's own dialect had said nothing."""
+    spoken = dialect("responses")
+    exchange = Exchange(spoken, spoken, mint=desk.mint, rewrite=True, stamp=plan.stamp)
+    exchange.request(plan.body)
+    return exchange.tell(_NOTHING).body
+
+
+async def _keep(desk: AppContext, plan: Turn, response: Raw, nearby: UnstoredResponses) -> None:
+    if plan.store:
+        await desk.ledger.save(plan, response)
+    else:
+        nearby.remember(plan, response)
+
+
+# Says on a socket what would have been answered over HTTP.
+#
+# An answer that streams becomes one message for each of its events. One that is an error becomes
+# the
+# one event that tells errors of this protocol, which has the status in it.
+
+
+Tell = Callable[[bytes], Awaitable[None]]
+
+# What belongs to an answer over HTTP and to nothing else.
+_LEFT_OUT: Final = frozenset((b"content-type", b"content-length", b"dragoman-loss"))
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+class WebSocketSink(Sink):
+    """Takes one answer, and waits while the client is slow to hear what it says."""
+
+    def __init__(self, tell: Tell, lane: str | None) -> None:
+        super().__init__()
+        self._tell = tell
+        self._lane = lane
+        self._decoder = Decoder()
+        # Of an error, until it is whole.
+        self._body: list[bytes] = []
+
+    async def take(self, piece: bytes, *, more: bool) -> None:
+        """Say a piece of the answer, or gather the error that it is."""
+        if self.status < statuses.ERROR:
+            await self._pass(piece)
+        else:
+            await self._gather(piece, more=more)
+
+    async def _pass(self, piece: bytes) -> None:
+        # Comments and the word that ends a stream are for those who read lines.
+        for frame in self._decoder.feed(piece):
+            if frame.data.startswith(b"{"):
+                await self._tell(in_lane(frame.data, self._lane))
+
+    async def _gather(self, piece: bytes, *, more: bool) -> None:
+        self._body.append(piece)
+        if not more:
+            error = read_error(self.status, b"".join(self._body))
+            headers = {
+                name.decode("latin-1"): value.decode("latin-1")
+                for name, value in self.headers
+                if name not in _LEFT_OUT
+            }
+            await self._tell(write_error(self.status, error, self._lane, headers))
+
+
+def write_problem(problem: DragomanError, lane: str | None) -> bytes:
+    """Write the event that tells one of our own errors."""
+    return write_error(problem.status, to_error(problem), lane)
+
+
+def write_error(
+    status: int, error: Error, lane: str | None, headers: dict[str, str] | None = None
+) -> bytes:
+    """Write the event that tells an error; Open Responses wants every one to have a code."""
+    inside = error_body(error) | {"code": error.code or error.type}
+    if headers:
+        inside["headers"] = headers
+    event: dict[str, object] = {"type": "error", "status": status, "error": inside}
+    return in_lane(_ENCODER.encode(event), lane)
+
+
+def in_lane(event: bytes, lane: str | None) -> bytes:
+    """Say in an event to which lane it belongs; the rest of it stays as it was spelled."""
+    if lane is None:
+        return event
+    # The names of lanes need no escaping: they are letters, digits, `_`, `.` and `-`.
+    return b'%b,"stream_id":"%b"}' % (event.rstrip()[:-1], lane.encode())
+
+
+# What a connection remembers of answers that are not stored.
+#
+# Each lane remembers its latest few responses, so that what was forked a moment ago is still there;
+# together they hold no more bytes than one request may have, and the oldest go first. A longer
+# history could not be sent again by the client either.
+
+
+# The protocol asks for one.
+_LATEST: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Remembered:
+    lane: str | None
+    model: str
+    items: tuple[Item, ...]
+    size: int
+
+
+class ResponseCache:
+    """What one connection remembers."""
+
+    def __init__(self, ledger: TurnService, limit: int) -> None:
+        self._ledger = ledger
+        # In bytes.
+        self._limit = limit
+        # The oldest first.
+        self._known: dict[str, _Remembered] = {}
+
+    def of(self, lane: str | None) -> "StreamResponseCache":
+        """Give it as one lane has it: any lane may begin where another has come to."""
+        return StreamResponseCache(self, lane)
+
+    def get(self, response_id: str | None) -> _Remembered | None:
+        """Give what is remembered of a response."""
+        return None if response_id is None else self._known.get(response_id)
+
+    def add(self, lane: str | None, plan: Turn, response: Raw) -> None:
+        """Remember a response, and forget others for it."""
+        turn = self._ledger.turn(plan, response)
+        if turn.response.status == "failed":
+            return
+        before = (*plan.history, *map(_apart, plan.input))
+        output = tuple(map(_apart, turn.output))
+        step = ChainLink(plan.response_id, turn.response.status, Raw(b"null"), before, output)
+        items = tuple(chain_items((step,)))
+        size = sum(len(bytes(item.body)) for item in items)
+        self._known[plan.response_id] = _Remembered(lane, plan.model, items, size)
+        self._forget_older(lane)
+        self._forget_much()
+
+    def drop(self, lane: str | None, response_id: str | None) -> None:
+        """Forget a response of a lane: what continued it there has failed."""
+        known = self.get(response_id)
+        if response_id is not None and known is not None and known.lane == lane:
+            del self._known[response_id]
+
+    def _forget_older(self, lane: str | None) -> None:
+        own = [name for name, known in self._known.items() if known.lane == lane]
+        for name in own[:-_LATEST]:
+            del self._known[name]
+
+    def _forget_much(self) -> None:
+        size = sum(known.size for known in self._known.values())
+        while size > self._limit:
+            size -= self._known.pop(next(iter(self._known))).size
+
+
+def _apart(item: Item) -> Item:
+    """Give an item that does not hold the whole message which it came in."""
+    return replace(item, body=item.body.copy())
+
+
+class StreamResponseCache:
+    """What one lane remembers, as the memory asks for it (see `Nearby`)."""
+
+    def __init__(self, whole: ResponseCache, lane: str | None) -> None:
+        self._whole = whole
+        self._lane = lane
+
+    def find(self, response_id: str) -> tuple[Item, ...] | None:
+        """Give the whole history up to a response, that one included."""
+        known = self._whole.get(response_id)
+        return None if known is None else known.items
+
+    def model_of(self, response_id: str | None) -> str | None:
+        """Tell which model made a response."""
+        known = self._whole.get(response_id)
+        return None if known is None else known.model
+
+    def remember(self, plan: Turn, response: Raw) -> None:
+        """Remember an answer."""
+        self._whole.add(self._lane, plan, response)
+
+    def forget(self, response_id: str | None) -> None:
+        """Forget an answer of this lane."""
+        self._whole.drop(self._lane, response_id)
+
 
 # Said once, when the connection was opened: of a single turn it is not true.
 _OF_THE_CONNECTION: Final = frozenset(("idempotency-key", "x-codex-turn-metadata"))

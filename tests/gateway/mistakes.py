@@ -3,8 +3,8 @@
 from msgspec import structs
 
 from adapters import Capabilities
-from adapters.profiles import PROFILES
-from gateway.crypto.keys import digest
+from adapters.capabilities import PROFILES
+from gateway.crypto import digest
 
 BACKEND = '[[backends]]\nname = "local"\nurl = "http://127.0.0.1:8000/v1"\ndialect = "chat"\n'
 OTHER = BACKEND.replace("local", "other")

@@ -1,0 +1,177 @@
+"""From a whole reply to events and back, and which orders of events the grammar allows."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.strategies import DataObject, DrawFn
+from msgspec import Raw
+from msgspec.structs import replace
+
+from adapters.ir.accumulator import accumulate, to_events
+from adapters.ir.events import (
+    Closed,
+    Delta,
+    Event,
+    EventOrderChecker,
+    EventOrderError,
+    Failed,
+    Finished,
+    Opened,
+    Started,
+)
+from adapters.ir.types import (
+    Choice,
+    Error,
+    ExtraField,
+    Finish,
+    Message,
+    OpaqueItem,
+    OtherPart,
+    Reasoning,
+    Reply,
+    Text,
+    ToolCall,
+    Usage,
+)
+from adapters.losses import Losses
+from adapters.stages.stage import Pipeline
+from tests.strategies import DIALECT_NAMES, events, items_of, replies
+
+SAID = Message("assistant")
+CALL = ToolCall("a", "f")
+STOP = Finish("stop", "stop")
+STARTED = Started("id", "model")
+FINISHED = Finished((STOP,))
+FAILED = Failed(Error("broken"))
+
+
+@st.composite
+def any_replies(draw: DrawFn) -> Reply:
+    """Replies of any dialect, with several choices, extras, or an error after what came."""
+    reply = draw(st.one_of([replies(name) for name in DIALECT_NAMES]))
+    more = draw(st.lists(st.one_of([items_of(name) for name in DIALECT_NAMES]), max_size=2))
+    extras = (ExtraField("completions", "system_fingerprint", Raw(b'"fp"'), None),)
+    choices = (*reply.choices, *(Choice(items, STOP) for items in more))
+    if draw(st.booleans()):
+        # What failed has no finish; a choice that said nothing is not known of.
+        heard = tuple(replace(choice, finish=None) for choice in choices if choice.items)
+        return replace(reply, choices=heard, error=Error("broken", code="x"), extras=extras)
+    return replace(reply, choices=choices, extras=extras)
+
+
+def held_to_grammar(told: Sequence[Event]) -> list[Event]:
+    pipeline = Pipeline(EventOrderChecker())
+    return [*(passed for event in told for passed in pipeline.feed(event)), *pipeline.flush()]
+
+
+# --- laws -------------------------------------------------------------------------------------
+
+
+@given(reply=any_replies())
+def test_a_reply_is_folded_as_it_was_told(reply: Reply) -> None:
+    assert accumulate(held_to_grammar(list(to_events(reply)))) == reply
+
+
+@given(reply=any_replies(), data=st.data())
+def test_how_a_reply_is_told_changes_nothing(reply: Reply, data: DataObject) -> None:
+    assert accumulate(held_to_grammar(data.draw(events(reply)))) == reply
+
+
+def test_extras_of_a_choice_are_told_too() -> None:
+    extra = ExtraField("completions", "stop_reason", Raw(b"7"))
+    reply = Reply("id", "model", 0, (Choice((), STOP, (extra,)),))
+    losses = Losses(None)
+    folded = accumulate(to_events(reply, losses))
+    assert folded == reply or list(losses)
+
+
+def test_what_cannot_be_told_is_reported() -> None:
+    picture = OtherPart("completions", "image_url", Raw(b'{"type":"image_url"}'))
+    said = Message("assistant", (Text("a"), picture, Text("b")), status="completed")
+    losses = Losses(None)
+    reply = Reply("id", "model", 0, (Choice((said,), STOP),))
+    folded = accumulate(held_to_grammar(list(to_events(reply, losses))))
+    assert folded.choices[0].items == (replace(said, content=(Text("a"), Text("b"))),)
+    assert [loss.path for loss in losses] == ["content"]
+
+
+# --- folding ----------------------------------------------------------------------------------
+
+
+def test_a_failed_stream_keeps_what_came() -> None:
+    told: list[Event] = [STARTED, Opened(0, SAID), Delta(0, "text", "half a sen"), FAILED]
+    reply = accumulate(held_to_grammar(told))
+    assert reply.error == FAILED.error
+    assert reply.choices == (Choice((Message("assistant", (Text("half a sen"),)),)),)
+
+
+def test_what_comes_with_the_end_is_kept() -> None:
+    tier, cost = "flex", Usage(1, 2, 3)
+    extra = ExtraField("responses", "billing", Raw(b"{}"))
+    told: list[Event] = [STARTED, Finished((STOP,), cost, tier, (extra,))]
+    reply = accumulate(held_to_grammar(told))
+    assert (reply.service_tier, reply.usage, reply.extras) == (tier, cost, (extra,))
+
+
+def test_sealed_reasoning_comes_with_its_end() -> None:
+    told: list[Event] = [STARTED, Opened(0, Reasoning()), Closed(0, encrypted="sealed"), FINISHED]
+    (item,) = accumulate(held_to_grammar(told)).choices[0].items
+    assert item == Reasoning(encrypted="sealed", status="completed")
+
+
+def test_a_stream_without_an_end_is_no_reply() -> None:
+    with pytest.raises(AssertionError, match="without Finished or Failed"):
+        accumulate([STARTED])
+
+
+# --- grammar ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        [STARTED, FINISHED],
+        [FAILED],
+        [STARTED, FAILED],
+        [STARTED, Opened(0, CALL), FAILED],
+        [STARTED, Opened(0, SAID), Opened(1, CALL), Closed(1), Closed(0), FINISHED],
+        [STARTED, Opened(0, SAID), Delta(0, "text", ""), Delta(0, "refusal", "x", 1), FAILED],
+        [STARTED, Opened(0, OpaqueItem("responses", "x", Raw(b"{}"))), Closed(0), FINISHED],
+    ],
+)
+def test_an_order_that_is_allowed(told: list[Event]) -> None:
+    assert held_to_grammar(told) == told
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        [],
+        [STARTED],
+        [FINISHED],
+        [Opened(0, SAID)],
+        [Delta(0, "text", "x")],
+        [STARTED, STARTED],
+        [STARTED, FINISHED, FINISHED],
+        [STARTED, FINISHED, FAILED],
+        [FAILED, STARTED],
+        [STARTED, Delta(0, "text", "x")],
+        [STARTED, Closed(0)],
+        [STARTED, Opened(1, SAID)],
+        [STARTED, Opened(0, SAID), Opened(0, SAID)],
+        [STARTED, Opened(0, SAID), FINISHED],
+        [STARTED, Opened(0, SAID), Closed(0), Closed(0)],
+        [STARTED, Opened(0, SAID), Closed(0), Delta(0, "text", "x")],
+        [STARTED, Opened(0, SAID), Delta(0, "arguments", "x")],
+        [STARTED, Opened(0, CALL), Delta(0, "text", "x")],
+        [STARTED, Opened(0, Reasoning()), Delta(0, "refusal", "x")],
+        [STARTED, Opened(0, SAID), Delta(0, "text", "x", 1)],
+        [STARTED, Opened(0, SAID), Delta(0, "text", "x"), Delta(0, "refusal", "x")],
+        [STARTED, Opened(0, SAID), *(Delta(0, "text", "x", part) for part in (0, 1, 0))],
+    ],
+)
+def test_an_order_that_is_not_allowed(told: list[Event]) -> None:
+    with pytest.raises(EventOrderError):
+        held_to_grammar(told)

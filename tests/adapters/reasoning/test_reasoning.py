@@ -1,0 +1,321 @@
+"""What carries reasoning through a reply does the same to a whole and to a stream."""
+
+import json
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+from msgspec import Raw
+from msgspec.structs import replace
+
+from adapters.chat.stream_writer import CallsWriter
+from adapters.chat.wire import Frames
+from adapters.ir.accumulator import ReplyAccumulator, accumulate, to_events
+from adapters.ir.events import Closed, Delta, Event, EventOrderChecker, Opened
+from adapters.ir.types import (
+    Choice,
+    ExtraField,
+    Extras,
+    Finish,
+    Item,
+    Message,
+    Reasoning,
+    Reply,
+    Request,
+    Text,
+    ToolCall,
+    ToolOutput,
+)
+from adapters.losses import Losses
+from adapters.reasoning.capture import (
+    AttachReasoningToCalls,
+    RecordReasoningForCalls,
+    SealReasoning,
+)
+from adapters.reasoning.restore import ReasoningRestorer
+from adapters.reasoning.sealed import extra_content_field, pop_sealed_extra
+from adapters.stages.stage import AnyStage, Pipeline
+from tests.adapters.test_loops import ReadableSeal
+
+SEAL = ReadableSeal("here")
+FINISH = Finish("calls", "tool_calls")
+
+words = st.text("ab é\n", min_size=1, max_size=4)
+signed: SearchStrategy[Extras] = st.sampled_from(
+    [
+        (),
+        (ExtraField("completions", "extra_content", Raw(b'{"google":{"thought_signature":"s"}}')),),
+    ]
+)
+listed: SearchStrategy[Extras] = st.sampled_from(
+    [
+        (),
+        (ExtraField("completions", "reasoning_details", Raw(b'[{"type":"reasoning.encrypted"}]')),),
+    ]
+)
+texts = st.lists(words, max_size=2).map(tuple)
+
+
+def numbered(items: Sequence[Item]) -> tuple[Item, ...]:
+    """Give each call an id of its own."""
+    return tuple(
+        ToolCall(
+            f"call_{number}", item.name, item.arguments, status="completed", extras=item.extras
+        )
+        if isinstance(item, ToolCall)
+        else item
+        for number, item in enumerate(items)
+    )
+
+
+def answers(thoughts: SearchStrategy[Reasoning]) -> SearchStrategy[Reply]:
+    said = words.map(lambda text: Message("assistant", (Text(text),), status="completed"))
+    called = st.builds(ToolCall, st.just(""), st.just("look"), st.just("{}"), extras=signed)
+    items = st.lists(st.one_of(thoughts, said, called), max_size=6).map(numbered)
+    return items.map(lambda made: Reply(choices=(Choice(made, FINISH),)))
+
+
+# What a Chat backend thinks, and what a Responses backend does.
+PLAIN = answers(st.builds(Reasoning, content=texts, status=st.just("completed"), extras=listed))
+SEALED = answers(
+    st.builds(
+        Reasoning,
+        texts,
+        st.just(()),
+        st.none() | words,
+        st.just("rs_1"),
+        status=st.just("completed"),
+    )
+)
+
+
+def told(reply: Reply, stage: AnyStage) -> Reply:
+    """Pass a reply through a stage as events, and gather it again."""
+    pipeline = Pipeline(stage, EventOrderChecker(), ReplyAccumulator())
+    events: list[Event] = list(to_events(reply, Losses(None)))
+    [gathered] = [reply for event in events for reply in pipeline.feed(event)]
+    assert pipeline.flush() == []
+    assert isinstance(gathered, Reply)
+    return gathered
+
+
+def items_of(reply: Reply) -> tuple[Item, ...]:
+    return reply.choices[0].items
+
+
+@given(PLAIN)
+def test_seals_are_the_same_on_a_whole_and_on_a_stream(reply: Reply) -> None:
+    whole = SealReasoning(SEAL).reply(reply)
+    assert told(reply, SealReasoning(SEAL)) == whole
+    for item in items_of(whole):
+        assert not isinstance(item, Reasoning) or item.encrypted is not None
+        assert not isinstance(item, ToolCall | Reasoning) or item.extras == ()
+
+
+@given(PLAIN)
+def test_what_was_sealed_comes_back_as_it_was(reply: Reply) -> None:
+    sealed = items_of(SealReasoning(SEAL).reply(reply))
+    opened = ReasoningRestorer(SEAL, Losses(), native=False).open(Request(items=sealed), {})
+    assert [_bare(item) for item in opened.items] == [
+        _bare(item) for item in items_of(reply) if not _is_empty(item)
+    ]
+
+
+def late(events: Sequence[Event]) -> list[Event]:
+    """Tell what comes with calls with their ends, as some servers do."""
+    extras: dict[int, Extras] = {}
+    told: list[Event] = []
+    for event in events:
+        match event:
+            case Opened(item=ToolCall() as call):
+                extras[event.index] = call.extras
+                told.append(replace(event, item=replace(call, extras=())))
+            case Closed() if event.index in extras:
+                told.append(replace(event, extras=extras[event.index]))
+            case _:
+                told.append(event)
+    return told
+
+
+@given(PLAIN)
+def test_what_comes_late_with_a_call_is_sealed_too(reply: Reply) -> None:
+    stage = Pipeline(SealReasoning(SEAL), EventOrderChecker(), ReplyAccumulator())
+    events = late(list(to_events(reply, Losses(None))))
+    [gathered] = [told for event in events for told in stage.feed(event)]
+    assert isinstance(gathered, Reply)
+    assert all(
+        not isinstance(i, ToolCall | Reasoning) or i.extras == () for i in items_of(gathered)
+    )
+    opened = ReasoningRestorer(SEAL, Losses(), native=False).open(
+        Request(items=items_of(gathered)), {}
+    )
+    assert [_bare(item) for item in opened.items] == [
+        _bare(item) for item in items_of(reply) if not _is_empty(item)
+    ]
+
+
+@given(PLAIN)
+def test_what_comes_late_with_a_call_is_gathered(reply: Reply) -> None:
+    assert accumulate(late(list(to_events(reply, Losses(None))))) == reply
+
+
+SIGNED: Extras = (ExtraField("completions", "extra_content", Raw(b'{"google":{}}')),)
+
+
+@pytest.mark.parametrize(
+    ("order", "told", "lost"),
+    [
+        # The second waits for the first, and has begun when it ends.
+        ("first ends, second ends", [0, 1], []),
+        ("second ends, first ends", [0, 1], []),
+        # The second began behind the whole arguments of the first.
+        ("first fills, first ends, second ends", [1], ["call look (call_0).extra_content"]),
+    ],
+)
+def test_what_comes_late_with_calls_that_overlap(
+    order: str, told: list[int], lost: list[str]
+) -> None:
+    losses = Losses()
+    writer = CallsWriter(Frames({}, with_usage=False), 0, losses)
+    first, begun = writer.open(ToolCall("call_0", "look"))
+    second, waiting = writer.open(ToolCall("call_1", "look"))
+    assert waiting == []
+    lanes = {"first": first, "second": second}
+    written = [*begun]
+    for lane, step in (words.split() for words in order.split(", ")):
+        if step == "fills":
+            written += writer.fill(lanes[lane], Delta(0, "arguments", "{}"))
+        else:
+            written += writer.close(lanes[lane], SIGNED)
+    pieces = [json.loads(frame[6:])["choices"][0]["delta"]["tool_calls"][0] for frame in written]
+    assert [piece["index"] for piece in pieces if "extra_content" in piece] == told
+    assert [loss.path for loss in losses] == lost
+
+
+def _signed(signature: str) -> Extras:
+    value = json.dumps({"google": {"thought_signature": signature}})
+    return (ExtraField("completions", "extra_content", Raw(value.encode())),)
+
+
+@pytest.mark.parametrize("carries", [True, False])
+def test_calls_of_one_id_in_several_turns_get_back_each_its_own(*, carries: bool) -> None:
+    """Some servers count their calls from nought in every turn (P056)."""
+    turns = [
+        ToolCall("call_0", "look", f'{{"turn":{number}}}', status="completed", extras=extras)
+        for number, extras in enumerate((_signed("a"), _signed("b"), ()))
+    ]
+    items: list[Item] = []
+    kept: dict[str, str] = {}
+    for call in turns:
+        reply = Reply(choices=(Choice((call,), FINISH),))
+        told_items = items_of(
+            (SealReasoning(SEAL) if carries else RecordReasoningForCalls(SEAL, kept)).reply(reply)
+        )
+        echoed = [
+            replace(one, extras=()) if isinstance(one, ToolCall) else one for one in told_items
+        ]
+        items += [*echoed, ToolOutput("call_0", "seen")]
+    opened = ReasoningRestorer(SEAL, Losses(), native=False).open(Request(items=tuple(items)), kept)
+    assert [item for item in opened.items if isinstance(item, ToolCall)] == turns
+
+
+def test_what_came_late_finds_its_call_behind_the_output_too() -> None:
+    call = ToolCall("call_0", "look", "{}", status="completed", extras=_signed("a"))
+    [carrier, told_call] = items_of(
+        SealReasoning(SEAL).reply(Reply(choices=(Choice((call,), FINISH),)))
+    )
+    items = (told_call, ToolOutput("call_0", "seen"), carrier)
+    opened = ReasoningRestorer(SEAL, Losses(), native=False).open(Request(items=items), {})
+    assert opened.items == (call, ToolOutput("call_0", "seen"))
+
+
+@pytest.mark.parametrize("encrypted", ["sealed-for-elsewhere {}", "gAAAAABo1"])
+def test_nothing_of_what_cannot_be_opened_goes_on(encrypted: str) -> None:
+    thought = Reasoning(("Ebb first.",), encrypted=encrypted, item_id="rs_1")
+    asked = Request(
+        items=(thought, ToolCall("call_1", "look", "{}")), paths=("input[0]", "input[1]")
+    )
+    losses = Losses()
+    opened = ReasoningRestorer(SEAL, losses, native=False).open(asked, {})
+    assert opened.items == asked.items[1:]
+    assert [loss.path for loss in losses] == ["input[0]"]
+
+
+def test_what_a_backend_sealed_itself_goes_back_to_it() -> None:
+    asked = Request(items=(Reasoning(("Ebb first.",), encrypted="gAAAAABo1", item_id="rs_1"),))
+    assert ReasoningRestorer(SEAL, Losses(), native=True).open(asked, {}).items == asked.items
+
+
+def _bare(item: Item) -> object:
+    match item:
+        case Reasoning():
+            return item.content, item.extras
+        case ToolCall():
+            return item.call_id, item.extras
+        case _:
+            return item
+
+
+def _is_empty(item: Item) -> bool:
+    return isinstance(item, Reasoning) and not (item.content or item.extras)
+
+
+@given(SEALED, st.booleans())
+def test_what_is_kept_is_the_same_of_a_whole_and_of_a_stream(
+    reply: Reply,
+    plain: bool,  # noqa: FBT001 - hypothesis gives it by its place
+) -> None:
+    first: dict[str, str] = {}
+    second: dict[str, str] = {}
+    whole = AttachReasoningToCalls(SEAL, first, plain=plain).reply(reply)
+    assert told(reply, AttachReasoningToCalls(SEAL, second, plain=plain)) == whole
+    assert first == second
+    carried_by = [item for item in items_of(whole) if isinstance(item, ToolCall)]
+    found = {call.call_id: pop_sealed_extra(call)[0] for call in carried_by}
+    assert {name: text for name, text in found.items() if text} == first
+    assert all(not isinstance(i, Reasoning) or i.encrypted is None for i in items_of(whole))
+
+
+@given(PLAIN)
+def test_what_is_noted_is_the_same_of_a_whole_and_of_a_stream(reply: Reply) -> None:
+    first: dict[str, str] = {}
+    second: dict[str, str] = {}
+    assert RecordReasoningForCalls(SEAL, first).reply(reply) is reply
+    assert told(reply, RecordReasoningForCalls(SEAL, second)) == reply
+    assert first == second
+
+
+@given(st.text(max_size=10), signed)
+def test_what_a_call_carries_is_taken_out_again(text: str, extras: Extras) -> None:
+    call = ToolCall("call_1", "look", extras=(*extras, extra_content_field(text)))
+    assert pop_sealed_extra(call) == (text, extras)
+    assert pop_sealed_extra(ToolCall("call_1", "look", extras=extras)) == (None, extras)
+
+
+@pytest.mark.parametrize(
+    "junk",
+    [
+        b'"dragoman"',
+        b'["dragoman"]',
+        b'{"dragoman":"x"}',
+        b'{"dragoman":null,"google":{"thought_signature":"s"}}',
+        b'{"dragoman":{}}',
+        b'{"dragoman":{"sealed":5}}',
+        b'{"dragoman":{"sealed":null}}',
+        b'{"google":{"dragoman":{"sealed":"sealed-for-here {}"}}}',
+    ],
+)
+def test_what_others_carry_in_the_same_field_stays_as_it_is(junk: bytes) -> None:
+    extras = (ExtraField("completions", "extra_content", Raw(junk)),)
+    assert pop_sealed_extra(ToolCall("call_1", "look", extras=extras)) == (None, extras)
+
+
+def test_what_others_carry_stays_beside_what_was_sealed() -> None:
+    both = Raw(b'{"google":{"thought_signature": "s"},"dragoman":{"sealed":"mine"}}')
+    text, left = pop_sealed_extra(
+        ToolCall("call_1", "look", extras=(ExtraField("completions", "extra_content", both),))
+    )
+    assert text == "mine"
+    assert [bytes(extra.value) for extra in left] == [b'{"google":{"thought_signature": "s"}}']

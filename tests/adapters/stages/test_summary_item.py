@@ -1,0 +1,133 @@
+"""What becomes of an answer in the end: one item made of it, or one put before it."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.strategies import DataObject
+from msgspec import Raw
+from msgspec.structs import replace
+
+from adapters.ir.accumulator import accumulate
+from adapters.ir.events import Delta, Event, EventOrderChecker, Failed, Finished, Opened, Started
+from adapters.ir.types import (
+    Choice,
+    Error,
+    Finish,
+    Message,
+    OpaqueItem,
+    Reasoning,
+    Reply,
+    Text,
+    ToolCall,
+    Usage,
+)
+from adapters.losses import Losses
+from adapters.stages.stage import Pipeline
+from adapters.stages.summary_item import PrependItem, SummarizeReply, add_usage
+from tests.strategies import DIALECT_NAMES, events, replies
+
+ITEM = OpaqueItem("responses", "compaction", Raw(b'{"type":"compaction","id":"cmp_1"}'), "cmp_1")
+STOP = Finish("stop", "stop")
+COST = Usage(1, 2, 3, 4, 5, 6)
+
+
+def condensed(text: str) -> OpaqueItem:
+    return OpaqueItem("responses", "compaction", Raw(text.encode()), "cmp_1")
+
+
+def told(stage: SummarizeReply | PrependItem, said: list[Event]) -> Reply:
+    """Fold what a stage makes of events, which must be a legal stream again."""
+    pipeline = Pipeline(stage, EventOrderChecker())
+    return accumulate(
+        [*(made for event in said for made in pipeline.feed(event)), *pipeline.flush()]
+    )
+
+
+def some_reply() -> st.SearchStrategy[Reply]:
+    return st.one_of([replies(name) for name in DIALECT_NAMES])
+
+
+# One item made of an answer
+
+
+@given(some_reply(), st.data())
+def test_a_summary_is_the_same_whole_and_streamed(reply: Reply, data: DataObject) -> None:
+    whole = SummarizeReply(condensed, Losses(None)).reply(reply)
+    said = data.draw(events(reply))
+    streamed = told(SummarizeReply(condensed, Losses(None)), said)
+    assert [choice.items for choice in streamed.choices if choice.items] == [
+        choice.items for choice in whole.choices
+    ]
+    assert (streamed.error is None) == (whole.error is None)
+    assert streamed.usage == whole.usage
+
+
+def test_thoughts_and_calls_are_no_part_of_a_summary() -> None:
+    items = (
+        Reasoning(("hm",)),
+        Message("assistant", (Text(" One."),)),
+        ToolCall("a", "f"),
+        Message("assistant", (Text("Two.\n"),)),
+    )
+    reply = SummarizeReply(condensed, Losses(None)).reply(Reply(choices=(Choice(items, STOP),)))
+    assert reply.choices == (Choice((condensed("One.\n\nTwo."),), STOP),)
+
+
+def test_a_summary_that_was_cut_off_serves_and_is_reported() -> None:
+    losses = Losses(None)
+    said = (Message("assistant", (Text("One"),)),)
+    finish = Finish("length", "length")
+    reply = SummarizeReply(condensed, losses).reply(Reply(choices=(Choice(said, finish),)))
+    assert reply.choices == (Choice((condensed("One"),), STOP),)
+    assert [loss.path for loss in losses] == ["output[0]"]
+    streamed = Losses(None)
+    stage = SummarizeReply(condensed, streamed)
+    for event in (Started(), Opened(0, Message("assistant")), Delta(0, "text", "One")):
+        stage.feed(event)
+    assert len(stage.feed(Finished((finish,)))) == 3
+    assert [*streamed] == [*losses]
+
+
+def test_silence_is_no_summary() -> None:
+    empty = Reply(choices=(Choice((Message("assistant", (Text(" \n"),)),), STOP),), usage=COST)
+    reply = SummarizeReply(condensed, Losses(None)).reply(empty)
+    assert reply.error is not None
+    assert (reply.error.code, reply.error.status) == ("empty_summary", 502)
+    assert not reply.choices
+    (failed,) = SummarizeReply(condensed, Losses(None)).feed(Finished((STOP,), COST))
+    assert failed == Failed(reply.error, COST)
+
+
+def test_an_error_stays_one() -> None:
+    failed = Reply(error=Error("no"))
+    assert SummarizeReply(condensed, Losses(None)).reply(failed) is failed
+    event = Failed(Error("no"))
+    assert SummarizeReply(condensed, Losses(None)).feed(event) == [event]
+
+
+# One item before an answer
+
+
+@given(some_reply(), st.data())
+def test_a_preface_is_the_same_whole_and_streamed(reply: Reply, data: DataObject) -> None:
+    said = data.draw(events(reply))
+    plain = accumulate(said)
+    expected = PrependItem(ITEM, COST).reply(plain)
+    assert told(PrependItem(ITEM, COST), said) == expected
+    assert expected.choices[0].items == (ITEM, *plain.choices[0].items)
+    assert [*expected.choices[1:]] == [*plain.choices[1:]]
+
+
+def test_costs_are_added_where_both_are_known() -> None:
+    assert add_usage(COST, COST) == Usage(2, 4, 6, 8, 10, 12)
+    assert add_usage(COST, None) is None
+    assert add_usage(None, COST) is None
+    reply = PrependItem(ITEM, COST).reply(Reply(error=Error("no"), usage=COST))
+    assert (reply.choices, reply.usage) == ((), replace(COST, **_doubled()))
+
+
+def _doubled() -> dict[str, int]:
+    return {
+        name: 2 * getattr(COST, name)
+        for name in COST.__struct_fields__
+        if isinstance(getattr(COST, name), int)
+    }

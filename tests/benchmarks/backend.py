@@ -1,0 +1,94 @@
+"""A fake backend that costs next to nothing: it reads which answer is wanted, and plays it.
+
+    python -m tests.gateway.bench_backend DIALECT KIND
+
+It says on its first line at which port it listens.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import Iterator
+from typing import cast
+
+import httptools
+import uvloop
+
+from tests.benchmarks.traffic import (
+    MARK,
+    PAUSE,
+    STAMP_DIGITS,
+    UNSTAMPED,
+    Answer,
+    Kind,
+    answer,
+)
+
+_MODEL = b'"model":"'
+
+
+class Player(asyncio.Protocol):
+    """One connection: request after request, each with its answer."""
+
+    def __init__(self, dialect: str, kind: Kind) -> None:
+        self._dialect = dialect
+        self._kind: Kind = kind
+        self._parser = httptools.HttpRequestParser(self)
+        self._transport: asyncio.Transport | None = None
+        self._body = bytearray()
+        self._timer: asyncio.TimerHandle | None = None
+
+    # What the loop tells
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._parser.feed_data(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc  # a client that leaves is nothing special here
+        self._transport = None
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # What the parser tells
+
+    def on_body(self, body: bytes) -> None:
+        self._body += body
+
+    def on_message_complete(self) -> None:
+        start = self._body.index(_MODEL) + len(_MODEL)
+        model = self._body[start : self._body.index(b'"', start)].decode()
+        self._body.clear()
+        self._play(answer(self._dialect, self._kind, model))
+
+    def _play(self, played: Answer) -> None:
+        if self._transport is not None:
+            self._transport.write(played.first)
+        if played.then:
+            self._wait(iter(played.then), asyncio.get_running_loop().time() + PAUSE)
+
+    def _wait(self, rest: Iterator[bytes], due: float) -> None:
+        self._timer = asyncio.get_running_loop().call_at(due, self._tick, rest, due)
+
+    def _tick(self, rest: Iterator[bytes], due: float) -> None:
+        """Send the next piece; the one after it is due when it is, however late this one was."""
+        piece = next(rest, None)
+        if piece is None or self._transport is None:
+            return
+        stamp = MARK + b"%0*d" % (STAMP_DIGITS, time.monotonic_ns())
+        self._transport.write(piece.replace(UNSTAMPED, stamp))
+        self._wait(rest, due + PAUSE)
+
+
+async def _serve(dialect: str, kind: Kind) -> None:
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Player(dialect, kind), "127.0.0.1", 0, backlog=2048)
+    sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
+    sys.stdout.flush()
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    uvloop.run(_serve(sys.argv[1], cast("Kind", sys.argv[2])))

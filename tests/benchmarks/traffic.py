@@ -1,0 +1,139 @@
+"""What the benchmark's clients ask and its backend answers, as bytes that are made once.
+
+A request names its answer in the model, which every gateway carries: `burst-64` asks for a stream
+of 64 events in one write, `paced-100` for one event every 20 ms, `idle` for a stream that begins
+and then says nothing, `unary` for a whole reply.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from itertools import islice
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+import adapters
+from adapters.dialect import ReplyContext
+from adapters.ir.accumulator import ReplyAccumulator
+from adapters.ir.events import Closed, Delta, Event, Finished, Opened, Started
+from adapters.ir.types import Finish, Message, Reply, ToolCall, Usage
+from adapters.losses import Losses
+from tests.benchmarks.core import SIZES, prose
+
+Kind = Literal["text", "arguments"]
+
+PATHS = {"chat": "/v1/chat/completions", "legacy": "/v1/chat/completions"}
+PAUSE = 0.02
+# In the place of this, a paced event says when it was sent, in nanoseconds of the machine's clock.
+MARK = b"@"
+STAMP_DIGITS = 19
+UNSTAMPED = MARK + b"0" * STAMP_DIGITS
+
+# With so many events an answer has begun in every dialect: there is something in it.
+_BEGINNING = 4
+_ASKED = SIZES["5 kB"]
+_WORDS = [prose(number, 1) for number in range(10)]
+
+
+class Answer(Struct, frozen=True):
+    """What the backend plays: at once, and then piece by piece."""
+
+    first: bytes
+    then: tuple[bytes, ...] = ()
+
+
+# Requests
+
+
+def request(dialect: str, model: str) -> bytes:
+    """Write a call of about 5 kB, with its head, as a client of this dialect sends it.
+
+    Nothing of it is kept: what that costs is measured by itself.
+    """
+    asked = replace(_ASKED, model=model, stream=model != "unary", store=False)
+    capabilities = adapters.Capabilities()
+    body = adapters.dialect(dialect).write_request(asked, capabilities, Losses(None))
+    return post(PATHS.get(dialect, "/v1/responses"), body)
+
+
+def post(path: str, body: bytes) -> bytes:
+    """Write a call, with its head."""
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        "User-Agent: benchmark\r\nAccept: */*\r\nAuthorization: Bearer benchmark\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+# Answers
+
+
+@cache
+def answer(dialect: str, kind: Kind, model: str) -> Answer:
+    """Make what a backend of this dialect answers."""
+    name, _, count = model.partition("-")
+    match name:
+        case "unary":
+            return Answer(_whole(dialect))
+        case "burst":
+            pieces = [_WORDS[number % len(_WORDS)] for number in range(int(count))]
+            return Answer(_STREAM + b"".join(_chunks(dialect, kind, pieces)) + _END)
+        case "paced":
+            chunks = [*_chunks(dialect, kind, [UNSTAMPED.decode()] * int(count)), _END]
+            return Answer(_STREAM + b"".join(chunks[:_BEGINNING]), tuple(chunks[_BEGINNING:]))
+        case "idle":
+            return Answer(_STREAM + b"".join(islice(_chunks(dialect, kind, _WORDS), _BEGINNING)))
+        case _:
+            raise ValueError(model)
+
+
+_STREAM = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\n"
+    b"x-request-id: req_0123456789abcdef\r\nTransfer-Encoding: chunked\r\n\r\n"
+)
+_END = b"0\r\n\r\n"
+
+
+def _chunks(dialect: str, kind: Kind, pieces: list[str]) -> Iterator[bytes]:
+    """Write a stream as servers send it: each event in a chunk of its own."""
+    writer = adapters.dialect(dialect).write_stream(_surroundings())
+    for event in _events(kind, pieces):
+        for frame in writer.feed(event):
+            yield b"%x\r\n%b\r\n" % (len(frame), frame)
+
+
+def _whole(dialect: str) -> bytes:
+    """Write a whole reply of about 1 kB."""
+    fold = ReplyAccumulator()
+    replies = [reply for event in _events("text", _WORDS * 10) for reply in fold.feed(event)]
+    body = _write_reply(dialect, replies[0])
+    head = (
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+        f"x-request-id: req_0123456789abcdef\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+def _write_reply(dialect: str, reply: Reply) -> bytes:
+    return adapters.dialect(dialect).write_reply(reply, _surroundings())
+
+
+def _surroundings() -> ReplyContext:
+    asked = replace(_ASKED, include_usage=True)
+    return ReplyContext(asked, adapters.deterministic_ids(), Losses(None))
+
+
+def _events(kind: Kind, pieces: list[str]) -> Iterator[Event]:
+    yield Started("chatcmpl-benchmark", "benchmark", 1_700_000_000)
+    if kind == "text":
+        yield Opened(0, Message("assistant"))
+        yield from (Delta(0, "text", piece) for piece in pieces)
+    else:
+        yield Opened(0, ToolCall("call_0001", "read_station_1"))
+        escaped = (piece.replace('"', '\\"').replace("\n", "\\n") for piece in pieces)
+        yield from (Delta(0, "arguments", piece) for piece in ('{"path":"', *escaped, '"}'))
+    yield Closed(0)
+    finish = Finish("stop" if kind == "text" else "calls", "")
+    yield Finished((finish,), Usage(900, len(pieces), 900 + len(pieces)))

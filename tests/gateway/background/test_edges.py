@@ -1,0 +1,234 @@
+"""What must also hold of work in the background: secrets, losses, silence, conversations."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import openai
+import pytest
+from msgspec import Raw
+from msgspec.structs import replace
+
+from gateway.background.job import authorization_of, queue_request, read_kept, write_kept
+from gateway.crypto import KeyRing, digest
+from gateway.errors import DecryptionError
+from gateway.http.auth import Principal
+from gateway.store import NOTHING, Conversation, Item, Page, Response, open_store
+from gateway.turns.turn import Turn
+from tests.gateway import wire
+from tests.gateway.background.requests import (
+    ALONE,
+    AUTHORIZED,
+    KEY,
+    QUICK,
+    TEXT,
+    TURN,
+    cancel,
+    configured,
+    create,
+    events_of,
+    events_path,
+    halved,
+    judge_stream,
+    kinds_of,
+    replay,
+    show,
+    wait_for,
+)
+from tests.gateway.conftest import Fresh, backend_table
+from tests.gateway.process import running
+from tests.gateway.scripted import Gate, ScriptedBackend, answer, stream
+from tests.gateway.speech import frames, script, whole
+from tests.judges.reading import integer_in, object_in, objects_in, text_in
+
+STATE = "sqlite:state.db"
+
+
+def test_the_key_of_a_client_is_written_down_nowhere(
+    backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+) -> None:
+    busy, model = fresh("chat"), fresh("chat")
+    backend.play(busy, halved("chat", Gate()))
+    with running(configured(backend, STATE, ALONE), tmp_path) as node:
+        begun = text_in(create(node, busy), "id")
+        backend.wait(busy)
+        waiting = text_in(create(node, model), "id")
+        files = [*tmp_path.glob("state.db*")]
+        assert files
+        # One of them is at work, the other waits: what both need is in the database.
+        stored = b"".join(file.read_bytes() for file in files)
+        assert begun.encode() in stored
+        assert waiting.encode() in stored
+        assert b"dragoman-job-" in stored
+        assert KEY.encode() not in stored
+    assert KEY not in node.log
+
+
+def test_with_keys_of_our_own_the_client_is_known_again(
+    backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+) -> None:
+    model = fresh("chat")
+    cut = frames("chat", TURN)[:-3]
+    finish = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}\n\n'
+    backend.play(model, stream(*cut, finish, b"data: [DONE]\n\n"))
+    keys = (
+        f'[[access.keys]]\nname = "mine"\nsha256 = "{digest(KEY)}"\n'
+        "[access.keys.preferences]\ncomplete_truncated = true\n"
+    )
+    with running(configured(backend, STATE, QUICK + keys), tmp_path) as node:
+        name = text_in(create(node, model), "id")
+        assert text_in(judge_stream(replay(node, name)), "status") == "completed"
+        assert show(node, name)["incomplete_details"] == {"reason": "max_output_tokens"}
+    assert "authorization" not in backend.received(model)[0].headers
+    assert any('"key":"mine"' in line and '"backend":"chat"' in line for line in node.lines)
+
+
+def test_losses_are_told_in_the_log(backend: ScriptedBackend, fresh: Fresh, tmp_path: Path) -> None:
+    model = fresh("legacy")
+    backend.play(model, stream(*frames("legacy", TURN)))
+    with running(configured(backend, STATE), tmp_path) as node:
+        name = text_in(create(node, model, truncation="auto"), "id")
+        judge_stream(replay(node, name))
+        wait_for(node, name, "completed")
+    lines = [json.loads(line) for line in node.lines if '"exchange"' in line]
+    [line] = [line for line in lines if line["backend"] == "legacy"]
+    assert any("truncation" in loss for loss in line["losses"])
+    assert line["path"] == "/v1/responses"
+    assert line["output_tokens"] is not None
+
+
+def test_in_a_silence_it_is_said_again_how_it_stands(
+    backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+) -> None:
+    busy, model, gate = fresh("chat"), fresh("chat"), Gate()
+    backend.play(busy, halved("chat", gate))
+    backend.play_always(model, lambda received: script("chat", TURN, received.json()))
+    lively = ALONE.replace("[server]", "[server]\nkeep_alive = 0.1")
+    with running(configured(backend, STATE, lively), tmp_path) as node:
+        name, waiting = (text_in(create(node, one), "id") for one in (busy, model))
+        with wire.Streamed(node.port, events_path(name, 2), None, AUTHORIZED) as streamed:
+            said = streamed.read_until(b"response.in_progress")
+            with wire.Streamed(node.port, events_path(waiting, 1), None, AUTHORIZED) as other:
+                pulse = events_of(other.read_until(b"response.queued"))[0]
+                assert integer_in(pulse, "sequence_number") == 1
+                gate.open()
+                rest = other.read_all()
+            said += streamed.read_all()
+        for data in (said, rest):
+            numbers = [integer_in(event, "sequence_number") for event in events_of(data)]
+            assert numbers == sorted(numbers)
+            assert kinds_of(data)[-1] == "response.completed"
+        # What is kept has no repetitions in it.
+        judge_stream(replay(node, name))
+        judge_stream(replay(node, waiting))
+
+
+def test_a_backend_that_is_not_there(
+    backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+) -> None:
+    gone = backend_table("http://127.0.0.1:9", "gone", "chat", "retries = { limit = 0 }\n")
+    with running(configured(backend, STATE) + gone, tmp_path) as node:
+        name = text_in(create(node, fresh("gone")), "id")
+        said = judge_stream(replay(node, name))
+        assert "cannot be reached" in text_in(object_in(said, "error"), "message")
+        assert wait_for(node, name, "failed") == said
+
+
+def test_a_backend_that_does_not_stream(
+    backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+) -> None:
+    more = '[backends.capabilities]\nstreaming = "never"\n'
+    table = backend_table(backend.address, "slow", "chat", more)
+    model = fresh("slow")
+    backend.play(model, answer(whole("chat", TURN)))
+    with running(configured(backend, STATE) + table, tmp_path) as node:
+        name = text_in(create(node, model), "id")
+        said = judge_stream(replay(node, name))
+        assert text_in(said, "status") == "completed"
+
+
+def test_a_conversation_grows_by_what_was_finished(
+    backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+) -> None:
+    model, stuck = fresh("chat"), fresh("chat")
+    backend.play(model, stream(*frames("chat", TURN)))
+    backend.play(stuck, halved("chat", Gate()))
+    owner = digest(f"Bearer {KEY}")
+
+    async def begin() -> None:
+        store = await open_store(f"sqlite:{tmp_path / 'state.db'}")
+        await store.conversations.create(Conversation("conv_1", owner, 1))
+        await store.close()
+
+    async def said() -> tuple[Item, ...]:
+        store = await open_store(f"sqlite:{tmp_path / 'state.db'}")
+        listing = await store.conversations.items(owner, "conv_1", Page())
+        await store.close()
+        assert listing is not None
+        return listing.data
+
+    asyncio.run(begin())
+    with running(configured(backend, STATE), tmp_path) as node:
+        made = create(node, model, conversation="conv_1")
+        assert made["conversation"] == {"id": "conv_1"}
+        replay(node, text_in(made, "id"))
+        question, reply = asyncio.run(said())
+        assert b"Count." in bytes(question.body)
+        assert TEXT.encode() in bytes(reply.body)
+        name = text_in(create(node, stuck, conversation="conv_1"), "id")
+        backend.wait(stuck)
+        assert cancel(node, name).status == 200
+        assert asyncio.run(said()) == (question, reply)
+
+
+def test_several_processes_serve_one_port(
+    backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+) -> None:
+    model = fresh("chat")
+    backend.play(model, halved("chat", Gate()))
+    workers = QUICK.replace("[server]", "[server]\nworkers = 2")
+    with running(configured(backend, STATE, workers), tmp_path) as node:
+        name = text_in(create(node, model), "id")
+        backend.wait(model)
+        # Each connection may meet another process.
+        for _ in range(4):
+            shown = show(node, name)
+            assert shown["status"] == "in_progress"
+        with openai.OpenAI(base_url=node.url, api_key=KEY, max_retries=0) as sdk:
+            assert sdk.responses.cancel(name).status == "cancelled"
+        assert objects_in(judge_stream(replay(node, name)), "output")
+
+
+def test_what_authorises_the_work_opens_for_nothing_else() -> None:
+    sealer, other = KeyRing(b"1" * 32), KeyRing(b"2" * 32)
+    plan = _plan("resp_1")
+    kept = queue_request(plan, Principal(authorization="Bearer sk"), {"cookie": "c"}, sealer)
+    assert kept.headers == {}
+    assert read_kept(write_kept(kept)) == kept
+    assert read_kept(Raw(b'{"another": "version"}')) is None
+    response = Response("resp_1", plan.owner, 1, "queued", NOTHING)
+    assert authorization_of(kept, response, sealer) == "Bearer sk"
+    for wrong in (replace(response, id="resp_2"), replace(response, owner="somebody")):
+        with pytest.raises(DecryptionError):
+            authorization_of(kept, wrong, sealer)
+    with pytest.raises(DecryptionError):
+        authorization_of(kept, response, other)
+
+
+def _plan(name: str) -> Turn:
+    return Turn(
+        owner="me",
+        model="m",
+        body=b'{"model":"m","input":"hi"}',
+        store=True,
+        background=True,
+        stream=False,
+        response_id=name,
+        created=1,
+        previous=None,
+        parent=None,
+        conversation=None,
+        input=(),
+        history=(),
+        stamp={},
+    )

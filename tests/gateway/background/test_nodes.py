@@ -1,0 +1,286 @@
+"""Responses made in the background where several gateways share a database, and some die."""
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.gateway import wire
+from tests.gateway.background.requests import (
+    ALONE,
+    AUTHORIZED,
+    QUICK,
+    TEXT,
+    TURN,
+    cancel,
+    configured,
+    create,
+    events_of,
+    events_path,
+    halved,
+    judge_stream,
+    kinds_of,
+    nodes,
+    replay,
+    run_out,
+    show,
+    wait_for,
+)
+from tests.gateway.conftest import DIALECTS, Fresh, assert_no_fault
+from tests.gateway.keeping import client_of, until
+from tests.gateway.postgres import disconnect_all, new_database
+from tests.gateway.process import Gateway, running
+from tests.gateway.rows import execute
+from tests.gateway.scripted import PATIENCE, Gate, ScriptedBackend
+from tests.gateway.speech import script
+from tests.gateway.stores import BOTH, DATABASES, new_url
+from tests.judges.reading import integer_in, object_in, objects_in, text_in
+
+# Only what is given up can be taken over; and what runs may go on for as long as a test does.
+PATIENT = ALONE.replace("shutdown = 0.2", "shutdown = 60")
+
+
+@pytest.fixture(scope="module", params=DATABASES)
+def pair(
+    request: pytest.FixtureRequest,
+    backend: ScriptedBackend,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Gateway, ...]]:
+    """Run two gateways on one database."""
+    folder = tmp_path_factory.mktemp("pair")
+    url = new_url(str(request.param), folder)
+    with nodes(url, backend, folder, QUICK, QUICK) as started:
+        yield started
+    for gateway in started:
+        assert_no_fault(gateway)
+
+
+def answers(backend: ScriptedBackend, model: str) -> None:
+    """Have every request for a model answered at once."""
+    backend.play_always(model, lambda received: script("chat", TURN, received.json()))
+
+
+def test_it_is_cancelled_on_another_node(
+    pair: tuple[Gateway, ...], backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    one, other = pair
+    model = fresh("chat")
+    backend.play(model, halved("chat", Gate()))
+    name = text_in(create(one, model), "id")
+    with wire.Streamed(other.port, events_path(name), None, AUTHORIZED) as streamed:
+        seen = streamed.read_until(b"output_text.delta")
+        answered = cancel(other, name)
+        assert (answered.status, answered.json()["status"]) == (200, "cancelled")
+        judge_stream(seen + streamed.read_all())
+    assert backend.received(model)[0].closed.wait(PATIENCE)
+    assert show(one, name) == answered.json() == cancel(one, name).json()
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_its_events_are_told_on_another_node(
+    dialect: str, pair: tuple[Gateway, ...], backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    one, other = pair
+    model, gate = fresh(dialect), Gate()
+    backend.play(model, halved(dialect, gate))
+    body = {"model": model, "input": "Count.", "background": True, "stream": True}
+    with wire.Streamed(one.port, "/v1/responses", body, AUTHORIZED) as streamed:
+        seen = streamed.read_until(b"output_text.delta")
+    seen = seen[: seen.rindex(b"\n\n") + 2]
+    begun = events_of(seen)
+    name = text_in(object_in(begun[0], "response"), "id")
+    path = events_path(name, len(begun) - 1)
+    with wire.Streamed(other.port, path, None, AUTHORIZED) as streamed:
+        gate.open()
+        whole = seen + streamed.read_all()
+    assert text_in(judge_stream(whole), "status") == "completed"
+    assert replay(one, name) == replay(other, name) == whole
+    with client_of(other) as sdk:
+        assert sdk.responses.retrieve(name).output_text == TEXT
+
+
+def test_one_that_waits_is_cancelled(
+    backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+) -> None:
+    busy, model = fresh("chat"), fresh("chat")
+    backend.play(busy, halved("chat", Gate()))
+    with nodes(new_url("sqlite", tmp_path), backend, tmp_path, ALONE) as (node,):
+        create(node, busy)
+        backend.wait(busy)
+        name = text_in(create(node, model), "id")
+        assert show(node, name)["status"] == "queued"
+        assert cancel(node, name).json()["status"] == "cancelled"
+        judge_stream(replay(node, name))
+    assert backend.received(model) == []
+
+
+@BOTH
+def test_what_a_dead_node_made_has_failed(
+    kind: str, backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+) -> None:
+    model = fresh("chat")
+    backend.play(model, halved("chat", Gate()))
+    url = new_url(kind, tmp_path)
+    with nodes(url, backend, tmp_path, QUICK, QUICK) as (one, other):
+        name = text_in(create(one, model), "id")
+        with wire.Streamed(other.port, events_path(name), None, AUTHORIZED) as streamed:
+            seen = streamed.read_until(b"output_text.delta")
+            one.process.kill()
+            run_out(url)
+            seen += streamed.read_all()
+        assert kinds_of(seen)[-2:] == ["error", "response.failed"]
+        said = judge_stream(seen)
+        assert said == wait_for(other, name, "failed")
+        assert said["error"] == {
+            "code": "server_error",
+            "message": "the node that made this response died",
+        }
+        # What it had said is not lost.
+        [message] = objects_in(said, "output")
+        assert text_in(objects_in(message, "content")[0], "text") in TEXT
+    assert len(backend.received(model)) == 1
+
+
+def test_a_lease_that_nobody_renews_runs_out(
+    backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+) -> None:
+    model = fresh("chat")
+    backend.play(model, halved("chat", Gate()))
+    short = QUICK.replace("lease = 60", "lease = 5")
+    url = new_url("sqlite", tmp_path)
+    with nodes(url, backend, tmp_path, short, short) as (one, other):
+        name = text_in(create(one, model), "id")
+        # From here on it ends in the same way whenever that is.
+        backend.wait(model)
+        one.process.kill()
+        said = judge_stream(replay(other, name))
+        assert "died" in text_in(object_in(said, "error"), "message")
+    assert len(backend.received(model)) == 1
+
+
+@BOTH
+def test_what_waited_on_a_dead_node_is_done_by_another(
+    kind: str, backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+) -> None:
+    busy, model, wanted = fresh("chat"), fresh("chat"), fresh("chat")
+    backend.play(busy, halved("chat", Gate()))
+    answers(backend, model)
+    url = new_url(kind, tmp_path)
+    with nodes(url, backend, tmp_path, ALONE, QUICK) as (one, other):
+        begun = text_in(create(one, busy), "id")
+        backend.wait(busy)
+        waiting = [text_in(create(one, model), "id") for _ in range(8)]
+        unwanted = text_in(create(one, wanted), "id")
+        assert {text_in(show(one, name), "status") for name in waiting} == {"queued"}
+        one.process.kill()
+        with ThreadPoolExecutor(1) as pool:
+            cancelling = pool.submit(cancel, other, unwanted)
+            # Its end is asked for before anybody takes it over.
+            until(lambda: execute(url, "SELECT 1 FROM jobs WHERE cancelled = 1") != [])
+            run_out(url)
+            assert cancelling.result().json()["status"] == "cancelled"
+        for name in waiting:
+            assert text_in(judge_stream(replay(other, name)), "status") == "completed"
+            with client_of(other) as sdk:
+                assert sdk.responses.retrieve(name).output_text == TEXT
+        assert wait_for(other, begun, "failed")
+    # Each was asked for once, by the node that did it, and with the key of its client.
+    received = backend.received(model)
+    assert len(received) == len(waiting)
+    assert {request.headers["authorization"] for request in received} == {
+        AUTHORIZED["Authorization"]
+    }
+    assert backend.received(wanted) == []
+
+
+@BOTH
+def test_a_node_that_stops_hands_over_what_waits(
+    kind: str, backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+) -> None:
+    busy, model, gate = fresh("chat"), fresh("chat"), Gate()
+    backend.play(busy, halved("chat", gate))
+    answers(backend, model)
+    with nodes(new_url(kind, tmp_path), backend, tmp_path, PATIENT, PATIENT) as (one, other):
+        begun = text_in(create(one, busy), "id")
+        backend.wait(busy)
+        waiting = text_in(create(one, model), "id")
+        one.terminate()
+        assert text_in(judge_stream(replay(other, waiting)), "status") == "completed"
+        assert show(other, begun)["status"] == "in_progress"
+        gate.open()
+        assert text_in(judge_stream(replay(other, begun)), "status") == "completed"
+        assert one.wait() == 0
+        assert "Traceback" not in one.log, one.log
+
+
+def test_what_waits_does_not_wait_for_a_stream(
+    backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+) -> None:
+    busy, model, gate = fresh("chat"), fresh("chat"), Gate()
+    backend.play(busy, halved("chat", gate))
+    answers(backend, model)
+    with nodes(new_database(), backend, tmp_path, PATIENT, PATIENT) as (one, other):
+        begun = text_in(create(one, busy), "id")
+        with wire.Streamed(one.port, events_path(begun), None, AUTHORIZED) as streamed:
+            seen = streamed.read_until(b"output_text.delta")
+            waiting = text_in(create(one, model), "id")
+            one.terminate()
+            assert text_in(judge_stream(replay(other, waiting)), "status") == "completed"
+            gate.open()
+            judge_stream(seen + streamed.read_all())
+        assert one.wait() == 0
+        assert "Traceback" not in one.log, one.log
+
+
+def test_who_follows_on_a_node_that_stops_is_told(
+    backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+) -> None:
+    model, gate = fresh("chat"), Gate()
+    backend.play(model, halved("chat", gate))
+    with nodes(new_url("sqlite", tmp_path), backend, tmp_path, QUICK, QUICK) as (one, other):
+        name = text_in(create(one, model), "id")
+        with wire.Streamed(other.port, events_path(name), None, AUTHORIZED) as streamed:
+            seen = streamed.read_until(b"output_text.delta")
+            other.terminate()
+            rest = streamed.read_all()
+        seen, last = (seen + rest).rsplit(b"event: error", 1)
+        assert b'"code":"stopping"' in last
+        # The work goes on, and so can whoever followed it.
+        [*_, number] = [integer_in(event, "sequence_number") for event in events_of(seen)]
+        gate.open()
+        judge_stream(seen + replay(one, name, number))
+        assert other.wait() == 0
+        assert "Traceback" not in other.log, other.log
+
+
+def test_it_goes_on_when_the_database_was_away(
+    backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+) -> None:
+    model, gate = fresh("chat"), Gate()
+    backend.play(model, halved("chat", gate))
+    url = new_database()
+    with running(configured(backend, url), tmp_path) as node:
+        name = text_in(create(node, model), "id")
+        with wire.Streamed(node.port, events_path(name), None, AUTHORIZED) as streamed:
+            streamed.read_until(b"output_text.delta")
+        asyncio.run(disconnect_all(url))
+        gate.open()
+        assert text_in(judge_stream(replay(node, name)), "status") == "completed"
+
+
+def test_a_node_that_stops_leaves_nothing_unfinished(
+    backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+) -> None:
+    model = fresh("chat")
+    backend.play(model, halved("chat", Gate()))
+    with nodes(new_url("sqlite", tmp_path), backend, tmp_path, QUICK, QUICK) as (one, other):
+        name = text_in(create(one, model), "id")
+        backend.wait(model)
+        one.terminate()
+        said = judge_stream(replay(other, name))
+        assert "stopped" in text_in(object_in(said, "error"), "message")
+        assert one.wait() == 0
+        assert "Traceback" not in one.log, one.log
+    assert backend.received(model)[0].closed.wait(PATIENCE)

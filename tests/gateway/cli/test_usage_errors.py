@@ -1,0 +1,182 @@
+"""Whatever is given to the command line, it ends with one clear message and no half result."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.gateway.cli.command_line import REPLY, REQUEST, STREAM, one_line, run, translate
+
+DEEP = b"[" * 200_000
+NOISE = hashlib.shake_128(b"noise").digest(100_000)
+
+MISTAKES = {
+    "empty": (b"", "the input is empty"),
+    "blank": (b" \n\n", "the input is empty"),
+    "not JSON": (b"hello", "malformed JSON: "),
+    "cut": (REQUEST[:-5], "malformed JSON: "),
+    "two bodies": (REQUEST + REQUEST, "malformed JSON: "),
+    "not an object": (b"[]", "expected object, got array"),
+    "wrong type": (
+        b'{"messages":[{"role":"user","content":1}]}',
+        "messages[0].content: expected str | array | null, got int",
+    ),
+    "deep": (b'{"messages":' + DEEP, "the JSON is nested too deeply"),
+    "deep and whole": (
+        b'{"messages":[],"x":' + DEEP + b"]" * len(DEEP) + b"}",
+        "the JSON is nested too deeply",
+    ),
+    "noise": (NOISE, "the body is not UTF-8"),
+    "UTF-16": (REQUEST.decode().encode("utf-16"), "the body is not UTF-8"),
+    "other family": (
+        b'{"model":"m","input":"hi"}',
+        "messages: this is a request of the Responses API",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_bad_request_gets_one_message(mistake: str) -> None:
+    body, why = MISTAKES[mistake]
+    result = translate("--from chat --to responses", body)
+    assert one_line(result.stderr).startswith(f"dragoman: {why}")
+    assert result.stdout_bytes == b""
+    assert result.exit_code == 1
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_bad_reply_gets_one_message(mistake: str) -> None:
+    body, _ = MISTAKES[mistake]
+    result = translate("--from chat --to responses --kind reply", body)
+    assert one_line(result.stderr).startswith("dragoman: ")
+    assert result.stdout_bytes == b""
+    assert result.exit_code == 1
+
+
+def test_reply_of_the_other_family_is_refused() -> None:
+    result = translate("--from responses --to chat", REPLY)
+    assert one_line(result.stderr).startswith("dragoman: ")
+    assert (result.stdout_bytes, result.exit_code) == (b"", 1)
+
+
+def test_cut_stream_does_not_look_whole() -> None:
+    result = translate("--from chat --to responses", STREAM[: len(STREAM) // 2])
+    assert "response.failed" in result.stdout
+    assert "response.completed" not in result.stdout
+    why = "the backend's stream ended before the answer was finished"
+    assert one_line(result.stderr) == f"dragoman: {why}"
+    assert result.exit_code == 1
+
+
+@pytest.mark.parametrize("body", [b"", b"\n\n"])
+def test_empty_stream_gives_none(body: bytes) -> None:
+    result = translate("--from chat --to responses --kind stream", body)
+    assert one_line(result.stderr) == "dragoman: the input is empty"
+    assert (result.stdout_bytes, result.exit_code) == (b"", 1)
+
+
+def test_large_body_is_a_body() -> None:
+    body = REQUEST.replace(b"hi", b"x" * 50_000_000)
+    result = translate("--from chat --to responses", body)
+    assert len(result.stdout_bytes) > 50_000_000
+    assert result.exit_code == 0
+
+
+@pytest.mark.parametrize("command", ["translate --from chat --to legacy", "check --dialect chat"])
+def test_file_that_cannot_be_read_is_named(command: str, tmp_path: Path) -> None:
+    for path, why in (
+        (tmp_path / "none.json", "No such file or directory"),
+        (tmp_path, "Is a directory"),
+    ):
+        result = run(command, b"", str(path))
+        assert one_line(result.stderr) == f"dragoman: {path}: {why}"
+        assert (result.stdout_bytes, result.exit_code) == (b"", 1)
+
+
+def test_bad_context_is_named(tmp_path: Path) -> None:
+    sent = tmp_path / "sent.json"
+    sent.write_bytes(b'{"messages":1}')
+    options = f"--from chat --to responses --request {sent}"
+    result = translate(options, REPLY)
+    assert one_line(result.stderr).startswith(f"dragoman: {sent}: messages: expected ")
+    sent.unlink()
+    assert one_line(translate(options, REPLY).stderr).endswith("No such file or directory")
+
+
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        ("translate --from chat", "--to"),
+        ("translate --from chat --to klingon", "klingon"),
+        ("translate --from chat --to chat --kind thought", "thought"),
+        ("translate --from chat --to chat --kind reply --status 500", "--status"),
+        ("translate --from chat --to chat --status 1000", "--status"),
+        ("translate --from chat --to chat --kind request --request x", "--request"),
+        ("check --dialect klingon", "klingon"),
+        ("interpret", "interpret"),
+    ],
+)
+def test_wrong_usage_is_told(command: str, named: str) -> None:
+    result = run(command, REQUEST)
+    assert named in result.stderr
+    assert (result.stdout_bytes, result.exit_code) == (b"", 2)
+
+
+SAID = {"role": "user", "content": "hi"}
+
+
+def test_names_from_the_input_cannot_forge_messages() -> None:
+    body: dict[str, object] = {"messages": [SAID], "x\ndropped everything: \x1b[2Jha": 1}
+    result = translate("--from chat --to responses", json.dumps(body).encode())
+    assert "x\\ndropped everything: \\x1b[2Jha" in one_line(result.stderr)
+
+
+# Shapes that nobody would send. None may end in a traceback, which `run` would show.
+
+MESSAGE: dict[str, object] = {"type": "message", "role": "assistant", "content": []}
+CREATED: dict[str, object] = {"type": "response.created", "response": {}}
+COMPLETED: dict[str, object] = {"type": "response.completed", "response": {"output": []}}
+
+
+def added(item: dict[str, object]) -> dict[str, object]:
+    return {"type": "response.output_item.added", "output_index": 0, "item": item}
+
+
+STRANGE_STREAMS: dict[str, list[dict[str, object]]] = {
+    "an id that is an object": [CREATED, added({**MESSAGE, "id": {}}), COMPLETED],
+    "arguments for a message": [
+        added({**MESSAGE, "id": "m"}),
+        {"type": "response.function_call_arguments.delta", "output_index": 0, "delta": "x"},
+    ],
+    "an item without a type": [added({"id": "x"})],
+    "a reference": [added({"id": "x", "type": "item_reference"})],
+}
+
+
+@pytest.mark.parametrize(
+    "command", ["check --dialect responses", "translate --from responses --to responses"]
+)
+@pytest.mark.parametrize("name", STRANGE_STREAMS)
+def test_strange_stream_has_an_end(name: str, command: str) -> None:
+    events = STRANGE_STREAMS[name]
+    stream = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
+    assert run(command, stream).exit_code in (0, 1)
+
+
+@pytest.mark.parametrize("properties", [1.5, "x", [[]], [{}], None])
+def test_strange_schema_has_an_end(properties: object) -> None:
+    schema = {"type": "object", "properties": properties, "required": properties}
+    body = {"input": "x", "tools": [{"type": "function", "name": "f", "parameters": schema}]}
+    result = run("translate --from responses --to chat", json.dumps(body).encode())
+    assert result.exit_code in (0, 1)
+
+
+@settings(deadline=None, derandomize=True, max_examples=60)
+@given(st.binary(max_size=200), st.sampled_from(["request", "reply", "stream", "error"]))
+def test_any_bytes_have_an_end(noise: bytes, kind: str) -> None:
+    result = translate(f"--from responses --to chat --kind {kind}", noise)
+    assert result.exit_code in (0, 1)
+    assert result.exit_code == 0 or one_line(result.stderr).startswith("dragoman: ")

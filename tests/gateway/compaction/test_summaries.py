@@ -1,0 +1,195 @@
+"""Summaries: what is sealed opens again, to whom it belongs, and stands for what was before it."""
+
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from adapters import InvalidRequestError, deterministic_ids
+from gateway.compaction.summary import Summary, unsealed
+from gateway.compaction.window import Window, read_window
+from gateway.crypto import SUMMARY_PREFIX, KeyRing
+from gateway.errors import RequestTooLargeError
+from tests.gateway.compacting import HISTORY, TRIGGER, says
+from tests.judges.reading import JsonObject, read_object, text_in
+
+KEY = bytes(range(32))
+SEAL = KeyRing(KEY).for_owner("me")
+MINT = deterministic_ids()
+
+words = st.text(max_size=40)
+messages = st.builds(
+    says, st.sampled_from(["user", "assistant", "system", "developer"]), st.text(max_size=8)
+)
+items = st.lists(st.one_of(messages, st.sampled_from(HISTORY)), max_size=6)
+summaries = st.builds(
+    Summary,
+    words,
+    st.lists(messages, max_size=2).map(lambda made: tuple(map(raw, made))),
+    st.lists(messages, max_size=2).map(lambda made: tuple(map(raw, made))),
+    whole=st.booleans(),
+)
+
+
+def raw(item: JsonObject) -> Raw:
+    return Raw(json.dumps(item).encode())
+
+
+def carried(summary: Summary) -> JsonObject:
+    return read_object(bytes(summary.sealed(SEAL, MINT).value))
+
+
+def window(given: list[JsonObject], *, passes: bool = False, past: int = 0) -> Window:
+    body = json.dumps({"model": "m", "input": given}).encode()
+    return read_window(body, SEAL, passes=passes, past=past)
+
+
+def shown(found: Window) -> list[JsonObject]:
+    return [read_object(bytes(one)) for one in found.raws]
+
+
+# Seals
+
+
+@given(summaries)
+def test_summary_opens_to_what_was_sealed(summary: Summary) -> None:
+    item = carried(summary)
+    sealed = text_in(item, "encrypted_content")
+    assert sealed.startswith(SUMMARY_PREFIX)
+    # A restart, another node, a key that was replaced since.
+    assert unsealed(sealed, KeyRing(KEY).for_owner("me")) == summary
+    assert unsealed(sealed, KeyRing(bytes(32), [KEY]).for_owner("me")) == summary
+    assert unsealed(sealed, KeyRing(bytes(32)).for_owner("me")) is None
+    # Another caller, and a backend of that name.
+    assert unsealed(sealed, KeyRing(KEY).for_owner("you")) is None
+    assert unsealed(sealed, KeyRing(KEY).for_backend("me")) is None
+
+
+@given(summaries, st.data())
+def test_any_changed_bit_is_refused(summary: Summary, data: st.DataObject) -> None:
+    item = carried(summary)
+    sealed = text_in(item, "encrypted_content").removeprefix(SUMMARY_PREFIX)
+    blob = bytearray(urlsafe_b64decode(sealed + "=" * (-len(sealed) % 4)))
+    place = data.draw(st.integers(0, 8 * len(blob) - 1))
+    blob[place // 8] ^= 1 << place % 8
+    changed = SUMMARY_PREFIX + urlsafe_b64encode(blob).decode().rstrip("=")
+    with pytest.raises(InvalidRequestError) as refused:
+        # Even where those of others may pass.
+        window([HISTORY[0], {**item, "encrypted_content": changed}], passes=True)
+    assert refused.value.path == "input[1]"
+
+
+def test_so_much_comes_out_of_summaries_and_no_more() -> None:
+    # Each is 20 kB on its way, and 20 MB when it is open.
+    item = carried(Summary("x" * 20_000_000))
+    assert len(window([item] * 6).items) == 1
+    with pytest.raises(RequestTooLargeError) as found:
+        window([item] * 7)
+    assert (found.value.path, found.value.status) == ("input[0]", 413)
+
+
+def test_what_is_stood_for_is_not_even_opened() -> None:
+    # Else a conversation could not be summed up again and again for ever.
+    item = carried(Summary("x" * 20_000_000))
+    whole = carried(Summary("All in all.", whole=True))
+    assert len(window([item] * 7 + [whole]).items) == 1
+
+
+def test_what_another_version_sealed_is_refused() -> None:
+    item: JsonObject = {
+        "type": "compaction",
+        "encrypted_content": SEAL.seal(b'{"something":"else"}'),
+    }
+    with pytest.raises(InvalidRequestError):
+        window([item])
+
+
+# What it stands for
+
+
+@given(items, items)
+def test_without_summaries_nothing_changes(
+    before: list[JsonObject], after: list[JsonObject]
+) -> None:
+    given = [*before, *after]
+    assert shown(window(given)) == given
+    assert not window(given).triggered
+    assert shown(window([*given, TRIGGER])) == given
+    assert window([*given, TRIGGER]).triggered
+
+
+@given(items, items, words)
+def test_what_came_before_is_told_by_the_summary(
+    before: list[JsonObject], after: list[JsonObject], text: str
+) -> None:
+    found = shown(window([*before, carried(Summary(text, whole=True)), *after]))
+    kept = [one for one in before if one.get("role") in ("system", "developer")]
+    assert found[: len(kept)] == kept
+    assert text in str(found[len(kept)]["content"][0]["text"])  # type: ignore[index] # pyright: ignore[reportIndexIssue, reportUnknownArgumentType] - one part
+    assert found[len(kept) + 1 :] == after
+
+
+@given(items)
+def test_users_may_be_kept_beside_it(before: list[JsonObject]) -> None:
+    found = shown(window([*before, carried(Summary("x"))]))
+    assert found[:-1] == [one for one in before if one.get("role") not in (None, "assistant")]
+
+
+@given(items, summaries)
+def test_what_is_sealed_with_it_comes_again(before: list[JsonObject], summary: Summary) -> None:
+    found = shown(window([*before, carried(summary)]))
+    for one in summary.before:
+        assert read_object(bytes(one)) in found
+    after = [read_object(bytes(one)) for one in summary.after]
+    assert found[len(found) - len(after) :] == after
+
+
+def test_instructions_are_not_told_twice() -> None:
+    told = says("developer", "Be brief.")
+    item = carried(Summary("x", (raw(told),)))
+    again: JsonObject = {"id": "msg_1", "role": "developer", "content": "Be brief."}
+    assert len(shown(window([told, item]))) == len(shown(window([again, item]))) == 2
+    assert len(shown(window([item]))) == 2
+
+
+def test_last_summary_counts() -> None:
+    first, second = carried(Summary("FIRST")), carried(Summary("SECOND"))
+    found = shown(window([first, says("user", "Hi"), second]))
+    assert len(found) == 2
+    assert "FIRST" not in json.dumps(found)
+    assert "SECOND" in json.dumps(found[-1])
+
+
+# Places
+
+
+def test_places_are_named_as_they_were() -> None:
+    item = carried(Summary("x", after=(raw(HISTORY[4]),)))
+    found = window([HISTORY[0], HISTORY[3], item, says("user", "Hi")])
+    assert [found.client_path(f"input[{place}].content") for place in range(5)] == [
+        "input[0].content",
+        "input[2].content",
+        "input[2].content",
+        "input[3].content",
+        "input.content",
+    ]
+    assert found.client_path("tools[3]") == "tools[3]"
+
+
+def test_triggers_of_earlier_turns_are_nothing() -> None:
+    assert shown(window([HISTORY[0], TRIGGER, HISTORY[1]], past=2)) == HISTORY[:2]
+    assert not window([HISTORY[0], TRIGGER], past=2).triggered
+    with pytest.raises(InvalidRequestError):
+        window([HISTORY[0], TRIGGER, HISTORY[1]], past=1)
+
+
+def test_odd_items_are_left_to_whoever_reads_them() -> None:
+    body = b'{"input":[5,{"type":7},null,{"type":"compaction_trigger","role":null}]}'
+    found = read_window(body, SEAL, passes=False)
+    assert [*map(bytes, found.raws)] == [b"5", b'{"type":7}', b"null"]
+    assert found.triggered
+    text = read_window(b'{"input":"Hi"}', SEAL, passes=False)
+    assert shown(text) == [{"type": "message", "role": "user", "content": "Hi"}]

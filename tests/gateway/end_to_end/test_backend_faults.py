@@ -1,0 +1,216 @@
+"""What clients are told when a backend is down, slow, confused, or breaks off."""
+
+import contextlib
+import socket
+from collections.abc import Generator, Iterator
+
+import openai
+import pytest
+
+from tests.gateway import wire
+from tests.gateway.asked import PATHS
+from tests.gateway.clients import failure, make_client
+from tests.gateway.conftest import DIALECTS, Fresh, backend_table
+from tests.gateway.http.test_disconnect import asked
+from tests.gateway.process import Gateway, running
+from tests.gateway.scripted import (
+    JSON,
+    PATIENCE,
+    End,
+    Pause,
+    Script,
+    ScriptedBackend,
+    Step,
+    answer,
+    begun,
+    chunk,
+    head,
+)
+from tests.gateway.speech import Turn, frames, script, whole
+
+TURN = Turn("One two three four five six.")
+MODES = ("unary", "raw")
+
+every_client = pytest.mark.parametrize("client", DIALECTS)
+both_modes = pytest.mark.parametrize("mode", MODES)
+
+
+# Nothing that makes sense comes back
+
+NONSENSE: dict[str, Script] = {
+    "closed at once": (End.CLOSE,),
+    "reset at once": (End.RESET,),
+    "half a head": (b"HTTP/1.1 200 OK\r\nContent-Ty", End.CLOSE),
+    "reset in the head": (b"HTTP/1.1 200 OK\r\nContent-Ty", Pause(0.02), End.RESET),
+    "not HTTP": (b"220 smtp.example.com ESMTP\r\n", Pause(0.02), End.CLOSE),
+    "bytes": (bytes(range(256)) * 40, End.CLOSE),
+    "an endless header": (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 2_000_000, End.CLOSE),
+    "a redirect": (head(307, {"Location": "http://127.0.0.1:9/", "Content-Length": "0"}),),
+    "no content": (head(204, {}),),
+    "a page": answer(b"<html>Welcome!</html>", headers={"Content-Type": "text/html"}),
+    "an empty body": answer(b""),
+    "a list": answer(b"[]"),
+    "half a body": (head(200, {**JSON, "Content-Length": "999"}) + b'{"id":', End.CLOSE),
+    "half a body, reset": (
+        head(200, {**JSON, "Content-Length": "999"}) + b'{"id":',
+        Pause(0.02),
+        End.RESET,
+    ),
+    "a broken chunk": (begun(JSON) + b"zzz\r\nhello", End.CLOSE),
+    "a stream of nothing, reset": (begun(), Pause(0.02), End.RESET),
+    "compressed nonsense": answer(b"not gzip", headers={"Content-Encoding": "gzip"}),
+}
+
+
+@both_modes
+@every_client
+@pytest.mark.parametrize("name", NONSENSE)
+def test_nonsense_is_a_bad_gateway(
+    name: str, client: str, mode: str, sdk: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh("chat")
+    backend.play(model, NONSENSE[name], NONSENSE[name])
+    error = failure(client, mode, sdk, model)
+    assert error.status_code == 502
+    # Whose body it was, the client must not have to guess.
+    assert "the backend" in error.message
+    # What may have been done once is not asked for again; but a connection that was kept and turns
+    # out to be closed is replaced by a new one.
+    assert len(backend.received(model)) <= 1 + name.endswith("at once")
+
+
+@every_client
+def test_gateway_is_well_after_all_that(
+    client: str, sdk: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh("chat")
+    backend.play_always(model, lambda it: script("chat", TURN, it.json()))
+    assert make_client(client, sdk, model, "helper").ask().turn == TURN
+
+
+GARBAGE: dict[str, tuple[Step, ...]] = {
+    "a broken chunk": (b"zzz\r\n",),
+    "reset": (Pause(0.02), End.RESET),
+    "noise": (chunk(b"data: \xff\xfe\x00{\n\n"), b"0\r\n\r\n"),
+    "half an event": (chunk(b'data: {"id":"chatcmpl-1","cho'), b"0\r\n\r\n"),
+}
+
+
+@every_client
+@pytest.mark.parametrize("name", GARBAGE)
+def test_garbage_in_a_stream_ends_it_with_an_error(
+    name: str, client: str, sdk: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh("chat")
+    said = (chunk(frame) for frame in frames("chat", TURN)[:4])
+    backend.play(model, (begun(), *said, Pause(0.02), *GARBAGE[name]))
+    with pytest.raises(openai.APIError) as caught:
+        make_client(client, sdk, model, "raw").ask()
+    assert not isinstance(caught.value, openai.APIConnectionError), "the error was not told"
+
+
+# Down
+
+
+@pytest.fixture(scope="module")
+def down(backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """Run a gateway with backends that are down, alone and with another behind them."""
+    with contextlib.ExitStack() as stack:
+        closed = stack.enter_context(socket.socket())
+        # Bound but not listening: nobody else gets this port, and nobody answers at it.
+        closed.bind(("127.0.0.1", 0))
+        full = stack.enter_context(full_socket())
+        quick = "retries = { limit = 1, backoff = 0.01 }\n"
+        deaf = "timeouts = { connect = 0.3 }\nretries = { limit = 0 }\n"
+        tables = [
+            backend_table(address(closed), "down", "chat", quick),
+            backend_table(address(full), "deaf", "chat", deaf),
+            backend_table(address(closed), "first", "responses", quick),
+            backend_table(backend.address, "second", "chat").replace("second-*", "first-*"),
+        ]
+        folder = tmp_path_factory.mktemp("down")
+        yield stack.enter_context(running("".join(tables), folder))
+
+
+@pytest.fixture(scope="module")
+def down_sdk(down: Gateway) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=down.url, api_key="k", max_retries=0, timeout=PATIENCE) as client:
+        yield client
+
+
+def address(listener: socket.socket) -> str:
+    return f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+@contextlib.contextmanager
+def full_socket() -> Generator[socket.socket]:
+    """Listen, and take nobody: the queue is full, so that who connects waits for ever."""
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.socket())
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(4):
+            waiting = stack.enter_context(socket.socket())
+            waiting.settimeout(0)
+            waiting.connect_ex(listener.getsockname())
+        yield listener
+
+
+@both_modes
+@every_client
+def test_backend_that_is_down(client: str, mode: str, down_sdk: openai.OpenAI) -> None:
+    error = failure(client, mode, down_sdk, "down-1")
+    assert (error.status_code, error.code) == (502, "backend_unreachable")
+
+
+@both_modes
+def test_backend_that_takes_no_connections(mode: str, down_sdk: openai.OpenAI) -> None:
+    error = failure("responses", mode, down_sdk, "deaf-1")
+    assert (error.status_code, error.code) == (502, "backend_unreachable")
+
+
+@both_modes
+@every_client
+def test_next_backend_serves_if_the_first_is_down(
+    client: str, mode: str, down_sdk: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh("first")
+    backend.play_always(model, lambda it: script("chat", TURN, it.json()))
+    assert make_client(client, down_sdk, model, mode).ask().turn == TURN
+
+
+def test_unknown_model(down: Gateway) -> None:
+    for client in DIALECTS:
+        body = asked(client, "nobody-has-it", streamed=True)
+        error = wire.post(down.port, f"/v1{PATHS[client]}", body)
+        assert error.status == 404
+        assert error.error()["code"] == "model_not_found"
+
+
+# Connections
+
+
+def test_connections_are_kept_and_used_again(
+    gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh("chat")
+    backend.play_always(model, lambda it: script("chat", TURN, it.json()))
+    before = backend.accepted
+    for number in range(20):
+        body = {"model": model, "input": "hi", "stream": number % 2 == 0}
+        assert wire.post(gateway.port, "/v1/responses", body).status == 200
+    assert backend.accepted - before <= 2
+
+
+def test_connection_that_the_backend_closed_meanwhile_is_not_used(
+    gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh("chat")
+    body = {"model": model, "input": "hi"}
+    for _ in range(10):
+        backend.play(model, (*answer(whole("chat", TURN)), End.CLOSE))
+        assert wire.post(gateway.port, "/v1/responses", body).status == 200
+
+
+def test_none_of_it_is_a_fault_of_ours(gateway: Gateway) -> None:
+    assert "Traceback" not in gateway.log

@@ -1,0 +1,395 @@
+"""What once went wrong where a client, a backend and a clock meet."""
+
+import gzip
+import http.client
+import json
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from gateway.dry_run import BYTE_ORDER_MARK
+from tests.gateway import wire
+from tests.gateway.asked import PATHS
+from tests.gateway.calling import call, post
+from tests.gateway.conftest import DIALECTS, Fresh, assert_no_fault, backend_table
+from tests.gateway.pipeline.test_streams import asked
+from tests.gateway.process import Gateway, running
+from tests.gateway.scripted import (
+    JSON,
+    PATIENCE,
+    End,
+    Gate,
+    Meanwhile,
+    ScriptedBackend,
+    answer,
+    begun,
+    chunk,
+    head,
+    stream,
+)
+from tests.gateway.speech import Turn, frames, whole
+
+TURN = Turn("One two three.")
+KEY = "gsk_our_own_key_at_the_backend"
+
+every_client = pytest.mark.parametrize("client", DIALECTS)
+
+
+@pytest.fixture(scope="module")
+def edgy(backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """Run a gateway whose patience is short, in several ways."""
+    # Bound but not listening: nobody else gets this port, and nobody answers at it.
+    closed = socket.socket()
+    closed.bind(("127.0.0.1", 0))
+    down = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
+    tables = [
+        "[server]\nkeep_alive = 0.3\n[logging]\nbodies = true\n",
+        backend_table("", "down", "chat", "[backends.retries]\nlimit = 1\nbackoff = 7\n")
+        .replace('url = "/down/v1"', f'url = "{down}"')
+        .replace("down-*", "then-*"),
+        backend_table(
+            backend.address,
+            "then",
+            "chat",
+            "[backends.timeouts]\nconnect = 4\nfirst_byte = 0.3\n",
+        ),
+        backend_table(
+            backend.address, "hasty", "chat", "[backends.timeouts]\nbetween_events = 0.5\n"
+        ),
+        backend_table(
+            backend.address, "brisk", "chat", "[backends.timeouts]\nbetween_events = 5\n"
+        ),
+        backend_table(
+            backend.address,
+            "again",
+            "chat",
+            "[backends.timeouts]\nconnect = 2\nfirst_byte = 3\n"
+            "[backends.retries]\nstatuses = [429]\n",
+        ),
+        backend_table(backend.address, "secret", "chat", 'api_key_env = "EDGE_KEY"\n'),
+        backend_table(
+            backend.address, "streaming", "chat", '[backends.capabilities]\nstreaming = "only"\n'
+        ),
+        backend_table(backend.address, "responses", "responses"),
+        backend_table(backend.address, "chat", "chat"),
+    ]
+    folder = tmp_path_factory.mktemp("edgy")
+    with closed, running("\n".join(tables), folder, {"EDGE_KEY": KEY}) as gateway:
+        yield gateway
+
+
+def _ask(client: str, model: str, *, streams: bool = False) -> bytes:
+    return json.dumps({**asked(client, model), "stream": streams}).encode()
+
+
+# Signs of life
+
+PING = b": ping\n\n"
+IN_PROGRESS = (
+    b'event: response.in_progress\ndata: {"type":"response.in_progress","sequence_number":1,'
+    b'"response":{"id":"resp_1","object":"response","status":"in_progress","output":[]}}\n\n'
+)
+
+
+@every_client
+@pytest.mark.parametrize(("spoken", "noise"), [("chat", PING), ("responses", IN_PROGRESS)])
+def test_a_backend_that_only_pings_does_not_hold_back_ours(
+    client: str,
+    spoken: str,
+    noise: bytes,
+    edgy: Gateway,
+    backend: ScriptedBackend,
+    fresh: Fresh,
+) -> None:
+    """A client sees its stream begin, and go on, long before the backend says anything."""
+    model, gate = fresh(spoken), Gate()
+    backend.play(model, stream(Meanwhile(noise, gate), *frames(spoken, TURN)))
+    path = f"/v1{PATHS[client]}"
+    with wire.Streamed(edgy.port, path, asked(client, model)) as answered:
+        sign = b"in_progress" if client == "responses" else b":"
+        answered.read_until(sign)
+        gate.open()
+        ending = b"response.completed" if client == "responses" else b"data: [DONE]"
+        assert ending in answered.read_all()
+
+
+def test_pings_in_the_middle_do_not_silence_us_either(
+    edgy: Gateway, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model, gate = fresh("chat"), Gate()
+    said = frames("chat", TURN)
+    backend.play(model, stream(*said[:2], Meanwhile(PING, gate), *said[2:]))
+    with wire.Streamed(edgy.port, "/v1/responses", asked("responses", model)) as answered:
+        # One at the beginning, and more while the backend pings.
+        answered.read_until(b"event: response.in_progress", 3)
+        gate.open()
+        assert b"response.completed" in answered.read_all()
+
+
+def test_a_slow_client_is_not_the_backends_fault(
+    edgy: Gateway, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh("brisk")
+    text = Turn("word " * 2000)
+    many = [frames("chat", text)[1]] * 2000
+    backend.play(model, stream(frames("chat", TURN)[0], *many, *frames("chat", TURN)[-3:]))
+    with wire.Streamed(edgy.port, "/v1/chat/completions", asked("chat", model)) as answered:
+        answered.read_until(b"word")
+        # Longer than the backend may be silent; what it sends meanwhile fills all buffers.
+        time.sleep(6)
+        assert answered.read_all().endswith(b"data: [DONE]\n\n")
+
+
+# Timeouts and retries
+
+# A date in a zone that is further away than can be counted.
+FAR_EAST = "Wed, 18 Nov 2026 03:57:38 +9999999999999999"
+
+
+def test_the_next_backend_has_its_own_patience(
+    edgy: Gateway, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model, gate = fresh("then"), Gate()
+    backend.play(model, (gate, *answer(whole("chat", TURN))))
+    answered = post(edgy, "/v1/chat/completions", _ask("chat", model))
+    gate.open()
+    assert (answered.status, answered.error["code"]) == (504, "backend_timeout")
+
+
+def test_a_pause_that_was_asked_for_is_no_timeout(
+    edgy: Gateway, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh("again")
+    # Longer than all that the backend may take.
+    limited = answer(b'{"error":{"message":"slow down"}}', status=429, headers={"Retry-After": "6"})
+    backend.play(model, limited, answer(whole("chat", TURN)))
+    assert post(edgy, "/v1/chat/completions", _ask("chat", model)).status == 200
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-1", "soon", "Wed, 99 Foo 2026", FAR_EAST])
+def test_a_pause_that_makes_no_sense_is_ours_to_choose(
+    value: str, edgy: Gateway, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh("again")
+    limited = answer(b'{"error":{"message":"no"}}', status=429, headers={"Retry-After": value})
+    backend.play(model, limited, answer(whole("chat", TURN)))
+    assert post(edgy, "/v1/chat/completions", _ask("chat", model)).status == 200
+
+
+def test_an_error_whose_words_never_come_keeps_its_status(
+    edgy: Gateway, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model, gate = fresh("hasty"), Gate()
+    backend.play(model, (head(429, {**JSON, "Content-Length": "9", "Retry-After": "7"}), gate))
+    answered = post(edgy, "/v1/responses", _ask("responses", model))
+    gate.open()
+    assert (answered.status, answered.headers["retry-after"]) == (429, "7")
+
+
+@pytest.mark.parametrize("client", ["chat", "legacy"])
+def test_a_refusal_that_is_cut_off_keeps_its_status(
+    client: str, edgy: Gateway, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    # Such a backend is asked to seal its thoughts, so its refusal is looked at.
+    model = fresh("responses")
+    backend.play(model, (head(400, {**JSON, "Content-Length": "99"}) + b'{"error":', End.CLOSE))
+    answered = post(edgy, "/v1/chat/completions", _ask(client, model))
+    assert (answered.status, answered.error["type"]) == (400, "invalid_request_error")
+    assert_no_fault(edgy)
+
+
+# Secrets
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@every_client
+def test_our_key_is_not_told_whatever_the_backend_says(
+    client: str, edgy: Gateway, backend: ScriptedBackend, fresh: Fresh, *, streams: bool
+) -> None:
+    error = json.dumps(
+        {"error": {"message": f"wrong key {KEY}", "code": KEY, "type": KEY}}
+    ).encode()
+    leak = {"x-request-id": KEY}
+    said = frames("chat", TURN)
+    scripts = {
+        "whole": answer(error, headers=leak),
+        "as an event": stream(b"data: " + error + b"\n\n", headers=leak),
+        "in the middle": stream(*said[:3], b"data: " + error + b"\n\n", headers=leak),
+        "refused": answer(error, status=401, headers=leak),
+    }
+    for script in scripts.values():
+        model = fresh("secret")
+        backend.play(model, script)
+        answered = post(edgy, f"/v1{PATHS[client]}", _ask(client, model, streams=streams))
+        assert KEY.encode() not in answered.body
+        assert KEY not in str(answered.headers)
+    assert KEY not in edgy.log
+    assert KEY.encode() not in call(edgy, "GET", "/v1/metrics").body
+
+
+# Backends that do not know when to stop, or what to say
+
+
+def test_a_whole_answer_does_not_wait_for_a_stream_to_be_closed(
+    edgy: Gateway, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model, gate = fresh("streaming"), Gate()
+    backend.play(model, (begun(), *map(chunk, frames("chat", TURN)), gate))
+    answered = post(edgy, "/v1/responses", _ask("responses", model))
+    gate.open()
+    assert b"three" in answered.body
+
+
+@pytest.mark.parametrize("status", [204, 302, 307, 600, 999])
+@every_client
+def test_a_status_that_is_neither_yes_nor_no(
+    client: str, status: int, edgy: Gateway, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh("chat")
+    backend.play(model, answer(b"", status=status, headers={"Location": "http://127.0.0.1:1/"}))
+    answered = post(edgy, f"/v1{PATHS[client]}", _ask(client, model))
+    assert answered.status == 502
+    assert f"status {status}" in str(answered.error["message"])
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("status", [201, 202, 203])
+@every_client
+def test_a_status_that_says_yes_in_another_way(
+    client: str,
+    status: int,
+    edgy: Gateway,
+    backend: ScriptedBackend,
+    fresh: Fresh,
+    *,
+    streams: bool,
+) -> None:
+    # Some frameworks answer every POST with 201 unless they are told otherwise.
+    model = fresh("chat")
+    backend.play(model, answer(whole("chat", TURN), status=status))
+    answered = post(edgy, f"/v1{PATHS[client]}", _ask(client, model, streams=streams))
+    assert answered.status == 200
+    assert b"three" in answered.body
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@every_client
+def test_a_mark_that_windows_begins_files_with_is_passed_over(
+    client: str, edgy: Gateway, backend: ScriptedBackend, fresh: Fresh, *, streams: bool
+) -> None:
+    model = fresh("chat")
+    backend.play(model, answer(BYTE_ORDER_MARK + whole("chat", TURN)))
+    body = BYTE_ORDER_MARK + _ask(client, model, streams=streams)
+    answered = post(edgy, f"/v1{PATHS[client]}", body)
+    assert answered.status == 200
+    assert b"three" in answered.body
+    assert backend.wait(model).body.startswith(b"{")
+
+
+def test_counts_below_nothing_harm_nobody(
+    edgy: Gateway, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh("chat")
+    strange = whole("chat", TURN).replace(b'"prompt_tokens":7', b'"prompt_tokens":-7')
+    backend.play(model, answer(strange), answer(strange))
+    connection = http.client.HTTPConnection("127.0.0.1", edgy.port, timeout=PATIENCE)
+    for _ in range(2):
+        connection.request("POST", "/v1/responses", _ask("responses", model))
+        assert connection.getresponse().read()
+    connection.close()
+    assert "Exception in ASGI application" not in edgy.log
+
+
+# Clients with manners of their own
+
+
+def test_an_offer_to_go_on_in_another_protocol_is_declined(edgy: Gateway) -> None:
+    body = json.dumps({"model": "nobody", "messages": []}).encode()
+    request = (
+        b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\n"
+        b"Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\nContent-Length: %d\r\n\r\n"
+    )
+    whole_request = request % len(body) + body
+    for pieces in (
+        [whole_request],
+        [whole_request[:60], whole_request[60:260], whole_request[260:]],
+    ):
+        with socket.create_connection(("127.0.0.1", edgy.port), PATIENCE) as plug:
+            for piece in pieces:
+                plug.sendall(piece)
+                time.sleep(0.02)
+            told = http.client.HTTPResponse(plug)
+            told.begin()
+            # The body was read, for it says which model there is none of.
+            assert told.status == 404
+            assert b"nobody" in told.read()
+
+
+@pytest.mark.parametrize(
+    ("host", "status"), [("x", 404), ("[::1]:80", 404), ("a~b,c", 404), ("", 404), ("a/b", 400)]
+)
+def test_only_a_host_that_cannot_be_one_is_refused(host: str, status: int, edgy: Gateway) -> None:
+    body = json.dumps({"model": "nobody", "input": "Hello."}).encode()
+    told = post(edgy, "/v1/responses", body, {"Host": host})
+    assert told.status == status
+    assert told.error["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize("path", ["/health", "/v1/ready"])
+def test_probes_may_ask_for_the_head_alone(path: str, edgy: Gateway) -> None:
+    answered = call(edgy, "HEAD", path)
+    assert (answered.status, answered.body) == (200, b"")
+
+
+def test_the_dry_run_takes_compressed_bodies(edgy: Gateway) -> None:
+    errand = {
+        "from": "chat",
+        "to": "legacy",
+        "body": {"model": "m", "messages": [{"role": "user"}]},
+    }
+    body = gzip.compress(json.dumps(errand).encode())
+    assert post(edgy, "/v1/translate", body, {"Content-Encoding": "gzip"}).status == 200
+
+
+def test_names_without_end_are_not_remembered(edgy: Gateway) -> None:
+    before = edgy.memory()
+    for number in range(8):
+        body = json.dumps({"model": f"{number}" * 4_000_000, "messages": []}).encode()
+        assert post(edgy, "/v1/chat/completions", body).status == 404
+    assert edgy.memory() - before < 60_000_000
+    assert max(map(len, edgy.lines)) < 1_500_000
+
+
+def test_headers_that_are_meant_for_one_hop_go_no_further(
+    edgy: Gateway, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh("chat")
+    named = {"Connection": "close, x-request-id", "x-request-id": "for you alone"}
+    backend.play(model, answer(whole("chat", TURN), headers=named))
+    hops = {"Connection": "keep-alive, X-Title", "X-Title": "for us alone"}
+    answered = post(edgy, "/v1/chat/completions", _ask("chat", model), hops)
+    assert "x-title" not in backend.wait(model).headers
+    assert answered.headers["x-request-id"] != "for you alone"
+
+
+NO_HTTP = {
+    "no request": b"hello\r\n\r\n",
+    "two lengths": b"POST /v1 HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}",
+    "no chunk": b"POST /v1/responses HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+}
+
+
+@pytest.mark.parametrize("sent", NO_HTTP.values(), ids=NO_HTTP)
+def test_what_is_no_http_is_refused_in_the_same_envelope(sent: bytes, gateway: Gateway) -> None:
+    with socket.create_connection(("127.0.0.1", gateway.port), PATIENCE) as plug:
+        plug.sendall(sent)
+        told = http.client.HTTPResponse(plug)
+        told.begin()
+        assert (told.status, told.getheader("content-type")) == (400, "application/json")
+        error = json.loads(told.read())["error"]
+        assert (error["type"], error["message"]) == (
+            "invalid_request_error",
+            "what was sent is not HTTP/1.1",
+        )

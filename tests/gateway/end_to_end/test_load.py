@@ -1,0 +1,162 @@
+"""Many streams at once, none mixed up, lost or cut; and a slow client holds its backend back."""
+
+import asyncio
+import json
+import time
+
+import pytest
+
+from tests.gateway import wire
+from tests.gateway.asked import PATHS
+from tests.gateway.conftest import Fresh
+from tests.gateway.http.test_disconnect import asked
+from tests.gateway.process import Gateway
+from tests.gateway.scripted import PATIENCE, Gate, Received, Script, ScriptedBackend, stream
+from tests.gateway.speech import Call, Turn, frames
+from tests.judges import sdk as judge
+from tests.judges.reading import JsonObject, object_in, objects_in, read_object
+
+STREAMS = 500
+MEBIBYTE = 1024 * 1024
+
+
+def turn_of(number: int) -> Turn:
+    """Give what only this stream says."""
+    words = " ".join(f"{number}.{word}" for word in range(12))
+    return Turn(f"Stream {number}: {words}", (Call("f", json.dumps({"number": number})),))
+
+
+class Crowd:
+    """Plays its own stream to each, half of it before all have come and half after."""
+
+    def __init__(self, spoken: str) -> None:
+        self._spoken = spoken
+        self._together = Gate()
+        self._left = STREAMS
+
+    def play(self, request: Received) -> Script:
+        number = int(str(request.json()["model"]).rpartition(".")[2])
+        said = frames(self._spoken, turn_of(number))
+        self._left -= 1
+        if not self._left:
+            self._together.open()
+        half = len(said) // 2
+        return stream(*said[:half], self._together, *said[half:])
+
+
+async def fetch_all(port: int, client: str, models: list[str]) -> list[list[bytes]]:
+    path = f"/v1{PATHS[client]}"
+    async with asyncio.timeout(3 * PATIENCE):
+        return await asyncio.gather(
+            *(
+                wire.fetch_chunks(port, path, asked(client, model, streamed=True))
+                for model in models
+            )
+        )
+
+
+@pytest.mark.parametrize(
+    ("client", "spoken"), [("responses", "chat"), ("chat", "responses"), ("chat", "chat")]
+)
+def test_500_streams_at_once(
+    client: str, spoken: str, gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    base, crowd = fresh(spoken), Crowd(spoken)
+    models = [f"{base}.{number}" for number in range(STREAMS)]
+    for model in models:
+        backend.play_always(model, crowd.play)
+    chunks = asyncio.run(fetch_all(gateway.port, client, models))
+    bodies = [b"".join(pieces) for pieces in chunks]
+    for number, body in enumerate(bodies):
+        assert pieced(client, body) == turn_of(number)
+    # To be judged takes longer than to be made, and one is like the other.
+    for number in range(0, STREAMS, 50):
+        assert heard(client, bodies[number]) == turn_of(number)
+
+
+def pieced(client: str, body: bytes) -> Turn:
+    """Put a stream together in the plainest way, and see that it has its end."""
+    lines = [line.removeprefix(b"data: ") for line in body.split(b"\n") if line[:5] == b"data:"]
+    events = [read_object(line) for line in lines if line != b"[DONE]"]
+    if client == "responses":
+        assert events[-1]["type"] == "response.completed"
+        return Turn(_joined(events, "output_text"), (Call("f", _joined(events, "function_call")),))
+    assert lines[-1] == b"[DONE]"
+    choices = [choice for event in events for choice in objects_in(event, "choices")]
+    deltas = [object_in(choice, "delta") for choice in choices]
+    text = "".join(str(delta.get("content") or "") for delta in deltas)
+    calls = [
+        call
+        for delta in deltas
+        if "tool_calls" in delta
+        for call in objects_in(delta, "tool_calls")
+    ]
+    functions = [object_in(call, "function") for call in calls]
+    arguments = "".join(str(function.get("arguments", "")) for function in functions)
+    assert choices[-1]["finish_reason"] == "tool_calls"
+    return Turn(text, (Call("f", arguments),))
+
+
+def _joined(events: list[JsonObject], kind: str) -> str:
+    found = (event for event in events if str(event["type"]).startswith(f"response.{kind}"))
+    return "".join(str(event["delta"]) for event in found if "delta" in event)
+
+
+def heard(client: str, body: bytes) -> Turn:
+    """Read a stream as the package does."""
+    if client == "responses":
+        response = judge.judge_responses_stream(body)
+        calls = [item for item in response.output if item.type == "function_call"]
+        return Turn(response.output_text, tuple(Call(it.name, it.arguments) for it in calls))
+    completion = judge.judge_chat_stream(body)
+    assert completion is not None
+    message = completion.choices[0].message
+    functions = [it.function for it in message.tool_calls or () if it.type == "function"]
+    return Turn(message.content, tuple(Call(it.name, it.arguments) for it in functions))
+
+
+# Slow clients
+
+PIECES = 1000
+
+
+def flood(spoken: str) -> Script:
+    """Say far more than any buffers hold: 64 MiB."""
+    words = "x" * (64 * MEBIBYTE // PIECES)
+    said = frames(spoken, Turn("@"))
+    place = next(number for number, frame in enumerate(said) if b"@" in frame)
+    delta = said[place].replace(b"@", words.encode())
+    rest = [frame.replace(b"@", b"") for frame in said[place + 1 :]]
+    return stream(*said[:place], *[delta] * PIECES, *rest)
+
+
+@pytest.mark.parametrize("client", ["chat", "responses"])
+def test_slow_client_holds_the_backend_back(
+    client: str, gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh("chat")
+    backend.play(model, flood("chat"))
+    before = gateway.memory()
+    path, body = f"/v1{PATHS[client]}", asked(client, model, streamed=True)
+    with wire.Streamed(gateway.port, path, body) as answered:
+        request = backend.wait(model)
+        held = settled(request)
+        # What the sockets of the system hold, and a little more, but not the whole.
+        assert held < 32 * MEBIBYTE
+        assert not request.played.is_set()
+        assert gateway.memory() - before < 32 * MEBIBYTE
+        size = 0
+        while piece := answered.read_some():
+            size += len(piece)
+    assert size > 64 * MEBIBYTE
+    assert request.played.wait(PATIENCE)
+
+
+def settled(request: Received) -> int:
+    """Wait until a backend can write no more; give how much it has written."""
+    written = -1
+    while request.written != written:
+        written = request.written
+        # Nothing tells that nothing happens, but that nothing has happened for a while.
+        time.sleep(0.3)
+    return written

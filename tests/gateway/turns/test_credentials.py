@@ -1,0 +1,79 @@
+"""What authorises a backend to use a client's servers is passed on, and written down nowhere."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.gateway import wire
+from tests.gateway.background.requests import (
+    AUTHORIZED,
+    QUICK,
+    configured,
+    create,
+    halved,
+    judge_stream,
+    replay,
+    run_out,
+    show,
+)
+from tests.gateway.conftest import Fresh
+from tests.gateway.process import running
+from tests.gateway.scripted import Gate, ScriptedBackend
+from tests.gateway.speech import Turn, script
+from tests.judges.reading import JsonObject, objects_in, text_in
+
+STATE = "sqlite:state.db"
+ALONE = QUICK.replace("[background]", "[background]\nconcurrency = 1")
+WORD = "xyzzy-of-the-client"
+TOOL: JsonObject = {
+    "type": "mcp",
+    "server_label": "tides",
+    "server_url": "https://tides.example/sse",
+    "require_approval": "never",
+    "authorization": WORD,
+    "headers": {"X-Key": WORD},
+}
+
+
+def stored(folder: Path) -> bytes:
+    """Give all that is in the database, as it lies on the disk."""
+    return b"".join(file.read_bytes() for file in folder.glob("state.db*"))
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["unary", "streamed"])
+@pytest.mark.parametrize("dialect", ["chat", "responses"])
+def test_it_is_neither_kept_nor_shown(
+    dialect: str, *, streamed: bool, backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+) -> None:
+    model = fresh(dialect)
+    backend.play_always(model, lambda asked: script(dialect, Turn("Low."), asked.json()))
+    with running(configured(backend, STATE), tmp_path) as node:
+        body: JsonObject = {"model": model, "input": "Tide?", "tools": [TOOL], "stream": streamed}
+        told = wire.post(node.port, "/v1/responses", body, AUTHORIZED)
+        assert told.status == 200
+        assert WORD.encode() not in told.body
+        assert b'"server_label":"tides"' in told.body.replace(b'": ', b'":')
+        assert b"resp_" in stored(tmp_path)
+        assert WORD.encode() not in stored(tmp_path)
+    if dialect == "responses":
+        # Whoever is to use the server gets it.
+        assert objects_in(backend.received(model)[0].json(), "tools") == [TOOL]
+
+
+def test_what_waits_is_sealed(backend: ScriptedBackend, fresh: Fresh, tmp_path: Path) -> None:
+    busy, model = fresh("responses"), fresh("responses")
+    backend.play(busy, halved("responses", Gate()))
+    backend.play_always(model, lambda asked: script("responses", Turn("Low."), asked.json()))
+    with running(configured(backend, STATE, ALONE), tmp_path) as first:
+        create(first, busy, tools=[TOOL])
+        backend.wait(busy)
+        name = text_in(create(first, model, tools=[TOOL]), "id")
+        assert show(first, name)["status"] == "queued"
+        assert WORD.encode() not in stored(tmp_path)
+        first.process.kill()
+    run_out(f"sqlite:{tmp_path / 'state.db'}")
+    with running(configured(backend, STATE), tmp_path) as second:
+        said = judge_stream(replay(second, name))
+        assert text_in(said, "status") == "completed"
+        assert WORD.encode() not in stored(tmp_path)
+    assert objects_in(backend.received(model)[0].json(), "tools") == [TOOL]
