@@ -3,7 +3,7 @@ r"""Dragoman's core: translates between tool-calling dialects, and says what it 
     import secrets, time
     import adapters
 
-    mint = adapters.Mint(secrets.token_hex, time.time)
+    mint = adapters.IdSource(secrets.token_hex, time.time)
     exchange = adapters.exchange("responses", "chat", mint=mint)
     sent = exchange.request(body)            # bytes for the backend
     print(sent.body, *sent.losses, sep="\n")

@@ -26,8 +26,8 @@ from gateway.http.auth import Authenticator
 from gateway.observability.logging import LOG, exchange_logger, logging_config
 from gateway.observability.record import ExchangeRecord
 from gateway.openapi import openapi_config
+from gateway.retention import retention_task
 from gateway.store import open_store
-from gateway.store.retention_task import retention_task
 from gateway.turns.service import TurnService
 
 if TYPE_CHECKING:

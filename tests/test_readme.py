@@ -105,7 +105,7 @@ def test_profiles_are_those_that_the_readme_names() -> None:
 
 
 def test_addresses_are_those_of_the_schema() -> None:
-    paths = object_in(read_object((ROOT / "snapshots/schema/openapi.json").read_bytes()), "paths")
+    paths = object_in(read_object((ROOT / "snapshots/openapi/openapi.json").read_bytes()), "paths")
     words = {word for path in paths for word in path.split("/") if word and word[0] != "{"}
     table = TEXT.partition("| address (also")[2].partition("\n\n")[0]
     assert words <= {*re.findall(r"\w+", table)}

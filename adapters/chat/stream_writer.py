@@ -85,7 +85,7 @@ class CallsWriter:
         self._lanes.append(lane)
         return lane, self._advance()
 
-    def fill(self, lane: CallStream, delta: Delta) -> list[bytes]:
+    def write_delta(self, lane: CallStream, delta: Delta) -> list[bytes]:
         """Take more of a call's arguments."""
         if not delta.text:
             return []
@@ -243,7 +243,7 @@ class StreamWriter(BaseStreamWriter):
                 report_unwritable((item,), self._around.losses)
         return written
 
-    def fill(self, event: Delta) -> list[bytes]:
+    def write_delta(self, event: Delta) -> list[bytes]:
         """Write a piece of a block."""
         choice = self._speaking.get(event.index)
         if choice is None:
@@ -261,7 +261,7 @@ class StreamWriter(BaseStreamWriter):
         """Write a piece of what is not said: of a call or of a thought."""
         lane = self._lanes.get(event.index)
         if lane is not None:
-            return lane[0].calls.fill(lane[1], event)
+            return lane[0].calls.write_delta(lane[1], event)
         choice = self._thinking.get(event.index)
         return [] if choice is None else choice.thoughts.fill(event)
 

@@ -86,7 +86,7 @@ class ItemStreamWriter:
             self._template = delta_template(words.delta, self._place | {"delta": PLACEHOLDER})
         return [self._announce(bare)]
 
-    def fill(self, delta: Delta) -> list[bytes]:
+    def write_delta(self, delta: Delta) -> list[bytes]:
         """Write a delta; the first of a part announces the part."""
         block = self._block
         written: list[bytes] = []
@@ -243,15 +243,15 @@ class StreamWriter(BaseStreamWriter):
         begun: Wire = {"response": self._response.write(ResponseSnapshot("in_progress"))}
         return [self._frames.event("response.in_progress", begun)]
 
-    def is_pulse(self, frame: Frame) -> bool:
+    def is_heartbeat(self, frame: Frame) -> bool:
         """Tell whether a frame says that the response is in progress."""
         return frame.name == b"response.in_progress"
 
-    def repeated(self, pulse: bytes, passed: int) -> bytes:
+    def renumber_heartbeat(self, pulse: bytes, passed: int) -> bytes:
         """Give it the number of the last event, so that numbers neither go back nor run ahead."""
         return _NUMBER.sub(rb"\g<1>%d" % (passed - 1), pulse)
 
-    def stamped(self, block: bytes) -> bytes:
+    def override_response_fields(self, block: bytes) -> bytes:
         """Stamp the response, in those few events that carry it."""
         stamp = self._around.stamp
         # Within a text these quotes would be escaped.
@@ -273,9 +273,9 @@ class StreamWriter(BaseStreamWriter):
         )
         return block.open()
 
-    def fill(self, event: Delta) -> list[bytes]:
+    def write_delta(self, event: Delta) -> list[bytes]:
         """Write a piece of a block."""
-        return self._blocks[event.index].fill(event)
+        return self._blocks[event.index].write_delta(event)
 
     def close(self, event: Closed) -> list[bytes]:
         """End a block."""
@@ -312,7 +312,7 @@ class StreamWriter(BaseStreamWriter):
             outcome.usage = write_usage(event.usage)
         return [error, self._tell(outcome), DONE]
 
-    def break_off(self, failed: Failed, passed: int) -> list[bytes]:
+    def fail_relayed(self, failed: Failed, passed: int) -> list[bytes]:
         """End, as a failure, a stream whose events are another server's.
 
         How far its items had come, only that server knows: none is closed in its place.

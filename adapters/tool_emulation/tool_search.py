@@ -178,9 +178,9 @@ def _share(count: "Counter[str]", word: str, usual: float) -> float:
 # Tools that a history brings along: in items of their own, or found by a search (P031, P032).
 
 
-KIND = "additional_tools"
+ADDITIONAL_TOOLS = "additional_tools"
 # What such items are called in the hub, and other things.
-_KINDS = frozenset((KIND, "tool_search_output", KIND))
+_KINDS = frozenset((ADDITIONAL_TOOLS, "tool_search_output", KIND))
 
 Placed = tuple[Tool, str]
 # An item that holds tools, its path, and by what kind of thing it does.
@@ -189,7 +189,7 @@ Held = tuple[Item, str, str]
 
 def is_hoisted_tools_item(item: Item, target: BackendToolSupport) -> bool:
     """Tell whether an item is nothing but tools, and not for this backend."""
-    return _holds(item) == KIND and not target.has(KIND)
+    return _holds(item) == ADDITIONAL_TOOLS and not target.has(ADDITIONAL_TOOLS)
 
 
 def items_with_tools(request: Request) -> list[Held]:
@@ -207,7 +207,7 @@ def tools_from_items(
     for item, path, kind in held:
         if target.has(kind):
             continue
-        if kind == KIND:
+        if kind == ADDITIONAL_TOOLS:
             losses.changed(path, "its tools are declared from the start")
         yield from _read(item, path)
 
@@ -229,7 +229,7 @@ def _holds(item: Item) -> str | None:
     """Tell by what kind of thing an item brings tools along; None if it does not."""
     match item:
         case OpaqueItem(kind="additional_tools"):
-            return KIND
+            return ADDITIONAL_TOOLS
         case OpaqueItem(kind="tool_search_output") | ToolOutput(kind="tool_search"):
             return KIND
         case _:

@@ -170,7 +170,6 @@ def _run_here(configuration: Configuration, listener: socket.socket) -> int:
 
 def _run_workers(configuration: Configuration, listener: socket.socket) -> int:
     # Not needed, and not imported, by the many who run one process.
-    from gateway.server.run import Workers, metrics_directory  # noqa: PLC0415
 
     with metrics_directory(configuration):
         workers = Workers(_uvicorn(configuration), [listener])

@@ -1,6 +1,6 @@
 """A fake backend that costs next to nothing: it reads which answer is wanted, and plays it.
 
-    python -m tests.gateway.bench_backend DIALECT KIND
+    python -m tests.benchmarks.backend DIALECT KIND
 
 It says on its first line at which port it listens.
 """

@@ -1,6 +1,6 @@
 """What translating costs, beside the least that anything which reads JSON must pay.
 
-    python -m tests.benchmark [--quick]
+    python -m tests.benchmarks.core [--quick]
 
 Each of the nine pairs translates the same made-up conversations: the client's request for the
 backend, the backend's stream for the client. The floor is measured in the same rounds on the same
@@ -249,7 +249,7 @@ def flatness(title: str, works: list[Work]) -> str:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmark", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.core", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="only show that it runs")
     quick: bool = parser.parse_args().quick
     rounds, long = (1, 640) if quick else (9, 10_000)

@@ -1,6 +1,6 @@
 """What the gateway costs, beside a relay that only copies bytes.
 
-    python -m tests.gateway.benchmark [--quick] [--pair responses:chat] [--kind text] [--reference]
+    python -m tests.benchmarks.gateway [--quick] [--pair responses:chat] [--kind text] [--reference]
 
 A fake backend, the gateway and the relay each run as a process of their own, and the same clients
 call both in turns. Processor time is the process's own, user and system: on a machine that does
@@ -71,7 +71,7 @@ def _tell(pair: str, kind: Kind, plan: Plan, records: dict[str, Record], start: 
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.gateway.benchmark", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.gateway", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="only show that it runs")
     parser.add_argument("--pair", action="append", choices=_PAIRS, help="client:backend; several")
     parser.add_argument("--kind", choices=["text", "arguments"], default="arguments")

@@ -1,6 +1,6 @@
 """A pass-through on Litestar, uvicorn and plain httpx, to see what the usual stack costs.
 
-    python -m tests.gateway.bench_litestar BACKEND_PORT
+    python -m tests.benchmarks.litestar BACKEND_PORT
 
 It says on its first line at which port it listens.
 """

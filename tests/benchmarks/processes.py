@@ -66,7 +66,7 @@ def _family(pid: int) -> Iterator[int]:
 @contextmanager
 def helper(name: str, *arguments: str) -> Generator[Target, None, None]:
     """Run one of our small servers, which says at which port it listens."""
-    command = [sys.executable, "-m", f"tests.gateway.bench_{name}", *arguments]
+    command = [sys.executable, "-m", f"tests.benchmarks.{name}", *arguments]
     with Popen(command, cwd=ROOT, stdout=PIPE, text=True) as process:  # noqa: S603 - our own modules
         try:
             line = process.stdout.readline() if process.stdout else ""

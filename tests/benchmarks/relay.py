@@ -1,6 +1,6 @@
 """The floor for any proxy in Python: copies bytes both ways on a bare uvloop, parses nothing.
 
-    python -m tests.gateway.bench_relay BACKEND_PORT
+    python -m tests.benchmarks.relay BACKEND_PORT
 
 It says on its first line at which port it listens.
 """

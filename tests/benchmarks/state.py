@@ -1,6 +1,6 @@
 """What state costs.
 
-    python -m tests.gateway.state_benchmark [--quick]
+    python -m tests.benchmarks.state [--quick]
 
 First the store alone: stored turns a second, alone and with many writers at once; and what a turn
 late in a conversation costs against an early one, to read what it stands on and to store it. Then
@@ -39,7 +39,7 @@ def _tell(title: str, lines: list[str]) -> None:
 
 def main() -> None:
     """Measure both databases."""
-    parser = argparse.ArgumentParser(prog="python -m tests.gateway.state_benchmark")
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.state")
     parser.add_argument("--quick", action="store_true", help="only show that it runs")
     rounds = QUICK if parser.parse_args().quick else USUAL
     for kind in ("sqlite", "postgresql"):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import adapters
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def test_quick_run_prints_every_pair() -> None:

@@ -1,4 +1,4 @@
-"""What the transports cost: `python -m tests.gateway.transport_benchmark`.
+"""What the transports cost: `python -m tests.benchmarks.transport`.
 
 The same requests over our own transport, that of httpx, and httpx-aiohttp if it is installed, in
 interleaved rounds against one server in a process of its own. CPU is this process's own.

@@ -186,7 +186,7 @@ def test_what_comes_late_with_calls_that_overlap(
     written = [*begun]
     for lane, step in (words.split() for words in order.split(", ")):
         if step == "fills":
-            written += writer.fill(lanes[lane], Delta(0, "arguments", "{}"))
+            written += writer.write_delta(lanes[lane], Delta(0, "arguments", "{}"))
         else:
             written += writer.close(lanes[lane], SIGNED)
     pieces = [json.loads(frame[6:])["choices"][0]["delta"]["tool_calls"][0] for frame in written]

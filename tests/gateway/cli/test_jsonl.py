@@ -85,7 +85,7 @@ def test_memory_does_not_grow_with_the_file(monkeypatch: pytest.MonkeyPatch) -> 
     def count(data: bytes) -> None:
         written.append(len(data))
 
-    monkeypatch.setattr("gateway.commands.lines.write", count)
+    monkeypatch.setattr("gateway.cli.jsonl.write", count)
     setting = OfflineTranslator("chat", "responses", mint=adapters.deterministic_ids())
     line = REQUEST.replace(b"hi", b"x" * 100_000).replace(b',"seed":1', b"")
     tracemalloc.start()

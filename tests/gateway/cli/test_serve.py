@@ -32,7 +32,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Configuration]:
         configurations.append(configuration)
         return 0
 
-    monkeypatch.setattr("gateway.server.run", note)
+    monkeypatch.setattr("gateway.server.run.run", note)
     return configurations
 
 

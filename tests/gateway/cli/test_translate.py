@@ -209,7 +209,7 @@ def test_examples_in_the_help_run(
     (tmp_path / "examples.jsonl").write_bytes(EXAMPLE)
     (tmp_path / "dragoman.toml").touch()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("gateway.server.run", end_at_once)
+    monkeypatch.setattr("gateway.server.run.run", end_at_once)
     examples = re.findall(r"^ +dragoman (.*)$", COMMANDS[name].help or "", re.MULTILINE)
     assert examples
     for example in examples:

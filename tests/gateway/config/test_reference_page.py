@@ -12,7 +12,7 @@ from adapters import Capabilities
 from gateway.config import read_configuration
 from gateway.config.schema import Configuration
 
-PAGE = (Path(__file__).parent.parent.parent / "gateway" / "CONFIGURATION.md").read_text()
+PAGE = (Path(__file__).parents[3] / "gateway" / "CONFIGURATION.md").read_text()
 DEFAULTS, BACKEND = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
 
 

@@ -9,7 +9,7 @@ from gateway.store import Conversation, Page, Store
 from tests.gateway.store.crash_victim import CONVERSATION
 from tests.gateway.stores import BOTH, names, new_url, opened
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 ROUNDS = 3
 ENOUGH = 150
 

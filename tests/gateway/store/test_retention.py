@@ -12,8 +12,8 @@ import pytest
 from msgspec import Raw
 
 from gateway.http.auth import Principal
+from gateway.retention import retention_task
 from gateway.store import Completion, Conversation, Store
-from gateway.store.retention_task import retention_task
 from tests.gateway.conftest import DIALECTS, Fresh, state, tables
 from tests.gateway.keeping import client_of, says, until
 from tests.gateway.process import Gateway, running
