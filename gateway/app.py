@@ -18,7 +18,7 @@ from gateway.backends.client import BackendClient
 from gateway.backends.models import ModelList
 from gateway.backends.routing import Router
 from gateway.background.worker import BackgroundWorker
-from gateway.config.schema import Configuration
+from gateway.config.schema import Config
 from gateway.context import AppContext
 from gateway.crypto import RANDOM_IDS
 from gateway.entrance import Application
@@ -34,25 +34,25 @@ if TYPE_CHECKING:
     from gateway.observability.tracing import Tracer
 
 
-def create_app(configuration: Configuration) -> Application:
+def create_app(config: Config) -> Application:
     """Make the application."""
-    logging = logging_config(configuration.logging)
+    logging = logging_config(config.logging)
     logging.configure()
-    upstreams = make_upstreams(configuration)
-    tracer = _tracer(configuration)
+    upstreams = make_upstreams(config)
+    tracer = _tracer(config)
     desk = AppContext(
-        configuration=configuration,
+        config=config,
         router=Router(upstreams),
-        gatekeeper=Authenticator(configuration.access),
+        gatekeeper=Authenticator(config.access),
         mint=RANDOM_IDS,
-        record_exchange=_teller(configuration, tracer),
+        record_exchange=_teller(config, tracer),
         trace=_no_headers if tracer is None else tracer.begin,
     )
     posted = fronts(desk)
     routes: list[ControllerRouterHandler] = [*handlers(desk, ModelList(upstreams), posted)]
     plugins: list[PluginProtocol] = []
     middleware: list[DefineMiddleware] = []
-    if configuration.metrics.enabled:
+    if config.metrics.enabled:
         from gateway.observability import metrics  # noqa: PLC0415 - only where wanted
 
         routes += [metrics.MetricsController, metrics.VersionedMetricsController]
@@ -67,7 +67,7 @@ def create_app(configuration: Configuration) -> Application:
         exception_handlers={**EXCEPTION_HANDLERS},
         openapi_config=openapi_config(),
         lifespan=[_opening(desk, upstreams, tracer)],
-        request_max_body_size=configuration.server.max_body_bytes,
+        request_max_body_size=config.server.max_body_bytes,
     )
     # Traces are made by a plugin, which must see every request.
     app.fronts = posted if tracer is None else {}
@@ -82,10 +82,10 @@ def _opening(
     @asynccontextmanager
     async def opening(_: Litestar) -> AsyncGenerator[None]:
         async with AsyncExitStack() as stack:
-            desk.store = await open_store(desk.configuration.state.url)
+            desk.store = await open_store(desk.config.state.url)
             stack.push_async_callback(desk.store.close)
             desk.ledger = TurnService(desk.store, desk.mint)
-            desk.sealer = await make_sealer(desk.configuration, desk.store)
+            desk.sealer = await make_sealer(desk.config, desk.store)
             if tracer is not None:
                 stack.callback(tracer.close)
             for transport in {upstream.transport for upstream in upstreams}:
@@ -93,27 +93,25 @@ def _opening(
             desk.background = node = BackgroundWorker(desk)
             await stack.enter_async_context(node.running())
             await stack.enter_async_context(
-                retention_task(desk.store, desk.configuration.state.retention_days, random)
+                retention_task(desk.store, desk.config.state.retention_days, random)
             )
             yield
 
     return opening
 
 
-def _tracer(configuration: Configuration) -> "Tracer | None":
-    if configuration.tracing.endpoint is None:
+def _tracer(config: Config) -> "Tracer | None":
+    if config.tracing.endpoint is None:
         return None
     from gateway.observability.tracing import Tracer  # noqa: PLC0415 - an extra, and slow to import
 
-    return Tracer(configuration.tracing)
+    return Tracer(config.tracing)
 
 
-def _teller(
-    configuration: Configuration, tracer: "Tracer | None"
-) -> Callable[[ExchangeRecord], None]:
+def _teller(config: Config, tracer: "Tracer | None") -> Callable[[ExchangeRecord], None]:
     """Put together what is told at the end of each exchange."""
     tellers: list[Callable[[ExchangeRecord], None]] = [exchange_logger()]
-    if configuration.metrics.enabled:
+    if config.metrics.enabled:
         from gateway.observability.metrics import count_exchange  # noqa: PLC0415 - only where wanted
 
         tellers.append(count_exchange)

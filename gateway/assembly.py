@@ -6,8 +6,8 @@ import httpx
 
 from gateway.backends.client import BackendClient
 from gateway.backends.transport import make_transport
-from gateway.config import capabilities_of
-from gateway.config.schema import Backend, Configuration
+from gateway.config import backend_capabilities
+from gateway.config.schema import BackendConfig, Config
 from gateway.crypto import KeyRing, new_sealing_key, read_sealing_key
 from gateway.demo import DemoTransport
 from gateway.store import Store
@@ -16,26 +16,24 @@ from gateway.store import Store
 # see any client in front of any backend. Every other model name gets the first.
 _DEMO_URL = "http://demo.invalid/v1"
 DEMO = (
-    Backend("demo", _DEMO_URL, "chat", models=("demo", "demo-chat"), default=True),
-    Backend("demo-responses", _DEMO_URL, "responses", models=("demo-responses",)),
-    Backend("demo-legacy", _DEMO_URL, "legacy", models=("demo-legacy",)),
+    BackendConfig("demo", _DEMO_URL, "chat", models=("demo", "demo-chat"), default=True),
+    BackendConfig("demo-responses", _DEMO_URL, "responses", models=("demo-responses",)),
+    BackendConfig("demo-legacy", _DEMO_URL, "legacy", models=("demo-legacy",)),
 )
 
 # The name of the key that all nodes on one database share.
 _SEALING_KEY = "sealing key"
 
 
-def make_upstreams(configuration: Configuration) -> list[BackendClient]:
+def make_upstreams(config: Config) -> list[BackendClient]:
     """Make the backends ready to be asked."""
-    if not configuration.backends:
+    if not config.backends:
         demo = DemoTransport()
-        return [_make(configuration, backend, demo) for backend in DEMO]
-    return [
-        _make(configuration, backend, make_transport(backend)) for backend in configuration.backends
-    ]
+        return [_make(config, backend, demo) for backend in DEMO]
+    return [_make(config, backend, make_transport(backend)) for backend in config.backends]
 
 
-async def make_sealer(configuration: Configuration, store: Store) -> KeyRing:
+async def make_sealer(config: Config, store: Store) -> KeyRing:
     """Make what seals for all clients and backends, with the configured keys.
 
     Where none is configured, the nodes on one database agree on one and keep it there: what was
@@ -44,7 +42,7 @@ async def make_sealer(configuration: Configuration, store: Store) -> KeyRing:
     read that sees the stored histories anyway; but who gets hold of a copy of it can open, and
     make, what is sealed. `[sealing] key_env` keeps the key out of it.
     """
-    names = (configuration.sealing.key_env, *configuration.sealing.older_key_envs)
+    names = (config.sealing.key_env, *config.sealing.older_key_envs)
     found = [read_sealing_key(os.environ.get(name, "")) for name in names if name is not None]
     # They were looked at when the configuration was read.
     keys = [one for one in found if one is not None]
@@ -53,16 +51,16 @@ async def make_sealer(configuration: Configuration, store: Store) -> KeyRing:
 
 
 def _make(
-    configuration: Configuration, backend: Backend, transport: httpx.AsyncBaseTransport
+    config: Config, backend: BackendConfig, transport: httpx.AsyncBaseTransport
 ) -> BackendClient:
-    capabilities, rewrite = capabilities_of(backend)
+    capabilities, rewrite = backend_capabilities(backend)
     return BackendClient(
         backend,
         transport,
         capabilities=capabilities,
         rewrite=rewrite,
-        timeouts=backend.timeouts or configuration.timeouts,
-        retries=backend.retries or configuration.retries,
+        timeouts=backend.timeouts or config.timeouts,
+        retries=backend.retries or config.retries,
         # One that comes from a file often ends with a line break.
         key=os.environ.get(backend.api_key_env or "", "").strip() or None,
     )

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from adapters import IdSource
 from gateway.backends.routing import Router
-from gateway.config.schema import Configuration
+from gateway.config.schema import Config
 from gateway.crypto import KeyRing
 from gateway.http.auth import Authenticator, Principal
 from gateway.http.client_connection import ClientConnection
@@ -28,7 +28,7 @@ class Background(Protocol):
 class AppContext:
     """The parts of the service, for whoever serves a request."""
 
-    configuration: Configuration
+    config: Config
     router: Router
     gatekeeper: Authenticator
     mint: IdSource

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from adapters.capabilities import PROFILES
-from gateway.config import read_configuration
+from gateway.config import load_config
 from tests.judges.reading import object_in, read_object
 from tests.readme import README, ROOT, renewed
 
@@ -88,7 +88,7 @@ def test_configuration_example_is_legal(tmp_path: Path) -> None:
     [example] = [block for block in blocks("toml") if "[[backends]]" in block]
     file = tmp_path / "dragoman.toml"
     file.write_text(example)
-    names = [backend.name for backend in read_configuration(file).backends]
+    names = [backend.name for backend in load_config(file).backends]
     assert names == ["local", "openai"]
 
 
@@ -96,7 +96,7 @@ def test_state_example_is_legal(tmp_path: Path) -> None:
     [example] = [block for block in blocks("toml") if "[state]" in block]
     file = tmp_path / "dragoman.toml"
     file.write_text(example)
-    assert read_configuration(file).state.url.startswith("postgresql://")
+    assert load_config(file).state.url.startswith("postgresql://")
 
 
 def test_profiles_are_those_that_the_readme_names() -> None:

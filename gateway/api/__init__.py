@@ -33,7 +33,7 @@ def handlers(
         *compaction_handlers(desk),
         *counting_handlers(desk),
         *model_handlers(desk.gatekeeper, models),
-        *translate_handlers(desk.gatekeeper, desk.configuration.server.max_body_bytes),
+        *translate_handlers(desk.gatekeeper, desk.config.server.max_body_bytes),
         *operation_handlers(),
         show_schema,
     ]

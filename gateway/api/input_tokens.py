@@ -93,7 +93,7 @@ class CountFront:
         words = Wording(body, plan, desk.sealer.for_owner(caller.owner), desk.mint)
         words.speak(upstream)
         seal = desk.sealer.for_backend(upstream.name)
-        return CountableRequest(words.spoken.body, route, desk.mint, desk.configuration.loss, seal)
+        return CountableRequest(words.spoken.body, route, desk.mint, desk.config.loss, seal)
 
     async def _count(
         self, written: CountableRequest, caller: Principal, client: ClientConnection

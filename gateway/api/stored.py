@@ -49,7 +49,7 @@ def owner_of(desk: AppContext, request: AnyRequest) -> str:
 async def read_fields(desk: AppContext, request: AnyRequest) -> JsonObject:
     """Read the body of a request; none is as good as an empty object."""
     headers = read_headers(request.scope["headers"])
-    limit = desk.configuration.server.max_body_bytes
+    limit = desk.config.server.max_body_bytes
     body = await bodies.read_body(request.receive, headers, limit)
     return read_body(body.strip() or b"{}")
 

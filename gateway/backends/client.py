@@ -17,7 +17,7 @@ from adapters.wire.error_body import read_error
 from gateway import statuses
 from gateway.backends.key_redaction import key_redactor
 from gateway.backends.transport import Target
-from gateway.config.schema import Backend, Retries, Timeouts
+from gateway.config.schema import BackendConfig, RetryConfig, TimeoutConfig
 from gateway.errors import BackendDisconnectedError, BackendTimeoutError, BackendUnreachableError
 from gateway.http.auth import Principal
 from gateway.http.client_connection import ClientConnection
@@ -99,13 +99,13 @@ class BackendClient:
 
     def __init__(  # noqa: PLR0913 - each is one thing to know of a backend
         self,
-        backend: Backend,
+        backend: BackendConfig,
         transport: httpx.AsyncBaseTransport,
         *,
         capabilities: Capabilities,
         rewrite: bool,
-        timeouts: Timeouts,
-        retries: Retries,
+        timeouts: TimeoutConfig,
+        retries: RetryConfig,
         key: str | None = None,
     ) -> None:
         self.backend = backend

@@ -20,7 +20,7 @@ from adapters.json_text import DECODE_ERRORS, replace_invalid_text
 from adapters.wire.json_object import Json
 from gateway.backends.client import BackendClient
 from gateway.backends.codex_models import CodexModel, codex_model
-from gateway.config.schema import Backend
+from gateway.config.schema import BackendConfig
 from gateway.errors import ModelNotFoundError
 from gateway.http.auth import Principal
 from gateway.observability.logging import LOG
@@ -124,7 +124,7 @@ def _read_entry(entry: Json) -> Iterator[ListedModel]:
 class Listing(Struct, frozen=True):
     """What one backend lists."""
 
-    backend: Backend
+    backend: BackendConfig
     models: Sequence[ListedModel] = ()
 
 
@@ -163,7 +163,7 @@ def merge(listings: Sequence[Listing]) -> list[ServedModel]:
     return list(merged.values())
 
 
-def _names(listing: Listing, backends: Sequence[Backend]) -> Iterator[ServedModel]:
+def _names(listing: Listing, backends: Sequence[BackendConfig]) -> Iterator[ServedModel]:
     """Name the models of one backend: those it lists, then those that only the file names."""
     backend = listing.backend
     aliases: dict[str, list[str]] = {}
@@ -178,14 +178,14 @@ def _names(listing: Listing, backends: Sequence[Backend]) -> Iterator[ServedMode
             yield ServedModel(name, ListedModel(name), listing)
 
 
-def _reaches(name: str, backend: Backend, backends: Sequence[Backend]) -> bool:
+def _reaches(name: str, backend: BackendConfig, backends: Sequence[BackendConfig]) -> bool:
     """Tell whether a request for a model may come to a backend."""
     if _matches(name, backend):
         return True
     return backend.default and not any(_matches(name, other) for other in backends)
 
 
-def _matches(name: str, backend: Backend) -> bool:
+def _matches(name: str, backend: BackendConfig) -> bool:
     return name in backend.rename or any(fnmatchcase(name, glob) for glob in backend.models)
 
 

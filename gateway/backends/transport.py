@@ -9,7 +9,7 @@ import httpx
 
 from gateway.backends.connection import Connection
 from gateway.backends.pool import SOCKET_OPTIONS, Limits, Origin, Pool, Timeouts, closed
-from gateway.config.schema import Backend, Tls
+from gateway.config.schema import BackendConfig, TlsConfig
 
 PORTS = {"http": 80, "https": 443}
 # The extension of a request that says where it goes.
@@ -271,7 +271,7 @@ def patience_of(request: httpx.Request) -> Timeouts:
 # Which transport serves a backend.
 
 
-def make_transport(backend: Backend) -> httpx.AsyncBaseTransport:
+def make_transport(backend: BackendConfig) -> httpx.AsyncBaseTransport:
     """Make the transport for a backend: our own, or that of httpx where a proxy is in between.
 
     Raises OSError if a file of its TLS settings cannot be read or is not what it should be.
@@ -293,7 +293,7 @@ def make_transport(backend: Backend) -> httpx.AsyncBaseTransport:
     )
 
 
-def make_context(tls: Tls) -> ssl.SSLContext:
+def make_context(tls: TlsConfig) -> ssl.SSLContext:
     """Make the TLS context that the settings ask for."""
     context = trusting(tls)
     if tls.certificate_file is not None:
@@ -303,7 +303,7 @@ def make_context(tls: Tls) -> ssl.SSLContext:
     return context
 
 
-def trusting(tls: Tls) -> ssl.SSLContext:
+def trusting(tls: TlsConfig) -> ssl.SSLContext:
     """Make a context that trusts whom the settings trust."""
     if tls.verify and tls.ca_file is not None:
         return ssl.create_default_context(cafile=tls.ca_file)

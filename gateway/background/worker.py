@@ -52,7 +52,7 @@ class BackgroundWorker:
 
     def __init__(self, desk: AppContext) -> None:
         self._desk = desk
-        self._settings = desk.configuration.background
+        self._settings = desk.config.background
         self._name = f"node_{token_hex(8)}"
         # All that is ours, those among it that wait for their turn, and who works at the others.
         self._runs: dict[str, BackgroundJob] = {}
@@ -95,7 +95,7 @@ class BackgroundWorker:
         if not plan.stream:
             await client.send_response(200, JSON, bytes(job.response.body))
             return
-        keep_alive = self._desk.configuration.server.keep_alive
+        keep_alive = self._desk.config.server.keep_alive
         await EventReplay(self._desk.store, client, keep_alive).tell(job.response, -1)
 
     async def _start(self, caller: Principal, plan: Turn, headers: dict[str, str]) -> Job:
@@ -224,7 +224,7 @@ class BackgroundWorker:
         """
         if self._end is not None:
             return
-        allowed = self._desk.configuration.server.shutdown or math.inf
+        allowed = self._desk.config.server.shutdown or math.inf
         self._end = asyncio.get_running_loop().time() + allowed
         waiting, self._waiting = [*self._waiting], deque()
         for name in waiting:

@@ -7,9 +7,9 @@ import rich_click as click
 from click import option
 from msgspec import Struct, structs
 
-from gateway.config import ConfigurationError, read_configuration
+from gateway.config import ConfigError, load_config
 from gateway.config.checks import check_shared_state
-from gateway.config.schema import Backend, Configuration, DialectName
+from gateway.config.schema import BackendConfig, Config, DialectName
 from gateway.config.validation import check_profile, check_url, preview_value
 from gateway.terminal import exit_on_error, print_error
 
@@ -72,16 +72,16 @@ def serve(**given: object) -> None:
     if options.host == "":
         raise click.UsageError("--host is empty; 0.0.0.0 stands for all addresses.")
     backends = _backends(options)
-    configuration = _configuration(options, backends)
+    config = _config(options, backends)
     with exit_on_error():
         # What serves takes half a second to import, which the other commands need not wait for.
         from gateway.server import run as server  # noqa: PLC0415
 
-        code = server.run(configuration)
+        code = server.run(config)
     raise SystemExit(code)
 
 
-def _backends(options: Options) -> tuple[Backend, ...]:
+def _backends(options: Options) -> tuple[BackendConfig, ...]:
     """Give the backend that the options name, or none."""
     if options.backend is None:
         for name in ("dialect", "profile"):
@@ -93,10 +93,10 @@ def _backends(options: Options) -> tuple[Backend, ...]:
     return (_backend(options.backend, options.dialect, options.profile),)
 
 
-def _backend(url: str, dialect: DialectName, profile: str | None) -> Backend:
+def _backend(url: str, dialect: DialectName, profile: str | None) -> BackendConfig:
     try:
         backend = msgspec.convert(
-            {"name": "backend", "url": url, "dialect": dialect, "profile": profile}, Backend
+            {"name": "backend", "url": url, "dialect": dialect, "profile": profile}, BackendConfig
         )
     except msgspec.ValidationError:
         message = f"--backend: expected a URL, http://… or https://…, got {preview_value(url, '')}"
@@ -106,27 +106,23 @@ def _backend(url: str, dialect: DialectName, profile: str | None) -> Backend:
     return backend
 
 
-def _configuration(options: Options, backends: tuple[Backend, ...]) -> Configuration:
+def _config(options: Options, backends: tuple[BackendConfig, ...]) -> Config:
     """Read the file, and put the options over it."""
-    configuration = _read(options.config)
-    server = _replace(
-        configuration.server, host=options.host, port=options.port, workers=options.workers
-    )
-    logging = _replace(
-        configuration.logging, format=options.log_format, bodies=options.log_bodies or None
-    )
+    config = _read(options.config)
+    server = _replace(config.server, host=options.host, port=options.port, workers=options.workers)
+    logging = _replace(config.logging, format=options.log_format, bodies=options.log_bodies or None)
     # The options may ask for more workers than the file does.
-    if mistakes := list(check_shared_state(server, configuration.state)):
+    if mistakes := list(check_shared_state(server, config.state)):
         _end(mistakes)
-    return _replace(configuration, server=server, logging=logging, backends=backends or None)
+    return _replace(config, server=server, logging=logging, backends=backends or None)
 
 
-def _read(file: str | None) -> Configuration:
+def _read(file: str | None) -> Config:
     if file is None:
-        return Configuration()
+        return Config()
     try:
-        return read_configuration(file)
-    except ConfigurationError as problem:
+        return load_config(file)
+    except ConfigError as problem:
         _end(problem.mistakes)
 
 

@@ -7,13 +7,13 @@ from typing import cast
 import msgspec
 
 from gateway.config.checks import check_parts
-from gateway.config.schema import Configuration, capabilities_of
+from gateway.config.schema import Config, backend_capabilities
 from gateway.config.validation import Table, check_shape
 
-__all__ = ["ConfigurationError", "capabilities_of", "read_configuration"]
+__all__ = ["ConfigError", "backend_capabilities", "load_config"]
 
 
-class ConfigurationError(Exception):
+class ConfigError(Exception):
     """The file will not do: one line for each mistake, none with a secret in it."""
 
     def __init__(self, path: Path, mistakes: list[str]) -> None:
@@ -21,15 +21,15 @@ class ConfigurationError(Exception):
         super().__init__("\n".join(self.mistakes))
 
 
-def read_configuration(path: str | Path) -> Configuration:
+def load_config(path: str | Path) -> Config:
     """Read a file that says everything right, or raise all its mistakes."""
     path = Path(path)
     table = _read_table(path)
-    mistakes = [*check_shape(table, Configuration), *check_parts(table)]
+    mistakes = [*check_shape(table, Config), *check_parts(table)]
     if mistakes:
-        raise ConfigurationError(path, mistakes)
+        raise ConfigError(path, mistakes)
     _inherit(table)
-    return msgspec.convert(table, Configuration)
+    return msgspec.convert(table, Config)
 
 
 def _inherit(table: Table) -> None:
@@ -46,11 +46,11 @@ def _read_table(path: Path) -> Table:
         # Some editors begin a file with a byte order mark, which TOML does not know.
         return tomllib.loads(path.read_text("utf-8-sig"))
     except OSError as problem:
-        raise ConfigurationError(path, [problem.strerror or str(problem)]) from None
+        raise ConfigError(path, [problem.strerror or str(problem)]) from None
     except UnicodeDecodeError as problem:
         line = problem.object.count(b"\n", 0, problem.start) + 1
-        raise ConfigurationError(path, [f"the file is not UTF-8 (at line {line})"]) from None
+        raise ConfigError(path, [f"the file is not UTF-8 (at line {line})"]) from None
     except RecursionError:
-        raise ConfigurationError(path, ["the file is nested too deeply"]) from None
+        raise ConfigError(path, ["the file is nested too deeply"]) from None
     except ValueError as problem:
-        raise ConfigurationError(path, [f"this is not TOML: {problem}"]) from None
+        raise ConfigError(path, [f"this is not TOML: {problem}"]) from None

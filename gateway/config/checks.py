@@ -12,7 +12,15 @@ from typing import TypeVar, cast
 import msgspec
 from msgspec import Struct
 
-from gateway.config.schema import MEMORY, Backend, Key, Sealing, Server, State, Tracing
+from gateway.config.schema import (
+    MEMORY_URL,
+    BackendConfig,
+    KeyConfig,
+    SealingConfig,
+    ServerConfig,
+    StateConfig,
+    TracingConfig,
+)
 from gateway.config.validation import (
     List,
     Table,
@@ -31,23 +39,23 @@ Value = TypeVar("Value", bound=Struct)
 def check_parts(table: Table) -> Iterator[str]:
     """Name all that is wrong within and between the parts of a file."""
     keys = _elements(table.get("access"), "keys")
-    yield from _check_keys(list(_placed(keys, "access.keys", Key)))
+    yield from _check_keys(list(_placed(keys, "access.keys", KeyConfig)))
     backends = _elements(table, "backends")
-    yield from _check_backends(list(_placed(backends, "backends", Backend)))
-    for tracing in _converted(table.get("tracing"), Tracing):
+    yield from _check_backends(list(_placed(backends, "backends", BackendConfig)))
+    for tracing in _converted(table.get("tracing"), TracingConfig):
         yield from _check_tracing(tracing)
-    for sealing in _converted(table.get("sealing"), Sealing):
+    for sealing in _converted(table.get("sealing"), SealingConfig):
         yield from _check_sealing(sealing)
-    for server in _converted(table.get("server"), Server):
-        for state in _converted(table.get("state"), State):
+    for server in _converted(table.get("server"), ServerConfig):
+        for state in _converted(table.get("state"), StateConfig):
             yield from check_shared_state(server, state)
 
 
-def check_shared_state(server: Server, state: State) -> Iterator[str]:
+def check_shared_state(server: ServerConfig, state: StateConfig) -> Iterator[str]:
     """Name a memory that several processes could not share: what one keeps, no other would find."""
-    if server.workers > 1 and state.url == MEMORY:
+    if server.workers > 1 and state.url == MEMORY_URL:
         legal = f'expected "sqlite:FILE" or "postgresql://…", which {server.workers} workers share'
-        yield f"state.url: {legal}, got {quoted(MEMORY)}, which each would have for itself"
+        yield f"state.url: {legal}, got {quoted(MEMORY_URL)}, which each would have for itself"
 
 
 def _elements(table: object, key: str) -> List:
@@ -73,7 +81,7 @@ def _converted(table: object, struct: type[Value]) -> Iterator[Value]:
             yield msgspec.convert(table, struct)
 
 
-def _check_keys(keys: list[tuple[str, Key]]) -> Iterator[str]:
+def _check_keys(keys: list[tuple[str, KeyConfig]]) -> Iterator[str]:
     yield from _check_names((place, key.name) for place, key in keys)
     seen: dict[str, str] = {}
     for place, key in keys:
@@ -82,7 +90,7 @@ def _check_keys(keys: list[tuple[str, Key]]) -> Iterator[str]:
             yield f"{inside(place, 'sha256')}: this is the same key as {first}"
 
 
-def _check_backends(backends: list[tuple[str, Backend]]) -> Iterator[str]:
+def _check_backends(backends: list[tuple[str, BackendConfig]]) -> Iterator[str]:
     for place, backend in backends:
         yield from check_backend(backend, place)
     yield from _check_names((place, backend.name) for place, backend in backends)
@@ -91,7 +99,7 @@ def _check_backends(backends: list[tuple[str, Backend]]) -> Iterator[str]:
         yield f"{inside(place, 'default')}: only one can be true, and that of {defaults[0]} is"
 
 
-def _check_tracing(tracing: Tracing) -> Iterator[str]:
+def _check_tracing(tracing: TracingConfig) -> Iterator[str]:
     if tracing.endpoint is None:
         return
     yield from check_host(tracing.endpoint, "tracing.endpoint")
@@ -100,7 +108,7 @@ def _check_tracing(tracing: Tracing) -> Iterator[str]:
         yield f"tracing.endpoint: the packages for this are not installed; {more} gets them"
 
 
-def _check_sealing(sealing: Sealing) -> Iterator[str]:
+def _check_sealing(sealing: SealingConfig) -> Iterator[str]:
     if sealing.older_key_envs and sealing.key_env is None:
         yield "sealing.key_env: it is missing; older keys open, but do not seal"
     older = enumerate(sealing.older_key_envs)

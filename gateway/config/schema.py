@@ -40,7 +40,7 @@ StateUrl = Annotated[
     ),
 ]
 # The database that is forgotten with its process.
-MEMORY = "memory:"
+MEMORY_URL = "memory:"
 # Names stand in logs, labels and headers.
 Name = Annotated[
     str,
@@ -55,7 +55,7 @@ Status = Annotated[int, Meta(ge=400, le=599)]
 MEBIBYTE = 1024 * 1024
 
 
-class Server(Struct, frozen=True, forbid_unknown_fields=True):
+class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """Where we listen, and how we treat those who call."""
 
     host: Text = "127.0.0.1"
@@ -74,7 +74,7 @@ class Server(Struct, frozen=True, forbid_unknown_fields=True):
     websocket_lifetime: Seconds = 3600
 
 
-class Key(Struct, frozen=True, forbid_unknown_fields=True):
+class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """One key that clients may use: a name for the logs, and the digest of the key."""
 
     name: Name
@@ -83,13 +83,13 @@ class Key(Struct, frozen=True, forbid_unknown_fields=True):
     preferences: Preferences | None = None
 
 
-class Access(Struct, frozen=True, forbid_unknown_fields=True):
+class AccessConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """Who may call. With no keys everybody may, and the client's own key goes to the backend."""
 
-    keys: tuple[Key, ...] = ()
+    keys: tuple[KeyConfig, ...] = ()
 
 
-class Timeouts(Struct, frozen=True, forbid_unknown_fields=True):
+class TimeoutConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """How long a backend may take."""
 
     connect: Seconds = 10
@@ -101,7 +101,7 @@ class Timeouts(Struct, frozen=True, forbid_unknown_fields=True):
     whole: Seconds = 0
 
 
-class Retries(Struct, frozen=True, forbid_unknown_fields=True):
+class RetryConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """When a request is sent again. Only before the first byte of an answer, never after.
 
     Clients try three times themselves, so what we add is multiplied: by default only a backend that
@@ -116,7 +116,7 @@ class Retries(Struct, frozen=True, forbid_unknown_fields=True):
     longest_wait: Seconds = 10
 
 
-class Tls(Struct, frozen=True, forbid_unknown_fields=True):
+class TlsConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """How we know a backend, and how it knows us."""
 
     verify: bool = True
@@ -126,7 +126,7 @@ class Tls(Struct, frozen=True, forbid_unknown_fields=True):
     key_file: str | None = None
 
 
-class Backend(Struct, frozen=True, forbid_unknown_fields=True):
+class BackendConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """One server that has models."""
 
     name: Name
@@ -148,14 +148,14 @@ class Backend(Struct, frozen=True, forbid_unknown_fields=True):
     # Headers to send besides; not for keys, which belong into the environment.
     headers: dict[str, str] = {}
     proxy: Url | None = None
-    tls: Tls = Tls()
+    tls: TlsConfig = TlsConfig()
     max_connections: Positive = 1000
     # None: as for all backends.
-    timeouts: Timeouts | None = None
-    retries: Retries | None = None
+    timeouts: TimeoutConfig | None = None
+    retries: RetryConfig | None = None
 
 
-class Logging(Struct, frozen=True, forbid_unknown_fields=True):
+class LogConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """What is written about each exchange."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
@@ -164,20 +164,20 @@ class Logging(Struct, frozen=True, forbid_unknown_fields=True):
     bodies: bool = False
 
 
-class Metrics(Struct, frozen=True, forbid_unknown_fields=True):
+class MetricsConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """What is counted, for Prometheus to fetch at `/metrics`."""
 
     enabled: bool = True
 
 
-class Tracing(Struct, frozen=True, forbid_unknown_fields=True):
+class TracingConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """Where traces go: the address of an OTLP collector over HTTP. None: nowhere."""
 
     endpoint: Url | None = None
     service_name: Text = "dragoman"
 
 
-class Sealing(Struct, frozen=True, forbid_unknown_fields=True):
+class SealingConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """The key with which we seal what clients carry for us, such as a model's reasoning."""
 
     # The environment variable with the key: 32 bytes in base64 or hex, the same on every node.
@@ -188,7 +188,7 @@ class Sealing(Struct, frozen=True, forbid_unknown_fields=True):
     older_key_envs: tuple[Text, ...] = ()
 
 
-class State(Struct, frozen=True, forbid_unknown_fields=True):
+class StateConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """Where answers are kept, and for how long."""
 
     url: StateUrl = "sqlite:dragoman.db"
@@ -196,7 +196,7 @@ class State(Struct, frozen=True, forbid_unknown_fields=True):
     retention_days: Annotated[float, Meta(ge=0, le=36_500)] = 30
 
 
-class Background(Struct, frozen=True, forbid_unknown_fields=True):
+class BackgroundConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """How responses are made in the background."""
 
     # So many at once, in each process; others wait for their turn.
@@ -205,22 +205,22 @@ class Background(Struct, frozen=True, forbid_unknown_fields=True):
     lease: Lease = 15
 
 
-class Configuration(Struct, frozen=True, forbid_unknown_fields=True):
+class Config(Struct, frozen=True, forbid_unknown_fields=True):
     """The whole file. With no backends, the built-in demo serves every model."""
 
     loss: Policy = "report"
-    server: Server = Server()
-    access: Access = Access()
-    timeouts: Timeouts = Timeouts()
-    retries: Retries = Retries()
+    server: ServerConfig = ServerConfig()
+    access: AccessConfig = AccessConfig()
+    timeouts: TimeoutConfig = TimeoutConfig()
+    retries: RetryConfig = RetryConfig()
     preferences: Preferences = Preferences()
-    logging: Logging = Logging()
-    metrics: Metrics = Metrics()
-    tracing: Tracing = Tracing()
-    sealing: Sealing = Sealing()
-    state: State = State()
-    background: Background = Background()
-    backends: tuple[Backend, ...] = ()
+    logging: LogConfig = LogConfig()
+    metrics: MetricsConfig = MetricsConfig()
+    tracing: TracingConfig = TracingConfig()
+    sealing: SealingConfig = SealingConfig()
+    state: StateConfig = StateConfig()
+    background: BackgroundConfig = BackgroundConfig()
+    backends: tuple[BackendConfig, ...] = ()
 
 
 # What a backend can take: its profile, and the single capabilities that differ from it.
@@ -236,7 +236,7 @@ _MAY_BE_NOTHING = {
 _AT_HOME = "openai"
 
 
-def capabilities_of(backend: Backend) -> tuple[Capabilities, bool]:
+def backend_capabilities(backend: BackendConfig) -> tuple[Capabilities, bool]:
     """Give what a backend takes, and whether requests in its own dialect must be rewritten for it.
 
     Without a profile nobody knows better than the client what the backend takes.

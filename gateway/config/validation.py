@@ -17,7 +17,7 @@ from msgspec import Struct, inspect, structs
 
 from adapters import Capabilities
 from adapters.capabilities import PROFILES
-from gateway.config.schema import Backend, Tls, overrides
+from gateway.config.schema import BackendConfig, TlsConfig, overrides
 
 # TOML takes these without quotes.
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -222,7 +222,7 @@ _OUR_HEADERS = frozenset(
 )
 
 
-def check_backend(backend: Backend, place: str) -> Iterator[str]:
+def check_backend(backend: BackendConfig, place: str) -> Iterator[str]:
     """Name all that is wrong with one backend."""
     yield from check_url(backend.url, inside(place, "url"))
     if not backend.models and not backend.default:
@@ -310,7 +310,7 @@ def _check_headers(headers: dict[str, str], place: str) -> Iterator[str]:
             yield f"{where}: expected printable ASCII, got something else (not shown)"
 
 
-def _check_tls(tls: Tls, place: str) -> Iterator[str]:
+def _check_tls(tls: TlsConfig, place: str) -> Iterator[str]:
     if tls.key_file is not None and tls.certificate_file is None:
         yield f"{inside(place, 'certificate_file')}: it is missing; key_file alone proves nothing"
         return
@@ -330,7 +330,7 @@ def _check_authorities(file: str | None, place: str) -> Iterator[str]:
         yield f"{place}: expected certificates in PEM, but {preview_value(file, place)} has none"
 
 
-def _check_certificate(tls: Tls, place: str) -> Iterator[str]:
+def _check_certificate(tls: TlsConfig, place: str) -> Iterator[str]:
     unreadable = False
     for name, file in (("certificate_file", tls.certificate_file), ("key_file", tls.key_file)):
         if file is not None and (missing := _unreadable(file)):

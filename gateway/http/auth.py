@@ -4,7 +4,7 @@ import hmac
 
 from msgspec import Struct
 
-from gateway.config.schema import Access, Key
+from gateway.config.schema import AccessConfig, KeyConfig
 from gateway.crypto import digest
 from gateway.errors import UnauthorizedError
 
@@ -14,7 +14,7 @@ _BEARER = "bearer "
 class Principal(Struct, frozen=True, gc=False):
     """Who calls: the key that was shown, by its name; and what may be passed on to a backend."""
 
-    key: Key | None = None
+    key: KeyConfig | None = None
     # The client's own Authorization, where no gateway keys are in use.
     authorization: str | None = None
 
@@ -32,7 +32,7 @@ class Principal(Struct, frozen=True, gc=False):
 class Authenticator:
     """Knows the keys, or rather their digests."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: AccessConfig) -> None:
         self._keys = [(key.sha256.encode(), key) for key in access.keys]
 
     def authenticate(self, headers: dict[str, str]) -> Principal:
@@ -58,10 +58,10 @@ class Authenticator:
             )
         return Principal(key=key)
 
-    def _find(self, shown: str) -> Key | None:
+    def _find(self, shown: str) -> KeyConfig | None:
         """Compare with all keys, whichever fits: the time taken tells nothing."""
         shown_digest = digest(shown).encode()
-        found: Key | None = None
+        found: KeyConfig | None = None
         for known, key in self._keys:
             if hmac.compare_digest(known, shown_digest):
                 found = key

@@ -13,7 +13,7 @@ from typing import Self
 
 from litestar.types import Receive
 
-from gateway.config.schema import Timeouts
+from gateway.config.schema import TimeoutConfig
 from gateway.errors import BackendTimeoutError, ClientDisconnectedError, InternalError
 from gateway.observability.logging import LOG
 
@@ -72,7 +72,7 @@ class ExchangeMonitor:
 
     # What the work tells
 
-    def expect_first_byte(self, timeouts: Timeouts) -> None:
+    def expect_first_byte(self, timeouts: TimeoutConfig) -> None:
         """Begin to wait for the answer of a backend; to connect has a limit of its own."""
         now = self._loop.time()
         first_byte = timeouts.first_byte

@@ -14,7 +14,7 @@ from structlog.typing import FilteringBoundLogger, Processor
 from adapters.json_text import DECODE_ERRORS
 from adapters.translation.redaction import redact_text
 from adapters.wire.json_object import Json
-from gateway.config.schema import Logging
+from gateway.config.schema import LogConfig
 from gateway.http.headers import REDACTED
 from gateway.observability.record import LOGGED, ExchangeRecord
 
@@ -114,7 +114,7 @@ def _clean(value: Json, depth: int) -> Json:
 LOG: FilteringBoundLogger = structlog.get_logger("dragoman")
 
 
-def logging_config(logging_: Logging) -> StructLoggingConfig:
+def logging_config(logging_: LogConfig) -> StructLoggingConfig:
     """Set up structlog, and what libraries log in the usual way, to one stream and one form.
 
     Litestar's plugin for structlog would do the same, but imports its command line for it.
@@ -153,7 +153,7 @@ class _Noise(logging.Filter):
         return not record.getMessage().startswith(self._SAID)
 
 
-def _standard(logging_: Logging, shared: list[Processor]) -> LoggingConfig:
+def _standard(logging_: LogConfig, shared: list[Processor]) -> LoggingConfig:
     """Give the words of libraries, such as the server's, the same form."""
     renderer: Processor = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     if logging_.format == "json":

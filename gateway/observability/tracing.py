@@ -11,14 +11,14 @@ from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-from gateway.config.schema import Tracing
+from gateway.config.schema import TracingConfig
 from gateway.observability.record import ExchangeRecord
 
 
 class Tracer:
     """Collects spans and sends them on, in a thread of its own."""
 
-    def __init__(self, tracing: Tracing) -> None:
+    def __init__(self, tracing: TracingConfig) -> None:
         resource = Resource.create({SERVICE_NAME: tracing.service_name})
         self._provider = TracerProvider(resource=resource)
         exporter = OTLPSpanExporter(endpoint=tracing.endpoint)

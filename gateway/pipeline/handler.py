@@ -85,7 +85,7 @@ async def take_request(
     """Let a client in; give who it is, and what it sends."""
     caller = desk.gatekeeper.authenticate(client.headers)
     record.key = caller.name
-    limit = desk.configuration.server.max_body_bytes
+    limit = desk.config.server.max_body_bytes
     return caller, await read_body(client.receive, client.headers, limit)
 
 
@@ -168,7 +168,7 @@ class Visit:
 
     async def _serve(self, caller: Principal, body: bytes) -> None:
         desk, record = self._desk, self._record
-        if desk.configuration.logging.bodies:
+        if desk.config.logging.bodies:
             record.request_body = body
         if self._family == "responses" and self._plan is None:
             self._plan = await desk.ledger.begin(caller, body, self._nearby)
@@ -185,9 +185,7 @@ class Visit:
         if seen.store:
             self._deposit = read_deposit(caller.owner, body, desk.mint)
         await self._word(body, caller, seen)
-        async with ExchangeMonitor(
-            self._client.receive, desk.configuration.server.keep_alive
-        ) as watch:
+        async with ExchangeMonitor(self._client.receive, desk.config.server.keep_alive) as watch:
             await self._carry(watch, caller, seen)
 
     async def _word(self, body: bytes, caller: Principal, seen: RequestSummary) -> None:
@@ -203,7 +201,7 @@ class Visit:
             return await ask_aside(asking, caller, self._client, self._aside, desk.record_exchange)
 
         first = desk.router.find(seen.model)[0].upstream
-        await self._words.manage(first, desk.configuration.loss, ask)
+        await self._words.manage(first, desk.config.loss, ask)
 
     def _aside(self, client: ClientConnection, record: ExchangeRecord) -> "Visit":
         return Visit(self._desk, "responses", client, record)
@@ -308,7 +306,7 @@ class Visit:
     def _exchange(
         self, route: Route, caller: Principal, seen: RequestSummary, *, seals: bool = True
     ) -> Exchange:
-        configuration, upstream = self._desk.configuration, route.upstream
+        config, upstream = self._desk.config, route.upstream
         seals = seals and not upstream.lacks_encrypted_reasoning(seen.model)
         return Exchange(
             dialect(seen.dialect),
@@ -316,7 +314,7 @@ class Visit:
             mint=self._desk.mint,
             capabilities=self._words.spoken.capabilities(upstream),
             preferences=self._preferences(caller),
-            policy=configuration.loss,
+            policy=config.loss,
             rewrite=upstream.rewrite,
             check_grammar=self._judging.note,
             seal=self._desk.sealer.for_backend(upstream.name) if seals else None,
@@ -328,7 +326,7 @@ class Visit:
     def _preferences(self, caller: Principal) -> Preferences:
         """Say how a client wants to be told things."""
         own = caller.key.preferences if caller.key else None
-        return own or self._desk.configuration.preferences
+        return own or self._desk.config.preferences
 
     async def _deliver(self, delivery: Delivery, response: httpx.Response) -> None:
         try:

@@ -9,7 +9,7 @@ import httpx
 
 from adapters import Exchange
 from adapters.translation.streams import StreamCollector
-from gateway.config.schema import Timeouts
+from gateway.config.schema import TimeoutConfig
 
 # How a body ends that is not whole.
 CUT: Final = (httpx.TransportError, httpx.DecodingError)
@@ -21,7 +21,7 @@ LINGER: Final = 1.0
 _LAST_WORD: Final = 10.0
 
 
-def last_word(timeouts: Timeouts) -> float:
+def last_word(timeouts: TimeoutConfig) -> float:
     """Tell how long to wait for the last word of an answer that is finished."""
     return min(_LAST_WORD, timeouts.between_events or _LAST_WORD)
 

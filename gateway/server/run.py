@@ -20,7 +20,7 @@ from prometheus_client import multiprocess
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
-from gateway.config.schema import Backend, Configuration, Server
+from gateway.config.schema import BackendConfig, Config, ServerConfig
 from gateway.server.protocols import GatewayHttpProtocol
 from gateway.terminal import INTERRUPTED, print_error
 
@@ -37,13 +37,13 @@ _TRY = """No backend is configured: the built-in demo serves every model. Try
 _OPEN = """warning: whoever reaches {host} may use this gateway; `dragoman key` makes keys for it"""
 
 
-def print_startup_banner(configuration: Configuration, address: Address) -> None:
+def print_startup_banner(config: Config, address: Address) -> None:
     """Say what is served, before the service is there."""
-    for backend in configuration.backends:
+    for backend in config.backends:
         _say(_describe(backend))
-    if not configuration.backends:
+    if not config.backends:
         _say(_TRY.format(address=url(address)))
-    if not configuration.access.keys and not _is_loopback(address):
+    if not config.access.keys and not _is_loopback(address):
         print(_OPEN.format(host=address[0]), file=sys.stderr, flush=True)  # noqa: T201 - for people
 
 
@@ -64,7 +64,7 @@ def without_secrets(base: str) -> str:
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
-def _describe(backend: Backend) -> str:
+def _describe(backend: BackendConfig) -> str:
     rest = ("all that no other serves",) if backend.default else ()
     models = ", ".join((*backend.models, *rest))
     return f"{backend.name}: {backend.dialect} at {without_secrets(backend.url)} for {models}"
@@ -89,24 +89,24 @@ _WORKER_SILENCE = 30
 _NEW_OBJECTS = 10_000
 
 
-def run(configuration: Configuration) -> int:
+def run(config: Config) -> int:
     """Serve until a signal ends it; give the exit code."""
     raise_descriptor_limit()
-    with listen(configuration.server) as listener:
-        if not _has_state(configuration):
+    with listen(config.server) as listener:
+        if not _has_state(config):
             return STARTUP_FAILURE
-        print_startup_banner(configuration, listener.getsockname())
-        if configuration.server.workers > 1:
-            return _run_workers(configuration, listener)
-        return _run_here(configuration, listener)
+        print_startup_banner(config, listener.getsockname())
+        if config.server.workers > 1:
+            return _run_workers(config, listener)
+        return _run_here(config, listener)
 
 
-def _has_state(configuration: Configuration) -> bool:
+def _has_state(config: Config) -> bool:
     """Open the database once, and bring it forward; say in one line why it cannot be used."""
     from gateway.store import StoreError, open_store  # noqa: PLC0415 - only who serves needs it
 
     async def attempt() -> None:
-        store = await open_store(configuration.state.url)
+        store = await open_store(config.state.url)
         await store.close()
 
     try:
@@ -117,7 +117,7 @@ def _has_state(configuration: Configuration) -> bool:
     return True
 
 
-def listen(server: Server) -> socket.socket:
+def listen(server: ServerConfig) -> socket.socket:
     """Open the socket that everybody calls; an error names the address."""
     family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
     try:
@@ -163,16 +163,16 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
-def _run_here(configuration: Configuration, listener: socket.socket) -> int:
-    _Server(_uvicorn(configuration), listener).run([listener])
+def _run_here(config: Config, listener: socket.socket) -> int:
+    _Server(_uvicorn(config), listener).run([listener])
     return 0
 
 
-def _run_workers(configuration: Configuration, listener: socket.socket) -> int:
+def _run_workers(config: Config, listener: socket.socket) -> int:
     # Not needed, and not imported, by the many who run one process.
 
-    with metrics_directory(configuration):
-        workers = Workers(_uvicorn(configuration), [listener])
+    with metrics_directory(config):
+        workers = Workers(_uvicorn(config), [listener])
         workers.run()
     return workers.exit_code
 
@@ -189,8 +189,8 @@ def tune_gc() -> None:
 class ApplicationFactory:
     """Makes the application in the process that serves it; can be sent to another process."""
 
-    def __init__(self, configuration: Configuration) -> None:
-        self._configuration = configuration
+    def __init__(self, config: Config) -> None:
+        self._config = config
 
     def __call__(self) -> object:
         """Make it, or end with the code that tells the parent not to try again."""
@@ -198,7 +198,7 @@ class ApplicationFactory:
             # Not imported above: the parent of several workers does not need it.
             from gateway.app import create_app  # noqa: PLC0415
 
-            app = create_app(self._configuration)
+            app = create_app(self._config)
         except Exception:
             logging.getLogger(__name__).exception("the service cannot start")
             sys.exit(STARTUP_FAILURE)
@@ -206,10 +206,10 @@ class ApplicationFactory:
         return app
 
 
-def _uvicorn(configuration: Configuration) -> uvicorn.Config:
-    server = configuration.server
+def _uvicorn(config: Config) -> uvicorn.Config:
+    server = config.server
     return uvicorn.Config(
-        ApplicationFactory(configuration),
+        ApplicationFactory(config),
         factory=True,
         workers=server.workers,
         http=GatewayHttpProtocol,
@@ -246,9 +246,9 @@ _METRICS_DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 
 
 @contextmanager
-def metrics_directory(configuration: Configuration) -> Generator[None]:
+def metrics_directory(config: Config) -> Generator[None]:
     """Give the workers a place where they count together. Who named one already keeps it."""
-    if not configuration.metrics.enabled or _METRICS_DIRECTORY in os.environ:
+    if not config.metrics.enabled or _METRICS_DIRECTORY in os.environ:
         yield
         return
     with TemporaryDirectory(prefix="dragoman-metrics-") as directory:

@@ -314,7 +314,7 @@ async def open_socket(
         "headers": [],
     }
     await send(accept)
-    server = desk.configuration.server
+    server = desk.config.server
     turns = TurnHandler(desk, caller, headers, scope["path"])
     connection = Connection(turns, receive, send, server.max_body_bytes)
     await connection.run(_handshake_stopping(scope), server.websocket_lifetime)

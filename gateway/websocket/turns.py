@@ -51,7 +51,7 @@ async def prewarm(
     nearby: UnstoredResponses,
 ) -> None:
     """Tell a response without output, and keep it, so that it can be continued."""
-    if desk.configuration.logging.bodies:
+    if desk.config.logging.bodies:
         record.request_body = body
     plan = await desk.ledger.begin(caller, body, nearby)
     if plan is None:
@@ -271,7 +271,7 @@ class TurnHandler:
         self._caller = caller
         self._headers = _of_a_turn(headers)
         self._path = path
-        self._recollection = ResponseCache(desk.ledger, desk.configuration.server.max_body_bytes)
+        self._recollection = ResponseCache(desk.ledger, desk.config.server.max_body_bytes)
         # Nobody is there any more to be told anything.
         self.gone = asyncio.Event()
 

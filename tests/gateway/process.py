@@ -14,7 +14,7 @@ from typing import IO
 from tests.gateway.scripted import PATIENCE
 
 _LISTENING = re.compile(r"listening on (http://127\.0\.0\.1:(\d+))")
-COMMAND = (sys.executable, "-c", "from gateway.cli import main; main()")
+COMMAND = (sys.executable, "-c", "from gateway.cli.main import main; main()")
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -86,11 +86,11 @@ class Gateway:
 
 @contextmanager
 def running(
-    configuration: str, folder: Path, environment: Mapping[str, str] | None = None
+    config: str, folder: Path, environment: Mapping[str, str] | None = None
 ) -> Generator[Gateway]:
     """Run a gateway with this configuration file, on a free port, and stop it in the end."""
     file = folder / "dragoman.toml"
-    file.write_text(configuration)
+    file.write_text(config)
     process = subprocess.Popen(  # noqa: S603 - our own command
         [*COMMAND, "serve", "--config", str(file), "--port", "0"],
         stdout=subprocess.PIPE,

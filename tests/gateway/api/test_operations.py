@@ -137,12 +137,10 @@ def test_a_trace_goes_from_the_client_to_the_backend(
 ) -> None:
     trace = "0af7651916cd43dd8448eb211c80319c"
     with _collecting() as collector:
-        configuration = (
-            f'[tracing]\nendpoint = "http://127.0.0.1:{collector.server_port}/v1/traces"\n'
-        )
-        configuration += backend_table(backend.address, "traced", "chat")
+        config = f'[tracing]\nendpoint = "http://127.0.0.1:{collector.server_port}/v1/traces"\n'
+        config += backend_table(backend.address, "traced", "chat")
         backend.play("traced-1", answer(REPLY))
-        with running(configuration, tmp_path) as gateway:
+        with running(config, tmp_path) as gateway:
             parent = {"traceparent": f"00-{trace}-b7ad6b7169203331-01"}
             post(gateway, "/v1/responses", b'{"model":"traced-1","input":"hi"}', parent)
         # It has ended, and sent what it had.

@@ -279,9 +279,9 @@ def test_a_key_in_an_error_of_compaction_is_redacted(
     status: int, backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory, fresh: Fresh
 ) -> None:
     table = 'api_key_env = "A_KEY"\nprofile = "openai"\n'
-    configuration = backend_table(backend.address, "compacting", "responses", table)
+    config = backend_table(backend.address, "compacting", "responses", table)
     folder = tmp_path_factory.mktemp("compacting")
-    with running(configuration, folder, {"A_KEY": REAL}) as gateway:
+    with running(config, folder, {"A_KEY": REAL}) as gateway:
         model = fresh("compacting")
         body = json.dumps({"error": ERROR}).encode()
         backend.play(model, answer(body, status=status, headers={"openai-organization": REAL}))

@@ -16,7 +16,7 @@ from gateway.backends.client import BackendClient
 from gateway.backends.codex_models import ASSUMED_CONTEXT_WINDOW, INSTRUCTIONS, codex_model
 from gateway.backends.models import Listing, Models, merge, read_models, write_models
 from gateway.backends.routing import Router
-from gateway.config.schema import Backend, Retries, Timeouts
+from gateway.config.schema import BackendConfig, RetryConfig, TimeoutConfig
 
 # What Codex 0.166 cannot do without, and what its earlier versions want besides.
 NEEDED_BY_CODEX = {
@@ -36,24 +36,24 @@ NEEDED_BY_CODEX = {
 }
 
 
-def backend(name: str = "one", **more: Any) -> Backend:
-    return Backend(name=name, url=f"http://{name}.test/v1", dialect="chat", **more)
+def backend(name: str = "one", **more: Any) -> BackendConfig:
+    return BackendConfig(name=name, url=f"http://{name}.test/v1", dialect="chat", **more)
 
 
 def listed(body: object) -> list[str]:
     return [one.name for one in read_models(json.dumps(body).encode())]
 
 
-def names(*listings: tuple[Backend, list[str]]) -> list[str]:
+def names(*listings: tuple[BackendConfig, list[str]]) -> list[str]:
     """Merge what backends list, and give the names that clients see."""
     return [model.name for model in merge([listing(one, found) for one, found in listings])]
 
 
-def listing(backend_: Backend, found: object) -> Listing:
+def listing(backend_: BackendConfig, found: object) -> Listing:
     return Listing(backend_, read_models(json.dumps(found).encode()))
 
 
-def entries(backend_: Backend, body: object) -> tuple[list[Any], list[Any]]:
+def entries(backend_: BackendConfig, body: object) -> tuple[list[Any], list[Any]]:
     """Write the list, and read both of its shapes."""
     written = write_models(merge([listing(backend_, body)]))
     both = json.loads(written)
@@ -168,7 +168,7 @@ class Silent(httpx.AsyncBaseTransport):
 
 
 def upstream(
-    backend_: Backend,
+    backend_: BackendConfig,
     transport: httpx.AsyncBaseTransport,
     key: str | None = None,
     capabilities: Capabilities = GENERIC,
@@ -178,8 +178,8 @@ def upstream(
         transport,
         capabilities=capabilities,
         rewrite=False,
-        timeouts=Timeouts(),
-        retries=Retries(),
+        timeouts=TimeoutConfig(),
+        retries=RetryConfig(),
         key=key,
     )
 
@@ -189,7 +189,7 @@ GLOBS = st.lists(st.text("ab*?", max_size=2), max_size=2).map(tuple)
 
 
 @st.composite
-def backends(draw: st.DrawFn) -> list[Backend]:
+def backends(draw: st.DrawFn) -> list[BackendConfig]:
     return [
         backend(
             f"b{number}",
@@ -203,7 +203,7 @@ def backends(draw: st.DrawFn) -> list[Backend]:
 
 @given(backends(), st.lists(NAME, max_size=3))
 def test_every_listed_model_has_a_way_to_its_backend(
-    configured: list[Backend], found: list[str]
+    configured: list[BackendConfig], found: list[str]
 ) -> None:
     """The list and the routing agree, though each has its own look at the configuration."""
     router = Router([upstream(one, Silent()) for one in configured])

@@ -7,8 +7,8 @@ import pytest
 
 from gateway.backends.client import BackendClient
 from gateway.backends.routing import Router
-from gateway.config import capabilities_of
-from gateway.config.schema import Backend, Retries, Timeouts
+from gateway.config import backend_capabilities
+from gateway.config.schema import BackendConfig, RetryConfig, TimeoutConfig
 from gateway.demo import DemoTransport
 from gateway.errors import ModelNotFoundError
 from tests.gateway.calling import post
@@ -18,22 +18,22 @@ from tests.gateway.process import Gateway, running
 from tests.gateway.scripted import Received, Script, ScriptedBackend, answer
 
 
-def _upstream(backend: Backend) -> BackendClient:
-    capabilities, rewrite = capabilities_of(backend)
+def _upstream(backend: BackendConfig) -> BackendClient:
+    capabilities, rewrite = backend_capabilities(backend)
     return BackendClient(
         backend,
         DemoTransport(),
         capabilities=capabilities,
         rewrite=rewrite,
-        timeouts=Timeouts(),
-        retries=Retries(),
+        timeouts=TimeoutConfig(),
+        retries=RetryConfig(),
     )
 
 
 def _backend(name: str, *models: str, default: bool = False, **rename: str) -> BackendClient:
     url = "http://127.0.0.1/v1"
     return _upstream(
-        Backend(name, url, "chat", models=models, default=default, rename=dict(rename))
+        BackendConfig(name, url, "chat", models=models, default=default, rename=dict(rename))
     )
 
 
@@ -84,7 +84,7 @@ def failing_over(
     closed = socket.socket()
     closed.bind(("127.0.0.1", 0))
     down = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
-    configuration = f"""
+    config = f"""
 [retries]
 limit = 1
 backoff = 0.01
@@ -109,7 +109,7 @@ dialect = "chat"
 models = []
 default = true
 """
-    with closed, running(configuration, tmp_path_factory.mktemp("failover")) as gateway:
+    with closed, running(config, tmp_path_factory.mktemp("failover")) as gateway:
         yield gateway
 
 

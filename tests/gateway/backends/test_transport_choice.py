@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from gateway.backends.transport import DirectTransport, make_transport
-from gateway.config.schema import Backend, Tls
+from gateway.config.schema import BackendConfig, TlsConfig
 from tests.gateway.backends.transport_server import (
     OK,
     STREAM,
@@ -42,9 +42,9 @@ def secure(authority: Authority) -> ssl.SSLContext:
 
 @asynccontextmanager
 async def transport_for(
-    server: Server, tls: Tls | None = None, proxy: str | None = None
+    server: Server, tls: TlsConfig | None = None, proxy: str | None = None
 ) -> AsyncGenerator[httpx.AsyncBaseTransport, None]:
-    backend = Backend("test", server.address, "chat", tls=tls or Tls(), proxy=proxy)
+    backend = BackendConfig("test", server.address, "chat", tls=tls or TlsConfig(), proxy=proxy)
     transport = make_transport(backend)
     try:
         yield transport
@@ -57,7 +57,7 @@ def test_tls_with_an_authority_of_ones_own(
     loop: Loop, authority: Authority, secure: ssl.SSLContext
 ) -> None:
     async def main() -> None:
-        tls = Tls(ca_file=str(authority.file))
+        tls = TlsConfig(ca_file=str(authority.file))
         async with serving(always(OK), secure) as server, transport_for(server, tls) as transport:
             assert isinstance(transport, DirectTransport)
             assert await ask(transport, server, b"x" * 10**6) == (200, b"hello")
@@ -82,7 +82,7 @@ def test_tls_for_another_host_is_refused(loop: Loop, authority: Authority) -> No
     async def main() -> None:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(*authority.issue("elsewhere.test"))
-        tls = Tls(ca_file=str(authority.file))
+        tls = TlsConfig(ca_file=str(authority.file))
         async with serving(always(OK), context) as server, transport_for(server, tls) as transport:
             with pytest.raises(httpx.ConnectError, match="certificate"):
                 await ask(transport, server)
@@ -93,7 +93,7 @@ def test_tls_for_another_host_is_refused(loop: Loop, authority: Authority) -> No
 @LOOPS
 def test_tls_without_verification(loop: Loop, secure: ssl.SSLContext) -> None:
     async def main() -> None:
-        tls = Tls(verify=False)
+        tls = TlsConfig(verify=False)
         async with serving(always(OK), secure) as server, transport_for(server, tls) as transport:
             assert await ask(transport, server) == (200, b"hello")
 
@@ -107,8 +107,8 @@ def test_tls_with_a_certificate_of_the_client(loop: Loop, authority: Authority) 
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_cert_chain(*authority.issue("localhost"))
         certificate, key = (str(file) for file in authority.issue("client.test"))
-        anonymous = Tls(ca_file=str(authority.file))
-        known = Tls(ca_file=str(authority.file), certificate_file=certificate, key_file=key)
+        anonymous = TlsConfig(ca_file=str(authority.file))
+        known = TlsConfig(ca_file=str(authority.file), certificate_file=certificate, key_file=key)
         async with serving(always(OK), context) as server:
             async with transport_for(server, known) as transport:
                 assert await ask(transport, server) == (200, b"hello")
@@ -132,7 +132,7 @@ def test_tls_closes_at_once_when_the_answer_is_closed(
             await peer.closed()
             closed.set()
 
-        tls = Tls(ca_file=str(authority.file))
+        tls = TlsConfig(ca_file=str(authority.file))
         async with serving(script, secure) as server, transport_for(server, tls) as transport:
             response = await transport.handle_async_request(server.target().post(b"{}"))
             assert await anext(chunks_of(response)) == b"hello"
@@ -160,9 +160,13 @@ def test_plain_http_where_tls_is_expected(loop: Loop) -> None:
 def test_a_file_that_is_no_certificate_is_an_error_at_once(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.pem"
     wrong.write_text("nothing")
-    for tls in (Tls(ca_file=str(wrong)), Tls(certificate_file=str(wrong)), Tls(ca_file="missing")):
+    for tls in (
+        TlsConfig(ca_file=str(wrong)),
+        TlsConfig(certificate_file=str(wrong)),
+        TlsConfig(ca_file="missing"),
+    ):
         with pytest.raises((FileNotFoundError, ssl.SSLError)):
-            make_transport(Backend("test", "https://localhost", "chat", tls=tls))
+            make_transport(BackendConfig("test", "https://localhost", "chat", tls=tls))
 
 
 class Proxy:
@@ -230,7 +234,7 @@ def test_a_proxy_forwards_http(loop: Loop) -> None:
 @LOOPS
 def test_a_proxy_tunnels_tls(loop: Loop, authority: Authority, secure: ssl.SSLContext) -> None:
     async def main() -> None:
-        tls = Tls(ca_file=str(authority.file))
+        tls = TlsConfig(ca_file=str(authority.file))
         async with proxying() as (proxy, address), serving(always(OK), secure) as server:
             async with transport_for(server, tls, address) as transport:
                 assert await ask(transport, server) == (200, b"hello")

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import read_configuration
-from gateway.config.schema import Key
+from gateway.config import load_config
+from gateway.config.schema import KeyConfig
 from gateway.crypto import digest
 from tests.gateway.cli.command_line import one_line, run
 
 
-def read_keys(lines: str, folder: Path) -> tuple[Key, ...]:
+def read_keys(lines: str, folder: Path) -> tuple[KeyConfig, ...]:
     file = folder / "dragoman.toml"
     file.write_text(lines)
-    return read_configuration(file).access.keys
+    return load_config(file).access.keys
 
 
 def test_new_key_is_shown_once_and_let_in(tmp_path: Path) -> None:
@@ -22,7 +22,7 @@ def test_new_key_is_shown_once_and_let_in(tmp_path: Path) -> None:
     assert key.startswith("dk-")
     assert len(key) == 46
     assert key not in lines
-    assert read_keys(lines, tmp_path) == (Key('my "laptop"', digest(key)),)
+    assert read_keys(lines, tmp_path) == (KeyConfig('my "laptop"', digest(key)),)
     assert result.exit_code == 0
 
 
@@ -33,7 +33,7 @@ def test_no_key_comes_twice() -> None:
 def test_given_key_is_not_shown(tmp_path: Path) -> None:
     result = run("key --stdin", b"sk-mine\r\n")
     assert "sk-mine" not in result.output
-    assert read_keys(result.stdout, tmp_path) == (Key("client", digest("sk-mine")),)
+    assert read_keys(result.stdout, tmp_path) == (KeyConfig("client", digest("sk-mine")),)
 
 
 @pytest.mark.parametrize(

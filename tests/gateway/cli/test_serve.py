@@ -10,7 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.schema import Access, Backend, Configuration, Key, Logging, Server
+from gateway.config.schema import (
+    AccessConfig,
+    BackendConfig,
+    Config,
+    KeyConfig,
+    LogConfig,
+    ServerConfig,
+)
 from gateway.crypto import digest
 from gateway.server.run import ApplicationFactory, print_listening, print_startup_banner
 from tests.gateway.cli.command_line import one_line, run
@@ -24,12 +31,12 @@ SILENT = '[[backends]]\nname = "silent"\nurl = "{url}"\ndialect = "chat"\n'
 
 
 @pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> list[Configuration]:
+def served(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
     """Take note of what would be served."""
-    configurations: list[Configuration] = []
+    configurations: list[Config] = []
 
-    def note(configuration: Configuration) -> int:
-        configurations.append(configuration)
+    def note(config: Config) -> int:
+        configurations.append(config)
         return 0
 
     monkeypatch.setattr("gateway.server.run.run", note)
@@ -39,12 +46,12 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Configuration]:
 # What it is told
 
 
-def test_without_options_everything_is_as_by_default(served: list[Configuration]) -> None:
+def test_without_options_everything_is_as_by_default(served: list[Config]) -> None:
     assert run("serve").exit_code == 0
-    assert served == [Configuration()]
+    assert served == [Config()]
 
 
-def test_options_win_over_the_file(served: list[Configuration], tmp_path: Path) -> None:
+def test_options_win_over_the_file(served: list[Config], tmp_path: Path) -> None:
     file = tmp_path / "dragoman.toml"
     file.write_text(
         '[server]\nhost = "127.0.0.2"\nport = 1\nkeep_alive = 3\n[logging]\nlevel = "error"\n'
@@ -54,25 +61,23 @@ def test_options_win_over_the_file(served: list[Configuration], tmp_path: Path) 
     result = run(f"serve --config {file} {options} --dialect responses --profile openai")
     assert result.exit_code == 0
     assert served == [
-        Configuration(
-            server=Server(host="127.0.0.2", port=2, workers=4, keep_alive=3),
-            logging=Logging(level="error", format="text", bodies=True),
-            backends=(Backend("backend", "https://h/v1", "responses", profile="openai"),),
+        Config(
+            server=ServerConfig(host="127.0.0.2", port=2, workers=4, keep_alive=3),
+            logging=LogConfig(level="error", format="text", bodies=True),
+            backends=(BackendConfig("backend", "https://h/v1", "responses", profile="openai"),),
         )
     ]
 
 
-def test_what_is_not_said_stays_as_the_file_says(
-    served: list[Configuration], tmp_path: Path
-) -> None:
+def test_what_is_not_said_stays_as_the_file_says(served: list[Config], tmp_path: Path) -> None:
     file = tmp_path / "dragoman.toml"
     file.write_text("[logging]\nbodies = true\n" + SILENT.format(url=URL))
     assert run(f"serve --config {file} --host localhost").exit_code == 0
     assert served == [
-        Configuration(
-            server=Server(host="localhost"),
-            logging=Logging(bodies=True),
-            backends=(Backend("silent", URL, "chat"),),
+        Config(
+            server=ServerConfig(host="localhost"),
+            logging=LogConfig(bodies=True),
+            backends=(BackendConfig("silent", URL, "chat"),),
         )
     ]
 
@@ -94,7 +99,7 @@ def test_what_is_not_said_stays_as_the_file_says(
         ("--log-format xml", "xml"),
     ],
 )
-def test_wrong_options_are_told(options: str, told: str, served: list[Configuration]) -> None:
+def test_wrong_options_are_told(options: str, told: str, served: list[Config]) -> None:
     result = run(f"serve {options}")
     # The message stands in a frame, on as many lines as it needs.
     said = " ".join(result.stderr.replace("│", " ").split())
@@ -104,7 +109,7 @@ def test_wrong_options_are_told(options: str, told: str, served: list[Configurat
 
 
 def test_workers_that_the_options_ask_for_need_a_memory_that_they_share(
-    served: list[Configuration], tmp_path: Path
+    served: list[Config], tmp_path: Path
 ) -> None:
     file = tmp_path / "dragoman.toml"
     file.write_text('[state]\nurl = "memory:"\n')
@@ -122,10 +127,12 @@ def test_workers_that_the_options_ask_for_need_a_memory_that_they_share(
 
 def test_start_names_the_backends_without_secrets(capsys: pytest.CaptureFixture[str]) -> None:
     backends = (
-        Backend("a", "http://h/v1", "chat", models=("x*", "y")),
-        Backend("b", "http://me:secret@h/v1?key=secret", "responses", models=(), default=True),
+        BackendConfig("a", "http://h/v1", "chat", models=("x*", "y")),
+        BackendConfig(
+            "b", "http://me:secret@h/v1?key=secret", "responses", models=(), default=True
+        ),
     )
-    print_startup_banner(Configuration(backends=backends), ("127.0.0.1", 1))
+    print_startup_banner(Config(backends=backends), ("127.0.0.1", 1))
     said = capsys.readouterr()
     assert said.out.splitlines() == [
         "a: chat at http://h/v1 for x*, y",
@@ -135,15 +142,15 @@ def test_start_names_the_backends_without_secrets(capsys: pytest.CaptureFixture[
 
 
 def test_start_says_how_to_try_the_demo(capsys: pytest.CaptureFixture[str]) -> None:
-    print_startup_banner(Configuration(), ("::1", 8080))
+    print_startup_banner(Config(), ("::1", 8080))
     assert "curl http://[::1]:8080/v1/responses" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])  # noqa: S104 - nothing is bound
 def test_open_door_is_told(host: str, capsys: pytest.CaptureFixture[str]) -> None:
-    print_startup_banner(Configuration(), (host, 8080))
+    print_startup_banner(Config(), (host, 8080))
     assert one_line(capsys.readouterr().err).startswith(f"warning: whoever reaches {host} may use")
-    locked = Configuration(access=Access((Key("ci", digest("key")),)))
+    locked = Config(access=AccessConfig((KeyConfig("ci", digest("key")),)))
     print_startup_banner(locked, (host, 8080))
     assert capsys.readouterr().err == ""
 
@@ -202,7 +209,7 @@ def test_application_that_cannot_be_made_is_not_tried_again(
 
     monkeypatch.setattr("gateway.app.create_app", create_app)
     with pytest.raises(SystemExit) as ended:
-        ApplicationFactory(Configuration())()
+        ApplicationFactory(Config())()
     assert ended.value.code == 3
     assert "broken on purpose" in caplog.text
 

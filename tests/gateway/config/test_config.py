@@ -7,8 +7,8 @@ import pytest
 from msgspec import structs
 
 from adapters.capabilities import GENERIC, PROFILES
-from gateway.config import ConfigurationError, capabilities_of, read_configuration
-from gateway.config.schema import Backend, Configuration, Retries, Timeouts
+from gateway.config import ConfigError, backend_capabilities, load_config
+from gateway.config.schema import BackendConfig, Config, RetryConfig, TimeoutConfig
 from tests.gateway.mistakes import BACKEND, DIGEST, KEY, LOCAL, MISTAKES, OTHER
 
 EXAMPLE = """
@@ -41,8 +41,8 @@ def file(tmp_path: Path) -> Path:
 def mistakes_of(file: Path, text: str) -> list[str]:
     """Read a file that has mistakes; give them without the name of the file."""
     file.write_text(text)
-    with pytest.raises(ConfigurationError) as caught:
-        read_configuration(file)
+    with pytest.raises(ConfigError) as caught:
+        load_config(file)
     assert str(caught.value).splitlines() == caught.value.mistakes
     assert all(mistake.startswith(f"{file}: ") for mistake in caught.value.mistakes)
     return [mistake.removeprefix(f"{file}: ") for mistake in caught.value.mistakes]
@@ -53,14 +53,14 @@ def mistakes_of(file: Path, text: str) -> list[str]:
 
 def test_empty_file_has_every_default(file: Path) -> None:
     file.touch()
-    assert read_configuration(file) == Configuration()
+    assert load_config(file) == Config()
 
 
 def test_example_is_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOCAL_API_KEY", "sk-1")
     file.write_text(EXAMPLE)
-    (backend,) = read_configuration(file).backends
-    assert backend == Backend(
+    (backend,) = load_config(file).backends
+    assert backend == BackendConfig(
         name="local",
         url="http://127.0.0.1:8000/v1",
         dialect="chat",
@@ -73,17 +73,17 @@ def test_example_is_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_byte_order_mark_is_skipped(file: Path) -> None:
     file.write_bytes(b"\xef\xbb\xbf" + KEY.encode())
-    assert read_configuration(str(file)).access.keys[0].sha256 == DIGEST
+    assert load_config(str(file)).access.keys[0].sha256 == DIGEST
 
 
 def test_whole_numbers_are_seconds_too(file: Path) -> None:
     file.write_text("[timeouts]\nconnect = 1\nwhole = 2.5\n")
-    assert read_configuration(file).timeouts == Timeouts(connect=1, whole=2.5)
+    assert load_config(file).timeouts == TimeoutConfig(connect=1, whole=2.5)
 
 
 def test_two_backends_may_serve_one_model(file: Path) -> None:
     file.write_text(BACKEND + OTHER)
-    assert [backend.name for backend in read_configuration(file).backends] == ["local", "other"]
+    assert [backend.name for backend in load_config(file).backends] == ["local", "other"]
 
 
 def test_what_a_backend_leaves_out_is_as_for_all(file: Path) -> None:
@@ -91,9 +91,9 @@ def test_what_a_backend_leaves_out_is_as_for_all(file: Path) -> None:
         "[timeouts]\nconnect = 1\nwhole = 2\n[retries]\nlimit = 3\n"
         f"{BACKEND}timeouts = {{ whole = 4 }}\nretries = {{ backoff = 5 }}\n{OTHER}"
     )
-    own, other = read_configuration(file).backends
-    assert own.timeouts == Timeouts(connect=1, whole=4)
-    assert own.retries == Retries(limit=3, backoff=5)
+    own, other = load_config(file).backends
+    assert own.timeouts == TimeoutConfig(connect=1, whole=4)
+    assert own.retries == RetryConfig(limit=3, backoff=5)
     assert (other.timeouts, other.retries) == (None, None)
 
 
@@ -145,8 +145,8 @@ SYNTAX = {
 def test_what_is_no_toml_is_told_with_its_line(mistake: str, file: Path) -> None:
     content, why = SYNTAX[mistake]
     file.write_bytes(content)
-    with pytest.raises(ConfigurationError) as caught:
-        read_configuration(file)
+    with pytest.raises(ConfigError) as caught:
+        load_config(file)
     assert re.fullmatch(f"{re.escape(str(file))}: {why}", str(caught.value))
 
 
@@ -155,8 +155,8 @@ def test_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         (tmp_path / "none.toml", "No such file or directory"),
         (tmp_path, "Is a directory"),
     ):
-        with pytest.raises(ConfigurationError) as caught:
-            read_configuration(path)
+        with pytest.raises(ConfigError) as caught:
+            load_config(path)
         assert caught.value.mistakes == [f"{path}: {why}"]
 
 
@@ -181,8 +181,8 @@ def find_nothing(_: str) -> None:
 def test_tracing_needs_its_packages(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = '[tracing]\nendpoint = "http://127.0.0.1:4318/v1/traces"'
     file.write_text(text)
-    assert read_configuration(file).tracing.endpoint == "http://127.0.0.1:4318/v1/traces"
-    monkeypatch.setattr("gateway.reading.checks.find_spec", find_nothing)
+    assert load_config(file).tracing.endpoint == "http://127.0.0.1:4318/v1/traces"
+    monkeypatch.setattr("gateway.config.checks.find_spec", find_nothing)
     (mistake,) = mistakes_of(file, text)
     assert mistake.startswith("tracing.endpoint: the packages for this are not installed; pip ")
 
@@ -190,29 +190,29 @@ def test_tracing_needs_its_packages(file: Path, monkeypatch: pytest.MonkeyPatch)
 # Capabilities
 
 
-def backend(profile: str | None = None, **capabilities: object) -> Backend:
-    return Backend("b", "http://h/v1", "chat", profile=profile, capabilities=capabilities)
+def backend(profile: str | None = None, **capabilities: object) -> BackendConfig:
+    return BackendConfig("b", "http://h/v1", "chat", profile=profile, capabilities=capabilities)
 
 
 def test_without_a_profile_requests_pass_as_they_are() -> None:
-    assert capabilities_of(backend()) == (GENERIC, False)
-    assert capabilities_of(backend("openai")) == (PROFILES["openai"], False)
+    assert backend_capabilities(backend()) == (GENERIC, False)
+    assert backend_capabilities(backend("openai")) == (PROFILES["openai"], False)
 
 
 @pytest.mark.parametrize("profile", [name for name in PROFILES if name != "openai"])
 def test_with_a_profile_requests_are_rewritten(profile: str) -> None:
-    assert capabilities_of(backend(profile)) == (PROFILES[profile], True)
+    assert backend_capabilities(backend(profile)) == (PROFILES[profile], True)
 
 
 def test_single_capabilities_win_over_the_profile() -> None:
     expected = structs.replace(PROFILES["openai"], strict=False, efforts=("low", "high"))
     given = backend("openai", strict=False, efforts=["low", "high"])
-    assert capabilities_of(given) == (expected, True)
+    assert backend_capabilities(given) == (expected, True)
 
 
 def test_null_can_be_said(file: Path) -> None:
     file.write_text(BACKEND + 'capabilities = { reasoning_field = "null" }')
-    (read,) = read_configuration(file).backends
-    capabilities, rewrite = capabilities_of(read)
+    (read,) = load_config(file).backends
+    capabilities, rewrite = backend_capabilities(read)
     assert capabilities.reasoning_field is None
     assert rewrite

@@ -9,24 +9,24 @@ import msgspec
 import pytest
 
 from adapters import Capabilities
-from gateway.config import read_configuration
-from gateway.config.schema import Configuration
+from gateway.config import load_config
+from gateway.config.schema import Config
 
 PAGE = (Path(__file__).parents[3] / "gateway" / "CONFIGURATION.md").read_text()
 DEFAULTS, BACKEND = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
 
 
-def _read(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Configuration:
+def _read(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
     monkeypatch.setenv("LOCAL_API_KEY", "sk-local")
     file = folder / "dragoman.toml"
     file.write_text(text)
-    return read_configuration(file)
+    return load_config(file)
 
 
 def test_the_defaults_are_those_on_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert _read(DEFAULTS, tmp_path, monkeypatch) == Configuration()
+    assert _read(DEFAULTS, tmp_path, monkeypatch) == Config()
 
 
 def test_the_example_of_a_backend_is_legal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,11 +48,7 @@ def _structs(kind: object) -> Iterator[type[msgspec.Struct]]:
 @pytest.mark.parametrize(
     "name",
     sorted(
-        {
-            field.encode_name
-            for kind in _structs(Configuration)
-            for field in msgspec.structs.fields(kind)
-        }
+        {field.encode_name for kind in _structs(Config) for field in msgspec.structs.fields(kind)}
     ),
 )
 def test_every_key_is_described(name: str) -> None:

@@ -13,7 +13,7 @@ from adapters.losses import Losses
 from adapters.reasoning.policy import strip_sealed
 from adapters.reasoning.restore import ReasoningRestorer
 from adapters.reasoning.sealed import SealedReasoning, extra_content_field
-from gateway.config import ConfigurationError, read_configuration
+from gateway.config import ConfigError, load_config
 from gateway.crypto import PREFIX, KeyRing, new_sealing_key, read_sealing_key
 
 KEY = bytes(range(32))
@@ -114,8 +114,8 @@ def test_keys_are_made_new() -> None:
 def _mistakes(tmp_path: Path, text: str) -> list[str]:
     file = tmp_path / "dragoman.toml"
     file.write_text(text)
-    with pytest.raises(ConfigurationError) as caught:
-        read_configuration(file)
+    with pytest.raises(ConfigError) as caught:
+        load_config(file)
     return [mistake.removeprefix(f"{file}: ") for mistake in caught.value.mistakes]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.assembly import make_sealer
-from gateway.config.schema import Configuration, Sealing
+from gateway.config.schema import Config, SealingConfig
 from gateway.store import Store
 from tests.gateway.stores import BOTH, new_url, opened, over_both
 
@@ -42,26 +42,24 @@ def test_what_one_node_sealed_opens_on_another_and_after_a_restart(
 
     async def sealed_by_one() -> str:
         async with opened(url) as store:
-            sealer = await make_sealer(Configuration(), store)
+            sealer = await make_sealer(Config(), store)
             return sealer.for_backend("local").seal(b"thoughts")
 
     async def opened_by_another(text: str) -> bytes | None:
         async with opened(url) as store:
-            sealer = await make_sealer(Configuration(), store)
+            sealer = await make_sealer(Config(), store)
             return sealer.for_backend("local").open(text)
 
     assert asyncio.run(opened_by_another(asyncio.run(sealed_by_one()))) == b"thoughts"
 
 
 @pytest.fixture
-def configured(monkeypatch: pytest.MonkeyPatch) -> Configuration:
+def configured(monkeypatch: pytest.MonkeyPatch) -> Config:
     monkeypatch.setenv("A_SEALING_KEY", base64.b64encode(bytes(32)).decode())
-    return Configuration(sealing=Sealing(key_env="A_SEALING_KEY"))
+    return Config(sealing=SealingConfig(key_env="A_SEALING_KEY"))
 
 
-def test_a_configured_key_stays_out_of_the_database(
-    configured: Configuration, tmp_path: Path
-) -> None:
+def test_a_configured_key_stays_out_of_the_database(configured: Config, tmp_path: Path) -> None:
     async def run() -> bytes:
         async with opened(new_url("sqlite", tmp_path)) as store:
             await make_sealer(configured, store)

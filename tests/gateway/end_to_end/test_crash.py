@@ -48,10 +48,10 @@ def test_no_end_that_was_seen_is_lost(
         model,
         lambda received: script("chat", Turn(f"answer {next(numbers)}"), received.json()),
     )
-    configuration = f'[state]\nurl = "{new_url(kind, tmp_path)}"\n' + tables(backend.address)
+    config = f'[state]\nurl = "{new_url(kind, tmp_path)}"\n' + tables(backend.address)
     ends = Ends()
     for _ in range(ROUNDS):
-        with running(configuration, tmp_path) as gateway:
+        with running(config, tmp_path) as gateway:
             check(gateway, model, ends)
             with ThreadPoolExecutor(WRITERS) as pool:
                 talks = [
@@ -62,7 +62,7 @@ def test_no_end_that_was_seen_is_lost(
                 gateway.process.kill()
             for one in talks:
                 one.result()
-    with running(configuration, tmp_path) as gateway:
+    with running(config, tmp_path) as gateway:
         check(gateway, model, ends)
     assert len(ends.seen) >= ROUNDS * ENOUGH
 

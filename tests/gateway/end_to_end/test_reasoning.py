@@ -36,7 +36,7 @@ OTHER_KEY = "00" * 32
 PARAMETERS: JsonObject = {"type": "object", "properties": {"n": {"type": "integer"}}}
 
 
-def configuration(backend: ScriptedBackend, key: str = "KEY") -> str:
+def config(backend: ScriptedBackend, key: str = "KEY") -> str:
     return f'[sealing]\nkey_env = "{key}"\n' + "".join(
         (
             backend_table(backend.address, "deepseek", "chat", 'profile = "deepseek"\n'),
@@ -56,7 +56,7 @@ def started(
 ) -> Generator[tuple[Gateway, openai.OpenAI]]:
     environment = {"KEY": KEY, "OTHER": OTHER_KEY}
     with (
-        running(configuration(backend, key), folder, environment) as gateway,
+        running(config(backend, key), folder, environment) as gateway,
         openai.OpenAI(
             base_url=gateway.url, api_key="sk-test", max_retries=0, timeout=PATIENCE
         ) as sdk,

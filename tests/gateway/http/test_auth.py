@@ -31,7 +31,7 @@ def guarded(
 ) -> Iterator[Gateway]:
     """Run a gateway with keys; one backend has a key of ours, the other has none."""
     digests = [hashlib.sha256(key.encode()).hexdigest() for key in (KEY, OTHER_KEY)]
-    configuration = f"""
+    config = f"""
 [logging]
 bodies = true
 
@@ -57,7 +57,7 @@ dialect = "chat"
 models = ["without-*"]
 """
     folder = tmp_path_factory.mktemp("guarded")
-    with running(configuration, folder, {"A_BACKEND_KEY": f"{BACKEND_KEY}\n"}) as gateway:
+    with running(config, folder, {"A_BACKEND_KEY": f"{BACKEND_KEY}\n"}) as gateway:
         yield gateway
 
 

@@ -13,7 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 from adapters.sse import Decoder
 from gateway import dry_run
 from gateway.app import create_app
-from gateway.config.schema import Configuration, State
+from gateway.config.schema import Config, StateConfig
 from gateway.openapi.chat_reply import ChatChunk, ChatReply
 from gateway.openapi.chat_request import ChatRequest
 from gateway.openapi.common import ErrorEnvelope
@@ -41,7 +41,7 @@ JUDGES = {
     "responses": judge_responses_request,
 }
 # Nothing is to be kept where the tests are run.
-FORGETFUL = Configuration(state=State(url="memory:"))
+FORGETFUL = Config(state=StateConfig(url="memory:"))
 # Items whose type may be left out.
 UNTYPED = {"role": "message", "id": "item_reference"}
 

@@ -72,8 +72,8 @@ def test_running_answers_end(
 
 def test_idle_it_stops_at_once(backend: ScriptedBackend, tmp_path: Path) -> None:
     # Longer than is waited here for its end.
-    configuration = "[server]\nshutdown = 3600\n" + tables(backend.address)
-    with running(configuration, tmp_path) as gateway:
+    config = "[server]\nshutdown = 3600\n" + tables(backend.address)
+    with running(config, tmp_path) as gateway:
         assert wire.get(gateway.port, "/health").status == 200
         gateway.terminate()
         assert gateway.wait() == 0
@@ -85,8 +85,8 @@ def test_answers_that_take_too_long_are_ended(
     model = fresh("chat")
     said: list[Step] = [chunk(frame) for frame in SAID[:3]]
     backend.play_always(model, lambda _: (begun(), *said, Gate()))
-    configuration = "[server]\nshutdown = 1\n" + tables(backend.address)
-    with running(configuration, tmp_path) as gateway:
+    config = "[server]\nshutdown = 1\n" + tables(backend.address)
+    with running(config, tmp_path) as gateway:
         opened = [open_stream(gateway, client, model) for client in DIALECTS]
         gateway.terminate()
         ended = [answered.read_all() for answered in opened]
@@ -107,8 +107,8 @@ def test_a_client_that_does_not_read_is_not_waited_for(
     # More than all buffers on the way hold.
     much = b"".join(SAID[1:3]) * 3_000
     backend.play(model, stream(*SAID[:2], *([much] * 60)))
-    configuration = "[server]\nshutdown = 1\n" + tables(backend.address)
-    with running(configuration, tmp_path) as gateway, open_stream(gateway, "chat", model):
+    config = "[server]\nshutdown = 1\n" + tables(backend.address)
+    with running(config, tmp_path) as gateway, open_stream(gateway, "chat", model):
         gateway.terminate()
         assert gateway.wait() == 0
     assert "Traceback" not in gateway.log
