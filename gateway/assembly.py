@@ -8,7 +8,7 @@ from gateway.backends.client import BackendClient
 from gateway.backends.transport import make_transport
 from gateway.config import backend_capabilities
 from gateway.config.schema import BackendConfig, Config
-from gateway.crypto import KeyRing, new_sealing_key, read_sealing_key
+from gateway.crypto import KeyRing, new_sealing_key, parse_sealing_key
 from gateway.demo import DemoTransport
 from gateway.store import Store
 
@@ -43,7 +43,7 @@ async def make_sealer(config: Config, store: Store) -> KeyRing:
     make, what is sealed. `[sealing] key_env` keeps the key out of it.
     """
     names = (config.sealing.key_env, *config.sealing.older_key_envs)
-    found = [read_sealing_key(os.environ.get(name, "")) for name in names if name is not None]
+    found = [parse_sealing_key(os.environ.get(name, "")) for name in names if name is not None]
     # They were looked at when the configuration was read.
     keys = [one for one in found if one is not None]
     first, *older = keys or [await store.secrets.get_or_create(_SEALING_KEY, new_sealing_key())]

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from adapters import IdSource, Sealer
 
-PREFIX = "dragoman-sealed-"
+REASONING_PREFIX = "dragoman-sealed-"
 SUMMARY_PREFIX = "dragoman-summary-"
 JOB_PREFIX = "dragoman-job-"
 
@@ -41,15 +41,15 @@ class KeyRing:
     def __init__(self, key: bytes, older: Sequence[bytes] = ()) -> None:
         self._keys = tuple(AESGCM(one) for one in (key, *older))
 
-    def for_backend(self, name: str) -> Sealer:
+    def reasoning_sealer(self, name: str) -> Sealer:
         """Give the seal of one backend."""
-        return _BoundSeal(self._keys, PREFIX, _REASONING, name)
+        return _BoundSeal(self._keys, REASONING_PREFIX, _REASONING, name)
 
-    def for_owner(self, owner: str) -> Sealer:
+    def summary_sealer(self, owner: str) -> Sealer:
         """Give the seal of the summaries of one caller."""
         return _BoundSeal(self._keys, SUMMARY_PREFIX, _SUMMARY, owner)
 
-    def for_job(self, owner: str, response_id: str) -> Sealer:
+    def job_sealer(self, owner: str, response_id: str) -> Sealer:
         """Give the seal of what authorises the work at one response of one caller."""
         return _BoundSeal(self._keys, JOB_PREFIX, _JOB, f"{owner} {response_id}")
 
@@ -101,12 +101,12 @@ _LENGTH = 32
 _SEALING_BYTES = 32
 
 
-def new_key() -> str:
+def new_api_key() -> str:
     """Make a key that nobody can guess."""
     return _PREFIX + secrets.token_urlsafe(_LENGTH)
 
 
-def digest(key: str) -> str:
+def api_key_digest(key: str) -> str:
     """Give what is stored of a key.
 
     A plain hash will do: there is nothing to try out in 32 random bytes.
@@ -119,7 +119,7 @@ def new_sealing_key() -> bytes:
     return secrets.token_bytes(_SEALING_BYTES)
 
 
-def read_sealing_key(text: str) -> bytes | None:
+def parse_sealing_key(text: str) -> bytes | None:
     """Read a key to seal with, in hex or in base64; None if it is not one."""
     text = text.strip()
     try:

@@ -49,7 +49,7 @@ async def _sweep_always(store: Store, seconds: float, chance: Chance) -> None:
 async def _sweep(store: Store, before: int) -> None:
     """Forget part after part: each is written with what others have to write, and between."""
     count = 0
-    while part := await store.sweep(before):
+    while part := await store.delete_unused(before):
         count += part
     if count:
         LOG.info("forgot what nobody has used for long", count=count)

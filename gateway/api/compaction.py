@@ -98,7 +98,7 @@ class CompactFront:
 
     async def _read(self, caller: Principal, body: bytes) -> _Asked:
         """Read what is to be summed up; raise `InvalidInput` if there is nothing."""
-        desk, seal = self._desk, self._desk.sealer.for_owner(caller.owner)
+        desk, seal = self._desk, self._desk.sealer.summary_sealer(caller.owner)
         model, body = _with_trigger(body)
         route = desk.router.find(model)[0]
         plan = await desk.ledger.begin(caller, body)

@@ -53,7 +53,7 @@ def _list_handlers(desk: AppContext) -> Sequence[HTTPRouteHandler]:
         if listing is None:
             raise unknown_after(page)
         bodies = [shown_completion(one) for one in listing.data]
-        return list_response([one.id for one in listing.data], bodies, more=listing.more)
+        return list_response([one.id for one in listing.data], bodies, more=listing.has_more)
 
     @get(
         versioned("/chat/completions/{completion_id:str}/messages"),
@@ -87,7 +87,7 @@ def _single_handlers(desk: AppContext) -> Sequence[HTTPRouteHandler]:
         """Give a completion other metadata."""
         owner = owner_of(desk, request)
         metadata = take_new_metadata(await read_fields(desk, request))
-        if not await desk.store.completions.update(owner, completion_id, metadata):
+        if not await desk.store.completions.update_metadata(owner, completion_id, metadata):
             raise CompletionNotFoundError(completion_id)
         found = await find_completion(desk.store, owner, completion_id)
         return tell_bytes(bytes(shown_completion(found)))

@@ -49,11 +49,11 @@ def conversation_item_handlers(desk: AppContext) -> Sequence[HTTPRouteHandler]:
         """List the items of a conversation."""
         owner = owner_of(desk, request)
         page = read_page(request, newest_first=True)
-        listing = await desk.store.conversations.items(owner, conversation_id, page)
+        listing = await desk.store.conversations.list_items(owner, conversation_id, page)
         if listing is None:
             await find_conversation(desk.store, owner, conversation_id)
             raise unknown_after(page)
-        return tell_items(listing.data, more=listing.more, cursor=listing.cursor)
+        return tell_items(listing.data, more=listing.has_more, cursor=listing.cursor)
 
     @get(_ONE, operation_class=RetrieveItemOperation)
     async def get_item(
@@ -61,7 +61,7 @@ def conversation_item_handlers(desk: AppContext) -> Sequence[HTTPRouteHandler]:
     ) -> Response[bytes]:
         """Show an item of a conversation."""
         owner = owner_of(desk, request)
-        item = await desk.store.conversations.item(owner, conversation_id, item_id)
+        item = await desk.store.conversations.load_item(owner, conversation_id, item_id)
         if item is None:
             await find_conversation(desk.store, owner, conversation_id)
             raise ItemNotFoundError("item_id", item_id)
@@ -74,7 +74,7 @@ def conversation_item_handlers(desk: AppContext) -> Sequence[HTTPRouteHandler]:
         """Take an item out of a conversation; answer with the conversation."""
         owner = owner_of(desk, request)
         conversation = await find_conversation(desk.store, owner, conversation_id)
-        if not await desk.store.conversations.remove(owner, conversation_id, item_id):
+        if not await desk.store.conversations.delete_item(owner, conversation_id, item_id):
             raise ItemNotFoundError("item_id", item_id)
         return json_response(shown(conversation))
 

@@ -52,7 +52,7 @@ def conversation_handlers(desk: AppContext) -> Sequence[HTTPRouteHandler]:
         """Give a conversation other metadata."""
         owner = owner_of(desk, request)
         metadata = written(take_new_metadata(await read_fields(desk, request)))
-        if not await desk.store.conversations.update(owner, conversation_id, metadata):
+        if not await desk.store.conversations.update_metadata(owner, conversation_id, metadata):
             raise not_there(conversation_id)
         return json_response(shown(await find_conversation(desk.store, owner, conversation_id)))
 

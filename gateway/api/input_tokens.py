@@ -90,9 +90,9 @@ class CountFront:
         record.client, record.model = seen.dialect, seen.model
         record.backend, record.dialect = upstream.name, upstream.dialect.name
         record.redact = upstream.redact
-        words = Wording(body, plan, desk.sealer.for_owner(caller.owner), desk.mint)
+        words = Wording(body, plan, desk.sealer.summary_sealer(caller.owner), desk.mint)
         words.speak(upstream)
-        seal = desk.sealer.for_backend(upstream.name)
+        seal = desk.sealer.reasoning_sealer(upstream.name)
         return CountableRequest(words.spoken.body, route, desk.mint, desk.config.loss, seal)
 
     async def _count(

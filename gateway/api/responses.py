@@ -65,7 +65,7 @@ def response_handlers(desk: AppContext) -> Sequence[HTTPRouteHandler]:
         """Forget a response; those that continue it keep what they stand on."""
         owner = owner_of(desk, request)
         # Whoever works at it is called by this, and then finds that there is nothing left to do.
-        await desk.store.jobs.cancel(owner, response_id)
+        await desk.store.jobs.request_cancel(owner, response_id)
         if not await desk.store.responses.delete(owner, response_id):
             raise ResponseNotFoundError(response_id)
         return json_response(Deleted(response_id, "response"))

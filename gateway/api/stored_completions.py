@@ -81,7 +81,7 @@ def _name(body: bytes) -> str | None:
 
 async def find_completion(store: Store, owner: str, name: str) -> Completion:
     """Find a completion; raise `CompletionNotFound` if this owner has none of that name."""
-    found = await store.completions.get(owner, name)
+    found = await store.completions.load(owner, name)
     if found is None:
         raise CompletionNotFoundError(name)
     return found

@@ -39,7 +39,7 @@ def written(metadata: dict[str, str]) -> Raw:
 
 async def find_conversation(store: Store, owner: str, name: str) -> Conversation:
     """Find a conversation; raise `ConversationNotFound` if this owner has none of that name."""
-    found = await store.conversations.get(owner, name)
+    found = await store.conversations.load(owner, name)
     if found is None:
         raise not_there(name)
     return found
@@ -72,7 +72,7 @@ async def append_items(
     if not items:
         raise InvalidRequestError("items", "there is nothing to add")
     refuse_others(asked)
-    if not await store.conversations.append(owner, name, items):
+    if not await store.conversations.append_items(owner, name, items):
         raise not_there(name)
     return items
 

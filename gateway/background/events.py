@@ -249,7 +249,9 @@ class EventReplay:
         async with ExchangeMonitor(self._client.receive, self._keep_alive) as watch:
             watch.set_heartbeat(lambda: self._pulse(watch, response))
             jobs = self._store.jobs
-            async with aclosing(jobs.follow(response.owner, response.id, self._last)) as events:
+            async with aclosing(
+                jobs.follow_events(response.owner, response.id, self._last)
+            ) as events:
                 async for one in events:
                     await self._tell(watch, one)
             return await self._ending(response)
@@ -271,7 +273,7 @@ class EventReplay:
         It has the number of the event before, so that whoever goes on from it misses nothing.
         """
         try:
-            turn = await self._store.responses.get(response.owner, response.id)
+            turn = await self._store.responses.load(response.owner, response.id)
         except StoreUnavailableError:
             # Whoever waits for the next event finds that, too.
             return
@@ -283,7 +285,7 @@ class EventReplay:
 
     async def _ending(self, response: Response) -> bytes:
         """Give what ends the stream; one whose response was deleted has no end of its own."""
-        if self._over or await self._store.responses.get(response.owner, response.id):
+        if self._over or await self._store.responses.load(response.owner, response.id):
             return frames.DONE
         changes = {"status": "failed", "error": write_failure(_DELETED)}
         failed = read_body(bytes(response.body)).encode_with(**changes)

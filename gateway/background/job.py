@@ -27,7 +27,7 @@ from gateway.http.headers import backend_headers
 from gateway.observability.logging import LOG
 from gateway.observability.record import ExchangeRecord
 from gateway.pipeline.handler import Visit
-from gateway.store import NOTHING, Event, Item, Response, Store, StoreUnavailableError
+from gateway.store import JSON_NULL, Event, Item, Response, Store, StoreUnavailableError
 from gateway.store.records import CommitOutcomeUnknownError, DatabaseUnavailableError
 from gateway.turns.service import TurnService, concealed_tools
 from gateway.turns.turn import Turn
@@ -65,7 +65,7 @@ def queue_request(
     plan: Turn, caller: Principal, headers: dict[str, str], sealer: KeyRing
 ) -> QueuedRequest:
     """Gather what it takes to answer a request."""
-    seal = sealer.for_job(plan.owner, plan.response_id)
+    seal = sealer.job_sealer(plan.owner, plan.response_id)
     authorization = None
     if caller.authorization is not None:
         authorization = seal.seal(caller.authorization.encode("latin-1"))
@@ -104,7 +104,7 @@ def opened(kept: QueuedRequest, response: Response, sealer: KeyRing) -> QueuedRe
     """Give it with the body as it was; raise `Unopened` if that was sealed with a key of others."""
     if kept.sealed is None:
         return kept
-    body = sealer.for_job(response.owner, response.id).open(kept.sealed)
+    body = sealer.job_sealer(response.owner, response.id).open(kept.sealed)
     if body is None:
         raise DecryptionError(None, "this request was sealed with a key not known here")
     return replace(kept, body=Raw(body))
@@ -126,7 +126,7 @@ def plan_of(kept: QueuedRequest, response: Response) -> Turn:
         conversation=response.conversation,
         input=(),
         # Only how many there are is asked, to name places as the client knows them.
-        history=(Item("", NOTHING),) * kept.before,
+        history=(Item("", JSON_NULL),) * kept.before,
         stamp=kept.stamp,
     )
 
@@ -135,7 +135,7 @@ def authorization_of(kept: QueuedRequest, response: Response, sealer: KeyRing) -
     """Open what authorises the work; raise `Unopened` if it was sealed with a key of others."""
     if kept.authorization is None:
         return None
-    opened = sealer.for_job(response.owner, response.id).open(kept.authorization)
+    opened = sealer.job_sealer(response.owner, response.id).open(kept.authorization)
     if opened is None:
         raise DecryptionError(
             None, "what authorises this request was sealed with a key not known here"
@@ -210,7 +210,7 @@ async def _last_events(store: Store, job: Job, error: Error, number: int) -> lis
 async def _told(store: Store, response: Response, number: int) -> bytes:
     """Give the stream up to an event."""
     frames: list[bytes] = []
-    async with aclosing(store.jobs.follow(response.owner, response.id)) as events:
+    async with aclosing(store.jobs.follow_events(response.owner, response.id)) as events:
         async for event in events:
             frames.append(frame(event.body))
             if event.number >= number - 1:
@@ -315,7 +315,9 @@ class BackgroundJob:
         number = self._recorder.next
         begun = [event("response.in_progress", number, body)]
         jobs = self._desk.store.jobs
-        if not await self._write_with_retry(lambda: jobs.begin(self.name, self._node, body, begun)):
+        if not await self._write_with_retry(
+            lambda: jobs.mark_in_progress(self.name, self._node, body, begun)
+        ):
             self.stop(Reason.LOST)
             return False
         self._recorder.next = number + 1
@@ -345,7 +347,9 @@ class BackgroundJob:
 
     async def _append(self, events: list[Event]) -> bool:
         jobs = self._desk.store.jobs
-        return await self._write_with_retry(lambda: jobs.append(self.name, self._node, events))
+        return await self._write_with_retry(
+            lambda: jobs.append_events(self.name, self._node, events)
+        )
 
     # The end
 

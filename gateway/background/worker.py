@@ -108,7 +108,7 @@ class BackgroundWorker:
         self._starting.add(name)
         try:
             lease = self._settings.lease
-            await desk.store.jobs.start(turn, write_kept(kept), self._name, lease, begun)
+            await desk.store.jobs.enqueue(turn, write_kept(kept), self._name, lease, begun)
         finally:
             self._starting.discard(name)
         return Job(turn.response, kept)
@@ -194,7 +194,7 @@ class BackgroundWorker:
 
     async def _claim(self) -> None:
         """Take over what nobody looks after."""
-        found = await self._desk.store.jobs.claim(self._name, self._settings.lease)
+        found = await self._desk.store.jobs.claim_expired(self._name, self._settings.lease)
         if self._end is not None:
             # Meanwhile we have been told to stop.
             await self._release([one.response.id for one in found])
@@ -282,8 +282,8 @@ async def cancel(store: Store, owner: str, response_id: str, lease: float) -> St
     """
     turn = await find_turn(store, owner, response_id)
     if turn.response.status in RUNNING:
-        await store.jobs.cancel(owner, response_id)
-        settled = await store.jobs.settled(owner, response_id, lease + _PATIENCE)
+        await store.jobs.request_cancel(owner, response_id)
+        settled = await store.jobs.wait_until_finished(owner, response_id, lease + _PATIENCE)
         if settled is None:
             raise ResponseNotFoundError(response_id)
         turn = settled

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from gateway.config.schema import Name
 from gateway.config.validation import check_shape, quoted
-from gateway.crypto import digest, new_key
+from gateway.crypto import api_key_digest, new_api_key
 from gateway.terminal import STANDARD_INPUT, exit_on_error, fail, open_input, write
 
 _HELP = """Make a key for a client, and print it with the lines that let it in.
@@ -43,9 +43,9 @@ def key(name: str, *, stdin: bool) -> None:
         if stdin:
             given = _read_key()
         else:
-            given = new_key()
+            given = new_api_key()
             write(f"{given}\n\n".encode())
-        write(_LINES.format(name=quoted(name), digest=digest(given)).encode())
+        write(_LINES.format(name=quoted(name), digest=api_key_digest(given)).encode())
 
 
 def _read_key() -> str:

@@ -31,7 +31,7 @@ from gateway.config.validation import (
     inside,
     quoted,
 )
-from gateway.crypto import read_sealing_key
+from gateway.crypto import parse_sealing_key
 
 Value = TypeVar("Value", bound=Struct)
 
@@ -118,7 +118,7 @@ def _check_sealing(sealing: SealingConfig) -> Iterator[str]:
     for place, name in places:
         yield from check_variable(name, place)
         text = os.environ.get(name)
-        if text and read_sealing_key(text) is None:
+        if text and parse_sealing_key(text) is None:
             yield f"{place}: expected 32 bytes in base64 or hex in the variable (not shown)"
 
 

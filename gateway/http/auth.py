@@ -5,7 +5,7 @@ import hmac
 from msgspec import Struct
 
 from gateway.config.schema import AccessConfig, KeyConfig
-from gateway.crypto import digest
+from gateway.crypto import api_key_digest
 from gateway.errors import UnauthorizedError
 
 _BEARER = "bearer "
@@ -26,7 +26,7 @@ class Principal(Struct, frozen=True, gc=False):
     @property
     def owner(self) -> str:
         """Say to whom belongs what is kept for this caller: a digest, from which no key is read."""
-        return digest(self.authorization or "") if self.key is None else self.key.sha256
+        return api_key_digest(self.authorization or "") if self.key is None else self.key.sha256
 
 
 class Authenticator:
@@ -60,7 +60,7 @@ class Authenticator:
 
     def _find(self, shown: str) -> KeyConfig | None:
         """Compare with all keys, whichever fits: the time taken tells nothing."""
-        shown_digest = digest(shown).encode()
+        shown_digest = api_key_digest(shown).encode()
         found: KeyConfig | None = None
         for known, key in self._keys:
             if hmac.compare_digest(known, shown_digest):

@@ -192,7 +192,7 @@ class Visit:
         """Make the request ready; a conversation that is too long is summed up first."""
         desk = self._desk
         knows = self._family == "responses" and speaks_of_summaries(body)
-        seal = desk.sealer.for_owner(caller.owner) if knows else None
+        seal = desk.sealer.summary_sealer(caller.owner) if knows else None
         self._words = Wording(body, self._plan, seal, desk.mint)
         if not knows:
             return
@@ -258,7 +258,7 @@ class Visit:
             body = without_store(body, upstream.dialect.family, upstream.capabilities.refuses)
         try:
             names = exchange.recall(body)
-            notes = self._desk.store.notes
+            notes = self._desk.store.reasoning_notes
             kept = await notes.find(_scope(upstream, caller), names) if names else None
             sent = exchange.request(body, model=route.model, kept=kept)
         except DragomanError as problem:
@@ -275,7 +275,7 @@ class Visit:
         desk, deposit = self._desk, self._deposit
 
         async def keep() -> None:
-            await desk.store.notes.keep(_scope(upstream, caller), exchange.kept)
+            await desk.store.reasoning_notes.save(_scope(upstream, caller), exchange.kept)
 
         keep_notes = None if self._keeps_nothing(exchange) else keep
         if deposit is None:
@@ -317,7 +317,7 @@ class Visit:
             policy=config.loss,
             rewrite=upstream.rewrite,
             check_grammar=self._judging.note,
-            seal=self._desk.sealer.for_backend(upstream.name) if seals else None,
+            seal=self._desk.sealer.reasoning_sealer(upstream.name) if seals else None,
             stamp=self._plan.stamp if self._plan else None,
             reshape=self._words.reshape,
             redact=upstream.redact,

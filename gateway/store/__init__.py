@@ -1,8 +1,7 @@
 """What the gateway remembers: responses, conversations, background work, stored completions."""
 
-from gateway.store.opening import open_store
 from gateway.store.records import (
-    NOTHING,
+    JSON_NULL,
     RUNNING,
     ChainLink,
     Completion,
@@ -19,10 +18,10 @@ from gateway.store.records import (
     StoreError,
     StoreUnavailableError,
 )
-from gateway.store.store import Store
+from gateway.store.store import Store, open_store
 
 __all__ = [
-    "NOTHING",
+    "JSON_NULL",
     "RUNNING",
     "ChainLink",
     "Completion",

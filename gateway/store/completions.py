@@ -24,7 +24,7 @@ def _read(row: Row) -> Completion:
     return Completion(name, owner, created, Raw(body), Raw(messages), model, labels)
 
 
-class SqlCompletions:
+class CompletionStore:
     """Keeps chat completions."""
 
     def __init__(self, database: Database, writer: GroupCommitter) -> None:
@@ -35,7 +35,7 @@ class SqlCompletions:
         """Keep a completion."""
         await self._writer.write(_save, completion)
 
-    async def get(self, owner: str, completion_id: str) -> Completion | None:
+    async def load(self, owner: str, completion_id: str) -> Completion | None:
         """Give a completion."""
         rows = await self._database.fetch(_GET, completion_id, owner)
         return _read(rows[0]) if rows else None
@@ -57,7 +57,9 @@ class SqlCompletions:
         rows = await self._database.fetch(_NUMBER, page.after, owner)
         return rows[0][0] if rows else None
 
-    async def update(self, owner: str, completion_id: str, metadata: dict[str, str]) -> bool:
+    async def update_metadata(
+        self, owner: str, completion_id: str, metadata: dict[str, str]
+    ) -> bool:
         """Give it other metadata."""
         return await self._writer.write(_update, (owner, completion_id, metadata))
 
@@ -110,9 +112,9 @@ async def _save(transaction: Transaction, batch: Sequence[Completion]) -> Sequen
     latest = {(it.owner, it.id): it for it in batch}
     # In the same order on all nodes, so that they cannot wait for each other.
     keys = sorted(latest)
-    await transaction.each(_UNLABEL, keys)
-    await transaction.each(_DELETE, keys)
-    await transaction.each(_INSERT, [_row(it) for it in latest.values()])
+    await transaction.execute_many(_UNLABEL, keys)
+    await transaction.execute_many(_DELETE, keys)
+    await transaction.execute_many(_INSERT, [_row(it) for it in latest.values()])
     await _label(transaction, ((*key, it.metadata) for key, it in latest.items()))
     return [None] * len(batch)
 
@@ -134,7 +136,7 @@ async def _label(
 ) -> None:
     rows = [(*key, *pair) for *key, metadata in labels for pair in metadata.items()]
     if rows:
-        await transaction.each(_LABEL, rows)
+        await transaction.execute_many(_LABEL, rows)
 
 
 async def _update(

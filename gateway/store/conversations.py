@@ -71,7 +71,7 @@ _BEFORE: Final = f"""
 _ANYWHERE: Final = -1
 
 
-class SqlConversations:
+class ConversationStore:
     """Keeps conversations."""
 
     def __init__(self, database: Database, writer: GroupCommitter) -> None:
@@ -82,7 +82,7 @@ class SqlConversations:
         """Begin a conversation."""
         await self._writer.write(_create, (conversation, items))
 
-    async def get(self, owner: str, conversation_id: str) -> Conversation | None:
+    async def load(self, owner: str, conversation_id: str) -> Conversation | None:
         """Give a conversation, without its items."""
         rows = await self._database.fetch(_GET, conversation_id, owner)
         if not rows:
@@ -90,7 +90,7 @@ class SqlConversations:
         name, owner, created, metadata = rows[0]
         return Conversation(name, owner, created, Raw(metadata))
 
-    async def update(self, owner: str, conversation_id: str, metadata: Raw) -> bool:
+    async def update_metadata(self, owner: str, conversation_id: str, metadata: Raw) -> bool:
         """Give it other metadata."""
         return await self._writer.write(_update, (conversation_id, owner, bytes(metadata)))
 
@@ -98,11 +98,13 @@ class SqlConversations:
         """Forget a conversation."""
         return await self._writer.write(_delete, (conversation_id, owner), long=True)
 
-    async def append(self, owner: str, conversation_id: str, items: Sequence[Item]) -> bool:
+    async def append_items(self, owner: str, conversation_id: str, items: Sequence[Item]) -> bool:
         """Add items to its end, all of them together."""
         return await self._writer.write(_append, (owner, conversation_id, items))
 
-    async def items(self, owner: str, conversation_id: str, page: Page) -> Listing[Item] | None:
+    async def list_items(
+        self, owner: str, conversation_id: str, page: Page
+    ) -> Listing[Item] | None:
         """Give a part of its items."""
         place = await self._start(owner, conversation_id, page)
         if place is None:
@@ -112,9 +114,9 @@ class SqlConversations:
         found = listing(rows, page)
         items = tuple(read_item(tuple(row)[:3]) for row in found.data)
         cursor = None
-        if found.more:
+        if found.has_more:
             cursor = await self._cursor(owner, conversation_id, items[-1].id, found.data[-1][3])
-        return Listing(items, found.more, cursor)
+        return Listing(items, found.has_more, cursor)
 
     async def _cursor(self, owner: str, conversation_id: str, item_id: str, place: int) -> str:
         """Say from where to go on behind an item."""
@@ -126,7 +128,7 @@ class SqlConversations:
     async def _start(self, owner: str, conversation_id: str, page: Page) -> int | None:
         """Find where a page begins; None if there is no such place."""
         if page.after is None:
-            return None if await self.get(owner, conversation_id) is None else _ANYWHERE
+            return None if await self.load(owner, conversation_id) is None else _ANYWHERE
         statement = _PLACES[order_of(page)]
         rows = await self._database.fetch(statement, conversation_id, owner, page.after, _ANYWHERE)
         place: int | None = rows[0][0]
@@ -137,17 +139,19 @@ class SqlConversations:
             place = rows[0][0]
         return place
 
-    async def item(self, owner: str, conversation_id: str, item_id: str) -> Item | None:
+    async def load_item(self, owner: str, conversation_id: str, item_id: str) -> Item | None:
         """Give one of its items."""
         rows = await self._database.fetch(_ITEM, conversation_id, owner, item_id)
         return read_item(rows[0]) if rows else None
 
-    async def before(self, owner: str, conversation_id: str, response_id: str) -> tuple[Item, ...]:
+    async def list_items_before(
+        self, owner: str, conversation_id: str, response_id: str
+    ) -> tuple[Item, ...]:
         """Give the items that stand in it before those of a response."""
         rows = await self._database.fetch(_BEFORE, conversation_id, owner, response_id)
         return tuple(map(read_item, rows))
 
-    async def remove(self, owner: str, conversation_id: str, item_id: str) -> bool:
+    async def delete_item(self, owner: str, conversation_id: str, item_id: str) -> bool:
         """Take an item out of it."""
         return await self._writer.write(_remove, (conversation_id, owner, item_id), long=True)
 
@@ -175,7 +179,7 @@ async def _create(
         (it.id, it.owner, it.created, float(it.created), len(items), bytes(it.metadata))
         for it, items in wanted
     ]
-    await transaction.each(_INSERT, rows)
+    await transaction.execute_many(_INSERT, rows)
     await keep(
         transaction, ((ItemLocation(it.owner, conversation=it.id), items) for it, items in wanted)
     )

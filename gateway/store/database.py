@@ -65,11 +65,11 @@ class Transaction(Protocol):
         """Run a statement and give its rows."""
         ...
 
-    async def each(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
+    async def execute_many(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
         """Run a statement once for each row of arguments."""
         ...
 
-    def announce(self, name: str) -> None:
+    def notify(self, name: str) -> None:
         """Tell those who wait for this name, on all nodes, once it is committed."""
         ...
 

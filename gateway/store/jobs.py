@@ -23,7 +23,7 @@ from gateway.store.records import (
 from gateway.store.responses import (
     OUTPUT,
     ItemLocation,
-    SqlResponses,
+    ResponseStore,
     insert_turns,
     keep,
     read_response,
@@ -67,15 +67,17 @@ class _Progress(Struct, frozen=True):
     output: Sequence[Item] = ()
 
 
-class SqlJobs:
+class JobStore:
     """Keeps responses while they are made."""
 
-    def __init__(self, database: Database, writer: GroupCommitter, responses: SqlResponses) -> None:
+    def __init__(
+        self, database: Database, writer: GroupCommitter, responses: ResponseStore
+    ) -> None:
         self._database = database
         self._writer = writer
         self._responses = responses
 
-    async def start(
+    async def enqueue(
         self,
         turn: StoredTurn,
         request: Raw,
@@ -86,14 +88,14 @@ class SqlJobs:
         """Keep a queued response, with a lease for this node."""
         await self._writer.write(_start, _Start(turn, request, node, seconds, events))
 
-    async def begin(
+    async def mark_in_progress(
         self, response_id: str, node: str, body: Raw, events: Sequence[Event] = ()
     ) -> bool:
         """Say that it is in progress."""
         progress = _Progress(response_id, node, events, begun=body)
         return await self._writer.write(_progress, progress)
 
-    async def append(self, response_id: str, node: str, events: Sequence[Event]) -> bool:
+    async def append_events(self, response_id: str, node: str, events: Sequence[Event]) -> bool:
         """Add to the events of its stream."""
         return await self._writer.write(_progress, _Progress(response_id, node, events))
 
@@ -104,7 +106,7 @@ class SqlJobs:
         progress = _Progress(response.id, node, events, finished=response, output=output)
         return await self._writer.write(_progress, progress)
 
-    async def cancel(self, owner: str, response_id: str) -> bool:
+    async def request_cancel(self, owner: str, response_id: str) -> bool:
         """Ask for its end."""
         return await self._writer.write(_cancel, (owner, response_id))
 
@@ -123,25 +125,29 @@ class SqlJobs:
             await self._database.listen()
             await pause(signal, seconds)
 
-    async def claim(self, node: str, seconds: float) -> tuple[Job, ...]:
+    async def claim_expired(self, node: str, seconds: float) -> tuple[Job, ...]:
         """Take over the jobs whose leases have run out."""
         # Mostly there are none, and reading disturbs nobody.
         if not await self._database.fetch(_LOST):
             return ()
         return await self._writer.write(_claim, (node, seconds))
 
-    async def settled(self, owner: str, response_id: str, seconds: float) -> StoredTurn | None:
+    async def wait_until_finished(
+        self, owner: str, response_id: str, seconds: float
+    ) -> StoredTurn | None:
         """Wait for the end of a response, but not for long."""
         try:
             async with asyncio.timeout(seconds):
                 # Of its events none is wanted.
-                async for _ in self.follow(owner, response_id, _LAST_EVENT):
+                async for _ in self.follow_events(owner, response_id, _LAST_EVENT):
                     pass
         except TimeoutError:
             pass
-        return await self._responses.get(owner, response_id)
+        return await self._responses.load(owner, response_id)
 
-    async def follow(self, owner: str, response_id: str, after: int = -1) -> AsyncGenerator[Event]:
+    async def follow_events(
+        self, owner: str, response_id: str, after: int = -1
+    ) -> AsyncGenerator[Event]:
         """Give the events after this number until the end."""
         after = min(after, _LAST_EVENT)
         with self._database.signals.watching(response_id) as signal:
@@ -183,7 +189,7 @@ async def _start(transaction: Transaction, starts: Sequence[_Start]) -> Sequence
         (start.turn.response.id, start.node, start.seconds, bytes(start.request))
         for start in starts
     ]
-    await transaction.each(_INSERT_JOB, jobs)
+    await transaction.execute_many(_INSERT_JOB, jobs)
     await _insert_events(transaction, ((start.turn.response.id, start.events) for start in starts))
     return [None] * len(starts)
 
@@ -193,7 +199,7 @@ async def _insert_events(
 ) -> None:
     rows = [(name, event.number, bytes(event.body)) for name, events in groups for event in events]
     if rows:
-        await transaction.each(_INSERT_EVENT, rows)
+        await transaction.execute_many(_INSERT_EVENT, rows)
 
 
 # Changes nothing, but holds the row.
@@ -208,12 +214,12 @@ async def _progress(transaction: Transaction, batch: Sequence[_Progress]) -> Seq
     allowed = [it for it in batch if (it.response_id, it.node) in held]
     begun = [(it.response_id, bytes(it.begun)) for it in allowed if it.begun is not None]
     if begun:
-        await transaction.each(_BEGIN, begun)
+        await transaction.execute_many(_BEGIN, begun)
     await _insert_events(transaction, ((it.response_id, it.events) for it in allowed))
     for it in allowed:
         if it.finished is not None:
             await _finish(transaction, it.finished, it.output)
-        transaction.announce(it.response_id)
+        transaction.notify(it.response_id)
     return [(it.response_id, it.node) in held for it in batch]
 
 
@@ -267,7 +273,7 @@ async def _cancel(transaction: Transaction, wanted: Sequence[tuple[str, str]]) -
     for owner, response_id in wanted:
         rows = await transaction.fetch(_CANCEL, response_id, owner)
         for (node,) in rows:
-            transaction.announce(node)
+            transaction.notify(node)
         cancelled.append(bool(rows))
     return cancelled
 
@@ -292,8 +298,8 @@ async def _release(
 ) -> Sequence[None]:
     jobs = sorted((response_id, node) for node, names in wanted for response_id in names)
     if jobs:
-        await transaction.each(_RELEASE, jobs)
-        transaction.announce(_ALL_NODES)
+        await transaction.execute_many(_RELEASE, jobs)
+        transaction.notify(_ALL_NODES)
     return [None] * len(wanted)
 
 

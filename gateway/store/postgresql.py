@@ -207,12 +207,12 @@ class PostgresTransaction:
             found = await self._connection.fetch(_spell(statement), *plain_row(arguments))
             return _rows(found)
 
-    async def each(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
+    async def execute_many(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
         """Run a statement for each row, without waiting for one before sending the next."""
         with _problems():
             await self._connection.executemany(_spell(statement), list(map(plain_row, rows)))
 
-    def announce(self, name: str) -> None:
+    def notify(self, name: str) -> None:
         """Tell others once it is committed."""
         self._names.add(name)
 
@@ -220,7 +220,7 @@ class PostgresTransaction:
         """Leave the announcements with the server, which tells them when it commits."""
         if self._names:
             names = [(_CHANNEL, name) for name in sorted(self._names)]
-            await self.each("SELECT pg_notify($1, $2)", names)
+            await self.execute_many("SELECT pg_notify($1, $2)", names)
 
 
 def _rows(records: list[Any]) -> list[Row]:

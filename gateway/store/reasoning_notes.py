@@ -17,14 +17,14 @@ _KEEP: Final = """
 """
 
 
-class ReasoningNotes:
+class ReasoningNoteStore:
     """Keeps texts until nobody has used them for long."""
 
     def __init__(self, database: Database, writer: GroupCommitter) -> None:
         self._database = database
         self._writer = writer
 
-    async def keep(self, scope: str, texts: Mapping[str, str]) -> None:
+    async def save(self, scope: str, texts: Mapping[str, str]) -> None:
         """Keep some texts; a name that is known gets the new one."""
         if texts:
             await self._writer.write(_keep, (scope, texts))
@@ -45,5 +45,5 @@ async def _keep(
         if len(name) <= _LONGEST_NAME
     }
     # In the same order on all nodes, so that they cannot wait for each other.
-    await transaction.each(_KEEP, [(*key, text) for key, text in sorted(rows.items())])
+    await transaction.execute_many(_KEEP, [(*key, text) for key, text in sorted(rows.items())])
     return [None] * len(wanted)

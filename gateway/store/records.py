@@ -21,7 +21,7 @@ RUNNING: Final[frozenset[Status]] = frozenset({"queued", "in_progress"})
 # What failed or was cancelled leaves no trace there, so that it can simply be asked again.
 ENTERS_CONVERSATION: Final[frozenset[Status]] = frozenset({"completed", "incomplete"})
 
-NOTHING: Final = Raw(b"null")
+JSON_NULL: Final = Raw(b"null")
 
 
 class Item(Struct, frozen=True):
@@ -45,7 +45,7 @@ class Response(Struct, frozen=True):
     body: Raw
     # What later turns need to know of this one besides its items. Read with every turn that
     # follows, so it is to be small.
-    settings: Raw = NOTHING
+    settings: Raw = JSON_NULL
     model: str = ""
     # The response that this one continues.
     parent: str | None = None
@@ -134,7 +134,7 @@ class Listing(Struct, Generic[T], frozen=True):
     """A part of a list, and whether there is more of it."""
 
     data: tuple[T, ...]
-    more: bool
+    has_more: bool
     # From where to go on, if the id of the last one may not be enough to say.
     cursor: str | None = None
 
@@ -161,8 +161,8 @@ def size_of(page: Page) -> int:
 def listing(found: Sequence[T], page: Page) -> Listing[T]:
     """Make a part of a list of what was found."""
     if page.limit is None or len(found) <= page.limit:
-        return Listing(tuple(found), more=False)
-    return Listing(tuple(found[: page.limit]), more=True)
+        return Listing(tuple(found), has_more=False)
+    return Listing(tuple(found[: page.limit]), has_more=True)
 
 
 # What can go wrong with the store.

@@ -69,9 +69,9 @@ async def keep(
             else:
                 fresh.append(row)
     if fresh:
-        await transaction.each(_INSERT, fresh)
+        await transaction.execute_many(_INSERT, fresh)
     if links:
-        await transaction.each(_LINK, links)
+        await transaction.execute_many(_LINK, links)
 
 
 def _row(home: ItemLocation, position: int, item: Item) -> tuple[object, ...]:
@@ -108,8 +108,8 @@ async def delete_orphaned_items(transaction: Transaction) -> None:
     """Delete the items that belong to nothing; what repeats one of them gets its body."""
     heirs = [tuple(row) for row in await transaction.fetch(_HEIRS)]
     if heirs:
-        await transaction.each(_INHERIT, heirs)
-        await transaction.each(_FOLLOW, heirs)
+        await transaction.execute_many(_INHERIT, heirs)
+        await transaction.execute_many(_FOLLOW, heirs)
     await transaction.fetch(_FORGET)
 
 
@@ -189,7 +189,7 @@ def read_response(row: Row) -> Response:
     )
 
 
-class SqlResponses:
+class ResponseStore:
     """Keeps finished responses."""
 
     def __init__(self, database: Database, writer: GroupCommitter) -> None:
@@ -200,7 +200,7 @@ class SqlResponses:
         """Keep a response and its items."""
         await self._writer.write(_save, turn)
 
-    async def get(self, owner: str, response_id: str) -> StoredTurn | None:
+    async def load(self, owner: str, response_id: str) -> StoredTurn | None:
         """Give a response with its own items."""
         rows = await self._database.fetch(_GET, response_id, owner)
         # The items of one that was deleted may still be there.
@@ -213,7 +213,7 @@ class SqlResponses:
             tuple(read_item(tuple(row)[2:5]) for row in rest if row[0] == OUTPUT),
         )
 
-    async def chain(self, owner: str, response_id: str) -> tuple[ChainLink, ...] | None:
+    async def load_chain(self, owner: str, response_id: str) -> tuple[ChainLink, ...] | None:
         """Give a response and all that it continues, the oldest first."""
         rows = await self._database.fetch(_CHAIN, response_id, owner)
         # The oldest comes first. If it continues something, that is missing.
@@ -221,7 +221,7 @@ class SqlResponses:
             return None
         return tuple(_steps(rows))
 
-    async def items(self, owner: str, ids: Collection[str]) -> dict[str, Item]:
+    async def find_items(self, owner: str, ids: Collection[str]) -> dict[str, Item]:
         """Give those items that are there; of several with one id, the latest."""
         if not ids:
             return {}
@@ -275,10 +275,12 @@ async def _insert_responses(
     # Sorted, as all that more than one node may lock: so they cannot wait for each other.
     touched = sorted((it.parent, it.owner, it.created) for it in responses if it.parent)
     if touched:
-        await transaction.each(_TOUCH, touched)
+        await transaction.execute_many(_TOUCH, touched)
         there = await _find_parents(transaction, responses)
         turns = [_standing(turn, there) for turn in turns]
-    await transaction.each(_RESPONSES_INSERT, [_responses_row(turn.response) for turn in turns])
+    await transaction.execute_many(
+        _RESPONSES_INSERT, [_responses_row(turn.response) for turn in turns]
+    )
     return turns
 
 
@@ -381,7 +383,7 @@ async def _delete_one(transaction: Transaction, owner: str, response_id: str) ->
         return False
     for statement in _CLEAR:
         await transaction.fetch(statement, response_id)
-    transaction.announce(response_id)
+    transaction.notify(response_id)
     last: str | None = response_id
     while last is not None:
         pruned = await transaction.fetch(_PRUNE, last)

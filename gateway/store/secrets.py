@@ -10,7 +10,7 @@ _OFFER: Final = "INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT (
 _READ: Final = "SELECT value FROM secrets WHERE name = $1"
 
 
-class SqlSecrets:
+class SecretStore:
     """Keeps secrets for ever, by their names."""
 
     def __init__(self, writer: GroupCommitter) -> None:

@@ -237,7 +237,7 @@ class SqliteTransaction:
         with _problems():
             return _fetch_at_once(self._near, statement, arguments)
 
-    async def each(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
+    async def execute_many(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
         """Run a statement for each row."""
         with _problems():
             plain_rows = list(map(plain_row, rows))
@@ -246,7 +246,7 @@ class SqliteTransaction:
             else:
                 await self._far.executemany(_spell(statement), plain_rows)
 
-    def announce(self, name: str) -> None:
+    def notify(self, name: str) -> None:
         """Tell others once it is committed."""
         self.names.add(name)
 

@@ -53,7 +53,7 @@ async def load_history(
             return History(near)
         return await _find_chain(store, owner, asking.previous)
     if asking.conversation is not None:
-        listing = await store.conversations.items(owner, asking.conversation, Page())
+        listing = await store.conversations.list_items(owner, asking.conversation, Page())
         if listing is None:
             raise ConversationNotFoundError(asking.conversation)
         # What a summary among these stands for, it says itself: users' words may belong beside it.
@@ -62,7 +62,7 @@ async def load_history(
 
 
 async def _find_chain(store: Store, owner: str, name: str) -> History:
-    steps = await store.responses.chain(owner, name)
+    steps = await store.responses.load_chain(owner, name)
     if steps is None:
         raise PreviousResponseNotFoundError(name)
     if steps[-1].status in RUNNING:
@@ -77,7 +77,7 @@ async def whole_chain(store: Store, owner: str, steps: tuple[ChainLink, ...]) ->
     first = steps[0]
     if first.conversation is None:
         return chain_items(steps)
-    said = await store.conversations.before(owner, first.conversation, first.id)
+    said = await store.conversations.list_items_before(owner, first.conversation, first.id)
     return chain_items(steps, said[_last_summary(said) :])
 
 
@@ -118,7 +118,7 @@ async def resolve_item_references(
     if not wanted:
         return list(given)
     found = {item.id: item for item in past}
-    found |= await store.responses.items(owner, set(wanted.values()) - found.keys())
+    found |= await store.responses.find_items(owner, set(wanted.values()) - found.keys())
     resolved: list[Raw | Item] = list(given)
     for place, name in wanted.items():
         if name not in found:
@@ -200,7 +200,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 async def find_turn(store: Store, owner: str, response_id: str) -> StoredTurn:
     """Find a response; raise `ResponseNotFound` if this owner has none of that name."""
-    turn = await store.responses.get(owner, response_id)
+    turn = await store.responses.load(owner, response_id)
     if turn is None:
         raise ResponseNotFoundError(response_id)
     return turn
@@ -223,9 +223,11 @@ async def input_of(store: Store, owner: str, response_id: str) -> tuple[Item, ..
 async def _before(store: Store, owner: str, turn: StoredTurn) -> tuple[Item, ...]:
     response = turn.response
     if response.parent is not None:
-        steps = await store.responses.chain(owner, response.id) or ()
+        steps = await store.responses.load_chain(owner, response.id) or ()
         return tuple(await whole_chain(store, owner, steps[:-1])) if steps else ()
     if response.conversation is not None:
         # Where it was deleted since, what the response itself brought is still there.
-        return await store.conversations.before(owner, response.conversation, response.id)
+        return await store.conversations.list_items_before(
+            owner, response.conversation, response.id
+        )
     return ()

@@ -63,7 +63,7 @@ async def measure_writing(store: Store, writers: int, turns: int) -> str:
 async def measure_depth(store: Store, names: list[str], depth: int, times: int) -> str:
     """Measure a turn that stands on so many others."""
     parent = names[depth - 2]
-    steps = await store.responses.chain("", parent) or ()
+    steps = await store.responses.load_chain("", parent) or ()
     size = sum(len(bytes(item.body)) for step in steps for item in step.input + step.output)
 
     async def repeat(work: Callable[[], Awaitable[object]]) -> None:
@@ -73,7 +73,7 @@ async def measure_depth(store: Store, names: list[str], depth: int, times: int) 
     async def save() -> None:
         await store.responses.save(made(parent))
 
-    reading, _ = await timed(repeat(partial(store.responses.chain, "", parent)), times)
+    reading, _ = await timed(repeat(partial(store.responses.load_chain, "", parent)), times)
     saving, _ = await timed(repeat(save), times)
     return (
         f"turn {depth:3}: reads {size / 1000:6.1f} kB in {reading * 1e6:6.0f} µs,"

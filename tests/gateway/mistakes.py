@@ -4,11 +4,11 @@ from msgspec import structs
 
 from adapters import Capabilities
 from adapters.capabilities import PROFILES
-from gateway.crypto import digest
+from gateway.crypto import api_key_digest
 
 BACKEND = '[[backends]]\nname = "local"\nurl = "http://127.0.0.1:8000/v1"\ndialect = "chat"\n'
 OTHER = BACKEND.replace("local", "other")
-DIGEST = digest("one")
+DIGEST = api_key_digest("one")
 KEY = f'[[access.keys]]\nname = "ci"\nsha256 = "{DIGEST}"\n'
 HIDDEN = "got something else (not shown: it may be a secret)"
 LOCAL = 'backends[0] "local"'
@@ -173,7 +173,7 @@ PARTS = {
         f'backends[1] "local": name: "local" is the name of {LOCAL} already; expected another one',
     ),
     "same name of keys": (
-        KEY + KEY.replace(DIGEST, digest("two")),
+        KEY + KEY.replace(DIGEST, api_key_digest("two")),
         (
             'access.keys[1] "ci": name: "ci" is the name of access.keys[0] "ci" already; '
             "expected another one"

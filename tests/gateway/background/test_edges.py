@@ -10,10 +10,10 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from gateway.background.job import authorization_of, queue_request, read_kept, write_kept
-from gateway.crypto import KeyRing, digest
+from gateway.crypto import KeyRing, api_key_digest
 from gateway.errors import DecryptionError
 from gateway.http.auth import Principal
-from gateway.store import NOTHING, Conversation, Item, Page, Response, open_store
+from gateway.store import JSON_NULL, Conversation, Item, Page, Response, open_store
 from gateway.turns.turn import Turn
 from tests.gateway import wire
 from tests.gateway.background.requests import (
@@ -72,7 +72,7 @@ def test_with_keys_of_our_own_the_client_is_known_again(
     finish = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}\n\n'
     backend.play(model, stream(*cut, finish, b"data: [DONE]\n\n"))
     keys = (
-        f'[[access.keys]]\nname = "mine"\nsha256 = "{digest(KEY)}"\n'
+        f'[[access.keys]]\nname = "mine"\nsha256 = "{api_key_digest(KEY)}"\n'
         "[access.keys.preferences]\ncomplete_truncated = true\n"
     )
     with running(configured(backend, STATE, QUICK + keys), tmp_path) as node:
@@ -153,7 +153,7 @@ def test_a_conversation_grows_by_what_was_finished(
     model, stuck = fresh("chat"), fresh("chat")
     backend.play(model, stream(*frames("chat", TURN)))
     backend.play(stuck, halved("chat", Gate()))
-    owner = digest(f"Bearer {KEY}")
+    owner = api_key_digest(f"Bearer {KEY}")
 
     async def begin() -> None:
         store = await open_store(f"sqlite:{tmp_path / 'state.db'}")
@@ -162,7 +162,7 @@ def test_a_conversation_grows_by_what_was_finished(
 
     async def said() -> tuple[Item, ...]:
         store = await open_store(f"sqlite:{tmp_path / 'state.db'}")
-        listing = await store.conversations.items(owner, "conv_1", Page())
+        listing = await store.conversations.list_items(owner, "conv_1", Page())
         await store.close()
         assert listing is not None
         return listing.data
@@ -206,7 +206,7 @@ def test_what_authorises_the_work_opens_for_nothing_else() -> None:
     assert kept.headers == {}
     assert read_kept(write_kept(kept)) == kept
     assert read_kept(Raw(b'{"another": "version"}')) is None
-    response = Response("resp_1", plan.owner, 1, "queued", NOTHING)
+    response = Response("resp_1", plan.owner, 1, "queued", JSON_NULL)
     assert authorization_of(kept, response, sealer) == "Bearer sk"
     for wrong in (replace(response, id="resp_2"), replace(response, owner="somebody")):
         with pytest.raises(DecryptionError):

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.config import load_config
 from gateway.config.schema import KeyConfig
-from gateway.crypto import digest
+from gateway.crypto import api_key_digest
 from tests.gateway.cli.command_line import one_line, run
 
 
@@ -22,7 +22,7 @@ def test_new_key_is_shown_once_and_let_in(tmp_path: Path) -> None:
     assert key.startswith("dk-")
     assert len(key) == 46
     assert key not in lines
-    assert read_keys(lines, tmp_path) == (KeyConfig('my "laptop"', digest(key)),)
+    assert read_keys(lines, tmp_path) == (KeyConfig('my "laptop"', api_key_digest(key)),)
     assert result.exit_code == 0
 
 
@@ -33,7 +33,7 @@ def test_no_key_comes_twice() -> None:
 def test_given_key_is_not_shown(tmp_path: Path) -> None:
     result = run("key --stdin", b"sk-mine\r\n")
     assert "sk-mine" not in result.output
-    assert read_keys(result.stdout, tmp_path) == (KeyConfig("client", digest("sk-mine")),)
+    assert read_keys(result.stdout, tmp_path) == (KeyConfig("client", api_key_digest("sk-mine")),)
 
 
 @pytest.mark.parametrize(

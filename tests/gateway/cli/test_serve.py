@@ -18,7 +18,7 @@ from gateway.config.schema import (
     LogConfig,
     ServerConfig,
 )
-from gateway.crypto import digest
+from gateway.crypto import api_key_digest
 from gateway.server.run import ApplicationFactory, print_listening, print_startup_banner
 from tests.gateway.cli.command_line import one_line, run
 from tests.gateway.keeping import until
@@ -150,7 +150,7 @@ def test_start_says_how_to_try_the_demo(capsys: pytest.CaptureFixture[str]) -> N
 def test_open_door_is_told(host: str, capsys: pytest.CaptureFixture[str]) -> None:
     print_startup_banner(Config(), (host, 8080))
     assert one_line(capsys.readouterr().err).startswith(f"warning: whoever reaches {host} may use")
-    locked = Config(access=AccessConfig((KeyConfig("ci", digest("key")),)))
+    locked = Config(access=AccessConfig((KeyConfig("ci", api_key_digest("key")),)))
     print_startup_banner(locked, (host, 8080))
     assert capsys.readouterr().err == ""
 

@@ -14,21 +14,21 @@ from adapters.reasoning.policy import strip_sealed
 from adapters.reasoning.restore import ReasoningRestorer
 from adapters.reasoning.sealed import SealedReasoning, extra_content_field
 from gateway.config import ConfigError, load_config
-from gateway.crypto import PREFIX, KeyRing, new_sealing_key, read_sealing_key
+from gateway.crypto import REASONING_PREFIX, KeyRing, new_sealing_key, parse_sealing_key
 
 KEY = bytes(range(32))
 OTHER = bytes(32)
-SEAL = KeyRing(KEY).for_backend("local")
+SEAL = KeyRing(KEY).reasoning_sealer("local")
 
 
 @given(st.binary(max_size=300))
 def test_what_was_sealed_opens_to_the_same_bytes(payload: bytes) -> None:
     sealed = SEAL.seal(payload)
-    assert sealed.startswith(PREFIX)
+    assert sealed.startswith(REASONING_PREFIX)
     # A restart, or another node, with the same key.
-    assert KeyRing(KEY).for_backend("local").open(sealed) == payload
+    assert KeyRing(KEY).reasoning_sealer("local").open(sealed) == payload
     # And the key may have been replaced since.
-    assert KeyRing(OTHER, [KEY]).for_backend("local").open(sealed) == payload
+    assert KeyRing(OTHER, [KEY]).reasoning_sealer("local").open(sealed) == payload
 
 
 @given(st.binary(max_size=60), st.data())
@@ -59,11 +59,14 @@ def test_what_was_cut_or_grew_is_refused(payload: bytes, length: int) -> None:
 @given(st.binary(max_size=60), st.text(max_size=8).filter(lambda name: name != "local"))
 def test_another_backend_or_key_does_not_open(payload: bytes, name: str) -> None:
     sealed = SEAL.seal(payload)
-    assert KeyRing(KEY).for_backend(name).open(sealed) is None
-    assert KeyRing(OTHER).for_backend("local").open(sealed) is None
+    assert KeyRing(KEY).reasoning_sealer(name).open(sealed) is None
+    assert KeyRing(OTHER).reasoning_sealer("local").open(sealed) is None
 
 
-@pytest.mark.parametrize("text", ["", "gAAAAABo", PREFIX, PREFIX + "AQ", PREFIX + "é", "\ud800"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "gAAAAABo", REASONING_PREFIX, REASONING_PREFIX + "AQ", REASONING_PREFIX + "é", "\ud800"],
+)
 def test_what_is_no_seal_is_refused(text: str) -> None:
     assert SEAL.open(text) is None
 
@@ -77,12 +80,12 @@ def test_what_repeats_itself_is_short() -> None:
 
 
 def _blob(sealed: str) -> bytes:
-    text = sealed.removeprefix(PREFIX)
+    text = sealed.removeprefix(REASONING_PREFIX)
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
 def _text(blob: bytes) -> str:
-    return PREFIX + base64.urlsafe_b64encode(blob).decode().rstrip("=")
+    return REASONING_PREFIX + base64.urlsafe_b64encode(blob).decode().rstrip("=")
 
 
 # Keys
@@ -99,12 +102,12 @@ def _text(blob: bytes) -> str:
     ],
 )
 def test_a_key_is_read_in_hex_or_base64(text: str) -> None:
-    assert read_sealing_key(text) == KEY
+    assert parse_sealing_key(text) == KEY
 
 
 @pytest.mark.parametrize("text", ["", "short", "z" * 64, base64.b64encode(bytes(31)).decode(), "é"])
 def test_what_is_no_key_is_refused(text: str) -> None:
-    assert read_sealing_key(text) is None
+    assert parse_sealing_key(text) is None
 
 
 def test_keys_are_made_new() -> None:
@@ -143,7 +146,7 @@ def test_mistakes_about_keys_are_named(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_request_never_fails_for_what_cannot_be_opened(text: str) -> None:
     losses = Losses("refuse")
     items = (
-        Reasoning(("Look.",), encrypted=PREFIX + text, item_id="rs_1"),
+        Reasoning(("Look.",), encrypted=REASONING_PREFIX + text, item_id="rs_1"),
         Reasoning(encrypted=text or "x"),
         ToolCall(
             "call_1",
@@ -178,7 +181,7 @@ def test_only_what_was_sealed_here_leaves_a_body_that_passes() -> None:
         b' {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "%s"},'
         b' {"type": "reasoning", "id": "rs_2", "summary": [], "encrypted_content": "gAAAA"}]}'
     )
-    kept = strip_sealed(body % (text.encode(), sealed.encode()), PREFIX)
+    kept = strip_sealed(body % (text.encode(), sealed.encode()), REASONING_PREFIX)
     assert kept == (
         b'{"model":"m","n":1.10,"input":[{"role":"user","content":"%s"},'
         b'{"type": "reasoning", "id": "rs_2", "summary": [], "encrypted_content": "gAAAA"}]}'
@@ -190,13 +193,13 @@ def test_what_others_put_beside_a_seal_stays() -> None:
     sealed = SEAL.seal(b"{}").encode()
     body = b'{"tool_calls":[{"extra_content":{"google":{"a": 1},"dragoman":{"sealed":"%s"}}}]}'
     kept = b'{"tool_calls":[{"extra_content":{"google":{"a": 1}}}]}'
-    assert strip_sealed(body % sealed, PREFIX) == kept
+    assert strip_sealed(body % sealed, REASONING_PREFIX) == kept
     assert strip_sealed(
-        b'{"tool_calls":[{"extra_content":{"dragoman":"%s"}}]}' % sealed, PREFIX
+        b'{"tool_calls":[{"extra_content":{"dragoman":"%s"}}]}' % sealed, REASONING_PREFIX
     ) == (b'{"tool_calls":[{}]}')
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b'{"input": "%s"}', b'["%s"', b'{"a": {"b": ["%s"]}}'])
 def test_a_body_without_seals_stays_as_it_is(body: bytes) -> None:
-    given_body = body.replace(b"%s", PREFIX.encode())
-    assert strip_sealed(given_body, PREFIX) is given_body
+    given_body = body.replace(b"%s", REASONING_PREFIX.encode())
+    assert strip_sealed(given_body, REASONING_PREFIX) is given_body

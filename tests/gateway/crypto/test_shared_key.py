@@ -43,12 +43,12 @@ def test_what_one_node_sealed_opens_on_another_and_after_a_restart(
     async def sealed_by_one() -> str:
         async with opened(url) as store:
             sealer = await make_sealer(Config(), store)
-            return sealer.for_backend("local").seal(b"thoughts")
+            return sealer.reasoning_sealer("local").seal(b"thoughts")
 
     async def opened_by_another(text: str) -> bytes | None:
         async with opened(url) as store:
             sealer = await make_sealer(Config(), store)
-            return sealer.for_backend("local").open(text)
+            return sealer.reasoning_sealer("local").open(text)
 
     assert asyncio.run(opened_by_another(asyncio.run(sealed_by_one()))) == b"thoughts"
 

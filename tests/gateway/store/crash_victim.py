@@ -32,8 +32,8 @@ async def _write(store: Store, writer: str) -> None:
 async def _work(store: Store, name: str, parent: str | None) -> None:
     made = turn(name, parent, conversation=CONVERSATION, status="queued")
     queued = type(made)(made.response, made.input)
-    await store.jobs.start(queued, Raw(b"1"), "victim", 60)
-    await store.jobs.append(name, "victim", [Event(0, Raw(b"0"))])
+    await store.jobs.enqueue(queued, Raw(b"1"), "victim", 60)
+    await store.jobs.append_events(name, "victim", [Event(0, Raw(b"0"))])
     done = response(name, parent=parent, conversation=CONVERSATION)
     await store.jobs.finish(done, "victim", made.output, [Event(1, Raw(b"1"))])
 

@@ -23,16 +23,16 @@ async def found(
 @over_both
 async def test_a_completion_from_beginning_to_end(store: Store, other: Store) -> None:
     await store.completions.save(completion("a", topic="x"))
-    assert await other.completions.get("me", "a") == completion("a", topic="x")
-    assert await store.completions.update("me", "a", {"topic": "y", "more": "z"})
-    changed = await other.completions.get("me", "a")
+    assert await other.completions.load("me", "a") == completion("a", topic="x")
+    assert await store.completions.update_metadata("me", "a", {"topic": "y", "more": "z"})
+    changed = await other.completions.load("me", "a")
     assert changed is not None
     assert changed.metadata == {"topic": "y", "more": "z"}
     assert await found(store, topic="x") == []
     assert await found(store, topic="y", more="z") == ["a"]
     assert await store.completions.delete("me", "a")
     assert not await store.completions.delete("me", "a")
-    assert await other.completions.get("me", "a") is None
+    assert await other.completions.load("me", "a") is None
     assert await found(other) == []
 
 
@@ -40,8 +40,8 @@ async def test_a_completion_from_beginning_to_end(store: Store, other: Store) ->
 async def test_a_completion_of_another_owner_is_not_there(store: Store, other: Store) -> None:
     await store.completions.save(completion("a"))
     for owner, name in (("you", "a"), ("me", "unknown")):
-        assert await other.completions.get(owner, name) is None
-        assert not await other.completions.update(owner, name, {})
+        assert await other.completions.load(owner, name) is None
+        assert not await other.completions.update_metadata(owner, name, {})
         assert not await other.completions.delete(owner, name)
         assert await other.completions.list(owner, Page(after=name), None, {}) is None
     listing = await other.completions.list("you", Page(), None, {})
@@ -63,10 +63,10 @@ async def test_lists_are_filtered_and_paged(store: Store, other: Store) -> None:
     assert await found(other, Page("c2", 5, newest_first=True)) == ["c1", "c0"]
     listing = await other.completions.list("me", Page(limit=6), None, {})
     assert listing is not None
-    assert not listing.more
+    assert not listing.has_more
     listing = await other.completions.list("me", Page(limit=5), None, {})
     assert listing is not None
-    assert listing.more
+    assert listing.has_more
 
 
 @over_both
@@ -82,12 +82,12 @@ async def test_of_several_with_one_id_an_owner_has_the_latest(store: Store, othe
         )
     )
     await store.completions.save(completion("a", model="last", topic="z"))
-    kept = await other.completions.get("me", "a")
+    kept = await other.completions.load("me", "a")
     assert kept == completion("a", model="last", topic="z")
     assert await found(other) == ["b", "a"]
     assert await found(other, topic="x") == []
     assert await found(other, topic="z") == ["a"]
-    yours = await store.completions.get("you", "a")
+    yours = await store.completions.load("you", "a")
     assert yours == completion("a", owner="you", topic="yours")
     assert await store.completions.delete("me", "a")
     listing = await store.completions.list("you", Page(), None, {"topic": "yours"})

@@ -9,7 +9,7 @@ from tests.gateway.stores import item, names, over_both, response, turn
 
 
 async def everything(store: Store, name: str = "c") -> list[str] | None:
-    found = await store.conversations.items("me", name, Page())
+    found = await store.conversations.list_items("me", name, Page())
     return None if found is None else names(found.data)
 
 
@@ -17,37 +17,37 @@ async def everything(store: Store, name: str = "c") -> list[str] | None:
 async def test_a_conversation_from_beginning_to_end(store: Store, other: Store) -> None:
     made = Conversation("c", "me", 1000, Raw(b'{"a":"b"}'))
     await store.conversations.create(made, [item("one"), item("two")])
-    assert await other.conversations.get("me", "c") == made
-    assert await other.conversations.append("me", "c", [item("three")])
+    assert await other.conversations.load("me", "c") == made
+    assert await other.conversations.append_items("me", "c", [item("three")])
     assert await everything(store) == ["one", "two", "three"]
-    assert await store.conversations.update("me", "c", Raw(b"{}"))
-    changed = await other.conversations.get("me", "c")
+    assert await store.conversations.update_metadata("me", "c", Raw(b"{}"))
+    changed = await other.conversations.load("me", "c")
     assert changed is not None
     assert changed.metadata == Raw(b"{}")
-    found = await other.conversations.item("me", "c", "two")
+    found = await other.conversations.load_item("me", "c", "two")
     assert found is not None
     assert found.body == item("two").body
-    assert await other.conversations.remove("me", "c", "two")
-    assert not await other.conversations.remove("me", "c", "two")
-    assert await store.conversations.item("me", "c", "two") is None
+    assert await other.conversations.delete_item("me", "c", "two")
+    assert not await other.conversations.delete_item("me", "c", "two")
+    assert await store.conversations.load_item("me", "c", "two") is None
     assert await everything(store) == ["one", "three"]
     assert await store.conversations.delete("me", "c")
     assert not await other.conversations.delete("me", "c")
     assert await everything(other) is None
-    assert await other.responses.items("me", ["one"]) == {}
+    assert await other.responses.find_items("me", ["one"]) == {}
 
 
 @over_both
 async def test_a_conversation_of_another_owner_is_not_there(store: Store, other: Store) -> None:
     await store.conversations.create(Conversation("c", "me", 1000), [item("one")])
     for owner, name in (("you", "c"), ("me", "unknown")):
-        assert await other.conversations.get(owner, name) is None
-        assert await other.conversations.items(owner, name, Page()) is None
-        assert await other.conversations.items(owner, name, Page(after="one")) is None
-        assert await other.conversations.item(owner, name, "one") is None
-        assert not await other.conversations.update(owner, name, Raw(b"1"))
-        assert not await other.conversations.append(owner, name, [item("two")])
-        assert not await other.conversations.remove(owner, name, "one")
+        assert await other.conversations.load(owner, name) is None
+        assert await other.conversations.list_items(owner, name, Page()) is None
+        assert await other.conversations.list_items(owner, name, Page(after="one")) is None
+        assert await other.conversations.load_item(owner, name, "one") is None
+        assert not await other.conversations.update_metadata(owner, name, Raw(b"1"))
+        assert not await other.conversations.append_items(owner, name, [item("two")])
+        assert not await other.conversations.delete_item(owner, name, "one")
         assert not await other.conversations.delete(owner, name)
     await other.responses.save(turn("r", owner="you", conversation="c"))
     assert await everything(store) == ["one"]
@@ -62,12 +62,12 @@ async def test_pages_go_both_ways(store: Store, other: Store) -> None:
         more = True
         while more:
             page = Page(seen[-1] if seen else None, 3, newest_first=newest_first)
-            part = await other.conversations.items("me", "c", page)
+            part = await other.conversations.list_items("me", "c", page)
             assert part is not None
             seen += names(part.data)
-            more = part.more
+            more = part.has_more
         assert seen == (everyone[::-1] if newest_first else everyone)
-    assert await other.conversations.items("me", "c", Page(after="none")) is None
+    assert await other.conversations.list_items("me", "c", Page(after="none")) is None
 
 
 @over_both
@@ -80,10 +80,10 @@ async def test_a_response_is_appended_to_its_conversation(store: Store, other: S
     assert await store.responses.delete("me", "a")
     assert await everything(other) == ["zero", "a-in", "a-out", "b-in", "b-out"]
     assert await store.conversations.delete("me", "c")
-    kept = await other.responses.get("me", "b")
+    kept = await other.responses.load("me", "b")
     assert kept is not None
     assert names(kept.input + kept.output) == ["b-in", "b-out"]
-    assert set(await store.responses.items("me", ["a-in", "b-in"])) == {"b-in"}
+    assert set(await store.responses.find_items("me", ["a-in", "b-in"])) == {"b-in"}
 
 
 @over_both
@@ -91,7 +91,7 @@ async def test_a_response_outlives_a_conversation_deleted_meanwhile(
     store: Store, other: Store
 ) -> None:
     await store.responses.save(turn("a", conversation="gone"))
-    kept = await other.responses.get("me", "a")
+    kept = await other.responses.load("me", "a")
     assert kept is not None
     assert names(kept.output) == ["a-out"]
     assert await everything(other, "gone") is None
@@ -110,7 +110,7 @@ async def test_two_hundred_writers_keep_order_and_count(store: Store, other: Sto
             first, second = ("c", "d") if number % 3 else ("d", "c")
             made = response(name, conversation=first)
             await node.responses.save(StoredTurn(made, (item(f"{name}.0"),), (item(f"{name}.1"),)))
-            assert await node.conversations.append("me", second, [item(f"{name}.2")])
+            assert await node.conversations.append_items("me", second, [item(f"{name}.2")])
 
     await asyncio.gather(*(write(number) for number in range(200)))
     for name in ("c", "d"):
@@ -137,7 +137,7 @@ async def test_what_failed_leaves_no_trace_in_a_conversation(store: Store, other
     await store.responses.save(turn("a", conversation="c", status="failed"))
     await other.responses.save(turn("b", conversation="c", status="incomplete"))
     assert await everything(other) == ["zero", "b-in", "b-out"]
-    assert await store.responses.get("me", "a") is not None
+    assert await store.responses.load("me", "a") is not None
 
 
 @over_both
@@ -148,16 +148,16 @@ async def test_lists_are_whole_even_where_ids_are_repeated(store: Store, other: 
     for newest_first in (False, True):
         found: list[Item] = []
         page = Page(None, 1, newest_first=newest_first)
-        while part := await other.conversations.items("me", "c", page):
+        while part := await other.conversations.list_items("me", "c", page):
             found += part.data
-            if not part.more:
+            if not part.has_more:
                 break
             page = Page(part.cursor, 1, newest_first=newest_first)
         bodies = [one.body for one in (found[::-1] if newest_first else found)]
         assert bodies == [one.body for one in made]
     # Who goes on from the bare id comes to the end all the same.
-    part = await other.conversations.items("me", "c", Page("x"))
+    part = await other.conversations.list_items("me", "c", Page("x"))
     assert part is not None
     assert names(part.data) == ["c"]
     for nowhere in ("x@1", "x@99", "y@0", "x@", "@1", "x@-1"):
-        assert await other.conversations.items("me", "c", Page(nowhere)) is None
+        assert await other.conversations.list_items("me", "c", Page(nowhere)) is None

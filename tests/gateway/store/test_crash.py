@@ -46,7 +46,7 @@ async def check(url: str, acknowledged: list[str]) -> None:
         last = {name.partition(".")[0]: name for name in acknowledged}
         for name in last.values():
             await check_chain(store, name)
-        found = await store.conversations.items("me", CONVERSATION, Page())
+        found = await store.conversations.list_items("me", CONVERSATION, Page())
         assert found is not None
         kept = names(found.data)
         assert set(kept) >= {f"{name}-{side}" for name in acknowledged for side in ("in", "out")}
@@ -57,12 +57,12 @@ async def check(url: str, acknowledged: list[str]) -> None:
 
 async def check_chain(store: Store, name: str) -> None:
     """All turns of a chain are there, whole and in order."""
-    steps = await store.responses.chain("me", name)
+    steps = await store.responses.load_chain("me", name)
     assert steps is not None
     writer, _, number = name.partition(".")
     assert [step.id for step in steps] == [f"{writer}.{n}" for n in range(int(number) + 1)]
     for step in steps:
         assert step.status == "completed"
         assert names(step.input + step.output) == [f"{step.id}-in", f"{step.id}-out"]
-    events = [event.number async for event in store.jobs.follow("me", name)]
+    events = [event.number async for event in store.jobs.follow_events("me", name)]
     assert events == ([0, 1] if int(number) % 2 else [])

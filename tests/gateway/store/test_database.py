@@ -24,9 +24,9 @@ from gateway.store import (
 )
 from gateway.store.database import Database, GroupCommitter, Transaction
 from gateway.store.migrations import STEPS, migrate
-from gateway.store.opening import open_database
 from gateway.store.reasoning_notes import FIND_NOTES
 from gateway.store.responses import FIND_ITEMS, FIND_PARENTS
+from gateway.store.store import open_database
 from tests.gateway.postgres import disconnect_all, new_database
 from tests.gateway.rows import execute
 from tests.gateway.scripted import PATIENCE
@@ -118,7 +118,7 @@ def test_whoever_may_make_no_tables_can_use_those_that_are_there() -> None:
         await asyncio.to_thread(_grant, url, role)
         async with opened(url.replace("postgres:@", f"{role}:@")) as store:
             await store.responses.save(turn("b", "a"))
-            assert await store.responses.chain("me", "b") is not None
+            assert await store.responses.load_chain("me", "b") is not None
             await store.completions.save(Completion("c", "me", 1, Raw(b"1"), Raw(b"1")))
 
     asyncio.run(run())
@@ -146,7 +146,7 @@ def test_many_nodes_may_start_at_once(kind: str, tmp_path: Path) -> None:
     async def run() -> None:
         stores = await asyncio.gather(*(open_store(url) for _ in range(8)))
         await stores[0].responses.save(turn("a"))
-        assert await stores[-1].responses.get("me", "a") is not None
+        assert await stores[-1].responses.load("me", "a") is not None
         for store in stores:
             await store.close()
 
@@ -176,7 +176,7 @@ async def test_one_that_cannot_be_written_does_not_spoil_the_others(
     results = await asyncio.gather(*saves, return_exceptions=True)
     assert [type(result) for result in results].count(StoreUnavailableError) == 1
     for name in ("a", "twice", "b"):
-        found = await other.responses.get("me", name)
+        found = await other.responses.load("me", name)
         assert found is not None
         assert names(found.input + found.output) == [f"{name}-in", f"{name}-out"]
 
@@ -190,13 +190,13 @@ async def test_what_nobody_waits_for_any_more_is_written_all_the_same(
     await asyncio.sleep(0)
     first.cancel()
     await second
-    assert await other.responses.get("me", "a") is not None
+    assert await other.responses.load("me", "a") is not None
 
 
 def test_all_who_wait_for_a_locked_file_are_told_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.state.sqlite._BUSY_MILLISECONDS", 500)
+    monkeypatch.setattr("gateway.store.sqlite._BUSY_MILLISECONDS", 500)
     url = new_url("sqlite", tmp_path)
 
     async def run() -> None:
@@ -209,9 +209,9 @@ def test_all_who_wait_for_a_locked_file_are_told_at_once(
                     results = await asyncio.gather(*saves, return_exceptions=True)
                 assert all(isinstance(result, StoreUnavailableError) for result in results)
                 # Who reads is not disturbed.
-                assert await store.responses.get("me", "a") is not None
+                assert await store.responses.load("me", "a") is not None
             await asyncio.gather(*(store.responses.save(turn(f"b{n}")) for n in range(100)))
-            assert await store.responses.get("me", "b99") is not None
+            assert await store.responses.load("me", "b99") is not None
 
     asyncio.run(run())
 
@@ -222,13 +222,13 @@ def test_lost_connections_are_made_again() -> None:
     async def run() -> None:
         async with two_nodes(url) as (store, other):
             await store.responses.save(turn("a"))
-            assert await other.jobs.settled("me", "a", 5) is not None
+            assert await other.jobs.wait_until_finished("me", "a", 5) is not None
             await disconnect_all(url)
-            assert await store.responses.get("me", "a") is not None
+            assert await store.responses.load("me", "a") is not None
             await disconnect_all(url)
             await store.responses.save(turn("b", "a"))
-            assert await other.responses.chain("me", "b") is not None
-            assert await other.jobs.settled("me", "b", 5) is not None
+            assert await other.responses.load_chain("me", "b") is not None
+            assert await other.jobs.wait_until_finished("me", "b", 5) is not None
 
     asyncio.run(run())
 
@@ -260,26 +260,32 @@ def test_memory_is_a_store_too() -> None:
                 saving = asyncio.ensure_future(store.responses.save(turn(f"r{number}")))
                 while not saving.done():
                     # Seen whole or not at all.
-                    found = await store.responses.get("me", f"r{number}")
+                    found = await store.responses.load("me", f"r{number}")
                     assert found is None or names(found.output) == [f"r{number}-out"]
-                assert await store.responses.get("me", f"r{number}") is not None
-            assert await stranger.responses.get("me", "r0") is None
+                assert await store.responses.load("me", f"r{number}") is not None
+            assert await stranger.responses.load("me", "r0") is None
 
     asyncio.run(run())
 
 
 @over_both
 async def test_notes_are_found_on_every_node(store: Store, other: Store) -> None:
-    await store.notes.keep("backend\0me", {"call_1": "old", "call_2": "two", "x" * 5000: "long"})
+    await store.reasoning_notes.save(
+        "backend\0me", {"call_1": "old", "call_2": "two", "x" * 5000: "long"}
+    )
     await asyncio.gather(
-        store.notes.keep("backend\0me", {"call_1": "one"}), store.notes.keep("backend\0you", {})
+        store.reasoning_notes.save("backend\0me", {"call_1": "one"}),
+        store.reasoning_notes.save("backend\0you", {}),
     )
     wanted = ["call_1", "call_2", "call_3", "\0", "x" * 5000]
-    assert await other.notes.find("backend\0me", wanted) == {"call_1": "one", "call_2": "two"}
-    assert await other.notes.find("backend\0you", wanted) == {}
-    assert await other.notes.find("backend\0me", []) == {}
-    assert await store.sweep(2**40) == 2
-    assert await other.notes.find("backend\0me", wanted) == {}
+    assert await other.reasoning_notes.find("backend\0me", wanted) == {
+        "call_1": "one",
+        "call_2": "two",
+    }
+    assert await other.reasoning_notes.find("backend\0you", wanted) == {}
+    assert await other.reasoning_notes.find("backend\0me", []) == {}
+    assert await store.delete_unused(2**40) == 2
+    assert await other.reasoning_notes.find("backend\0me", wanted) == {}
 
 
 # What is left
@@ -303,14 +309,14 @@ def test_what_nobody_has_used_for_long_is_swept_in_parts(kind: str, tmp_path: Pa
                     Completion(name, "me", created, Raw(b"1"), Raw(b"1"), metadata={"a": "b"})
                 )
                 await store.conversations.create(Conversation(name, "me", created), [item(name)])
-            swept = [await store.sweep(DAY, 2) for _ in range(4)]
+            swept = [await store.delete_unused(DAY, 2) for _ in range(4)]
             assert swept == [4, 2, 1, 0]
-            assert await store.responses.chain("me", "old0b") is None
-            assert await store.responses.chain("me", "recent") is not None
-            assert await store.completions.get("me", "x") is None
-            assert await store.completions.get("me", "y") is not None
-            assert await store.conversations.get("me", "x") is None
-            assert await store.conversations.items("me", "y", Page()) is not None
+            assert await store.responses.load_chain("me", "old0b") is None
+            assert await store.responses.load_chain("me", "recent") is not None
+            assert await store.completions.load("me", "x") is None
+            assert await store.completions.load("me", "y") is not None
+            assert await store.conversations.load("me", "x") is None
+            assert await store.conversations.list_items("me", "y", Page()) is not None
             assert await count_rows(url) == {
                 "responses": 2,
                 "items": 5,
@@ -318,7 +324,7 @@ def test_what_nobody_has_used_for_long_is_swept_in_parts(kind: str, tmp_path: Pa
                 "completions": 1,
                 "labels": 1,
             }
-            await store.sweep(3 * DAY)
+            await store.delete_unused(3 * DAY)
         assert await count_rows(url) == {}
 
     asyncio.run(run())
@@ -334,10 +340,10 @@ def test_what_a_living_chain_began_with_is_not_swept(kind: str, tmp_path: Path) 
             await store.conversations.create(Conversation("c", "me", 1000), [item("long ago")])
             await store.responses.save(turn("first", conversation="c"))
             await store.responses.save(turn("second", "first", created=later))
-            assert await store.sweep(later - DAY) == 0
-            said = await store.conversations.before("me", "c", "first")
+            assert await store.delete_unused(later - DAY) == 0
+            said = await store.conversations.list_items_before("me", "c", "first")
             assert names(said) == ["long ago"]
-            await store.sweep(later + DAY)
+            await store.delete_unused(later + DAY)
         assert await count_rows(url) == {}
 
     asyncio.run(run())
@@ -351,10 +357,10 @@ def test_nothing_is_left_of_what_was_deleted(kind: str, tmp_path: Path) -> None:
         async with opened(url) as store:
             for number in range(4):
                 await store.responses.save(turn(f"r{number}", f"r{number - 1}" if number else None))
-            known = (await store.responses.items("me", ["r0-in"]))["r0-in"]
+            known = (await store.responses.find_items("me", ["r0-in"]))["r0-in"]
             await store.conversations.create(Conversation("c", "me", 1000), [known])
             await store.responses.save(turn("in", conversation="c"))
-            await store.jobs.start(
+            await store.jobs.enqueue(
                 StoredTurn(response("j", status="queued"), (known,)), Raw(b"1"), "A", 60
             )
             for name in ("r1", "r0", "r2", "in", "j", "r3"):

@@ -21,7 +21,7 @@ from msgspec import Raw
 
 from gateway.store import Conversation, Item, Page, Response, Store, StoredTurn, open_store
 from gateway.store.database import Database
-from gateway.store.opening import open_database
+from gateway.store.store import open_database
 from tests.gateway.stores import BOTH, item, names, new_url
 
 # Each turn comes this much later: long enough for its chain to be marked as used.
@@ -98,7 +98,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(target=turns, sizes=SIZES, other=turns)
     def save_what_repeats(self, sizes: tuple[int, int], other: str) -> object:
-        found = self.run(self.store.responses.get(self.owner, other))
+        found = self.run(self.store.responses.load(self.owner, other))
         if found is None:
             return NONE
         return self.save(sizes, None, found.input + found.output).id
@@ -130,7 +130,7 @@ class Machine(RuleBasedStateMachine):
         if name not in self.responses:
             return
         before = self.responses[name].turn.response.created
-        while self.run(self.store.sweep(before)):
+        while self.run(self.store.delete_unused(before)):
             pass
         newest: dict[str, int] = {}
         for kept in self.responses.values():
@@ -157,7 +157,7 @@ class Machine(RuleBasedStateMachine):
     @rule(talk=talks, size=st.integers(0, 2))
     def append(self, talk: str, size: int) -> None:
         items = self.fresh(size)
-        done = self.run(self.store.conversations.append(self.owner, talk, items))
+        done = self.run(self.store.conversations.append_items(self.owner, talk, items))
         assert done == (talk in self.conversations)
         if done:
             self.conversations[talk] += names(items)
@@ -167,7 +167,7 @@ class Machine(RuleBasedStateMachine):
         held = self.conversations.get(talk)
         if held:
             name = data.draw(st.sampled_from(held))
-            assert self.run(self.store.conversations.remove(self.owner, talk, name))
+            assert self.run(self.store.conversations.delete_item(self.owner, talk, name))
             held.remove(name)
 
     @rule(talk=consumes(talks))
@@ -178,8 +178,8 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def responses_are_the_same(self) -> None:
         for name, kept in self.responses.items():
-            found = self.run(self.store.responses.get(self.owner, name))
-            steps = self.run(self.store.responses.chain(self.owner, name))
+            found = self.run(self.store.responses.load(self.owner, name))
+            steps = self.run(self.store.responses.load_chain(self.owner, name))
             if kept.deleted:
                 assert found is None
                 assert steps is None
@@ -197,7 +197,7 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def conversations_are_the_same(self) -> None:
         for talk, held in self.conversations.items():
-            found = self.run(self.store.conversations.items(self.owner, talk, Page()))
+            found = self.run(self.store.conversations.list_items(self.owner, talk, Page()))
             assert found is not None
             assert names(found.data) == held
 

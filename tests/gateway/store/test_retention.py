@@ -65,7 +65,7 @@ def test_what_is_old_goes_and_what_is_used_stays(
         await store.responses.save(turn("resp_first", owner=ME, created=1000))
         await store.responses.save(turn("resp_second", "resp_first", owner=ME, created=now))
         await store.conversations.create(Conversation("conv_used", ME, 1000))
-        await store.conversations.append(ME, "conv_used", [item("msg_used")])
+        await store.conversations.append_items(ME, "conv_used", [item("msg_used")])
 
     written(url, write)
     settings = state(url, "retention_days = 1.5") + tables(backend.address)
@@ -116,7 +116,7 @@ def test_zero_days_are_for_ever(days: float, left: list[str]) -> None:
             async with retention_task(store, days, chance):
                 if days:
                     await asyncio.wait_for(swept.wait(), PATIENCE)
-            found = [await store.completions.get(ME, f"chatcmpl-{it}") for it in ("old", "new")]
+            found = [await store.completions.load(ME, f"chatcmpl-{it}") for it in ("old", "new")]
             return [one.id.removeprefix("chatcmpl-") for one in found if one]
 
     assert asyncio.run(run()) == left
@@ -144,7 +144,7 @@ def test_a_machine_whose_clock_is_ahead_forgets_nothing_that_is_young(
             monkeypatch.setattr(time, "time", lambda: now + 100 * 86_400)
             async with retention_task(store, 30, chance):
                 await asyncio.wait_for(swept.wait(), PATIENCE)
-            return await store.responses.get(ME, "resp_new") is not None
+            return await store.responses.load(ME, "resp_new") is not None
 
     assert asyncio.run(run())
 

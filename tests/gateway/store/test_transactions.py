@@ -10,7 +10,7 @@ import pytest
 
 from gateway.store.database import Database
 from gateway.store.migrations import migrate
-from gateway.store.opening import open_database
+from gateway.store.store import open_database
 from tests.gateway.scripted import PATIENCE
 from tests.gateway.stores import DATABASES, new_url, opened, turn
 
@@ -37,13 +37,13 @@ def test_who_waits_for_a_locked_file_holds_up_nobody(tmp_path: Path) -> None:
                 saving = asyncio.ensure_future(store.responses.save(turn("b", "a")))
                 deleting = asyncio.ensure_future(store.conversations.delete("me", "none"))
                 for _ in range(3):
-                    assert await store.responses.get("me", "a") is not None
+                    assert await store.responses.load("me", "a") is not None
                 assert not saving.done()
                 other.execute("COMMIT")
                 async with asyncio.timeout(PATIENCE):
                     await saving
                     assert not await deleting
-            assert await store.responses.get("me", "b") is not None
+            assert await store.responses.load("me", "b") is not None
 
     asyncio.run(run())
 
@@ -54,7 +54,7 @@ INSERT = "INSERT INTO t VALUES ($1)"
 async def insert(database: Database, number: int, *, long: bool = False) -> None:
     async with database.transaction(long=long) as transaction:
         await transaction.fetch(INSERT, number)
-        await transaction.each(INSERT, [(number,), (number,)])
+        await transaction.execute_many(INSERT, [(number,), (number,)])
 
 
 async def inserted(database: Database) -> list[int]:
