@@ -62,7 +62,7 @@ class CountableRequest(Struct, frozen=True):
 
     def write(self, name: str | None = None) -> bytes:
         """Write it in a dialect, the backend's own by default."""
-        upstream = self.route.upstream
+        upstream = self.route.backend
         exchange = Exchange(
             dialect("responses"),
             upstream.dialect if name is None else dialect(name),
@@ -77,7 +77,7 @@ class CountableRequest(Struct, frozen=True):
 
 async def count_on_backend(written: CountableRequest, aside: SideRequest) -> int | None:
     """Ask the backend; None if it has no way to count. Raises a `DragomanError` if it fails."""
-    match aside.upstream.capabilities.counting:
+    match aside.backend.capabilities.counting:
         case "responses":
             return await _as_responses(written, aside)
         case "vllm":
@@ -114,7 +114,7 @@ def _template_input(written: CountableRequest) -> dict[str, Raw]:
 async def _ask(
     aside: SideRequest, path: str, body: Mapping[str, object], *, root: bool = True
 ) -> _Count:
-    answer = await aside.ask(path, _ENCODER.encode(body), root=root)
+    answer = await aside.post(path, _ENCODER.encode(body), root=root)
     if answer.status != statuses.WHOLE:
         raise InvalidReplyError(None, f"{_NOT_COUNTED}: status {answer.status}")
     try:

@@ -17,7 +17,7 @@ from adapters import DragomanError, InvalidRequestError, Sealer
 from adapters.wire.json_object import read_body
 from gateway import statuses
 from gateway.api.paths import versioned
-from gateway.backends.client import NOT_THERE, SideRequest, SideResponse
+from gateway.backends.client import UNSUPPORTED_PATH_STATUSES, SideRequest, SideResponse
 from gateway.backends.routing import Route
 from gateway.compaction.reply import compacted, read_summary_usage, user_messages
 from gateway.compaction.request import to_sum_up
@@ -86,7 +86,7 @@ class CompactFront:
         desk = self._desk
         caller, body = await take_request(desk, client, record)
         asked = await self._read(caller, body)
-        if compacts_natively(asked.route.upstream) and await self._natively(
+        if compacts_natively(asked.route.backend) and await self._natively(
             client, record, caller, asked
         ):
             return
@@ -111,7 +111,7 @@ class CompactFront:
         self, client: ClientConnection, record: ExchangeRecord, caller: Principal, asked: _Asked
     ) -> bool:
         """Have the backend do it; False if it cannot be asked so, and may know the trigger."""
-        upstream = asked.route.upstream
+        upstream = asked.route.backend
         record.backend, record.dialect = upstream.name, upstream.dialect.name
         record.client, record.model = "responses", asked.model
         record.redact = upstream.redact
@@ -120,8 +120,8 @@ class CompactFront:
         body = fields.encode_with(model=asked.route.model or asked.model, input=asked.window.raws)
         with suppress(BackendUnreachableError):
             async with ExchangeMonitor(client.receive, 0) as watch:
-                answer = await SideRequest(upstream, caller, client, watch).ask(_ADDRESS, body)
-            if answer.status not in NOT_THERE:
+                answer = await SideRequest(upstream, caller, client, watch).post(_ADDRESS, body)
+            if answer.status not in UNSUPPORTED_PATH_STATUSES:
                 await _pass(answer, client, record)
                 return True
         return False
@@ -154,9 +154,7 @@ def _with_trigger(body: bytes) -> tuple[str, bytes]:
 def _window(body: bytes, plan: Turn | None, seal: Sealer, route: Route) -> Window:
     past = 0 if plan is None else len(plan.history)
     try:
-        window = read_window(
-            body, seal, passes=accepts_foreign_summaries(route.upstream), past=past
-        )
+        window = read_window(body, seal, passes=accepts_foreign_summaries(route.backend), past=past)
     except DragomanError as problem:
         path = problem.path if plan is None else plan.client_path(problem.path or "")
         raise type(problem)(path, problem.why, problem.code) from None

@@ -86,7 +86,7 @@ class CountFront:
         body = body if plan is None else plan.body
         seen = outline(body, "responses")
         route = desk.router.find(seen.model)[0]
-        upstream = route.upstream
+        upstream = route.backend
         record.client, record.model = seen.dialect, seen.model
         record.backend, record.dialect = upstream.name, upstream.dialect.name
         record.redact = upstream.redact
@@ -99,7 +99,7 @@ class CountFront:
         self, written: CountableRequest, caller: Principal, client: ClientConnection
     ) -> Counted:
         """Have the backend count, or else do it here."""
-        upstream = written.route.upstream
+        upstream = written.route.backend
         # What cannot be said to the backend cannot be counted either.
         body = written.write()
         try:

@@ -16,7 +16,7 @@ from adapters.translation.redaction import redact_errors, redact_text
 from adapters.wire.error_body import read_error
 from gateway import statuses
 from gateway.backends.key_redaction import key_redactor
-from gateway.backends.transport import Target
+from gateway.backends.transport import RequestTemplate
 from gateway.config.schema import BackendConfig, RetryConfig, TimeoutConfig
 from gateway.errors import BackendDisconnectedError, BackendTimeoutError, BackendUnreachableError
 from gateway.http.auth import Principal
@@ -108,7 +108,7 @@ class BackendClient:
         retries: RetryConfig,
         key: str | None = None,
     ) -> None:
-        self.backend = backend
+        self.config = backend
         self.name = backend.name
         self.transport = transport
         self.dialect: Dialect = dialect(backend.dialect)
@@ -120,23 +120,23 @@ class BackendClient:
         # Redacts our key in errors and logs; None if there is nothing to redact.
         self.redact = key_redactor(key)
         self._target = self._make_target(_PATHS[backend.dialect])
-        self.models = self._make_target("/models")
+        self.models_target = self._make_target("/models")
         # Models, by the names that clients use, that refuse to seal what they think.
         self._seal_nothing: set[str] = set()
 
-    def target_for(self, path: str, *, root: bool = False) -> Target:
+    def target_for(self, path: str, *, root: bool = False) -> RequestTemplate:
         """Give another address of the backend; some are not under the version but at the root."""
         return self._make_target(path, root=root)
 
-    def _make_target(self, path: str, *, root: bool = False) -> Target:
+    def _make_target(self, path: str, *, root: bool = False) -> RequestTemplate:
         """Prepare what does not change from one request to the next."""
-        base = httpx.URL(self.backend.url)
+        base = httpx.URL(self.config.url)
         if root:
             base = base.copy_with(path=base.path.rstrip("/").removesuffix(_VERSION) or "/")
         own = [
-            (name.lower().encode(), value.encode()) for name, value in self.backend.headers.items()
+            (name.lower().encode(), value.encode()) for name, value in self.config.headers.items()
         ]
-        return Target(
+        return RequestTemplate(
             base.copy_with(path=base.path.rstrip("/") + path),
             [*_FIXED, *own],
             # The transport's only own timeout; the watch keeps the others.
@@ -152,12 +152,12 @@ class BackendClient:
         """Tell whether a model is known to refuse that."""
         return model in self._seal_nothing
 
-    def authorization(self, caller: Principal) -> Headers:
+    def authorization(self, principal: Principal) -> Headers:
         """Give the key for this backend: our own there, or else the client's."""
         if self._key is not None:
             return [(b"authorization", f"Bearer {self._key}".encode("latin-1"))]
-        if caller.authorization is not None:
-            return [(b"authorization", caller.authorization.encode("latin-1"))]
+        if principal.authorization is not None:
+            return [(b"authorization", principal.authorization.encode("latin-1"))]
         return []
 
     def headers_of(self, response: httpx.Response) -> dict[str, str]:
@@ -172,10 +172,10 @@ class BackendClient:
         self,
         body: bytes,
         headers: Headers,
-        watch: ExchangeMonitor,
+        monitor: ExchangeMonitor,
         *,
         streams: bool,
-        target: Target | None = None,
+        target: RequestTemplate | None = None,
     ) -> httpx.Response:
         """Send a request, again if need be; give the answer as soon as its head is there.
 
@@ -186,7 +186,7 @@ class BackendClient:
         wait = self._retries.backoff
         while True:
             try:
-                response = await self._send(target or self._target, body, headers, watch)
+                response = await self._send(target or self._target, body, headers, monitor)
             except (BackendUnreachableError, BackendDisconnectedError) as problem:
                 if not tries or not self._tries_again(problem):
                     raise
@@ -197,16 +197,16 @@ class BackendClient:
                     return response
                 pause = again
                 await response.aclose()
-            watch.pause_deadline()
+            monitor.pause_deadline()
             await asyncio.sleep(pause)
             tries -= 1
             wait *= 2
 
     async def _send(
-        self, target: Target, body: bytes, headers: Headers, watch: ExchangeMonitor
+        self, target: RequestTemplate, body: bytes, headers: Headers, monitor: ExchangeMonitor
     ) -> httpx.Response:
-        request = target.post(body, headers, watch.connected)
-        watch.expect_first_byte(self.timeouts)
+        request = target.post(body, headers, monitor.connected)
+        monitor.expect_first_byte(self.timeouts)
         try:
             return await self.transport.handle_async_request(request)
         except (httpx.ConnectTimeout, httpx.PoolTimeout):
@@ -262,7 +262,7 @@ def retry_after(value: str | None, now: float) -> float | None:
 
 
 # What a server answers that has no such address.
-NOT_THERE: Final = frozenset((404, 405, 501))
+UNSUPPORTED_PATH_STATUSES: Final = frozenset((404, 405, 501))
 
 
 class SideResponse(Struct, frozen=True):
@@ -276,18 +276,18 @@ class SideResponse(Struct, frozen=True):
 class SideRequest(Struct, frozen=True):
     """Who asks, and of whom."""
 
-    upstream: BackendClient
-    caller: Principal
+    backend: BackendClient
+    principal: Principal
     client: ClientConnection
-    watch: ExchangeMonitor
+    monitor: ExchangeMonitor
 
-    async def ask(self, path: str, body: bytes, *, root: bool = False) -> SideResponse:
+    async def post(self, path: str, body: bytes, *, root: bool = False) -> SideResponse:
         """Ask, again if need be; whatever goes wrong is a `DragomanError`."""
-        upstream = self.upstream
-        headers = [*backend_headers(self.client.headers), *upstream.authorization(self.caller)]
+        upstream = self.backend
+        headers = [*backend_headers(self.client.headers), *upstream.authorization(self.principal)]
         target = upstream.target_for(path, root=root)
-        response = await upstream.post(body, headers, self.watch, streams=False, target=target)
-        self.watch.expect_more()
+        response = await upstream.post(body, headers, self.monitor, streams=False, target=target)
+        self.monitor.expect_more()
         try:
             response = await read_whole(response)
         except httpx.HTTPError:

@@ -66,7 +66,7 @@ class Truncation(Struct, frozen=True):
     limit: int = 10_000
 
 
-LEVELS = (
+REASONING_LEVELS = (
     Level("none", "No thinking"),
     Level("low", "Little thinking, quick answers"),
     Level("medium", "Some thinking"),
@@ -94,7 +94,7 @@ class CodexModel(Struct, frozen=True, kw_only=True):
 
     # None: no effort is asked for unless the user chooses one. Many backends refuse the parameter.
     default_reasoning_level: str | None = None
-    supported_reasoning_levels: tuple[Level, ...] = LEVELS
+    supported_reasoning_levels: tuple[Level, ...] = REASONING_LEVELS
     # Summaries are told whenever the backend gives thoughts; to ask for them does nothing there.
     default_reasoning_summary: str = "none"
     supports_reasoning_summaries: bool = True

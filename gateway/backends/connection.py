@@ -48,14 +48,14 @@ def connection_error(error: Exception | None, *, untouched: bool) -> httpx.Trans
 
 
 # No more is read from the socket while so much of an answer waits to be taken.
-HIGH_WATER = 256 * 1024
+MAX_UNREAD_BYTES = 256 * 1024
 # So much may come in a row without one byte of a body: headers, interim answers, trailers. Well
 # above what servers send, and a hostile one cannot fill the memory with more.
-LONGEST_HEAD = 64 * 1024
+MAX_HEAD_BYTES = 64 * 1024
 
 FIRST_FINAL_STATUS = 200
 # So long may it take to learn that a connection was closed before it was used.
-UNDER_WAY = 0.5
+STALE_DETECTION_SECONDS = 0.5
 
 
 class ExtraDataError(Exception):
@@ -174,7 +174,11 @@ class Connection(asyncio.Protocol):
         The server had closed it when we wrote, and its word for that was still under way. Where it
         takes longer, the server may have begun to work, and what was sent is not sent again.
         """
-        return self.used and self._untouched and self._loop.time() - self._asked_at < UNDER_WAY
+        return (
+            self.used
+            and self._untouched
+            and self._loop.time() - self._asked_at < STALE_DETECTION_SECONDS
+        )
 
     @property
     def reusable(self) -> bool:
@@ -236,12 +240,12 @@ class Connection(asyncio.Protocol):
         if self._pieces:
             self._fruitless = 0
             self._waiting_bytes += len(data)
-            if self._waiting_bytes > HIGH_WATER:
+            if self._waiting_bytes > MAX_UNREAD_BYTES:
                 self._pause()
         elif not self.complete:
             self._fruitless += len(data)
-            if self._fruitless > LONGEST_HEAD:
-                self._spoiled(HttpParserError(f"more than {LONGEST_HEAD} bytes of headers"))
+            if self._fruitless > MAX_HEAD_BYTES:
+                self._spoiled(HttpParserError(f"more than {MAX_HEAD_BYTES} bytes of headers"))
         self._wake()
 
     def eof_received(self) -> None:

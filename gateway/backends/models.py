@@ -121,7 +121,7 @@ def _read_entry(entry: Json) -> Iterator[ListedModel]:
 # Merging
 
 
-class Listing(Struct, frozen=True):
+class BackendModels(Struct, frozen=True):
     """What one backend lists."""
 
     backend: BackendConfig
@@ -133,7 +133,7 @@ class ServedModel(Struct, frozen=True):
 
     name: str
     listed: ListedModel
-    listing: Listing
+    listing: BackendModels
 
     @property
     def owner(self) -> str:
@@ -153,7 +153,7 @@ class ServedModel(Struct, frozen=True):
         }
 
 
-def merge(listings: Sequence[Listing]) -> list[ServedModel]:
+def merge_models(listings: Sequence[BackendModels]) -> list[ServedModel]:
     """Gather the models of all backends; of several with one name, the first is served."""
     backends = [listing.backend for listing in listings]
     merged: dict[str, ServedModel] = {}
@@ -163,7 +163,7 @@ def merge(listings: Sequence[Listing]) -> list[ServedModel]:
     return list(merged.values())
 
 
-def _names(listing: Listing, backends: Sequence[BackendConfig]) -> Iterator[ServedModel]:
+def _names(listing: BackendModels, backends: Sequence[BackendConfig]) -> Iterator[ServedModel]:
     """Name the models of one backend: those it lists, then those that only the file names."""
     backend = listing.backend
     aliases: dict[str, list[str]] = {}
@@ -211,10 +211,10 @@ def write_model(model: ServedModel) -> bytes:
 
 
 # How long a backend may take to list its models: a person waits for the answer.
-PATIENCE = 5.0
+LIST_TIMEOUT_SECONDS = 5.0
 # How long a list is good for; a short time only if a backend did not answer.
-FRESH = 60.0
-FRESH_IF_INCOMPLETE = 5.0
+CACHE_SECONDS = 60.0
+INCOMPLETE_CACHE_SECONDS = 5.0
 # The longest lists have some hundred models, each of a few kilobytes.
 _LARGEST = 16 * 1024 * 1024
 # Lists differ with the client's key where that goes to the backend: so many are remembered.
@@ -240,7 +240,7 @@ class ModelList:
         self,
         upstreams: Sequence[BackendClient],
         *,
-        patience: float = PATIENCE,
+        patience: float = LIST_TIMEOUT_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._upstreams = upstreams
@@ -281,15 +281,15 @@ class ModelList:
         listings = await asyncio.gather(
             *(self._ask(upstream, authorization) for upstream in self._upstreams)
         )
-        memory.models = merge(
+        memory.models = merge_models(
             [
-                Listing(upstream.backend, listed or ())
+                BackendModels(upstream.config, listed or ())
                 for upstream, listed in zip(self._upstreams, listings, strict=True)
             ]
         )
         memory.body = write_models(memory.models)
         complete = all(listed is not None for listed in listings)
-        memory.until = self._clock() + (FRESH if complete else FRESH_IF_INCOMPLETE)
+        memory.until = self._clock() + (CACHE_SECONDS if complete else INCOMPLETE_CACHE_SECONDS)
 
     async def _ask(
         self, upstream: BackendClient, authorization: str | None
@@ -308,7 +308,7 @@ class ModelList:
 
 
 async def _fetch(upstream: BackendClient, caller: Principal) -> tuple[int, bytes]:
-    request = upstream.models.get([_ACCEPT, *upstream.authorization(caller)])
+    request = upstream.models_target.get([_ACCEPT, *upstream.authorization(caller)])
     response = await upstream.transport.handle_async_request(request)
     try:
         return response.status_code, await _read(response)

@@ -56,14 +56,14 @@ class Origin(NamedTuple):
     port: int
 
 
-class Limits(Struct, frozen=True):
+class PoolLimits(Struct, frozen=True):
     """How many connections there may be to an origin, and how long one may be idle."""
 
     connections: int = 1000
     idle_seconds: float = 60
 
 
-class Timeouts(Struct, frozen=True):
+class ConnectTimeouts(Struct, frozen=True):
     """How many seconds to wait for a place in the pool, and for a connection; None: for ever."""
 
     pool: float | None = None
@@ -78,7 +78,7 @@ class Pool:
     as long as somebody waits, no connection is idle and no place is free.
     """
 
-    def __init__(self, origin: Origin, limits: Limits, context: ssl.SSLContext | None) -> None:
+    def __init__(self, origin: Origin, limits: PoolLimits, context: ssl.SSLContext | None) -> None:
         self._origin = origin
         self._limits = limits
         self._context = context
@@ -92,7 +92,7 @@ class Pool:
         self._expiry: asyncio.TimerHandle | None = None
         self._closed = False
 
-    async def acquire(self, patience: Timeouts) -> Connection:
+    async def acquire(self, patience: ConnectTimeouts) -> Connection:
         """Give an idle connection or a new one. It must be released or discarded."""
         self._check_open()
         if self._idle:
@@ -107,7 +107,7 @@ class Pool:
             self._release_slot()
             raise
 
-    async def connect(self, patience: Timeouts) -> Connection:
+    async def connect(self, patience: ConnectTimeouts) -> Connection:
         """Open a connection in a place that the caller holds."""
         self._check_open()
         try:
@@ -123,7 +123,7 @@ class Pool:
         self._check_open()
         return connection
 
-    async def replace(self, connection: Connection, patience: Timeouts) -> Connection:
+    async def replace(self, connection: Connection, patience: ConnectTimeouts) -> Connection:
         """Open a connection in the place of one that is no good any more."""
         connection.abort()
         return await self.connect(patience)

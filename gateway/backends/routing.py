@@ -16,7 +16,7 @@ _LONGEST_NAME = 200
 class Route(Struct, frozen=True):
     """One way for a request: a backend, and the model's name there where it has another."""
 
-    upstream: BackendClient
+    backend: BackendClient
     model: str | None = None
 
 
@@ -25,7 +25,7 @@ class Router:
 
     def __init__(self, upstreams: Sequence[BackendClient]) -> None:
         self._upstreams = upstreams
-        self._globs = [_pattern(upstream.backend.models) for upstream in upstreams]
+        self._globs = [_pattern(upstream.config.models) for upstream in upstreams]
         # Bounded in every way, for anybody may ask for any name.
         self._remembered = lru_cache(maxsize=1024)(self._find)
 
@@ -35,11 +35,11 @@ class Router:
 
     def _find(self, model: str) -> tuple[Route, ...]:
         found = [
-            Route(upstream, upstream.backend.rename.get(model))
+            Route(upstream, upstream.config.rename.get(model))
             for upstream, glob in zip(self._upstreams, self._globs, strict=True)
-            if model in upstream.backend.rename or glob.fullmatch(model)
+            if model in upstream.config.rename or glob.fullmatch(model)
         ]
-        found = found or [Route(one) for one in self._upstreams if one.backend.default]
+        found = found or [Route(one) for one in self._upstreams if one.config.default]
         if not found:
             raise ModelNotFoundError("model", f"no backend serves {model[:_LONGEST_NAME]!r}")
         return tuple(found)

@@ -8,7 +8,7 @@ from typing import Self
 import httpx
 
 from gateway.backends.connection import Connection
-from gateway.backends.pool import SOCKET_OPTIONS, Limits, Origin, Pool, Timeouts, closed
+from gateway.backends.pool import SOCKET_OPTIONS, ConnectTimeouts, Origin, Pool, PoolLimits, closed
 from gateway.config.schema import BackendConfig, TlsConfig
 
 PORTS = {"http": 80, "https": 443}
@@ -25,7 +25,7 @@ def origin_of(url: httpx.URL) -> Origin:
     return Origin(url.scheme, url.raw_host.decode("ascii"), url.port or PORTS[url.scheme])
 
 
-class Content(httpx.AsyncByteStream):
+class BytesStream(httpx.AsyncByteStream):
     """The body of a request, all of it."""
 
     __slots__ = ("content",)
@@ -37,7 +37,7 @@ class Content(httpx.AsyncByteStream):
         yield self.content
 
 
-class Target:
+class RequestTemplate:
     """One address of a backend, with the headers that every request there has.
 
     `connect_timeout` is in seconds, for a connection and for a place in the pool; None: no limit.
@@ -69,7 +69,7 @@ class Target:
             "POST",
             self._url,
             headers=[*self._headers, *headers, length],
-            stream=Content(content),
+            stream=BytesStream(content),
             extensions={**self._extensions, CONNECTED: on_connected},
         )
 
@@ -79,7 +79,7 @@ class Target:
             "GET",
             self._url,
             headers=[*self._headers, *headers],
-            stream=Content(b""),
+            stream=BytesStream(b""),
             extensions=self._extensions,
         )
 
@@ -132,7 +132,7 @@ def write_head(request: httpx.Request, length: int) -> bytes:
 # It exists because the usual transports cost more than all else that the gateway does.
 
 
-NO_PATIENCE_SAID = Timeouts()
+NO_PATIENCE_SAID = ConnectTimeouts()
 
 
 class DirectTransport(httpx.AsyncBaseTransport):
@@ -143,7 +143,11 @@ class DirectTransport(httpx.AsyncBaseTransport):
     before its end that closes the connection, so that the backend can stop its work.
     """
 
-    def __init__(self, limits: Limits = Limits(), context: ssl.SSLContext | None = None) -> None:  # noqa: B008 - a frozen value
+    def __init__(
+        self,
+        limits: PoolLimits = PoolLimits(),  # noqa: B008 - a frozen value
+        context: ssl.SSLContext | None = None,
+    ) -> None:
         self._limits = limits
         self._context = context
         self._pools: dict[Origin, Pool] = {}
@@ -255,17 +259,17 @@ def _tell_connected(request: httpx.Request) -> None:
 
 async def content_of(request: httpx.Request) -> bytes:
     """Give the whole body of a request."""
-    if isinstance(request.stream, Content):
+    if isinstance(request.stream, BytesStream):
         return request.stream.content
     return await request.aread()
 
 
-def patience_of(request: httpx.Request) -> Timeouts:
+def patience_of(request: httpx.Request) -> ConnectTimeouts:
     """Give how long a request may wait before it is sent."""
     timeout = request.extensions.get("timeout")
     if timeout is None:
         return NO_PATIENCE_SAID
-    return Timeouts(pool=timeout.get("pool"), connect=timeout.get("connect"))
+    return ConnectTimeouts(pool=timeout.get("pool"), connect=timeout.get("connect"))
 
 
 # Which transport serves a backend.
@@ -276,8 +280,8 @@ def make_transport(backend: BackendConfig) -> httpx.AsyncBaseTransport:
 
     Raises OSError if a file of its TLS settings cannot be read or is not what it should be.
     """
-    limits = Limits(connections=backend.max_connections)
-    context = make_context(backend.tls) if backend.url.startswith("https:") else None
+    limits = PoolLimits(connections=backend.max_connections)
+    context = make_ssl_context(backend.tls) if backend.url.startswith("https:") else None
     if backend.proxy is None:
         return DirectTransport(limits, context)
     return httpx.AsyncHTTPTransport(
@@ -293,7 +297,7 @@ def make_transport(backend: BackendConfig) -> httpx.AsyncBaseTransport:
     )
 
 
-def make_context(tls: TlsConfig) -> ssl.SSLContext:
+def make_ssl_context(tls: TlsConfig) -> ssl.SSLContext:
     """Make the TLS context that the settings ask for."""
     context = trusting(tls)
     if tls.certificate_file is not None:

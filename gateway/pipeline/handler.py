@@ -200,7 +200,7 @@ class Visit:
         async def ask(asking: bytes) -> GeneratedSummary | None:
             return await ask_aside(asking, caller, self._client, self._aside, desk.record_exchange)
 
-        first = desk.router.find(seen.model)[0].upstream
+        first = desk.router.find(seen.model)[0].backend
         await self._words.manage(first, desk.config.loss, ask)
 
     def _aside(self, client: ClientConnection, record: ExchangeRecord) -> "Visit":
@@ -222,7 +222,7 @@ class Visit:
         self, route: Route, watch: ExchangeMonitor, caller: Principal, seen: RequestSummary
     ) -> None:
         """Take one route."""
-        upstream, record = route.upstream, self._record
+        upstream, record = route.backend, self._record
         record.backend, record.dialect = upstream.name, upstream.dialect.name
         record.redact = upstream.redact
         self._words.speak(upstream)
@@ -253,7 +253,7 @@ class Visit:
         self, exchange: Exchange, route: Route, watch: ExchangeMonitor, caller: Principal
     ) -> httpx.Response:
         """Send the request; what was kept for the client goes with it."""
-        upstream, record, body = route.upstream, self._record, self._words.spoken.body
+        upstream, record, body = route.backend, self._record, self._words.spoken.body
         if self._deposit is not None:
             body = without_store(body, upstream.dialect.family, upstream.capabilities.refuses)
         try:
@@ -306,7 +306,7 @@ class Visit:
     def _exchange(
         self, route: Route, caller: Principal, seen: RequestSummary, *, seals: bool = True
     ) -> Exchange:
-        config, upstream = self._desk.config, route.upstream
+        config, upstream = self._desk.config, route.backend
         seals = seals and not upstream.lacks_encrypted_reasoning(seen.model)
         return Exchange(
             dialect(seen.dialect),

@@ -18,7 +18,7 @@ from statistics import median
 import httpx
 import uvloop
 
-from gateway.backends.transport import Content, DirectTransport, Target
+from gateway.backends.transport import BytesStream, DirectTransport, RequestTemplate
 
 ROUNDS = 7
 UNARY_REQUESTS = 300
@@ -115,13 +115,13 @@ async def warm(
     """Give a transport that has an open connection."""
     transport = make()
     try:
-        await exchange(transport, Target(url + "/unary", HEADERS))
+        await exchange(transport, RequestTemplate(url + "/unary", HEADERS))
         yield transport
     finally:
         await transport.aclose()
 
 
-async def exchange(transport: httpx.AsyncBaseTransport, target: Target) -> int:
+async def exchange(transport: httpx.AsyncBaseTransport, target: RequestTemplate) -> int:
     """Send one request, read its answer, and give how many reads it took."""
     response = await transport.handle_async_request(target.post(BODY))
     reads = 0
@@ -132,7 +132,9 @@ async def exchange(transport: httpx.AsyncBaseTransport, target: Target) -> int:
     return reads
 
 
-async def measure(transport: httpx.AsyncBaseTransport, target: Target, requests: int) -> float:
+async def measure(
+    transport: httpx.AsyncBaseTransport, target: RequestTemplate, requests: int
+) -> float:
     """Give the microseconds of CPU that one request takes."""
     start = time.process_time()
     for _ in range(requests):
@@ -147,7 +149,7 @@ async def compare(url: str) -> dict[str, dict[str, float]]:
         for name, make in transports().items():
             async with warm(make, url) as transport:
                 for load, (path, requests, pieces) in LOADS.items():
-                    taken = await measure(transport, Target(url + path, HEADERS), requests)
+                    taken = await measure(transport, RequestTemplate(url + path, HEADERS), requests)
                     samples[load].setdefault(name, []).append(taken / pieces)
     return {
         load: {name: median(values) for name, values in of_load.items()}
@@ -158,14 +160,16 @@ async def compare(url: str) -> dict[str, dict[str, float]]:
 def building() -> dict[str, float]:
     """Give the microseconds it takes to build a request and a response."""
     url, count = "http://127.0.0.1:8000/v1/chat/completions", 5000
-    target = Target(url, HEADERS)
+    target = RequestTemplate(url, HEADERS)
     headers = dict(HEADERS)
     ways: dict[str, Callable[[], object]] = {
         "httpx.Request(content=...)": lambda: httpx.Request(
             "POST", url, headers=headers, content=BODY
         ),
         "Target.post": lambda: target.post(BODY),
-        "httpx.Response": lambda: httpx.Response(200, headers=list(HEADERS), stream=Content(b"")),
+        "httpx.Response": lambda: httpx.Response(
+            200, headers=list(HEADERS), stream=BytesStream(b"")
+        ),
     }
     taken: dict[str, float] = {}
     for name, build in ways.items():

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
-from gateway.backends.models import FRESH, FRESH_IF_INCOMPLETE, ModelList
+from gateway.backends.models import CACHE_SECONDS, INCOMPLETE_CACHE_SECONDS, ModelList
 from gateway.config.schema import DialectName
 from gateway.errors import ModelNotFoundError
 from tests.gateway.backends.test_models import backend, upstream
@@ -139,7 +139,7 @@ def test_list_is_remembered_for_a_while() -> None:
         return ids(await models.get(None))
 
     async def ask_often() -> list[list[str]]:
-        return [await ask_later(seconds) for seconds in (0, FRESH - 1, 1, 0)]
+        return [await ask_later(seconds) for seconds in (0, CACHE_SECONDS - 1, 1, 0)]
 
     assert asyncio.run(ask_often()) == [["a"], ["a"], ["b"], ["b"]]
     assert len(played.asked) == 2
@@ -151,7 +151,7 @@ def test_list_with_a_gap_is_soon_asked_for_again() -> None:
 
     async def ask_twice() -> list[list[str]]:
         first = ids(await models.get(None))
-        clock.now += FRESH_IF_INCOMPLETE
+        clock.now += INCOMPLETE_CACHE_SECONDS
         return [first, ids(await models.get(None))]
 
     assert asyncio.run(ask_twice()) == [[], ["a"]]

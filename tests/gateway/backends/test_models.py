@@ -14,7 +14,7 @@ from adapters import Capabilities
 from adapters.capabilities import GENERIC
 from gateway.backends.client import BackendClient
 from gateway.backends.codex_models import ASSUMED_CONTEXT_WINDOW, INSTRUCTIONS, codex_model
-from gateway.backends.models import Listing, Models, merge, read_models, write_models
+from gateway.backends.models import BackendModels, Models, merge_models, read_models, write_models
 from gateway.backends.routing import Router
 from gateway.config.schema import BackendConfig, RetryConfig, TimeoutConfig
 
@@ -46,16 +46,16 @@ def listed(body: object) -> list[str]:
 
 def names(*listings: tuple[BackendConfig, list[str]]) -> list[str]:
     """Merge what backends list, and give the names that clients see."""
-    return [model.name for model in merge([listing(one, found) for one, found in listings])]
+    return [model.name for model in merge_models([listing(one, found) for one, found in listings])]
 
 
-def listing(backend_: BackendConfig, found: object) -> Listing:
-    return Listing(backend_, read_models(json.dumps(found).encode()))
+def listing(backend_: BackendConfig, found: object) -> BackendModels:
+    return BackendModels(backend_, read_models(json.dumps(found).encode()))
 
 
 def entries(backend_: BackendConfig, body: object) -> tuple[list[Any], list[Any]]:
     """Write the list, and read both of its shapes."""
-    written = write_models(merge([listing(backend_, body)]))
+    written = write_models(merge_models([listing(backend_, body)]))
     both = json.loads(written)
     assert both["object"] == "list"
     return both["data"], both["models"]
@@ -153,7 +153,7 @@ def test_name_that_means_another_model_is_not_listed_for_its_own() -> None:
 
 def test_of_several_with_one_name_the_first_counts() -> None:
     read = [listing(backend("one"), ["a", "b"]), listing(backend("two"), ["b", "c"])]
-    served = [(model.name, model.owner) for model in merge(read)]
+    served = [(model.name, model.owner) for model in merge_models(read)]
     assert served == [("a", "one"), ("b", "one"), ("c", "two")]
 
 
@@ -207,8 +207,8 @@ def test_every_listed_model_has_a_way_to_its_backend(
 ) -> None:
     """The list and the routing agree, though each has its own look at the configuration."""
     router = Router([upstream(one, Silent()) for one in configured])
-    for model in merge([listing(one, found) for one in configured]):
-        assert model.owner in {route.upstream.name for route in router.find(model.name)}
+    for model in merge_models([listing(one, found) for one in configured]):
+        assert model.owner in {route.backend.name for route in router.find(model.name)}
 
 
 # Writing
@@ -229,7 +229,7 @@ def test_entry_of_a_name_is_filled_up() -> None:
 
 
 def test_both_shapes_are_as_documented() -> None:
-    written = write_models(merge([listing(backend(), ["a", {"id": "b"}])]))
+    written = write_models(merge_models([listing(backend(), ["a", {"id": "b"}])]))
     both = msgspec.json.decode(written, type=Models)
     assert [model.id for model in both.data] == [model.slug for model in both.models] == ["a", "b"]
 

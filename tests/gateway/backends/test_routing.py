@@ -66,7 +66,7 @@ ROUTER = Router(
 def test_the_first_that_matches_and_those_behind_it(
     model: str, expected: list[tuple[str, str | None]]
 ) -> None:
-    found = [(route.upstream.name, route.model) for route in ROUTER.find(model)]
+    found = [(route.backend.name, route.model) for route in ROUTER.find(model)]
     assert found == expected
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.backends.connection import HIGH_WATER, LONGEST_HEAD, Connection
+from gateway.backends.connection import MAX_HEAD_BYTES, MAX_UNREAD_BYTES, Connection
 from tests.gateway.backends.transport_server import (
     OK,
     STREAM,
@@ -163,10 +163,10 @@ def test_reading_stops_while_too_much_waits() -> None:
         wire = Wire()
         connection = await feed([STREAM])
         connection.connection_made(wire)
-        chunk = b"%x\r\n%b\r\n" % (HIGH_WATER, b"x" * HIGH_WATER)
+        chunk = b"%x\r\n%b\r\n" % (MAX_UNREAD_BYTES, b"x" * MAX_UNREAD_BYTES)
         connection.data_received(chunk)
         assert wire.paused
-        assert len(connection.read_available()) == HIGH_WATER
+        assert len(connection.read_available()) == MAX_UNREAD_BYTES
         assert not wire.paused
 
     asyncio.run(main())
@@ -183,7 +183,7 @@ def test_reading_stops_while_too_much_waits() -> None:
 )
 def test_headers_without_end_are_refused(endless: bytes) -> None:
     async def main() -> None:
-        pieces = [endless, *[b"x" * 1024] * (LONGEST_HEAD // 1024 + 1)]
+        pieces = [endless, *[b"x" * 1024] * (MAX_HEAD_BYTES // 1024 + 1)]
         with pytest.raises(httpx.RemoteProtocolError, match="bytes of headers"):
             raise (await feed(pieces)).failure or AssertionError
 
@@ -194,7 +194,7 @@ def test_interim_answers_without_end_are_refused() -> None:
     async def main() -> None:
         interim = b"HTTP/1.1 100 Continue\r\n\r\n" * 100
         with pytest.raises(httpx.RemoteProtocolError, match="bytes of headers"):
-            await feed([interim] * (LONGEST_HEAD // len(interim) + 1))
+            await feed([interim] * (MAX_HEAD_BYTES // len(interim) + 1))
 
     asyncio.run(main())
 
@@ -290,7 +290,7 @@ def test_each_event_comes_as_soon_as_it_is_sent(loop: Loop) -> None:
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 def test_a_slow_reader_slows_the_server_and_gets_it_all(loop: Loop) -> None:
-    size = 64 * HIGH_WATER
+    size = 64 * MAX_UNREAD_BYTES
 
     async def main() -> None:
         sent = asyncio.Event()
@@ -298,7 +298,7 @@ def test_a_slow_reader_slows_the_server_and_gets_it_all(loop: Loop) -> None:
         async def script(peer: Peer) -> None:
             await peer.request()
             await peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
-            await peer.send(*[b"x" * HIGH_WATER] * 64)
+            await peer.send(*[b"x" * MAX_UNREAD_BYTES] * 64)
             sent.set()
 
         async with serving(script) as server, direct() as transport:
@@ -309,7 +309,7 @@ def test_a_slow_reader_slows_the_server_and_gets_it_all(loop: Loop) -> None:
                     await sent.wait()
             lengths = [len(chunk) async for chunk in chunks_of(response)]
             assert sum(lengths) == size
-            assert max(lengths) < 4 * HIGH_WATER
+            assert max(lengths) < 4 * MAX_UNREAD_BYTES
 
     run(loop, main())
 

@@ -6,7 +6,7 @@ import random
 import httpx
 import pytest
 
-from gateway.backends.pool import Limits
+from gateway.backends.pool import PoolLimits
 from tests.gateway.backends.transport_server import (
     OK,
     STREAM,
@@ -55,7 +55,7 @@ class Stages:
 def test_cancelled_before_the_body(loop: Loop, begin: bytes) -> None:
     async def main() -> None:
         stages = Stages(begin)
-        async with serving(stages.play) as server, direct(Limits(connections=1)) as transport:
+        async with serving(stages.play) as server, direct(PoolLimits(connections=1)) as transport:
             task = asyncio.create_task(ask(transport, server))
             await stages.asked.wait()
             task.cancel()
@@ -71,7 +71,7 @@ def test_cancelled_before_the_body(loop: Loop, begin: bytes) -> None:
 def test_cancelled_in_the_body(loop: Loop) -> None:
     async def main() -> None:
         stages = Stages(STREAM + b"5\r\nhello\r\n")
-        async with serving(stages.play) as server, direct(Limits(connections=1)) as transport:
+        async with serving(stages.play) as server, direct(PoolLimits(connections=1)) as transport:
             response = await transport.handle_async_request(server.target().post(b"{}"))
             chunks = chunks_of(response)
             assert await anext(chunks) == b"hello"
@@ -93,7 +93,7 @@ def test_cancelled_in_the_body(loop: Loop) -> None:
 def test_closed_before_the_end(loop: Loop, read: int) -> None:
     async def main() -> None:
         stages = Stages(STREAM + b"5\r\nhello\r\n")
-        async with serving(stages.play) as server, direct(Limits(connections=1)) as transport:
+        async with serving(stages.play) as server, direct(PoolLimits(connections=1)) as transport:
             response = await transport.handle_async_request(server.target().post(b"{}"))
             for _ in range(read):
                 assert await anext(chunks_of(response)) == b"hello"
@@ -135,7 +135,7 @@ def test_cancelled_while_connecting(loop: Loop) -> None:
             while await peer.request():
                 await peer.send(OK)
 
-        async with serving(script) as server, direct(Limits(connections=1)) as transport:
+        async with serving(script) as server, direct(PoolLimits(connections=1)) as transport:
             # At every turn of the loop on the way, and the one place is always free again.
             for turns in range(12):
                 task = asyncio.create_task(ask(transport, server))
@@ -155,7 +155,7 @@ def test_after_many_were_cancelled_every_place_is_free(loop: Loop) -> None:
             while await peer.request():
                 await peer.send(STREAM, b"5\r\nhello\r\n", b"0\r\n\r\n")
 
-        async with serving(script) as server, direct(Limits(connections=3)) as transport:
+        async with serving(script) as server, direct(PoolLimits(connections=3)) as transport:
             tasks = [asyncio.create_task(ask(transport, server)) for _ in range(200)]
             chosen = random.Random(0)  # noqa: S311 - no secret hangs on it
             for task in chosen.sample(tasks, 150):

@@ -6,7 +6,7 @@ import socket
 import httpx
 import pytest
 
-from gateway.backends.transport import Target
+from gateway.backends.transport import RequestTemplate
 from tests.gateway.backends.transport_server import (
     OK,
     STREAM,
@@ -136,7 +136,7 @@ def test_a_reset_is_a_read_error(loop: Loop, begin: bytes) -> None:
 def test_nobody_listens(loop: Loop) -> None:
     async def main(port: int) -> None:
         async with direct() as transport:
-            target = Target(f"http://127.0.0.1:{port}/", connect_timeout=PATIENCE)
+            target = RequestTemplate(f"http://127.0.0.1:{port}/", connect_timeout=PATIENCE)
             with pytest.raises(httpx.ConnectError, match=f"127.0.0.1:{port}"):
                 await transport.handle_async_request(target.get())
 
@@ -152,7 +152,7 @@ def test_a_host_that_does_not_exist(loop: Loop, host: str) -> None:
     async def main() -> None:
         async with direct() as transport:
             # Who knows all names may be asked for long.
-            target = Target(f"http://{host}/", connect_timeout=PATIENCE)
+            target = RequestTemplate(f"http://{host}/", connect_timeout=PATIENCE)
             with pytest.raises(httpx.ConnectError):
                 await transport.handle_async_request(target.get())
 
@@ -171,7 +171,7 @@ def test_a_connection_that_takes_too_long(loop: Loop) -> None:
                 filler.setblocking(False)  # noqa: FBT003 - the standard library takes it so
                 filler.connect_ex(address)
             async with direct() as transport:
-                target = Target(f"http://127.0.0.1:{address[1]}/", connect_timeout=0.2)
+                target = RequestTemplate(f"http://127.0.0.1:{address[1]}/", connect_timeout=0.2)
                 with pytest.raises(httpx.ConnectTimeout):
                     await transport.handle_async_request(target.get())
             for filler in fillers:

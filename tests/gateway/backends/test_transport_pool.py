@@ -5,7 +5,7 @@ import asyncio
 import httpx
 import pytest
 
-from gateway.backends.pool import Limits
+from gateway.backends.pool import PoolLimits
 from gateway.backends.transport import DirectTransport
 from tests.gateway.backends.transport_server import (
     OK,
@@ -55,7 +55,7 @@ def test_two_hundred_requests_share_a_few_connections(loop: Loop) -> None:
                 busy -= 1
                 await peer.send(OK)
 
-        async with serving(script) as server, direct(Limits(connections=7)) as transport:
+        async with serving(script) as server, direct(PoolLimits(connections=7)) as transport:
             answers = await asyncio.gather(*(ask(transport, server) for _ in range(200)))
             assert answers == [(200, b"hello")] * 200
             assert server.connections == 7
@@ -76,7 +76,7 @@ def test_who_waits_is_served_in_the_order_of_coming(loop: Loop) -> None:
 
         async with (
             serving(keeps_until(gate)) as server,
-            direct(Limits(connections=1)) as transport,
+            direct(PoolLimits(connections=1)) as transport,
         ):
             async with asyncio.TaskGroup() as tasks:
                 for number in range(10):
@@ -92,7 +92,7 @@ def test_who_waits_is_served_in_the_order_of_coming(loop: Loop) -> None:
 def test_waiting_for_a_place_has_a_limit(loop: Loop) -> None:
     async def main() -> None:
         gate = asyncio.Event()
-        limits = Limits(connections=1)
+        limits = PoolLimits(connections=1)
         async with serving(keeps_until(gate)) as server, direct(limits) as transport:
             held = await begin(transport, server)
             request = server.target().post(b"{}")
@@ -110,7 +110,7 @@ def test_waiting_for_a_place_has_a_limit(loop: Loop) -> None:
 def test_who_stops_waiting_takes_no_place(loop: Loop) -> None:
     async def main() -> None:
         gate = asyncio.Event()
-        limits = Limits(connections=1)
+        limits = PoolLimits(connections=1)
         async with serving(keeps_until(gate)) as server, direct(limits) as transport:
             held = await begin(transport, server)
             tasks = [asyncio.create_task(ask(transport, server)) for _ in range(3)]
@@ -131,7 +131,7 @@ def test_who_stops_waiting_takes_no_place(loop: Loop) -> None:
 @LOOPS
 def test_a_failed_connection_leaves_its_place(loop: Loop) -> None:
     async def main() -> None:
-        async with direct(Limits(connections=1)) as transport:
+        async with direct(PoolLimits(connections=1)) as transport:
             async with serving(always(OK)) as server:
                 pass
             results = await asyncio.gather(
@@ -181,7 +181,7 @@ def test_an_idle_connection_expires(loop: Loop) -> None:
             await peer.closed()
             closed.set()
 
-        limits = Limits(connections=1, idle_seconds=0.05)
+        limits = PoolLimits(connections=1, idle_seconds=0.05)
         async with serving(script) as server, direct(limits) as transport:
             for number in range(1, 4):
                 assert await ask(transport, server) == (200, b"hello")
@@ -195,7 +195,7 @@ def test_an_idle_connection_expires(loop: Loop) -> None:
 @LOOPS
 def test_an_idle_connection_that_the_server_closes_leaves_the_pool(loop: Loop) -> None:
     async def main() -> None:
-        script, limits = always(OK, close=True), Limits(connections=1)
+        script, limits = always(OK, close=True), PoolLimits(connections=1)
         async with serving(script) as server, direct(limits) as transport:
             for number in range(1, 6):
                 assert await ask(transport, server) == (200, b"hello")
@@ -220,7 +220,7 @@ def test_a_stale_connection_is_replaced_once(loop: Loop, reset: bool) -> None:  
             if reset:
                 peer.reset()
 
-        async with serving(script) as server, direct(Limits(connections=1)) as transport:
+        async with serving(script) as server, direct(PoolLimits(connections=1)) as transport:
             for _ in range(3):
                 assert await ask(transport, server) == (200, b"hello")
             assert server.connections == 3
@@ -237,7 +237,7 @@ def test_a_new_connection_that_fails_is_not_tried_again(loop: Loop) -> None:
                 await peer.send(OK)
                 await peer.request()
 
-        async with serving(script) as server, direct(Limits(connections=1)) as transport:
+        async with serving(script) as server, direct(PoolLimits(connections=1)) as transport:
             assert await ask(transport, server) == (200, b"hello")
             with pytest.raises(httpx.RemoteProtocolError):
                 await ask(transport, server)
@@ -268,7 +268,7 @@ def test_a_used_connection_that_breaks_in_its_answer_is_not_tried_again(loop: Lo
 def test_closing_the_transport_closes_everything(loop: Loop) -> None:
     async def main() -> None:
         gate = asyncio.Event()
-        limits = Limits(connections=2)
+        limits = PoolLimits(connections=2)
         async with serving(keeps_until(gate)) as server, direct(limits) as transport:
             running = await begin(transport, server)
             other = await begin(transport, server)

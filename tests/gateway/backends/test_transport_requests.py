@@ -5,7 +5,7 @@ import asyncio
 import httpx
 import pytest
 
-from gateway.backends.transport import DirectTransport, Target, write_head
+from gateway.backends.transport import DirectTransport, RequestTemplate, write_head
 from tests.gateway.backends.transport_server import OK, Loop, Peer, direct, run, serving
 
 LOOPS = pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
@@ -18,7 +18,7 @@ def written(request: httpx.Request, length: int = 0) -> list[bytes]:
 
 
 def test_a_prepared_request() -> None:
-    target = Target("http://127.0.0.1:8000/v1/chat/completions?a=b", [(b"X-Ours", b"1")])
+    target = RequestTemplate("http://127.0.0.1:8000/v1/chat/completions?a=b", [(b"X-Ours", b"1")])
     assert written(target.post(b"{}", [(b"Authorization", b"Bearer k")]), 2) == [
         b"POST /v1/chat/completions?a=b HTTP/1.1",
         b"Host: 127.0.0.1:8000",
@@ -34,7 +34,7 @@ def test_a_prepared_request() -> None:
 
 
 def test_a_prepared_request_reads_as_one_of_httpx() -> None:
-    request = Target("http://localhost/x", connect_timeout=3).post(b"{}")
+    request = RequestTemplate("http://localhost/x", connect_timeout=3).post(b"{}")
     assert (request.method, str(request.url)) == ("POST", "http://localhost/x")
     assert asyncio.run(request.aread()) == b"{}"
     assert request.extensions["timeout"]["connect"] == 3
@@ -100,7 +100,7 @@ def test_a_host_is_added() -> None:
     ],
 )
 def test_headers_that_would_read_as_others_are_refused(name: bytes, value: bytes) -> None:
-    request = Target("http://localhost/", [(name, value)]).post(b"{}")
+    request = RequestTemplate("http://localhost/", [(name, value)]).post(b"{}")
     with pytest.raises(httpx.LocalProtocolError):
         write_head(request, 2)
 
@@ -113,7 +113,7 @@ def test_a_method_that_would_read_as_a_request_is_refused() -> None:
 def test_a_refused_request_opens_no_connection() -> None:
     async def main() -> None:
         transport = DirectTransport()
-        request = Target("http://127.0.0.1:1/", [(b"X", b"a\nb")]).get()
+        request = RequestTemplate("http://127.0.0.1:1/", [(b"X", b"a\nb")]).get()
         with pytest.raises(httpx.LocalProtocolError):
             await transport.handle_async_request(request)
         await transport.aclose()

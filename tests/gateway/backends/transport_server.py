@@ -11,8 +11,8 @@ from typing import Any, Literal
 import httpx
 import uvloop
 
-from gateway.backends.pool import Limits
-from gateway.backends.transport import DirectTransport, Target
+from gateway.backends.pool import PoolLimits
+from gateway.backends.transport import DirectTransport, RequestTemplate
 from tests.gateway.scripted import PATIENCE
 
 Loop = Literal["asyncio", "uvloop"]
@@ -78,8 +78,8 @@ class Server:
         self.address = address
         self.connections = 0
 
-    def target(self, path: str = "/v1/chat/completions") -> Target:
-        return Target(self.address + path, connect_timeout=PATIENCE)
+    def target(self, path: str = "/v1/chat/completions") -> RequestTemplate:
+        return RequestTemplate(self.address + path, connect_timeout=PATIENCE)
 
 
 @asynccontextmanager
@@ -153,7 +153,7 @@ async def ask(
 
 
 @asynccontextmanager
-async def direct(limits: Limits = Limits()) -> AsyncGenerator[DirectTransport, None]:  # noqa: B008 - a frozen value
+async def direct(limits: PoolLimits = PoolLimits()) -> AsyncGenerator[DirectTransport, None]:  # noqa: B008 - a frozen value
     """Give a transport that is closed in the end."""
     transport = DirectTransport(limits)
     try:
