@@ -3,10 +3,10 @@
 from adapters.chat.conformance import check_stream
 from adapters.chat.reply import read_reply, write_reply
 from adapters.chat.request_reader import read_request
-from adapters.chat.request_writer import takes_tool, write_request
+from adapters.chat.request_writer import supports_tool, write_request
 from adapters.chat.stream_reader import StreamReader
 from adapters.chat.stream_writer import StreamWriter
-from adapters.chat.wire import LACKS, NAMES, read_usage
+from adapters.chat.wire import NAMES, UNSUPPORTED_FIELDS, read_usage
 from adapters.dialect import Dialect
 from adapters.wire.error_body import write_error
 
@@ -14,11 +14,11 @@ CHAT = Dialect(
     name="chat",
     family="completions",
     names=NAMES,
-    unsupported_fields=LACKS,
+    unsupported_fields=UNSUPPORTED_FIELDS,
     has_call_ids=True,
     nests_tools=True,
     has_strict=True,
-    supports_tool=takes_tool,
+    supports_tool=supports_tool,
     longest_name=64,
     call_kinds=frozenset(("function", "custom")),
     stores_by_default=False,

@@ -6,9 +6,9 @@ from msgspec import Raw
 
 from adapters.chat.parts import ReasoningDetails
 from adapters.chat.tool_calls import LEGACY, Open, PartialCall, ToolCallAssembler
-from adapters.chat.wire import NO_REFUSAL_LOGPROBS, CallDelta, MessageDelta
+from adapters.chat.wire import REFUSAL_LOGPROBS_REASON, CallDelta, MessageDelta
 from adapters.ir.events import Channel, Closed, Delta, Event
-from adapters.ir.normalize import NOTHING_SAID
+from adapters.ir.normalize import EMPTY_REPLY_REASON
 from adapters.ir.types import (
     Annotation,
     Finish,
@@ -83,7 +83,7 @@ class ChoiceReader:
             # They came behind what they led to; their block is the last.
             self._turn_to(events, "thought")
         if self._last_block < 0:
-            self._losses.invented("content", NOTHING_SAID)
+            self._losses.invented("content", EMPTY_REPLY_REASON)
             self._fill(events, "text", "")
         cut = self.finished is not None and self.finished.reason in ("length", "filter")
         closed: list[Event] = []
@@ -195,7 +195,7 @@ class ChoiceReader:
     def _read_logprobs(self, raw: Raw) -> tuple[Logprob, ...]:
         fields = read_fields(raw, "logprobs")
         if fields.array("refusal"):
-            self._losses.dropped("logprobs.refusal", NO_REFUSAL_LOGPROBS)
+            self._losses.dropped("logprobs.refusal", REFUSAL_LOGPROBS_REASON)
         return read_logprobs(fields.raw("content"), "logprobs.content")
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from adapters.chat.parts import DETAILS, read_details
 from adapters.errors import InvalidRequestError
 from adapters.ids import StableIds
-from adapters.ir.normalize import UnansweredCalls
+from adapters.ir.normalize import PendingCalls
 from adapters.ir.types import (
     CallKind,
     Extras,
@@ -155,7 +155,7 @@ _ONLY_HERE = {
 def read_messages(raws: list[Raw], losses: Losses, *, short_way: bool = True) -> Iterator[Placed]:
     """Read a history into items, each with the path of where it stood."""
     name_call = StableIds()
-    waiting = UnansweredCalls()
+    waiting = PendingCalls()
     for number, raw in enumerate(raws):
         path = f"messages[{number}]"
         plain = read_plain(raw, path, name_call) if short_way else None
@@ -163,7 +163,7 @@ def read_messages(raws: list[Raw], losses: Losses, *, short_way: bool = True) ->
             yield _followed(item, waiting), where
 
 
-def _followed(item: Item, waiting: UnansweredCalls) -> Item:
+def _followed(item: Item, waiting: PendingCalls) -> Item:
     """Keep track of who waits for an answer; give an answer without an id that of its call."""
     match item:
         case ToolCall():
@@ -173,7 +173,7 @@ def _followed(item: Item, waiting: UnansweredCalls) -> Item:
         case Message(role="assistant") | Reasoning():
             pass
         case _:
-            waiting.start_new_run()
+            waiting.end_batch()
     return item
 
 
@@ -216,7 +216,7 @@ def _message_reader_read_turn(
             yield item, path
 
 
-def _answered(output: ToolOutput, waiting: UnansweredCalls) -> ToolOutput:
+def _answered(output: ToolOutput, waiting: PendingCalls) -> ToolOutput:
     """Find the call of an answer without an id, by its name and by order (P176, P178)."""
     if output.call_id is not None:
         waiting.take_by_id(output.call_id)

@@ -219,7 +219,7 @@ def _extend(known: Entry, entry: Entry) -> None:
 # Tells a Chat client what the model thought, in the field that the client wants it in.
 
 
-NO_PLACE = "Chat Completions has no place for reasoning"
+NO_REASONING_FIELD_REASON = "Chat Completions has no place for reasoning"
 
 
 def reasoning_text(items: tuple[Item, ...]) -> str:
@@ -247,7 +247,7 @@ class ReasoningWriter:
         if not event.text:
             return []
         if self._template is None:
-            self._losses.dropped("reasoning", NO_PLACE)
+            self._losses.dropped("reasoning", NO_REASONING_FIELD_REASON)
             return []
         place = (event.index, event.part)
         begins = self._place not in (None, place)

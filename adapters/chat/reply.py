@@ -6,15 +6,15 @@ import msgspec
 from msgspec import Raw
 
 from adapters.chat.message_reader import read_assistant
-from adapters.chat.parts import NO_PLACE, TEXT_SEPARATOR, reasoning_text
+from adapters.chat.parts import NO_REASONING_FIELD_REASON, TEXT_SEPARATOR, reasoning_text
 from adapters.chat.typical_reply import read_plain_reply
 from adapters.chat.wire import (
-    FAILED_REASONS,
-    NO_CALL_ID,
-    NO_REFUSAL_LOGPROBS,
-    READ_REASON,
-    REPLY_ONLY_HERE,
-    WRITE_REASON,
+    CHAT_ONLY_REPLY_FIELDS,
+    FAILED_FINISH_REASONS,
+    MISSING_CALL_ID_REASON,
+    READ_FINISH_REASON,
+    REFUSAL_LOGPROBS_REASON,
+    WRITE_FINISH_REASON,
     call_body,
     read_usage,
     write_usage,
@@ -22,14 +22,14 @@ from adapters.chat.wire import (
 from adapters.dialect import ReplyContext
 from adapters.errors import InvalidRequestError
 from adapters.ir.normalize import (
-    NOTHING_SAID,
+    EMPTY_REPLY_REASON,
     effective_finish,
     has_calls,
     mark_incomplete,
     merge_choices,
     normalize_calls,
-    one_choice_asked,
     reply_model,
+    wants_one_choice,
     with_id_prefix,
 )
 from adapters.ir.types import (
@@ -86,7 +86,7 @@ def read_any_reply(body: bytes, around: ReplyContext) -> Reply:
         raise InvalidRequestError("choices", "the reply has no choices")
     read = [_read_choice(choice, around) for choice in sorted(choices, key=_place)]
     words = (choice.finish.raw for choice in read if choice.finish is not None)
-    failed = next((word for word in words if word in FAILED_REASONS), None)
+    failed = next((word for word in words if word in FAILED_FINISH_REASONS), None)
     return Reply(
         id=fields.string("id") or "",
         model=fields.string("model") or "",
@@ -95,7 +95,7 @@ def read_any_reply(body: bytes, around: ReplyContext) -> Reply:
         usage=_read_usage(fields, around.losses),
         service_tier=fields.string("service_tier"),
         error=None if failed is None else finish_error(failed),
-        extras=unread_fields(fields, "completions", REPLY_ONLY_HERE),
+        extras=unread_fields(fields, "completions", CHAT_ONLY_REPLY_FIELDS),
     )
 
 
@@ -134,7 +134,7 @@ def _read_choice(fields: JsonObject, around: ReplyContext) -> Choice:
 
     def mint_call(name: str, _arguments: str) -> str:
         if modern:
-            around.losses.invented(f"call {name}", NO_CALL_ID)
+            around.losses.invented(f"call {name}", MISSING_CALL_ID_REASON)
         return around.mint.id("call_")
 
     message.raw("role")
@@ -157,7 +157,7 @@ def _said_something(items: tuple[Item, ...], losses: Losses) -> tuple[Item, ...]
         case (Message(content=() | (Text(text=""),), extras=extras) as message,) if not any(
             extra.name == "audio" for extra in extras
         ):
-            losses.invented("content", NOTHING_SAID)
+            losses.invented("content", EMPTY_REPLY_REASON)
             return (msgspec.structs.replace(message, content=(Text(""),)),)
         case (Reasoning() as thought, Message(content=() | (Text(text=""),), extras=())):
             # It thought, and said nothing: no message is made of that.
@@ -171,8 +171,8 @@ def read_finish(word: str | None, losses: Losses) -> Finish:
     if not word:
         losses.invented("finish_reason", "the backend did not say why it stopped")
         return Finish("stop", "")
-    reason = READ_REASON.get(word)
-    if reason is None and word not in FAILED_REASONS:
+    reason = READ_FINISH_REASON.get(word)
+    if reason is None and word not in FAILED_FINISH_REASONS:
         losses.changed("finish_reason", f"nobody knows {word!r}; it is taken for a normal end")
     return Finish(reason or "stop", word)
 
@@ -184,7 +184,7 @@ def _with_logprobs(
     if fields is None:
         return items
     if fields.array("refusal"):
-        losses.dropped("logprobs.refusal", NO_REFUSAL_LOGPROBS)
+        losses.dropped("logprobs.refusal", REFUSAL_LOGPROBS_REASON)
     logprobs = read_logprobs(fields.raw("content"), fields.at("content"))
     return tuple(_with_text_logprobs(item, logprobs) for item in items)
 
@@ -218,7 +218,7 @@ def write_reply(
     words: dict[FinishReason, str] | None = None,
 ) -> bytes:
     """Write a whole reply; legacy says its calls in its own way."""
-    if one_choice_asked(around.request):
+    if wants_one_choice(around.request):
         reply = merge_choices(reply)
     carrier = ExtrasWriter("completions", "Chat Completions", around.losses)
     wire: Wire = {
@@ -275,7 +275,7 @@ def _write_choice(
         "index": number,
         "message": message,
         "logprobs": _write_logprobs(texts),
-        "finish_reason": (words or WRITE_REASON)[reason],
+        "finish_reason": (words or WRITE_FINISH_REASON)[reason],
     }
     carrier.carry(choice.extras, wire, f"choices[{number}]")
     return wire
@@ -311,7 +311,7 @@ def _content(items: tuple[Item, ...], losses: Losses) -> str | None:
         if has_calls(items) or _refusals(items) or _has_audio(items):
             # Null stands beside a call, a refusal or a sound.
             return None
-        losses.invented("content", NOTHING_SAID)
+        losses.invented("content", EMPTY_REPLY_REASON)
     return "".join(separator + text.text for separator, text in _joined(items))
 
 
@@ -407,6 +407,6 @@ def report_unwritable(
             losses.dropped("content", "Chat Completions answers only with text", "capability")
         if isinstance(item, Reasoning):
             if item.encrypted is not None or (reasoning_text((item,)) and not tells_thoughts):
-                losses.dropped("reasoning", NO_PLACE)
+                losses.dropped("reasoning", NO_REASONING_FIELD_REASON)
         elif isinstance(item, OpaqueItem):
             losses.dropped(item.kind, f"Chat Completions has no item {item.kind}", "capability")

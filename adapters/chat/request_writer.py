@@ -164,7 +164,7 @@ def write_request(request: Request, capabilities: Capabilities, losses: Losses) 
     return _ENCODER.encode(wire)
 
 
-def takes_tool(tool: Tool, capabilities: Capabilities) -> bool:
+def supports_tool(tool: Tool, capabilities: Capabilities) -> bool:
     """Tell whether a Chat backend can be told of a tool as it is."""
     match tool:
         case FunctionTool():
@@ -178,7 +178,7 @@ def takes_tool(tool: Tool, capabilities: Capabilities) -> bool:
 def _write_tools(request: Request, capabilities: Capabilities, losses: Losses, wire: Wire) -> None:
     """Write the tools, and what is said of their use; with none left, nothing is said (P016)."""
     abilities = ToolSupport(
-        lambda tool: takes_tool(tool, capabilities),
+        lambda tool: supports_tool(tool, capabilities),
         capabilities.allowed_tools,
         choices=capabilities.tool_choices,
         choice_needed=capabilities.tool_choice_needed,

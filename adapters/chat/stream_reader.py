@@ -9,7 +9,7 @@ from adapters.chat.choice_reader import ChoiceReader
 from adapters.chat.reply import finish_error, read_finish
 from adapters.chat.tool_calls import PartialCall, ToolCallAssembler
 from adapters.chat.wire import (
-    FAILED_REASONS,
+    FAILED_FINISH_REASONS,
     Chunk,
     ChunkChoice,
     KnownChunk,
@@ -239,7 +239,7 @@ class StreamReader(BaseStreamReader):
         # A server that only plays at streaming sends one chunk with the whole message.
         delta = choice.delta or choice.message
         events = [] if delta is None else reader.feed(delta, choice.logprobs)
-        if choice.finish_reason in FAILED_REASONS:
+        if choice.finish_reason in FAILED_FINISH_REASONS:
             self._broken_off = choice.finish_reason
         elif choice.finish_reason:
             events += reader.finish(read_finish(choice.finish_reason, self._around.losses))

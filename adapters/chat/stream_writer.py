@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from msgspec import Raw
 from msgspec.structs import replace
 
-from adapters.chat.parts import NO_PLACE, TEXT_SEPARATOR, ReasoningWriter
+from adapters.chat.parts import NO_REASONING_FIELD_REASON, TEXT_SEPARATOR, ReasoningWriter
 from adapters.chat.reply import completion_id, report_unwritable, write_annotation, write_logprobs
 from adapters.chat.wire import (
     CALL_FIELDS,
     DONE,
-    WRITE_REASON,
+    WRITE_FINISH_REASON,
     Frames,
     Wire,
     call_body,
@@ -21,12 +21,12 @@ from adapters.chat.wire import (
 from adapters.dialect import BaseStreamWriter, ReplyContext
 from adapters.ir.events import Closed, Delta, Failed, Finished, Opened, Started
 from adapters.ir.normalize import (
-    NOTHING_SAID,
-    USAGE_ZEROS,
+    EMPTY_REPLY_REASON,
+    MISSING_USAGE_REASON,
     call_path,
     effective_finish,
-    one_choice_asked,
     reply_model,
+    wants_one_choice,
     worst_finish,
 )
 from adapters.ir.types import Extras, Finish, FinishReason, Message, Reasoning, ToolCall, Usage
@@ -179,14 +179,14 @@ class ChoiceWriter:
 class StreamWriter(BaseStreamWriter):
     """Events in, frames out."""
 
-    words: Mapping[FinishReason, str] = WRITE_REASON
+    words: Mapping[FinishReason, str] = WRITE_FINISH_REASON
     make_calls: type[CallsWriter] = CallsWriter
 
     def __init__(self, around: ReplyContext) -> None:
         super().__init__()
         self._around = around
         self._carrier = ExtrasWriter("completions", "Chat Completions", around.losses)
-        self._single = one_choice_asked(around.request)
+        self._single = wants_one_choice(around.request)
         self._frames = Frames({}, with_usage=False)
         self._choices: dict[int, ChoiceWriter] = {}
         # The choice of each block that says something, and the lane of each that is a call.
@@ -305,7 +305,7 @@ class StreamWriter(BaseStreamWriter):
     def _end_thought(self, choice: ChoiceWriter, event: Closed) -> list[bytes]:
         """End a thought: what is sealed has no place, a list of the same family has one."""
         if event.encrypted is not None:
-            self._around.losses.dropped("reasoning", NO_PLACE)
+            self._around.losses.dropped("reasoning", NO_REASONING_FIELD_REASON)
         if choice.listed:
             # The openai package for Python cannot join two lists without indices.
             self._carrier.report_dropped(event.extras, "message")
@@ -328,7 +328,7 @@ class StreamWriter(BaseStreamWriter):
             choice, begun = self._choice(number)
             written += begun
             if not choice.spoke and not choice.has_calls:
-                self._around.losses.invented("content", NOTHING_SAID)
+                self._around.losses.invented("content", EMPTY_REPLY_REASON)
             reason = effective_finish(finish, has_calls=choice.has_calls)
             written.append(self._frames.chunk(number, {}, self.words[reason]))
         return [*written, *self._say_usage(event.usage), DONE]
@@ -353,7 +353,7 @@ class StreamWriter(BaseStreamWriter):
         if not self._around.request.include_usage:
             return []
         if usage is None:
-            self._around.losses.invented("usage", USAGE_ZEROS)
+            self._around.losses.invented("usage", MISSING_USAGE_REASON)
         return [self._frames.usage(write_usage(usage or Usage(), self._carrier))]
 
     def fail(self, event: Failed) -> list[bytes]:

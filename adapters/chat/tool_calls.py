@@ -17,10 +17,15 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Raw
 
-from adapters.chat.wire import NO_CALL_ID, CallDelta
+from adapters.chat.wire import MISSING_CALL_ID_REASON, CallDelta
 from adapters.ids import IdSource
 from adapters.ir.events import Closed, Delta, Event, Opened
-from adapters.ir.normalize import NAMELESS, NO_ARGUMENTS, NO_ARGUMENTS_WHY, UniqueCallIds
+from adapters.ir.normalize import (
+    EMPTY_ARGUMENTS,
+    EMPTY_ARGUMENTS_REASON,
+    MISSING_NAME_REASON,
+    UniqueCallIds,
+)
 from adapters.ir.types import CallKind, ExtraField, Extras, Item, Status, ToolCall
 from adapters.json_text import is_complete_json
 from adapters.wire.json_object import is_present, string_or_raw_json
@@ -299,7 +304,7 @@ class ToolCallAssembler:
         if not slot.call_id:
             slot.call_id = self._mint.id("call_")
             if not slot.is_legacy:
-                self._losses.invented(f"call {slot.name}", NO_CALL_ID)
+                self._losses.invented(f"call {slot.name}", MISSING_CALL_ID_REASON)
         return self._ids.unique(slot.call_id, slot.name)
 
     def close_complete(self) -> Iterator[Event]:
@@ -318,7 +323,7 @@ class ToolCallAssembler:
             if slot.block is None and slot.name:
                 yield from self._emit_opening(slot)
             elif slot.block is None:
-                self._losses.dropped("call", NAMELESS)
+                self._losses.dropped("call", MISSING_NAME_REASON)
                 slot.closed = True
 
     def close(self, last_block: int, *, cut: bool) -> Iterator[Event]:
@@ -328,8 +333,10 @@ class ToolCallAssembler:
                 half = slot.block == last_block or slot.breaks_off()
                 ended: Status = "incomplete" if cut and half else "completed"
                 if slot.lacks_arguments() and ended == "completed":
-                    self._losses.changed(f"call {slot.name} ({slot.told_id})", NO_ARGUMENTS_WHY)
-                    yield Delta(slot.block, "arguments", NO_ARGUMENTS)
+                    self._losses.changed(
+                        f"call {slot.name} ({slot.told_id})", EMPTY_ARGUMENTS_REASON
+                    )
+                    yield Delta(slot.block, "arguments", EMPTY_ARGUMENTS)
                 yield slot.end(slot.block, ended)
 
 

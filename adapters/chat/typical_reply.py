@@ -11,7 +11,7 @@ from msgspec import Meta, Raw, Struct
 from msgspec.json import Decoder
 
 from adapters.chat.message_reader import NonEmptyStr
-from adapters.chat.wire import READ_REASON, read_usage
+from adapters.chat.wire import READ_FINISH_REASON, read_usage
 from adapters.errors import InvalidRequestError
 from adapters.ir.normalize import normalize_calls
 from adapters.ir.types import Choice, Extras, Finish, Item, Message, Reply, Text, ToolCall
@@ -100,7 +100,7 @@ def read_plain_reply(body: bytes, losses: Losses) -> Reply | None:
         id=plain.id,
         model=plain.model,
         created=plain.created,
-        choices=(Choice(normalize_calls(items, losses), Finish(READ_REASON[word], word)),),
+        choices=(Choice(normalize_calls(items, losses), Finish(READ_FINISH_REASON[word], word)),),
         usage=usage,
         service_tier=plain.service_tier,
         extras=_read_extras(plain),

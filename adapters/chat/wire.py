@@ -38,7 +38,7 @@ CHAT_ONLY_FIELDS = {
 }
 
 # What it cannot say, of what the hub knows.
-LACKS = frozenset(
+UNSUPPORTED_FIELDS = frozenset(
     (
         "instructions",
         "include",
@@ -62,7 +62,7 @@ def call_body(call: ToolCall) -> dict[str, str]:
     return {"name": call.name, CALL_FIELDS[call.kind]: call.arguments}
 
 
-READ_REASON: dict[str, FinishReason] = {
+READ_FINISH_REASON: dict[str, FinishReason] = {
     "stop": "stop",
     "tool_calls": "calls",
     "function_call": "calls",
@@ -70,8 +70,8 @@ READ_REASON: dict[str, FinishReason] = {
     "content_filter": "filter",
 }
 # Words for an answer that broke off: no kind of finish.
-FAILED_REASONS = frozenset(("error", "insufficient_system_resource"))
-WRITE_REASON: dict[FinishReason, str] = {
+FAILED_FINISH_REASONS = frozenset(("error", "insufficient_system_resource"))
+WRITE_FINISH_REASON: dict[FinishReason, str] = {
     "stop": "stop",
     "calls": "tool_calls",
     "length": "length",
@@ -79,13 +79,13 @@ WRITE_REASON: dict[FinishReason, str] = {
 }
 
 # Fields of a reply that say nothing to anyone but a Chat client.
-REPLY_ONLY_HERE = {
+CHAT_ONLY_REPLY_FIELDS = {
     "object": DropPolicy(None),
     "metadata": DropPolicy(None),
 }
 
-NO_REFUSAL_LOGPROBS = "probabilities of a refusal have no place in another dialect"
-NO_CALL_ID = "the backend gave the call no id; it gets one"
+REFUSAL_LOGPROBS_REASON = "probabilities of a refusal have no place in another dialect"
+MISSING_CALL_ID_REASON = "the backend gave the call no id; it gets one"
 
 
 # Chunks, as servers send them: every field may be missing, null or empty. What is only looked at

@@ -1,7 +1,8 @@
-"""From events to a whole reply and back.
+"""Conversion of events to a complete reply and back.
 
-`fold(replay(reply)) == reply` for every reply of thoughts, texts, refusals and calls, so a client
-that wants the one can sit before a backend that gives the other.
+`accumulate(to_events(reply)) == reply` holds for every reply of reasoning, texts, refusals and
+calls, so a client that wants a stream can use a backend that sends a complete reply, and vice
+versa.
 """
 
 from collections.abc import Iterable, Iterator
@@ -41,7 +42,7 @@ from adapters.losses import Losses
 
 
 class PartBuffer:
-    """One part of a block, gathered: lists that are joined once, so long streams stay linear."""
+    """The deltas of one part of a block, in lists that are joined once."""
 
     __slots__ = ("annotations", "channel", "logprobs", "texts")
 
@@ -52,7 +53,7 @@ class PartBuffer:
         self.annotations: list[Annotation] = []
 
     def add(self, delta: Delta) -> None:
-        """Take one more delta."""
+        """Add a delta."""
         self.texts.append(delta.text)
         if delta.logprobs:
             self.logprobs += delta.logprobs
@@ -60,84 +61,81 @@ class PartBuffer:
             self.annotations += delta.annotations
 
     def text(self) -> str:
-        """Give the text so far."""
+        """Return the text so far."""
         return "".join(self.texts)
 
     def part(self) -> Text | Refusal:
-        """Give the part so far, of a message."""
+        """Return the part of a message so far."""
         if self.channel == "refusal":
             return Refusal(self.text())
         return Text(self.text(), tuple(self.annotations), tuple(self.logprobs))
 
 
 class ItemBuffer:
-    """One item on its way, gathered."""
+    """One item and its deltas so far."""
 
-    __slots__ = ("bare", "choice", "closed", "encrypted", "extras", "pieces", "status")
+    __slots__ = ("choice", "closed", "encrypted", "extras", "opened_item", "parts", "status")
 
     def __init__(self, opened: Opened) -> None:
-        self.bare = opened.item
+        self.opened_item = opened.item
         self.choice = opened.choice
-        self.pieces: list[PartBuffer] = []
+        self.parts: list[PartBuffer] = []
+        # Set by `close`.
         self.closed = False
         self.status: Status | None = None
         self.encrypted: str | None = None
-        # What came with its end.
         self.extras: Extras = ()
 
     def add(self, delta: Delta) -> None:
-        """Take one more delta; the first of a part begins it."""
-        pieces = self.pieces
-        if delta.part >= len(pieces):
-            pieces.append(PartBuffer(delta.channel))
-        pieces[delta.part].add(delta)
+        """Add a delta; the first one of a part begins the part."""
+        parts = self.parts
+        if delta.part >= len(parts):
+            parts.append(PartBuffer(delta.channel))
+        parts[delta.part].add(delta)
 
     def close(self, closed: Closed) -> None:
-        """Learn how it ended."""
+        """Store what came with the end of the block."""
         self.closed = True
         self.status = closed.status
         self.encrypted = closed.encrypted
         self.extras = closed.extras
 
     def texts(self, channel: Channel) -> tuple[str, ...]:
-        """Give the texts of the parts of one channel."""
-        return tuple(piece.text() for piece in self.pieces if piece.channel == channel)
+        """Return the texts of the parts of one channel."""
+        return tuple(part.text() for part in self.parts if part.channel == channel)
 
     def item(self) -> Item:
-        """Give the item so far."""
-        match self.bare:
-            case Message():
-                content = tuple(piece.part() for piece in self.pieces)
-                return replace(self.bare, content=content, status=self.status)
-            case ToolCall():
+        """Return the item so far."""
+        match self.opened_item:
+            case Message() as message:
+                content = tuple(part.part() for part in self.parts)
+                return replace(message, content=content, status=self.status)
+            case ToolCall() as call:
                 arguments = "".join(self.texts("arguments"))
-                extras = self.bare.extras + self.extras
-                return replace(self.bare, arguments=arguments, status=self.status, extras=extras)
-            case Reasoning():
+                extras = call.extras + self.extras
+                return replace(call, arguments=arguments, status=self.status, extras=extras)
+            case Reasoning() as reasoning:
                 return replace(
-                    self.bare,
+                    reasoning,
                     summary=self.texts("summary"),
                     content=self.texts("thought"),
                     encrypted=self.encrypted,
                     status=self.status,
-                    extras=self.bare.extras + self.extras,
+                    extras=reasoning.extras + self.extras,
                 )
-            case whole:
-                return whole
+            case complete:
+                return complete
 
 
 class ReplyAccumulator:
-    """Gathers the events of one reply."""
+    """Accumulates the events of one reply."""
 
     def __init__(self) -> None:
         self._started = Started()
         self._blocks: dict[int, ItemBuffer] = {}
-        self._finished = Finished(())
-        self._error: Error | None = None
-        self._usage: Usage | None = None
 
     def feed(self, event: Event) -> list[Reply]:
-        """Take one event; the last gives the reply."""
+        """Add one event; return the reply at the last one."""
         match event:
             case Started():
                 self._started = event
@@ -148,29 +146,25 @@ class ReplyAccumulator:
             case Closed():
                 self._blocks[event.index].close(event)
             case Finished():
-                self._finished = event
-                self._usage = event.usage
-                return [self._reply()]
+                return [self._reply(event, event.usage)]
             case Failed():
-                self._error = event.error
-                self._usage = event.usage
-                return [self._reply()]
+                return [self._reply(Finished(()), event.usage, event.error)]
         return []
 
     def flush(self) -> list[Reply]:
-        """Give nothing more: the last event gave the reply."""
+        """Return nothing: `feed` returned the reply at the last event."""
         return []
 
-    def _reply(self) -> Reply:
-        started, finished = self._started, self._finished
+    def _reply(self, finished: Finished, usage: Usage | None, error: Error | None = None) -> Reply:
+        started = self._started
         return Reply(
             id=started.id,
             model=started.model,
             created=started.created,
             choices=tuple(self._choices(finished.finishes)),
-            usage=self._usage,
+            usage=usage,
             service_tier=finished.service_tier or started.service_tier,
-            error=self._error,
+            error=error,
             extras=started.extras + finished.extras,
         )
 
@@ -183,27 +177,27 @@ class ReplyAccumulator:
 
 
 def accumulate(events: Iterable[Event]) -> Reply:
-    """Gather the events of one reply into the whole."""
-    gathered = ReplyAccumulator()
+    """Return the reply of which these are the events."""
+    accumulator = ReplyAccumulator()
     for event in events:
-        for reply in gathered.feed(event):
+        for reply in accumulator.feed(event):
             return reply
     raise AssertionError("the events end without Finished or Failed")
 
 
 def to_events(reply: Reply, losses: Losses | None = None) -> Iterator[Event]:
-    """Tell a whole reply as events, one delta for each part.
+    """Yield the events of a reply, with one delta for each part.
 
-    Only text and refusals can be streamed; that anything else was said goes to the losses.
+    Content other than text and refusals cannot be streamed and is reported as a loss.
     """
-    quiet = Losses(None) if losses is None else losses
+    losses = Losses(None) if losses is None else losses
     yield Started(reply.id, reply.model, reply.created, reply.service_tier, reply.extras)
     index = 0
     for number, choice in enumerate(reply.choices):
         for extra in choice.extras:
-            quiet.dropped(f"choices[{number}].{extra.name}", "a stream has no place for it")
+            losses.dropped(f"choices[{number}].{extra.name}", "a stream has no place for it")
         for item in choice.items:
-            yield from _replay_item(index, number, item, quiet)
+            yield from _item_events(index, number, item, losses)
             index += 1
     if reply.error is not None:
         yield Failed(reply.error, reply.usage)
@@ -212,15 +206,15 @@ def to_events(reply: Reply, losses: Losses | None = None) -> Iterator[Event]:
         yield Finished(finishes, reply.usage)
 
 
-def _replay_item(index: int, choice: int, item: Item, losses: Losses) -> Iterator[Event]:
+def _item_events(index: int, choice: int, item: Item, losses: Losses) -> Iterator[Event]:
     opened = without_content(item)
     if isinstance(opened, Reasoning):
-        # Told with its end, as servers tell it.
+        # Servers send the extra fields of reasoning with its end.
         opened = replace(opened, extras=())
     yield Opened(index, opened, choice)
     match item:
         case Message():
-            yield from _replay_parts(index, item.content, losses)
+            yield from _part_deltas(index, item.content, losses)
             yield Closed(index, item.status or "completed")
         case ToolCall():
             yield Delta(index, "arguments", item.arguments)
@@ -235,12 +229,11 @@ def _replay_item(index: int, choice: int, item: Item, losses: Losses) -> Iterato
             yield Closed(index)
 
 
-def _replay_parts(index: int, content: tuple[Part, ...], losses: Losses) -> Iterator[Delta]:
-    """Tell the parts of an answer; a model says only text and refusals."""
-    said = [part for part in content if isinstance(part, Text | Refusal)]
-    if len(said) < len(content):
+def _part_deltas(index: int, content: tuple[Part, ...], losses: Losses) -> Iterator[Delta]:
+    parts = [part for part in content if isinstance(part, Text | Refusal)]
+    if len(parts) < len(content):
         losses.dropped("content", "only text can be streamed", "capability")
-    for number, part in enumerate(said):
+    for number, part in enumerate(parts):
         if isinstance(part, Text):
             yield Delta(index, "text", part.text, number, part.logprobs, part.annotations)
         else:

@@ -1,9 +1,8 @@
-"""The hub, streamed: six events, in the order that `grammar` allows.
+"""IR events of a streamed reply, and the order in which they may come.
 
-A block is an item on its way: `Opened` gives its identity, `Delta`s fill it, `Closed` ends it.
+A block is an item in transfer: `Opened` has its identity, `Delta`s its content, `Closed` its end.
 Blocks may overlap. A part of a block begins with its first `Delta`, which may be empty. Exactly one
-`Finished` or `Failed` ends the stream; `Failed` may leave blocks open, because nobody knows how
-they would have ended.
+`Finished` or `Failed` ends the stream; `Failed` may leave blocks open.
 """
 
 from typing import Literal
@@ -24,17 +23,17 @@ from adapters.ir.types import (
     Usage,
 )
 
-# Codes of the faults that we find in a backend's stream ourselves.
-UNREADABLE = "bad_gateway"
-CUT = "stream_cut"
+# Codes of the errors that the gateway itself detects in a backend's stream.
+UNDECODABLE_STREAM = "bad_gateway"
+TRUNCATED_STREAM = "stream_cut"
 
-# What a delta adds to: the text or the refusal of a message, the summary or the words of a
-# reasoning, the arguments (or the custom input) of a call.
+# The target of a delta: the text or the refusal of a message, the summary or the text of reasoning,
+# the arguments (or the custom input) of a call.
 Channel = Literal["text", "refusal", "summary", "thought", "arguments"]
 
 
 class Started(Struct, frozen=True, tag="started"):
-    """The reply has begun."""
+    """The start of a reply."""
 
     id: str = ""
     model: str = ""
@@ -44,14 +43,14 @@ class Started(Struct, frozen=True, tag="started"):
 
 
 class Opened(Struct, frozen=True, tag="opened"):
-    """A block has begun: its item, with all that identifies it, and nothing in it yet."""
+    """The start of a block: its item without content."""
 
     index: int
     item: Item
     choice: int = 0
 
 
-# The hot path: one of these per token. It holds no cycles, so the collector need not look at it.
+# There is one delta per token. It contains no cycles, so it is exempt from garbage collection.
 class Delta(Struct, frozen=True, gc=False, tag="delta"):
     """A piece of a block's content."""
 
@@ -64,7 +63,7 @@ class Delta(Struct, frozen=True, gc=False, tag="delta"):
 
 
 class Closed(Struct, frozen=True, tag="closed"):
-    """A block has ended; what its server sealed, or knows only now, comes with the end."""
+    """The end of a block, with what its server sends only then."""
 
     index: int
     status: Status = "completed"
@@ -73,7 +72,7 @@ class Closed(Struct, frozen=True, tag="closed"):
 
 
 class Finished(Struct, frozen=True, tag="finished"):
-    """The reply is whole: how each choice ended, and what it cost."""
+    """The end of a complete reply, with the finish of each choice."""
 
     finishes: tuple[Finish, ...]
     usage: Usage | None = None
@@ -82,37 +81,34 @@ class Finished(Struct, frozen=True, tag="finished"):
 
 
 class Failed(Struct, frozen=True, tag="failed"):
-    """The reply broke off."""
+    """The end of a reply that failed."""
 
     error: Error
     usage: Usage | None = None
-    # Found by us in a stream that was cut or cannot be read; its backend did not say so.
-    found: bool = False
-
-
-def undecodable_stream(why: str, usage: Usage | None = None) -> Failed:
-    """Say that a stream cannot be read."""
-    return Failed(Error(why, code=UNREADABLE, status=502), usage, found=True)
-
-
-def truncated_stream(usage: Usage | None = None) -> Failed:
-    """Say that a stream ended before its answer did."""
-    why = "the backend's stream ended before the answer was finished"
-    return Failed(Error(why, code=CUT, status=502), usage, found=True)
+    # "gateway" if the backend sent no error, but its stream was truncated or undecodable.
+    origin: Literal["backend", "gateway"] = "backend"
 
 
 Event = Started | Opened | Delta | Closed | Finished | Failed
 
 
-# Which event may follow which, in one table.
-#
-# Everything about the legal order of hub events lives in this file, and the file does not know who
-# reads or writes them. A key that is missing from a table *is* the breach of the protocol. The
-# grammar runs between every reader and writer in the tests; in service it is left out.
+def undecodable_stream(message: str, usage: Usage | None = None) -> Failed:
+    """Return the end of a stream that cannot be decoded."""
+    return Failed(Error(message, code=UNDECODABLE_STREAM, status=502), usage, origin="gateway")
 
+
+def truncated_stream(usage: Usage | None = None) -> Failed:
+    """Return the end of a stream that stopped before its reply was complete."""
+    message = "the backend's stream ended before the answer was finished"
+    return Failed(Error(message, code=TRUNCATED_STREAM, status=502), usage, origin="gateway")
+
+
+# The legal order of events. The tests check it between every reader and writer; the gateway does
+# not check it.
 
 Phase = Literal["idle", "running", "ended"]
 
+# phase -> event -> next phase; an event that is missing is not allowed.
 PHASES: dict[Phase, dict[type[Event], Phase]] = {
     "idle": {Started: "running", Failed: "ended"},
     "running": {
@@ -125,8 +121,8 @@ PHASES: dict[Phase, dict[type[Event], Phase]] = {
     "ended": {},
 }
 
-# What each kind of item can be filled with; an item that is missing here comes whole.
-CHANNELS: dict[type[Item], frozenset[Channel]] = {
+# The channels of each type of item; an item of any other type is complete when it is opened.
+ITEM_CHANNELS: dict[type[Item], frozenset[Channel]] = {
     Message: frozenset({"text", "refusal"}),
     Reasoning: frozenset({"summary", "thought"}),
     ToolCall: frozenset({"arguments"}),
@@ -134,18 +130,17 @@ CHANNELS: dict[type[Item], frozenset[Channel]] = {
 
 
 class EventOrderError(AssertionError):
-    """A stage of ours gave its events in an order that the table does not allow."""
+    """Events in an order that the table does not allow."""
 
 
 class EventOrderChecker:
-    """Passes events on as they are, and breaks at the first that may not come now."""
+    """A stage that passes all events on and raises at the first that is out of order."""
 
     def __init__(self) -> None:
         self._phase: Phase = "idle"
-        # The open blocks, each with the channels that its item allows and its parts so far.
+        # The channels of each open block, and the channel of each of its parts so far.
         self._open: dict[int, frozenset[Channel]] = {}
         self._parts: dict[int, list[Channel]] = {}
-        self._blocks = 0
 
     def feed(self, event: Event) -> list[Event]:
         """Check one event."""
@@ -155,11 +150,14 @@ class EventOrderChecker:
         self._phase = phase
         match event:
             case Opened():
-                self._check_opened(event)
+                self._require(event.index == len(self._parts), event, "blocks are numbered from 0")
+                self._open[event.index] = ITEM_CHANNELS.get(type(event.item), frozenset())
+                self._parts[event.index] = []
             case Delta():
                 self._check_delta(event)
             case Closed():
-                self._check_closed(event)
+                self._require(event.index in self._open, event, "its block is not open")
+                del self._open[event.index]
             case Finished():
                 self._require(not self._open, event, "blocks are still open")
             case Started() | Failed():
@@ -172,29 +170,16 @@ class EventOrderChecker:
             raise EventOrderError("the stream was flushed without Finished or Failed")
         return []
 
-    def _check_opened(self, event: Opened) -> None:
-        self._require(event.index == self._blocks, event, "blocks are numbered from 0")
-        self._blocks += 1
-        self._open[event.index] = CHANNELS.get(type(event.item), frozenset())
-        self._parts[event.index] = []
-
     def _check_delta(self, event: Delta) -> None:
-        channels = self._open.get(event.index)
-        self._require(channels is not None, event, "its block is not open")
-        self._require(event.channel in (channels or ()), event, "its item has no such channel")
+        self._require(event.index in self._open, event, "its block is not open")
+        channels = self._open[event.index]
+        self._require(event.channel in channels, event, "its item has no such channel")
         parts = self._parts[event.index]
         if event.part == len(parts):
             parts.append(event.channel)
-        self._require(
-            event.part == len(parts) - 1 and parts[event.part] == event.channel,
-            event,
-            "parts come one after the other and keep to one channel",
-        )
+        in_last_part = event.part == len(parts) - 1 and parts[event.part] == event.channel
+        self._require(in_last_part, event, "parts follow each other and have one channel each")
 
-    def _check_closed(self, event: Closed) -> None:
-        known = self._open.pop(event.index, None)
-        self._require(known is not None, event, "its block is not open")
-
-    def _require(self, condition: bool, event: Event, why: str) -> None:  # noqa: FBT001 - an assertion
+    def _require(self, condition: bool, event: Event, error: str) -> None:  # noqa: FBT001 - an assertion
         if not condition:
-            raise EventOrderError(f"{event!r}: {why}")
+            raise EventOrderError(f"{event!r}: {error}")

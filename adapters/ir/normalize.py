@@ -1,8 +1,9 @@
-"""Small questions about items, and small changes to them, that every dialect needs."""
+"""Corrections and questions about items and replies that all dialects share."""
 
 from collections.abc import Sequence
 from typing import TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from adapters.ir.types import (
@@ -21,64 +22,34 @@ from adapters.losses import Losses
 
 T = TypeVar("T")
 
-# Arguments that a model left out, as a client or a server can parse them (P140).
-NO_ARGUMENTS = "{}"
-NO_ARGUMENTS_WHY = "empty arguments become {}, which can be parsed"
+# The arguments of a call without arguments: clients and servers fail to parse an empty string
+# (https://github.com/openai/openai-agents-js/issues/664).
+EMPTY_ARGUMENTS = "{}"
+
+# Reasons for losses
+EMPTY_ARGUMENTS_REASON = "empty arguments become {}, which can be parsed"
+EMPTY_REPLY_REASON = "nothing is said that could be told; an empty text stands for it"
+MISSING_USAGE_REASON = "the backend did not say what it cost; zeros stand for it"
+MISSING_NAME_REASON = "a call without a name, which nobody could run"
 
 
-def lacks_arguments(call: ToolCall) -> bool:
-    """Tell whether a call that is whole has nothing that could be parsed."""
-    return call.kind == "function" and call.status != "incomplete" and not call.arguments.strip()
-
-
-def with_empty_arguments(call: ToolCall) -> ToolCall:
-    """Give such a call arguments that can be parsed."""
-    return replace(call, arguments=call.arguments + NO_ARGUMENTS)
+# Items
 
 
 def is_assistant_item(item: Item) -> bool:
-    """Tell whether an item is part of an assistant's turn."""
+    """Whether an item belongs to an assistant's turn."""
     if isinstance(item, Message):
         return item.role == "assistant"
     return isinstance(item, ToolCall | Reasoning)
 
 
-def call_path(call: ToolCall) -> str:
-    """Name a call of an answer in a loss: by its name, and by its id to tell it from others."""
-    return f"call {call.name} ({call.call_id})"
-
-
-def effective_finish(finish: Finish, *, has_calls: bool) -> FinishReason:
-    """Decide the finish: calls beat `stop` (P107), a cut-off answer beats calls (P108)."""
-    if finish.reason in ("length", "filter"):
-        return finish.reason
-    return "calls" if has_calls else "stop"
-
-
 def has_calls(items: tuple[Item, ...]) -> bool:
-    """Tell whether any of the items is a call."""
+    """Whether any of the items is a call."""
     return any(isinstance(item, ToolCall) for item in items)
 
 
-def mark_incomplete(items: tuple[Item, ...]) -> tuple[Item, ...]:
-    """Mark what is incomplete of an answer that was cut off: its last item, and half calls."""
-    last = len(items) - 1
-    return tuple(
-        replace(item, status="incomplete")
-        if isinstance(item, Message | ToolCall | Reasoning)
-        and (number == last or (isinstance(item, ToolCall) and has_truncated_arguments(item)))
-        else item
-        for number, item in enumerate(items)
-    )
-
-
-def has_truncated_arguments(call: ToolCall) -> bool:
-    """Tell whether the arguments of a call break off."""
-    return call.kind == "function" and not is_complete_json(call.arguments)
-
-
 def without_content(item: Item) -> Item:
-    """Give an item with nothing in it yet."""
+    """Return the item as it is when its block is opened."""
     match item:
         case Message():
             return replace(item, content=(), status=None)
@@ -90,175 +61,210 @@ def without_content(item: Item) -> Item:
             return item
 
 
-def unzip(placed: Sequence[tuple[T, str]]) -> tuple[tuple[T, ...], tuple[str, ...]]:
-    """Give things, and where each of them stands."""
-    if not placed:
-        return (), ()
-    things, places = zip(*placed, strict=True)
-    return things, places
+def mark_incomplete(items: tuple[Item, ...]) -> tuple[Item, ...]:
+    """Mark the incomplete items of a truncated reply: the last one, and truncated calls."""
+    last = len(items) - 1
+    return tuple(
+        replace(item, status="incomplete")
+        if isinstance(item, Message | ToolCall | Reasoning)
+        and (number == last or (isinstance(item, ToolCall) and has_truncated_arguments(item)))
+        else item
+        for number, item in enumerate(items)
+    )
+
+
+def unzip(pairs: Sequence[tuple[T, str]]) -> tuple[tuple[T, ...], tuple[str, ...]]:
+    """Return the items and their paths as two tuples."""
+    return tuple(value for value, _ in pairs), tuple(path for _, path in pairs)
 
 
 def without_paths(request: Request) -> Request:
-    """Forget where the items came from, so that what is asked can be compared."""
+    """Return the request without paths, so that requests can be compared."""
     return replace(request, paths=(), tool_paths=())
 
 
-# What every dialect does with the choices of a reply.
+# Calls
 
 
-# Of several endings the gravest speaks for all.
-_GRAVITY: dict[FinishReason, int] = {"stop": 0, "calls": 1, "filter": 2, "length": 3}
-
-_KNOWN_PREFIXES = ("chatcmpl-", "resp_")
-_NAME_LIMIT = 55
+def call_path(call: ToolCall) -> str:
+    """Return how a loss refers to a call in a reply."""
+    return f"call {call.name} ({call.call_id})"
 
 
-def one_choice_asked(request: Request) -> bool:
-    """Tell whether the client asked for one answer."""
-    return (request.choices or 1) == 1
+def lacks_arguments(call: ToolCall) -> bool:
+    """Whether a complete function call has nothing that could be parsed as arguments."""
+    return call.kind == "function" and call.status != "incomplete" and not call.arguments.strip()
 
 
-def reply_model(model: str, request: Request, losses: Losses) -> str:
-    """Give the model that answered: the one that was asked, if the backend does not say."""
-    named = model or request.model
-    if not named:
-        losses.invented("model", "the backend did not say in time which model it is")
-    return named or "unknown"
+def with_empty_arguments(call: ToolCall) -> ToolCall:
+    """Return such a call with arguments that can be parsed."""
+    return replace(call, arguments=call.arguments + EMPTY_ARGUMENTS)
 
 
-def merge_choices(reply: Reply) -> Reply:
-    """Make one choice of several: servers split text and calls of one answer (P111)."""
-    if len(reply.choices) <= 1:
-        return reply
-    items: tuple[Item, ...] = ()
-    for choice in reply.choices:
-        items += choice.items
-    finishes = tuple(choice.finish for choice in reply.choices if choice.finish is not None)
-    return replace(reply, choices=(Choice(items, worst_finish(finishes)),))
-
-
-def worst_finish(finishes: tuple[Finish, ...]) -> Finish | None:
-    """Give the ending that speaks for all."""
-    return max(finishes, key=lambda finish: _GRAVITY[finish.reason], default=None)
-
-
-def with_id_prefix(reply_id: str, prefix: str) -> str | None:
-    """Give a reply's id under another dialect's prefix, so that it can be found on both sides.
-
-    None where the id is not one that every server would take.
-    """
-    name = reply_id
-    for known in _KNOWN_PREFIXES:
-        name = name.removeprefix(known)
-    plain = name.replace("-", "").replace("_", "")
-    legal = 0 < len(name) <= _NAME_LIMIT and plain.isascii() and plain.isalnum()
-    return prefix + name if legal else None
-
-
-NOTHING_SAID = "nothing is said that could be told; an empty text stands for it"
-USAGE_ZEROS = "the backend did not say what it cost; zeros stand for it"
-NAMELESS = "a call without a name, which nobody could run"
+def has_truncated_arguments(call: ToolCall) -> bool:
+    """Whether the arguments of a function call are not complete JSON."""
+    return call.kind == "function" and not is_complete_json(call.arguments)
 
 
 class UniqueCallIds:
-    """Gives each call of an answer an id of its own: clients stop at two calls with one id."""
+    """Makes the call ids of a reply unique: clients fail at two calls with the same id."""
 
     def __init__(self, losses: Losses) -> None:
         self.losses = losses
         self._used: set[str] = set()
 
     def unique(self, call_id: str, name: str) -> str:
-        """Give the id, or one like it if it is taken."""
-        found, number = call_id, 1
-        while found in self._used:
+        """Return the id, with a number if it is already in use."""
+        unique, number = call_id, 1
+        while unique in self._used:
             number += 1
-            found = f"{call_id}_{number}"
-        if found != call_id:
+            unique = f"{call_id}_{number}"
+        if unique != call_id:
             self.losses.changed(
-                f"call {name} ({found})", "another call has its id; it is made unique"
+                f"call {name} ({unique})", "another call has its id; it is made unique"
             )
-        self._used.add(found)
-        return found
+        self._used.add(unique)
+        return unique
 
 
 def normalize_calls(items: tuple[Item, ...], losses: Losses) -> tuple[Item, ...]:
-    """Give the items, each call with an id of its own and with arguments that can be parsed."""
+    """Give each call a unique id and arguments that can be parsed; drop calls without a name."""
     ids = UniqueCallIds(losses)
-    settled: list[Item] = []
+    normalized: list[Item] = []
     for item in items:
         if not isinstance(item, ToolCall):
-            settled.append(item)
+            normalized.append(item)
         elif item.name:
-            settled.append(_settled(item, ids, losses))
+            normalized.append(_normalize_call(item, ids, losses))
         else:
-            losses.dropped("call", NAMELESS)
-    return tuple(settled)
+            losses.dropped("call", MISSING_NAME_REASON)
+    return tuple(normalized)
 
 
-def _settled(call: ToolCall, ids: UniqueCallIds, losses: Losses) -> ToolCall:
+def _normalize_call(call: ToolCall, ids: UniqueCallIds, losses: Losses) -> ToolCall:
     if lacks_arguments(call):
-        losses.changed(call_path(call), NO_ARGUMENTS_WHY)
+        losses.changed(call_path(call), EMPTY_ARGUMENTS_REASON)
         call = with_empty_arguments(call)
     return replace(call, call_id=ids.unique(call.call_id, call.name))
 
 
-# The calls of a history that wait for their outputs.
+class _PendingCall(Struct, eq=False):
+    call: ToolCall
+    history_id: str
+    batch: int
 
 
-class _Wait:
-    __slots__ = ("call", "run", "spoken")
+class PendingCalls:
+    """The calls of a history that have no output yet, in batches.
 
-    def __init__(self, call: ToolCall, spoken: str, run: int) -> None:
-        self.call = call
-        self.spoken = spoken
-        self.run = run
-
-
-class UnansweredCalls:
-    """Calls in runs: a run is what was called before anybody answered.
-
-    An output without an id answers the oldest call of its name in the latest run that has one. So
-    two calls of one function are answered in their order, and a call that was never answered long
-    ago does not take the answer of a later one.
+    A batch is a series of calls without an output or a message of a user in between. An output
+    without an id belongs to the oldest call of its name in the latest batch that has one. So two
+    calls of one function get their outputs in order, and a call that never got an output does not
+    take that of a later call.
     """
 
     def __init__(self) -> None:
-        self._waits: list[_Wait] = []
-        self._run = 0
-        self._answering = False
+        self._pending: list[_PendingCall] = []
+        self._batch = 0
+        self._batch_ended = False
 
     def __bool__(self) -> bool:
-        return bool(self._waits)
+        return bool(self._pending)
 
-    def add(self, call: ToolCall, spoken: str | None = None) -> None:
-        """Let a call wait, under the id that the history uses for it."""
-        if self._answering:
-            self._answering = False
-            self._run += 1
-        self._waits.append(_Wait(call, call.call_id if spoken is None else spoken, self._run))
+    def add(self, call: ToolCall, history_id: str | None = None) -> None:
+        """Add a call, under the id that the history uses for it."""
+        if self._batch_ended:
+            self._batch_ended = False
+            self._batch += 1
+        history_id = call.call_id if history_id is None else history_id
+        self._pending.append(_PendingCall(call, history_id, self._batch))
 
-    def start_new_run(self) -> None:
-        """Learn that somebody else spoke: the calls so far are a run of their own."""
-        self._answering = True
+    def end_batch(self) -> None:
+        """Begin a new batch with the next call."""
+        self._batch_ended = True
 
     def has(self, call: ToolCall) -> bool:
-        """Tell whether this very call still waits."""
-        return any(wait.call is call for wait in self._waits)
+        """Whether this very call has no output yet."""
+        return any(pending.call is call for pending in self._pending)
 
-    def take_by_id(self, spoken: str) -> ToolCall | None:
-        """Take the call with an id; of the two ids some servers give only one."""
-        exact = [wait for wait in self._waits if wait.spoken == spoken]
-        return self._take(exact or [wait for wait in self._waits if wait.call.item_id == spoken])
+    def take_by_id(self, history_id: str) -> ToolCall | None:
+        """Take the call with this id; some servers refer to a call by its item id."""
+        exact = [pending for pending in self._pending if pending.history_id == history_id]
+        return self._take(exact or [p for p in self._pending if p.call.item_id == history_id])
 
     def take_by_name(self, name: str | None) -> ToolCall | None:
-        """Take the call that an output without an id answers; None stands for any name."""
-        return self._take([wait for wait in self._waits if name in (None, wait.call.name)])
+        """Take the call to which an output without an id belongs; None matches any name."""
+        return self._take([p for p in self._pending if name in (None, p.call.name)])
 
-    def _take(self, found: list[_Wait]) -> ToolCall | None:
-        """Take the oldest of the latest run."""
-        for wait in found:
-            if wait.run == found[-1].run:
-                self._waits.remove(wait)
-                self._answering = True
-                return wait.call
+    def _take(self, matching: list[_PendingCall]) -> ToolCall | None:
+        """Take the oldest call of the latest batch."""
+        for pending in matching:
+            if pending.batch == matching[-1].batch:
+                self._pending.remove(pending)
+                self._batch_ended = True
+                return pending.call
         return None
+
+
+# Replies
+
+
+# When choices are merged, the finish with the highest number applies to all.
+_SEVERITY: dict[FinishReason, int] = {"stop": 0, "calls": 1, "filter": 2, "length": 3}
+
+_ID_PREFIXES = ("chatcmpl-", "resp_")
+_MAX_ID_LENGTH = 55
+
+
+def wants_one_choice(request: Request) -> bool:
+    """Whether the client requested one choice."""
+    return (request.choices or 1) == 1
+
+
+def reply_model(model: str, request: Request, losses: Losses) -> str:
+    """Return the model of a reply; the requested one if the backend names none."""
+    name = model or request.model
+    if not name:
+        losses.invented("model", "the backend did not say in time which model it is")
+    return name or "unknown"
+
+
+def merge_choices(reply: Reply) -> Reply:
+    """Merge all choices into one.
+
+    Some servers put the text and the calls of one reply into separate choices
+    (https://github.com/ericc-ch/copilot-api/issues/81).
+    """
+    if len(reply.choices) <= 1:
+        return reply
+    items = tuple(item for choice in reply.choices for item in choice.items)
+    finishes = tuple(choice.finish for choice in reply.choices if choice.finish is not None)
+    return replace(reply, choices=(Choice(items, worst_finish(finishes)),))
+
+
+def worst_finish(finishes: tuple[Finish, ...]) -> Finish | None:
+    """Return the finish of several merged choices."""
+    return max(finishes, key=lambda finish: _SEVERITY[finish.reason], default=None)
+
+
+def effective_finish(finish: Finish, *, has_calls: bool) -> FinishReason:
+    """Return the finish reason to write: calls override `stop`, truncation overrides calls.
+
+    Clients do not run calls after `stop`, and must not run calls that may be truncated.
+    """
+    if finish.reason in ("length", "filter"):
+        return finish.reason
+    return "calls" if has_calls else "stop"
+
+
+def with_id_prefix(reply_id: str, prefix: str) -> str | None:
+    """Return a reply's id with another dialect's prefix, so that both sides' logs match.
+
+    None if the id is not one that every server would accept.
+    """
+    name = reply_id
+    for known in _ID_PREFIXES:
+        name = name.removeprefix(known)
+    letters = name.replace("-", "").replace("_", "")
+    valid = 0 < len(name) <= _MAX_ID_LENGTH and letters.isascii() and letters.isalnum()
+    return prefix + name if valid else None

@@ -1,14 +1,14 @@
-"""The hub, whole: what is asked and what is answered, in nobody's dialect.
+"""IR types for whole requests and replies: what all dialects are translated through.
 
-Items are flat, as they were spoken; a dialect that groups them does so when it writes. A call has
-two ids: `call_id` pairs it with its output everywhere, `item_id` is the name that one server gave
-the item. Arguments are opaque text, never parsed. Schemas and other JSON that is only carried stay
-`Raw`, byte for byte.
+Items are a flat list in the order of the conversation; a dialect that groups them does so when it
+writes. A call has two ids: `call_id` pairs it with its output everywhere, `item_id` is the id that
+one server gave to the item. Arguments are opaque text and never parsed. Schemas and other JSON that
+is only passed on stay `Raw`, byte for byte.
 
-What only one family of dialects knows travels as an `Extra` (a field), an `OtherPart`, an `Opaque`
-item or a `Hosted` tool: written again by its own family, reported as a loss by every other.
+What only one family of dialects knows is an `ExtraField`, an `OtherPart`, an `OpaqueItem` or a
+`HostedTool`: its own family writes it back, all others report it as a loss.
 
-Values are frozen and hold no cycles, so the garbage collector need not look at them (`gc=False`).
+Values are frozen and contain no cycles, so they are exempt from garbage collection (`gc=False`).
 """
 
 from typing import Literal
@@ -17,37 +17,38 @@ from msgspec import Raw, Struct
 
 from adapters.losses import Severity
 
-# Chat and legacy are two forms of one endpoint and share all that is not about tools.
-Family = Literal["completions", "responses"]
+# The key of the dialects that own a field (`Dialect.family`): dialects with the same key share all
+# fields that are not about tools.
+Family = str
 Role = Literal["system", "developer", "user", "assistant"]
 Status = Literal["in_progress", "completed", "incomplete"]
-# Of what kind the called tool is. All but the first two are known to one family only, which names
-# the tool by its kind; elsewhere they are functions (see `lowering`).
+# The kind of the called tool. All but the first two exist in one family only, which names the tool
+# by its kind; other families see a function (see `adapters.tool_emulation`).
 CallKind = Literal[
     "function", "custom", "shell", "local_shell", "apply_patch", "computer", "tool_search"
 ]
 
 
 class ExtraField(Struct, frozen=True, gc=False):
-    """A field that only its own family knows, as it was spelled."""
+    """A field that only its own family knows, as it was received."""
 
     family: Family
     name: str
     value: Raw
-    # None: to leave it out changes nothing (`n: 1`, `truncation: "disabled"`).
+    # None if dropping it changes nothing (`n: 1`, `truncation: "disabled"`).
     severity: Severity | None = "hint"
-    # What to tell a caller who loses it, where more can be said than that it has no place.
-    why: str | None = None
+    # The reason to report when it is dropped, if not the usual one.
+    drop_reason: str | None = None
 
 
 Extras = tuple[ExtraField, ...]
 
 
-# Parts: what a message or an output is made of.
+# Content parts of messages and tool outputs
 
 
 class Citation(Struct, frozen=True, gc=False, tag="url_citation"):
-    """Where a piece of the text comes from."""
+    """The source of a range of the text."""
 
     url: str
     title: str
@@ -66,7 +67,7 @@ Annotation = Citation | OtherAnnotation
 
 
 class TopLogprob(Struct, frozen=True, gc=False):
-    """A token that could have stood here, and how likely it was."""
+    """The log probability of an alternative token."""
 
     token: str
     logprob: float
@@ -74,7 +75,7 @@ class TopLogprob(Struct, frozen=True, gc=False):
 
 
 class Logprob(Struct, frozen=True, gc=False):
-    """How likely a token was; both families spell it this way."""
+    """The log probability of a token, in the form that all dialects share."""
 
     token: str
     logprob: float
@@ -83,7 +84,7 @@ class Logprob(Struct, frozen=True, gc=False):
 
 
 class Text(Struct, frozen=True, gc=False, tag="text"):
-    """Text, by anyone."""
+    """Text of any role."""
 
     text: str
     annotations: tuple[Annotation, ...] = ()
@@ -93,14 +94,14 @@ class Text(Struct, frozen=True, gc=False, tag="text"):
 
 
 class Refusal(Struct, frozen=True, gc=False, tag="refusal"):
-    """The model's words when it declines."""
+    """The text of a model that declines."""
 
     text: str
     extras: Extras = ()
 
 
 class Image(Struct, frozen=True, gc=False, tag="image"):
-    """A picture, by address (data addresses too) or by the id of an uploaded file."""
+    """An image: a URL (or data URL), or the id of an uploaded file."""
 
     url: str | None = None
     file_id: str | None = None
@@ -110,7 +111,7 @@ class Image(Struct, frozen=True, gc=False, tag="image"):
 
 
 class File(Struct, frozen=True, gc=False, tag="file"):
-    """A document: its data, its address, or the id under which it was uploaded."""
+    """A document: its data, its URL, or the id of an uploaded file."""
 
     data: str | None = None
     file_id: str | None = None
@@ -122,7 +123,7 @@ class File(Struct, frozen=True, gc=False, tag="file"):
 
 
 class Audio(Struct, frozen=True, gc=False, tag="audio"):
-    """Sound, as base64."""
+    """Audio in base64."""
 
     data: str
     format: str
@@ -141,15 +142,15 @@ class OtherPart(Struct, frozen=True, gc=False, tag="other_part"):
 Part = Text | Refusal | Image | File | Audio | OtherPart
 
 
-# Items: the turns of a conversation, flat.
+# Items of a conversation
 
 
 class Message(Struct, frozen=True, gc=False, tag="message"):
-    """Something said."""
+    """Content by a user, a developer or the model."""
 
     role: Role
     content: tuple[Part, ...] = ()
-    # It goes on with the text of the message before it, in mid-sentence perhaps.
+    # Whether its text continues that of the message before it, without a separator.
     continues: bool = False
     item_id: str | None = None
     status: Status | None = None
@@ -157,7 +158,7 @@ class Message(Struct, frozen=True, gc=False, tag="message"):
 
 
 class ToolCall(Struct, frozen=True, gc=False, tag="call"):
-    """The model calls a tool, with JSON. For a custom tool, `arguments` is its raw input."""
+    """A tool call with JSON arguments. For a custom tool, `arguments` is the raw input."""
 
     call_id: str
     name: str
@@ -170,10 +171,10 @@ class ToolCall(Struct, frozen=True, gc=False, tag="call"):
 
 
 class ToolOutput(Struct, frozen=True, gc=False, tag="output"):
-    """What the tool answered. Without a `call_id`, its place and name say which call it answers.
+    """The output of a tool. Without a `call_id`, its position and name identify the call.
 
-    What a tool answered that is neither a function nor custom is JSON, as its family spells it, or
-    a picture of the screen.
+    The output of a tool that is neither a function nor custom is JSON in the form of its family, or
+    a screenshot.
     """
 
     call_id: str | None
@@ -186,7 +187,7 @@ class ToolOutput(Struct, frozen=True, gc=False, tag="output"):
 
 
 class Reasoning(Struct, frozen=True, gc=False, tag="reasoning"):
-    """What the model thought: summarised, in its own words, or sealed by its server."""
+    """The reasoning of a model: a summary, the text itself, or encrypted by its server."""
 
     summary: tuple[str, ...] = ()
     content: tuple[str, ...] = ()
@@ -197,7 +198,7 @@ class Reasoning(Struct, frozen=True, gc=False, tag="reasoning"):
 
 
 class ItemReference(Struct, frozen=True, gc=False, tag="reference"):
-    """An item that the server is to look up by its id."""
+    """An item that the server looks up by its id."""
 
     item_id: str
 
@@ -214,11 +215,11 @@ class OpaqueItem(Struct, frozen=True, gc=False, tag="opaque"):
 Item = Message | ToolCall | ToolOutput | Reasoning | ItemReference | OpaqueItem
 
 
-# Tools, and which of them to use.
+# Tools and tool choice
 
 
 class FunctionTool(Struct, frozen=True, gc=False, tag="function"):
-    """A tool that takes JSON arguments. `strict` is absent where nobody said."""
+    """A tool that takes JSON arguments. `strict` is None where it was not given."""
 
     name: str
     description: str | None = None
@@ -228,11 +229,11 @@ class FunctionTool(Struct, frozen=True, gc=False, tag="function"):
 
 
 class CustomTool(Struct, frozen=True, gc=False, tag="custom"):
-    """A tool that takes raw text, perhaps in a grammar."""
+    """A tool that takes raw text, which a grammar may restrict."""
 
     name: str
     description: str | None = None
-    # None: nobody said, which means text.
+    # None, if not given, means text.
     format: Literal["text", "grammar"] | None = None
     syntax: str | None = None
     definition: str | None = None
@@ -240,7 +241,7 @@ class CustomTool(Struct, frozen=True, gc=False, tag="custom"):
 
 
 class HostedTool(Struct, frozen=True, gc=False, tag="hosted"):
-    """Any other tool, spelled as the Responses API spells it: most of them run elsewhere."""
+    """Any other tool, in the form of the Responses API. Most of them run on a server."""
 
     kind: str
     value: Raw
@@ -250,13 +251,13 @@ Tool = FunctionTool | CustomTool | HostedTool
 
 
 class ToolChoiceMode(Struct, frozen=True, gc=False, tag="mode"):
-    """Whether to call at all."""
+    """Whether to call tools at all."""
 
     mode: Literal["auto", "none", "required"]
 
 
 class NamedToolChoice(Struct, frozen=True, gc=False, tag="named"):
-    """Call just this one."""
+    """The one tool to call."""
 
     name: str
     kind: CallKind = "function"
@@ -264,7 +265,7 @@ class NamedToolChoice(Struct, frozen=True, gc=False, tag="named"):
 
 
 class AllowedToolsChoice(Struct, frozen=True, gc=False, tag="allowed"):
-    """Call only these. What is neither a function nor custom is kept as it was spelled."""
+    """The tools that may be called; `others` are those that are no function or custom tool."""
 
     mode: Literal["auto", "required", "none"]
     tools: tuple[NamedToolChoice, ...] = ()
@@ -272,7 +273,7 @@ class AllowedToolsChoice(Struct, frozen=True, gc=False, tag="allowed"):
 
 
 class HostedChoice(Struct, frozen=True, gc=False, tag="hosted_choice"):
-    """Use a tool of another kind, spelled as the Responses API spells it."""
+    """The one tool to use, of another kind, in the form of the Responses API."""
 
     kind: str
     value: Raw
@@ -281,11 +282,11 @@ class HostedChoice(Struct, frozen=True, gc=False, tag="hosted_choice"):
 ToolChoice = ToolChoiceMode | NamedToolChoice | AllowedToolsChoice | HostedChoice
 
 
-# The request and the reply.
+# Requests and replies
 
 
 class ResponseFormat(Struct, frozen=True, gc=False):
-    """The shape that the text of the answer must have."""
+    """The format that the text of the reply must have."""
 
     kind: Literal["text", "json_object", "json_schema"]
     name: str | None = None
@@ -296,7 +297,7 @@ class ResponseFormat(Struct, frozen=True, gc=False):
 
 
 class CacheOptions(Struct, frozen=True, gc=False):
-    """How the prompt is cached."""
+    """Options of prompt caching."""
 
     mode: str | None = None
     ttl: str | None = None
@@ -304,15 +305,15 @@ class CacheOptions(Struct, frozen=True, gc=False):
 
 
 class Request(Struct, frozen=True, gc=False):
-    """All that is asked of a model. None and empty mean: nobody said."""
+    """A request to a model. None and empty mean that the client did not set it."""
 
     model: str | None = None
     instructions: str | None = None
     items: tuple[Item, ...] = ()
-    # Where each item stands in the caller's own body, for losses and errors.
+    # The path of each item in the client's request body, for losses and errors.
     paths: tuple[str, ...] = ()
     tools: tuple[Tool, ...] = ()
-    # Where each tool stands in the caller's own body.
+    # The path of each tool in the client's request body.
     tool_paths: tuple[str, ...] = ()
     tool_choice: ToolChoice | None = None
     parallel_tool_calls: bool | None = None
@@ -343,19 +344,19 @@ class Request(Struct, frozen=True, gc=False):
     extras: Extras = ()
 
     def find_extra(self, family: Family, name: str) -> Raw | None:
-        """Look up a field that only one family knows."""
+        """Return the value of a field that only this family knows."""
         for extra in self.extras:
             if extra.family == family and extra.name == name:
                 return extra.value
         return None
 
     def items_with_paths(self) -> "list[tuple[Item, str]]":
-        """Give each item with its path; a request made by hand has no paths."""
+        """Return each item with its path; a request that was not read from JSON has no paths."""
         paths = self.paths or tuple(f"items[{i}]" for i in range(len(self.items)))
         return list(zip(self.items, paths, strict=True))
 
     def tools_with_paths(self) -> "list[tuple[Tool, str]]":
-        """Give each tool with its path."""
+        """Return each tool with its path."""
         paths = self.tool_paths or tuple(f"tools[{i}]" for i in range(len(self.tools)))
         return list(zip(self.tools, paths, strict=True))
 
@@ -364,14 +365,14 @@ FinishReason = Literal["stop", "calls", "length", "filter"]
 
 
 class Finish(Struct, frozen=True, gc=False):
-    """Why the model stopped, and the word that its server used for it."""
+    """The reason why the model stopped, also as its server wrote it."""
 
     reason: FinishReason
     raw: str
 
 
 class Usage(Struct, frozen=True, gc=False):
-    """What it cost, in tokens."""
+    """Token counts."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -383,7 +384,7 @@ class Usage(Struct, frozen=True, gc=False):
 
 
 class Error(Struct, frozen=True, gc=False):
-    """What went wrong, as any dialect can say it."""
+    """An error, with the fields that all dialects have."""
 
     message: str
     type: str = "server_error"
@@ -394,7 +395,7 @@ class Error(Struct, frozen=True, gc=False):
 
 
 class Choice(Struct, frozen=True, gc=False):
-    """One answer."""
+    """One of the alternative replies."""
 
     items: tuple[Item, ...] = ()
     finish: Finish | None = None
@@ -402,7 +403,7 @@ class Choice(Struct, frozen=True, gc=False):
 
 
 class Reply(Struct, frozen=True, gc=False):
-    """All that a model answered; more than one choice only where more than one was asked for."""
+    """A complete reply; it has several choices only if the client requested several."""
 
     id: str = ""
     model: str = ""
@@ -410,6 +411,6 @@ class Reply(Struct, frozen=True, gc=False):
     choices: tuple[Choice, ...] = ()
     usage: Usage | None = None
     service_tier: str | None = None
-    # A reply that failed says so here, and may still hold what came before.
+    # The error of a failed reply, which may still contain what came before it.
     error: Error | None = None
     extras: Extras = ()

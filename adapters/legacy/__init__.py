@@ -7,11 +7,11 @@ readers there understand both forms, for clients and servers mix them, and only 
 from adapters.chat.reply import read_reply
 from adapters.chat.request_reader import read_request
 from adapters.chat.stream_reader import StreamReader
-from adapters.chat.wire import LACKS, read_usage
+from adapters.chat.wire import UNSUPPORTED_FIELDS, read_usage
 from adapters.dialect import Dialect
 from adapters.legacy.conformance import check_stream
 from adapters.legacy.reply_writer import write_reply
-from adapters.legacy.request_writer import takes_tool, write_request
+from adapters.legacy.request_writer import supports_tool, write_request
 from adapters.legacy.stream_writer import StreamWriter
 from adapters.legacy.wire import NAMES
 from adapters.wire.error_body import write_error
@@ -20,11 +20,11 @@ LEGACY = Dialect(
     name="legacy",
     family="completions",
     names=NAMES,
-    unsupported_fields=LACKS,
+    unsupported_fields=UNSUPPORTED_FIELDS,
     has_call_ids=False,
     nests_tools=False,
     has_strict=False,
-    supports_tool=takes_tool,
+    supports_tool=supports_tool,
     longest_name=64,
     call_kinds=frozenset(("function",)),
     stores_by_default=False,

@@ -45,7 +45,7 @@ def write_request(request: Request, capabilities: Capabilities, losses: Losses) 
     return _ENCODER.encode(wire)
 
 
-def takes_tool(tool: Tool, _capabilities: Capabilities) -> bool:
+def supports_tool(tool: Tool, _capabilities: Capabilities) -> bool:
     """Tell whether a legacy backend can be told of a tool: it knows only functions."""
     return isinstance(tool, FunctionTool)
 
@@ -54,7 +54,7 @@ def _write_functions(
     request: Request, capabilities: Capabilities, losses: Losses, wire: Wire
 ) -> None:
     abilities = ToolSupport(
-        lambda tool: takes_tool(tool, capabilities),
+        lambda tool: supports_tool(tool, capabilities),
         allowed_tools=False,
         choices=capabilities.tool_choices,
         choice_needed=capabilities.tool_choice_needed,

@@ -4,7 +4,7 @@ from adapters.chat.stream_writer import CallStream, CallsWriter
 from adapters.chat.stream_writer import StreamWriter as ChatStreamWriter
 from adapters.chat.wire import Wire
 from adapters.ir.normalize import call_path
-from adapters.legacy.wire import ONE_CALL, WRITE_REASON
+from adapters.legacy.wire import ONE_CALL_REASON, WRITE_FINISH_REASON
 from adapters.sse import PLACEHOLDER
 
 
@@ -13,7 +13,7 @@ class FirstCallWriter(CallsWriter):
 
     def _begin(self, lane: CallStream) -> list[bytes]:
         if lane.number:
-            self._losses.dropped(call_path(lane.call), ONE_CALL, "capability")
+            self._losses.dropped(call_path(lane.call), ONE_CALL_REASON, "capability")
             return []
         first: Wire = {"name": lane.call.name, "arguments": ""}
         self._carrier.carry(lane.call.extras, first, call_path(lane.call))
@@ -29,5 +29,5 @@ class FirstCallWriter(CallsWriter):
 class StreamWriter(ChatStreamWriter):
     """Events in, frames out."""
 
-    words = WRITE_REASON
+    words = WRITE_FINISH_REASON
     make_calls = FirstCallWriter

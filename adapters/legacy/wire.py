@@ -10,11 +10,11 @@ NAMES = CHAT_NAMES | {
     "tools": "functions",
 }
 
-WRITE_REASON: dict[FinishReason, str] = {
+WRITE_FINISH_REASON: dict[FinishReason, str] = {
     "stop": "stop",
     "calls": "function_call",
     "length": "length",
     "filter": "content_filter",
 }
 
-ONE_CALL = "a legacy answer holds one call; the model can call again"
+ONE_CALL_REASON = "a legacy answer holds one call; the model can call again"

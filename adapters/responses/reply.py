@@ -10,8 +10,8 @@ from adapters.ir.normalize import (
     has_calls,
     merge_choices,
     normalize_calls,
-    one_choice_asked,
     reply_model,
+    wants_one_choice,
     with_id_prefix,
 )
 from adapters.ir.types import (
@@ -185,7 +185,7 @@ def _read_unknown(fields: JsonObject) -> Extras:
 
 def write_reply(reply: Reply, around: ReplyContext) -> bytes:
     """Write a whole reply."""
-    if len(reply.choices) > 1 and not one_choice_asked(around.request):
+    if len(reply.choices) > 1 and not wants_one_choice(around.request):
         around.losses.changed("choices", SEVERAL_ANSWERS)
     reply = merge_choices(reply)
     response = new_response(

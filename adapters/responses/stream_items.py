@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from adapters.ir.events import CHANNELS, Channel, Closed, Delta, Event, Opened
+from adapters.ir.events import ITEM_CHANNELS, Channel, Closed, Delta, Event, Opened
 from adapters.ir.normalize import (
-    NAMELESS,
-    NO_ARGUMENTS,
-    NO_ARGUMENTS_WHY,
+    EMPTY_ARGUMENTS,
+    EMPTY_ARGUMENTS_REASON,
+    MISSING_NAME_REASON,
     UniqueCallIds,
     without_content,
 )
@@ -235,7 +235,7 @@ class ItemsReader:
                 self._losses.dropped(channel, "more came after its item had ended")
             return events
         part = incoming.current(channel, index)
-        if part is None and channel not in CHANNELS.get(incoming.kind or Message, ()):
+        if part is None and channel not in ITEM_CHANNELS.get(incoming.kind or Message, ()):
             self._losses.dropped(channel, "it belongs to no item that could have it")
             return events
         if part is None:
@@ -294,12 +294,12 @@ class ItemsReader:
     ) -> Iterator[Event]:
         incoming.closed = True
         if incoming.block is None:
-            self._losses.dropped("call", NAMELESS)
+            self._losses.dropped("call", MISSING_NAME_REASON)
             return
         ended: Status = "incomplete" if status == "incomplete" else "completed"
         if ended == "completed" and incoming.lacks_arguments():
-            self._losses.changed(f"call {incoming.name}", NO_ARGUMENTS_WHY)
-            yield Delta(incoming.block, "arguments", NO_ARGUMENTS)
+            self._losses.changed(f"call {incoming.name}", EMPTY_ARGUMENTS_REASON)
+            yield Delta(incoming.block, "arguments", EMPTY_ARGUMENTS)
         yield Closed(incoming.block, ended, encrypted)
 
     def close_all(self, *, cut: bool) -> Iterator[Event]:

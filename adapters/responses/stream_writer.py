@@ -10,7 +10,7 @@ from adapters.dialect import BaseStreamWriter, Preferences, ReplyContext
 from adapters.errors import InvalidRequestError
 from adapters.ir.accumulator import ItemBuffer, PartBuffer
 from adapters.ir.events import Channel, Closed, Delta, Failed, Finished, Opened, Started
-from adapters.ir.normalize import one_choice_asked, worst_finish
+from adapters.ir.normalize import wants_one_choice, worst_finish
 from adapters.ir.types import Error, Item, Status, ToolCall
 from adapters.losses import Losses
 from adapters.responses.output_writer import (
@@ -73,11 +73,11 @@ class ItemStreamWriter:
     @property
     def is_call(self) -> bool:
         """Tell whether it is a call."""
-        return isinstance(self._block.bare, ToolCall)
+        return isinstance(self._block.opened_item, ToolCall)
 
     def open(self) -> list[bytes]:
         """Announce the item."""
-        bare = self._block.bare
+        bare = self._block.opened_item
         if isinstance(bare, ToolCall):
             words = CALLS.get(bare.kind)
             if words is None:
@@ -90,7 +90,7 @@ class ItemStreamWriter:
         """Write a delta; the first of a part announces the part."""
         block = self._block
         written: list[bytes] = []
-        if delta.part >= len(block.pieces) and not self.is_call:
+        if delta.part >= len(block.parts) and not self.is_call:
             written += self._end_part()
             block.add(delta)
             written += self._begin_part(delta.channel)
@@ -115,7 +115,7 @@ class ItemStreamWriter:
     def close(self, closed: Closed) -> list[bytes]:
         """Tell the whole item."""
         written = self._end_part()
-        bare = self._block.bare
+        bare = self._block.opened_item
         if isinstance(bare, ToolCall) and bare.kind not in CALLS:
             # What a search is for comes with its end; the others cannot be said without a part.
             begun = bare if bare.kind == "tool_search" else self.item()
@@ -159,9 +159,9 @@ class ItemStreamWriter:
 
     def _part_place(self) -> Wire:
         """Say which part is open: it is counted among the parts that share its index."""
-        piece = self._block.pieces[-1]
+        piece = self._block.parts[-1]
         words = self._words(piece.channel)
-        before = self._block.pieces[:-1]
+        before = self._block.parts[:-1]
         number = sum(self._words(one.channel).index == words.index for one in before)
         return self._place | {words.index: number}
 
@@ -177,9 +177,9 @@ class ItemStreamWriter:
         return [self._frames.event(words.added, place | {"part": empty})]
 
     def _end_part(self) -> list[bytes]:
-        if self.is_call or not self._block.pieces:
+        if self.is_call or not self._block.parts:
             return []
-        piece = self._block.pieces[-1]
+        piece = self._block.parts[-1]
         words = self._words(piece.channel)
         place = self._part_place()
         done = place | {words.field: piece.text()}
@@ -283,7 +283,7 @@ class StreamWriter(BaseStreamWriter):
 
     def finish(self, event: Finished) -> list[bytes]:
         """End the stream."""
-        if len(event.finishes) > 1 and not one_choice_asked(self._around.request):
+        if len(event.finishes) > 1 and not wants_one_choice(self._around.request):
             self._around.losses.changed("choices", SEVERAL_ANSWERS)
         items: tuple[Item, ...] = tuple(block.item() for block in self._blocks.values())
         outcome = make_outcome(worst_finish(event.finishes), items, self._around)

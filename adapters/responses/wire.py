@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from adapters.ir.events import Channel
-from adapters.ir.normalize import USAGE_ZEROS
+from adapters.ir.normalize import MISSING_USAGE_REASON
 from adapters.ir.types import CallKind, Error, FinishReason, Usage
 from adapters.losses import Losses
 from adapters.sse import PLACEHOLDER, encode
@@ -308,7 +308,7 @@ def write_usage(usage: Usage) -> UsageWire:
 def usage_or_zeros(usage: Usage | None, losses: Losses) -> UsageWire:
     """Write what it cost; where nobody said, zeros, for Codex cannot read less than the whole."""
     if usage is None:
-        losses.invented("usage", USAGE_ZEROS)
+        losses.invented("usage", MISSING_USAGE_REASON)
         return write_usage(Usage())
     ExtrasWriter("responses", "the Responses API", losses).report_dropped(usage.extras, "usage")
     return write_usage(usage)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from adapters.ir.events import Closed, Delta, Event, Failed, Finished, Opened
-from adapters.ir.normalize import NOTHING_SAID, call_path
+from adapters.ir.normalize import EMPTY_REPLY_REASON, call_path
 from adapters.ir.types import (
     AllowedToolsChoice,
     Error,
@@ -126,7 +126,7 @@ class DisallowedCallFilter:
             return replace(reply, choices=choices)
         if self._must_remain:
             return replace(reply, choices=(), error=self._error())
-        self._losses.invented("content", NOTHING_SAID)
+        self._losses.invented("content", EMPTY_REPLY_REASON)
         empty = Message("assistant", (Text(""),), status="completed")
         return replace(reply, choices=tuple(replace(one, items=(empty,)) for one in choices))
 
@@ -147,7 +147,7 @@ class DisallowedCallFilter:
         """End an answer of which nothing is left."""
         if self._must_remain:
             return [Failed(self._error(), event.usage)]
-        self._losses.invented("content", NOTHING_SAID)
+        self._losses.invented("content", EMPTY_REPLY_REASON)
         return [
             Opened(0, Message("assistant")),
             Delta(0, "text", ""),

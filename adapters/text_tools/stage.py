@@ -14,7 +14,7 @@ from adapters.ids import IdSource
 from adapters.ir.accumulator import accumulate, to_events
 from adapters.ir.events import Closed, Delta, Event, Finished, Opened
 from adapters.ir.normalize import (
-    NO_ARGUMENTS_WHY,
+    EMPTY_ARGUMENTS_REASON,
     call_path,
     effective_finish,
     lacks_arguments,
@@ -138,7 +138,7 @@ class TextToolCallParser(MessageSplitter):
         call = ToolCall(self._mint.id("call_"), spoken.name)
         whole = replace(call, arguments=spoken.arguments)
         if lacks_arguments(whole):
-            self._losses.changed(call_path(call), NO_ARGUMENTS_WHY)
+            self._losses.changed(call_path(call), EMPTY_ARGUMENTS_REASON)
             whole = with_empty_arguments(whole)
         number = self.number()
         return [

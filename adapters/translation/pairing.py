@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from adapters.capabilities import CallIdForm
 from adapters.ids import mistral_call_id, short_call_id
 from adapters.ir.normalize import (
-    NO_ARGUMENTS,
-    NO_ARGUMENTS_WHY,
-    UnansweredCalls,
+    EMPTY_ARGUMENTS,
+    EMPTY_ARGUMENTS_REASON,
+    PendingCalls,
     is_assistant_item,
     unzip,
 )
@@ -65,7 +65,7 @@ class _Pairs:
         self._make_legal, self._why_made_legal = _FORMS[call_ids]
         self._ids_matter = ids_matter
         # Known under the ids that the history uses.
-        self.waiting = UnansweredCalls()
+        self.waiting = PendingCalls()
         self._used: set[str] = set()
         # How often an id has come: the first number that is tried for the next.
         self._repeats: Counter[str] = Counter()
@@ -77,13 +77,13 @@ class _Pairs:
         if isinstance(item, ToolOutput):
             return self._place_output(item, path), path
         if not is_assistant_item(item):
-            self.waiting.start_new_run()
+            self.waiting.end_batch()
         return item, path
 
     def _place_call(self, call: ToolCall, path: str) -> ToolCall:
         if call.kind == "function" and not call.arguments.strip():
-            call = replace(call, arguments=NO_ARGUMENTS)
-            self._losses.changed(f"{path}.arguments", NO_ARGUMENTS_WHY)
+            call = replace(call, arguments=EMPTY_ARGUMENTS)
+            self._losses.changed(f"{path}.arguments", EMPTY_ARGUMENTS_REASON)
         spoken = call.call_id
         call_id = self._legal(spoken, path)
         if call_id != spoken:
@@ -138,7 +138,7 @@ def _said_by_user(output: ToolOutput) -> Message:
 
 
 def _answer(
-    placed: list[Placed], waiting: UnansweredCalls, losses: Losses, *, ends_open: bool
+    placed: list[Placed], waiting: PendingCalls, losses: Losses, *, ends_open: bool
 ) -> Iterator[Placed]:
     """Put a short output behind the turn of each call that got none."""
     unanswered: list[tuple[ToolCall, str]] = []

@@ -70,7 +70,7 @@ class StreamTranslator:
         """End the client's stream, because the backend's cannot go on."""
         if self.outcome is not None:
             return b""
-        return b"".join(self._write(self._reader.fail(Failed(error, found=True))))
+        return b"".join(self._write(self._reader.fail(Failed(error, origin="gateway"))))
 
     def keep_alive(self) -> bytes:
         """Give something to write while the backend says nothing, in a form that clients count."""
@@ -105,7 +105,7 @@ def has_content(events: list[Event]) -> bool:
 
 def _failed(problem: InvalidReplyError) -> Failed:
     return Failed(
-        Error(str(problem), problem.kind, problem.code, status=problem.status), found=True
+        Error(str(problem), problem.kind, problem.code, status=problem.status), origin="gateway"
     )
 
 
@@ -158,7 +158,7 @@ class StreamCollector:
 
 def is_broken(event: Event | None) -> bool:
     """Tell whether a stream was cut or could not be read; its backend did not say so itself."""
-    return isinstance(event, Failed) and event.found
+    return isinstance(event, Failed) and event.origin == "gateway"
 
 
 def _is_whole(frame: Frame | None) -> bool:
@@ -224,7 +224,7 @@ class PassthroughStream:
         """End the client's stream, because the backend's cannot go on."""
         if self._over or self.outcome is not None:
             return b""
-        return self._track([Failed(error, found=True)])
+        return self._track([Failed(error, origin="gateway")])
 
     def keep_alive(self) -> bytes:
         """Give something to write while the backend says nothing; numbers and ids are its own."""
@@ -287,7 +287,7 @@ class PassthroughStream:
         for event in events:
             if isinstance(event, Finished | Failed):
                 self.outcome = event
-            if isinstance(event, Failed) and event.found:
+            if isinstance(event, Failed) and event.origin == "gateway":
                 self._over = True
                 return b"".join(self._writer.fail_relayed(event, self._passed))
             if isinstance(event, Started):

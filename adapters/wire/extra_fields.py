@@ -82,7 +82,7 @@ class ExtrasWriter:
     def _lose(self, extra: ExtraField, path: str) -> None:
         if extra.severity is not None:
             where = f"{path}.{extra.name}" if path else extra.name
-            why = extra.why or f"{self._label} has no place for it"
+            why = extra.drop_reason or f"{self._label} has no place for it"
             code = "unsupported_parameter"
             self._losses.dropped(where, why, extra.severity, code=code, exact=True)
 

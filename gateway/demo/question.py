@@ -6,7 +6,7 @@ from itertools import dropwhile, groupby
 
 from msgspec import Struct
 
-from adapters.ir.normalize import UnansweredCalls
+from adapters.ir.normalize import PendingCalls
 from adapters.ir.types import Item, Message, Part, Text, ToolCall, ToolOutput
 from gateway.demo.words import word_set
 
@@ -81,7 +81,7 @@ def text_of_parts(parts: tuple[Part, ...]) -> str:
 
 def _results(items: tuple[Item, ...]) -> Iterator[Result]:
     """Give each output with the call that it answers."""
-    waiting = UnansweredCalls()
+    waiting = PendingCalls()
     for item in items:
         if isinstance(item, ToolCall):
             waiting.add(item)
@@ -89,7 +89,7 @@ def _results(items: tuple[Item, ...]) -> Iterator[Result]:
             yield Result(_take(waiting, item), item)
 
 
-def _take(waiting: UnansweredCalls, output: ToolOutput) -> ToolCall | None:
+def _take(waiting: PendingCalls, output: ToolOutput) -> ToolCall | None:
     if output.call_id is None:
         return waiting.take_by_name(output.name)
     return waiting.take_by_id(output.call_id)

@@ -36,7 +36,7 @@ def demo_reply(request: Request, mint: IdSource, names: Mapping[str, str]) -> Re
     for extra in request.extras:
         # What is kept elsewhere: an earlier response, a conversation, a prompt.
         if extra.family == "responses" and extra.severity == "meaning":
-            losses.dropped(extra.name, extra.why or "the demo cannot do it", "meaning")
+            losses.dropped(extra.name, extra.drop_reason or "the demo cannot do it", "meaning")
     _check(request, names)
     turn = read_turn(request.items)
     planned = plan(request, turn, losses)

@@ -980,8 +980,8 @@ def text_of(payload: dict[str, object]) -> str:
 @pytest.mark.parametrize(
     ("read", "write"),
     [
-        (chat_wire.READ_REASON, chat_wire.WRITE_REASON),
-        (chat_wire.READ_REASON, legacy_wire.WRITE_REASON),
+        (chat_wire.READ_FINISH_REASON, chat_wire.WRITE_FINISH_REASON),
+        (chat_wire.READ_FINISH_REASON, legacy_wire.WRITE_FINISH_REASON),
         (responses_wire.READ_INCOMPLETE, responses_wire.WRITE_INCOMPLETE),
         (responses_wire.CALL_KINDS, {k: w.item for k, w in responses_wire.CALLS.items()}),
         (responses_wire.OUTPUT_KINDS, {k: w.output for k, w in responses_wire.CALLS.items()}),

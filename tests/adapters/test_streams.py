@@ -7,7 +7,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 import adapters
-from adapters.ir.events import CUT, UNREADABLE, Event, Failed
+from adapters.ir.events import TRUNCATED_STREAM, UNDECODABLE_STREAM, Event, Failed
 from adapters.ir.types import Error
 from adapters.sse import Decoder
 from gateway.grammar_check import check_grammar
@@ -82,7 +82,7 @@ def test_stream_in_its_own_dialect(case: StreamCase) -> None:
         assert adapters.check(case.dialect, told) == []
     elif fault is None or not adapters.check(case.dialect, case.body) or case.name in ODD:
         assert told == with_plain_ends(case.body)
-    elif fault.code in (CUT, UNREADABLE):
+    elif fault.code in (TRUNCATED_STREAM, UNDECODABLE_STREAM):
         assert tells_failure(case.dialect, told)
     else:
         # The backend told the error itself, in its own words.
