@@ -46,7 +46,7 @@ def create_app(config: Config) -> Application:
         gatekeeper=Authenticator(config.access),
         mint=RANDOM_IDS,
         record_exchange=_teller(config, tracer),
-        trace=_no_headers if tracer is None else tracer.begin,
+        trace=_no_headers if tracer is None else tracer.start_span,
     )
     posted = fronts(desk)
     routes: list[ControllerRouterHandler] = [*handlers(desk, ModelList(upstreams), posted)]
@@ -56,7 +56,7 @@ def create_app(config: Config) -> Application:
         from gateway.observability import metrics  # noqa: PLC0415 - only where wanted
 
         routes += [metrics.MetricsController, metrics.VersionedMetricsController]
-        middleware.append(metrics.REQUESTS.middleware)
+        middleware.append(metrics.HTTP_METRICS.middleware)
     if tracer is not None:
         plugins.append(tracer.plugin())
     app = Application(
@@ -112,18 +112,18 @@ def _teller(config: Config, tracer: "Tracer | None") -> Callable[[ExchangeRecord
     """Put together what is told at the end of each exchange."""
     tellers: list[Callable[[ExchangeRecord], None]] = [exchange_logger()]
     if config.metrics.enabled:
-        from gateway.observability.metrics import count_exchange  # noqa: PLC0415 - only where wanted
+        from gateway.observability.metrics import record_metrics  # noqa: PLC0415 - only where wanted
 
-        tellers.append(count_exchange)
+        tellers.append(record_metrics)
     if tracer is not None:
-        tellers.append(tracer.tell)
+        tellers.append(tracer.end_span)
 
     def tell(record: ExchangeRecord) -> None:
         for one in tellers:
             try:
                 one(record)
             except Exception:  # noqa: BLE001 - the exchange went well, whoever cannot write it down
-                LOG.exception("an exchange could not be told of")
+                LOG.exception("exchange not recorded")
 
     return tell
 

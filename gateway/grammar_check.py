@@ -34,8 +34,6 @@ def check_grammar(tool: CustomTool, text: str) -> str | None:
     """
     if not is_checkable(tool, text):
         return None
-    from gateway.grammar_check import ask  # noqa: PLC0415 - slow to load, and seldom needed
-
     return ask(tool.syntax or "", tool.definition or "", text)
 
 

@@ -42,7 +42,7 @@ async def _sweep_always(store: Store, seconds: float, chance: Chance) -> None:
             # A machine whose clock is ahead must not forget what is young to all others.
             await _sweep(store, int(await store.now() - seconds))
         except Exception as problem:  # noqa: BLE001 - whatever it is, there is a next time
-            LOG.warning("what is old could not be forgotten, and is next time", why=str(problem))
+            LOG.warning("retention run failed", error=str(problem))
         await asyncio.sleep(pause * (0.5 + chance()))
 
 
@@ -52,4 +52,4 @@ async def _sweep(store: Store, before: int) -> None:
     while part := await store.delete_unused(before):
         count += part
     if count:
-        LOG.info("forgot what nobody has used for long", count=count)
+        LOG.info("expired data deleted", count=count)

@@ -150,7 +150,7 @@ STANDS_ON: dict[str, set[str]] = {
     "config": set(),
     "demo": set(),
     "http": {"config", "observability"},
-    "observability": {"config", "http"},
+    "observability": {"config"},
     "openapi": {"backends", "config"},
     "pipeline": {"api", "backends", "compaction", "config", "http", "observability", "turns"},
     "server": {"config", "store"},

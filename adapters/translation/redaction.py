@@ -16,6 +16,9 @@ from adapters.sse import Frame
 # Replaces secrets in a text.
 Redact = Callable[[str], str]
 
+# The replacement of a secret.
+REDACTED = "[redacted]"
+
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _LIST = msgspec.json.Decoder(list[Raw])
 _ERROR = b'"error"'

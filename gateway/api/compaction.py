@@ -112,8 +112,8 @@ class CompactFront:
     ) -> bool:
         """Have the backend do it; False if it cannot be asked so, and may know the trigger."""
         upstream = asked.route.backend
-        record.backend, record.dialect = upstream.name, upstream.dialect.name
-        record.client, record.model = "responses", asked.model
+        record.backend, record.backend_dialect = upstream.name, upstream.dialect.name
+        record.client_dialect, record.model = "responses", asked.model
         record.redact = upstream.redact
         fields = read_body(asked.body if asked.plan is None else asked.plan.body)
         fields.raw("store")
@@ -130,7 +130,7 @@ class CompactFront:
 async def _pass(answer: SideResponse, client: ClientConnection, record: ExchangeRecord) -> None:
     """Pass on what the backend says, which speaks as the client does."""
     if answer.status >= statuses.ERROR:
-        record.note_failure(None)
+        record.note_error(None)
     else:
         record.usage = read_summary_usage(answer.body)
     await client.send_response(answer.status, [*JSON, *answer.headers], answer.body)

@@ -42,7 +42,7 @@ def tell_framework(request: AnyRequest, problem: HTTPException) -> Response[byte
 
 def handle_unexpected(request: AnyRequest, problem: Exception) -> Response[bytes]:
     """Tell that we failed; what exactly, only the log tells."""
-    LOG.error("a fault of the gateway", path=request.url.path, exc_info=problem)
+    LOG.error("internal error", path=request.url.path, exc_info=problem)
     return tell_problem(request, InternalError(None, "the gateway failed; its log says why"))
 
 

@@ -30,7 +30,7 @@ from gateway.token_counting import CountableRequest, Counted, count_locally, cou
 
 # A backend that takes longer to count is not waited for: there is another way.
 _PATIENCE: Final = 10.0
-_HEADER: Final = b"dragoman-tokens"
+_HEADER: Final = b"dragoman-token-count-source"
 
 
 class _Tokens(Struct, frozen=True):
@@ -87,8 +87,8 @@ class CountFront:
         seen = outline(body, "responses")
         route = desk.router.find(seen.model)[0]
         upstream = route.backend
-        record.client, record.model = seen.dialect, seen.model
-        record.backend, record.dialect = upstream.name, upstream.dialect.name
+        record.client_dialect, record.model = seen.dialect, seen.model
+        record.backend, record.backend_dialect = upstream.name, upstream.dialect.name
         record.redact = upstream.redact
         words = Wording(body, plan, desk.sealer.summary_sealer(caller.owner), desk.mint)
         words.speak(upstream)
@@ -108,6 +108,6 @@ class CountFront:
                     written, SideRequest(upstream, caller, client, watch)
                 )
         except (DragomanError, TimeoutError) as problem:
-            LOG.warning("tokens not counted there", backend=upstream.name, why=str(problem))
+            LOG.warning("backend did not count tokens", backend=upstream.name, error=str(problem))
             there = None
         return await count_locally(body) if there is None else Counted(there, "backend")

@@ -7,8 +7,7 @@ key may be an ordinary word there.
 import re
 from typing import Final
 
-from adapters.translation.redaction import Redact
-from gateway.http.headers import REDACTED
+from adapters.translation.redaction import REDACTED, Redact
 
 # Keys that are set only because a client demands one, in lower case and with hyphens.
 PLACEHOLDERS: Final = frozenset(

@@ -299,10 +299,10 @@ class ModelList:
             async with asyncio.timeout(self._patience):
                 status, body = await _fetch(upstream, Principal(authorization=authorization))
         except (httpx.HTTPError, OSError, TimeoutError) as error:
-            LOG.warning("models not listed", backend=upstream.name, why=type(error).__name__)
+            LOG.warning("models not listed", backend=upstream.name, error=type(error).__name__)
             return None
         if not httpx.codes.is_success(status):
-            LOG.warning("models not listed", backend=upstream.name, why=f"status {status}")
+            LOG.warning("models not listed", backend=upstream.name, error=f"status {status}")
             return None
         return read_models(body)
 

@@ -180,7 +180,7 @@ class EventRecorder(Sink):
                     return
                 self.next += len(events)
         except Exception:  # noqa: BLE001 - whatever it is: a stream with holes must not look whole
-            LOG.exception("events could not be kept")
+            LOG.exception("events not stored")
             self._lose()
         finally:
             self._keeping = None
@@ -238,7 +238,7 @@ class EventReplay:
         try:
             ending = await self._follow(response)
         except DragomanError as problem:
-            LOG.warning("a stream could not be told to its end", why=problem.why)
+            LOG.warning("event replay aborted", error=problem.why)
             ending = _error(to_error(problem), max(self._last, 0))
         except asyncio.CancelledError:
             # The server stops and has waited long enough. Nothing follows that could be cancelled.

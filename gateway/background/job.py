@@ -334,9 +334,9 @@ class BackgroundJob:
             await Visit(desk, "responses", client, record).serve(caller, plan.body, plan)
         except DragomanError as problem:
             self._problem = to_error(problem)
-            record.note_failure(problem.code)
+            record.note_error(problem.code)
         except ClientDisconnectedError:
-            record.note_failure(None if self._reason is None else self._reason.name.lower())
+            record.note_error(None if self._reason is None else self._reason.name.lower())
         finally:
             desk.record_exchange(record)
 
@@ -374,7 +374,7 @@ class BackgroundJob:
             lambda: jobs.finish(ending.response, self._node, ending.output, ending.events)
         )
         if not kept:
-            LOG.warning("the end of a response was not ours to keep", response=self.name)
+            LOG.warning("response not stored, another node owns it", response_id=self.name)
 
     async def _write_with_retry(self, write: Callable[[], Awaitable[bool]]) -> bool:
         """Write; try again while the database cannot be reached, for as long as it is ours.
@@ -389,9 +389,9 @@ class BackgroundJob:
             try:
                 return await write()
             except (DatabaseUnavailableError, CommitOutcomeUnknownError):
-                LOG.warning("a response waits for the database", response=self.name)
+                LOG.warning("database unavailable, retrying", response_id=self.name)
             except StoreUnavailableError:
-                LOG.warning("a response cannot be written down", response=self.name)
+                LOG.warning("storing a response failed, retrying", response_id=self.name)
                 if clock() > end:
                     break
             await asyncio.sleep(_PAUSE)

@@ -136,7 +136,7 @@ class BackgroundWorker:
             await run.work()
         except Exception:  # noqa: BLE001 - whatever it is, the others go on
             # Whoever takes it over ends it.
-            LOG.exception("a fault in the background", response=run.name)
+            LOG.exception("background response failed", response_id=run.name)
         finally:
             del self._runs[run.name], self._tasks[run.name]
             self._admit()
@@ -159,11 +159,11 @@ class BackgroundWorker:
             try:
                 await self._look(self._settings.lease / _BEATS)
             except state.StoreUnavailableError as problem:
-                LOG.warning("the database does not answer", why=problem.why)
+                LOG.warning("database unavailable", error=problem.why)
                 await asyncio.sleep(_PAUSE)
                 self._claim_due = asyncio.get_running_loop().time() + self._settings.lease
             except Exception:  # noqa: BLE001 - without anybody watching, everything is lost
-                LOG.exception("a fault in the background")
+                LOG.exception("background worker failed")
                 await asyncio.sleep(_PAUSE)
 
     async def _look(self, longest: float) -> None:
@@ -205,7 +205,7 @@ class BackgroundWorker:
 
     def _take_over(self, found: state.Job) -> None:
         response, kept = found.response, read_kept(found.request)
-        LOG.warning("a response is taken over", response=response.id, status=response.status)
+        LOG.warning("response taken over", response_id=response.id, status=response.status)
         job = Job(response, kept or NOTHING_KEPT)
         run = BackgroundJob(self._desk, job, self._name, self._settings.lease, found.next_event)
         if found.cancelled:
@@ -235,7 +235,7 @@ class BackgroundWorker:
         try:
             await self._desk.store.jobs.release(self._name, names)
         except state.StoreUnavailableError as problem:
-            LOG.warning("queued responses wait until their leases run out", why=problem.why)
+            LOG.warning("leases not released, they have to expire", error=problem.why)
 
     async def _close(self) -> None:
         """Let what runs end in its time, and end what does not."""

@@ -1,1 +1,10 @@
-"""What can be done from the command line, one module a command, and what the commands share."""
+"""The command line: one module per command."""
+
+import sys
+
+
+def run() -> None:
+    """Run the command `dragoman`."""
+    from gateway.cli.main import main  # noqa: PLC0415 - imports `adapters`
+
+    sys.exit(main(prog_name="dragoman"))

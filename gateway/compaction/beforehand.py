@@ -111,11 +111,11 @@ async def ask_aside(
     try:
         await visit(client.nested(answer.send, record), record).serve(caller, body)
     except ClientDisconnectedError:
-        record.ended = "client gone"
+        record.outcome = "client_disconnected"
         raise
     finally:
         tell(record)
-    if record.error == ShuttingDownError.code:
+    if record.error_code == ShuttingDownError.code:
         raise ShuttingDownError(None, "the gateway is stopping")
     if answer.status != statuses.WHOLE:
         return None

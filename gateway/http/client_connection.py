@@ -75,7 +75,7 @@ class ClientConnection:
         await self._write(data, more=False)
 
     async def _write(self, data: bytes, *, more: bool) -> None:
-        self._record.note_answer(data)
+        self._record.note_response_chunk(data)
         piece: HTTPResponseBodyEvent = {
             "type": "http.response.body",
             "body": data,

@@ -48,9 +48,6 @@ _LISTS = frozenset(("connection", "content-encoding"))
 # Of a response header this much is safe: some clients read no line over 8 KiB.
 _LOSS_LIMIT = 4096
 
-# Stands where a secret stood.
-REDACTED = "[redacted]"
-
 STREAM = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     # No proxy shall gather events, or compress them (P148).

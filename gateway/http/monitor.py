@@ -153,7 +153,7 @@ class ExchangeMonitor:
                 else:
                     await self._check()
         except Exception:  # noqa: BLE001 - whatever it is, it must not go unseen
-            LOG.exception("a fault of the watch")
+            LOG.exception("exchange monitor failed")
             self._stop(InternalError(None, "the gateway failed; its log says why"))
 
     async def _client_left(self) -> bool:

@@ -1,1 +1,1 @@
-"""Logs, metrics, traces and the record of each exchange."""
+"""Logging, metrics, traces and the record of each exchange."""

@@ -1,6 +1,6 @@
-"""What is counted of exchanges, beside what Litestar's own plugin counts of requests.
+"""Prometheus metrics of exchanges, in addition to those of Litestar's plugin.
 
-No label holds what clients choose freely, such as the model: their number stays bounded.
+No label has a value that clients choose freely, such as the model, so their number is bounded.
 """
 
 from functools import cache
@@ -8,55 +8,56 @@ from functools import cache
 from litestar.plugins.prometheus import PrometheusConfig, PrometheusController
 from prometheus_client import Counter, Histogram
 
-from gateway.observability.record import ExchangeRecord
+from gateway.observability.record import ExchangeRecord, Outcome
 
-Pair = tuple[str, str, str]
+_ROUTE_LABELS = ("client_dialect", "backend_dialect", "backend")
+# From an immediate error to a long reply of a slow model.
+_BUCKETS_SECONDS = (0.005, 0.02, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
 
-# From a fast error to a long answer of a slow model.
-_SECONDS = (0.005, 0.02, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
-
-_EXCHANGES = Counter(
-    "dragoman_exchanges_total",
-    "Exchanges between a client and a backend, by how they ended",
-    ("client", "dialect", "backend", "status", "ended"),
+_REQUESTS = Counter(
+    "dragoman_requests_total",
+    "Requests that were sent to a backend or rejected, by status and outcome",
+    (*_ROUTE_LABELS, "status", "outcome"),
 )
 _DURATION = Histogram(
-    "dragoman_exchange_seconds",
-    "From the request to the end of the answer",
-    ("client", "dialect", "backend"),
-    buckets=_SECONDS,
+    "dragoman_request_duration_seconds",
+    "Time from the request to the end of the reply",
+    _ROUTE_LABELS,
+    buckets=_BUCKETS_SECONDS,
 )
-_FIRST_BYTE = Histogram(
-    "dragoman_first_byte_seconds",
-    "From the request to the first byte of the answer",
-    ("client", "dialect", "backend"),
-    buckets=_SECONDS,
+_TIME_TO_FIRST_BYTE = Histogram(
+    "dragoman_time_to_first_byte_seconds",
+    "Time from the request to the first byte of the reply",
+    _ROUTE_LABELS,
+    buckets=_BUCKETS_SECONDS,
 )
 _TOKENS = Counter(
-    "dragoman_tokens_total", "Tokens, as backends count them", ("backend", "direction")
+    "dragoman_tokens_total", "Tokens as reported by backends", ("backend", "token_type")
 )
 _LOSSES = Counter(
     "dragoman_losses_total",
-    "What could not be carried as it was said",
-    ("client", "dialect", "action", "severity"),
+    "Losses reported by translations",
+    ("client_dialect", "backend_dialect", "action", "severity"),
 )
+
+_Route = tuple[str, str, str]
 
 
 class MetricsController(PrometheusController):
-    """Gives the counts at `/metrics`."""
+    """The metrics at `/metrics`."""
 
     include_in_schema = False
 
 
 class VersionedMetricsController(MetricsController):
-    """Gives them at `/v1/metrics`, for every address is there too."""
+    """The metrics at `/v1/metrics`, because every path is served under `/v1` too."""
 
     path = "/v1/metrics"
 
 
-# Grouped by route, so that addresses that do not exist are not counted one by one. Exchanges are
-# counted below, and more cheaply: this middleware costs more than the rest of Litestar.
-REQUESTS = PrometheusConfig(
+# Grouped by route, so that requests for unknown paths do not create new labels. Exchanges are
+# counted by `record_metrics`: this middleware would cost more than the rest of Litestar.
+HTTP_METRICS = PrometheusConfig(
     app_name="dragoman",
     prefix="dragoman_http",
     group_path=True,
@@ -64,15 +65,15 @@ REQUESTS = PrometheusConfig(
 )
 
 
-# To find the counter for some labels takes longer than to count.
+# The label lookups are cached because they take longer than counting.
 @cache
-def _ended(pair: Pair, status: int, ended: str) -> Counter:
-    return _EXCHANGES.labels(*pair, status, ended)
+def _requests(route: _Route, status: int, outcome: Outcome) -> Counter:
+    return _REQUESTS.labels(*route, status, outcome)
 
 
 @cache
-def _times(pair: Pair) -> tuple[Histogram, Histogram]:
-    return _DURATION.labels(*pair), _FIRST_BYTE.labels(*pair)
+def _times(route: _Route) -> tuple[Histogram, Histogram]:
+    return _DURATION.labels(*route), _TIME_TO_FIRST_BYTE.labels(*route)
 
 
 @cache
@@ -80,17 +81,17 @@ def _tokens(backend: str) -> tuple[Counter, Counter]:
     return _TOKENS.labels(backend, "input"), _TOKENS.labels(backend, "output")
 
 
-def count_exchange(record: ExchangeRecord) -> None:
-    """Count one exchange."""
-    pair = (record.client, record.dialect, record.backend)
-    _ended(pair, record.status, record.ended).inc()
-    whole, first_byte = _times(pair)
-    whole.observe(record.seconds())
-    if record.first_byte is not None:
-        first_byte.observe(record.first_byte)
+def record_metrics(record: ExchangeRecord) -> None:
+    """Add one exchange to the metrics."""
+    route = (record.client_dialect, record.backend_dialect, record.backend)
+    _requests(route, record.status, record.outcome).inc()
+    duration, time_to_first_byte = _times(route)
+    duration.observe(record.elapsed())
+    if record.time_to_first_byte is not None:
+        time_to_first_byte.observe(record.time_to_first_byte)
     if record.usage is not None:
-        read, written = _tokens(record.backend)
-        read.inc(max(record.usage.input_tokens, 0))
-        written.inc(max(record.usage.output_tokens, 0))
+        input_tokens, output_tokens = _tokens(record.backend)
+        input_tokens.inc(max(record.usage.input_tokens, 0))
+        output_tokens.inc(max(record.usage.output_tokens, 0))
     for loss in record.losses:
-        _LOSSES.labels(record.client, record.dialect, loss.action, loss.severity).inc()
+        _LOSSES.labels(*route[:2], loss.action, loss.severity).inc()

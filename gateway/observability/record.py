@@ -1,4 +1,4 @@
-"""What happened in one exchange, for the log and the metrics."""
+"""The record of one exchange, for the log, the metrics and the traces."""
 
 import time
 from dataclasses import dataclass, field
@@ -8,59 +8,60 @@ from adapters import Loss
 from adapters.ir.types import Usage
 from adapters.translation.redaction import Redact
 
-Ending = Literal["ok", "failed", "client gone"]
+Outcome = Literal["ok", "error", "client_disconnected"]
 
-# A body is logged, where bodies are, if it is no longer than this.
-LOGGED = 1024 * 1024
+# A longer body is not logged, even where bodies are.
+MAX_LOGGED_BODY_BYTES = 1024 * 1024
 
 
 @dataclass(slots=True)
 class ExchangeRecord:
-    """Filled while an exchange goes on; told once, at its end."""
+    """A record that is filled during an exchange and reported once at its end."""
 
     path: str
     started: float = field(default_factory=time.perf_counter)
-    client: str = ""
+    client_dialect: str = ""
     backend: str = ""
-    dialect: str = ""
+    backend_dialect: str = ""
     model: str = ""
-    key: str | None = None
-    streamed: bool = False
+    # Name of the key that the client authenticated with.
+    key_name: str | None = None
+    stream: bool = False
     status: int = 0
-    # How it ended, which the status does not say of an answer that had begun.
-    ended: Ending = "ok"
-    # The code of what went wrong, by us or by the backend.
-    error: str | None = None
+    # A reply that has begun may still fail after its status was sent.
+    outcome: Outcome = "ok"
+    # Error code of the gateway or of the backend.
+    error_code: str | None = None
     # Seconds from the request.
-    first_byte: float | None = None
+    time_to_first_byte: float | None = None
     usage: Usage | None = None
     losses: list[Loss] = field(default_factory=list)
     request_id: str | None = None
-    # Filled only where bodies are to be logged.
+    # None unless bodies are logged.
     request_body: bytes | None = None
-    answer_body: list[bytes] = field(default_factory=list)
-    answer_size: int = 0
-    # Redacts the key of the backend in what is logged.
+    response_chunks: list[bytes] = field(default_factory=list)
+    response_size: int = 0
+    # Redacts the backend's key.
     redact: Redact | None = None
 
     def note_first_byte(self) -> None:
-        """Note that the first byte of the answer is on its way to the client."""
-        if self.first_byte is None:
-            self.first_byte = time.perf_counter() - self.started
+        """Note the time of the first byte that is sent to the client."""
+        if self.time_to_first_byte is None:
+            self.time_to_first_byte = self.elapsed()
 
-    def note_failure(self, code: str | None) -> None:
-        """Note that it did not end well."""
-        self.ended = "failed"
-        self.error = code
+    def note_error(self, code: str | None) -> None:
+        """Note that the exchange failed."""
+        self.outcome = "error"
+        self.error_code = code
 
-    def note_answer(self, data: bytes) -> None:
-        """Keep a piece of the answer, if bodies are to be logged; not without end."""
+    def note_response_chunk(self, data: bytes) -> None:
+        """Keep a chunk of the response if bodies are logged, up to the size limit."""
         if self.request_body is None:
             return
-        self.answer_size += len(data)
-        if self.answer_size <= LOGGED:
-            self.answer_body.append(data)
+        self.response_size += len(data)
+        if self.response_size <= MAX_LOGGED_BODY_BYTES:
+            self.response_chunks.append(data)
 
-    def seconds(self) -> float:
-        """Tell how long it has taken."""
+    def elapsed(self) -> float:
+        """Return the seconds since the request."""
         return time.perf_counter() - self.started

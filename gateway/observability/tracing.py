@@ -1,7 +1,6 @@
-"""Traces, for those who collect them: a span for each request, and one in it for the backend.
+"""OpenTelemetry traces: a span for each request and a child span for the backend.
 
-The packages that this needs are an extra of ours (`dragoman[tracing]`), so this module is imported
-only where traces are configured.
+This module needs the extra `dragoman[tracing]`, so it is imported only if tracing is configured.
 """
 
 from litestar.plugins.opentelemetry import OpenTelemetryConfig, OpenTelemetryPlugin
@@ -16,19 +15,19 @@ from gateway.observability.record import ExchangeRecord
 
 
 class Tracer:
-    """Collects spans and sends them on, in a thread of its own."""
+    """A tracer that exports spans in a thread of its own."""
 
-    def __init__(self, tracing: TracingConfig) -> None:
-        resource = Resource.create({SERVICE_NAME: tracing.service_name})
+    def __init__(self, settings: TracingConfig) -> None:
+        resource = Resource.create({SERVICE_NAME: settings.service_name})
         self._provider = TracerProvider(resource=resource)
-        exporter = OTLPSpanExporter(endpoint=tracing.endpoint)
+        exporter = OTLPSpanExporter(endpoint=settings.endpoint)
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer("dragoman")
-        # Of the exchanges that go on, by their records.
+        # Open spans by the id of their record.
         self._spans: dict[int, trace.Span] = {}
 
     def plugin(self) -> OpenTelemetryPlugin:
-        """Give Litestar's own plugin; spans for every piece of a stream would drown the rest."""
+        """Return Litestar's plugin, without a span for every chunk of a stream."""
         return OpenTelemetryPlugin(
             OpenTelemetryConfig(
                 tracer_provider=self._provider,
@@ -37,27 +36,28 @@ class Tracer:
             )
         )
 
-    def begin(self, record: ExchangeRecord) -> dict[str, str]:
-        """Begin the span of a backend; give the headers by which it joins the trace."""
-        self.tell(record)
-        span = self._tracer.start_span("exchange", kind=trace.SpanKind.CLIENT)
+    def start_span(self, record: ExchangeRecord) -> dict[str, str]:
+        """Start the span of a backend request; return the headers that propagate the trace."""
+        # A request that moves on to another backend gets a new span.
+        self.end_span(record)
+        span = self._tracer.start_span("backend request", kind=trace.SpanKind.CLIENT)
         self._spans[id(record)] = span
         carrier: dict[str, str] = {}
         propagate.inject(carrier, trace.set_span_in_context(span))
         return carrier
 
-    def tell(self, record: ExchangeRecord) -> None:
-        """End the span of a backend, if there is one, with what was exchanged."""
+    def end_span(self, record: ExchangeRecord) -> None:
+        """End the span of a backend request, if there is one, with its attributes."""
         span = self._spans.pop(id(record), None)
         if span is None:
             return
         span.set_attributes(
             {
-                "dragoman.client": record.client,
-                "dragoman.dialect": record.dialect,
+                "dragoman.client_dialect": record.client_dialect,
+                "dragoman.backend_dialect": record.backend_dialect,
                 "dragoman.backend": record.backend,
-                "dragoman.ended": record.ended,
-                "dragoman.losses": len(record.losses),
+                "dragoman.outcome": record.outcome,
+                "dragoman.loss_count": len(record.losses),
                 "gen_ai.request.model": record.model,
             }
         )
@@ -67,5 +67,5 @@ class Tracer:
         span.end()
 
     def close(self) -> None:
-        """Send what is left."""
+        """Export the remaining spans."""
         self._provider.shutdown()

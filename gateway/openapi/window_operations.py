@@ -16,8 +16,8 @@ InputTokensOperation = operation(
     "Count the tokens of a request",
     body=Body("InputTokensRequest", "The request."),
     answer=ResponseSpec(
-        "How many there are. The header `dragoman-tokens` says who counted: `backend`, `tiktoken` "
-        "or `estimate`.",
+        "How many there are. The header `dragoman-token-count-source` says who counted: "
+        "`backend`, `tiktoken` or `estimate`.",
         "InputTokensReply",
     ),
     wrong=("400", "401", "404", "413", "415", "503"),

@@ -82,7 +82,7 @@ class Delivery:
         except InvalidReplyError:
             body = b""
         error = read_error(status, redact_text(body, self._upstream.redact))
-        self._record.error = error.code or error.type
+        self._record.error_code = error.code or error.type
         await self._answer(self._exchange.error(status, body))
 
     async def _deliver_whole(self, pieces: AsyncIterator[bytes]) -> None:
@@ -120,7 +120,7 @@ class Delivery:
         notary = self._parties.notary
         last = await notary.see_last(answer.body, answer.usage)
         if notary.problem is not None:
-            self._record.note_failure(notary.problem.code)
+            self._record.note_error(notary.problem.code)
         await self._send_answer(replace(answer, body=last), STREAM)
 
     async def _answer(self, answer: Translation) -> None:

@@ -55,7 +55,7 @@ class CompletionNotary(Notary):
             self.losses += lost
             await self._keep(completion)
         except DragomanError as problem:
-            LOG.warning("a completion could not be kept", why=problem.why)
+            LOG.warning("completion not stored", error=problem.why)
             self.problem = problem
             return broken_instead(piece, problem)
         return piece

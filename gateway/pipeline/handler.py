@@ -73,7 +73,7 @@ async def attend(
     try:
         await work
     except ClientDisconnectedError:
-        record.ended = "client gone"
+        record.outcome = "client_disconnected"
         record.status = record.status or statuses.CLIENT_GONE
     finally:
         desk.record_exchange(record)
@@ -84,7 +84,7 @@ async def take_request(
 ) -> tuple[Principal, bytes]:
     """Let a client in; give who it is, and what it sends."""
     caller = desk.gatekeeper.authenticate(client.headers)
-    record.key = caller.name
+    record.key_name = caller.name
     limit = desk.config.server.max_body_bytes
     return caller, await read_body(client.receive, client.headers, limit)
 
@@ -123,7 +123,7 @@ class Visit:
 
     async def serve(self, caller: Principal, body: bytes, plan: Turn | None = None) -> None:
         """Serve a request that is there already; who gives a plan keeps the answer too."""
-        self._record.key = caller.name
+        self._record.key_name = caller.name
         self._plan = plan
         await self.attempt(self._serve(caller, body))
 
@@ -139,7 +139,7 @@ class Visit:
         except ClientDisconnectedError:
             raise
         except Exception:  # noqa: BLE001 - the last resort: whatever it is, the client is told
-            LOG.exception("a fault of the gateway", path=self._record.path)
+            LOG.exception("internal error", path=self._record.path)
             await self._fail(InternalError(None, "the gateway failed; its log says why"))
 
     async def _tell_of_stop(self) -> None:
@@ -150,7 +150,7 @@ class Visit:
             raise ClientDisconnectedError from None
 
     async def _fail(self, problem: DragomanError) -> None:
-        self._record.note_failure(problem.code)
+        self._record.note_error(problem.code)
         try:
             if self._delivery is not None:
                 await self._delivery.fail(problem)
@@ -160,7 +160,7 @@ class Visit:
             # What has to be kept of a failure cannot be kept, say.
             if self._client.begun:
                 raise
-            self._record.note_failure(worse.code)
+            self._record.note_error(worse.code)
             await self._client.send_error(worse)
 
     async def _receive(self) -> None:
@@ -175,11 +175,11 @@ class Visit:
             self._keeps = self._plan is not None
         body = body if self._plan is None else self._plan.body
         seen = outline(body, self._family)
-        record.client, record.model = seen.dialect, seen.model[:_LONGEST_NAME]
+        record.client_dialect, record.model = seen.dialect, seen.model[:_LONGEST_NAME]
         if self._keeps and self._plan is not None and self._plan.background:
             # What no backend serves need not be queued first.
             desk.router.find(seen.model)
-            record.streamed = self._plan.stream
+            record.stream = self._plan.stream
             await desk.background.accept(caller, self._plan, self._client)
             return
         if seen.store:
@@ -213,7 +213,12 @@ class Visit:
             try:
                 await self._take(route, watch, caller, seen)
             except BackendUnreachableError as problem:
-                LOG.warning("trying the next backend", model=self._record.model, why=problem.why)
+                LOG.warning(
+                    "backend unreachable, trying the next one",
+                    backend=route.backend.name,
+                    model=self._record.model,
+                    error=problem.why,
+                )
             else:
                 return
         await self._take(last, watch, caller, seen)
@@ -223,7 +228,7 @@ class Visit:
     ) -> None:
         """Take one route."""
         upstream, record = route.backend, self._record
-        record.backend, record.dialect = upstream.name, upstream.dialect.name
+        record.backend, record.backend_dialect = upstream.name, upstream.dialect.name
         record.redact = upstream.redact
         self._words.speak(upstream)
         exchange = self._exchange(route, caller, seen)

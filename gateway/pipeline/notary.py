@@ -67,7 +67,7 @@ class Notary:
             if self._keep_response is not None and response is not None:
                 await self._keep_response(response)
         except DragomanError as problem:
-            LOG.warning("an answer could not be kept", why=problem.why)
+            LOG.warning("response not stored", error=problem.why)
             self.problem = problem
             return (broken_instead if response is None else failed_instead)(piece, problem)
         return piece

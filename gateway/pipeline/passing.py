@@ -39,7 +39,7 @@ class Passing:
 
     async def run(self, pieces: AsyncIterator[bytes]) -> None:
         """Pass it on, to its end."""
-        self._record.streamed = True
+        self._record.stream = True
         self._watch.set_heartbeat(self._keep_alive)
         # If it is cut off, the machine knows whether the answer had been finished before.
         with suppress(*CUT):
@@ -142,7 +142,7 @@ class Passing:
         failed = not isinstance(outcome, Finished)
         told = await self._notary.see_last(last, usage, failed=failed)
         if self._notary.problem is not None:
-            self._record.note_failure(self._notary.problem.code)
+            self._record.note_error(self._notary.problem.code)
         return told
 
     async def _finish(self, last: bytes) -> None:
@@ -154,7 +154,7 @@ class Passing:
         if outcome is not None:
             self._record.usage = outcome.usage
         if isinstance(outcome, Failed):
-            self._record.note_failure(outcome.error.code)
+            self._record.note_error(outcome.error.code)
             if not self._client.begun and not machine.has_content:
                 # Nothing was said yet: an error with its own status tells more (P158, P159).
                 await self._refuse(outcome.error)

@@ -200,7 +200,7 @@ class ApplicationFactory:
 
             app = create_app(self._config)
         except Exception:
-            logging.getLogger(__name__).exception("the service cannot start")
+            logging.getLogger(__name__).exception("startup failed")
             sys.exit(STARTUP_FAILURE)
         tune_gc()
         return app

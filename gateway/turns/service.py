@@ -8,9 +8,9 @@ from msgspec import Raw, Struct
 
 from adapters import IdSource, InvalidRequestError
 from adapters.json_text import DECODE_ERRORS
+from adapters.translation.redaction import REDACTED
 from adapters.wire.json_object import MISSING, NULL, read_body
 from gateway.http.auth import Principal
-from gateway.http.headers import REDACTED
 from gateway.store import RUNNING, Item, Response, Status, Store, StoredTurn
 from gateway.turns.history import (
     History,

@@ -217,7 +217,7 @@ class Connection:
             while (message := await self._next()) is not None:
                 await self._take(message)
         except Exception:  # noqa: BLE001 - whatever it is, it must not go unseen
-            LOG.exception("a fault of the gateway")
+            LOG.exception("internal error")
             await self._refuse(InternalError(None, "the gateway failed; its log says why"), None)
             await self._close(_FAULT)
 
@@ -259,7 +259,7 @@ class Connection:
         try:
             await self._turns.answer(create, self._tell)
         except Exception:  # noqa: BLE001 - one turn must not end the others
-            LOG.exception("a fault of the gateway")
+            LOG.exception("internal error")
 
     async def _refuse(self, problem: DragomanError, lane: str | None) -> None:
         self._turns.note(problem)
@@ -337,7 +337,7 @@ async def _refuse(
     desk: AppContext, path: str, problem: DragomanError, receive: Receive, send: Send
 ) -> None:
     record = ExchangeRecord(path)
-    record.note_failure(problem.code)
+    record.note_error(problem.code)
     await ClientConnection({}, receive, HandshakeRejection(send).send, record).send_error(problem)
     desk.record_exchange(record)
 

@@ -56,14 +56,14 @@ async def prewarm(
     plan = await desk.ledger.begin(caller, body, nearby)
     if plan is None:
         raise AssertionError("with something nearby there is always a plan")
-    record.client, record.model = "responses", plan.model
+    record.client_dialect, record.model = "responses", plan.model
     # Whether the model is served is better learned now.
     desk.router.find(plan.model)
     told = _told(desk, plan)
     response = last_response(told)
     if response is not None:
         await _keep(desk, plan, response, nearby)
-    record.streamed = True
+    record.stream = True
     await client.send_response(200, [*STREAM], told)
 
 
@@ -285,20 +285,20 @@ class TurnHandler:
         try:
             await attend(self._desk, record, self._serve(create, client, record, recollection))
         finally:
-            if record.ended != "ok" or record.status >= statuses.ERROR:
+            if record.outcome != "ok" or record.status >= statuses.ERROR:
                 recollection.forget(create.previous)
 
     def record(self) -> ExchangeRecord:
         """Begin to write down what happens."""
         record = ExchangeRecord(self._path)
-        record.key = self._caller.name
+        record.key_name = self._caller.name
         return record
 
     def note(self, problem: DragomanError) -> None:
         """Write down what was refused before it became a turn."""
         record = self.record()
         record.status = problem.status
-        record.note_failure(problem.code)
+        record.note_error(problem.code)
         self._desk.record_exchange(record)
 
     async def _serve(

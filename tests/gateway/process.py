@@ -14,7 +14,7 @@ from typing import IO
 from tests.gateway.scripted import PATIENCE
 
 _LISTENING = re.compile(r"listening on (http://127\.0\.0\.1:(\d+))")
-COMMAND = (sys.executable, "-c", "from gateway.cli.main import main; main()")
+COMMAND = (sys.executable, "-m", "gateway")
 ROOT = Path(__file__).parent.parent.parent
 
 

@@ -50,7 +50,7 @@ def test_an_exchange_is_one_line(gateway: Gateway, backend: ScriptedBackend, fre
     answered = post(gateway, "/responses", asked)
     assert answered.headers["x-request-id"] == "req_7"
     line: JsonObject = json.loads(line_about(gateway, model))
-    first_byte, total = line.pop("first_byte_ms"), line.pop("total_ms")
+    first_byte, total = line.pop("time_to_first_byte_ms"), line.pop("duration_ms")
     assert isinstance(first_byte, float)
     assert isinstance(total, float)
     assert 0 < first_byte <= total
@@ -58,20 +58,20 @@ def test_an_exchange_is_one_line(gateway: Gateway, backend: ScriptedBackend, fre
     [loss] = cast("list[str]", line.pop("losses"))
     assert loss.startswith("dropped truncation: ")
     assert line == {
-        "client": "responses",
-        "dialect": "chat",
+        "client_dialect": "responses",
+        "backend_dialect": "chat",
         "backend": "chat",
         "model": model,
         "status": 200,
-        "ended": "ok",
-        "error": None,
-        "streamed": False,
+        "outcome": "ok",
+        "error_code": None,
+        "stream": False,
         "input_tokens": 7,
         "output_tokens": 2,
-        "key": None,
+        "key_name": None,
         "request_id": "req_7",
         "path": "/responses",
-        "event": "exchange",
+        "event": "request",
         "level": "info",
     }
 
@@ -83,10 +83,10 @@ def test_exchanges_are_counted(gateway: Gateway, backend: ScriptedBackend, fresh
     # It is counted in the same breath as it is written down.
     line_about(gateway, model)
     metrics = call(gateway, "GET", "/metrics").body.decode()
-    pair = 'client="responses",dialect="legacy"'
-    assert 'dragoman_exchanges_total{backend="legacy",' in metrics
-    assert 'dragoman_tokens_total{backend="legacy",direction="input"} ' in metrics
-    assert f'dragoman_first_byte_seconds_count{{backend="legacy",{pair}}} ' in metrics
+    pair = 'backend_dialect="legacy",client_dialect="responses"'
+    assert 'dragoman_requests_total{backend="legacy",' in metrics
+    assert 'dragoman_tokens_total{backend="legacy",token_type="input"} ' in metrics
+    assert f'dragoman_time_to_first_byte_seconds_count{{backend="legacy",{pair}}} ' in metrics
     assert "dragoman_http_requests_total{" in metrics
     # What clients choose freely is no label.
     assert model not in metrics
@@ -145,7 +145,7 @@ def test_a_trace_goes_from_the_client_to_the_backend(
             post(gateway, "/v1/responses", b'{"model":"traced-1","input":"hi"}', parent)
         # It has ended, and sent what it had.
         assert collector.news.wait(PATIENCE)
-    span, server = sorted(collector.spans, key=lambda one: one.name != "exchange")
+    span, server = sorted(collector.spans, key=lambda one: one.name != "backend request")
     attributes = {one.key: one.value for one in span.attributes}
     assert span.trace_id.hex() == trace
     assert span.parent_span_id == server.span_id

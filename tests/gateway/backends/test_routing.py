@@ -132,7 +132,7 @@ def test_the_next_backend_answers_for_one_that_is_down(
     assert answered.status == 200
     assert answered.json()["object"] == "response"
     assert backend.wait("shared-1").target == "/v1/chat/completions"
-    until(lambda: '"event":"trying the next backend"' in failing_over.log)
+    until(lambda: '"event":"backend unreachable, trying the next one"' in failing_over.log)
 
 
 def test_a_renamed_model_is_asked_for_by_its_real_name(

@@ -80,7 +80,7 @@ def test_with_keys_of_our_own_the_client_is_known_again(
         assert text_in(judge_stream(replay(node, name)), "status") == "completed"
         assert show(node, name)["incomplete_details"] == {"reason": "max_output_tokens"}
     assert "authorization" not in backend.received(model)[0].headers
-    assert any('"key":"mine"' in line and '"backend":"chat"' in line for line in node.lines)
+    assert any('"key_name":"mine"' in line and '"backend":"chat"' in line for line in node.lines)
 
 
 def test_losses_are_told_in_the_log(backend: ScriptedBackend, fresh: Fresh, tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_losses_are_told_in_the_log(backend: ScriptedBackend, fresh: Fresh, tmp_
         name = text_in(create(node, model, truncation="auto"), "id")
         judge_stream(replay(node, name))
         wait_for(node, name, "completed")
-    lines = [json.loads(line) for line in node.lines if '"exchange"' in line]
+    lines = [json.loads(line) for line in node.lines if '"event":"request"' in line]
     [line] = [line for line in lines if line["backend"] == "legacy"]
     assert any("truncation" in loss for loss in line["losses"])
     assert line["path"] == "/v1/responses"

@@ -134,7 +134,7 @@ def test_no_key_is_told_to_anybody(
     assert told.status == 401
     assert told.error["message"] == "wrong key [redacted]"
     # Who called, by the name of the key, is in the log.
-    until(lambda: any(model in line and '"key":"first"' in line for line in guarded.lines))
+    until(lambda: any(model in line and '"key_name":"first"' in line for line in guarded.lines))
     assert "[redacted]" in guarded.log
     metrics = call(guarded, "GET", "/metrics").body.decode()
     for secret_one in (KEY, OTHER_KEY, BACKEND_KEY, "hidden-one"):

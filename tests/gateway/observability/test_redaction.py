@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.observability.logging import redacted
+from gateway.observability.body_redaction import redact_body
 
 SECRET = "f3c0-ee61"  # noqa: S105 - made up, to be looked for
 FIELDS = (
@@ -28,8 +28,8 @@ def test_a_secret_field_is_blacked_out_wherever_it_stands(name: str, value: obje
     inside = {"tools": [{"headers": {name: value}}]}
     arguments = json.dumps({"run": json.dumps(inside)})
     for body in (inside, {"tool_calls": [{"function": {"arguments": arguments}}]}):
-        assert SECRET not in redacted(json.dumps(body).encode())
-        assert "[redacted]" in redacted(json.dumps(body).encode())
+        assert SECRET not in redact_body(json.dumps(body).encode())
+        assert "[redacted]" in redact_body(json.dumps(body).encode())
 
 
 @pytest.mark.parametrize(
@@ -47,12 +47,12 @@ def test_a_secret_field_is_blacked_out_wherever_it_stands(name: str, value: obje
 )
 def test_what_looks_like_a_key_is_blacked_out(key: str) -> None:
     for body in (json.dumps({"input": f"use {key} please"}), f"use {key} please"):
-        assert key not in redacted(body.encode())
+        assert key not in redact_body(body.encode())
 
 
 def test_all_else_stays() -> None:
     body = '{"model":"m","max_tokens":5,"input":"a \\"quoted\\" word","usage":{"input_tokens":2}}'
-    assert redacted(body.encode()) == body
+    assert redact_body(body.encode()) == body
 
 
 def test_pieces_of_arguments_are_left_out_of_a_stream() -> None:
@@ -62,7 +62,7 @@ def test_pieces_of_arguments_are_left_out_of_a_stream() -> None:
         'data: {"choices":[{"delta":{"tool_calls":[{"function":{"arguments":"-ee61"}}]}}]}\n\n'
         "data: [DONE]\n\n"
     )
-    told = redacted(stream.encode())
+    told = redact_body(stream.encode())
     assert "f3c0" not in told
     assert "ee61" not in told
     assert told.count("[arguments]") == 2
@@ -71,12 +71,12 @@ def test_pieces_of_arguments_are_left_out_of_a_stream() -> None:
 
 @given(st.text() | st.binary())
 def test_any_body_can_be_told(body: str | bytes) -> None:
-    redacted(body if isinstance(body, bytes) else body.encode("utf-8", "surrogatepass"))
+    redact_body(body if isinstance(body, bytes) else body.encode("utf-8", "surrogatepass"))
 
 
 def test_a_long_body_of_nothing_but_secrets_can_be_told() -> None:
     """A careless pattern looks from each word to the end, and takes hours for this."""
     whole = json.dumps({"input": "secret " * 300_000})
-    assert redacted(whole.encode()) == whole.replace('": "', '":"')
+    assert redact_body(whole.encode()) == whole.replace('": "', '":"')
     broken = '"secret' * 300_000
-    assert redacted(broken.encode()) == broken
+    assert redact_body(broken.encode()) == broken

@@ -149,8 +149,8 @@ def test_a_whole_answer_of_which_nobody_can_keep_what_a_chat_client_cannot_carry
         told = post(node, "/v1/chat/completions", json.dumps(going(model)).encode(), AUTHORIZED)
     assert (told.status, told.error["code"]) == (503, "state_unavailable")
     lines = [json.loads(line) for line in node.log.splitlines() if model in line]
-    assert [(one["status"], one["ended"]) for one in lines if one["event"] == "exchange"] == [
-        (503, "failed")
+    assert [(one["status"], one["outcome"]) for one in lines if one["event"] == "request"] == [
+        (503, "error")
     ]
 
 
@@ -169,7 +169,7 @@ def test_what_a_chat_client_cannot_carry_and_nobody_can_keep(
             seen += streamed.read_all()
     assert b'"code":"state_unavailable"' in seen
     assert seen.endswith(b"data: [DONE]\n\n")
-    until(lambda: '"status":200,"ended":"failed","error":"state_unavailable"' in node.log)
+    until(lambda: '"status":200,"outcome":"error","error_code":"state_unavailable"' in node.log)
 
 
 def test_what_runs_in_the_background_waits_for_the_database(
@@ -206,7 +206,7 @@ def test_what_runs_in_the_background_outlasts_a_database_that_is_away_for_long(
                 streamed.read_until(BEGUN)
         with away(url):
             gates[ended].open()
-            until(lambda: "the database does not answer" in other.log)
+            until(lambda: "database unavailable" in other.log)
             # Half a second lies between two tries: this is longer than the lease.
             until(lambda: one.log.count("a response waits for the database") > 8)
         gates[waits].open()

@@ -86,7 +86,7 @@ def test_what_is_old_goes_and_what_is_used_stays(
         assert [one.id for one in client.conversations.items.list("conv_used")] == ["msg_used"]
         assert execute(url, "SELECT COUNT(*) FROM labels") == [(1,)]
         assert execute(url, "SELECT id FROM items WHERE id LIKE '%old%'") == []
-    assert "forgot what nobody has used" in gateway.log
+    assert "expired data deleted" in gateway.log
 
 
 def refusal(find: Callable[[str], object], name: str) -> str:
@@ -156,7 +156,7 @@ def test_a_sweep_that_fails_is_tried_again(tmp_path: Path, backend: ScriptedBack
     # About a second: so often it is tried, too.
     settings = state(url, "retention_days = 0.00001") + tables(backend.address)
     with running(settings, tmp_path) as gateway:
-        until(lambda: "could not be forgotten" in gateway.log)
+        until(lambda: "retention run failed" in gateway.log)
         assert httpx.get(f"{gateway.address}/health", timeout=PATIENCE).status_code == 200
         execute(url, "ALTER TABLE elsewhere RENAME TO labels")
         until(lambda: counts(url) == {})

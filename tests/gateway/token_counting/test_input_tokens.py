@@ -59,7 +59,7 @@ def count(gateway: Gateway, **body: object) -> Answer:
 def counted(told: Answer) -> tuple[object, str]:
     assert told.status == 200, told.body
     assert told.json().keys() == {"object", "input_tokens"}
-    return told.json()["input_tokens"], told.headers["dragoman-tokens"]
+    return told.json()["input_tokens"], told.headers["dragoman-token-count-source"]
 
 
 # Here

@@ -93,7 +93,7 @@ def test_what_is_refused_is_logged(scene: Scene) -> None:
         judged_error(socket.hear())
         socket.say([])
         judged_error(socket.hear())
-    words = ('"error":"invalid_stream_id"', '"path":"/responses"', '"status":400')
+    words = ('"error_code":"invalid_stream_id"', '"path":"/responses"', '"status":400')
     until(lambda: any(all(word in line for word in words) for line in scene.gateway.lines))
 
 
@@ -176,7 +176,7 @@ def test_an_idle_socket_is_pinged(lively: Gateway) -> None:
 def exchanges(gateway: Gateway) -> float:
     """Give the number of all exchanges that were counted."""
     metrics = call(gateway, "GET", "/metrics").body.decode().splitlines()
-    name = "dragoman_exchanges_total{"
+    name = "dragoman_requests_total{"
     return sum(float(line.split()[-1]) for line in metrics if line.startswith(name))
 
 
@@ -192,7 +192,7 @@ def test_each_turn_is_counted(scene: Scene, tmp_path: Path) -> None:
             socket.say([])
             socket.hear()
         assert exchanges(gateway) >= 4
-    lines = [json.loads(line) for line in gateway.lines if '"exchange"' in line]
+    lines = [json.loads(line) for line in gateway.lines if '"event":"request"' in line]
     assert [line["status"] for line in lines] == [200, 200, 200, 400, 400]
     assert {line["path"] for line in lines} == {"/v1/responses"}
 

@@ -296,7 +296,7 @@ def test_what_is_lost_is_logged_and_not_told(scene: Scene) -> None:
         judged(events)
     line = line_about(scene.gateway, model)
     assert '"path":"/v1/responses"' in line
-    assert '"status":200,"ended":"ok"' in line
+    assert '"status":200,"outcome":"ok"' in line
     assert "truncation" in line
     assert "dragoman-loss" not in str(events)
 
