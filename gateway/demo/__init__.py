@@ -1,7 +1,7 @@
-"""The built-in demo backend: it calls the tools that it is given, in whichever dialect it is asked.
+"""The built-in demo backend: it calls the tools of a request, in any dialect, without a model.
 
-There is no model behind it. It shows the whole loop, from the question by way of calls and their
-results to an answer, on a fresh machine and with no key.
+It shows the whole loop, from the question through tool calls and their outputs to a final text,
+on a new installation and without an API key.
 """
 
 from gateway.demo.reply import DEMO_MODEL

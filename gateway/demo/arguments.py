@@ -1,299 +1,363 @@
-"""Plausible values for JSON Schemas: what a model might say when it calls a tool.
+"""Example arguments for tools, taken from the user's question and from the tool's JSON Schema.
 
-The user's own words are used where they fit, then what the schema itself offers (`default`,
-`examples`), then something made up. Whatever the schema is, the value is made in bounded time.
+A value comes from the question where the parameter's name suggests it, then from the schema
+(`const`, `enum`, `default`, `examples`), and otherwise is a fixed example of its type. Of `anyOf`,
+`oneOf` and `allOf` only the first usable option is read; `pattern` and the like are ignored.
 """
 
+import re
 from collections import deque
 from collections.abc import Iterator
+from itertools import dropwhile, groupby
+from typing import Literal, TypeGuard
+from urllib.parse import unquote
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from adapters.errors import InvalidRequestError
 from adapters.wire.json_object import Json, parse
-from gateway.demo.question import Question
-from gateway.demo.schemas import (
-    Plain,
-    Resolver,
-    Schema,
-    allowed_choices,
-    leads_back,
-    listed,
-    types_of,
-)
-from gateway.demo.values import format_example, limits, number_for, shortened, text_for
-from gateway.demo.words import example_for, kind_of
 
-# How many parameters are given that need not be, and how far down.
-_OPTIONAL = 2
-_OPTIONAL_DEPTH = 2
-# From here on the simplest options are chosen, and lists stay as short as they may.
-_DEEP = 4
-_DEEPEST = 24
-# How many values one call may hold; schemas that refer to themselves have no end otherwise.
-_VALUES = 1000
-_LONGEST_LIST = 100
+Schema = dict[str, Json]
+ParameterKind = Literal["name", "text", "example"]
+
+# Limits for schemas that refer to themselves or ask for very much.
+_MAX_VALUES = 1000
+_MAX_DEPTH = 6
+_MAX_REFERENCES = 20
+_MAX_ITEMS = 100
+_MAX_TEXT_LENGTH = 1000
+# Optional parameters are given only at the top level.
+_MAX_OPTIONAL_PARAMETERS = 2
+_MAX_DIGITS = 15
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
+# A name does not continue over a comma, a quotation mark or the end of a sentence.
+_PHRASE_END = re.compile(r"[^\w\s'\u2019-]+|\n")
+_NUMBER = re.compile(r"(?<![\w.,])-?\d+(?:\.\d+)?(?!\w)")
+
+
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of a text."""
+    return frozenset(text.split())
+
+
+# Capitalized words that name nothing, mostly because a sentence begins with them.
+_NOT_NAMES = word_set(
+    "a add an and are book can celsius check compare convert could do does fahrenheit find for get"
+    " give hello hey hi how i i'd i'm if in is it list make monday my of on please run say search"
+    " send set should show sunday tell thanks that the this to translate use was we weather what"
+    " what's when where which who why will with would write you your"
+)
+# Parameters that take something the user named, and those that take the user's own text.
+_NAME_PARAMETERS = word_set(
+    "address airport city company country currency destination from id location name origin person"
+    " place region stock symbol target ticker to town"
+)
+_TEXT_PARAMETERS = word_set(
+    "answer body content description input message prompt q query question reason search summary"
+    " task text title topic"
+)
+# Examples for other names. Commands and code are harmless, because a client may run them.
+_EXAMPLES = {
+    "city": "Paris",
+    "cmd": "echo hello",
+    "code": "print('hello')",
+    "command": "echo hello",
+    "country": "France",
+    "cwd": ".",
+    "date": "2025-01-31",
+    "directory": ".",
+    "email": "ada@example.com",
+    "file": "README.md",
+    "filename": "README.md",
+    "language": "en",
+    "location": "Paris",
+    "name": "Ada",
+    "path": "README.md",
+    "python": "print('hello')",
+    "script": "echo hello",
+    "shell": "echo hello",
+    "sql": "select 1",
+    "time": "12:00",
+    "url": "https://example.com",
+    "workdir": ".",
+}
+_FORMAT_EXAMPLES = {
+    "date": "2025-01-31",
+    "date-time": "2025-01-31T12:00:00Z",
+    "email": "ada@example.com",
+    "time": "12:00:00Z",
+    "uri": "https://example.com",
+    "uuid": "123e4567-e89b-12d3-a456-426614174000",
+}
+
+
+class Question(Struct, frozen=True):
+    """The user's text, with the names and numbers in it."""
+
+    text: str = ""
+    names: tuple[str, ...] = ()
+    numbers: tuple[int | float, ...] = ()
+
+
+def read_question(text: str) -> Question:
+    """Find the names and numbers in a text, each name once."""
+    names = dict.fromkeys(name for phrase in _PHRASE_END.split(text) for name in _names_in(phrase))
+    numbers = (found for found in _NUMBER.findall(text) if len(found) <= _MAX_DIGITS)
+    return Question(text.strip(), tuple(names), tuple(map(_read_number, numbers)))
+
+
+def _names_in(phrase: str) -> Iterator[str]:
+    """Yield the names in a phrase; capitalized words in a row are one name (New York)."""
+    for capitalized, words in groupby(phrase.split(), lambda word: word[0].isupper()):
+        name = " ".join(dropwhile(_is_no_name, words))
+        if capitalized and name:
+            yield name
+
+
+def _is_no_name(word: str) -> bool:
+    return word.lower().replace("\u2019", "'") in _NOT_NAMES
+
+
+def _read_number(text: str) -> int | float:
+    return float(text) if "." in text else int(text)
+
+
+def split_words(name: str) -> list[str]:
+    """Split `get_weather`, `getWeather` and `get-weather` into lower-case words."""
+    return [word.lower() for word in _WORD.findall(name)]
+
+
+def parameter_kind(name: str) -> ParameterKind | None:
+    """Return what a parameter takes, by the last known word of its name."""
+    for word in _words_by_weight(name):
+        singular = word[:-3] + "y" if word.endswith("ies") else word.removesuffix("s")
+        if word in _NAME_PARAMETERS or singular in _NAME_PARAMETERS:
+            return "name"
+        if word in _TEXT_PARAMETERS:
+            return "text"
+        if word in _EXAMPLES:
+            return "example"
+    return None
+
+
+def example_text(name: str) -> str | None:
+    """Return an example for a parameter or tool of this name."""
+    return next((_EXAMPLES[word] for word in _words_by_weight(name) if word in _EXAMPLES), None)
+
+
+def _words_by_weight(name: str) -> list[str]:
+    """Return the words of a name, the last first, but `name` itself after all others."""
+    words = split_words(name)[::-1]
+    return sorted(words, key=lambda word: word == "name")
 
 
 def arguments_for(schema: Raw | None, question: Question) -> str:
-    """Make the arguments of a call, as JSON text; they are always an object."""
+    """Return the arguments of a call as the JSON text of an object."""
     value = value_for(schema, question)
     return msgspec.json.encode(value if isinstance(value, dict) else {}).decode()
 
 
 def value_for(schema: Raw | None, question: Question) -> Json:
-    """Make a value for a schema; without a schema, an empty object."""
-    root = _parsed(schema)
-    return Maker(root, question).make() if root else {}
+    """Return a value for a schema; without a schema, an empty object."""
+    root = _parse_schema(schema)
+    return _Generator(root, question).value("", root) if root else {}
 
 
-class Slots(Struct, frozen=True):
-    """What a tool's parameters tell before they are filled."""
+def questions_per_call(schema: Raw | None, question: Question) -> list[Question]:
+    """Return one question per name if a call takes exactly one name, otherwise one for all.
 
-    # A call is about one thing, so that another thing needs another call.
-    one_subject: bool
-    # Words that are values of a parameter, and so name nothing: Fahrenheit.
-    listed: frozenset[str]
-
-
-def read_slots(schema: Raw | None) -> Slots:
-    """Look at the parameters of a tool."""
-    root = _parsed(schema)
-    said = Resolver(root).plain(root, frozenset()).schema.get("properties")
-    properties = said if isinstance(said, dict) else {}
-    slots = [one for name, one in properties.items() if kind_of(name) == "subject"]
-    choices = [one for one in properties.values() if isinstance(one, dict)]
-    values = (value for one in choices for value in listed(one, "enum"))
-    return Slots(
-        one_subject=len(slots) == 1 and not _is_list(slots[0]),
-        listed=frozenset(value.lower() for value in values if isinstance(value, str)),
-    )
+    A name that is a listed value of a parameter (Fahrenheit) does not count.
+    """
+    root = _parse_schema(schema)
+    properties = _properties(_resolve(root, root))
+    listed = {
+        value.lower()
+        for parameter in properties.values()
+        for value in _list(_as_schema(parameter), "enum")
+        if isinstance(value, str)
+    }
+    names = tuple(name for name in question.names if name.lower() not in listed)
+    takers = [schema for name, schema in properties.items() if parameter_kind(name) == "name"]
+    if len(takers) != 1 or _type_of(_as_schema(takers[0])) == "array" or not names:
+        return [replace(question, names=names)]
+    return [replace(question, names=(name,)) for name in names]
 
 
-def _parsed(schema: Raw | None) -> Schema:
-    """Parse a schema; what is none, or cannot be parsed, asks for nothing."""
-    try:
-        root = None if schema is None else parse(schema)
-    except InvalidRequestError:
-        # A number out of range, or nested too deeply.
-        return {}
-    return root if isinstance(root, dict) else {}
+class _Generator:
+    """Generates one value; each name and number of the question is used once."""
 
-
-def _is_list(schema: Json) -> bool:
-    return isinstance(schema, dict) and "array" in types_of(schema)
-
-
-class Maker:
-    """Makes one value; each thing that the user named is used once."""
-
-    def __init__(self, root: Json, question: Question) -> None:
+    def __init__(self, root: Schema, question: Question) -> None:
         self._root = root
-        self._resolver = Resolver(root)
-        self._question = question
-        self._words = question.text.lower()
-        self._subjects = deque(question.subjects)
+        self._text = question.text
+        self._names = deque(question.names)
         self._numbers = deque(question.numbers)
-        self._left = _VALUES
+        self._remaining_values = _MAX_VALUES
 
-    def make(self) -> Json:
-        """Make the value of the whole schema."""
-        return self._value("", self._root, frozenset(("#",)), 0)
-
-    def _value(self, name: str, schema: Json, inside: frozenset[str], depth: int) -> Json:
-        self._left -= 1
-        if self._left < 0 or depth > _DEEPEST or schema is False:
+    def value(self, name: str, schema: Json, depth: int = 0) -> Json:
+        """Return a value for a parameter with this name and schema."""
+        self._remaining_values -= 1
+        if self._remaining_values < 0 or depth > _MAX_DEPTH:
             return None
-        found = self._resolver.plain(schema, inside, deep=depth >= _DEEP)
-        plain = found.schema
-        if "const" in plain:
-            return plain["const"]
-        if listed(plain, "enum"):
-            return self._choice(plain)
-        kind = next((one for one in types_of(plain) if one != "null"), "null")
-        return self._of_kind(kind, name, found, depth)
+        resolved = _resolve(schema, self._root)
+        if "const" in resolved:
+            return resolved["const"]
+        if enum := _list(resolved, "enum"):
+            return self._enum_value(enum, resolved.get("default"))
+        type_name, given = _type_of(resolved), _given_value(resolved)
+        # The question has better texts than the schema, but not better values of other types.
+        if given is not None and type_name != "string":
+            return given
+        return self._typed_value(type_name, name, resolved, depth)
 
-    def _of_kind(self, kind: str, name: str, found: Plain, depth: int) -> Json:
-        plain = found.schema
-        match kind:
+    def _typed_value(self, type_name: str, name: str, schema: Schema, depth: int) -> Json:
+        match type_name:
+            case "string":
+                return self._string(name, schema)
             case "object":
-                return self._object(found, depth)
+                return self._object(schema, depth)
             case "array":
-                return self._array(name, found, depth)
+                return self._array(name, schema, depth)
             case "integer" | "number":
-                return number_for(plain, self._number_candidates(plain), whole=kind == "integer")
+                number = self._numbers.popleft() if self._numbers else 1
+                number = _clamp(number, schema, "minimum", "maximum")
+                return int(number) if type_name == "integer" else number
             case "boolean":
-                return next((one for one in _offered(plain) if isinstance(one, bool)), True)
-            case "null":
-                return None
+                return True
             case _:
-                return text_for(plain, self._text_candidates(name, plain))
+                return None
 
-    def _choice(self, plain: Schema) -> Json:
-        """Choose among listed values: one that the user said, the default, the first."""
-        values = allowed_choices(plain)
-        said = [value for value in values if isinstance(value, str) and value]
-        for value in said:
-            if value.lower() in self._words:
-                return value
-        default = plain.get("default")
-        if "default" in plain and default in values:
-            return default
-        return next((value for value in values if value is not None), None)
+    def _enum_value(self, values: list[Json], default: Json) -> Json:
+        """Return the value that the question mentions, the default, or the first."""
+        text = self._text.lower()
+        mentioned = (one for one in values if isinstance(one, str) and one and one.lower() in text)
+        usable = (one for one in values if one is not None)
+        fallback = default if default is not None and default in values else next(usable, None)
+        return next(mentioned, fallback)
 
-    # Texts and numbers
+    def _string(self, name: str, schema: Schema) -> str:
+        text = self._text_for(name, schema)
+        length = _clamp(len(text), schema, "minLength", "maxLength")
+        length = max(0, min(int(length), _MAX_TEXT_LENGTH))
+        return text.ljust(length, ".")[:length]
 
-    def _text_candidates(self, name: str, plain: Schema) -> Iterator[Json]:
-        """Give what the text might be, the most fitting first."""
-        known = format_example(plain)
-        if known is not None:
-            yield from (*_offered(plain), known)
-            return
-        kind = kind_of(name)
-        if kind == "subject" and self._subjects:
-            yield self._subjects.popleft()
-        elif kind == "query" and self._question.text:
-            yield shortened(self._question.text, plain)
-        yield from _offered(plain)
-        yield example_for(name)
-        yield from self._question.subjects
+    def _text_for(self, name: str, schema: Schema) -> str:
+        given, text_format = _given_value(schema), schema.get("format")
+        known = _FORMAT_EXAMPLES.get(text_format) if isinstance(text_format, str) else None
+        if known is None:
+            match parameter_kind(name):
+                case "name" if self._names:
+                    return self._names.popleft()
+                case "text" if self._text:
+                    return self._text
+                case _:
+                    known = example_text(name) or "example"
+        return given if isinstance(given, str) else known
 
-    def _number_candidates(self, plain: Schema) -> Iterator[Json]:
-        yield from _offered(plain)
-        if self._numbers:
-            yield self._numbers.popleft()
+    def _array(self, name: str, schema: Schema, depth: int) -> list[Json]:
+        """Return one element, or one for each name if the list takes names."""
+        wanted = len(self._names) if parameter_kind(name) == "name" else 1
+        count = int(_clamp(max(wanted, 1), schema, "minItems", "maxItems"))
+        items = schema.get("items", {})
+        return [self.value(name, items, depth + 1) for _ in range(min(count, _MAX_ITEMS))]
 
-    # Lists
-
-    def _array(self, name: str, found: Plain, depth: int) -> Json:
-        plain = found.schema
-        least, most = limits(plain, "minItems", "maxItems", _LONGEST_LIST)
-        for offered in _offered(plain):
-            if isinstance(offered, list) and offered and least <= len(offered) <= most:
-                return offered
-        first, items = listed(plain, "prefixItems"), plain.get("items", {})
-        if isinstance(items, list):
-            # So tuples were described before there was `prefixItems`.
-            first, items = items, plain.get("additionalItems", {})
-        values = [self._value(name, one, found.inside, depth + 1) for one in first[:most]]
-        count = self._count(name, found, depth)
-        if items is not False:
-            while len(values) < count:
-                values.append(self._value(name, items, found.inside, depth + 1))
-        return _distinct(values, items) if plain.get("uniqueItems") is True else values
-
-    def _count(self, name: str, found: Plain, depth: int) -> int:
-        """Decide how many elements to make: one, or one for each thing that the user named."""
-        least, most = limits(found.schema, "minItems", "maxItems", _LONGEST_LIST)
-        if depth >= _DEEP or leads_back(found.schema, found.inside):
-            return least
-        wanted = len(self._subjects) if kind_of(name) == "subject" else 1
-        return min(max(least, wanted, 1), most)
-
-    # Objects
-
-    def _object(self, found: Plain, depth: int) -> Json:
-        plain = found.schema
-        for offered in _offered(plain):
-            if isinstance(offered, dict) and offered and not {*_required(plain)} - offered.keys():
-                return offered
-        properties = plain.get("properties")
-        known = properties if isinstance(properties, dict) else {}
-        others = plain.get("additionalProperties", {})
-        names = self._names(plain, known, found.inside, depth)
-        made: dict[str, Json] = {
-            name: self._value(name, known.get(name, others), found.inside, depth + 1)
-            for name in names
+    def _object(self, schema: Schema, depth: int) -> dict[str, Json]:
+        properties = _properties(schema)
+        required = [name for name in _list(schema, "required") if isinstance(name, str)]
+        chosen = {*required, *(self._optional(properties, required) if depth == 0 else ())}
+        names = [name for name in dict.fromkeys((*properties, *required)) if name in chosen]
+        return {
+            name: self.value(name, properties.get(name, {}), depth + 1)
+            for name in names[: max(self._remaining_values, 0)]
         }
-        self._fill(made, found, depth)
-        return made
 
-    def _names(
-        self, plain: Schema, known: dict[str, Json], inside: frozenset[str], depth: int
-    ) -> list[str]:
-        """Choose the properties: all that are required and a few that are not, in their order."""
-        required = _required(plain)
-        others = [name for name, one in known.items() if name not in required and one is not False]
-        useful = [name for name in others if self._is_useful(name, known[name], inside)]
-        # A schema that requires nothing would else be called with nothing.
-        wanted = (useful or ([] if required else others))[:_OPTIONAL]
-        if depth >= _OPTIONAL_DEPTH:
-            wanted = []
-        least, most = limits(plain, "minProperties", "maxProperties", _VALUES)
-        count = max(min(len(wanted), most - len(required)), least - len(required), 0)
-        # The rest only where there must be so many.
-        ranked = [*wanted, *(name for name in others if name not in wanted)]
-        chosen = _with_dependents({*required, *ranked[:count]}, plain)
-        return [
-            name for name in dict.fromkeys((*known, *required, *sorted(chosen))) if name in chosen
-        ]
+    def _optional(self, properties: Schema, required: list[str]) -> list[str]:
+        """Choose optional parameters: those with a known value, or any if nothing is required."""
+        optional = [name for name in properties if name not in required]
+        known = [name for name in optional if self._has_known_value(name, properties[name])]
+        return (known or ([] if required else optional))[:_MAX_OPTIONAL_PARAMETERS]
 
-    def _is_useful(self, name: str, schema: Json, inside: frozenset[str]) -> bool:
-        """Tell whether something better than a guess can be said for a property."""
-        if not isinstance(schema, dict) or leads_back(schema, inside):
-            return False
-        told = kind_of(name) in ("subject", "query") or bool(listed(schema, "enum"))
-        return told or any(True for _ in _offered(schema))
-
-    def _fill(self, made: dict[str, Json], found: Plain, depth: int) -> None:
-        """Add properties that nobody named, where there must be so many."""
-        least, _ = limits(found.schema, "minProperties", "maxProperties", _LONGEST_LIST)
-        others = found.schema.get("additionalProperties", True)
-        while len(made) < least and others is not False:
-            name = f"key{len(made) + 1}"
-            made[name] = self._value(name, others, found.inside, depth + 1)
+    def _has_known_value(self, name: str, schema: Json) -> bool:
+        resolved = _resolve(schema, self._root)
+        listed = bool(_list(resolved, "enum")) or _given_value(resolved) is not None
+        return listed or parameter_kind(name) in ("name", "text")
 
 
-def _required(plain: Schema) -> list[str]:
-    return [name for name in listed(plain, "required") if isinstance(name, str)]
+def _parse_schema(schema: Raw | None) -> Schema:
+    """Parse a schema; anything but an object counts as an empty schema."""
+    try:
+        return {} if schema is None else _as_schema(parse(schema))
+    except InvalidRequestError:
+        # A number out of range, or too many nested levels.
+        return {}
 
 
-def _with_dependents(names: set[str], plain: Schema) -> set[str]:
-    """Add the properties that others need beside them."""
-    said = plain.get("dependentRequired")
-    needs = said if isinstance(said, dict) else {}
-    todo = list(names)
-    while todo:
-        new = {one for one in listed(needs, todo.pop()) if isinstance(one, str)} - names
-        names = names | new
-        todo += new
-    return names
+def _resolve(schema: Json, root: Schema) -> Schema:
+    """Return a schema with its local references followed and its first option chosen."""
+    for _ in range(_MAX_REFERENCES):
+        resolved = _as_schema(schema)
+        key = next((one for one in ("$ref", "anyOf", "oneOf", "allOf") if one in resolved), None)
+        if key is None:
+            return resolved
+        target = _find(resolved[key], root) if key == "$ref" else _first_option(resolved, key)
+        siblings = {name: value for name, value in resolved.items() if name != key}
+        schema = {**target, **siblings}
+    return {}
 
 
-def _offered(plain: Schema) -> Iterator[Json]:
-    """Give the values that the schema itself offers."""
-    if "default" in plain:
-        yield plain["default"]
-    yield from listed(plain, "examples")
-    if "example" in plain:
-        yield plain["example"]
+def _find(reference: Json, root: Schema) -> Schema:
+    """Follow a reference within the document; others lead to an empty schema."""
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        return {}
+    found: Json = root
+    for step in unquote(reference).split("/")[1:]:
+        found = _as_schema(found).get(step.replace("~1", "/").replace("~0", "~"))
+    return _as_schema(found)
 
 
-def _distinct(values: list[Json], items: Json) -> list[Json]:
-    """Make every element differ from the others, as far as that is easy."""
-    listed_values = listed(items, "enum") if isinstance(items, dict) else []
-    if listed_values:
-        return listed_values[: len(values)]
-    made: list[Json] = []
-    for value in values:
-        made.append(_varied(value, made))
-    return made
+def _first_option(schema: Schema, key: str) -> Schema:
+    """Return the first option that is not null."""
+    options = [_as_schema(option) for option in _list(schema, key)]
+    return next((option for option in options if option.get("type") != "null"), {})
 
 
-def _varied(value: Json, others: list[Json]) -> Json:
-    """Vary a value until nobody has it; of as many variations as there are others, one is free."""
-    variations = (_variation(value, number) for number in range(len(others) + 1))
-    return next((one for one in variations if one not in others), value)
+def _type_of(schema: Schema) -> str:
+    """Return the first type other than null; guess it if the schema names none."""
+    named = schema.get("type")
+    types = [one for one in (named if isinstance(named, list) else [named]) if one is not None]
+    if types:
+        return next((one for one in types if isinstance(one, str) and one != "null"), "null")
+    if schema.keys() & {"properties", "required"}:
+        return "object"
+    return "array" if "items" in schema else "string"
 
 
-def _variation(value: Json, number: int) -> Json:
-    match value:
-        case bool():
-            return value != (number % 2 == 1)
-        case int() | float():
-            return value + number
-        case str() if number:
-            return f"{value} {number + 1}"
-        case _:
-            return value
+def _given_value(schema: Schema) -> Json:
+    """Return the value that the schema itself gives, or None."""
+    values = (schema.get("default"), *_list(schema, "examples"), schema.get("example"))
+    return next((value for value in values if value is not None), None)
+
+
+def _clamp(number: float, schema: Schema, low_key: str, high_key: str) -> int | float:
+    low, high = schema.get(low_key), schema.get(high_key)
+    number = max(number, low) if _is_number(low) else number
+    return min(number, high) if _is_number(high) else number
+
+
+def _is_number(value: Json) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _properties(schema: Schema) -> Schema:
+    return _as_schema(schema.get("properties"))
+
+
+def _as_schema(value: Json) -> Schema:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(schema: Schema, key: str) -> list[Json]:
+    value = schema.get(key)
+    return value if isinstance(value, list) else []

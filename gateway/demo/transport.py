@@ -1,71 +1,71 @@
-"""The demo as a transport: requests go in as if over HTTP, and no socket is opened."""
+"""The demo as an httpx transport: it replies to requests without opening a socket."""
 
+import asyncio
+import re
 import secrets
 import time
+from collections.abc import AsyncIterator, Iterator
 
 import httpx
 import msgspec
+from msgspec.structs import replace
 
 import adapters
-from adapters import Dialect, DragomanError, IdSource, Request
-from adapters.dialect import ReplyContext
+from adapters import DragomanError, IdSource
+from adapters.dialect import BaseStreamWriter, ReplyContext
+from adapters.ir.accumulator import to_events
+from adapters.ir.events import Delta, Event
 from adapters.ir.types import Error, Reply
 from adapters.losses import Losses
 from adapters.wire.error_body import to_error, write_error
 from adapters.wire.json_object import read_body
 from gateway.demo.reply import DEMO_MODEL, demo_reply
-from gateway.demo.stream import DemoStream
 
-# Between two pieces of a stream, in seconds: short enough not to bore, long enough to see.
-PAUSE = 0.02
+# Long enough for a person to see that the reply is streamed.
+DELTA_DELAY_SECONDS = 0.02
 
-_JSON = "application/json"
-_EVENTS = "text/event-stream; charset=utf-8"
-_ENCODER = msgspec.json.Encoder()
+_WORDS = re.compile(r"\s*\S+\s*?(?=\s|$)|\s+$")
+_ARGUMENTS = re.compile(r".{1,8}", re.DOTALL)
 
 
 class DemoTransport(httpx.AsyncBaseTransport):
-    """Answers `/chat/completions`, `/responses` and `/models`, under any host and prefix."""
+    """A backend with `/chat/completions`, `/responses` and `/models`, under any host and prefix."""
 
-    def __init__(self, *, mint: IdSource | None = None, pause: float = PAUSE) -> None:
-        self._mint = mint or IdSource(secrets.token_hex, time.time)
-        self._pause = pause
-        self._created = self._mint.now()
+    def __init__(
+        self, *, ids: IdSource | None = None, delta_delay: float = DELTA_DELAY_SECONDS
+    ) -> None:
+        self._ids = ids or IdSource(secrets.token_hex, time.time)
+        self._delta_delay = delta_delay
+        self._created = self._ids.now()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Answer one request."""
+        """Reply to one request."""
         path = request.url.path.rstrip("/")
-        if request.method == "POST" and path.endswith("/chat/completions"):
-            return self._complete(await request.aread())
-        if request.method == "POST" and path.endswith("/responses"):
-            return self._respond("responses", await request.aread())
+        try:
+            if request.method == "POST" and path.endswith("/chat/completions"):
+                body = await request.aread()
+                # Two dialects share this path; `functions` is only in the legacy one.
+                return self._reply("legacy" if read_body(body).has("functions") else "chat", body)
+            if request.method == "POST" and path.endswith("/responses"):
+                return self._reply("responses", await request.aread())
+        except DragomanError as error:
+            return self._send(error.status, write_error(to_error(error)))
         if request.method == "GET" and path.endswith("/models"):
-            return self._answer(200, self._models())
-        return self._unknown(request)
+            return self._send(200, self._models())
+        message = f"the demo does not know {request.method} {request.url.path}"
+        error_body = write_error(Error(message, "invalid_request_error", "unknown_url"))
+        return self._send(404, error_body)
 
-    def _complete(self, body: bytes) -> httpx.Response:
-        """Answer at the address that two dialects share: the one with `functions` is legacy."""
-        try:
-            legacy = read_body(body).has("functions")
-        except DragomanError as problem:
-            return self._refuse(problem)
-        return self._respond("legacy" if legacy else "chat", body)
-
-    def _respond(self, name: str, body: bytes) -> httpx.Response:
-        dialect = adapters.dialect(name)
-        try:
-            request = dialect.read_request(body, Losses("report", dialect.names))
-            reply = demo_reply(request, self._mint, dialect.names)
-        except DragomanError as problem:
-            return self._refuse(problem)
-        return self._tell(dialect, request, reply)
-
-    def _tell(self, dialect: Dialect, request: Request, reply: Reply) -> httpx.Response:
-        around = ReplyContext(request, self._mint, Losses(None))
+    def _reply(self, dialect_name: str, body: bytes) -> httpx.Response:
+        dialect = adapters.dialect(dialect_name)
+        request = dialect.read_request(body, Losses("report", dialect.names))
+        reply = demo_reply(request, self._ids, dialect.names)
+        context = ReplyContext(request, self._ids, Losses(None))
         if not request.stream:
-            return self._answer(200, dialect.write_reply(reply, around))
-        stream = DemoStream(reply, dialect.write_stream(around), self._pause)
-        return httpx.Response(200, headers=self._headers(_EVENTS), stream=stream)
+            return self._send(200, dialect.write_reply(reply, context))
+        stream = DemoStream(reply, dialect.write_stream(context), self._delta_delay)
+        headers = self._headers("text/event-stream; charset=utf-8")
+        return httpx.Response(200, headers=headers, stream=stream)
 
     def _models(self) -> bytes:
         model = {
@@ -74,21 +74,41 @@ class DemoTransport(httpx.AsyncBaseTransport):
             "created": self._created,
             "owned_by": "dragoman",
         }
-        return _ENCODER.encode({"object": "list", "data": [model]})
+        return msgspec.json.encode({"object": "list", "data": [model]})
 
-    # Answers
-
-    def _refuse(self, problem: DragomanError) -> httpx.Response:
-        return self._answer(problem.status, write_error(to_error(problem)))
-
-    def _unknown(self, request: httpx.Request) -> httpx.Response:
-        why = f"the demo does not know {request.method} {request.url.path}"
-        return self._answer(404, write_error(Error(why, "invalid_request_error", "unknown_url")))
-
-    def _answer(self, status: int, body: bytes) -> httpx.Response:
-        headers = self._headers(_JSON) | {"content-length": str(len(body))}
-        # Not as `content`, which counts as read already: what comes from a socket is still to come.
+    def _send(self, status: int, body: bytes) -> httpx.Response:
+        headers = self._headers("application/json") | {"content-length": str(len(body))}
+        # With `content` the body would count as read, unlike one from a socket.
         return httpx.Response(status, headers=headers, stream=httpx.ByteStream(body))
 
     def _headers(self, content_type: str) -> dict[str, str]:
-        return {"content-type": content_type, "x-request-id": self._mint.id("req_")}
+        return {"content-type": content_type, "x-request-id": self._ids.id("req_")}
+
+
+class DemoStream(httpx.AsyncByteStream):
+    """The frames of a streamed reply, with a delay before each delta."""
+
+    def __init__(self, reply: Reply, writer: BaseStreamWriter, delta_delay: float) -> None:
+        self._reply = reply
+        self._writer = writer
+        self._delta_delay = delta_delay
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for event in _chunked_events(self._reply):
+            if isinstance(event, Delta):
+                await asyncio.sleep(self._delta_delay)
+            for frame in self._writer.feed(event):
+                yield frame
+        for frame in self._writer.flush():
+            yield frame
+
+
+def _chunked_events(reply: Reply) -> Iterator[Event]:
+    """Yield the events of a reply: texts word by word, arguments in short pieces."""
+    for event in to_events(reply):
+        if not isinstance(event, Delta):
+            yield event
+            continue
+        pattern = _ARGUMENTS if event.channel == "arguments" else _WORDS
+        for text in pattern.findall(event.text) or [event.text]:
+            yield replace(event, text=text)

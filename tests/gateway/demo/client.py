@@ -1,4 +1,4 @@
-"""Asks the demo, at the level of its transport, and reads what it answers."""
+"""Requests to the demo's transport in every dialect, and readers for its replies."""
 
 import asyncio
 import json
@@ -28,51 +28,51 @@ PATHS: dict[DialectName, str] = {
 }
 
 
-class Answer:
-    """What came back, in the pieces in which it came."""
+class RawResponse:
+    """A response, with its body in the chunks in which it came."""
 
-    def __init__(self, status: int, headers: httpx.Headers, pieces: list[bytes]) -> None:
+    def __init__(self, status: int, headers: httpx.Headers, chunks: list[bytes]) -> None:
         self.status = status
         self.headers = headers
-        self.pieces = pieces
+        self.chunks = chunks
 
     @property
     def body(self) -> bytes:
-        return b"".join(self.pieces)
+        return b"".join(self.chunks)
 
 
-def send(path: str, body: bytes = b"", method: str = "POST") -> Answer:
+def send(path: str, body: bytes = b"", method: str = "POST") -> RawResponse:
     return asyncio.run(_send(path, body, method))
 
 
-async def _send(path: str, body: bytes, method: str) -> Answer:
-    transport = DemoTransport(mint=adapters.deterministic_ids(), pause=0)
+async def _send(path: str, body: bytes, method: str) -> RawResponse:
+    transport = DemoTransport(ids=adapters.deterministic_ids(), delta_delay=0)
     request = httpx.Request(method, f"http://demo{path}", content=body)
     response = await transport.handle_async_request(request)
     assert isinstance(response.stream, httpx.AsyncByteStream)
-    pieces = [piece async for piece in response.stream]
+    chunks = [chunk async for chunk in response.stream]
     await response.aclose()
-    return Answer(response.status_code, response.headers, pieces)
+    return RawResponse(response.status_code, response.headers, chunks)
 
 
-def ask(name: DialectName, body: JsonObject, *, stream: bool = False) -> Reply:
-    """Ask, let the judges decide whether the answer is legal, and read it."""
-    asked = {"model": "demo", **body, "stream": stream}
-    answer = send(PATHS[name], json.dumps(asked).encode())
-    assert answer.status == 200, answer.body
-    judge(name, answer.body, stream=stream)
+def send_request(name: DialectName, body: JsonObject, *, stream: bool = False) -> Reply:
+    """Send a request, validate the reply, and read it."""
+    request = {"model": "demo", **body, "stream": stream}
+    response = send(PATHS[name], json.dumps(request).encode())
+    assert response.status == 200, response.body
+    validate(name, response.body, stream=stream)
     exchange = adapters.exchange(
         "chat", name, mint=adapters.deterministic_ids(), asked=UNKNOWN_REQUEST
     )
     if not stream:
-        around = ReplyContext(UNKNOWN_REQUEST, adapters.deterministic_ids(), Losses(None))
-        return adapters.dialect(name).read_reply(answer.body, around)
+        context = ReplyContext(UNKNOWN_REQUEST, adapters.deterministic_ids(), Losses(None))
+        return adapters.dialect(name).read_reply(response.body, context)
     collector = exchange.collect()
-    collector.feed(answer.body)
+    collector.feed(response.body)
     return collector.reply()
 
 
-def judge(name: DialectName, body: bytes, *, stream: bool) -> None:
+def validate(name: DialectName, body: bytes, *, stream: bool) -> None:
     match name, stream:
         case "responses", True:
             judge_responses_stream(body)
@@ -95,42 +95,42 @@ def calls_of(reply: Reply) -> list[ToolCall]:
     return [item for item in only(reply).items if isinstance(item, ToolCall)]
 
 
-def words_of(reply: Reply) -> str:
-    return "".join(map(_words, only(reply).items))
+def text_of(reply: Reply) -> str:
+    return "".join(map(_text, only(reply).items))
 
 
-def _words(item: Item) -> str:
+def _text(item: Item) -> str:
     parts = item.content if isinstance(item, Message) else ()
     return "".join(part.text for part in parts if isinstance(part, Text))
 
 
-# How each dialect says the same things
+# The same requests in each dialect
 
 
 def question(name: DialectName, text: str, *tools: JsonObject) -> JsonObject:
-    """Ask a question, with tools given as legacy functions."""
-    said: JsonObject = {"role": "user", "content": text}
-    asked: JsonObject = {"input" if name == "responses" else "messages": [said]}
+    """Return a request with a question, and with tools given as legacy functions."""
+    message: JsonObject = {"role": "user", "content": text}
+    request: JsonObject = {"input" if name == "responses" else "messages": [message]}
     if not tools:
-        return asked
+        return request
     match name:
         case "chat":
-            return asked | {"tools": [{"type": "function", "function": tool} for tool in tools]}
+            return request | {"tools": [{"type": "function", "function": tool} for tool in tools]}
         case "responses":
-            return asked | {"tools": [{"type": "function", **tool} for tool in tools]}
+            return request | {"tools": [{"type": "function", **tool} for tool in tools]}
         case "legacy":
-            return asked | {"functions": list(tools)}
+            return request | {"functions": list(tools)}
 
 
-def answered(name: DialectName, asked: JsonObject, reply: Reply, *outputs: str) -> JsonObject:
-    """Go on with the conversation: the calls of a reply, and what they gave."""
+def with_outputs(name: DialectName, request: JsonObject, reply: Reply, *outputs: str) -> JsonObject:
+    """Return a request continued by the calls of a reply and their outputs."""
     calls = calls_of(reply)
     pairs = list(zip(calls, outputs, strict=True))
     turns: list[JsonObject] = []
     match name:
         case "chat":
-            called = [_tool_call(call) for call in calls]
-            turns.append({"role": "assistant", "content": None, "tool_calls": called})
+            tool_calls = [_tool_call(call) for call in calls]
+            turns.append({"role": "assistant", "content": None, "tool_calls": tool_calls})
             turns += [_tool_turn(call, output) for call, output in pairs]
         case "legacy":
             turns += [turn for pair in pairs for turn in _function_turns(*pair)]
@@ -138,7 +138,7 @@ def answered(name: DialectName, asked: JsonObject, reply: Reply, *outputs: str) 
             turns += [_call_item(call) for call in calls]
             turns += [_output_item(call, output) for call, output in pairs]
     key = "input" if name == "responses" else "messages"
-    return asked | {key: [*objects_in(asked, key), *turns]}
+    return request | {key: [*objects_in(request, key), *turns]}
 
 
 def _function(call: ToolCall) -> JsonObject:
