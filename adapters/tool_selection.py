@@ -24,7 +24,7 @@ from adapters.ir.types import (
     ToolChoiceMode,
 )
 from adapters.losses import Losses
-from adapters.tool_emulation.registry import Identity, identities
+from adapters.tool_emulation.registry import Identity, tool_identities
 from adapters.wire.json_object import read_fields
 
 Placed = tuple[Tool, str]
@@ -39,18 +39,18 @@ class Selection(Struct, frozen=True):
     tools: tuple[Placed, ...]
     choice: ToolChoice | None
     # The tools that the backend finds in the items: there to be chosen, without being declared.
-    found: tuple[Placed, ...] = ()
+    visible: tuple[Placed, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.tools or self.found)
+        return bool(self.tools or self.visible)
 
     def identities(self) -> frozenset[Identity]:
         """Give how the tools that the client itself runs are called."""
-        return _identities(self.tools + self.found)
+        return _identities(self.tools + self.visible)
 
 
 def _identities(placed: Iterable[Placed]) -> frozenset[Identity]:
-    return frozenset(one for tool, path in placed for one in identities(tool, path))
+    return frozenset(one for tool, path in placed for one in tool_identities(tool, path))
 
 
 def _resolve(named: NamedToolChoice, known: frozenset[Identity]) -> frozenset[Identity]:
@@ -67,12 +67,12 @@ class ToolSupport(Struct, frozen=True):
     can_declare: Callable[[Tool], bool]
     allowed_tools: bool
     # Whether `allowed_tools` may list tools that run elsewhere.
-    hosted_entries: bool = False
+    allowed_tools_lists_hosted: bool = False
     # The tools that it finds in the items that it is sent.
-    found: tuple[Placed, ...] = ()
+    visible: tuple[Placed, ...] = ()
     # The other choices that it can be told, and whether it must be told one.
     choices: tuple[ToolChoiceWord, ...] = ("auto", "none", "required", "named")
-    choice_needed: bool = False
+    requires_choice: bool = False
 
 
 def select(request: Request, abilities: ToolSupport, losses: Losses) -> Selection:
@@ -83,11 +83,11 @@ def select(request: Request, abilities: ToolSupport, losses: Losses) -> Selectio
             declared.append((tool, path))
         else:
             losses.dropped(path, f"the backend has no {_describe(tool)}", "capability")
-    selection = Selection(tuple(declared), request.tool_choice, abilities.found)
+    selection = Selection(tuple(declared), request.tool_choice, abilities.visible)
     if isinstance(selection.choice, AllowedToolsChoice):
         selection = _select_allowed(request, selection, selection.choice, abilities, losses)
     selection = _approximate_choice(_checked(request, selection, losses), abilities, losses)
-    if abilities.choice_needed and selection and selection.choice is None:
+    if abilities.requires_choice and selection and selection.choice is None:
         return replace(selection, choice=ToolChoiceMode("auto"))
     return selection
 
@@ -113,7 +113,7 @@ def _approximate_choice(selection: Selection, abilities: ToolSupport, losses: Lo
 
 def _having(placed: tuple[Placed, ...], wanted: frozenset[Identity]) -> tuple[Placed, ...]:
     """Give the tools that are wanted, and the namespaces that have any of them."""
-    return tuple(one for one in placed if not wanted.isdisjoint(identities(*one)))
+    return tuple(one for one in placed if not wanted.isdisjoint(tool_identities(*one)))
 
 
 def _demand(selection: Selection, abilities: ToolSupport, losses: Losses) -> ToolChoice:
@@ -141,7 +141,7 @@ def _select_allowed(
     """Keep `allowed_tools` where the backend knows it; elsewhere declare only what it lists."""
     if allowed.mode == "none":
         return replace(selection, choice=ToolChoiceMode("none"))
-    known = _identities(request.tools_with_paths()) | _identities(selection.found)
+    known = _identities(request.tools_with_paths()) | _identities(selection.visible)
     undeclared = [one.name for one in allowed.tools if not _resolve(one, known)]
     if undeclared:
         why = f"allowed_tools lists tools that are not declared: {', '.join(undeclared)}"
@@ -152,7 +152,7 @@ def _select_allowed(
         raise UnsupportedRequestError(
             "tool_choice", "allowed_tools leaves no tool that the backend has"
         )
-    if abilities.allowed_tools and abilities.hosted_entries:
+    if abilities.allowed_tools and abilities.allowed_tools_lists_hosted:
         return replace(selection, choice=kept)
     if abilities.allowed_tools and kept.tools:
         # What runs elsewhere cannot be listed: it is there, or it is not.
@@ -199,7 +199,7 @@ def _without_missing(
     """Take out of the list what the backend has not, or what it cannot list."""
     known = selection.identities()
     kept = tuple(one for one in allowed.tools if _resolve(one, known))
-    lists_all = abilities.hosted_entries and abilities.allowed_tools
+    lists_all = abilities.allowed_tools_lists_hosted and abilities.allowed_tools
     there = [tool for tool, _ in selection.tools if isinstance(tool, HostedTool)]
     missing = not lists_all and not all(
         any(_lists(raw, tool) for tool in there) for raw in allowed.others
@@ -229,7 +229,7 @@ def _has_hosted(selection: Selection, kind: str) -> bool:
     """Tell whether a hosted tool is there."""
     return any(
         isinstance(tool, HostedTool) and _is_alike(tool.kind, kind)
-        for tool, _ in selection.tools + selection.found
+        for tool, _ in selection.tools + selection.visible
     )
 
 

@@ -181,7 +181,7 @@ def _write_tools(request: Request, capabilities: Capabilities, losses: Losses, w
         lambda tool: supports_tool(tool, capabilities),
         capabilities.allowed_tools,
         choices=capabilities.tool_choices,
-        choice_needed=capabilities.tool_choice_needed,
+        requires_choice=capabilities.tool_choice_needed,
     )
     selection = select(request, abilities, losses)
     searches = any(isinstance(tool, HostedTool) for tool, _ in selection.tools)

@@ -57,7 +57,7 @@ def _write_functions(
         lambda tool: supports_tool(tool, capabilities),
         allowed_tools=False,
         choices=capabilities.tool_choices,
-        choice_needed=capabilities.tool_choice_needed,
+        requires_choice=capabilities.tool_choice_needed,
     )
     selection = select(request, abilities, losses)
     if not selection.tools:

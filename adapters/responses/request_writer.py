@@ -191,10 +191,10 @@ def _write_tools(
     abilities = ToolSupport(
         lambda tool: takes_tool(tool, capabilities),
         capabilities.allowed_tools,
-        hosted_entries=True,
-        found=tuple(tools_visible_to_backend(items_with_tools(request))),
+        allowed_tools_lists_hosted=True,
+        visible=tuple(tools_visible_to_backend(items_with_tools(request))),
         choices=capabilities.tool_choices,
-        choice_needed=capabilities.tool_choice_needed,
+        requires_choice=capabilities.tool_choice_needed,
     )
     selection = select(request, abilities, losses)
     if not selection:

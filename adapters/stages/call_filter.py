@@ -71,7 +71,7 @@ def _allows(allowed: AllowedToolsChoice, table: ToolRegistry) -> Rule:
 
 def _identity(named: NamedToolChoice, table: ToolRegistry) -> Identity:
     """Give the tool that a client names, as the backend was told of it too."""
-    entry = table.named(named)
+    entry = table.by_choice(named)
     return (named.namespace, named.name) if entry is None else (entry.namespace, entry.name)
 
 

@@ -30,9 +30,9 @@ class TextCallFormat(Struct, frozen=True):
     # Reads a block from its marker on; raises `NoCall` if it is none.
     parse: Callable[[Cursor, DeclaredTools], Parse[Calls]]
     # Stands for the whole answer: nothing is said before it.
-    whole: bool = False
+    is_whole_reply: bool = False
 
-    def may_begin(self, text: str, at: int) -> bool:
+    def may_start_at(self, text: str, at: int) -> bool:
         """Tell whether a text, as far as it has come, has a marker at a place."""
         return any(marker.startswith(text[at : at + len(marker)]) for marker in self.markers)
 
@@ -104,9 +104,9 @@ def _mistral_parse(cursor: Cursor, tools: DeclaredTools) -> Parse[Calls]:
     if (yield from cursor.peek_any("[", "{")):
         return read_calls((yield from cursor.json()))
     name = yield from cursor.name()
-    end_of_name = cursor.read
+    end_of_name = cursor.consumed
     yield from cursor.skip_space()
-    spaced = cursor.read > end_of_name
+    spaced = cursor.consumed > end_of_name
     if (yield from cursor.skip("[CALL_ID]")):
         # Ids of a text are not to be trusted: the model may count from one in every turn.
         yield from cursor.name()
@@ -249,7 +249,7 @@ def _bare_parse(cursor: Cursor, tools: DeclaredTools) -> Parse[Calls]:
     return calls
 
 
-BARE = TextCallFormat(("{", "["), _bare_parse, whole=True)
+BARE = TextCallFormat(("{", "["), _bare_parse, is_whole_reply=True)
 
 
 # JSON in a fence: three backticks and `json`, then what could be a bare call.

@@ -36,13 +36,13 @@ class NotAToolCallError(Exception):
 class Cursor:
     """A text as far as it has come, and the place up to which it was read."""
 
-    __slots__ = ("_at", "_text", "ended", "read")
+    __slots__ = ("_at", "_text", "ended", "consumed")
 
     def __init__(self, text: str, at: int) -> None:
         self._text = text
         self._at = at
         # How much was read in all.
-        self.read = 0
+        self.consumed = 0
         # Whether no more will come.
         self.ended = False
 
@@ -161,7 +161,7 @@ class Cursor:
 
     def _take(self, count: int) -> str:
         start, self._at = self._at, self._at + count
-        self.read += count
+        self.consumed += count
         return self._text[start : self._at]
 
 

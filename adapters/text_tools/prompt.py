@@ -71,7 +71,7 @@ _REQUIRED = "Your next answer must call at least one of these tools."
 _NAMED = "Your next answer must call the tool {name}, and no other."
 
 
-def described(
+def tools_prompt(
     tools: tuple[FunctionTool, ...], choice: ToolChoice | None, *, several: bool = True
 ) -> str:
     """Say which tools there are, how they are called, and what is wanted of them now."""
@@ -106,14 +106,14 @@ def _wanted(choice: ToolChoice | None) -> str:
 
 Placed = tuple[Item, str]
 
-WRITTEN = "the backend knows no tools; calls and their outputs are written as text"
+CALLS_AS_TEXT_REASON = "the backend knows no tools; calls and their outputs are written as text"
 
 
 def calls_as_text(request: Request, losses: Losses) -> Request:
     """Give the request with no calls and outputs in it but in words."""
     if not any(isinstance(item, ToolCall | ToolOutput) for item in request.items):
         return request
-    losses.changed("items", WRITTEN)
+    losses.changed("items", CALLS_AS_TEXT_REASON)
     placed = list(_History(request, losses).write())
     return replace(
         request,
@@ -167,7 +167,7 @@ class _History:
         for item, path in said:
             content += self._separated(content, self._say(item, path))
         # It is no longer the item that its server may know by its id.
-        yield replace(spoken, content=joined(content), item_id=None), said[0][1]
+        yield replace(spoken, content=merge_texts(content), item_id=None), said[0][1]
         outputs = [
             self._outputs[call.call_id] for call, _ in calls if call.call_id in self._outputs
         ]
@@ -182,7 +182,7 @@ class _History:
         if not isinstance(item, ToolCall):
             return ()
         self._carrier.report_dropped(item.extras, path)
-        return (Text(written_call(item)),)
+        return (Text(call_as_text(item)),)
 
     def _write_outputs(self, outputs: list[tuple[ToolOutput, str]]) -> Iterator[Placed]:
         content: list[Part] = []
@@ -192,7 +192,7 @@ class _History:
             framed = (Text("<tool_response>\n"), *parts, Text("\n</tool_response>"))
             content += self._separated(content, framed)
         if outputs:
-            yield Message("user", joined(content)), outputs[0][1]
+            yield Message("user", merge_texts(content)), outputs[0][1]
 
 
 def _kind(placed: Placed) -> Literal["turn", "outputs", "others"]:
@@ -202,7 +202,7 @@ def _kind(placed: Placed) -> Literal["turn", "outputs", "others"]:
     return "outputs" if isinstance(item, ToolOutput) else "others"
 
 
-def written_call(call: ToolCall) -> str:
+def call_as_text(call: ToolCall) -> str:
     """Write a call as a model is asked to write it; the arguments as they were spelled."""
     spelled = call.kind == "function" and is_complete_json(call.arguments)
     arguments = Raw(call.arguments.encode()) if spelled else call.arguments
@@ -210,7 +210,7 @@ def written_call(call: ToolCall) -> str:
     return f"<tool_call>\n{said.decode()}\n</tool_call>"
 
 
-def joined(parts: list[Part]) -> tuple[Part, ...]:
+def merge_texts(parts: list[Part]) -> tuple[Part, ...]:
     """Make one text of those that stand side by side and are nothing but text."""
     content: list[Part] = []
     for part in parts:
@@ -256,7 +256,7 @@ def describe_tools_in_prompt(request: Request, losses: Losses) -> Request:
     losses.changed("tools", _DESCRIBED)
     _report_wishes(selection.choice, request, losses)
     several = request.parallel_tool_calls is not False
-    return _instructed(plain, described(tools, selection.choice, several=several))
+    return _instructed(plain, tools_prompt(tools, selection.choice, several=several))
 
 
 def _plain(tool: FunctionTool, path: str, losses: Losses) -> FunctionTool:
@@ -280,7 +280,7 @@ def _instructed(request: Request, words: str) -> Request:
         return replace(request, instructions=request.instructions + _SEPARATOR + words)
     match request.items:
         case (Message(role="system" | "developer", content=content) as first, *others):
-            told = replace(first, content=joined([*content, Text(_SEPARATOR + words)]))
+            told = replace(first, content=merge_texts([*content, Text(_SEPARATOR + words)]))
             items: tuple[Item, ...] = (told, *others)
             return replace(request, items=items)
         case _:

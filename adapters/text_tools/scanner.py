@@ -18,14 +18,14 @@ from adapters.text_tools.parser import Cursor, DeclaredTools, NotAToolCallError
 _WORD = re.compile(r"\S")
 
 
-class Found(Struct, frozen=True):
+class FoundCalls(Struct, frozen=True):
     """Calls, and how much of the text was their markup."""
 
     calls: Calls
     length: int
 
 
-Piece = str | Found
+Segment = str | FoundCalls
 
 
 class Scanner:
@@ -36,7 +36,7 @@ class Scanner:
     ) -> None:
         self._formats = formats
         # Those that may begin anywhere, and how they do.
-        self._inner = [one for one in formats if not one.whole]
+        self._inner = [one for one in formats if not one.is_whole_reply]
         self._beginning = _beginning_of(tuple(m for one in self._inner for m in one.markers))
         self._tools = tools
         # Whether nothing but space has come: only then may calls be the whole answer.
@@ -44,13 +44,13 @@ class Scanner:
         self._block: _Block | None = None
 
     @property
-    def holds(self) -> bool:
+    def is_holding(self) -> bool:
         """Tell whether some text is held back."""
         return self._block is not None
 
-    def feed(self, text: str) -> list[Piece]:
+    def feed(self, text: str) -> list[Segment]:
         """Take a piece of the text."""
-        pieces: list[Piece] = []
+        pieces: list[Segment] = []
         if self._block is None:
             self._search(text, 0, pieces)
         else:
@@ -58,9 +58,9 @@ class Scanner:
         self._advance(pieces)
         return pieces
 
-    def end(self) -> list[Piece]:
+    def end(self) -> list[Segment]:
         """Learn that the text is over."""
-        pieces: list[Piece] = []
+        pieces: list[Segment] = []
         while self._block is not None:
             block, self._block = self._block, None
             block.end()
@@ -70,7 +70,7 @@ class Scanner:
             self._advance(pieces)
         return pieces
 
-    def _advance(self, pieces: list[Piece]) -> None:
+    def _advance(self, pieces: list[Segment]) -> None:
         """Read on in the blocks that begin, as far as they can be decided."""
         while self._block is not None and self._block.is_decided():
             text, at, found = self._block.result()
@@ -78,7 +78,7 @@ class Scanner:
             pieces.append(found)
             self._search(text, at, pieces)
 
-    def _search(self, text: str, at: int, pieces: list[Piece]) -> None:
+    def _search(self, text: str, at: int, pieces: list[Segment]) -> None:
         """Give on the text up to where a block may begin."""
         start, formats = self._find(text, at)
         if start > at:
@@ -94,7 +94,7 @@ class Scanner:
                 return len(text), ()
             self._at_start = False
             if any(
-                text.startswith(one.markers, word.start()) for one in self._formats if one.whole
+                text.startswith(one.markers, word.start()) for one in self._formats if one.is_whole_reply
             ):
                 return word.start(), self._formats
         match = self._beginning.search(text, at)
@@ -109,7 +109,7 @@ class _Block:
     ) -> None:
         self._texts = [text]
         self._start = start
-        fitting = (one for one in formats if one.may_begin(text, start))
+        fitting = (one for one in formats if one.may_start_at(text, start))
         self._tries = [_FormatAttempt(text, start, one, tools) for one in fitting]
 
     def feed(self, text: str) -> None:
@@ -131,15 +131,15 @@ class _Block:
             one.advance()
         return any(one.calls for one in self._tries) or all(one.failed for one in self._tries)
 
-    def result(self, *, unfinished: bool = False) -> tuple[str, int, Piece]:
+    def result(self, *, unfinished: bool = False) -> tuple[str, int, Segment]:
         """Give what this is, with the text and the place in it where it ends."""
         text = self._texts[0] if len(self._texts) == 1 else "".join(self._texts)
         calls = [one for one in self._tries if one.calls]
         if calls:
-            first = min(calls, key=lambda one: one.cursor.read)
-            length = first.cursor.read
-            return text, self._start + length, Found(first.calls, length)
-        end = self._start + max(1, *(one.cursor.read for one in self._tries))
+            first = min(calls, key=lambda one: one.cursor.consumed)
+            length = first.cursor.consumed
+            return text, self._start + length, FoundCalls(first.calls, length)
+        end = self._start + max(1, *(one.cursor.consumed for one in self._tries))
         if unfinished:
             end = len(text)
         return text, end, text[self._start : end]

@@ -25,7 +25,7 @@ from adapters.losses import Losses
 from adapters.stages.stage import MessageSplitter
 from adapters.text_tools.formats import FORMATS
 from adapters.text_tools.parser import DeclaredTools, TextToolCall
-from adapters.text_tools.scanner import Found, Piece, Scanner
+from adapters.text_tools.scanner import FoundCalls, Segment, Scanner
 
 # Deltas of a text, in the order of which the scanner gives their text again.
 
@@ -108,7 +108,7 @@ class TextToolCallParser(MessageSplitter):
         texts = [part.text for part in message.content if isinstance(part, Text)]
         for number, text in enumerate(texts):
             scanner = self.scanner(begins_answer=not number)
-            if any(isinstance(one, Found) for one in (*scanner.feed(text), *scanner.end())):
+            if any(isinstance(one, FoundCalls) for one in (*scanner.feed(text), *scanner.end())):
                 return True
         return False
 
@@ -177,7 +177,7 @@ class _Block:
         for one in split_by_token(delta):
             self._pending.add(one)
             events += self._tell(self._scanner.feed(one.text))
-        return events if self._scanner.holds else [*events, *self._say_pending(0)]
+        return events if self._scanner.is_holding else [*events, *self._say_pending(0)]
 
     def close(self, event: Closed) -> list[Event]:
         """End the message; if it was all calls, there is none."""
@@ -194,7 +194,7 @@ class _Block:
         """Tell what was held back, because no more will come."""
         return self.flush_before_next_block()
 
-    def _tell(self, pieces: list[Piece]) -> list[Event]:
+    def _tell(self, pieces: list[Segment]) -> list[Event]:
         events: list[Event] = []
         for piece in pieces:
             if isinstance(piece, str):
@@ -252,7 +252,7 @@ class _Block:
         self._parts.clear()
         return [replace(closed, index=number)]
 
-    def _call(self, found: Found) -> list[Event]:
+    def _call(self, found: FoundCalls) -> list[Event]:
         """Tell calls instead of their markup."""
         if any(one.logprobs or one.annotations for one in list(self._pending.take(found.length))):
             self._around.report()

@@ -36,7 +36,7 @@ class EmulatedRequest(Struct, frozen=True):
     """A request for a backend, and which of its tools is which."""
 
     request: Request
-    table: ToolRegistry
+    registry: ToolRegistry
 
 
 def emulate_tools(request: Request, target: BackendToolSupport, losses: Losses) -> EmulatedRequest:

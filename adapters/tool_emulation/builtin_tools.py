@@ -125,7 +125,7 @@ COMPUTER_PREVIEW = Raw(msgspec.json.encode(_object({"action": _ACTION}, "action"
 
 
 # What the tools are called, by the type under which they are declared.
-KINDS: dict[str, CallKind] = {
+CALL_KINDS: dict[str, CallKind] = {
     "shell": "shell",
     "local_shell": "local_shell",
     "apply_patch": "apply_patch",
@@ -166,17 +166,17 @@ _NOTHING: dict[CallKind, str] = {
 }
 
 
-def runs_at_client(tool: HostedTool, path: str) -> bool:
+def builtin_runs_on_client(tool: HostedTool, path: str) -> bool:
     """Tell whether the client runs a tool; a shell may also run in a container of the server."""
     if tool.kind != "shell":
-        return tool.kind in KINDS
+        return tool.kind in CALL_KINDS
     environment = read_fields(tool.value, path).nested("environment")
     return environment is None or environment.string("type") == "local"
 
 
-def as_function(tool: HostedTool, name: str, path: str) -> FunctionTool:
+def builtin_as_function(tool: HostedTool, name: str, path: str) -> FunctionTool:
     """Give the function that stands for such a tool."""
-    kind = KINDS[tool.kind]
+    kind = CALL_KINDS[tool.kind]
     fields = read_fields(tool.value, path)
     told = [_DESCRIPTIONS[kind], *_surroundings(fields)]
     return FunctionTool(name, " ".join(told), _PARAMETERS[tool.kind], strict=False)

@@ -18,11 +18,11 @@ from adapters.json_text import is_complete_json
 from adapters.losses import Losses
 from adapters.wire.json_object import Json
 
-FIELD = "input"
+INPUT_FIELD = "input"
 
 _ENCODER = msgspec.json.Encoder()
-OPENING = '{"input":"'
-CLOSING = '"}'
+INPUT_PREFIX = '{"input":"'
+INPUT_SUFFIX = '"}'
 
 # The beginning of arguments as we ask for them, and all of it that is no space.
 _OPENED = re.compile(r'[ \t\r\n]*\{[ \t\r\n]*"input"[ \t\r\n]*:[ \t\r\n]*"')
@@ -50,25 +50,25 @@ _LONGEST_END = 2
 
 def wrap_input(text: str) -> str:
     """Give the arguments of a function that carry some raw input."""
-    return OPENING + escaped(text) + CLOSING
+    return INPUT_PREFIX + escape(text) + INPUT_SUFFIX
 
 
-def as_arguments(text: str, *, whole: bool) -> str:
+def input_as_arguments(text: str, *, whole: bool) -> str:
     """Give the raw input of a call as arguments: an object as it is, anything else wrapped.
 
     What breaks off must not look whole (P144).
     """
     if not text or (text.lstrip()[:1] == "{" and (not whole or is_complete_json(text))):
         return text
-    return wrap_input(text) if whole else wrap_input(text).removesuffix(CLOSING)
+    return wrap_input(text) if whole else wrap_input(text).removesuffix(INPUT_SUFFIX)
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """Give a text as it stands inside a JSON string."""
     return _ENCODER.encode(text)[1:-1].decode()
 
 
-class Unwrapped(Struct, frozen=True):
+class ParsedInput(Struct, frozen=True):
     """The raw input that some arguments carry, and what became of the rest."""
 
     text: str
@@ -87,7 +87,7 @@ class Unwrapped(Struct, frozen=True):
             losses.changed(path, "halves of characters in its input are replaced")
 
 
-def unwrap(arguments: str) -> Unwrapped:
+def unwrap_input(arguments: str) -> ParsedInput:
     """Give the raw input that some arguments carry."""
     unwrapper = CustomInputParser()
     begun = unwrapper.feed(arguments)
@@ -128,17 +128,17 @@ class CustomInputParser:
         self._pieces.append(piece)
         return self._begin(piece) if self._state == "beginning" else ""
 
-    def finish(self) -> Unwrapped:
+    def finish(self) -> ParsedInput:
         """Learn that no more will come; give the rest of the input, and what is not in it."""
         match self._state:
             case "beginning" | "other":
                 return _sole_text("".join(self._pieces))
             case "text":
                 # Half an escape is no text; what was decoded of a string that breaks off stands.
-                return Unwrapped("", breaks_off=True, has_halves=self._halves)
+                return ParsedInput("", breaks_off=True, has_halves=self._halves)
             case "behind" | "raw":
                 has_more = self._behind not in _ENDS
-                return Unwrapped("", has_more=has_more, has_halves=self._halves)
+                return ParsedInput("", has_more=has_more, has_halves=self._halves)
 
     def _pass(self, rest: str) -> None:
         """Look at what stands behind the text, as far as it takes to tell whether it is more."""
@@ -147,7 +147,7 @@ class CustomInputParser:
 
     def _begin(self, piece: str) -> str:
         self._said += _SPACE.sub("", piece)
-        if OPENING.startswith(self._said) and self._said != OPENING:
+        if INPUT_PREFIX.startswith(self._said) and self._said != INPUT_PREFIX:
             return ""
         held = "".join(self._pieces)
         opened = _OPENED.match(held)
@@ -199,7 +199,7 @@ def _read_escape(text: str, place: int) -> tuple[str, int]:
     return _SIMPLE.get(escape["simple"], escape.group()), escape.end()
 
 
-def _sole_text(arguments: str) -> Unwrapped:
+def _sole_text(arguments: str) -> ParsedInput:
     """Give the text in some arguments: `input`, or the only string, or else all of it."""
     try:
         # Not strict: models leave line ends as they are.
@@ -208,19 +208,19 @@ def _sole_text(arguments: str) -> Unwrapped:
     except (ValueError, RecursionError) as error:
         return _unreadable(arguments, error)
     texts = {name: text for name, text in value.items() if isinstance(text, str)}
-    if FIELD not in texts and len(texts) != 1:
-        return Unwrapped(arguments if value else "")
-    text = texts[FIELD] if FIELD in texts else next(iter(texts.values()))
+    if INPUT_FIELD not in texts and len(texts) != 1:
+        return ParsedInput(arguments if value else "")
+    text = texts[INPUT_FIELD] if INPUT_FIELD in texts else next(iter(texts.values()))
     whole = _whole_characters(text)
-    return Unwrapped(whole, has_more=len(value) > 1, has_halves=whole != text)
+    return ParsedInput(whole, has_more=len(value) > 1, has_halves=whole != text)
 
 
-def _unreadable(arguments: str, error: Exception) -> Unwrapped:
+def _unreadable(arguments: str, error: Exception) -> ParsedInput:
     """Give arguments that are no JSON: raw text, or an object that breaks off."""
     said = _SPACE.sub("", arguments)
-    if OPENING.startswith(said):
-        return Unwrapped("", breaks_off=bool(said))
-    return Unwrapped(arguments, breaks_off=_is_at_end(arguments, error))
+    if INPUT_PREFIX.startswith(said):
+        return ParsedInput("", breaks_off=bool(said))
+    return ParsedInput(arguments, breaks_off=_is_at_end(arguments, error))
 
 
 def _is_at_end(text: str, error: Exception) -> bool:
@@ -260,7 +260,7 @@ _SIGN = re.compile(rf"{_CUSTOM_GRAMMAR_ESCAPE}|{_CLASS}|\(\?:?|{_QUANTIFIER}|.",
 _UNKNOWN = re.compile(r"[\\\[\]{}]|\(\?|(?:[*+?]|\{.*\})\+|\[.*(?:--|&&|~~|\|\|).*", re.DOTALL)
 
 
-def as_function(tool: CustomTool, *, strict: bool) -> FunctionTool:
+def custom_tool_as_function(tool: CustomTool, *, strict: bool) -> FunctionTool:
     """Give the function that stands for a custom tool.
 
     Where a backend can be held to a schema, it is held to an expression.
@@ -269,8 +269,8 @@ def as_function(tool: CustomTool, *, strict: bool) -> FunctionTool:
     told = f"{tool.description}\n\n{_ALL_THE_SAME}" if tool.description else ""
     schema = {
         "type": "object",
-        "properties": {FIELD: _input_schema(tool, pattern)},
-        "required": [FIELD],
+        "properties": {INPUT_FIELD: _input_schema(tool, pattern)},
+        "required": [INPUT_FIELD],
         "additionalProperties": False,
     }
     return FunctionTool(

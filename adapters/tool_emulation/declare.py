@@ -17,14 +17,14 @@ from adapters.tool_emulation.registry import (
     Namespace,
     RegisteredTool,
     ToolRegistry,
-    is_legal,
+    is_valid_name,
     qualified_name,
     read_namespace,
-    without_field,
+    without_child_field,
 )
 from adapters.tool_emulation.tool_choice import must_call, tools_named_by_choice
 from adapters.tool_emulation.tool_search import (
-    Held,
+    ToolsItem,
     items_with_tools,
     tools_from_items,
     tools_visible_to_backend,
@@ -49,7 +49,7 @@ class Declaration(Struct, frozen=True):
     # None: it does not run at the client.
     entry: RegisteredTool | None = None
     # Not declared, but brought along by the history.
-    later: bool = False
+    from_history: bool = False
     # To be declared only if a search finds it.
     deferred: bool = False
 
@@ -79,9 +79,9 @@ class _Reader:
         self._target = target
         self._losses = losses
         # Where there is a search for them, tools may be deferred.
-        self._defers = target.has(searching.KIND)
+        self._defers = target.supports_hosted(searching.TOOL_SEARCH)
 
-    def read(self, request: Request, held: list[Held]) -> list[Declaration]:
+    def read(self, request: Request, held: list[ToolsItem]) -> list[Declaration]:
         """Read those that are declared, then those that the history brings along."""
         lines: list[Declaration] = []
         for tool, path in request.tools_with_paths():
@@ -97,7 +97,7 @@ class _Reader:
         if not isinstance(tool, FunctionTool) or tool.extras:
             return None
         name = tool.name
-        if not is_legal(name, self._target.longest_name):
+        if not is_valid_name(name, self._target.max_name_length):
             return None
         return Declaration(
             tool, path, RegisteredTool("function", name, None, tool, path, "function", name)
@@ -111,10 +111,10 @@ class _Reader:
                 yield from self._read_namespace(tool, path)
             case HostedTool(kind="tool_search"):
                 yield from self._read_search(tool, path)
-            case HostedTool() if builtins.runs_at_client(tool, path):
+            case HostedTool() if builtins.builtin_runs_on_client(tool, path):
                 if self._is_offered(read_fields(tool.value, path).raw(_CALLERS), path):
-                    kind = builtins.KINDS[tool.kind]
-                    function = builtins.as_function(tool, kind, path)
+                    kind = builtins.CALL_KINDS[tool.kind]
+                    function = builtins.builtin_as_function(tool, kind, path)
                     yield self._read_kind(kind, tool, function, path)
             case HostedTool():
                 yield Declaration(tool, path)
@@ -129,9 +129,9 @@ class _Reader:
             return
         deferred = searching.is_deferred(offered) and not self._defers
         if not self._defers:
-            offered = searching.undeferred(offered)
+            offered = searching.without_defer_loading(offered)
         namespace = None if within is None else within.name
-        name = qualified_name(namespace, offered.name, self._target.longest_name)
+        name = qualified_name(namespace, offered.name, self._target.max_name_length)
         if name != offered.name and within is None:
             self._losses.changed(f"{path}.name", f"the backend refuses it; it is called {name}")
         shown = offered if within is None else within.describe(offered)
@@ -144,7 +144,7 @@ class _Reader:
     ) -> FunctionTool | CustomTool | None:
         """Leave out a tool that may not be called here; of others, who may call them."""
         callers = next((extra.value for extra in tool.extras if extra.name == _CALLERS), None)
-        if callers is None or self._target.has(_PROGRAMS):
+        if callers is None or self._target.supports_hosted(_PROGRAMS):
             return tool
         extras = tuple(extra for extra in tool.extras if extra.name != _CALLERS)
         return replace(tool, extras=extras) if self._is_offered(callers, path) else None
@@ -152,7 +152,7 @@ class _Reader:
     def _is_offered(self, callers: Raw | None, path: str) -> bool:
         """Leave out a tool that only programs may call, where no programs are run."""
         said = b"" if callers is None else bytes(callers)
-        if self._target.has(_PROGRAMS) or _PROGRAM not in said or _DIRECT in said:
+        if self._target.supports_hosted(_PROGRAMS) or _PROGRAM not in said or _DIRECT in said:
             return True
         why = "only programs may call it, and the backend runs none"
         self._losses.dropped(path, why, "capability")
@@ -163,17 +163,17 @@ class _Reader:
         told = tool if tool.name == name else replace(tool, name=name)
         if isinstance(told, FunctionTool):
             return told, "function"
-        if self._target.takes(told):
+        if self._target.supports(told):
             return told, "custom"
         self._losses.changed(path, "the backend has no custom tools; it becomes a function")
         if told.format == "grammar" and grammars.json_schema_pattern(told) is None:
             why = "the model is shown the grammar, but nothing holds it to it"
             self._losses.changed(f"{path}.format", why, "capability")
-        return grammars.as_function(told, strict=self._target.strict), "function"
+        return grammars.custom_tool_as_function(told, strict=self._target.strict), "function"
 
     def _read_namespace(self, tool: HostedTool, path: str) -> Iterator[Declaration]:
         space = read_namespace(tool, path)
-        takes = self._target.takes
+        takes = self._target.supports
         if takes(tool) and all(takes(child) for child, _ in space.children):
             yield Declaration(self._loaded(tool, space), path)
             for child, inner in space.children:
@@ -192,15 +192,15 @@ class _Reader:
         if self._defers or not deferred:
             return tool
         for inner in deferred:
-            self._losses.changed(f"{inner}.{searching.DEFER}", _FROM_THE_START)
-        return without_field(tool, searching.DEFER)
+            self._losses.changed(f"{inner}.{searching.DEFER_LOADING}", _FROM_THE_START)
+        return without_child_field(tool, searching.DEFER_LOADING)
 
     # Tools that have no names
 
     def _read_kind(
         self, kind: CallKind, tool: HostedTool, function: FunctionTool, path: str
     ) -> Declaration:
-        if self._target.takes(tool):
+        if self._target.supports(tool):
             return Declaration(tool, path, RegisteredTool(kind, kind, None, tool, path, kind, kind))
         why = f"the backend has no tool {tool.kind}; it becomes a function"
         self._losses.changed(path, why)
@@ -209,10 +209,10 @@ class _Reader:
         )
 
     def _read_search(self, tool: HostedTool, path: str) -> Iterator[Declaration]:
-        if searching.runs_at_client(tool, path):
-            function = searching.as_function(tool, searching.KIND, path)
+        if searching.search_runs_on_client(tool, path):
+            function = searching.search_as_function(tool, searching.TOOL_SEARCH, path)
             yield self._read_kind("tool_search", tool, function, path)
-        elif self._target.takes(tool):
+        elif self._target.supports(tool):
             yield Declaration(tool, path)
         else:
             why = "the backend has no search for tools; they are declared without it"
@@ -231,7 +231,7 @@ def _as_it_is(
     return RegisteredTool(kind, name, namespace, tool, path, kind, name, namespace)
 
 
-def _entries_there(held: list[Held], target: BackendToolSupport) -> Iterator[RegisteredTool]:
+def _entries_there(held: list[ToolsItem], target: BackendToolSupport) -> Iterator[RegisteredTool]:
     """Give the tools that the backend finds in the items by itself."""
     for tool, path in tools_visible_to_backend(held, target):
         match tool:
@@ -272,10 +272,10 @@ def _chosen(
     if known is None or not _is_same(known, entry):
         why = f"{known} and {entry} would both be called {entry.backend_name}"
         raise UnsupportedRequestError(second.path, why)
-    if first.tool == second.tool and not second.later:
+    if first.tool == second.tool and not second.from_history:
         losses.dropped(second.path, "the same tool was declared before")
         return first
-    if first.tool != second.tool and not second.later:
+    if first.tool != second.tool and not second.from_history:
         raise UnsupportedRequestError(
             second.path, f"{known} and {entry} are different tools of one name"
         )
@@ -298,7 +298,7 @@ def _select_deferred(
     deferred = [line for line in lines if line.deferred]
     if limit is None or len(deferred) <= limit:
         for line in deferred:
-            losses.changed(f"{line.path}.{searching.DEFER}", _FROM_THE_START)
+            losses.changed(f"{line.path}.{searching.DEFER_LOADING}", _FROM_THE_START)
         return lines
     needed = _needed(request, lines)
     if not limit and must_call(request.tool_choice) and not _any_told(lines, needed):

@@ -27,7 +27,7 @@ from adapters.ir.types import (
 from adapters.losses import Losses, Severity
 from adapters.tool_emulation import builtin_tools as builtins
 from adapters.tool_emulation import tool_search as searching
-from adapters.tool_emulation.custom_tools import CLOSING, OPENING, escaped, unwrap, wrap_input
+from adapters.tool_emulation.custom_tools import INPUT_SUFFIX, INPUT_PREFIX, escape, unwrap_input, wrap_input
 from adapters.tool_emulation.registry import (
     BackendToolSupport,
     RegisteredTool,
@@ -92,7 +92,7 @@ class HistoryEmulator:
     def _is_foreign(self, item: OpaqueItem) -> bool:
         """Tell whether an item is of a tool that the backend, of its own family, has not."""
         tool = next((t for begin, t in _SERVERS.items() if item.kind.startswith(begin)), None)
-        return tool is not None and not self._target.has(tool)
+        return tool is not None and not self._target.supports_hosted(tool)
 
     # Calls
 
@@ -101,7 +101,7 @@ class HistoryEmulator:
             self._call_ids[call.item_id] = call.call_id
         if called_by_program(call.extras):
             call = replace(call, extras=self._called_directly(call.extras, path))
-        entry = self._table.declared(call.name, call.namespace)
+        entry = self._table.by_client_name(call.name, call.namespace)
         if entry is not None:
             return self._told(call, entry, path)
         if self._target.supports_call_kind(call.kind):
@@ -115,12 +115,12 @@ class HistoryEmulator:
 
     def _told(self, call: ToolCall, entry: RegisteredTool, path: str) -> ToolCall:
         """Give the call of a declared tool as the backend knows it."""
-        if call.kind != entry.told_kind:
-            is_function = entry.told_kind == "function"
+        if call.kind != entry.backend_kind:
+            is_function = entry.backend_kind == "function"
             call = self._as_function(call, path) if is_function else self._raised(call, entry, path)
-        if call.kind != entry.told_kind or (call.namespace, call.name) == entry.backend_identity:
+        if call.kind != entry.backend_kind or (call.namespace, call.name) == entry.backend_identity:
             return call
-        return replace(call, name=entry.backend_name, namespace=entry.told_namespace)
+        return replace(call, name=entry.backend_name, namespace=entry.backend_namespace)
 
     def _as_function(self, call: ToolCall, path: str) -> ToolCall:
         """Give a call of any kind as that of a function; the id of an item tells of its kind."""
@@ -136,7 +136,7 @@ class HistoryEmulator:
     def _raised(self, call: ToolCall, entry: RegisteredTool, path: str) -> ToolCall:
         """Give the call of a function as what it stands for, for a backend that knows that."""
         if not isinstance(entry.tool, HostedTool):
-            input_ = unwrap(call.arguments)
+            input_ = unwrap_input(call.arguments)
             input_.report(f"{path}.arguments", self._losses)
             return replace(call, kind="custom", arguments=input_.text)
         meant = builtins.parse_builtin_arguments(entry.tool, call.arguments)
@@ -159,7 +159,7 @@ class HistoryEmulator:
 
     def _called_directly(self, extras: Extras, path: str) -> Extras:
         """Leave out which program called, where no programs are run."""
-        if self._target.has(_PROGRAMS):
+        if self._target.supports_hosted(_PROGRAMS):
             return extras
         why = "the backend runs no programs; it is a call like any other"
         self._losses.dropped(f"{path}.{CALLER}", why)
@@ -167,9 +167,9 @@ class HistoryEmulator:
 
     def _named(self, call: ToolCall, path: str) -> ToolCall:
         """Make the name of a tool legal that is not declared."""
-        if call.namespace is not None and self._target.has("namespace"):
+        if call.namespace is not None and self._target.supports_hosted("namespace"):
             return call
-        name = qualified_name(call.namespace, call.name, self._target.longest_name)
+        name = qualified_name(call.namespace, call.name, self._target.max_name_length)
         if name != call.name:
             self._losses.changed(f"{path}.name", f"the backend refuses it; it is called {name}")
         return replace(call, name=name, namespace=None)
@@ -192,10 +192,10 @@ class HistoryEmulator:
 
     def _told_name(self, namespace: str | None, name: str) -> str:
         """Give the name under which a model can call a tool that was found."""
-        entry = self._table.declared(name, namespace)
+        entry = self._table.by_client_name(name, namespace)
         if entry is None:
-            return qualified_name(namespace, name, self._target.longest_name)
-        within = entry.told_namespace
+            return qualified_name(namespace, name, self._target.max_name_length)
+        within = entry.backend_namespace
         return entry.backend_name if within is None else f"{within}.{entry.backend_name}"
 
 
@@ -237,7 +237,7 @@ class CallDowngrader:
         arguments = wrap_input(item.arguments)
         # Input that breaks off must not look whole (P144).
         whole = item.status != "incomplete"
-        return replace(told, arguments=arguments if whole else arguments.removesuffix(CLOSING))
+        return replace(told, arguments=arguments if whole else arguments.removesuffix(INPUT_SUFFIX))
 
     def _told(self, call: ToolCall) -> ToolCall:
         """Give a call under a name and a kind that the client knows."""
@@ -262,14 +262,14 @@ class CallDowngrader:
         match event:
             case Delta():
                 if event.index in self._wrapped:
-                    return [replace(event, text=escaped(event.text))]
+                    return [replace(event, text=escape(event.text))]
                 return [event]
             case Opened(item=ToolCall() as call):
                 return self._open(event, call)
             case Closed() if event.index in self._wrapped:
                 self._wrapped.remove(event.index)
                 whole = event.status == "completed"
-                return [Delta(event.index, "arguments", CLOSING), event] if whole else [event]
+                return [Delta(event.index, "arguments", INPUT_SUFFIX), event] if whole else [event]
             case _:
                 return [event]
 
@@ -279,7 +279,7 @@ class CallDowngrader:
         if call.kind != "custom" or told.kind == "custom":
             return [opened]
         self._wrapped.add(event.index)
-        return [opened, Delta(event.index, "arguments", OPENING)]
+        return [opened, Delta(event.index, "arguments", INPUT_PREFIX)]
 
     @property
     def passes_deltas(self) -> bool:

@@ -30,19 +30,19 @@ from adapters.wire.tools import read_tools
 
 
 # What Chat and legacy take.
-SHORT = 64
+DEFAULT_MAX_NAME_LENGTH = 64
 
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
 _HASH_DIGITS = 8
 # What stands between a namespace and a tool, and what models put there instead.
-SEPARATOR = "__"
+NAMESPACE_SEPARATOR = "__"
 _SEPARATORS = re.compile(r"[./:]|__")
 _NO_LETTERS = re.compile(r"[\W_]+")
 # What models put before a name, because their templates call the list of tools so.
 _LISTS = frozenset(("functions", "function", "tools", "tool", "default_api"))
 
 
-def sanitize_name(name: str, limit: int = SHORT) -> str:
+def sanitize_name(name: str, limit: int = DEFAULT_MAX_NAME_LENGTH) -> str:
     """Give a name as servers take it; one that is legal stays as it is.
 
     Punctuation becomes `_`. Where letters would be lost, or the end of a long name, a hash of the
@@ -55,20 +55,20 @@ def sanitize_name(name: str, limit: int = SHORT) -> str:
     return f"{legal[: limit - _HASH_DIGITS - 1]}_{digest}"
 
 
-def is_legal(name: str, limit: int = SHORT) -> bool:
+def is_valid_name(name: str, limit: int = DEFAULT_MAX_NAME_LENGTH) -> bool:
     """Tell whether every server takes a name as it is."""
     return len(name) <= limit and _ILLEGAL.search(name) is None
 
 
-def qualified_name(namespace: str | None, name: str, limit: int = SHORT) -> str:
+def qualified_name(namespace: str | None, name: str, limit: int = DEFAULT_MAX_NAME_LENGTH) -> str:
     """Give the one name of a tool where there are no namespaces."""
-    return sanitize_name(name if namespace is None else namespace + SEPARATOR + name, limit)
+    return sanitize_name(name if namespace is None else namespace + NAMESPACE_SEPARATOR + name, limit)
 
 
 class ToolName(Struct, frozen=True):
     """How a declared tool may be called: by its one name, or by its own in its namespace."""
 
-    flat: str
+    qualified: str
     name: str
     namespace: str | None = None
 
@@ -101,7 +101,7 @@ def _bare(name: str) -> str:
 def _is_alike(said: str, tool: ToolName) -> bool:
     """Tell whether only case or punctuation differ: `Get-Weather`, `ns.exec`."""
     whole = tool.name if tool.namespace is None else tool.namespace + tool.name
-    return _bare(said) in (_bare(tool.flat), _bare(whole))
+    return _bare(said) in (_bare(tool.qualified), _bare(whole))
 
 
 def _is_listed(said: str, tool: ToolName) -> bool:
@@ -144,17 +144,17 @@ class BackendToolSupport(Struct, frozen=True):
     """One backend, in its dialect."""
 
     # Whether it can be told of a tool as it is.
-    takes: Callable[[Tool], bool]
+    supports: Callable[[Tool], bool]
     # How long a name may be.
-    longest_name: int = SHORT
+    max_name_length: int = DEFAULT_MAX_NAME_LENGTH
     # Whether it takes `strict` on functions.
     strict: bool = True
     # How many deferred tools it is told of; None: all of them.
     deferred_tools: int | None = None
 
-    def has(self, kind: str) -> bool:
+    def supports_hosted(self, kind: str) -> bool:
         """Tell whether it has tools, or items, of a kind that only one family knows."""
-        return self.takes(HostedTool(kind, _NOTHING))
+        return self.supports(HostedTool(kind, _NOTHING))
 
     def supports_call_kind(self, kind: CallKind) -> bool:
         """Tell whether calls of a kind can stand in its history."""
@@ -162,9 +162,9 @@ class BackendToolSupport(Struct, frozen=True):
             case "function":
                 return True
             case "custom":
-                return self.takes(CustomTool("any"))
+                return self.supports(CustomTool("any"))
             case _:
-                return self.has(kind)
+                return self.supports_hosted(kind)
 
 
 # Tools in a namespace, one by one: how agents declare every server of tools that they have (P029).
@@ -173,7 +173,7 @@ class BackendToolSupport(Struct, frozen=True):
 # the namespace is for is said of each of its tools.
 
 
-KIND = "namespace"
+NAMESPACE = "namespace"
 
 Child = tuple[FunctionTool | CustomTool, str]
 # A tool is known by its name in its namespace.
@@ -214,17 +214,17 @@ def read_namespace(tool: HostedTool, path: str) -> Namespace:
     )
 
 
-def identities(tool: Tool, path: str) -> tuple[Identity, ...]:
+def tool_identities(tool: Tool, path: str) -> tuple[Identity, ...]:
     """Give how a tool is called, or those in it: each by its name in its namespace."""
     if not isinstance(tool, HostedTool):
         return ((None, tool.name),)
-    if tool.kind != KIND:
+    if tool.kind != NAMESPACE:
         return ()
     space = read_namespace(tool, path)
     return tuple((space.name, child.name) for child, _ in space.children)
 
 
-def without_field(tool: HostedTool, name: str) -> HostedTool:
+def without_child_field(tool: HostedTool, name: str) -> HostedTool:
     """Give a namespace whose tools have not some field, and all else as it was spelled."""
     fields = _OBJECT.decode(tool.value)
     children = [
@@ -244,33 +244,33 @@ class RegisteredTool(Struct, frozen=True):
     tool: FunctionTool | CustomTool | HostedTool
     path: str
     # What the backend knows it as.
-    told_kind: CallKind
+    backend_kind: CallKind
     backend_name: str
-    told_namespace: str | None = None
+    backend_namespace: str | None = None
 
     @property
-    def flat(self) -> str:
+    def qualified_name(self) -> str:
         """Give its one name for those who have no namespaces."""
         return qualified_name(self.namespace, self.name)
 
     @property
     def backend_identity(self) -> Identity:
         """Give how the backend calls it."""
-        return self.told_namespace, self.backend_name
+        return self.backend_namespace, self.backend_name
 
     @property
-    def is_changed(self) -> bool:
+    def is_emulated(self) -> bool:
         """Tell whether the backend knows it as something else than it is."""
         own = (self.kind, self.namespace, self.name)
-        return (self.told_kind, self.told_namespace, self.backend_name) != own
+        return (self.backend_kind, self.backend_namespace, self.backend_name) != own
 
     @property
-    def whole_name(self) -> str:
+    def display_name(self) -> str:
         """Give its name with that of its namespace, for people."""
         return self.name if self.namespace is None else f"{self.namespace}.{self.name}"
 
     def __str__(self) -> str:
-        return f"{self.whole_name} ({self.path})"
+        return f"{self.display_name} ({self.path})"
 
 
 class ToolRegistry:
@@ -286,12 +286,12 @@ class ToolRegistry:
     @cached_property
     def _flat(self) -> dict[str, RegisteredTool]:
         """Give the tools by their one names; few ask for them so."""
-        return {entry.flat: entry for entry in self.entries}
+        return {entry.qualified_name: entry for entry in self.entries}
 
     @property
     def has_emulated(self) -> bool:
         """Tell whether the backend knows any tool as something else than it is."""
-        return any(entry.is_changed for entry in self.entries)
+        return any(entry.is_emulated for entry in self.entries)
 
     def by_backend_name(self, call: ToolCall) -> RegisteredTool | None:
         """Find the tool that a backend calls."""
@@ -307,7 +307,7 @@ class ToolRegistry:
         found = resolve_hallucinated_name(said, known)
         return None if found is None else known[found]
 
-    def declared(self, name: str, namespace: str | None = None) -> RegisteredTool | None:
+    def by_client_name(self, name: str, namespace: str | None = None) -> RegisteredTool | None:
         """Find the tool that a client names; one without namespaces may have joined the two."""
         found = self._declared.get((namespace, name))
         return self._flat.get(name) if found is None and namespace is None else found
@@ -317,16 +317,16 @@ class ToolRegistry:
         found = [entry for entry in self.entries if entry.namespace and entry.name == name]
         return found[0] if len(found) == 1 else None
 
-    def named(self, named: NamedToolChoice) -> RegisteredTool | None:
+    def by_choice(self, named: NamedToolChoice) -> RegisteredTool | None:
         """Find the tool of a choice; nobody says the namespace of a name that is the only such."""
-        found = self.declared(named.name, named.namespace)
+        found = self.by_client_name(named.name, named.namespace)
         return self.child(named.name) if found is None and named.namespace is None else found
 
-    def is_only(self, entry: RegisteredTool) -> bool:
+    def has_unique_backend_name(self, entry: RegisteredTool) -> bool:
         """Tell whether no other tool has the name under which the backend knows one."""
         return sum(entry.backend_name == one.backend_name for one in self.entries) == 1
 
-    def of_kind(self, kind: str) -> RegisteredTool | None:
+    def by_kind(self, kind: str) -> RegisteredTool | None:
         """Find the tool of a kind that has no names."""
         return next((one for one in self.entries if one.kind == kind and one.name == kind), None)
 

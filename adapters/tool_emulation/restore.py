@@ -26,7 +26,7 @@ from adapters.ir.types import (
 )
 from adapters.losses import Losses
 from adapters.tool_emulation import builtin_tools as builtins
-from adapters.tool_emulation.custom_tools import CustomInputParser, Unwrapped, as_arguments, unwrap
+from adapters.tool_emulation.custom_tools import CustomInputParser, ParsedInput, input_as_arguments, unwrap_input
 from adapters.tool_emulation.registry import RegisteredTool, ToolRegistry
 
 # Calls of a stream on their way, where they are not told as they come.
@@ -43,7 +43,7 @@ class CallRestorerHooks(Protocol):
         """Raise a call that is whole, or that breaks off."""
         ...
 
-    def report_input(self, call: ToolCall, input_: Unwrapped) -> Status | None:
+    def report_input(self, call: ToolCall, input_: ParsedInput) -> Status | None:
         """Say what is not in the input of a custom tool; tell how the call has ended."""
         ...
 
@@ -61,7 +61,7 @@ def as_function(call: ToolCall) -> ToolCall:
     if call.kind == "function":
         return call
     whole = call.status != "incomplete"
-    return replace(call, kind="function", arguments=as_arguments(call.arguments, whole=whole))
+    return replace(call, kind="function", arguments=input_as_arguments(call.arguments, whole=whole))
 
 
 class CustomInputStream:
@@ -96,7 +96,7 @@ class CustomInputStream:
 
     def close(self, closed: Closed) -> list[Event]:
         """Tell the rest."""
-        input_ = Unwrapped("") if self._unwrapper is None else self._unwrapper.finish()
+        input_ = ParsedInput("") if self._unwrapper is None else self._unwrapper.finish()
         rest = self._tell(input_.text)
         call = replace(self._call, arguments="".join(self._told), status=closed.status)
         status = self._around.report_input(call, input_) or closed.status
@@ -209,13 +209,13 @@ class CallRestorer:
             return entry
         entry = self._table.resolve_unknown(call)
         if entry is not None:
-            why = f"no tool is called {call.name}; it is taken for {entry.whole_name}"
+            why = f"no tool is called {call.name}; it is taken for {entry.display_name}"
             self._losses.changed(call_path(call), why)
         return entry
 
     def _report_kind(self, call: ToolCall, entry: RegisteredTool) -> None:
         """Say so if a backend calls a tool as if it were of the other kind."""
-        if call.kind == "function" and entry.told_kind == "custom":
+        if call.kind == "function" and entry.backend_kind == "custom":
             why = "the backend calls a function of that name; it is the custom tool"
             self._losses.changed(call_path(call), why)
         if call.kind == "custom" and entry.kind == "function":
@@ -245,7 +245,7 @@ class CallRestorer:
                 return self._raise_kind(raised, tool, entry)
             case "function", CustomTool():
                 self._report_kind(call, entry)
-                input_ = unwrap(call.arguments)
+                input_ = unwrap_input(call.arguments)
                 status = self.report_input(raised, input_)
                 raised = replace(raised, kind="custom", arguments=input_.text, status=status)
             case "custom", FunctionTool():
@@ -256,7 +256,7 @@ class CallRestorer:
         self.check_grammar(raised, entry)
         return raised
 
-    def report_input(self, call: ToolCall, input_: Unwrapped) -> Status | None:
+    def report_input(self, call: ToolCall, input_: ParsedInput) -> Status | None:
         """Say what is not in the input of a custom tool; tell how the call has ended.
 
         Input that breaks off is not whole, whatever its backend says: a client could run it.

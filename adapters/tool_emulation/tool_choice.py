@@ -12,12 +12,12 @@ from adapters.ir.types import (
     ToolChoice,
     ToolChoiceMode,
 )
-from adapters.tool_emulation.builtin_tools import KINDS
+from adapters.tool_emulation.builtin_tools import CALL_KINDS
 from adapters.tool_emulation.registry import RegisteredTool, ToolRegistry
 from adapters.wire.json_object import read_fields
 
 # A name that only a choice has.
-_KINDS = {**KINDS, "computer_use": "computer"}
+_KINDS = {**CALL_KINDS, "computer_use": "computer"}
 
 
 def emulate_tool_choice(choice: ToolChoice | None, table: ToolRegistry) -> ToolChoice | None:
@@ -40,7 +40,7 @@ def tools_named_by_choice(
     """Give the tools that a choice names, by themselves or with all of their namespace."""
     match choice:
         case NamedToolChoice():
-            entry = table.named(choice)
+            entry = table.by_choice(choice)
             return () if entry is None else (entry,)
         case AllowedToolsChoice():
             spaces = [
@@ -69,20 +69,20 @@ def _namespace(raw: Raw, kind: str) -> str | None:
 
 def _lowered_name(named: NamedToolChoice, table: ToolRegistry) -> NamedToolChoice | HostedChoice:
     """Name a tool; one that the backend knows by its kind has no name there."""
-    entry = table.named(named)
+    entry = table.by_choice(named)
     if entry is None:
         return named
-    if isinstance(entry.tool, HostedTool) and entry.told_kind != "function":
+    if isinstance(entry.tool, HostedTool) and entry.backend_kind != "function":
         kind = entry.tool.kind
         return HostedChoice(kind, Raw(msgspec.json.encode({"type": kind})))
-    if named.namespace is None and table.is_only(entry):
+    if named.namespace is None and table.has_unique_backend_name(entry):
         # The API has no word for it, and the name is enough.
         return replace(_named(entry), namespace=None)
     return _named(entry)
 
 
 def _named(entry: RegisteredTool) -> NamedToolChoice:
-    return NamedToolChoice(entry.backend_name, entry.told_kind, entry.told_namespace)
+    return NamedToolChoice(entry.backend_name, entry.backend_kind, entry.backend_namespace)
 
 
 def _lowered_list(allowed: AllowedToolsChoice, table: ToolRegistry) -> AllowedToolsChoice:
@@ -101,8 +101,8 @@ def _found(raw: Raw, kind: str, table: ToolRegistry) -> list[NamedToolChoice]:
     """Find the functions that stand for a tool without a name, or for all of a namespace."""
     if kind == "namespace":
         within = table.in_namespace(_namespace(raw, kind))
-        return [_named(entry) for entry in within if entry.told_namespace is None]
-    entry = table.of_kind(_KINDS.get(kind, kind))
-    if entry is None or entry.told_kind != "function":
+        return [_named(entry) for entry in within if entry.backend_namespace is None]
+    entry = table.by_kind(_KINDS.get(kind, kind))
+    if entry is None or entry.backend_kind != "function":
         return []
     return [_named(entry)]

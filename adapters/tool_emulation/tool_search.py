@@ -36,8 +36,8 @@ from adapters.wire.json_object import read_fields
 from adapters.wire.json_schema import EMPTY_SCHEMA
 from adapters.wire.tools import read_tools
 
-KIND = "tool_search"
-DEFER = "defer_loading"
+TOOL_SEARCH = "tool_search"
+DEFER_LOADING = "defer_loading"
 
 _DESCRIPTION = "Searches for tools that are not listed here; what it finds can be called next."
 _NOTHING_FOUND = "No tool was found."
@@ -52,12 +52,12 @@ _SATURATION, _LENGTH = 1.2, 0.75
 _LEAST_STEM = 4
 
 
-def runs_at_client(tool: HostedTool, path: str) -> bool:
+def search_runs_on_client(tool: HostedTool, path: str) -> bool:
     """Tell whether the client runs the search itself."""
     return read_fields(tool.value, path).string("execution") == "client"
 
 
-def as_function(tool: HostedTool, name: str, path: str) -> FunctionTool:
+def search_as_function(tool: HostedTool, name: str, path: str) -> FunctionTool:
     """Give the function that stands for a search that the client runs."""
     fields = read_fields(tool.value, path)
     return FunctionTool(
@@ -104,14 +104,14 @@ def _lines(
 
 def is_deferred(tool: FunctionTool | CustomTool) -> bool:
     """Tell whether a tool is to be declared only when a search finds it."""
-    return any(extra.name == DEFER and extra.value == Raw(b"true") for extra in tool.extras)
+    return any(extra.name == DEFER_LOADING and extra.value == Raw(b"true") for extra in tool.extras)
 
 
-def undeferred(tool: FunctionTool | CustomTool) -> FunctionTool | CustomTool:
+def without_defer_loading(tool: FunctionTool | CustomTool) -> FunctionTool | CustomTool:
     """Give a tool that is declared from the start."""
     if not tool.extras:
         return tool
-    return replace(tool, extras=tuple(extra for extra in tool.extras if extra.name != DEFER))
+    return replace(tool, extras=tuple(extra for extra in tool.extras if extra.name != DEFER_LOADING))
 
 
 def search_tools(request: Request, tools: Sequence[str], limit: int) -> list[int]:
@@ -180,19 +180,19 @@ def _share(count: "Counter[str]", word: str, usual: float) -> float:
 
 ADDITIONAL_TOOLS = "additional_tools"
 # What such items are called in the hub, and other things.
-_KINDS = frozenset((ADDITIONAL_TOOLS, "tool_search_output", KIND))
+_KINDS = frozenset((ADDITIONAL_TOOLS, "tool_search_output", TOOL_SEARCH))
 
 Placed = tuple[Tool, str]
 # An item that holds tools, its path, and by what kind of thing it does.
-Held = tuple[Item, str, str]
+ToolsItem = tuple[Item, str, str]
 
 
 def is_hoisted_tools_item(item: Item, target: BackendToolSupport) -> bool:
     """Tell whether an item is nothing but tools, and not for this backend."""
-    return _holds(item) == ADDITIONAL_TOOLS and not target.has(ADDITIONAL_TOOLS)
+    return _holds(item) == ADDITIONAL_TOOLS and not target.supports_hosted(ADDITIONAL_TOOLS)
 
 
-def items_with_tools(request: Request) -> list[Held]:
+def items_with_tools(request: Request) -> list[ToolsItem]:
     """Give the items that bring tools along; mostly there are none, and that is told at once."""
     if not any(getattr(item, "kind", None) in _KINDS for item in request.items):
         return []
@@ -201,11 +201,11 @@ def items_with_tools(request: Request) -> list[Held]:
 
 
 def tools_from_items(
-    held: list[Held], target: BackendToolSupport, losses: Losses
+    held: list[ToolsItem], target: BackendToolSupport, losses: Losses
 ) -> Iterator[Placed]:
     """Give the tools that items bring along, for a backend that would not find them there."""
     for item, path, kind in held:
-        if target.has(kind):
+        if target.supports_hosted(kind):
             continue
         if kind == ADDITIONAL_TOOLS:
             losses.changed(path, "its tools are declared from the start")
@@ -213,14 +213,14 @@ def tools_from_items(
 
 
 def tools_visible_to_backend(
-    held: list[Held], target: BackendToolSupport | None = None
+    held: list[ToolsItem], target: BackendToolSupport | None = None
 ) -> Iterator[Placed]:
     """Give the tools that a backend finds in items; in those that are sent, that is all of them.
 
     Of tools that cannot be read, the backend will say so itself.
     """
     for item, path, kind in held:
-        if target is None or target.has(kind):
+        if target is None or target.supports_hosted(kind):
             with suppress(InvalidRequestError):
                 yield from _read(item, path)
 
@@ -231,7 +231,7 @@ def _holds(item: Item) -> str | None:
         case OpaqueItem(kind="additional_tools"):
             return ADDITIONAL_TOOLS
         case OpaqueItem(kind="tool_search_output") | ToolOutput(kind="tool_search"):
-            return KIND
+            return TOOL_SEARCH
         case _:
             return None
 

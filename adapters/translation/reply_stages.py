@@ -53,7 +53,7 @@ def stages(
     check_grammar: GrammarCheck | None,
 ) -> list[Between]:
     """Give what makes of a backend's answer the answer to what was asked."""
-    losses, table = around.losses, told.table
+    losses, table = around.losses, told.registry
     # Judged only where somebody wants that.
     check = check_grammar if capabilities.check_grammars else None
     return [
@@ -93,6 +93,6 @@ def telling(
     if tools and not any(isinstance(tool, CustomTool) for tool in tools):
         # A client that declares no custom tools does not expect their calls.
         kinds -= {"custom"}
-    if kinds >= backend.call_kinds and not told.table.has_emulated:
+    if kinds >= backend.call_kinds and not told.registry.has_emulated:
         return []
     return [CallDowngrader(kinds, around.losses)]

@@ -228,7 +228,7 @@ class Asking:
         capabilities = self._capabilities
         if capabilities.inline_think or self.backend_streams != self._client_streams:
             return False
-        if text_formats(capabilities) or self.told().table.has_emulated:
+        if text_formats(capabilities) or self.told().registry.has_emulated:
             return False
         if self._asked.parallel_tool_calls is False and self._backend.has_call_ids:
             # Calls beyond the first are not for the client, and backends make them all the same.

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from adapters import Capabilities, IdSource, InvalidRequestError, Sealer
 from adapters.losses import Loss, Losses
 from adapters.stages.summary_item import SummarizeReply
-from adapters.text_tools.prompt import WRITTEN
+from adapters.text_tools.prompt import CALLS_AS_TEXT_REASON
 from adapters.translation.reply_stages import Reshaping
 from adapters.wire.json_object import read_body
 from gateway.backends.client import BackendClient
@@ -51,7 +51,7 @@ class BackendRequest(Struct, frozen=True):
 
     def matters(self, loss: Loss) -> bool:
         """Tell whether a loss is one: a summary is told in words by our own choice."""
-        return not (self.summarises and loss.why == WRITTEN)
+        return not (self.summarises and loss.why == CALLS_AS_TEXT_REASON)
 
 
 def nothing_to_compact() -> InvalidRequestError:

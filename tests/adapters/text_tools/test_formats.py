@@ -9,7 +9,7 @@ from adapters.capabilities import TextFormat
 from adapters.ir.types import CustomTool, FunctionTool, HostedTool, Tool
 from adapters.text_tools.formats import FORMATS
 from adapters.text_tools.parser import DeclaredTools
-from adapters.text_tools.scanner import Found, Scanner
+from adapters.text_tools.scanner import FoundCalls, Scanner
 
 SCHEMA = Raw(
     b"""{
@@ -50,7 +50,7 @@ def told(pieces: Sequence[str], *formats: TextFormat, tools: tuple[Tool, ...] = 
     scanner = Scanner([FORMATS[name] for name in formats], DeclaredTools(tools))
     out: Told = []
     for piece in [one for text in pieces for one in scanner.feed(text)] + scanner.end():
-        if isinstance(piece, Found):
+        if isinstance(piece, FoundCalls):
             out += [(call.name, call.arguments) for call in piece.calls]
         elif out and isinstance(out[-1], str):
             out[-1] += piece
@@ -398,16 +398,16 @@ def test_text_is_given_on_at_once() -> None:
     scanner = Scanner([FORMATS[name] for name in ALL], DeclaredTools(TOOLS))
     assert scanner.feed("if a < b: ") == ["if a < b: "]
     assert scanner.feed("x <to") == ["x "]
-    assert scanner.holds
+    assert scanner.is_holding
     assert scanner.feed("day> y") == ["<", "today> y"]
-    assert not scanner.holds
+    assert not scanner.is_holding
 
 
 def test_json_that_is_no_call_is_given_on_at_its_first_word() -> None:
     scanner = Scanner([FORMATS["json"]], DeclaredTools(TOOLS))
     assert scanner.feed('{ "na') == []
     assert "".join(map(str, scanner.feed('tion": '))) == '{ "nation": '
-    assert not scanner.holds
+    assert not scanner.is_holding
 
 
 def test_where_nobody_knows_the_tools_every_name_counts() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from adapters.capabilities import TextFormat
 from adapters.text_tools.formats import FORMATS
 from adapters.text_tools.parser import DeclaredTools
-from adapters.text_tools.scanner import Found, Scanner
+from adapters.text_tools.scanner import FoundCalls, Scanner
 from tests.adapters.text_tools.test_formats import ALL, LOOK, TIME, TOOLS, told
 
 WORDS = (
@@ -64,8 +64,8 @@ def test_nothing_is_lost(text: str, places: Sequence[int]) -> None:
     pieces = [one for piece in cut_up(text, places) for one in scanner.feed(piece)]
     rest = text
     for one in pieces + scanner.end():
-        length = one.length if isinstance(one, Found) else len(one)
-        assert isinstance(one, Found) or rest.startswith(one)
+        length = one.length if isinstance(one, FoundCalls) else len(one)
+        assert isinstance(one, FoundCalls) or rest.startswith(one)
         rest = rest[length:]
     assert not rest
 

@@ -28,7 +28,7 @@ from adapters.ir.types import (
     ToolOutput,
 )
 from adapters.losses import Losses
-from adapters.text_tools.prompt import describe_tools_in_prompt, written_call
+from adapters.text_tools.prompt import describe_tools_in_prompt, call_as_text
 from tests.adapters.text_tools.test_formats import told
 
 SCHEMA = Raw(b'{"type": "object", "properties": {"city": {"type": "string"}}}')
@@ -237,11 +237,11 @@ def test_outputs_of_calls_that_only_the_server_knows_stay_where_they_are() -> No
 
 def test_arguments_that_are_no_json_are_a_string() -> None:
     broken = ToolCall("call_1", "look", '{"city": "Ro')
-    assert written_call(broken) == (
+    assert call_as_text(broken) == (
         '<tool_call>\n{"name":"look","arguments":"{\\"city\\": \\"Ro"}\n</tool_call>'
     )
     custom = ToolCall("call_1", "patch", "{}", kind="custom")
-    assert '"arguments":"{}"' in written_call(custom)
+    assert '"arguments":"{}"' in call_as_text(custom)
 
 
 def test_extras_of_calls_and_outputs_are_reported() -> None:
@@ -266,7 +266,7 @@ def test_extras_of_calls_and_outputs_are_reported() -> None:
 )
 def test_what_is_written_is_read_again(name: str, arguments: dict[str, object]) -> None:
     spelled = msgspec.json.encode(arguments).decode()
-    assert told([written_call(ToolCall("call_1", name, spelled))], "hermes") == [(name, spelled)]
+    assert told([call_as_text(ToolCall("call_1", name, spelled))], "hermes") == [(name, spelled)]
 
 
 def test_a_freeform_tool_in_words_and_its_call_back() -> None:

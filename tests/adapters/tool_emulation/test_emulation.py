@@ -116,7 +116,7 @@ def lowered_or_refused(tools: tuple[Tool, ...]) -> EmulatedRequest | Unsupported
 
 
 def raise_one(lowered: EmulatedRequest, call: ToolCall) -> ToolCall:
-    (choice,) = CallRestorer(lowered.table, Losses(None)).reply(reply_of(call)).choices
+    (choice,) = CallRestorer(lowered.registry, Losses(None)).reply(reply_of(call)).choices
     (item,) = choice.items
     assert isinstance(item, ToolCall)
     return item
@@ -179,7 +179,7 @@ def replies(draw: st.DrawFn) -> Reply:
 
 def stages(losses: Losses) -> list[list[CallRestorer | CallDowngrader]]:
     raising, telling = (
-        CallRestorer(LOWERED.table, losses),
+        CallRestorer(LOWERED.registry, losses),
         CallDowngrader(frozenset(("function",)), losses),
     )
     return [[raising], [raising, telling]]
@@ -201,9 +201,9 @@ def test_a_stream_and_its_whole_are_raised_alike(which: int, data: DataObject) -
 @given(data=st.data())
 def test_blocks_that_overlap_keep_their_order(data: DataObject) -> None:
     reply = data.draw(replies())
-    whole = CallRestorer(LOWERED.table, Losses(None)).reply(reply)
+    whole = CallRestorer(LOWERED.registry, Losses(None)).reply(reply)
     events = overlapping([*to_events(reply)], data)
-    assert accumulate(through([CallRestorer(LOWERED.table, Losses(None))], events)) == whole
+    assert accumulate(through([CallRestorer(LOWERED.registry, Losses(None))], events)) == whole
 
 
 def overlapping(events: list[Event], data: DataObject) -> list[Event]:
@@ -245,7 +245,7 @@ def test_what_waits_is_told_when_a_stream_breaks_off() -> None:
         Opened(4, Message("assistant"), choice=1),
         truncated_stream(),
     ]
-    told = through([CallRestorer(LOWERED.table, Losses(None))], events)
+    told = through([CallRestorer(LOWERED.registry, Losses(None))], events)
     assert told == [
         Started(),
         Opened(0, Message("assistant"), choice=1),
@@ -262,7 +262,7 @@ def test_arguments_that_nobody_can_run_are_reported() -> None:
     losses = Losses(None)
     half = ToolCall("1", "shell", '{"commands":["rm', status="incomplete")
     nothing = ToolCall("2", "shell", "", status="incomplete")
-    (choice,) = CallRestorer(LOWERED.table, losses).reply(reply_of(half, nothing)).choices
+    (choice,) = CallRestorer(LOWERED.registry, losses).reply(reply_of(half, nothing)).choices
     said = [one.arguments for one in choice.items if isinstance(one, ToolCall)]
     assert said == ['{"commands":[]}'] * 2
     assert [loss.path for loss in losses] == ["call shell (1).arguments"]

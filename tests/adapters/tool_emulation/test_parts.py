@@ -13,12 +13,12 @@ from adapters.ir.types import CustomTool
 from adapters.losses import Losses
 from adapters.tool_emulation.custom_tools import (
     CustomInputParser,
-    Unwrapped,
-    as_arguments,
-    as_function,
-    escaped,
+    ParsedInput,
+    input_as_arguments,
+    custom_tool_as_function,
+    escape,
     json_schema_pattern,
-    unwrap,
+    unwrap_input,
     wrap_input,
 )
 from adapters.tool_emulation.registry import (
@@ -37,7 +37,7 @@ names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=90)
 # Wrapping
 
 
-def in_pieces(arguments: str, *cuts: int) -> Unwrapped:
+def in_pieces(arguments: str, *cuts: int) -> ParsedInput:
     unwrapper = CustomInputParser()
     places = [0, *cuts, len(arguments)]
     pieces = [arguments[start:end] for start, end in pairwise(places)]
@@ -48,7 +48,7 @@ def in_pieces(arguments: str, *cuts: int) -> Unwrapped:
 
 def everywhere_alike(arguments: str) -> str:
     """Unwrap whole, at every cut, and character by character; all must agree."""
-    whole = unwrap(arguments)
+    whole = unwrap_input(arguments)
     for cut in range(len(arguments) + 1):
         assert in_pieces(arguments, cut) == whole, cut
     assert in_pieces(arguments, *range(1, len(arguments))) == whole
@@ -74,7 +74,7 @@ def test_text_under_another_name_is_found(text: str) -> None:
 
 @given(texts)
 def test_pieces_of_a_wrapped_input_make_it_up(text: str) -> None:
-    assert "".join(map(escaped, text)) == escaped(text)
+    assert "".join(map(escape, text)) == escape(text)
     assert json.loads(wrap_input(text)) == {"input": text}
 
 
@@ -149,7 +149,7 @@ def test_unwrapping(arguments: str, meant: str) -> None:
 )
 def test_input_that_breaks_off_is_known(arguments: str, *, breaks_off: bool) -> None:
     everywhere_alike(arguments)
-    assert unwrap(arguments).breaks_off == breaks_off
+    assert unwrap_input(arguments).breaks_off == breaks_off
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_input_that_breaks_off_is_known(arguments: str, *, breaks_off: bool) -> 
 def test_what_is_no_input_is_reported(arguments: str, losses: list[str]) -> None:
     everywhere_alike(arguments)
     reported = Losses(None)
-    unwrap(arguments).report("call", reported)
+    unwrap_input(arguments).report("call", reported)
     assert [loss.action for loss in reported] == losses
 
 
@@ -189,8 +189,8 @@ def test_what_is_no_input_is_reported(arguments: str, losses: list[str]) -> None
     ],
 )
 def test_raw_input_as_arguments(text: str, whole: str, cut: str) -> None:
-    assert as_arguments(text, whole=True) == whole
-    assert as_arguments(text, whole=False) == cut
+    assert input_as_arguments(text, whole=True) == whole
+    assert input_as_arguments(text, whole=False) == cut
 
 
 def test_input_is_told_as_it_comes() -> None:
@@ -207,7 +207,7 @@ def test_a_long_input_is_read_once(begin: str, piece: str) -> None:
     unwrapper = CustomInputParser()
     told = [*map(unwrapper.feed, (begin, *[piece] * count))]
     rest = unwrapper.finish()
-    assert replace(rest, text="".join(told) + rest.text) == unwrap(begin + piece * count)
+    assert replace(rest, text="".join(told) + rest.text) == unwrap_input(begin + piece * count)
 
 
 # Names
@@ -304,7 +304,7 @@ def test_the_tool_that_is_meant_is_the_only_one(said: str, tools: list[ToolName]
     if meant is None:
         return
     assert letters(said).endswith(letters(meant.name))
-    nearer = [tool for tool in tools if letters(said) in (letters(tool.flat), letters(whole(tool)))]
+    nearer = [tool for tool in tools if letters(said) in (letters(tool.qualified), letters(whole(tool)))]
     assert nearer in ([], [meant])
 
 
@@ -372,7 +372,7 @@ def test_expressions_that_a_schema_can_have(definition: str, pattern: str | None
 
 def test_a_grammar_is_shown() -> None:
     lark = CustomTool("ns__p", "Edits files.", "grammar", "lark", "start: LINE+")
-    function = as_function(lark, strict=True)
+    function = custom_tool_as_function(lark, strict=True)
     assert function.name == "ns__p"
     assert function.description is not None
     assert function.description.startswith("Edits files.\n\n")
@@ -386,7 +386,7 @@ def test_a_grammar_is_shown() -> None:
 
 
 def test_without_a_grammar_none_is_shown() -> None:
-    plain = as_function(CustomTool("p"), strict=False)
+    plain = custom_tool_as_function(CustomTool("p"), strict=False)
     schema = json.loads(bytes(plain.parameters or b""))
     assert schema["properties"]["input"] == {"type": "string", "description": "The raw text."}
     assert json_schema_pattern(CustomTool("p", format="text")) is None
