@@ -192,7 +192,7 @@ def _write_tools(
         lambda tool: takes_tool(tool, capabilities),
         capabilities.allowed_tools,
         allowed_tools_lists_hosted=True,
-        visible=tuple(tools_visible_to_backend(items_with_tools(request))),
+        visible=tuple(tools_visible_to_backend(items_with_tools(request), "responses")),
         choices=capabilities.tool_choices,
         requires_choice=capabilities.tool_choice_needed,
     )

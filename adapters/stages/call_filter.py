@@ -24,7 +24,8 @@ from adapters.ir.types import (
     ToolChoiceMode,
 )
 from adapters.losses import Losses
-from adapters.tool_emulation.registry import Identity, ToolRegistry
+from adapters.tool_emulation.names import Identity
+from adapters.tool_emulation.registry import ToolRegistry
 from adapters.wire.json_object import read_fields
 
 # Says why a call, in the choice of that number, is not for the client; None if it is.

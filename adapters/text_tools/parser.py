@@ -15,7 +15,7 @@ from msgspec.json import Decoder, Encoder
 from adapters.errors import InvalidRequestError
 from adapters.ir.types import FunctionTool, HostedTool, Tool
 from adapters.json_text import DECODE_ERRORS
-from adapters.tool_emulation.registry import ToolName, resolve_hallucinated_name
+from adapters.tool_emulation.names import ToolName, resolve_hallucinated_name
 from adapters.wire.json_object import Json, parse
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ class NotAToolCallError(Exception):
 class Cursor:
     """A text as far as it has come, and the place up to which it was read."""
 
-    __slots__ = ("_at", "_text", "ended", "consumed")
+    __slots__ = ("_at", "_text", "consumed", "ended")
 
     def __init__(self, text: str, at: int) -> None:
         self._text = text

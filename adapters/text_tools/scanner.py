@@ -1,9 +1,9 @@
-"""Finds the calls in a text that comes in pieces.
+"""An incremental scanner that finds tool calls in a text.
 
-What comes out does not depend on where the text was cut. Text is given on at once, but for what may
-be the beginning of a marker; a block of calls is held until it is whole. What turns out to be no
-call is given on as the text that it was, and what follows it is looked at again. A block that is
-not whole when the text ends is text to its end.
+The result does not depend on where the text was cut into pieces. Text is passed on at once, except
+for what may be the start of a marker; a block of calls is held until it is complete. What turns out
+to be no call is passed on as text, and the text after its marker is scanned again. A block that is
+incomplete at the end of the text is text.
 """
 
 import re
@@ -15,11 +15,11 @@ from msgspec import Struct
 from adapters.text_tools.formats import Calls, TextCallFormat
 from adapters.text_tools.parser import Cursor, DeclaredTools, NotAToolCallError
 
-_WORD = re.compile(r"\S")
+_NON_SPACE = re.compile(r"\S")
 
 
 class FoundCalls(Struct, frozen=True):
-    """Calls, and how much of the text was their markup."""
+    """Calls, and the length of their markup in the text."""
 
     calls: Calls
     length: int
@@ -29,135 +29,148 @@ Segment = str | FoundCalls
 
 
 class Scanner:
-    """Text in, text and calls out."""
+    """Splits a text into plain text and tool calls."""
 
     def __init__(
-        self, formats: Sequence[TextCallFormat], tools: DeclaredTools, *, begins_answer: bool = True
+        self,
+        formats: Sequence[TextCallFormat],
+        tools: DeclaredTools,
+        *,
+        at_reply_start: bool = True,
     ) -> None:
         self._formats = formats
-        # Those that may begin anywhere, and how they do.
-        self._inner = [one for one in formats if not one.is_whole_reply]
-        self._beginning = _beginning_of(tuple(m for one in self._inner for m in one.markers))
+        # The formats that may start anywhere, and a pattern for their markers.
+        self._inline_formats = [format_ for format_ in formats if not format_.is_whole_reply]
+        self._marker_start = _marker_start_pattern(
+            tuple(marker for format_ in self._inline_formats for marker in format_.markers)
+        )
         self._tools = tools
-        # Whether nothing but space has come: only then may calls be the whole answer.
-        self._at_start = begins_answer
+        # True until anything but whitespace comes: only then may calls be the whole reply.
+        self._at_start = at_reply_start
         self._block: _Block | None = None
 
     @property
     def is_holding(self) -> bool:
-        """Tell whether some text is held back."""
+        """True while some text is held back."""
         return self._block is not None
 
     def feed(self, text: str) -> list[Segment]:
-        """Take a piece of the text."""
-        pieces: list[Segment] = []
+        """Scan another piece of the text."""
+        segments: list[Segment] = []
         if self._block is None:
-            self._search(text, 0, pieces)
+            self._search(text, 0, segments)
         else:
             self._block.feed(text)
-        self._advance(pieces)
-        return pieces
+        self._advance(segments)
+        return segments
 
     def end(self) -> list[Segment]:
-        """Learn that the text is over."""
-        pieces: list[Segment] = []
+        """Return what is left at the end of the text."""
+        segments: list[Segment] = []
         while self._block is not None:
             block, self._block = self._block, None
             block.end()
-            text, at, found = block.result(unfinished=True)
-            pieces.append(found)
-            self._search(text, at, pieces)
-            self._advance(pieces)
-        return pieces
+            text, end, segment = block.result(at_end=True)
+            segments.append(segment)
+            self._search(text, end, segments)
+            self._advance(segments)
+        return segments
 
-    def _advance(self, pieces: list[Segment]) -> None:
-        """Read on in the blocks that begin, as far as they can be decided."""
+    def _advance(self, segments: list[Segment]) -> None:
+        """Finish blocks, as far as the text decides what they are."""
         while self._block is not None and self._block.is_decided():
-            text, at, found = self._block.result()
+            text, end, segment = self._block.result()
             self._block = None
-            pieces.append(found)
-            self._search(text, at, pieces)
+            segments.append(segment)
+            self._search(text, end, segments)
 
-    def _search(self, text: str, at: int, pieces: list[Segment]) -> None:
-        """Give on the text up to where a block may begin."""
-        start, formats = self._find(text, at)
-        if start > at:
-            pieces.append(text[at:start])
-        if start < len(text):
-            self._block = _Block(text, start, formats, self._tools)
+    def _search(self, text: str, start: int, segments: list[Segment]) -> None:
+        """Pass on the text up to where a block may start."""
+        block_start, formats = self._find_block(text, start)
+        if block_start > start:
+            segments.append(text[start:block_start])
+        if block_start < len(text):
+            self._block = _Block(text, block_start, formats, self._tools)
 
-    def _find(self, text: str, at: int) -> tuple[int, Sequence[TextCallFormat]]:
-        """Find where a block may begin, and which formats it may have."""
+    def _find_block(self, text: str, start: int) -> tuple[int, Sequence[TextCallFormat]]:
+        """Return where a block may start, and the formats that it may have."""
         if self._at_start:
-            word = _WORD.search(text, at)
-            if word is None:
+            match = _NON_SPACE.search(text, start)
+            if match is None:
                 return len(text), ()
             self._at_start = False
+            first = match.start()
             if any(
-                text.startswith(one.markers, word.start()) for one in self._formats if one.is_whole_reply
+                format_.is_whole_reply and text.startswith(format_.markers, first)
+                for format_ in self._formats
             ):
-                return word.start(), self._formats
-        match = self._beginning.search(text, at)
-        return len(text) if match is None else match.start(), self._inner
+                return first, self._formats
+        match = self._marker_start.search(text, start)
+        return len(text) if match is None else match.start(), self._inline_formats
 
 
 class _Block:
-    """What may be calls, read by every format at once."""
+    """Text that may be calls, parsed as every possible format at once."""
 
     def __init__(
         self, text: str, start: int, formats: Sequence[TextCallFormat], tools: DeclaredTools
     ) -> None:
         self._texts = [text]
         self._start = start
-        fitting = (one for one in formats if one.may_start_at(text, start))
-        self._tries = [_FormatAttempt(text, start, one, tools) for one in fitting]
+        self._attempts = [
+            _FormatAttempt(text, start, format_, tools)
+            for format_ in formats
+            if format_.may_start_at(text, start)
+        ]
 
     def feed(self, text: str) -> None:
-        """Take more of it."""
+        """Append text."""
         self._texts.append(text)
-        for one in self._tries:
-            if not one.failed:
-                one.cursor.feed(text)
+        for attempt in self._attempts:
+            if not attempt.failed:
+                attempt.cursor.feed(text)
 
     def end(self) -> None:
-        """Learn that no more will come."""
-        for one in self._tries:
-            one.cursor.ended = True
+        """Parse what is left at the end of the text."""
+        for attempt in self._attempts:
+            attempt.cursor.ended = True
         self.is_decided()
 
     def is_decided(self) -> bool:
-        """Read on; tell whether it is clear what this is."""
-        for one in self._tries:
-            one.advance()
-        return any(one.calls for one in self._tries) or all(one.failed for one in self._tries)
+        """Parse on; return whether it is clear what this is."""
+        for attempt in self._attempts:
+            attempt.advance()
+        has_calls = any(attempt.calls for attempt in self._attempts)
+        return has_calls or all(attempt.failed for attempt in self._attempts)
 
-    def result(self, *, unfinished: bool = False) -> tuple[str, int, Segment]:
-        """Give what this is, with the text and the place in it where it ends."""
+    def result(self, *, at_end: bool = False) -> tuple[str, int, Segment]:
+        """Return the text, the place in it where this block ends, and the block itself."""
         text = self._texts[0] if len(self._texts) == 1 else "".join(self._texts)
-        calls = [one for one in self._tries if one.calls]
-        if calls:
-            first = min(calls, key=lambda one: one.cursor.consumed)
-            length = first.cursor.consumed
-            return text, self._start + length, FoundCalls(first.calls, length)
-        end = self._start + max(1, *(one.cursor.consumed for one in self._tries))
-        if unfinished:
-            end = len(text)
+        parsed = [attempt for attempt in self._attempts if attempt.calls]
+        if parsed:
+            shortest = min(parsed, key=lambda attempt: attempt.cursor.consumed)
+            length = shortest.cursor.consumed
+            return text, self._start + length, FoundCalls(shortest.calls, length)
+        consumed = max(1, *(attempt.cursor.consumed for attempt in self._attempts))
+        end = len(text) if at_end else self._start + consumed
         return text, end, text[self._start : end]
 
 
 class _FormatAttempt:
-    """One format, as far as it can read a block."""
+    """One format's parse of a block."""
 
     __slots__ = ("_parse", "calls", "cursor", "failed")
 
-    def __init__(self, text: str, start: int, markup: TextCallFormat, tools: DeclaredTools) -> None:
+    def __init__(
+        self, text: str, start: int, format_: TextCallFormat, tools: DeclaredTools
+    ) -> None:
         self.cursor = Cursor(text, start)
-        self._parse = markup.parse(self.cursor, tools)
+        self._parse = format_.parse(self.cursor, tools)
         self.calls: Calls = ()
         self.failed = False
 
     def advance(self) -> None:
-        """Read on, as far as there is text."""
+        """Parse on, as far as there is text."""
         if self.failed or self.calls:
             return
         try:
@@ -169,11 +182,11 @@ class _FormatAttempt:
 
 
 @cache
-def _beginning_of(markers: tuple[str, ...]) -> re.Pattern[str]:
-    """Make the pattern of a marker, or of its beginning where the text stops."""
-    return re.compile("|".join(map(_pattern, markers)) or r"(?!)")
+def _marker_start_pattern(markers: tuple[str, ...]) -> re.Pattern[str]:
+    """Return a pattern for any marker, or for the start of one at the end of the text."""
+    return re.compile("|".join(map(_prefix_pattern, markers)) or r"(?!)")
 
 
-def _pattern(marker: str) -> str:
+def _prefix_pattern(marker: str) -> str:
     first, rest = re.escape(marker[0]), marker[1:]
-    return f"{first}(?:{_pattern(rest)}|\\Z)" if rest else first
+    return f"{first}(?:{_prefix_pattern(rest)}|\\Z)" if rest else first

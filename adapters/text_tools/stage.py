@@ -1,7 +1,7 @@
-"""Makes calls of the markup in the text of an answer.
+"""The stage that replaces tool calls written into the text of a reply with real tool calls.
 
-A message is ended where a call begins; what is said after it is another message. Space around calls
-goes with their markup. A message of nothing but calls is none.
+A message ends where a call begins, and text after the call starts another message. Whitespace
+around a call is dropped with its markup. A message that holds only calls is not written at all.
 """
 
 from collections import deque
@@ -25,70 +25,30 @@ from adapters.losses import Losses
 from adapters.stages.stage import MessageSplitter
 from adapters.text_tools.formats import FORMATS
 from adapters.text_tools.parser import DeclaredTools, TextToolCall
-from adapters.text_tools.scanner import FoundCalls, Segment, Scanner
+from adapters.text_tools.scanner import FoundCalls, Scanner, Segment
 
-# Deltas of a text, in the order of which the scanner gives their text again.
-
-
-class DeltaBuffer:
-    """Gives deltas again by the length of their text; one that is cut stays itself in its end."""
-
-    def __init__(self) -> None:
-        self._deltas: deque[Delta] = deque()
-        # How much of the first was given.
-        self._at = 0
-
-    def add(self, delta: Delta) -> None:
-        """Take one more delta."""
-        self._deltas.append(delta)
-
-    def take(self, length: int) -> Iterator[Delta]:
-        """Give the deltas of so much text, and those without text that follow them."""
-        while self._deltas and (length or not self._deltas[0].text):
-            delta, start = self._deltas[0], self._at
-            end = start + length
-            if len(delta.text) > end:
-                self._at = end
-                yield Delta(delta.index, delta.channel, delta.text[start:end], delta.part)
-                return
-            self._deltas.popleft()
-            self._at = 0
-            length = end - len(delta.text)
-            yield replace(delta, text=delta.text[start:]) if start else delta
-
-
-def split_by_token(delta: Delta) -> list[Delta]:
-    """Cut a delta at its tokens, where the probabilities tell them."""
-    tokens = delta.logprobs
-    if len(tokens) <= 1 or "".join(one.token for one in tokens) != delta.text:
-        return [delta]
-    *first, last = [replace(delta, text=one.token, logprobs=(one,)) for one in tokens]
-    return [*(replace(one, annotations=()) for one in first), last]
-
-
-_MOVED = "calls leave the text that this is about"
+_TEXT_SPLIT = "calls leave the text that this is about"
 
 
 class TextToolCallParser(MessageSplitter):
-    """Takes calls out of the text of a reply, whole or streamed."""
+    """A stage that takes tool calls out of the text of a reply."""
 
     def __init__(
         self,
         formats: tuple[TextFormat, ...],
         tools: tuple[Tool, ...],
-        mint: IdSource,
+        ids: IdSource,
         losses: Losses,
     ) -> None:
-        super().__init__(losses, _MOVED)
+        super().__init__(losses, _TEXT_SPLIT)
         self._formats = tuple(FORMATS[name] for name in dict.fromkeys(formats))
-        self._names = formats
+        self._format_names = formats
         self._tools = tools
         self._declared = DeclaredTools(tools)
-        self._mint = mint
-        # The choices in whose text there were calls.
-        self._called: set[int] = set()
+        self._ids = ids
+        self._choices_with_calls: set[int] = set()
 
-    # Whole
+    # Whole replies
 
     def _split_choice(self, choice: Choice) -> Choice:
         split = super()._split_choice(choice)
@@ -100,148 +60,148 @@ class TextToolCallParser(MessageSplitter):
         """Split a message as the same message in a stream is split."""
         if not self._has_calls(message):
             return (message,)
-        stage = TextToolCallParser(self._names, self._tools, self._mint, self._losses)
-        told = to_events(Reply(choices=(Choice((message,)),)), self._losses)
-        return accumulate(out for event in told for out in stage.feed(event)).choices[0].items
+        stage = TextToolCallParser(self._format_names, self._tools, self._ids, self._losses)
+        events = to_events(Reply(choices=(Choice((message,)),)), self._losses)
+        return accumulate(out for event in events for out in stage.feed(event)).choices[0].items
 
     def _has_calls(self, message: Message) -> bool:
         texts = [part.text for part in message.content if isinstance(part, Text)]
         for number, text in enumerate(texts):
-            scanner = self.scanner(begins_answer=not number)
-            if any(isinstance(one, FoundCalls) for one in (*scanner.feed(text), *scanner.end())):
+            scanner = self.scanner(at_reply_start=not number)
+            segments = (*scanner.feed(text), *scanner.end())
+            if any(isinstance(segment, FoundCalls) for segment in segments):
                 return True
         return False
 
-    # Streamed
+    # Streams
 
-    def _begin(self, opened: Opened) -> "_Block":
-        return _Block(opened, self)
+    def _begin(self, opened: Opened) -> "_SplitText":
+        return _SplitText(opened, self)
 
     def _finished(self, event: Finished) -> Finished:
-        if not self._called:
+        if not self._choices_with_calls:
             return event
         finishes = [
-            _with_calls(finish) if number in self._called else finish
+            _with_calls(finish) if number in self._choices_with_calls else finish
             for number, finish in enumerate(event.finishes)
         ]
         return replace(event, finishes=tuple(finishes))
 
-    # What the messages on their way ask
+    # For the messages being split
 
-    def scanner(self, *, begins_answer: bool) -> Scanner:
-        """Make what finds the calls in a text."""
-        return Scanner(self._formats, self._declared, begins_answer=begins_answer)
+    def scanner(self, *, at_reply_start: bool) -> Scanner:
+        """Return a scanner for a new text."""
+        return Scanner(self._formats, self._declared, at_reply_start=at_reply_start)
 
-    def tell_call(self, spoken: TextToolCall, choice: int) -> list[Event]:
-        """Tell a call that was found."""
-        self._called.add(choice)
-        call = ToolCall(self._mint.id("call_"), spoken.name)
-        whole = replace(call, arguments=spoken.arguments)
-        if lacks_arguments(whole):
+    def call_events(self, found: TextToolCall, choice: int) -> list[Event]:
+        """Return the events of a call that was found in a text."""
+        self._choices_with_calls.add(choice)
+        opened_call = ToolCall(self._ids.id("call_"), found.name)
+        call = replace(opened_call, arguments=found.arguments)
+        if lacks_arguments(call):
             self._losses.changed(call_path(call), EMPTY_ARGUMENTS_REASON)
-            whole = with_empty_arguments(whole)
+            call = with_empty_arguments(call)
         number = self.number()
         return [
-            Opened(number, call, choice),
-            Delta(number, "arguments", whole.arguments),
+            Opened(number, opened_call, choice),
+            Delta(number, "arguments", call.arguments),
             Closed(number),
         ]
 
 
-class _Block:
-    """One message on its way, which may become several with calls between them."""
+class _SplitText:
+    """A message in a stream, which may become several messages with calls between them."""
 
-    def __init__(self, opened: Opened, around: TextToolCallParser) -> None:
-        self._opened = opened
-        self._around = around
+    def __init__(self, opened: Opened, stage: TextToolCallParser) -> None:
+        self._stage = stage
         self.choice = opened.choice
-        # What reads the text of the part that is being told, and the deltas that it was fed.
-        self._scanner = around.scanner(begins_answer=True)
-        self._pending = DeltaBuffer()
+        # The scanner of the current content part, and the deltas that it was fed.
+        self._scanner = stage.scanner(at_reply_start=True)
+        self._deltas = DeltaBuffer()
         self._part = 0
-        # Space at the beginning, which counts only if words follow it, or no call.
-        self._space: list[Delta] = []
-        # The number of the message that is being told, and those of its parts by their old ones.
+        # Leading whitespace, which is written only if text follows it or no call does.
+        self._whitespace: list[Delta] = []
+        # The number of the open message, and the new numbers of its parts.
         self._number: int | None = None
         self._parts: dict[int, int] = {}
-        # What the next message is told as: the first is the one that was opened.
+        # The item to open next: first the original message, then new ones.
         self._item = opened.item
-        self._called = False
+        self._has_calls = False
 
     def fill(self, delta: Delta) -> list[Event]:
-        """Take a piece."""
+        """Process a delta."""
         if delta.channel != "text":
-            return [*self.flush_before_next_block(), *self._say(delta)]
+            return [*self.flush_before_next_block(), *self._emit(delta)]
         events = self.flush_before_next_block() if delta.part != self._part else []
         self._part = delta.part
-        for one in split_by_token(delta):
-            self._pending.add(one)
-            events += self._tell(self._scanner.feed(one.text))
-        return events if self._scanner.is_holding else [*events, *self._say_pending(0)]
+        for token_delta in split_by_token(delta):
+            self._deltas.add(token_delta)
+            events += self._emit_segments(self._scanner.feed(token_delta.text))
+        return events if self._scanner.is_holding else [*events, *self._emit_held(0)]
 
     def close(self, event: Closed) -> list[Event]:
-        """End the message; if it was all calls, there is none."""
+        """End the message; a message of calls alone has none to end."""
         return [*self.flush_before_next_block(), *self._end_message(event)]
 
     def flush_before_next_block(self) -> list[Event]:
-        """Tell what was held back: no more will come, or something else comes first."""
-        events = [*self._tell(self._scanner.end()), *self._say_pending(0)]
-        self._scanner = self._around.scanner(begins_answer=False)
-        begins = self._number is None and not self._called
-        return [*events, *self._begin()] if begins else events
+        """Emit what was held back, before the end or another block."""
+        events = [*self._emit_segments(self._scanner.end()), *self._emit_held(0)]
+        self._scanner = self._stage.scanner(at_reply_start=False)
+        is_unopened = self._number is None and not self._has_calls
+        return [*events, *self._begin_message()] if is_unopened else events
 
     def flush(self) -> list[Event]:
-        """Tell what was held back, because no more will come."""
+        """Emit what was held back, because the stream ends."""
         return self.flush_before_next_block()
 
-    def _tell(self, pieces: list[Segment]) -> list[Event]:
+    def _emit_segments(self, segments: list[Segment]) -> list[Event]:
         events: list[Event] = []
-        for piece in pieces:
-            if isinstance(piece, str):
-                events += self._say_pending(len(piece))
+        for segment in segments:
+            if isinstance(segment, str):
+                events += self._emit_held(len(segment))
             else:
-                events += self._call(piece)
+                events += self._emit_calls(segment)
         return events
 
-    def _say_pending(self, length: int) -> list[Event]:
-        """Say so much of what was held back."""
-        return [event for delta in self._pending.take(length) for event in self._say(delta)]
+    def _emit_held(self, length: int) -> list[Event]:
+        """Emit the given length of the text that was held back."""
+        return [event for delta in self._deltas.take(length) for event in self._emit(delta)]
 
-    def _say(self, delta: Delta) -> list[Event]:
-        """Say a piece; a message begins with a word."""
-        if self._called and (delta.annotations or len(delta.logprobs) > 1):
-            # Places are counted from the beginning of a text that is no longer one, and of several
-            # probabilities nobody knows which are those of markup.
-            self._around.report()
+    def _emit(self, delta: Delta) -> list[Event]:
+        """Emit a delta; the first one that is not whitespace opens a message."""
+        if self._has_calls and (delta.annotations or len(delta.logprobs) > 1):
+            # Annotations count positions from the start of the unsplit text, and a group of
+            # logprobs may include tokens of the removed markup.
+            self._stage.report()
             logprobs = delta.logprobs if len(delta.logprobs) == 1 else ()
             delta = replace(delta, annotations=(), logprobs=logprobs)
         if self._number is not None:
-            return [self._placed(delta)]
+            return [self._renumbered(delta)]
         if delta.channel != "text":
-            return [*self._begin(), self._placed(delta)]
+            return [*self._begin_message(), self._renumbered(delta)]
         if delta.text.strip():
-            said = replace(delta, text=delta.text.lstrip()) if self._called else delta
-            return [*self._begin(), self._placed(said)]
-        return self._leave_space(delta)
+            first = replace(delta, text=delta.text.lstrip()) if self._has_calls else delta
+            return [*self._begin_message(), self._renumbered(first)]
+        return self._hold_whitespace(delta)
 
-    def _leave_space(self, delta: Delta) -> list[Event]:
-        """Let space wait for words; behind a call it belongs to the markup."""
-        if not self._called:
-            self._space.append(delta)
+    def _hold_whitespace(self, delta: Delta) -> list[Event]:
+        """Keep whitespace until text follows; after a call it belongs to the markup."""
+        if not self._has_calls:
+            self._whitespace.append(delta)
         elif delta.logprobs:
-            self._around.report()
+            self._stage.report()
         return []
 
-    def _begin(self) -> list[Event]:
-        """Begin a message with the space that was waiting."""
-        self._number = self._around.number()
+    def _begin_message(self) -> list[Event]:
+        """Open a message, with the whitespace that was kept for it."""
+        self._number = self._stage.number()
         opened = Opened(self._number, self._item, self.choice)
         self._item = Message("assistant")
-        space, self._space = self._space, []
-        return [opened, *map(self._placed, space)]
+        whitespace, self._whitespace = self._whitespace, []
+        return [opened, *map(self._renumbered, whitespace)]
 
-    def _placed(self, delta: Delta) -> Delta:
-        """Give a piece its place in the message that is being told."""
+    def _renumbered(self, delta: Delta) -> Delta:
+        """Return a delta with the numbers of the open message and its part."""
         part = self._parts.setdefault(delta.part, len(self._parts))
         return replace(delta, index=self._number or 0, part=part)
 
@@ -252,18 +212,57 @@ class _Block:
         self._parts.clear()
         return [replace(closed, index=number)]
 
-    def _call(self, found: FoundCalls) -> list[Event]:
-        """Tell calls instead of their markup."""
-        if any(one.logprobs or one.annotations for one in list(self._pending.take(found.length))):
-            self._around.report()
-        if any(one.logprobs or one.annotations for one in self._space):
-            self._around.report()
-        self._space.clear()
-        self._called = True
+    def _emit_calls(self, found: FoundCalls) -> list[Event]:
+        """Emit calls in place of their markup."""
+        markup = list(self._deltas.take(found.length))
+        for removed in (markup, self._whitespace):
+            if any(delta.logprobs or delta.annotations for delta in removed):
+                self._stage.report()
+        self._whitespace.clear()
+        self._has_calls = True
         calls = [
-            event for spoken in found.calls for event in self._around.tell_call(spoken, self.choice)
+            event for call in found.calls for event in self._stage.call_events(call, self.choice)
         ]
         return [*self._end_message(Closed(0)), *calls]
+
+
+class DeltaBuffer:
+    """Deltas in their order, which are taken out again by length of text.
+
+    A delta that is cut keeps its logprobs and annotations on its last piece.
+    """
+
+    def __init__(self) -> None:
+        self._deltas: deque[Delta] = deque()
+        # How much text of the first delta was taken.
+        self._offset = 0
+
+    def add(self, delta: Delta) -> None:
+        """Append a delta."""
+        self._deltas.append(delta)
+
+    def take(self, length: int) -> Iterator[Delta]:
+        """Remove the deltas of this much text, and those without text that follow them."""
+        while self._deltas and (length or not self._deltas[0].text):
+            delta, start = self._deltas[0], self._offset
+            end = start + length
+            if len(delta.text) > end:
+                self._offset = end
+                yield Delta(delta.index, delta.channel, delta.text[start:end], delta.part)
+                return
+            self._deltas.popleft()
+            self._offset = 0
+            length = end - len(delta.text)
+            yield replace(delta, text=delta.text[start:]) if start else delta
+
+
+def split_by_token(delta: Delta) -> list[Delta]:
+    """Split a delta into its tokens, if its logprobs name them."""
+    tokens = delta.logprobs
+    if len(tokens) <= 1 or "".join(logprob.token for logprob in tokens) != delta.text:
+        return [delta]
+    *first, last = [replace(delta, text=logprob.token, logprobs=(logprob,)) for logprob in tokens]
+    return [*(replace(token_delta, annotations=()) for token_delta in first), last]
 
 
 def _with_calls(finish: Finish) -> Finish:

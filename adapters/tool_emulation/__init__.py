@@ -1,22 +1,23 @@
-"""Every tool that an agent carries, in the words that a backend has for it, and back.
+"""Emulation of tools that a backend does not have.
 
-Agents declare far more than functions: custom tools, namespaces, searches, shells. A backend that
-knows only functions is told of each as a function; its calls come back as what they really are. All
-of it happens in the hub, between reader and writer, so that every pair of dialects has it.
+Agents declare custom tools, namespaces, shells and tool searches as well as functions. For a
+backend that knows only functions, each becomes a function, and the calls of the reply are restored.
+All of this happens on the IR, so it works for every pair of dialects.
 
-    lower    a request: what is declared, what was called, what must be called
-    Raising  an answer: the calls of functions as the calls that they stand for
-    Telling  an answer, for a client that itself knows only functions
+    emulate_tools   converts a request: declared tools, tool choice and history
+    CallRestorer    converts a reply: function calls to the calls that they emulate
+    CallDowngrader  converts a reply for a client that knows only functions
 """
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from adapters.ir.normalize import unzip
-from adapters.ir.types import Request
+from adapters.ir.types import Family, Request
 from adapters.losses import Losses
 from adapters.tool_emulation.declare import declare_tools
-from adapters.tool_emulation.downgrade import CallDowngrader, HistoryEmulator
+from adapters.tool_emulation.downgrade import CallDowngrader
+from adapters.tool_emulation.history import HistoryEmulator
 from adapters.tool_emulation.registry import BackendToolSupport, ToolRegistry
 from adapters.tool_emulation.restore import CallRestorer, GrammarCheck
 from adapters.tool_emulation.tool_choice import emulate_tool_choice
@@ -33,26 +34,29 @@ __all__ = [
 
 
 class EmulatedRequest(Struct, frozen=True):
-    """A request for a backend, and which of its tools is which."""
+    """A request for a backend, and the registry of its tools."""
 
     request: Request
     registry: ToolRegistry
 
 
-def emulate_tools(request: Request, target: BackendToolSupport, losses: Losses) -> EmulatedRequest:
-    """Give a request that declares and calls only what the backend can be told of.
+def emulate_tools(
+    request: Request, client_family: Family, backend: BackendToolSupport, losses: Losses
+) -> EmulatedRequest:
+    """Return a request that declares and calls only what the backend supports.
 
-    Raises `Refused` if two tools would have one name.
+    Raises `UnsupportedRequestError` if two tools would have the same name.
     """
-    tools, table = declare_tools(request, target, losses)
-    told, tool_paths = unzip(tools)
-    items, paths = unzip([*HistoryEmulator(table, target, losses).lower(request)])
-    lowered = replace(
+    declared, registry = declare_tools(request, client_family, backend, losses)
+    tools, tool_paths = unzip(declared)
+    history = HistoryEmulator(registry, client_family, backend, losses)
+    items, paths = unzip([*history.convert(request)])
+    emulated = replace(
         request,
-        tools=told,
+        tools=tools,
         tool_paths=tool_paths,
-        tool_choice=emulate_tool_choice(request.tool_choice, table),
+        tool_choice=emulate_tool_choice(request.tool_choice, registry),
         items=items,
         paths=paths,
     )
-    return EmulatedRequest(lowered, table)
+    return EmulatedRequest(emulated, registry)

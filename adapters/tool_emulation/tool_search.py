@@ -1,9 +1,9 @@
-"""Tools that are not declared at first but found by a search.
+"""Tool search, and tools that items of the history bring.
 
-A client may run the search itself: then it is a function to a backend that has no such thing, and
-what it found can be called on the next turn. A search that the server would run is not needed where
-all tools are declared from the start. A backend with a small context is told only of those that fit
-best what the user says; then the search is run here.
+A tool search that the client runs is a function for a backend that has no tool search; the tools
+that it found are declared with the next request. A search that the backend would run is not needed
+if all tools are declared. If the backend has a limit for deferred tools, the gateway searches: it
+declares those that match the user's messages best.
 """
 
 import math
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from adapters.errors import InvalidRequestError
 from adapters.ir.types import (
-    CustomTool,
+    Family,
     FunctionTool,
     HostedTool,
     Item,
@@ -26,11 +26,11 @@ from adapters.ir.types import (
     Request,
     Text,
     Tool,
-    ToolCall,
     ToolOutput,
 )
 from adapters.json_text import is_complete_json
 from adapters.losses import Losses
+from adapters.tool_emulation.names import NamedTool
 from adapters.tool_emulation.registry import BackendToolSupport
 from adapters.wire.json_object import read_fields
 from adapters.wire.json_schema import EMPTY_SCHEMA
@@ -38,195 +38,109 @@ from adapters.wire.tools import read_tools
 
 TOOL_SEARCH = "tool_search"
 DEFER_LOADING = "defer_loading"
+ADDITIONAL_TOOLS = "additional_tools"
+
+# Returns the name by which a model calls a tool, given its namespace and its name.
+CallableName = Callable[[str | None, str], str]
+
+
+# The search as a function
 
 _DESCRIPTION = "Searches for tools that are not listed here; what it finds can be called next."
 _NOTHING_FOUND = "No tool was found."
 _FOUND = "These tools were found and can be called now:"
 
-# Words of a name or a sentence: `getWeather`, `get_weather` and `get weather` have the same.
-_WORD = re.compile(r"[^\W\d_]+|\d+")
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-# The usual constants: how soon repeats stop counting, and how much long texts are held back.
-_SATURATION, _LENGTH = 1.2, 0.75
-# Shorter words have no ending to be told apart by.
-_LEAST_STEM = 4
-
 
 def search_runs_on_client(tool: HostedTool, path: str) -> bool:
-    """Tell whether the client runs the search itself."""
+    """Whether the client itself runs the search."""
     return read_fields(tool.value, path).string("execution") == "client"
 
 
-def search_as_function(tool: HostedTool, name: str, path: str) -> FunctionTool:
-    """Give the function that stands for a search that the client runs."""
+def search_as_function(tool: HostedTool, path: str) -> FunctionTool:
+    """Return the function that emulates a search on the client."""
     fields = read_fields(tool.value, path)
     return FunctionTool(
-        name,
+        TOOL_SEARCH,
         fields.string("description") or _DESCRIPTION,
         fields.raw("parameters") or EMPTY_SCHEMA,
         strict=False,
     )
 
 
-# What was found
-
-
-def found_tools(output: ToolOutput) -> list[Raw]:
-    """Give the tools that a search found, as they were spelled; words are no tools."""
-    if not isinstance(output.output, str) or not _is_list(output.output):
-        return []
-    return read_fields(Raw(b'{"tools":' + output.output.encode() + b"}")).array("tools")
-
-
-def _is_list(text: str) -> bool:
-    return text.lstrip().startswith("[") and is_complete_json(text)
-
-
-def describe_found_tools(output: ToolOutput, told_name: Callable[[str | None, str], str]) -> str:
-    """Tell the model what a search found, under the names that it can call."""
-    lines = [line for raw in found_tools(output) for line in _lines(raw, None, told_name)]
+def describe_found_tools(output: ToolOutput, callable_name: CallableName) -> str:
+    """Return the output of a search as text for the model."""
+    lines = [line for raw in _found_tools(output) for line in _lines(raw, None, callable_name)]
     return "\n".join([_FOUND, *lines]) if lines else _NOTHING_FOUND
 
 
-def _lines(
-    raw: Raw, namespace: str | None, told_name: Callable[[str | None, str], str]
-) -> list[str]:
+def _lines(raw: Raw, namespace: str | None, callable_name: CallableName) -> list[str]:
     fields = read_fields(raw)
     name, description = fields.string("name") or "", fields.string("description")
     children = fields.array("tools")
     if children:
-        return [line for child in children for line in _lines(child, name, told_name)]
-    return [f"- {told_name(namespace, name)}" + (f": {description}" if description else "")]
+        return [line for child in children for line in _lines(child, name, callable_name)]
+    return [f"- {callable_name(namespace, name)}" + (f": {description}" if description else "")]
 
 
-# Tools that were deferred
+def _found_tools(output: ToolOutput) -> list[Raw]:
+    """Return the declarations in the output of a search, which may also be plain text."""
+    text = output.output
+    if not isinstance(text, str) or not text.lstrip().startswith("[") or not is_complete_json(text):
+        return []
+    return read_fields(Raw(b'{"tools":' + text.encode() + b"}")).array("tools")
 
 
-def is_deferred(tool: FunctionTool | CustomTool) -> bool:
-    """Tell whether a tool is to be declared only when a search finds it."""
-    return any(extra.name == DEFER_LOADING and extra.value == Raw(b"true") for extra in tool.extras)
+# Tools in items of the history: `additional_tools`, which Codex sends in place of `tools`, see
+# https://github.com/BerriAI/litellm/issues/34198, and the outputs of searches
 
+_ITEM_KINDS = frozenset((ADDITIONAL_TOOLS, "tool_search_output", TOOL_SEARCH))
 
-def without_defer_loading(tool: FunctionTool | CustomTool) -> FunctionTool | CustomTool:
-    """Give a tool that is declared from the start."""
-    if not tool.extras:
-        return tool
-    return replace(tool, extras=tuple(extra for extra in tool.extras if extra.name != DEFER_LOADING))
-
-
-def search_tools(request: Request, tools: Sequence[str], limit: int) -> list[int]:
-    """Give the places of the tools that fit best what the user says now, or else ever said."""
-    texts = [_said(item) for item in request.items if isinstance(item, Message)]
-    spoken = [text for text in texts if text]
-    return bm25_rank(" ".join(spoken[-1:]), tools, limit) or bm25_rank(
-        " ".join(spoken), tools, limit
-    )
-
-
-def called_names(request: Request) -> frozenset[str]:
-    """Give the names of the tools that were called before."""
-    return frozenset(item.name for item in request.items if isinstance(item, ToolCall))
-
-
-def _said(message: Message) -> str:
-    if message.role != "user":
-        return ""
-    return " ".join(part.text for part in message.content if isinstance(part, Text))
-
-
-# Ranking
-
-
-def bm25_rank(query: str, texts: Sequence[str], limit: int) -> list[int]:
-    """Give the places of the texts that fit a query best, the best first, if they fit at all.
-
-    Each word of the query counts for more the fewer texts have it (BM25).
-    """
-    counts = [Counter(_words(text)) for text in texts]
-    usual = sum(count.total() for count in counts) / len(counts) if counts else 0.0
-    having = Counter(word for count in counts for word in count)
-    # A query may be long, and most of its words are in no text.
-    rarity = {
-        word: _rarity(having[word], len(texts)) for word in having.keys() & set(_words(query))
-    }
-    scores = [
-        sum(rarity[word] * _share(count, word, usual) for word in count if word in rarity)
-        for count in counts
-    ]
-    best = sorted(range(len(texts)), key=lambda place: (-scores[place], place))
-    return [place for place in best[:limit] if scores[place] > 0]
-
-
-def _words(text: str) -> list[str]:
-    return [_stem(word.casefold()) for word in _WORD.findall(_HUMP.sub(" ", text))]
-
-
-def _stem(word: str) -> str:
-    """Take a plural for its singular."""
-    return word[:-1] if len(word) > _LEAST_STEM and word.endswith("s") else word
-
-
-def _rarity(having: int, texts: int) -> float:
-    return math.log(1 + (texts - having + 0.5) / (having + 0.5))
-
-
-def _share(count: "Counter[str]", word: str, usual: float) -> float:
-    held_back = 1 - _LENGTH + _LENGTH * count.total() / usual if usual else 1.0
-    return count[word] * (_SATURATION + 1) / (count[word] + _SATURATION * held_back)
-
-
-# Tools that a history brings along: in items of their own, or found by a search (P031, P032).
-
-
-ADDITIONAL_TOOLS = "additional_tools"
-# What such items are called in the hub, and other things.
-_KINDS = frozenset((ADDITIONAL_TOOLS, "tool_search_output", TOOL_SEARCH))
-
-Placed = tuple[Tool, str]
-# An item that holds tools, its path, and by what kind of thing it does.
+ToolWithPath = tuple[Tool, str]
+# An item that holds tools, its path, and the hosted kind that a backend must know to read it.
 ToolsItem = tuple[Item, str, str]
 
 
-def is_hoisted_tools_item(item: Item, target: BackendToolSupport) -> bool:
-    """Tell whether an item is nothing but tools, and not for this backend."""
-    return _holds(item) == ADDITIONAL_TOOLS and not target.supports_hosted(ADDITIONAL_TOOLS)
+def is_hoisted_tools_item(item: Item, backend: BackendToolSupport) -> bool:
+    """Whether an item holds only tools, which are declared because the backend cannot read it."""
+    return _tools_kind(item) == ADDITIONAL_TOOLS and not backend.supports_hosted(ADDITIONAL_TOOLS)
 
 
 def items_with_tools(request: Request) -> list[ToolsItem]:
-    """Give the items that bring tools along; mostly there are none, and that is told at once."""
-    if not any(getattr(item, "kind", None) in _KINDS for item in request.items):
+    """Return the items that hold tools."""
+    # Most requests have none, and need no look at their paths.
+    if not any(getattr(item, "kind", None) in _ITEM_KINDS for item in request.items):
         return []
-    placed = ((item, path, _holds(item)) for item, path in request.items_with_paths())
-    return [(item, path, kind) for item, path, kind in placed if kind is not None]
+    items = ((item, path, _tools_kind(item)) for item, path in request.items_with_paths())
+    return [(item, path, kind) for item, path, kind in items if kind is not None]
 
 
 def tools_from_items(
-    held: list[ToolsItem], target: BackendToolSupport, losses: Losses
-) -> Iterator[Placed]:
-    """Give the tools that items bring along, for a backend that would not find them there."""
-    for item, path, kind in held:
-        if target.supports_hosted(kind):
+    items: list[ToolsItem], family: Family, backend: BackendToolSupport, losses: Losses
+) -> Iterator[ToolWithPath]:
+    """Yield the tools in items that the backend cannot read."""
+    for item, path, kind in items:
+        if backend.supports_hosted(kind):
             continue
         if kind == ADDITIONAL_TOOLS:
             losses.changed(path, "its tools are declared from the start")
-        yield from _read(item, path)
+        yield from _read_item(item, path, family)
 
 
 def tools_visible_to_backend(
-    held: list[ToolsItem], target: BackendToolSupport | None = None
-) -> Iterator[Placed]:
-    """Give the tools that a backend finds in items; in those that are sent, that is all of them.
+    items: list[ToolsItem], family: Family, backend: BackendToolSupport | None = None
+) -> Iterator[ToolWithPath]:
+    """Yield the tools in items that the backend can read; without a backend, in all items.
 
-    Of tools that cannot be read, the backend will say so itself.
+    Invalid tools are left to the backend, which reports them itself.
     """
-    for item, path, kind in held:
-        if target is None or target.supports_hosted(kind):
+    for item, path, kind in items:
+        if backend is None or backend.supports_hosted(kind):
             with suppress(InvalidRequestError):
-                yield from _read(item, path)
+                yield from _read_item(item, path, family)
 
 
-def _holds(item: Item) -> str | None:
-    """Tell by what kind of thing an item brings tools along; None if it does not."""
+def _tools_kind(item: Item) -> str | None:
+    """Return the hosted kind of an item that holds tools."""
     match item:
         case OpaqueItem(kind="additional_tools"):
             return ADDITIONAL_TOOLS
@@ -236,13 +150,89 @@ def _holds(item: Item) -> str | None:
             return None
 
 
-def _read(item: Item, path: str) -> Iterator[Placed]:
-    inner = f"{path}.tools"
-    for number, tool in enumerate(read_tools(_raws(item, path), inner, "responses")):
-        yield tool, f"{inner}[{number}]"
-
-
-def _raws(item: Item, path: str) -> list[Raw]:
+def _read_item(item: Item, path: str, family: Family) -> Iterator[ToolWithPath]:
+    raws: list[Raw] = []
     if isinstance(item, OpaqueItem):
-        return read_fields(item.value, path).array("tools")
-    return found_tools(item) if isinstance(item, ToolOutput) else []
+        raws = read_fields(item.value, path).array("tools")
+    elif isinstance(item, ToolOutput):
+        raws = _found_tools(item)
+    for number, tool in enumerate(read_tools(raws, f"{path}.tools", family)):
+        yield tool, f"{path}.tools[{number}]"
+
+
+# Deferred tools
+
+
+def is_deferred(tool: NamedTool) -> bool:
+    """Whether a tool is to be declared only when a search finds it."""
+    return any(extra.name == DEFER_LOADING and extra.value == Raw(b"true") for extra in tool.extras)
+
+
+def without_defer_loading(tool: NamedTool) -> NamedTool:
+    """Return a tool that is not deferred."""
+    extras = tuple(extra for extra in tool.extras if extra.name != DEFER_LOADING)
+    return tool if len(extras) == len(tool.extras) else replace(tool, extras=extras)
+
+
+def search_tools(request: Request, tools: Sequence[str], limit: int) -> list[int]:
+    """Return the positions of the best matches for the last user message, or else for all."""
+    messages = [_user_text(item) for item in request.items if isinstance(item, Message)]
+    texts = [text for text in messages if text]
+    last = bm25_rank(" ".join(texts[-1:]), tools, limit)
+    return last or bm25_rank(" ".join(texts), tools, limit)
+
+
+def _user_text(message: Message) -> str:
+    if message.role != "user":
+        return ""
+    return " ".join(part.text for part in message.content if isinstance(part, Text))
+
+
+# Ranking
+
+_TERM = re.compile(r"[^\W\d_]+|\d+")
+# `getWeather` has the same terms as `get_weather`.
+_CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+# The usual constants k1 and b of BM25: term saturation and length normalization.
+_SATURATION, _LENGTH_WEIGHT = 1.2, 0.75
+_MIN_PLURAL_LENGTH = 5
+
+
+def bm25_rank(query: str, texts: Sequence[str], limit: int) -> list[int]:
+    """Return the positions of the texts that match a query, best first, by BM25."""
+    counts = [Counter(_terms(text)) for text in texts]
+    mean_length = sum(count.total() for count in counts) / len(counts) if counts else 0.0
+    frequencies = Counter(term for count in counts for term in count)
+    # Only terms of the texts, because a query may be long.
+    weights = {
+        term: _inverse_frequency(frequencies[term], len(texts))
+        for term in frequencies.keys() & set(_terms(query))
+    }
+    scores = [
+        sum(
+            weights[term] * _term_score(count, term, mean_length)
+            for term in count
+            if term in weights
+        )
+        for count in counts
+    ]
+    best = sorted(range(len(texts)), key=lambda position: (-scores[position], position))
+    return [position for position in best[:limit] if scores[position] > 0]
+
+
+def _terms(text: str) -> list[str]:
+    return [_singular(term.casefold()) for term in _TERM.findall(_CAMEL_CASE.sub(" ", text))]
+
+
+def _singular(term: str) -> str:
+    return term[:-1] if len(term) >= _MIN_PLURAL_LENGTH and term.endswith("s") else term
+
+
+def _inverse_frequency(frequency: int, texts: int) -> float:
+    return math.log(1 + (texts - frequency + 0.5) / (frequency + 0.5))
+
+
+def _term_score(count: "Counter[str]", term: str, mean_length: float) -> float:
+    relative_length = count.total() / mean_length if mean_length else 1.0
+    normalization = 1 - _LENGTH_WEIGHT + _LENGTH_WEIGHT * relative_length
+    return count[term] * (_SATURATION + 1) / (count[term] + _SATURATION * normalization)

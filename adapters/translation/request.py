@@ -100,7 +100,7 @@ class Asking:
             return self._pass_request(body, model)
         losses = self._read(body) if self._read_losses is None else self._read_losses
         addressed = self.keeping.restore(self._addressed(model, losses), kept or {}, losses)
-        self._lowered = emulate_tools(addressed, self._target(), losses)
+        self._lowered = emulate_tools(addressed, self._client.family, self._target(), losses)
         request = self._paired(self._lowered.request, losses, ends_open=ends_open)
         capabilities = self._capabilities
         if ends_open and capabilities.strict_turns:
@@ -184,7 +184,9 @@ class Asking:
         """Give what the backend was told; where the bytes pass, that is what was asked."""
         if self._lowered is None:
             try:
-                self._lowered = emulate_tools(self.asked, self._target(), Losses(None))
+                self._lowered = emulate_tools(
+                    self.asked, self._client.family, self._target(), Losses(None)
+                )
             except DragomanError:
                 self._lowered = EmulatedRequest(self.asked, ToolRegistry())
         return self._lowered

@@ -28,7 +28,7 @@ from adapters.ir.types import (
     ToolOutput,
 )
 from adapters.losses import Losses
-from adapters.text_tools.prompt import describe_tools_in_prompt, call_as_text
+from adapters.text_tools.prompt import call_as_text, describe_tools_in_prompt
 from tests.adapters.text_tools.test_formats import told
 
 SCHEMA = Raw(b'{"type": "object", "properties": {"city": {"type": "string"}}}')

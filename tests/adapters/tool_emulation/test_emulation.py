@@ -110,7 +110,7 @@ def test_the_map_of_names_is_a_bijection(tools: tuple[Tool, ...]) -> None:
 
 def lowered_or_refused(tools: tuple[Tool, ...]) -> EmulatedRequest | UnsupportedRequestError:
     try:
-        return emulate_tools(Request(tools=tools), FUNCTIONS, Losses())
+        return emulate_tools(Request(tools=tools), "responses", FUNCTIONS, Losses())
     except UnsupportedRequestError as refused:
         return refused
 
@@ -123,7 +123,7 @@ def raise_one(lowered: EmulatedRequest, call: ToolCall) -> ToolCall:
 
 
 def lower_one(lowered: EmulatedRequest, tools: tuple[Tool, ...], call: ToolCall) -> ToolCall:
-    again = emulate_tools(Request(items=(call,), tools=tools), FUNCTIONS, Losses())
+    again = emulate_tools(Request(items=(call,), tools=tools), "responses", FUNCTIONS, Losses())
     assert again.request.tools == lowered.request.tools
     (item,) = again.request.items
     assert isinstance(item, ToolCall)
@@ -146,7 +146,7 @@ TOOLS: tuple[Tool, ...] = (
     hosted("apply_patch"),
     hosted("tool_search", execution="client"),
 )
-LOWERED = emulate_tools(Request(tools=TOOLS), FUNCTIONS, Losses())
+LOWERED = emulate_tools(Request(tools=TOOLS), "responses", FUNCTIONS, Losses())
 called = st.sampled_from(
     ("look", "a_b", "note", "ns__f", "ns__c", "shell", "apply_patch", "tool_search")
 ) | st.sampled_from(("Look", "functions.note", "ns.c", "f", "c", "strange", "shell_"))
@@ -281,7 +281,9 @@ def test_a_replayed_call_says_what_is_no_input() -> None:
     losses = Losses()
     call = ToolCall("1", "note", '{"input":"x","more":1}')
     everything = BackendToolSupport(lambda _tool: True)
-    again = emulate_tools(Request(items=(call,), tools=(CustomTool("note"),)), everything, losses)
+    again = emulate_tools(
+        Request(items=(call,), tools=(CustomTool("note"),)), "responses", everything, losses
+    )
     assert again.request.items == (ToolCall("1", "note", "x", "custom"),)
     assert [loss.path for loss in losses] == ["items[0].arguments"]
 
@@ -315,7 +317,9 @@ def test_what_is_told_as_a_function_is_understood_again() -> None:
     telling = CallDowngrader(frozenset(("function",)), Losses(None))
     (choice,) = telling.reply(reply_of(*calls)).choices
     everything = BackendToolSupport(lambda _tool: True)
-    again = emulate_tools(Request(items=choice.items, tools=TOOLS), everything, Losses())
+    again = emulate_tools(
+        Request(items=choice.items, tools=TOOLS), "responses", everything, Losses()
+    )
     assert again.request.items == calls
 
 
@@ -500,7 +504,10 @@ def test_items_of_client_tools_are_rewritten_as_they_were() -> None:
 def test_an_output_of_a_search_can_be_anything() -> None:
     odd = ToolOutput("1", (Text("found nothing"),), "tool_search")
     lowered = emulate_tools(
-        Request(items=(ToolCall("1", "tool_search", "{}", "tool_search"), odd)), FUNCTIONS, Losses()
+        Request(items=(ToolCall("1", "tool_search", "{}", "tool_search"), odd)),
+        "responses",
+        FUNCTIONS,
+        Losses(),
     )
     output = lowered.request.items[1]
     assert isinstance(output, ToolOutput)

@@ -14,14 +14,14 @@ from adapters.losses import Losses
 from adapters.tool_emulation.custom_tools import (
     CustomInputParser,
     ParsedInput,
-    input_as_arguments,
     custom_tool_as_function,
     escape,
+    input_as_arguments,
     json_schema_pattern,
     unwrap_input,
     wrap_input,
 )
-from adapters.tool_emulation.registry import (
+from adapters.tool_emulation.names import (
     ToolName,
     qualified_name,
     resolve_hallucinated_name,
@@ -149,7 +149,7 @@ def test_unwrapping(arguments: str, meant: str) -> None:
 )
 def test_input_that_breaks_off_is_known(arguments: str, *, breaks_off: bool) -> None:
     everywhere_alike(arguments)
-    assert unwrap_input(arguments).breaks_off == breaks_off
+    assert unwrap_input(arguments).is_truncated == breaks_off
 
 
 @pytest.mark.parametrize(
@@ -189,8 +189,8 @@ def test_what_is_no_input_is_reported(arguments: str, losses: list[str]) -> None
     ],
 )
 def test_raw_input_as_arguments(text: str, whole: str, cut: str) -> None:
-    assert input_as_arguments(text, whole=True) == whole
-    assert input_as_arguments(text, whole=False) == cut
+    assert input_as_arguments(text, is_complete=True) == whole
+    assert input_as_arguments(text, is_complete=False) == cut
 
 
 def test_input_is_told_as_it_comes() -> None:
@@ -297,14 +297,16 @@ def known(name: str, space: str | None) -> ToolName:
 DECLARED = st.builds(known, SAID, st.none() | SAID)
 
 
-@given(SAID, st.lists(DECLARED, max_size=5, unique_by=lambda tool: tool.flat))
+@given(SAID, st.lists(DECLARED, max_size=5, unique_by=lambda tool: tool.qualified))
 def test_the_tool_that_is_meant_is_the_only_one(said: str, tools: list[ToolName]) -> None:
     meant = resolve_hallucinated_name(said, tools)
     assert resolve_hallucinated_name(said, tools[::-1]) == meant
     if meant is None:
         return
     assert letters(said).endswith(letters(meant.name))
-    nearer = [tool for tool in tools if letters(said) in (letters(tool.qualified), letters(whole(tool)))]
+    nearer = [
+        tool for tool in tools if letters(said) in (letters(tool.qualified), letters(whole(tool)))
+    ]
     assert nearer in ([], [meant])
 
 
