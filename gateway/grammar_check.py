@@ -1,181 +1,135 @@
-"""Judges the input of a custom tool by the tool's grammar.
+"""Checks of custom tool inputs against the grammars of their tools.
 
-A backend that is only shown a grammar may not keep to it. That is worth knowing; the input goes to
-the client all the same, which will say what it thinks of it.
+A backend that is given the grammar only as a description may not follow it. The client gets the
+input all the same; the mismatch is reported as a loss.
+
+Grammars come from clients, and some take exponential time, such as `(a+)+b`. Python cannot
+interrupt a match, so each check runs in a process of its own, `python -m gateway.grammar_check`,
+which is killed after a timeout. It reads syntax, definition and text as a JSON array, and writes
+what does not match, or null.
 """
 
 import asyncio
-import atexit
 import json
 import re
-import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+import warnings
+from collections.abc import Iterable
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
-from threading import Lock
+from typing import TYPE_CHECKING
 
-from lark import Lark
-from lark.exceptions import LarkError, UnexpectedEOF, UnexpectedInput
+if TYPE_CHECKING:
+    # Not imported in the process that checks: that would take longer than the check.
+    from adapters.ir.types import CustomTool
+    from adapters.losses import Loss
 
-from adapters.ir.types import CustomTool
-from adapters.losses import Loss
+# How long a reply waits for the checks of all its inputs.
+TIMEOUT_SECONDS = 3.0
+# The time for a check grows faster than the length of the text.
+MAX_INPUT_CHARACTERS = 10_000
 
-# To judge a text takes longer than in proportion to its length, and others wait meanwhile.
-LONGEST = 10_000
 _SYNTAXES = ("lark", "regex")
+_COMMAND = (sys.executable, "-m", "gateway.grammar_check")
+_PACKAGE_PARENT = Path(__file__).parent.parent
+# Limits the processes that run at a time.
+_SLOTS = asyncio.Semaphore(4)
 
 
-def check_grammar(tool: CustomTool, text: str) -> str | None:
-    """Say what is wrong with an input; None if nothing is, or if it cannot be judged.
+class GrammarChecks:
+    """The custom tool inputs of one reply, which are checked at its end."""
 
-    It waits for the judgement, for some seconds at most.
+    def __init__(self) -> None:
+        self._inputs: list[tuple[CustomTool, str]] = []
+
+    def add(self, tool: "CustomTool", text: str) -> None:
+        """Add an input."""
+        self._inputs.append((tool, text))
+
+    async def losses(self) -> "list[Loss]":
+        """Check the inputs and return the mismatches found within the timeout."""
+        inputs, self._inputs = self._inputs, []
+        return await check_inputs(inputs)
+
+
+async def check_inputs(inputs: "Iterable[tuple[CustomTool, str]]") -> "list[Loss]":
+    """Return a loss for each input that does not match its tool's grammar.
+
+    Inputs that cannot be checked, or not within the timeout, are taken to match.
     """
-    if not is_checkable(tool, text):
-        return None
-    return ask(tool.syntax or "", tool.definition or "", text)
+    from adapters.losses import Loss  # noqa: PLC0415 - see above
+
+    losses: list[Loss] = []
+    with suppress(TimeoutError):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            for tool, text in inputs:
+                mismatch = await _check(tool, text)
+                if mismatch is not None:
+                    reason = f"its input does not keep to the grammar: {mismatch}"
+                    losses.append(Loss("changed", f"call {tool.name}", reason))
+    return losses
 
 
-def is_checkable(tool: CustomTool, text: str) -> bool:
-    """Tell whether there is a grammar that we know, and a text that is not too long for it."""
-    known = tool.format == "grammar" and tool.syntax in _SYNTAXES
-    return known and bool(tool.definition) and len(text) <= LONGEST
+def check_grammar(tool: "CustomTool", text: str) -> str | None:
+    """Return what in an input does not match the grammar; None if it matches or is not checked."""
 
-
-# Judges the inputs of an answer by their grammars, while others are served.
-
-
-# So many seconds an answer waits for its judgement.
-_PATIENCE = 3.0
-# One judgement at a time, and none in the threads that others wait for.
-_THREAD = ThreadPoolExecutor(1, "grammars")
-
-
-class Judging:
-    """The inputs of one answer: noted as they come, and judged when the answer is whole."""
-
-    def __init__(self) -> None:
-        self._noted: list[tuple[CustomTool, str]] = []
-
-    def note(self, tool: CustomTool, text: str) -> None:
-        """Note an input; nobody waits for its judgement here."""
-        if is_checkable(tool, text):
-            self._noted.append((tool, text))
-
-    async def losses(self) -> list[Loss]:
-        """Give what is wrong with the inputs, as far as that can be told in time."""
-        noted, self._noted = self._noted, []
-        losses: list[Loss] = []
-        if not noted:
-            return losses
-        loop = asyncio.get_running_loop()
+    async def check() -> str | None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(_PATIENCE):
-                for tool, text in noted:
-                    problem = await loop.run_in_executor(_THREAD, check_grammar, tool, text)
-                    if problem is not None:
-                        why = f"its input does not keep to the grammar: {problem}"
-                        losses.append(Loss("changed", f"call {tool.name}", why))
-        return losses
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                return await _check(tool, text)
+        return None
+
+    return asyncio.run(check())
 
 
-# The process that judges texts by grammars, as those see it who ask.
-#
-# It ends itself if a judgement takes too long; then there is none, and the next one starts it
-# again.
+async def _check(tool: "CustomTool", text: str) -> str | None:
+    if tool.format != "grammar" or tool.syntax not in _SYNTAXES or not tool.definition:
+        return None
+    if len(text) > MAX_INPUT_CHARACTERS:
+        return None
+    async with _SLOTS:
+        return await _run_check(json.dumps([tool.syntax, tool.definition, text]).encode())
 
 
-_COMMAND = (sys.executable, "-m", "gateway.grammar_worker")
-# Where the worker finds the package that it is part of.
-_HOME = Path(__file__).parent.parent
+async def _run_check(arguments: bytes) -> str | None:
+    """Run one check in a process, which is killed on a timeout or a cancellation."""
+    process = await asyncio.create_subprocess_exec(
+        *_COMMAND,
+        cwd=_PACKAGE_PARENT,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        # Ctrl-C in a terminal is for the gateway only.
+        start_new_session=True,
+    )
+    try:
+        output, _ = await process.communicate(arguments)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    # Without output the grammar made the check fail.
+    mismatch: str | None = json.loads(output or b"null")
+    return mismatch
 
 
-def ask(syntax: str, definition: str, text: str) -> str | None:
-    """Ask what is wrong with a text; None if nothing is, or if it could not be judged in time."""
-    return _WORKER.ask(json.dumps([syntax, definition, text]).encode())
+# In the process that checks
 
-
-class _Worker:
-    """The process that judges: started when it is needed, and again after it had to end."""
-
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
-        self._lock = Lock()
-
-    def ask(self, line: bytes) -> str | None:
-        """Ask for one judgement; None if there was none in time."""
-        with self._lock:
-            process = self._started()
-            answer = b""
-            # A process that ended cannot be written to.
-            with suppress(OSError):
-                answer = _exchange(process, line)
-            if not answer:
-                self._end()
-                return None
-        problem: str | None = json.loads(answer)
-        return problem
-
-    def _started(self) -> "subprocess.Popen[bytes]":
-        if self._process is None:
-            # In a session of its own: an interrupt is not meant for it.
-            self._process = subprocess.Popen(  # noqa: S603 - a command of our own
-                _COMMAND,
-                cwd=_HOME,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        return self._process
-
-    def _end(self) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.kill()
-        # What it did not read is lost.
-        with suppress(OSError):
-            process.communicate()
-
-    def close(self) -> None:
-        """End the process."""
-        with self._lock:
-            self._end()
-
-
-def _exchange(process: "subprocess.Popen[bytes]", line: bytes) -> bytes:
-    if process.stdin is None or process.stdout is None:
-        return b""
-    process.stdin.write(line + b"\n")
-    process.stdin.flush()
-    return process.stdout.readline()
-
-
-_WORKER = _Worker()
-atexit.register(_WORKER.close)
-
-
-# Judges a text by a grammar in the language of lark.
-#
-# In a module of its own, because to load the parser takes a tenth of a second, and few need it.
-
-
-# Grammars in use at a time; agents send the same few with every request.
-_REMEMBERED = 64
-# What stands in a grammar and may hold a slash, and then an expression for "any number of
-# something": the parser takes none that matches nothing, so it becomes "some, or nothing".
-_ANY_NUMBER = re.compile(
+# A regular expression in a grammar that matches any number of something. Strings and comments are
+# matched too, so that a slash in one does not start an expression.
+_REPETITION = re.compile(
     r'"(?:\\.|[^"\\\n])*"|//[^\n]*'
     r"|/(?P<before>\(?(?:\.|\\[^/]|\[(?:\\.|[^\]\\])+\]))\*(?P<after>\)?)/(?P<flags>[imslux]*)"
 )
 
 
-def check_lark(definition: str, text: str) -> str | None:
-    """Say what is wrong with a text; None if nothing is, or if it cannot be judged."""
-    parser = _parser(definition)
-    if parser is None:
+def _match_lark(definition: str, text: str) -> str | None:
+    from lark import Lark  # noqa: PLC0415 - slow to import, and not needed for `regex`
+    from lark.exceptions import LarkError, UnexpectedEOF, UnexpectedInput  # noqa: PLC0415
+
+    try:
+        parser = Lark(_REPETITION.sub(_make_optional, definition), lexer="dynamic")
+    except (LarkError, re.error, RecursionError):
         return None
     try:
         parser.parse(text)  # pyright: ignore[reportUnknownMemberType] - lark types it in part
@@ -188,16 +142,29 @@ def check_lark(definition: str, text: str) -> str | None:
     return None
 
 
-def _some_or_nothing(found: "re.Match[str]") -> str:
-    if found["before"] is None:
-        return found.group()
-    return f"(/{found['before']}+{found['after']}/{found['flags']})?"
+def _make_optional(match: re.Match[str]) -> str:
+    """Rewrite `/x*/` as `(/x+/)?`: the parser accepts no expression that matches nothing."""
+    if match["before"] is None:
+        return match.group()
+    return f"(/{match['before']}+{match['after']}/{match['flags']})?"
 
 
-@lru_cache(_REMEMBERED)
-def _parser(definition: str) -> "Lark | None":
-    """Make a parser; a grammar that is none cannot be judged."""
+def _match_regex(definition: str, text: str) -> str | None:
     try:
-        return Lark(_ANY_NUMBER.sub(_some_or_nothing, definition), lexer="dynamic")
-    except (LarkError, re.error, RecursionError):
+        with warnings.catch_warnings():
+            # Python warns of syntax with another meaning elsewhere, such as `[[:alpha:]]`.
+            warnings.simplefilter("error", FutureWarning)
+            pattern = re.compile(definition)
+    except (re.error, RecursionError, OverflowError, FutureWarning):
         return None
+    return None if pattern.fullmatch(text) else "it does not match the regular expression"
+
+
+def _main() -> None:
+    syntax, definition, text = json.load(sys.stdin)
+    match = _match_lark if syntax == "lark" else _match_regex
+    json.dump(match(definition, text), sys.stdout)
+
+
+if __name__ == "__main__":
+    _main()

@@ -29,7 +29,7 @@ from gateway.errors import (
     InternalError,
     ShuttingDownError,
 )
-from gateway.grammar_check import Judging
+from gateway.grammar_check import GrammarChecks
 from gateway.http.auth import Principal
 from gateway.http.client_connection import ClientConnection
 from gateway.http.headers import backend_headers, read_headers
@@ -108,7 +108,7 @@ class Visit:
         # The request, until a backend has begun to answer it.
         self._words = Wording(b"", None, None, desk.mint)
         # Judges the input of custom tools when an answer is whole.
-        self._judging = Judging()
+        self._grammar_checks = GrammarChecks()
         # What is asked of the memory, and whether the answer is to be kept here.
         self._plan: Turn | None = None
         self._keeps = False
@@ -247,7 +247,7 @@ class Visit:
             watch=watch,
             upstream=upstream,
             record=record,
-            judge=self._judging.losses,
+            judge=self._grammar_checks.losses,
             notary=self._notary(exchange, upstream, caller, seen),
         )
         self._delivery = Delivery(parties)
@@ -321,7 +321,7 @@ class Visit:
             preferences=self._preferences(caller),
             policy=config.loss,
             rewrite=upstream.rewrite,
-            check_grammar=self._judging.note,
+            check_grammar=self._grammar_checks.add,
             seal=self._desk.sealer.reasoning_sealer(upstream.name) if seals else None,
             stamp=self._plan.stamp if self._plan else None,
             reshape=self._words.reshape,

@@ -1,0 +1,223 @@
+"""Inputs of custom tools are checked against the grammars of their tools."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from adapters import Loss
+from adapters.ir.types import CustomTool
+from gateway import grammar_check
+from gateway.grammar_check import MAX_INPUT_CHARACTERS, GrammarChecks, check_grammar
+from tests.adapters.test_loops import streamed
+from tests.gateway.calling import Answered, call, post
+from tests.gateway.conftest import assert_no_fault, backend_table, capability
+from tests.gateway.keeping import until
+from tests.gateway.process import Gateway, running
+from tests.gateway.scripted import PATIENCE, Received, Script, ScriptedBackend, answer, stream
+from tests.judges.reading import JsonObject
+from tests.judges.samples import encoded
+
+# As Codex sends it.
+PATCH = r"""start: begin_patch hunk+ end_patch
+begin_patch: "*** Begin Patch" LF
+end_patch: "*** End Patch" LF?
+
+hunk: add_hunk | delete_hunk | update_hunk
+add_hunk: "*** Add File: " filename LF add_line+
+delete_hunk: "*** Delete File: " filename LF
+update_hunk: "*** Update File: " filename LF change_move? change?
+
+filename: /(.+)/
+add_line: "+" /(.*)/ LF -> line
+
+change_move: "*** Move to: " filename LF
+change: (change_context | change_line)+ eof_line?
+change_context: ("@@" | "@@ " /(.+)/) LF
+change_line: ("+" | "-" | " ") /(.*)/ LF
+eof_line: "*** End of File" LF
+
+%import common.LF
+"""
+
+
+def lark(definition: str) -> CustomTool:
+    return CustomTool("t", format="grammar", syntax="lark", definition=definition)
+
+
+def regex(definition: str) -> CustomTool:
+    return CustomTool("t", format="grammar", syntax="regex", definition=definition)
+
+
+SLOW_TEXT = "a" * 60
+
+
+@pytest.fixture(autouse=True)
+def timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give a busy machine time to start a process."""
+    monkeypatch.setattr(grammar_check, "TIMEOUT_SECONDS", PATIENCE)
+
+
+@pytest.mark.parametrize(
+    ("text", "mismatch"),
+    [
+        ("*** Begin Patch\n*** Add File: a\n+x\n+\n*** End Patch\n", None),
+        ("*** Begin Patch\n*** Update File: a\n@@ def f\n-x\n+y\n*** End Patch", None),
+        ("*** Begin Patch\n*** Add File: a\nx\n*** End Patch\n", "line 3, column 1"),
+        ("*** Begin Patch\n*** Add File: a\n+x\n", "ends too soon"),
+        ("", "ends too soon"),
+    ],
+)
+def test_patch_is_checked_against_the_grammar_of_codex(text: str, mismatch: str | None) -> None:
+    found = check_grammar(lark(PATCH), text)
+    assert found is None if mismatch is None else mismatch in (found or "")
+
+
+def test_slash_in_a_string_or_comment_starts_no_expression() -> None:
+    grammar = 'start: "/.*/" // or /.*/\n'
+    assert check_grammar(lark(grammar), "/.*/") is None
+    assert check_grammar(lark(grammar), "") is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "matches"),
+    [("05:30", True), ("25:00", False), ("05:30 ", False), ("", False), ("\ud83e", False)],
+)
+def test_regex_must_match_the_whole_input(text: str, *, matches: bool) -> None:
+    mismatch = check_grammar(regex(r"([01]\d|2[0-3]):[0-5]\d"), text)
+    assert (mismatch is None) is matches
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        CustomTool("t"),
+        CustomTool("t", format="text"),
+        CustomTool("t", format="grammar", syntax="lark"),
+        CustomTool("t", format="grammar", syntax="ebnf", definition="x"),
+        lark("no grammar at all"),
+        lark("start: missing"),
+        regex("("),
+        regex(r"\p{L}+"),
+        regex("[[:alpha:]]"),
+    ],
+)
+def test_unknown_or_invalid_grammar_is_not_checked(tool: CustomTool) -> None:
+    assert check_grammar(tool, "anything") is None
+
+
+def test_long_input_is_not_checked() -> None:
+    assert check_grammar(regex("a*"), "b" * MAX_INPUT_CHARACTERS) is not None
+    assert check_grammar(regex("a*"), "b" * (MAX_INPUT_CHARACTERS + 1)) is None
+
+
+def test_mismatches_of_a_reply_are_losses() -> None:
+    checks = GrammarChecks()
+    for tool, text in ((regex("a"), "b"), (regex("a"), "a"), (CustomTool("u"), "b")):
+        checks.add(tool, text)
+    reason = "its input does not keep to the grammar: it does not match the regular expression"
+    assert asyncio.run(checks.losses()) == [Loss("changed", "call t", reason)]
+    assert asyncio.run(checks.losses()) == []
+
+
+@pytest.mark.parametrize("tool", [regex("(a+)+b"), lark("start: /(a+)+b/")], ids=["regex", "lark"])
+def test_slow_check_is_killed_and_blocks_nothing(
+    tool: CustomTool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grammar_check, "TIMEOUT_SECONDS", 1.0)
+
+    async def count_loop_turns() -> int:
+        checks = GrammarChecks()
+        checks.add(tool, SLOW_TEXT)
+        task = asyncio.ensure_future(checks.losses())
+        turns = 0
+        while not task.done():
+            await asyncio.sleep(0.01)
+            turns += 1
+        assert await task == []
+        return turns
+
+    started = time.monotonic()
+    # A blocked event loop has one turn.
+    assert asyncio.run(count_loop_turns()) > 2
+    assert time.monotonic() - started < PATIENCE
+
+
+# In the gateway
+
+BACKEND = "checked"
+
+
+@pytest.fixture(scope="module")
+def checking_gateway(
+    backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Gateway]:
+    table = backend_table(backend.address, BACKEND, "chat", capability("check_grammars = true"))
+    with running(table, tmp_path_factory.mktemp(BACKEND)) as gateway:
+        yield gateway
+    assert_no_fault(gateway)
+
+
+def reply_with_call(request: Received, text: str) -> Script:
+    function = {"name": "say", "arguments": encoded({"input": text}).decode()}
+    message = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "call_1", "type": "function", "function": function}],
+    }
+    reply = encoded(
+        {
+            "id": "chatcmpl-1",
+            "object": "chat.completion",
+            "created": 1794787200,
+            "model": BACKEND,
+            "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}],
+        }
+    )
+    return stream(streamed("chat", reply)) if request.json().get("stream") else answer(reply)
+
+
+def send(gateway: Gateway, model: str, pattern: str, *, streams: bool = False) -> Answered:
+    grammar = {"type": "grammar", "syntax": "regex", "definition": pattern}
+    tool: JsonObject = {"type": "custom", "name": "say", "format": grammar}
+    body: JsonObject = {"model": model, "input": "Go.", "tools": [tool], "stream": streams}
+    return post(gateway, "/v1/responses", encoded(body))
+
+
+def test_mismatch_is_reported_in_the_loss_header(
+    checking_gateway: Gateway, backend: ScriptedBackend
+) -> None:
+    model = f"{BACKEND}-mismatch"
+    backend.play_always(model, lambda request: reply_with_call(request, "b"))
+
+    def reports_mismatch(pattern: str) -> bool:
+        response = send(checking_gateway, model, pattern)
+        assert response.status == 200
+        return "does not keep to the grammar" in response.headers["dragoman-loss"]
+
+    # On a busy machine the first checks may take longer than the timeout.
+    until(lambda: reports_mismatch("a"))
+    assert not reports_mismatch("b")
+    response = send(checking_gateway, model, "a", streams=True)
+    assert b"response.completed" in response.body
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
+def test_slow_check_does_not_block_other_requests(
+    checking_gateway: Gateway, backend: ScriptedBackend, *, streams: bool
+) -> None:
+    model = f"{BACKEND}-slow-{streams}"
+    backend.play_always(model, lambda request: reply_with_call(request, SLOW_TEXT))
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(send, checking_gateway, model, "(a+)+b", streams=streams)
+        backend.wait(model, 1)
+        served = 0
+        while not slow.done():
+            assert call(checking_gateway, "GET", "/health").status == 200
+            served += 1
+        assert slow.result().status == 200
+    assert SLOW_TEXT.encode() in slow.result().body
+    # A blocked gateway would serve only a few, before the check begins.
+    assert served > 3
