@@ -1,4 +1,4 @@
-"""Forgets, from time to time, what nobody has used for as long as things are kept."""
+"""The background task that deletes objects which were not used for the retention time."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -8,24 +8,24 @@ from typing import Final
 from gateway.observability.logging import LOG
 from gateway.store import Store
 
-_DAY: Final = 86_400
-# So often it is looked for what is old; more often only where things are kept for less than that.
-_LONGEST_PAUSE: Final = 3600.0
-_SHORTEST_PAUSE: Final = 1.0
-# The first time comes soon: a service that is often restarted would never come to it otherwise.
-_FIRST_PAUSE: Final = 2.0
+_SECONDS_PER_DAY: Final = 86_400
+# The interval is the retention time itself where that is shorter than an hour.
+_MAX_INTERVAL_SECONDS: Final = 3600.0
+_MIN_INTERVAL_SECONDS: Final = 1.0
+# The first run comes soon, for services that are restarted often.
+_FIRST_DELAY_SECONDS: Final = 2.0
 
-# Gives a number from 0 to 1, by chance: many nodes that start at once should not sweep at once.
-Chance = Callable[[], float]
+# Returns a random number from 0 to 1, so that nodes which start together do not delete together.
+Jitter = Callable[[], float]
 
 
 @asynccontextmanager
-async def retention_task(store: Store, days: float, chance: Chance) -> AsyncGenerator[None]:
-    """Sweep in the background; not at all if things are kept for ever."""
+async def retention_task(store: Store, days: float, jitter: Jitter) -> AsyncGenerator[None]:
+    """Delete unused objects in the background; never, if `days` is 0."""
     if not days:
         yield
         return
-    task = asyncio.create_task(_sweep_always(store, days * _DAY, chance))
+    task = asyncio.create_task(_run(store, days * _SECONDS_PER_DAY, jitter))
     try:
         yield
     finally:
@@ -34,20 +34,19 @@ async def retention_task(store: Store, days: float, chance: Chance) -> AsyncGene
             await task
 
 
-async def _sweep_always(store: Store, seconds: float, chance: Chance) -> None:
-    pause = max(_SHORTEST_PAUSE, min(_LONGEST_PAUSE, seconds))
-    await asyncio.sleep(min(_FIRST_PAUSE, pause) * chance())
+async def _run(store: Store, seconds: float, jitter: Jitter) -> None:
+    interval = max(_MIN_INTERVAL_SECONDS, min(_MAX_INTERVAL_SECONDS, seconds))
+    await asyncio.sleep(min(_FIRST_DELAY_SECONDS, interval) * jitter())
     while True:
         try:
-            # A machine whose clock is ahead must not forget what is young to all others.
-            await _sweep(store, int(await store.now() - seconds))
-        except Exception as problem:  # noqa: BLE001 - whatever it is, there is a next time
-            LOG.warning("retention run failed", error=str(problem))
-        await asyncio.sleep(pause * (0.5 + chance()))
+            # By the clock of the database: that of this machine may be ahead.
+            await _delete_unused(store, int(await store.now() - seconds))
+        except Exception as error:  # noqa: BLE001 - tried again at the next interval
+            LOG.warning("retention run failed", error=str(error))
+        await asyncio.sleep(interval * (0.5 + jitter()))
 
 
-async def _sweep(store: Store, before: int) -> None:
-    """Forget part after part: each is written with what others have to write, and between."""
+async def _delete_unused(store: Store, before: int) -> None:
     count = 0
     while part := await store.delete_unused(before):
         count += part

@@ -1,4 +1,4 @@
-"""What the gateway remembers: responses, conversations, background work, stored completions."""
+"""The database: responses, conversations, background jobs, stored completions, reasoning."""
 
 from gateway.store.records import (
     JSON_NULL,

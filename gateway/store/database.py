@@ -1,68 +1,69 @@
-"""What the store needs of a database, so that its SQL is written once for both.
+"""What the store needs from a database, so that its SQL is written once for both.
 
-Statements are written as PostgreSQL has them, `$1` for the first argument. A few words in braces
-stand for what the two databases say differently:
+Statements are PostgreSQL's, with `$1` for the first argument. Words in braces stand for what the
+two databases write differently:
 
-    {bytes}   the type of bytes
-    {serial}  a column that numbers its rows
-    {now}     seconds since 1970, by the clock of the database: those of machines differ
-    {among}   after a column: it is one of the texts of a JSON array in $2
-    {shared}  after a query: until the commit, nobody changes or deletes the rows that it gives
-    {alone}   waits until no other transaction is past this point
-    {tables}  a table of all tables, with their `name`
+    {bytes}        the type of bytes
+    {serial}       a column that numbers its rows
+    {now}          seconds since 1970, by the clock of the database: those of nodes differ
+    {in_array}     after a column: it is one of the texts in the JSON array $2
+    {for_share}    after a query: nobody changes or deletes its rows before the commit
+    {global_lock}  waits until no other transaction has passed this statement
+    {tables}       a table of all tables, with their `name`
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
+import msgspec
+
 from gateway.store.records import CommitOutcomeUnknownError, DatabaseUnavailableError
 
-# Waking those who wait for something to change.
+Row: TypeAlias = Sequence[Any]
 
 
 class Signals:
-    """Knows who waits for which name."""
+    """Wakes tasks of this process that wait for a name."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, set[asyncio.Event]] = {}
+        self._events: dict[str, set[asyncio.Event]] = {}
 
     def fire(self, name: str) -> None:
-        """Wake all who wait for this name."""
-        for event in self._waiting.get(name, ()):
+        """Wake all tasks that wait for this name."""
+        for event in self._events.get(name, ()):
             event.set()
 
     @contextmanager
-    def watching(self, name: str, event: asyncio.Event | None = None) -> Generator[asyncio.Event]:
-        """Give an event that is set when the name is fired, however early in this block."""
-        event = event or asyncio.Event()
-        self._waiting.setdefault(name, set()).add(event)
+    def subscribe(self, *names: str) -> Generator[asyncio.Event]:
+        """Return an event that is set whenever one of the names is fired inside the block."""
+        event = asyncio.Event()
+        for name in names:
+            self._events.setdefault(name, set()).add(event)
         try:
             yield event
         finally:
-            others = self._waiting[name]
-            others.discard(event)
-            if not others:
-                del self._waiting[name]
+            for name in names:
+                others = self._events[name]
+                others.discard(event)
+                if not others:
+                    del self._events[name]
 
 
-async def pause(event: asyncio.Event, seconds: float) -> None:
-    """Wait for the event, but not for long; be ready for the next one."""
+async def wait_and_clear(event: asyncio.Event, seconds: float) -> None:
+    """Wait for an event, but not longer than this, and reset it."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()
     event.clear()
 
 
-Row: TypeAlias = Sequence[Any]
-
-
 class Transaction(Protocol):
-    """Statements that are done together or not at all."""
+    """Statements that take effect together or not at all."""
 
     async def fetch(self, statement: str, *arguments: object) -> list[Row]:
-        """Run a statement and give its rows."""
+        """Run a statement and return its rows."""
         ...
 
     async def execute_many(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
@@ -70,200 +71,201 @@ class Transaction(Protocol):
         ...
 
     def notify(self, name: str) -> None:
-        """Tell those who wait for this name, on all nodes, once it is committed."""
+        """Fire the signals of this name on all nodes after the commit."""
         ...
 
 
 class Database(Protocol):
-    """One database, and this process's connections to it."""
+    """A database and the connections of this process to it."""
 
     signals: Signals
-    # After so many seconds, who waits for a signal looks for itself.
-    poll_interval: float
+    # How long a waiting task trusts the signals before it looks into the database.
+    poll_seconds: float
 
     async def fetch(self, statement: str, *arguments: object) -> list[Row]:
-        """Run a statement that only reads, on what has been committed."""
+        """Run a read-only statement on committed data."""
         ...
 
     async def fetch_small(self, statement: str, *arguments: object) -> list[Row]:
-        """Do the same with a statement that finds a few small rows by an index."""
+        """Run a read-only statement that finds a few small rows through an index."""
         ...
 
     def transaction(self, *, long: bool = False) -> AbstractAsyncContextManager[Transaction]:
-        """Begin a transaction; commit it in the end, or roll it back if anything is raised.
+        """Start a transaction; commit it at the end, or roll it back on an exception.
 
-        One that may change any number of rows, and not just those that a request brings, is long.
+        A long one may change any number of rows, not only those that a request brings.
         """
         ...
 
     async def listen(self) -> None:
-        """See to it that the announcements of other nodes arrive here, if they can."""
+        """Start to receive the notifications of other nodes, if the database can send them."""
         ...
 
     async def close(self) -> None:
-        """Let go of it."""
+        """Close all connections."""
         ...
 
 
 def sanitize_text(text: str) -> str:
-    """Give a text that every database takes: names come from clients, and may be anything.
+    """Return text that both databases accept.
 
-    PostgreSQL keeps no NUL, and neither keeps half of a surrogate pair. With something else in its
-    place a name is found nowhere, as it should be.
+    Clients choose ids freely, but PostgreSQL stores no NUL, and neither database stores half of a
+    surrogate pair. A replaced character makes sure that such an id is not found.
     """
     if text.isascii() and "\0" not in text:
         return text
     return text.encode(errors="replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
-def plain_row(row: Sequence[object]) -> tuple[object, ...]:
-    """Give the arguments of a statement, all texts among them plain."""
+def sanitize_row(row: Sequence[object]) -> tuple[object, ...]:
+    """Return the arguments of a statement with sanitized texts."""
     return tuple([sanitize_text(value) if isinstance(value, str) else value for value in row])
 
 
-def render_sql(statement: str, words: dict[str, str]) -> str:
-    """Put the words of one database into a statement."""
-    for word, meaning in words.items():
-        statement = statement.replace(word, meaning)
+def json_array(texts: Iterable[str]) -> str:
+    """Return the argument for `{in_array}`."""
+    return msgspec.json.encode([sanitize_text(text) for text in texts]).decode()
+
+
+def render_sql(statement: str, replacements: dict[str, str]) -> str:
+    """Replace the words in braces by those of one database."""
+    for placeholder, sql in replacements.items():
+        statement = statement.replace(placeholder, sql)
     return statement
 
 
-# One transaction for all who wait to write.
-#
-# A commit waits for the disk, and that takes as long for one change as for a hundred. While one
-# group
-# is being committed the next one gathers. Within a group, changes of a kind are made together;
-# their
-# order is free, since nobody has been told of any of them.
-
+# Group commit. A commit waits for the disk, which takes as long for one change as for a hundred, so
+# that the changes that arrive during a commit are committed together. Those with the same function
+# are made by one call of it; their order does not matter, because none was acknowledged yet.
 
 A = TypeVar("A")
 R = TypeVar("R")
 
-# Makes all changes of one kind; gives a result for each.
+# Makes all changes of one kind; returns one result for each.
 Change: TypeAlias = Callable[[Transaction, Sequence[A]], Awaitable[Sequence[R]]]
 
-# So many at once: a group should not take long either.
-_LARGEST_GROUP: Final = 256
-# Two nodes can stand in each other's way; the database then refuses one of them.
+_MAX_GROUP_SIZE: Final = 256
+# PostgreSQL aborts one of two transactions of different nodes that wait for each other.
 _ATTEMPTS: Final = 3
-# A database that is away is asked again at once, for its connections may have been lost while they
-# were idle; but not by one after the other, if each had to wait long for nothing.
-_MOMENT: Final = 5.0
-# What is not tried again for each by itself.
-_HOPELESS: Final = (DatabaseUnavailableError, CommitOutcomeUnknownError)
+# An unavailable database is tried again at once, because idle connections may have been lost; but
+# only during this time, since all other writers wait.
+_RETRY_SECONDS: Final = 5.0
+# After these errors, trying each change of a group alone would not help.
+_FINAL_ERRORS: Final = (DatabaseUnavailableError, CommitOutcomeUnknownError)
 
 
-class _PendingWrite:
-    """A change that somebody waits for."""
+class _PendingChange:
+    """A change and the future of its result."""
 
-    __slots__ = ("argument", "change", "done", "long")
+    __slots__ = ("argument", "change", "long", "result")
 
     def __init__(self, change: Change[Any, Any], argument: object, *, long: bool) -> None:
         self.change = change
         self.argument = argument
         self.long = long
-        self.done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        # Done early if the task that waits for it was cancelled.
+        self.result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
-    def fail(self, problem: Exception) -> None:
-        """Tell who waits that it was not done."""
-        # Some have stopped waiting.
-        if not self.done.done():
-            self.done.set_exception(problem)
+    def fail(self, error: Exception) -> None:
+        if not self.result.done():
+            self.result.set_exception(error)
+
+    def succeed(self, result: object) -> None:
+        if not self.result.done():
+            self.result.set_result(result)
 
 
 class GroupCommitter:
-    """Takes changes and commits them in groups."""
+    """Collects changes and commits them in groups."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._wishes: list[_PendingWrite] = []
+        self._pending: list[_PendingChange] = []
         self._task: asyncio.Task[None] | None = None
 
     async def write(self, change: Change[A, R], argument: A, *, long: bool = False) -> R:
-        """Make a change, which may be a long one; return when it is committed.
+        """Make a change and return its result after the commit.
 
-        Who stops waiting does not undo it.
+        Cancelling the task that waits does not undo the change.
         """
-        wish = _PendingWrite(change, argument, long=long)
-        self._wishes.append(wish)
+        pending = _PendingChange(change, argument, long=long)
+        self._pending.append(pending)
         if self._task is None:
-            self._task = asyncio.create_task(self._work())
-        result: R = await wish.done
+            self._task = asyncio.create_task(self._run())
+        result: R = await pending.result
         return result
 
     async def close(self) -> None:
-        """Wait until everything is written."""
+        """Wait until all changes are written."""
         if self._task is not None:
             await self._task
 
-    async def _work(self) -> None:
+    async def _run(self) -> None:
         try:
-            while self._wishes:
-                group = self._wishes[:_LARGEST_GROUP]
-                del self._wishes[:_LARGEST_GROUP]
+            while self._pending:
+                group = self._pending[:_MAX_GROUP_SIZE]
+                del self._pending[:_MAX_GROUP_SIZE]
                 await self._commit(group)
         finally:
             self._task = None
 
-    async def _commit(self, group: list[_PendingWrite]) -> None:
-        """Commit a group; if one of it cannot be done, each by itself."""
-        problem = await self._repeat(group)
-        if problem is None:
+    async def _commit(self, group: list[_PendingChange]) -> None:
+        """Commit a group, or each of its changes alone if the group as a whole fails."""
+        error = await self._try_for_a_while(group)
+        if error is None:
             return
-        for wish in group:
-            if isinstance(problem, _HOPELESS):
-                wish.fail(problem)
+        for pending in group:
+            if isinstance(error, _FINAL_ERRORS):
+                pending.fail(error)
                 continue
-            again = await self._insist(wish)
-            # What went wrong with one says nothing of the others, unless nothing is done at all.
-            problem = again if isinstance(again, DatabaseUnavailableError) else problem
+            own_error = await self._commit_alone(pending)
+            # The error of one change says nothing about the others, unless the database is gone.
+            if isinstance(own_error, DatabaseUnavailableError):
+                error = own_error
 
-    async def _repeat(self, group: list[_PendingWrite]) -> Exception | None:
-        """Try again what a database may do that was away for a moment; give what went wrong."""
+    async def _commit_alone(self, pending: _PendingChange) -> Exception | None:
+        """Commit one change, in a few attempts; return its error."""
+        error: Exception | None = None
+        for _ in range(_ATTEMPTS):
+            error = await self._try_for_a_while([pending])
+            if error is None or isinstance(error, _FINAL_ERRORS):
+                break
+        if error is not None:
+            pending.fail(error)
+        return error
+
+    async def _try_for_a_while(self, group: list[_PendingChange]) -> Exception | None:
+        """Try again while the database is unavailable, but not for long; return the error."""
         clock = asyncio.get_running_loop().time
-        end = clock() + _MOMENT
-        problem = await self._attempt(group)
+        deadline = clock() + _RETRY_SECONDS
+        error = await self._try(group)
         for _ in range(_ATTEMPTS):
-            if not isinstance(problem, DatabaseUnavailableError) or clock() > end:
+            if not isinstance(error, DatabaseUnavailableError) or clock() > deadline:
                 break
-            problem = await self._attempt(group)
-        return problem
+            error = await self._try(group)
+        return error
 
-    async def _insist(self, wish: _PendingWrite) -> Exception | None:
-        """Try again by itself what was surely not done; give what went wrong."""
-        problem: Exception | None = None
-        for _ in range(_ATTEMPTS):
-            problem = await self._repeat([wish])
-            if problem is None or isinstance(problem, _HOPELESS):
-                break
-        if problem is not None:
-            wish.fail(problem)
-        return problem
-
-    async def _attempt(self, group: list[_PendingWrite]) -> Exception | None:
-        """Make the changes of a group in one transaction; give what went wrong."""
+    async def _try(self, group: list[_PendingChange]) -> Exception | None:
+        """Make the changes of a group in one transaction; return the error."""
         try:
-            long = any(wish.long for wish in group)
+            long = any(pending.long for pending in group)
             async with self._database.transaction(long=long) as transaction:
                 results = await _apply(transaction, group)
-        except Exception as problem:  # noqa: BLE001 - whatever it is, those who wait are told
-            return problem
-        for wish, result in zip(group, results, strict=True):
-            # Some have stopped waiting.
-            if not wish.done.done():
-                wish.done.set_result(result)
+        except Exception as error:  # noqa: BLE001 - passed on to the tasks that wait
+            return error
+        for pending, result in zip(group, results, strict=True):
+            pending.succeed(result)
         return None
 
 
-async def _apply(transaction: Transaction, group: list[_PendingWrite]) -> list[object]:
-    """Make the changes of each kind together; give the results in the order of the group."""
-    kinds: dict[Change[Any, Any], list[int]] = {}
-    for place, wish in enumerate(group):
-        kinds.setdefault(wish.change, []).append(place)
+async def _apply(transaction: Transaction, group: list[_PendingChange]) -> list[object]:
+    """Make the changes of each kind together; return the results in the order of the group."""
+    indexes_by_change: dict[Change[Any, Any], list[int]] = {}
+    for index, pending in enumerate(group):
+        indexes_by_change.setdefault(pending.change, []).append(index)
     results: list[object] = [None] * len(group)
-    for change, places in kinds.items():
-        given = await change(transaction, [group[place].argument for place in places])
-        for place, result in zip(places, given, strict=True):
-            results[place] = result
+    for change, indexes in indexes_by_change.items():
+        batch = await change(transaction, [group[index].argument for index in indexes])
+        for index, result in zip(indexes, batch, strict=True):
+            results[index] = result
     return results

@@ -1,18 +1,21 @@
-"""Responses made in the background: leases, events, and how they end.
+"""Background responses: leases, events, and how they finish.
 
-Each change is made only by the node that holds the lease, and holds the row of the job until it is
-committed. So a node that was thought dead cannot write into what another has taken over.
+Only the node that holds the lease of a job changes it, and each change locks the row of the job
+until the commit. A node that was considered dead can therefore not write into a job that another
+node has taken over.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from msgspec import Raw, Struct
 
-from gateway.store.database import Database, GroupCommitter, Transaction, pause
+from gateway.store.database import Database, GroupCommitter, Transaction, wait_and_clear
+from gateway.store.items import OUTPUT, ItemLocation, insert_items, reserve_places
 from gateway.store.records import (
-    ENTERS_CONVERSATION,
+    APPENDED_TO_CONVERSATION,
     RUNNING,
     Event,
     Item,
@@ -20,37 +23,61 @@ from gateway.store.records import (
     Response,
     StoredTurn,
 )
-from gateway.store.responses import (
-    OUTPUT,
-    ItemLocation,
-    ResponseStore,
-    insert_turns,
-    keep,
-    read_response,
-    reserve,
-)
+from gateway.store.responses import RESPONSE_COLUMNS, ResponseStore, insert_queued, read_response
 
-# So many events are read at once.
-_EVENTS: Final = 500
-# Clients may ask for what follows any number.
-_LAST_EVENT: Final = 2**62
+_EVENTS_PER_QUERY: Final = 500
+# Clients may ask for the events after any number; a database has a largest one.
+_MAX_EVENT_NUMBER: Final = 2**62
+# The signal that wakes all nodes when jobs were released.
+_JOBS_RELEASED: Final = "jobs"
 
 _STATUS: Final = "SELECT status FROM responses WHERE id = $1 AND owner = $2 AND deleted = 0"
-_READ_EVENTS: Final = """
+_LOAD_EVENTS: Final = """
     SELECT number, body FROM events WHERE response = $1 AND number > $2 ORDER BY number LIMIT $3
 """
-_LOST: Final = "SELECT 1 FROM jobs WHERE lease < {now} LIMIT 1"
+_INSERT_JOB: Final = """
+    INSERT INTO jobs (response, node, lease, request) VALUES ($1, $2, {now} + $3, $4)
+"""
+# A node that does not know whether an event was written writes it again.
+_INSERT_EVENT: Final = """
+    INSERT INTO events (response, number, body) VALUES ($1, $2, $3)
+    ON CONFLICT (response, number) DO NOTHING
+"""
+# Changes nothing, but locks the row.
+_LOCK_JOB: Final = (
+    "UPDATE jobs SET node = node WHERE response = $1 AND node = $2 RETURNING response"
+)
+_MARK_IN_PROGRESS: Final = "UPDATE responses SET status = 'in_progress', body = $2 WHERE id = $1"
+_FINISH: Final = "UPDATE responses SET status = $2, body = $3, settings = $4 WHERE id = $1"
+_DELETE_JOB: Final = "DELETE FROM jobs WHERE response = $1"
+_COUNT_INPUT: Final = "SELECT COUNT(*) FROM items WHERE response = $1 AND side = 0"
+_APPEND_INPUT: Final = """
+    UPDATE items SET conversation = $2, place = $3 + position WHERE response = $1 AND side = 0
+"""
+_REQUEST_CANCEL: Final = """
+    UPDATE jobs SET cancelled = 1 WHERE response = $1 AND EXISTS (
+        SELECT 1 FROM responses WHERE id = $1 AND owner = $2 AND deleted = 0
+    ) RETURNING node
+"""
+_RENEW: Final = "UPDATE jobs SET lease = {now} + $2 WHERE node = $1 RETURNING response, cancelled"
+_RELEASE: Final = "UPDATE jobs SET lease = 0 WHERE response = $1 AND node = $2"
+_ANY_EXPIRED: Final = "SELECT 1 FROM jobs WHERE lease < {now} LIMIT 1"
+_CLAIM: Final = """
+    UPDATE jobs SET node = $1, lease = {now} + $2 WHERE lease < {now}
+    RETURNING response, request, cancelled
+"""
+_LOAD_CLAIMED: Final = f"""
+    SELECT (SELECT COALESCE(MAX(number) + 1, 0) FROM events WHERE response = $1),
+        {RESPONSE_COLUMNS}
+    FROM responses WHERE id = $1
+"""
 
 
-# The name under which nodes are called when there are jobs to take over.
-_ALL_NODES: Final = "jobs"
-
-
-class _Start(Struct, frozen=True):
+class _NewJob(Struct, frozen=True):
     turn: StoredTurn
     request: Raw
     node: str
-    seconds: float
+    lease_seconds: float
     events: Sequence[Event]
 
 
@@ -60,15 +87,19 @@ class _Progress(Struct, frozen=True):
     response_id: str
     node: str
     events: Sequence[Event] = ()
-    # In progress now, with this body.
-    begun: Raw | None = None
-    # Finished, with this output.
+    # Set when the job is now in progress.
+    body: Raw | None = None
+    # Set when the job is finished, with its output.
     finished: Response | None = None
     output: Sequence[Item] = ()
 
 
 class JobStore:
-    """Keeps responses while they are made."""
+    """Responses created in the background by the node that holds their lease.
+
+    Methods that write to a job return False if another node has taken it over: the node then has
+    to stop working on it.
+    """
 
     def __init__(
         self, database: Database, writer: GroupCommitter, responses: ResponseStore
@@ -82,247 +113,192 @@ class JobStore:
         turn: StoredTurn,
         request: Raw,
         node: str,
-        seconds: float,
+        lease_seconds: float,
         events: Sequence[Event] = (),
     ) -> None:
-        """Keep a queued response, with a lease for this node."""
-        await self._writer.write(_start, _Start(turn, request, node, seconds, events))
+        """Save a queued response and its first events, with a lease for this node."""
+        await self._writer.write(_enqueue, _NewJob(turn, request, node, lease_seconds, events))
 
     async def mark_in_progress(
         self, response_id: str, node: str, body: Raw, events: Sequence[Event] = ()
     ) -> bool:
-        """Say that it is in progress."""
-        progress = _Progress(response_id, node, events, begun=body)
-        return await self._writer.write(_progress, progress)
+        """Record that a job was started: it can now be finished, but not started again."""
+        progress = _Progress(response_id, node, events, body=body)
+        return await self._writer.write(_save_progress, progress)
 
     async def append_events(self, response_id: str, node: str, events: Sequence[Event]) -> bool:
-        """Add to the events of its stream."""
-        return await self._writer.write(_progress, _Progress(response_id, node, events))
+        """Append events to the stream of a job."""
+        return await self._writer.write(_save_progress, _Progress(response_id, node, events))
 
     async def finish(
         self, response: Response, node: str, output: Sequence[Item], events: Sequence[Event]
     ) -> bool:
-        """Keep its end."""
+        """Save the status, the body, the output and the last events of a finished job."""
         progress = _Progress(response.id, node, events, finished=response, output=output)
-        return await self._writer.write(_progress, progress)
+        return await self._writer.write(_save_progress, progress)
 
     async def request_cancel(self, owner: str, response_id: str) -> bool:
-        """Ask for its end."""
-        return await self._writer.write(_cancel, (owner, response_id))
+        """Ask the node that works on a job to cancel it; False if no node does."""
+        return await self._writer.write(_request_cancel, (owner, response_id))
 
-    async def renew_leases(self, node: str, seconds: float) -> dict[str, bool]:
-        """Renew the leases of this node; give its jobs, and of which somebody asked the end."""
-        return await self._writer.write(_beat, (node, seconds))
+    async def renew_leases(self, node: str, lease_seconds: float) -> dict[str, bool]:
+        """Renew the leases of this node; return its jobs, and whether each is to be cancelled."""
+        return await self._writer.write(_renew_leases, (node, lease_seconds))
 
     async def release(self, node: str, response_ids: Collection[str]) -> None:
-        """Give up the leases of some jobs."""
+        """Give up the leases of jobs, so that other nodes take them over at once."""
         await self._writer.write(_release, (node, response_ids))
 
     async def wait_for_signal(self, node: str, seconds: float) -> None:
-        """Wait until something is asked of this node, but not for long."""
-        signals = self._database.signals
-        with signals.watching(node) as signal, signals.watching(_ALL_NODES, signal):
-            await self._database.listen()
-            await pause(signal, seconds)
+        """Wait until a job of this node is to be cancelled or jobs were released.
 
-    async def claim_expired(self, node: str, seconds: float) -> tuple[Job, ...]:
-        """Take over the jobs whose leases have run out."""
-        # Mostly there are none, and reading disturbs nobody.
-        if not await self._database.fetch(_LOST):
+        SQLite cannot signal other processes, so callers have to check after the timeout.
+        """
+        with self._database.signals.subscribe(node, _JOBS_RELEASED) as signal:
+            await self._database.listen()
+            await wait_and_clear(signal, seconds)
+
+    async def claim_expired(self, node: str, lease_seconds: float) -> tuple[Job, ...]:
+        """Take over the jobs whose leases have expired."""
+        # Usually there are none, and reading blocks no other writer.
+        if not await self._database.fetch(_ANY_EXPIRED):
             return ()
-        return await self._writer.write(_claim, (node, seconds))
+        return await self._writer.write(_claim_expired, (node, lease_seconds))
 
     async def wait_until_finished(
         self, owner: str, response_id: str, seconds: float
     ) -> StoredTurn | None:
-        """Wait for the end of a response, but not for long."""
-        try:
+        """Wait until a response is finished, but not longer than this; then load it."""
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                # Of its events none is wanted.
-                async for _ in self.follow_events(owner, response_id, _LAST_EVENT):
+                async for _ in self.follow_events(owner, response_id, _MAX_EVENT_NUMBER):
                     pass
-        except TimeoutError:
-            pass
         return await self._responses.load(owner, response_id)
 
     async def follow_events(
         self, owner: str, response_id: str, after: int = -1
     ) -> AsyncGenerator[Event]:
-        """Give the events after this number until the end."""
-        after = min(after, _LAST_EVENT)
-        with self._database.signals.watching(response_id) as signal:
+        """Yield the events after this number as they are written, until the job is finished."""
+        after = min(after, _MAX_EVENT_NUMBER)
+        with self._database.signals.subscribe(response_id) as signal:
             while True:
                 await self._database.listen()
-                # Asked before the events: if it is finished, they are all there.
-                running = await self._is_running(owner, response_id)
-                if running is None:
-                    return
-                full = True
+                # Read before the events: when a job is finished, all of them are written.
+                rows = await self._database.fetch(_STATUS, response_id, owner)
+                full = bool(rows)
                 while full:
-                    rows = await self._database.fetch(_READ_EVENTS, response_id, after, _EVENTS)
-                    for number, body in rows:
+                    events = await self._database.fetch(
+                        _LOAD_EVENTS, response_id, after, _EVENTS_PER_QUERY
+                    )
+                    for number, body in events:
                         yield Event(number, Raw(body))
                         after = number
-                    full = len(rows) == _EVENTS
-                if not running:
+                    full = len(events) == _EVENTS_PER_QUERY
+                if not rows or rows[0][0] not in RUNNING:
                     return
-                await pause(signal, self._database.poll_interval)
-
-    async def _is_running(self, owner: str, response_id: str) -> bool | None:
-        rows = await self._database.fetch(_STATUS, response_id, owner)
-        return rows[0][0] in RUNNING if rows else None
+                await wait_and_clear(signal, self._database.poll_seconds)
 
 
-_INSERT_JOB: Final = """
-    INSERT INTO jobs (response, node, lease, request) VALUES ($1, $2, {now} + $3, $4)
-"""
-# Who does not know whether an event was written writes it again.
-_INSERT_EVENT: Final = """
-    INSERT INTO events (response, number, body) VALUES ($1, $2, $3)
-    ON CONFLICT (response, number) DO NOTHING
-"""
-
-
-async def _start(transaction: Transaction, starts: Sequence[_Start]) -> Sequence[None]:
-    await insert_turns(transaction, [start.turn for start in starts])
-    jobs = [
-        (start.turn.response.id, start.node, start.seconds, bytes(start.request))
-        for start in starts
-    ]
-    await transaction.execute_many(_INSERT_JOB, jobs)
-    await _insert_events(transaction, ((start.turn.response.id, start.events) for start in starts))
-    return [None] * len(starts)
+async def _enqueue(transaction: Transaction, jobs: Sequence[_NewJob]) -> Sequence[None]:
+    await insert_queued(transaction, [job.turn for job in jobs])
+    rows = [(job.turn.response.id, job.node, job.lease_seconds, bytes(job.request)) for job in jobs]
+    await transaction.execute_many(_INSERT_JOB, rows)
+    await _insert_events(transaction, ((job.turn.response.id, job.events) for job in jobs))
+    return [None] * len(jobs)
 
 
 async def _insert_events(
     transaction: Transaction, groups: Iterable[tuple[str, Sequence[Event]]]
 ) -> None:
-    rows = [(name, event.number, bytes(event.body)) for name, events in groups for event in events]
+    rows = [
+        (response_id, event.number, bytes(event.body))
+        for response_id, events in groups
+        for event in events
+    ]
     if rows:
         await transaction.execute_many(_INSERT_EVENT, rows)
 
 
-# Changes nothing, but holds the row.
-_HOLD: Final = "UPDATE jobs SET node = node WHERE response = $1 AND node = $2 RETURNING response"
-_BEGIN: Final = "UPDATE responses SET status = 'in_progress', body = $2 WHERE id = $1"
-_END: Final = "UPDATE responses SET status = $2, body = $3, settings = $4 WHERE id = $1"
-_END_JOB: Final = "DELETE FROM jobs WHERE response = $1"
-
-
-async def _progress(transaction: Transaction, batch: Sequence[_Progress]) -> Sequence[bool]:
-    held = await _hold(transaction, {(it.response_id, it.node) for it in batch})
-    allowed = [it for it in batch if (it.response_id, it.node) in held]
-    begun = [(it.response_id, bytes(it.begun)) for it in allowed if it.begun is not None]
-    if begun:
-        await transaction.execute_many(_BEGIN, begun)
+async def _save_progress(transaction: Transaction, batch: Sequence[_Progress]) -> Sequence[bool]:
+    jobs = sorted({(it.response_id, it.node) for it in batch})
+    locked = {job for job in jobs if await transaction.fetch(_LOCK_JOB, *job)}
+    allowed = [it for it in batch if (it.response_id, it.node) in locked]
+    started = [(it.response_id, bytes(it.body)) for it in allowed if it.body is not None]
+    if started:
+        await transaction.execute_many(_MARK_IN_PROGRESS, started)
     await _insert_events(transaction, ((it.response_id, it.events) for it in allowed))
     for it in allowed:
         if it.finished is not None:
             await _finish(transaction, it.finished, it.output)
         transaction.notify(it.response_id)
-    return [(it.response_id, it.node) in held for it in batch]
-
-
-async def _hold(
-    transaction: Transaction, wanted: set[tuple[str, str]]
-) -> frozenset[tuple[str, str]]:
-    """Hold the jobs that are still those of the nodes that write to them."""
-    return frozenset([job for job in sorted(wanted) if await transaction.fetch(_HOLD, *job)])
+    return [(it.response_id, it.node) in locked for it in batch]
 
 
 async def _finish(transaction: Transaction, response: Response, output: Sequence[Item]) -> None:
     body, settings = bytes(response.body), bytes(response.settings)
-    await transaction.fetch(_END, response.id, response.status, body, settings)
-    await transaction.fetch(_END_JOB, response.id)
-    place = await _enter_conversation(transaction, response, len(output))
+    await transaction.fetch(_FINISH, response.id, response.status, body, settings)
+    await transaction.fetch(_DELETE_JOB, response.id)
+    place = await _append_input(transaction, response, len(output))
     conversation = None if place is None else response.conversation
-    home = ItemLocation(response.owner, response.id, OUTPUT, conversation, place or 0)
-    await keep(transaction, [(home, output)])
+    location = ItemLocation(response.owner, response.id, OUTPUT, conversation, place or 0)
+    await insert_items(transaction, [(location, output)])
 
 
-_COUNT_INPUT: Final = "SELECT COUNT(*) FROM items WHERE response = $1 AND side = 0"
-_ENTER: Final = """
-    UPDATE items SET conversation = $2, place = $3 + position WHERE response = $1 AND side = 0
-"""
-
-
-async def _enter_conversation(
-    transaction: Transaction, response: Response, outputs: int
+async def _append_input(
+    transaction: Transaction, response: Response, output_count: int
 ) -> int | None:
-    """Append the input to the conversation, if there is one; give the place of the output."""
-    if response.conversation is None or response.status not in ENTERS_CONVERSATION:
+    """Append the input to the conversation, if there is one; return the place of the output."""
+    if response.conversation is None or response.status not in APPENDED_TO_CONVERSATION:
         return None
-    inputs: int = (await transaction.fetch(_COUNT_INPUT, response.id))[0][0]
-    count = inputs + outputs
-    place = await reserve(transaction, response.owner, response.conversation, count)
+    input_count: int = (await transaction.fetch(_COUNT_INPUT, response.id))[0][0]
+    place = await reserve_places(
+        transaction, response.owner, response.conversation, input_count + output_count
+    )
     if place is None:
         return None
-    await transaction.fetch(_ENTER, response.id, response.conversation, place)
-    return place + inputs
+    await transaction.fetch(_APPEND_INPUT, response.id, response.conversation, place)
+    return place + input_count
 
 
-_CANCEL: Final = """
-    UPDATE jobs SET cancelled = 1 WHERE response = $1 AND EXISTS (
-        SELECT 1 FROM responses WHERE id = $1 AND owner = $2 AND deleted = 0
-    ) RETURNING node
-"""
-
-
-async def _cancel(transaction: Transaction, wanted: Sequence[tuple[str, str]]) -> Sequence[bool]:
-    cancelled: list[bool] = []
-    for owner, response_id in wanted:
-        rows = await transaction.fetch(_CANCEL, response_id, owner)
+async def _request_cancel(
+    transaction: Transaction, batch: Sequence[tuple[str, str]]
+) -> Sequence[bool]:
+    found: list[bool] = []
+    for owner, response_id in batch:
+        rows = await transaction.fetch(_REQUEST_CANCEL, response_id, owner)
         for (node,) in rows:
             transaction.notify(node)
-        cancelled.append(bool(rows))
-    return cancelled
+        found.append(bool(rows))
+    return found
 
 
-_BEAT: Final = "UPDATE jobs SET lease = {now} + $2 WHERE node = $1 RETURNING response, cancelled"
-
-
-async def _beat(
-    transaction: Transaction, beats: Sequence[tuple[str, float]]
+async def _renew_leases(
+    transaction: Transaction, batch: Sequence[tuple[str, float]]
 ) -> Sequence[dict[str, bool]]:
     return [
-        {name: bool(cancelled) for name, cancelled in await transaction.fetch(_BEAT, *beat)}
-        for beat in beats
+        {response_id: bool(cancelled) for response_id, cancelled in rows}
+        for rows in [await transaction.fetch(_RENEW, *one) for one in batch]
     ]
 
 
-_RELEASE: Final = "UPDATE jobs SET lease = 0 WHERE response = $1 AND node = $2"
-
-
 async def _release(
-    transaction: Transaction, wanted: Sequence[tuple[str, Collection[str]]]
+    transaction: Transaction, batch: Sequence[tuple[str, Collection[str]]]
 ) -> Sequence[None]:
-    jobs = sorted((response_id, node) for node, names in wanted for response_id in names)
+    jobs = sorted((response_id, node) for node, ids in batch for response_id in ids)
     if jobs:
         await transaction.execute_many(_RELEASE, jobs)
-        transaction.notify(_ALL_NODES)
-    return [None] * len(wanted)
+        transaction.notify(_JOBS_RELEASED)
+    return [None] * len(batch)
 
 
-_CLAIM: Final = """
-    UPDATE jobs SET node = $1, lease = {now} + $2 WHERE lease < {now}
-    RETURNING response, request, cancelled
-"""
-_CLAIMED: Final = """
-    SELECT (SELECT COALESCE(MAX(number) + 1, 0) FROM events WHERE response = $1),
-        id, owner, created, status, body, settings, model, parent, conversation
-    FROM responses WHERE id = $1
-"""
-
-
-async def _claim(
-    transaction: Transaction, claims: Sequence[tuple[str, float]]
+async def _claim_expired(
+    transaction: Transaction, batch: Sequence[tuple[str, float]]
 ) -> Sequence[tuple[Job, ...]]:
-    return [await _claim_all(transaction, *claim) for claim in claims]
-
-
-async def _claim_all(transaction: Transaction, node: str, seconds: float) -> tuple[Job, ...]:
-    jobs: list[Job] = []
-    for name, request, cancelled in await transaction.fetch(_CLAIM, node, seconds):
-        next_event, *response = (await transaction.fetch(_CLAIMED, name))[0]
-        jobs.append(Job(read_response(response), Raw(request), bool(cancelled), next_event))
-    return tuple(jobs)
+    claims: list[tuple[Job, ...]] = []
+    for node, lease_seconds in batch:
+        jobs: list[Job] = []
+        for response_id, request, cancelled in await transaction.fetch(_CLAIM, node, lease_seconds):
+            next_event, *row = (await transaction.fetch(_LOAD_CLAIMED, response_id))[0]
+            jobs.append(Job(read_response(row), Raw(request), bool(cancelled), next_event))
+        claims.append(tuple(jobs))
+    return claims

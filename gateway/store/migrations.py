@@ -1,8 +1,8 @@
-"""The tables, as the steps by which they came to be.
+"""The database schema and its migrations.
 
-A step that was ever released is never changed: what is to be different gets a step of its own. They
-run when a store is opened, all in one transaction; of several nodes that start at once, one does it
-and the others wait.
+A released migration is never changed; every change of the schema is a new one. They run in one
+transaction when a store is opened. Of several nodes that start at once, one runs them and the
+others wait.
 """
 
 from collections.abc import Sequence
@@ -21,11 +21,11 @@ _RESPONSES: Final = (
         model TEXT NOT NULL,
         parent TEXT,
         conversation TEXT,
-        -- The first response of those that it continues, or itself.
+        -- The first response of its chain, or itself.
         chain TEXT NOT NULL REFERENCES responses (id),
-        -- When the chain was last used; kept true only on the first of it.
+        -- When the chain was last used; only maintained in its first response.
         touched BIGINT NOT NULL,
-        -- 1 for one that was deleted while others stood on it.
+        -- 1 if it was deleted while others continued it.
         deleted SMALLINT NOT NULL DEFAULT 0,
         settings {bytes} NOT NULL,
         body {bytes} NOT NULL
@@ -42,14 +42,14 @@ _ITEMS: Final = (
         number {serial},
         owner TEXT NOT NULL,
         id TEXT NOT NULL,
-        -- Where it belongs: to a response, to a conversation, or to both.
+        -- It belongs to a response, to a conversation, or to both.
         response TEXT,
         -- 0: input, 1: output.
         side SMALLINT NOT NULL,
         position INTEGER NOT NULL,
         conversation TEXT,
         place BIGINT,
-        -- The item of which this one is a repetition; then it has no body of its own.
+        -- The item whose body it shares; then it has none of its own.
         source BIGINT REFERENCES items (number),
         body {bytes}
     )
@@ -115,7 +115,7 @@ _COMPLETIONS: Final = (
         body {bytes} NOT NULL
     )
     """,
-    # Backends make the ids, and many begin again with the same: owners may share them.
+    # Backends choose the ids, and some repeat them: two owners may have the same.
     "CREATE UNIQUE INDEX completions_by_id ON completions (owner, id)",
     "CREATE INDEX completions_by_owner ON completions (owner, number)",
     "CREATE INDEX completions_by_age ON completions (created)",
@@ -145,30 +145,32 @@ _NOTES: Final = (
 
 _SECRETS: Final = ("CREATE TABLE secrets (name TEXT PRIMARY KEY, value {bytes} NOT NULL)",)
 
-STEPS: Final = ((*_RESPONSES, *_ITEMS, *_JOBS, *_CONVERSATIONS, *_COMPLETIONS, *_NOTES, *_SECRETS),)
+MIGRATIONS: Final = (
+    (*_RESPONSES, *_ITEMS, *_JOBS, *_CONVERSATIONS, *_COMPLETIONS, *_NOTES, *_SECRETS),
+)
 
 
-async def migrate(database: Database, steps: Sequence[Sequence[str]] = STEPS) -> None:
-    """Bring a database to the newest version; refuse one that is newer."""
+async def migrate(database: Database, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> None:
+    """Bring a database to the newest version; raise `NewerSchemaError` if it is newer."""
+    newest = len(migrations)
     async with database.transaction() as transaction:
-        await transaction.fetch("{alone}")
-        version = await _version(transaction)
-        if version > len(steps):
+        await transaction.fetch("{global_lock}")
+        version = await _load_version(transaction)
+        if version > newest:
             raise NewerSchemaError(
-                f"the database has version {version}, and this gateway knows {len(steps)}:"
+                f"the database has version {version}, and this gateway knows {newest}:"
                 " it was made by a later one"
             )
-        if version == len(steps):
-            return
-        for step in steps[version:]:
-            for statement in step:
+        for statements in migrations[version:]:
+            for statement in statements:
                 await transaction.fetch(statement)
-        await transaction.fetch("UPDATE schema_version SET version = $1", len(steps))
+        if version < newest:
+            await transaction.fetch("UPDATE schema_version SET version = $1", newest)
 
 
-async def _version(transaction: Transaction) -> int:
-    # Who may make no tables can still use those that are there: even to make one only if there is
-    # none needs the right to make it.
+async def _load_version(transaction: Transaction) -> int:
+    # A role without the right to create tables can use existing ones, but not run CREATE TABLE IF
+    # NOT EXISTS.
     if not await transaction.fetch("SELECT 1 FROM {tables} WHERE name = 'schema_version'"):
         await transaction.fetch("CREATE TABLE schema_version (version INTEGER NOT NULL)")
     rows = await transaction.fetch("SELECT version FROM schema_version")

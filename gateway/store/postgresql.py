@@ -1,4 +1,4 @@
-"""A PostgreSQL server that any number of nodes share."""
+"""A PostgreSQL database that any number of nodes share."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Generator, Sequence
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import asyncpg
 
-from gateway.store.database import Row, Signals, plain_row, render_sql
+from gateway.store.database import Row, Signals, render_sql, sanitize_row
 from gateway.store.records import (
     CommitOutcomeUnknownError,
     DatabaseUnavailableError,
@@ -21,20 +21,19 @@ if TYPE_CHECKING:
 
     Pool: TypeAlias = asyncpg.Pool[asyncpg.Record]
     Connection: TypeAlias = asyncpg.Connection[asyncpg.Record]
-    Proxy: TypeAlias = PoolConnectionProxy[asyncpg.Record]
+    PooledConnection: TypeAlias = PoolConnectionProxy[asyncpg.Record]
 
 # One writes for all, the others read.
-_CONNECTIONS: Final = 8
-# Longer than any statement of ours takes on a server that is well.
-_STATEMENT_SECONDS: Final = 30.0
-# A lost announcement costs this much time.
-_PATIENCE: Final = 2.0
+_MAX_CONNECTIONS: Final = 8
+# Longer than any statement takes on a healthy server.
+_STATEMENT_TIMEOUT_SECONDS: Final = 30.0
+# The delay that a lost notification causes.
+_POLL_SECONDS: Final = 2.0
 _CHANNEL: Final = "dragoman"
 
-# All that we ask is found by an index. The planner would not know it of tables that have just been
-# filled, and read them whole until their statistics are made; nor does it know that to compile a
-# statement, or to plan it anew, takes longer than to run it.
-_SETTINGS: Final = {
+# Every query finds its rows through an index. For new tables without statistics the planner would
+# read all rows instead; and compiling or planning a statement again takes longer than running it.
+_SERVER_SETTINGS: Final = {
     "application_name": "dragoman",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
@@ -43,54 +42,54 @@ _SETTINGS: Final = {
     "plan_cache_mode": "force_generic_plan",
 }
 
-# What is raised on a connection that the server has closed depends on how much of that was read
-# when it is next used: it can be an internal error of the library too.
-_LOST = (
+# The error on a connection that the server has closed depends on how much of that was received
+# before it is used next; it can be an internal error of asyncpg.
+_CONNECTION_LOST = (
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
     ConnectionError,
 )
-# Raised by the library itself, in place of sending anything on a connection that it knows is lost.
-_UNSENT = (asyncpg.InterfaceError, asyncpg.InternalClientError)
-# A server that is not there, has no room, is being stopped or does not answer.
-_AWAY = (
-    *_LOST,
+# Raised by asyncpg instead of sending anything on a connection that it knows to be lost.
+_NOT_SENT = (asyncpg.InterfaceError, asyncpg.InternalClientError)
+# The server is unreachable, overloaded, shutting down, or does not respond.
+_SERVER_UNAVAILABLE = (
+    *_CONNECTION_LOST,
     asyncpg.InsufficientResourcesError,
     asyncpg.OperatorInterventionError,
     OSError,
     TimeoutError,
 )
-_FAILURES = (*_AWAY, asyncpg.PostgresError)
-# One connection after the other may have been lost while it was idle.
-_ATTEMPTS: Final = _CONNECTIONS + 1
+_ALL_ERRORS = (*_SERVER_UNAVAILABLE, asyncpg.PostgresError)
+# Each idle connection of the pool may have been lost.
+_READ_ATTEMPTS: Final = _MAX_CONNECTIONS + 1
 
-_WORDS: Final = {
+_SQL: Final = {
     "{bytes}": "BYTEA",
     "{serial}": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
     "{now}": "EXTRACT(EPOCH FROM clock_timestamp())::DOUBLE PRECISION",
-    # As an array, which an index can be searched for: a query would be held against every row.
-    "{among}": "= ANY (ARRAY(SELECT json_array_elements_text($2::json)))",
-    "{shared}": "FOR SHARE",
-    # Any number will do that nobody else takes: these are the letters of our name.
-    "{alone}": "SELECT pg_advisory_xact_lock(x'647261676f6d616e'::bigint)",
+    # An array can be looked up in an index; a subquery would be compared with every row.
+    "{in_array}": "= ANY (ARRAY(SELECT json_array_elements_text($2::json)))",
+    "{for_share}": "FOR SHARE",
+    # Any number that no other program uses: "dragoman" in ASCII.
+    "{global_lock}": "SELECT pg_advisory_xact_lock(x'647261676f6d616e'::bigint)",
     "{tables}": "(SELECT relname AS name FROM pg_class WHERE pg_table_is_visible(oid)) AS tables",
 }
 
 
 @cache
-def _spell(statement: str) -> str:
-    return render_sql(statement, _WORDS)
+def _render(statement: str) -> str:
+    return render_sql(statement, _SQL)
 
 
 @contextmanager
-def _problems() -> Generator[None]:
+def _translated_errors() -> Generator[None]:
     try:
         yield
-    except _AWAY as problem:
-        raise DatabaseUnavailableError(None, "the gateway's database failed") from problem
-    except _FAILURES as problem:
-        raise StoreUnavailableError(None, "the gateway's database failed") from problem
+    except _SERVER_UNAVAILABLE as error:
+        raise DatabaseUnavailableError(None, "the gateway's database failed") from error
+    except asyncpg.PostgresError as error:
+        raise StoreUnavailableError(None, "the gateway's database failed") from error
 
 
 async def open_postgresql(url: str) -> "PostgresDatabase":
@@ -99,130 +98,131 @@ async def open_postgresql(url: str) -> "PostgresDatabase":
         pool = await asyncpg.create_pool(
             url,
             min_size=1,
-            max_size=_CONNECTIONS,
-            command_timeout=_STATEMENT_SECONDS,
-            server_settings=_SETTINGS,
-            reset=_leave_as_it_is,
+            max_size=_MAX_CONNECTIONS,
+            command_timeout=_STATEMENT_TIMEOUT_SECONDS,
+            server_settings=_SERVER_SETTINGS,
+            reset=_skip_reset,
         )
-    except (*_FAILURES, ValueError) as problem:
-        raise StoreError(f"the database cannot be opened: {problem}") from problem
+    except (*_ALL_ERRORS, ValueError) as error:
+        raise StoreError(f"the database cannot be opened: {error}") from error
     return PostgresDatabase(url, pool)
 
 
-async def _leave_as_it_is(_connection: object) -> None:
-    """Ask nothing of the server when a connection goes back to the pool.
+async def _skip_reset(_connection: object) -> None:
+    """Do nothing when a connection goes back to the pool.
 
-    What is still open has been rolled back by then. Nothing of ours outlasts a transaction, so the
-    usual round of unlocking and resetting, after everything that is read, would be for nothing.
+    By default asyncpg resets locks and settings in a round trip to the server after every use. Here
+    nothing outlives a transaction.
     """
 
 
 class PostgresDatabase:
-    """Connections to a server."""
+    """A pool of connections to a PostgreSQL server."""
 
     def __init__(self, url: str, pool: "Pool") -> None:
         self.signals = Signals()
-        self.poll_interval = _PATIENCE
+        self.poll_seconds = _POLL_SECONDS
         self._url = url
         self._pool = pool
-        # There once somebody has waited for something.
+        # Opened when a task first waits for a signal.
         self._listener: Connection | None = None
-        self._opening = asyncio.Lock()
+        self._listener_lock = asyncio.Lock()
 
     async def fetch(self, statement: str, *arguments: object) -> list[Row]:
-        """Read what has been committed, by whichever node."""
-        query, values = _spell(statement), plain_row(arguments)
-        with _problems():
-            for _ in range(_ATTEMPTS - 1):
-                with suppress(*_LOST):
+        """Run a read-only statement on committed data."""
+        query, values = _render(statement), sanitize_row(arguments)
+        with _translated_errors():
+            for _ in range(_READ_ATTEMPTS - 1):
+                with suppress(*_CONNECTION_LOST):
                     return _rows(await self._pool.fetch(query, *values))
             return _rows(await self._pool.fetch(query, *values))
 
     async def fetch_small(self, statement: str, *arguments: object) -> list[Row]:
-        """Read little, in the same way: the server is asked in any case."""
+        """Run a read-only statement; the size makes no difference here."""
         return await self.fetch(statement, *arguments)
 
     @asynccontextmanager
-    async def transaction(self, *, long: bool = False) -> AsyncGenerator["PostgresTransaction"]:  # noqa: ARG002 - the server does it in any case
-        """Write."""
+    async def transaction(self, *, long: bool = False) -> AsyncGenerator["PostgresTransaction"]:  # noqa: ARG002 - the length makes no difference here
+        """Start a transaction on a connection of the pool."""
         try:
             connection = await self._pool.acquire()
-        except _FAILURES as problem:
-            # Whyever it lets nobody in, it does nothing for anybody.
-            raise DatabaseUnavailableError(None, "the gateway's database failed") from problem
+        except _ALL_ERRORS as error:
+            raise DatabaseUnavailableError(None, "the gateway's database failed") from error
         try:
             transaction = PostgresTransaction(connection)
             block = connection.transaction()
-            with _problems():
+            with _translated_errors():
                 await block.start()
             try:
                 yield transaction
-                await transaction.tell()
+                await transaction.send_notifications()
             except BaseException:
-                # A connection that is broken has nothing to roll back.
-                with suppress(*_FAILURES):
+                # A broken connection has nothing to roll back.
+                with suppress(*_ALL_ERRORS):
                     await block.rollback()
                 raise
             try:
                 await block.commit()
-            except _UNSENT as problem:
-                raise DatabaseUnavailableError(None, "the gateway's database failed") from problem
-            except _FAILURES as problem:
-                raise CommitOutcomeUnknownError(None, "the gateway's database failed") from problem
+            except _NOT_SENT as error:
+                raise DatabaseUnavailableError(None, "the gateway's database failed") from error
+            except _ALL_ERRORS as error:
+                raise CommitOutcomeUnknownError(None, "the gateway's database failed") from error
         finally:
-            with suppress(*_FAILURES):
+            with suppress(*_ALL_ERRORS):
                 await self._pool.release(connection)
 
     async def listen(self) -> None:
-        """Listen for announcements, on a connection of its own; on another one if it was lost."""
-        async with self._opening:
+        """Listen for notifications on a separate connection; replace it if it was lost."""
+        async with self._listener_lock:
             if self._listener is not None and not self._listener.is_closed():
                 return
-            # Without it, those who wait look for themselves.
-            with suppress(*_FAILURES):
+            # Without it, tasks that wait poll the database.
+            with suppress(*_ALL_ERRORS):
                 self._listener = await asyncpg.connect(self._url)
-                await self._listener.add_listener(_CHANNEL, self._heard)
+                await self._listener.add_listener(_CHANNEL, self._on_notification)
 
-    def _heard(self, _connection: object, _process: int, _channel: str, payload: object) -> None:
+    def _on_notification(
+        self, _connection: object, _process: int, _channel: str, payload: object
+    ) -> None:
         self.signals.fire(str(payload))
 
     async def close(self) -> None:
         """Close all connections."""
         if self._listener is not None:
-            with suppress(*_FAILURES):
+            with suppress(*_ALL_ERRORS):
                 await self._listener.close()
         await self._pool.close()
 
 
 class PostgresTransaction:
-    """What is being written."""
+    """An open transaction."""
 
-    def __init__(self, connection: "Proxy") -> None:
+    def __init__(self, connection: "PooledConnection") -> None:
         self._connection = connection
-        self._names: set[str] = set()
+        self._notifications: set[str] = set()
 
     async def fetch(self, statement: str, *arguments: object) -> list[Row]:
-        """Run a statement and give its rows."""
-        with _problems():
-            found = await self._connection.fetch(_spell(statement), *plain_row(arguments))
-            return _rows(found)
+        """Run a statement and return its rows."""
+        with _translated_errors():
+            query, values = _render(statement), sanitize_row(arguments)
+            return _rows(await self._connection.fetch(query, *values))
 
     async def execute_many(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
-        """Run a statement for each row, without waiting for one before sending the next."""
-        with _problems():
-            await self._connection.executemany(_spell(statement), list(map(plain_row, rows)))
+        """Run a statement once for each row of arguments, in one round trip."""
+        with _translated_errors():
+            await self._connection.executemany(_render(statement), list(map(sanitize_row, rows)))
 
     def notify(self, name: str) -> None:
-        """Tell others once it is committed."""
-        self._names.add(name)
+        """Fire the signals of this name on all nodes after the commit."""
+        self._notifications.add(name)
 
-    async def tell(self) -> None:
-        """Leave the announcements with the server, which tells them when it commits."""
-        if self._names:
-            names = [(_CHANNEL, name) for name in sorted(self._names)]
-            await self.execute_many("SELECT pg_notify($1, $2)", names)
+    async def send_notifications(self) -> None:
+        """Hand the notifications to the server, which delivers them when it commits."""
+        if self._notifications:
+            rows = [(_CHANNEL, name) for name in sorted(self._notifications)]
+            await self.execute_many("SELECT pg_notify($1, $2)", rows)
 
 
 def _rows(records: list[Any]) -> list[Row]:
-    """Take records as rows: they can be indexed and unpacked as tuples can."""
+    """Return records as rows: they can be indexed and unpacked as tuples can."""
     return records

@@ -1,49 +1,47 @@
-"""Sealed texts that clients cannot carry, by the ids of calls."""
+"""Encrypted reasoning for clients that cannot carry it themselves, by the ids of tool calls."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-import msgspec
+from gateway.store.database import Database, GroupCommitter, Transaction, json_array
 
-from gateway.store.database import Database, GroupCommitter, Transaction, sanitize_text
+# Ids of calls are short, and an index entry has a maximum size.
+_MAX_NAME_LENGTH: Final = 256
 
-# Calls have short ids; an index takes only so much.
-_LONGEST_NAME: Final = 256
-
-FIND_NOTES: Final = "SELECT name, text FROM notes WHERE scope = $1 AND name {among}"
-_KEEP: Final = """
+FIND_NOTES: Final = "SELECT name, text FROM notes WHERE scope = $1 AND name {in_array}"
+_SAVE: Final = """
     INSERT INTO notes (scope, name, text, touched) VALUES ($1, $2, $3, {now})
     ON CONFLICT (scope, name) DO UPDATE SET text = excluded.text, touched = excluded.touched
 """
 
 
 class ReasoningNoteStore:
-    """Keeps texts until nobody has used them for long."""
+    """Encrypted texts, by scope (one client at one backend) and name."""
 
     def __init__(self, database: Database, writer: GroupCommitter) -> None:
         self._database = database
         self._writer = writer
 
     async def save(self, scope: str, texts: Mapping[str, str]) -> None:
-        """Keep some texts; a name that is known gets the new one."""
+        """Save texts under their names; replace older ones."""
         if texts:
-            await self._writer.write(_keep, (scope, texts))
+            await self._writer.write(_save, (scope, texts))
 
     async def find(self, scope: str, names: Iterable[str]) -> dict[str, str]:
-        """Find those that are still there."""
-        wanted = msgspec.json.encode([sanitize_text(name) for name in names]).decode()
-        return dict(map(tuple, await self._database.fetch_small(FIND_NOTES, scope, wanted)))
+        """Find the texts that are still stored."""
+        rows = await self._database.fetch_small(FIND_NOTES, scope, json_array(names))
+        return dict(map(tuple, rows))
 
 
-async def _keep(
-    transaction: Transaction, wanted: Sequence[tuple[str, Mapping[str, str]]]
+async def _save(
+    transaction: Transaction, batch: Sequence[tuple[str, Mapping[str, str]]]
 ) -> Sequence[None]:
     rows = {
         (scope, name): text
-        for scope, texts in wanted
+        for scope, texts in batch
         for name, text in texts.items()
-        if len(name) <= _LONGEST_NAME
+        if len(name) <= _MAX_NAME_LENGTH
     }
-    # In the same order on all nodes, so that they cannot wait for each other.
-    await transaction.execute_many(_KEEP, [(*key, text) for key, text in sorted(rows.items())])
-    return [None] * len(wanted)
+    # All nodes lock rows in sorted order, so that they cannot deadlock.
+    await transaction.execute_many(_SAVE, [(*key, text) for key, text in sorted(rows.items())])
+    return [None] * len(batch)

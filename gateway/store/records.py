@@ -1,7 +1,7 @@
-"""What is kept: plain values, whose JSON the store carries and never reads.
+"""Rows, pages and errors of the store.
 
-An `Item` that came out of the store knows where it is kept. Handed in again it becomes a link to
-that place instead of a copy, so that what clients repeat is stored once.
+JSON is stored as it is and never parsed here. An `Item` that was read from the store knows its row:
+when it is saved again it becomes a reference to that row, so that repeated items are stored once.
 """
 
 from collections.abc import Sequence
@@ -11,15 +11,48 @@ from msgspec import Raw, Struct
 
 from adapters import DragomanError
 
-T = TypeVar("T")
+# DragomanError
+# └── StoreUnavailableError           a statement failed
+#     ├── DatabaseUnavailableError    … and any other would: locked, disk full, server unreachable
+#     └── CommitOutcomeUnknownError   … or was committed: the connection broke during the commit
+#
+# StoreError                          the gateway cannot start with this database
+# └── NewerSchemaError                it was created by a later version
+#
+# A missing object is no error: methods return None or False.
+
+
+class StoreUnavailableError(DragomanError):
+    """The database failed or cannot be reached."""
+
+    status = 503
+    code = "state_unavailable"
+    kind = "server_error"
+
+
+class DatabaseUnavailableError(StoreUnavailableError):
+    """The database executes no statement at the moment."""
+
+
+class CommitOutcomeUnknownError(StoreUnavailableError):
+    """The database failed during a commit, which may have taken effect."""
+
+
+class StoreError(Exception):
+    """The database cannot be used."""
+
+
+class NewerSchemaError(StoreError):
+    """The database was created by a later version of the gateway."""
+
 
 Status = Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
 
-# A response that is still worked at.
+# The statuses of an unfinished background response.
 RUNNING: Final[frozenset[Status]] = frozenset({"queued", "in_progress"})
-# A response whose items enter its conversation: OpenAI adds them "after this response completes".
-# What failed or was cancelled leaves no trace there, so that it can simply be asked again.
-ENTERS_CONVERSATION: Final[frozenset[Status]] = frozenset({"completed", "incomplete"})
+# The statuses of responses whose items are appended to their conversation. OpenAI adds items "after
+# this response completes"; failed and cancelled requests can then be repeated.
+APPENDED_TO_CONVERSATION: Final[frozenset[Status]] = frozenset({"completed", "incomplete"})
 
 JSON_NULL: Final = Raw(b"null")
 
@@ -29,7 +62,7 @@ class Item(Struct, frozen=True):
 
     id: str
     body: Raw
-    # Where it is kept; 0: nowhere yet.
+    # The row with its body; 0 if it is not stored yet.
     number: int = 0
 
 
@@ -37,64 +70,63 @@ class Response(Struct, frozen=True):
     """One response, without its items."""
 
     id: str
-    # The digest of the key that it was made with; "" where there are no keys.
+    # The digest of the API key that it was created with; "" where no keys are configured.
     owner: str
     created: int
     status: Status
-    # The object as it was sent, but with an empty `output`: the items are kept apart.
+    # The object as it was sent, with an empty `output`: items have rows of their own.
     body: Raw
-    # What later turns need to know of this one besides its items. Read with every turn that
-    # follows, so it is to be small.
+    # What later turns need besides the items. Small, because each later turn reads it.
     settings: Raw = JSON_NULL
     model: str = ""
-    # The response that this one continues.
+    # The id of the response that this one continues.
     parent: str | None = None
     # The conversation to which its items are appended when it is finished.
     conversation: str | None = None
 
 
 class StoredTurn(Struct, frozen=True):
-    """A response with the items that came with it: not those of the turns before."""
+    """A response with its own items, without those of the turns before it."""
 
     response: Response
     input: tuple[Item, ...] = ()
     output: tuple[Item, ...] = ()
-    # What stands before the input, by way of the parent. It is kept with this turn only if that was
-    # deleted while the turn was made; never read from the store.
+    # The items before the input. Saved with this turn only if the parent was deleted meanwhile;
+    # never loaded.
     history: tuple[Item, ...] | None = None
 
 
 class ChainLink(Struct, frozen=True):
-    """What one response of a chain adds to the history."""
+    """The part of a history that one response of a chain contributes."""
 
     id: str
     status: Status
     settings: Raw
     input: tuple[Item, ...]
     output: tuple[Item, ...]
-    # The conversation that it was made in.
+    # The conversation that it was created in.
     conversation: str | None = None
 
 
 class Event(Struct, frozen=True):
-    """One event of a stream, under its sequence number."""
+    """One event of a stream, with its sequence number."""
 
     number: int
     body: Raw
 
 
 class Job(Struct, frozen=True):
-    """A response made in the background, taken over from a node that is gone.
+    """A background response taken over from a node that disappeared.
 
-    If it is still queued, nothing of it has been sent anywhere, and it can be done from its
-    request. Otherwise it can only be ended.
+    A queued job has not been sent to a backend and can be run from its request. Any other job can
+    only be marked as failed.
     """
 
     response: Response
     request: Raw
-    # Somebody asked for its end.
+    # A client asked to cancel it.
     cancelled: bool
-    # The number that the next event has.
+    # The sequence number of its next event.
     next_event: int
 
 
@@ -120,83 +152,41 @@ class Completion(Struct, frozen=True):
     metadata: dict[str, str] = {}
 
 
-class Page(Struct, frozen=True):
-    """Which part of a list is wanted."""
+Row = TypeVar("Row")
+SortOrder: TypeAlias = Literal["ASC", "DESC"]
 
-    # The id of the last one that was seen.
-    after: str | None = None
-    # None: all.
-    limit: int | None = None
-    newest_first: bool = False
+# More rows than any list has.
+_NO_LIMIT: Final = 2**31
 
 
-class Listing(Struct, Generic[T], frozen=True):
-    """A part of a list, and whether there is more of it."""
+class Listing(Struct, Generic[Row], frozen=True):
+    """One page of a list."""
 
-    data: tuple[T, ...]
+    data: tuple[Row, ...]
     has_more: bool
-    # From where to go on, if the id of the last one may not be enough to say.
+    # Where the next page starts, if the id of the last object is ambiguous.
     cursor: str | None = None
 
 
-# Lists in parts.
+class Page(Struct, frozen=True):
+    """Which page of a list to read."""
 
+    # The id of the last object of the page before.
+    after: str | None = None
+    # None for all objects.
+    limit: int | None = None
+    newest_first: bool = False
 
-Order: TypeAlias = Literal["ASC", "DESC"]
+    @property
+    def sort_order(self) -> SortOrder:
+        """The order in SQL."""
+        return "DESC" if self.newest_first else "ASC"
 
-# More than there can be.
-_ALL: Final = 2**31
+    @property
+    def row_limit(self) -> int:
+        """How many rows to read: one more than the limit shows whether there are more."""
+        return _NO_LIMIT if self.limit is None else self.limit + 1
 
-
-def order_of(page: Page) -> Order:
-    """Say the order as SQL does."""
-    return "DESC" if page.newest_first else "ASC"
-
-
-def size_of(page: Page) -> int:
-    """Say how many rows to read: one more than is wanted, which tells whether there is more."""
-    return _ALL if page.limit is None else page.limit + 1
-
-
-def listing(found: Sequence[T], page: Page) -> Listing[T]:
-    """Make a part of a list of what was found."""
-    if page.limit is None or len(found) <= page.limit:
-        return Listing(tuple(found), has_more=False)
-    return Listing(tuple(found[: page.limit]), has_more=True)
-
-
-# What can go wrong with the store.
-#
-# DragomanError
-# └── Unavailable       the database did not do what it was asked
-#     ├── Away          … nor would it do anything else now: it is locked, full, or not there
-#     └── Uncertain     … or perhaps it did: it was lost in the middle of a commit
-#
-# StateError            the service cannot start with this database
-# └── NewerSchema       it was made by a later version
-#
-# That something is not there is no error here: methods then give None or False.
-
-
-class StoreUnavailableError(DragomanError):
-    """The database cannot be reached, or failed."""
-
-    status = 503
-    code = "state_unavailable"
-    kind = "server_error"
-
-
-class DatabaseUnavailableError(StoreUnavailableError):
-    """The database does nothing for anybody, for now."""
-
-
-class CommitOutcomeUnknownError(StoreUnavailableError):
-    """The database failed while it was committing: whether it did, nobody knows."""
-
-
-class StoreError(Exception):
-    """The database cannot be used."""
-
-
-class NewerSchemaError(StoreError):
-    """The database was made by a later version of the gateway."""
+    def listing(self, rows: Sequence[Row]) -> Listing[Row]:
+        """Return the page made of these rows, of which there are at most `row_limit`."""
+        return Listing(tuple(rows[: self.limit]), self.row_limit <= len(rows))

@@ -1,31 +1,32 @@
-"""Secrets that all nodes on one database share: whoever comes first makes them."""
+"""Secrets that all nodes on one database share; the first node creates them."""
 
 from collections.abc import Sequence
 from typing import Final
 
 from gateway.store.database import GroupCommitter, Transaction
 
-# Of two nodes that start at once, the second waits here for the first, and then changes nothing.
-_OFFER: Final = "INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING"
-_READ: Final = "SELECT value FROM secrets WHERE name = $1"
+# Of two nodes that start at once, the second waits here for the first and then inserts nothing.
+_INSERT: Final = "INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING"
+_LOAD: Final = "SELECT value FROM secrets WHERE name = $1"
 
 
 class SecretStore:
-    """Keeps secrets for ever, by their names."""
+    """Secrets by name, stored for ever."""
 
     def __init__(self, writer: GroupCommitter) -> None:
         self._writer = writer
 
-    async def get_or_create(self, name: str, offered: bytes) -> bytes:
-        """Give the secret of this name; if there is none yet, it is the one that is offered."""
-        return await self._writer.write(_agree, (name, offered))
+    async def get_or_create(self, name: str, new: bytes) -> bytes:
+        """Return the secret of this name; create it with the new value if it is missing."""
+        return await self._writer.write(_get_or_create, (name, new))
 
 
-async def _agree(transaction: Transaction, wanted: Sequence[tuple[str, bytes]]) -> Sequence[bytes]:
-    return [await _agree_on_one(transaction, name, offered) for name, offered in wanted]
-
-
-async def _agree_on_one(transaction: Transaction, name: str, offered: bytes) -> bytes:
-    await transaction.fetch(_OFFER, name, offered)
-    rows = await transaction.fetch(_READ, name)
-    return bytes(rows[0][0])
+async def _get_or_create(
+    transaction: Transaction, batch: Sequence[tuple[str, bytes]]
+) -> Sequence[bytes]:
+    secrets: list[bytes] = []
+    for name, new in batch:
+        await transaction.fetch(_INSERT, name, new)
+        rows = await transaction.fetch(_LOAD, name)
+        secrets.append(bytes(rows[0][0]))
+    return secrets

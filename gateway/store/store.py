@@ -7,11 +7,12 @@ from typing import Final
 from gateway.store.completions import CompletionStore
 from gateway.store.conversations import ConversationStore
 from gateway.store.database import Database, GroupCommitter, Transaction
+from gateway.store.items import delete_orphaned_items
 from gateway.store.jobs import JobStore
 from gateway.store.migrations import migrate
 from gateway.store.reasoning_notes import ReasoningNoteStore
 from gateway.store.records import StoreError, StoreUnavailableError
-from gateway.store.responses import ResponseStore, delete_orphaned_items
+from gateway.store.responses import ResponseStore
 from gateway.store.secrets import SecretStore
 
 _SQLITE_SCHEME: Final = "sqlite:"

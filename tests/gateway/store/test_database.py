@@ -23,7 +23,7 @@ from gateway.store import (
     open_store,
 )
 from gateway.store.database import Database, GroupCommitter, Transaction
-from gateway.store.migrations import STEPS, migrate
+from gateway.store.migrations import MIGRATIONS, migrate
 from gateway.store.reasoning_notes import FIND_NOTES
 from gateway.store.responses import FIND_ITEMS, FIND_PARENTS
 from gateway.store.store import open_database
@@ -97,7 +97,7 @@ def test_a_step_that_fails_leaves_everything_as_it_was(kind: str, tmp_path: Path
 @BOTH
 def test_a_newer_database_is_refused_and_left_alone(kind: str, tmp_path: Path) -> None:
     url = new_url(kind, tmp_path)
-    newer = [*STEPS, FIRST]
+    newer = [*MIGRATIONS, FIRST]
 
     async def run(database: Database) -> None:
         await migrate(database, newer)

@@ -74,7 +74,7 @@ def test_who_follows_a_stream_is_told_of_news(kind: str, tmp_path: Path) -> None
         async with opened(url) as store:
             database = await open_database(url)
             # Whoever is not told would wait for ever.
-            database.poll_interval = LONG
+            database.poll_seconds = LONG
             follower = Store(database)
             # Nobody tells processes that share a file: they look for themselves.
             node = store if kind == "postgresql" else follower
