@@ -9,11 +9,11 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-Place = Literal["anywhere", "merged", "one"]
+Place = Literal["anywhere", "merge_leading", "single"]
 ToolChoiceWord = Literal["auto", "none", "required", "named"]
-CallIdForm = Literal["any", "nine"]
+CallIdForm = Literal["any", "alphanumeric_9"]
 Counting = Literal["none", "responses", "vllm", "llamacpp"]
-TextFormat = Literal["hermes", "xml", "mistral", "llama", "json", "fenced"]
+TextFormat = Literal["hermes", "qwen3_coder", "mistral", "llama", "json", "fenced_json"]
 
 
 class Capabilities(Struct, frozen=True):
@@ -29,19 +29,19 @@ class Capabilities(Struct, frozen=True):
     system_messages: Place = "anywhere"
     # What stands for the content of an assistant message that has none, only calls (P071): servers
     # that refuse an empty string and servers that refuse null are about as many.
-    empty_content: Literal["null", "empty", "absent"] = "null"
+    empty_content: Literal["null", "empty_string", "omit"] = "null"
     # Refuses two messages of one role in a row, a user who speaks right after a tool, and an
     # assistant who speaks last, as Mistral's template does (P048).
-    strict_turns: bool = False
+    alternating_roles: bool = False
     # Takes text as a list of parts; where it does not, the texts become one string.
     text_parts: bool = True
     # Takes the `name` of who speaks.
     message_names: bool = True
     # Takes pictures and files in the output of a tool. Where it does not, they follow the output in
     # a user message (P051). The Responses API always takes them.
-    tool_images: bool = False
+    multimodal_tool_outputs: bool = False
     # Wants a status on every item of the Responses API that can have one (P046).
-    item_status: bool = False
+    item_status_required: bool = False
 
     # Reasoning
 
@@ -49,16 +49,16 @@ class Capabilities(Struct, frozen=True):
     # does not know the field may refuse it.
     reasoning_field: str | None = None
     # Which turns get it: none, those that made calls, or all that had it (P073, P075).
-    reasoning_replay: Literal["never", "calls", "always"] = "always"
+    reasoning_replay: Literal["never", "tool_calls", "always"] = "always"
     # Refuses a turn that made calls without the field: where nobody knows the reasoning, it is
     # empty (P074).
     reasoning_required: bool = False
     # Which reasoning the Responses API takes back: OpenAI what it sealed (P080), servers of open
     # models also plain thoughts, some of them before each call of a turn (P076).
-    reasoning_items: Literal["sealed", "plain", "each_call"] = "sealed"
+    reasoning_items: Literal["encrypted", "text", "text_per_call"] = "encrypted"
     # The efforts that it takes; None: any word. One that it does not take becomes the nearest; a
     # word that nobody knows passes, because tables age (P092). None at all: nothing is said.
-    efforts: tuple[str, ...] | None = None
+    reasoning_efforts: tuple[str, ...] | None = None
 
     # Tools and calls
 
@@ -70,10 +70,10 @@ class Capabilities(Struct, frozen=True):
     # as the whole answer or in a fence. Only where somebody says so: elsewhere it may be meant.
     text_calls: tuple[TextFormat, ...] = ()
     # Takes `strict` on functions (P007).
-    strict: bool = True
+    strict_tools: bool = True
     # Makes schemas of functions strict that say so and are not: all properties required, those that
     # were optional nullable, no others. OpenAI refuses them as they are.
-    strict_schemas: bool = False
+    enforce_strict_schemas: bool = False
     # Takes custom (freeform) tools; elsewhere they are functions. None: as is usual in its dialect.
     # The Responses API has them, most Chat servers refuse them (P021).
     custom_tools: bool | None = None
@@ -82,7 +82,7 @@ class Capabilities(Struct, frozen=True):
     tool_types: tuple[str, ...] | None = None
     # How many tools with `defer_loading` it is told of, where it has no search for them: those that
     # fit best what the user says. None: all of them.
-    deferred_tools: Annotated[int, Meta(ge=0)] | None = None
+    max_deferred_tools: Annotated[int, Meta(ge=0)] | None = None
     # Says so if the input of a custom tool does not keep to its grammar.
     check_grammars: bool = False
     # Takes `allowed_tools` as a tool choice; otherwise only the listed tools are declared.
@@ -90,17 +90,17 @@ class Capabilities(Struct, frozen=True):
     # The other tool choices that it takes. Servers of open models often cannot force a call.
     tool_choices: tuple[ToolChoiceWord, ...] = ("auto", "none", "required", "named")
     # Does nothing with tools unless the choice is said, be it just "auto".
-    tool_choice_needed: bool = False
+    explicit_tool_choice: bool = False
     # Takes `parallel_tool_calls` (P018).
     parallel_tool_calls: bool = True
     # What ids of calls look like. "nine": nine letters or digits, as Mistral's template wants
     # (P055).
-    call_ids: CallIdForm = "any"
+    call_id_format: CallIdForm = "any"
     # Parses the arguments of calls in a history and fails on what is no JSON object, in every later
     # turn too (P053): such arguments are wrapped in one.
-    json_arguments: bool = False
+    json_arguments_required: bool = False
     # Takes `web_search_options`, the one hosted tool that Chat has.
-    web_search: bool = False
+    web_search_options: bool = False
 
     # The whole conversation
 
@@ -109,21 +109,21 @@ class Capabilities(Struct, frozen=True):
     compaction: bool = False
     # How it counts the tokens of a request before it is sent: as the Responses API does, as vLLM
     # does, as the server of llama.cpp does. "none": not at all.
-    counting: Counting = "none"
+    count_tokens: Counting = "none"
 
     # Settings
 
     # Names the limit `max_tokens` instead of `max_completion_tokens`.
-    max_tokens: bool = False
+    max_tokens_field: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens"
     # Takes the sampling penalties on the Responses API, as Open Responses does.
     penalties: bool = False
     # How it takes a schema for the answer: as such, inside `json_object`, or not at all.
-    json_schema: Literal["own", "in_object", "never"] = "own"
+    json_schema: Literal["native", "json_object", "unsupported"] = "native"
     # Names of request fields that it refuses, though its dialect has them: they are left out.
-    refuses: tuple[str, ...] = ()
+    unsupported_fields: tuple[str, ...] = ()
     # Names of request fields that it knows though its dialect does not: they are forwarded from
     # other dialects (`top_k`, `chat_template_kwargs`).
-    forward: tuple[str, ...] = ()
+    extra_fields: tuple[str, ...] = ()
 
     # The answer
 
@@ -133,7 +133,7 @@ class Capabilities(Struct, frozen=True):
     stream_options: bool = True
     # Thinks aloud: what stands in `<think>` at the beginning of its text is reasoning. Only where
     # somebody says so: elsewhere the tag may be meant.
-    inline_think: bool = False
+    think_tags: bool = False
 
 
 GENERIC = Capabilities()
@@ -151,14 +151,14 @@ OPENAI = Capabilities(
     # Its Chat has custom tools, too.
     custom_tools=True,
     compaction=True,
-    counting="responses",
+    count_tokens="responses",
 )
 
 # What open models behind a Chat server have in common.
 _OPEN = replace(
     GENERIC,
     # Templates such as Qwen's refuse a system message that is not the first (P070).
-    system_messages="one",
+    system_messages="single",
     # Their servers know functions only, and refuse or ignore the rest (P021).
     custom_tools=False,
     tool_types=(),
@@ -170,16 +170,16 @@ VLLM = replace(
     # It was `reasoning_content` until 0.11; now only this name is read.
     reasoning_field="reasoning",
     # Its Responses API reads the thoughts of an item.
-    reasoning_items="plain",
+    reasoning_items="text",
     # Run by its server, if it was started with tools. Namespaces it refuses, or it answers with
     # flattened names.
     tool_types=("mcp", "code_interpreter", "web_search"),
     # It parses the arguments of a history.
-    json_arguments=True,
+    json_arguments_required=True,
     # At `/tokenize`, which takes messages and tools.
-    counting="vllm",
+    count_tokens="vllm",
     # Fields of its own beside those of OpenAI.
-    forward=(
+    extra_fields=(
         "top_k",
         "min_p",
         "repetition_penalty",
@@ -192,45 +192,45 @@ VLLM = replace(
 LLAMACPP = replace(
     _OPEN,
     # `max_completion_tokens` came late; all versions know this.
-    max_tokens=True,
+    max_tokens_field="max_tokens",
     reasoning_field="reasoning_content",
     # Its Responses API refuses a reasoning item without its thoughts.
-    reasoning_items="plain",
+    reasoning_items="text",
     # Arguments of a history that it cannot parse are a 500.
-    json_arguments=True,
+    json_arguments_required=True,
     # It answers a named choice with a call of any tool. Told "none", the model still sees the
     # tools, and its calls come as text.
     tool_choices=("auto", "required"),
     # At `/apply-template` and `/tokenize`.
-    counting="llamacpp",
-    forward=("top_k", "min_p", "repeat_penalty", "chat_template_kwargs", "cache_prompt"),
+    count_tokens="llamacpp",
+    extra_fields=("top_k", "min_p", "repeat_penalty", "chat_template_kwargs", "cache_prompt"),
 )
 
 LLAMA_CPP_PYTHON = replace(
     _OPEN,
     # Null is refused, and so is a message without content (P071).
-    empty_content="empty",
+    empty_content="empty_string",
     # The output of a tool must be a string.
     text_parts=False,
     # Tools without a choice are ignored; "required" is an error.
-    tool_choice_needed=True,
+    explicit_tool_choice=True,
     tool_choices=("auto", "none", "named"),
     # `max_completion_tokens` is ignored.
-    max_tokens=True,
+    max_tokens_field="max_tokens",
     # A schema of its own is refused.
-    json_schema="in_object",
+    json_schema="json_object",
     # With tools to choose from, a stream ends before it begins.
     streaming="never",
-    forward=("top_k", "min_p", "repeat_penalty"),
+    extra_fields=("top_k", "min_p", "repeat_penalty"),
 )
 
 OLLAMA = replace(
     _OPEN,
     # Null is refused (P071).
-    empty_content="empty",
+    empty_content="empty_string",
     # Its documentation has neither `max_completion_tokens`, nor a tool choice, nor
     # `parallel_tool_calls`: they are ignored.
-    max_tokens=True,
+    max_tokens_field="max_tokens",
     tool_choices=("auto",),
     parallel_tool_calls=False,
     reasoning_field="reasoning",
@@ -239,8 +239,8 @@ OLLAMA = replace(
 LMSTUDIO = replace(
     _OPEN,
     # Null is refused (P071).
-    empty_content="empty",
-    max_tokens=True,
+    empty_content="empty_string",
+    max_tokens_field="max_tokens",
     # An object is refused: "Supported string values: none, auto, required".
     tool_choices=("auto", "none", "required"),
 )
@@ -253,17 +253,17 @@ DEEPSEEK = replace(
     allowed_tools=False,
     text_parts=False,
     # Its documentation has neither `max_completion_tokens` nor `parallel_tool_calls`.
-    max_tokens=True,
+    max_tokens_field="max_tokens",
     parallel_tool_calls=False,
     # "The reasoning_content in the thinking mode must be passed back": on every turn that had it
     # (P075), and empty on a turn with calls where nobody knows it (P074).
     reasoning_field="reasoning_content",
     reasoning_required=True,
-    reasoning_items="plain",
+    reasoning_items="text",
     # It has `json_object` only.
-    json_schema="never",
+    json_schema="unsupported",
     # Thinking is switched here.
-    forward=("thinking",),
+    extra_fields=("thinking",),
 )
 
 MISTRAL = replace(
@@ -271,15 +271,15 @@ MISTRAL = replace(
     custom_tools=False,
     allowed_tools=False,
     # Nine letters or digits, or the history is refused (P055).
-    call_ids="nine",
+    call_id_format="alphanumeric_9",
     # "Expected last role User or Tool", "Unexpected role 'system' after role 'tool'" (P048).
-    system_messages="one",
-    strict_turns=True,
+    system_messages="single",
+    alternating_roles=True,
     # Fields that it does not know are "Extra inputs are not permitted". The usage always comes.
     message_names=False,
-    max_tokens=True,
+    max_tokens_field="max_tokens",
     stream_options=False,
-    refuses=(
+    unsupported_fields=(
         "logit_bias",
         "logprobs",
         "metadata",
@@ -295,7 +295,7 @@ MISTRAL = replace(
         "user",
         "verbosity",
     ),
-    forward=("random_seed", "safe_prompt"),
+    extra_fields=("random_seed", "safe_prompt"),
 )
 
 GROQ = replace(
@@ -304,7 +304,7 @@ GROQ = replace(
     allowed_tools=False,
     # Each of these is a 400, says its documentation.
     message_names=False,
-    refuses=("logit_bias", "logprobs", "top_logprobs"),
+    unsupported_fields=("logit_bias", "logprobs", "top_logprobs"),
 )
 
 OPENROUTER = replace(
@@ -315,8 +315,8 @@ OPENROUTER = replace(
     allowed_tools=False,
     # Reasoning comes, and is taken back, under this name.
     reasoning_field="reasoning",
-    efforts=("none", "minimal", "low", "medium", "high", "xhigh"),
-    forward=("top_k", "min_p", "repetition_penalty", "provider", "models", "plugins"),
+    reasoning_efforts=("none", "minimal", "low", "medium", "high", "xhigh"),
+    extra_fields=("top_k", "min_p", "repetition_penalty", "provider", "models", "plugins"),
 )
 
 BEDROCK = replace(
@@ -325,7 +325,7 @@ BEDROCK = replace(
     allowed_tools=False,
     # `strict` is "Extra inputs are not permitted" (P007). An empty content is refused (P071), and
     # the default is null.
-    strict=False,
+    strict_tools=False,
 )
 
 PROFILES: Mapping[str, Capabilities] = {

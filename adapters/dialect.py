@@ -42,7 +42,7 @@ class Preferences(Struct, frozen=True):
     reasoning_field: Literal["reasoning_content", "reasoning"] | None = None
     # End an answer that was cut off with `response.completed` (and `incomplete_details`), for
     # clients that take `response.incomplete` for an error.
-    complete_truncated: bool = False
+    incomplete_as_completed: bool = False
 
 
 DEFAULT = Preferences()

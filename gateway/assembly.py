@@ -42,7 +42,7 @@ async def make_sealer(config: Config, store: Store) -> KeyRing:
     read that sees the stored histories anyway; but who gets hold of a copy of it can open, and
     make, what is sealed. `[sealing] key_env` keeps the key out of it.
     """
-    names = (config.sealing.key_env, *config.sealing.older_key_envs)
+    names = (config.sealing.key_env, *config.sealing.previous_key_envs)
     found = [parse_sealing_key(os.environ.get(name, "")) for name in names if name is not None]
     # They were looked at when the configuration was read.
     keys = [one for one in found if one is not None]

@@ -77,7 +77,7 @@ class CountableRequest(Struct, frozen=True):
 
 async def count_on_backend(written: CountableRequest, aside: SideRequest) -> int | None:
     """Ask the backend; None if it has no way to count. Raises a `DragomanError` if it fails."""
-    match aside.backend.capabilities.counting:
+    match aside.backend.capabilities.count_tokens:
         case "responses":
             return await _as_responses(written, aside)
         case "vllm":

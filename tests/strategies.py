@@ -72,7 +72,7 @@ ABLE = Capabilities(
     developer_role=True,
     reasoning_field="reasoning_content",
     custom_tools=True,
-    web_search=True,
+    web_search_options=True,
     penalties=True,
 )
 

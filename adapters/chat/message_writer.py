@@ -130,7 +130,7 @@ def _parts(content: object) -> list[object]:
 Media = list[Wire | Raw]
 
 # What stands for the content of a message that has none.
-_NOTHING: dict[str, Wire] = {"null": {"content": None}, "empty": {"content": ""}, "absent": {}}
+_NOTHING: dict[str, Wire] = {"null": {"content": None}, "empty_string": {"content": ""}, "omit": {}}
 
 # Sealed state without which the conversation is another one.
 _INDISPENSABLE = frozenset(("compaction", "compaction_trigger"))
@@ -161,7 +161,11 @@ class MessageWriter:
     def write(self, instructions: str | None) -> list[Wire]:
         """Write all messages, the instructions first."""
         messages = self._write_all(instructions)
-        return strict_turns(messages, self._losses) if self._capabilities.strict_turns else messages
+        return (
+            strict_turns(messages, self._losses)
+            if self._capabilities.alternating_roles
+            else messages
+        )
 
     def _write_all(self, instructions: str | None) -> list[Wire]:
         messages: list[Wire] = []
@@ -285,7 +289,7 @@ class MessageWriter:
         match self._capabilities.reasoning_replay:
             case "never" if field:
                 field, listed, why = None, {}, "the backend takes no reasoning back"
-            case "calls" if field and not turn.calls:
+            case "tool_calls" if field and not turn.calls:
                 why = "the backend takes back only the reasoning that led to calls"
                 field, listed = None, {}
             case _:
@@ -372,7 +376,7 @@ class MessageWriter:
         return kept if kept or not moved else "The output is in the next user message."
 
     def _holds_media(self) -> bool:
-        return self._capabilities.tool_images
+        return self._capabilities.multimodal_tool_outputs
 
     def _label_output(self, call: ToolCall) -> str:
         """Say, before a picture, which call it comes from."""

@@ -150,17 +150,17 @@ _ENCODER = msgspec.json.Encoder()
 
 def write_request(request: Request, capabilities: Capabilities, losses: Losses) -> bytes:
     """Write a request."""
-    carrier = ExtrasWriter("completions", MessageWriter.label, losses, capabilities.forward)
+    carrier = ExtrasWriter("completions", MessageWriter.label, losses, capabilities.extra_fields)
     messages = MessageWriter(request, capabilities, losses).write(request.instructions)
     wire: Wire = {"model": request.model} if request.model is not None else {}
     wire["messages"] = messages
     _write_tools(request, capabilities, losses, wire)
     write_settings(request, MessageWriter.label, capabilities, losses, wire)
     if request.max_output_tokens is not None:
-        name = "max_tokens" if capabilities.max_tokens else "max_completion_tokens"
+        name = capabilities.max_tokens_field
         wire[name] = request.max_output_tokens
     carrier.carry(request.extras, wire)
-    drop_refused(wire, capabilities.refuses, NAMES, losses)
+    drop_refused(wire, capabilities.unsupported_fields, NAMES, losses)
     return _ENCODER.encode(wire)
 
 
@@ -172,7 +172,7 @@ def supports_tool(tool: Tool, capabilities: Capabilities) -> bool:
         case CustomTool():
             return bool(capabilities.custom_tools)
         case HostedTool():
-            return capabilities.web_search and tool.kind.startswith("web_search")
+            return capabilities.web_search_options and tool.kind.startswith("web_search")
 
 
 def _write_tools(request: Request, capabilities: Capabilities, losses: Losses, wire: Wire) -> None:
@@ -181,7 +181,7 @@ def _write_tools(request: Request, capabilities: Capabilities, losses: Losses, w
         lambda tool: supports_tool(tool, capabilities),
         capabilities.allowed_tools,
         choices=capabilities.tool_choices,
-        requires_choice=capabilities.tool_choice_needed,
+        requires_choice=capabilities.explicit_tool_choice,
     )
     selection = select(request, abilities, losses)
     searches = any(isinstance(tool, HostedTool) for tool, _ in selection.tools)

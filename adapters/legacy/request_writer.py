@@ -28,7 +28,7 @@ Wire = dict[str, object]
 _ENCODER = msgspec.json.Encoder()
 _LABEL = "the legacy form"
 # Its functions have no `strict`.
-_NO_STRICT = Capabilities(strict=False)
+_NO_STRICT = Capabilities(strict_tools=False)
 
 
 def write_request(request: Request, capabilities: Capabilities, losses: Losses) -> bytes:
@@ -40,8 +40,10 @@ def write_request(request: Request, capabilities: Capabilities, losses: Losses) 
     write_settings(request, _LABEL, capabilities, losses, wire)
     if request.max_output_tokens is not None:
         wire["max_tokens"] = request.max_output_tokens
-    ExtrasWriter("completions", _LABEL, losses, capabilities.forward).carry(request.extras, wire)
-    drop_refused(wire, capabilities.refuses, NAMES, losses)
+    ExtrasWriter("completions", _LABEL, losses, capabilities.extra_fields).carry(
+        request.extras, wire
+    )
+    drop_refused(wire, capabilities.unsupported_fields, NAMES, losses)
     return _ENCODER.encode(wire)
 
 
@@ -57,7 +59,7 @@ def _write_functions(
         lambda tool: supports_tool(tool, capabilities),
         allowed_tools=False,
         choices=capabilities.tool_choices,
-        requires_choice=capabilities.tool_choice_needed,
+        requires_choice=capabilities.explicit_tool_choice,
     )
     selection = select(request, abilities, losses)
     if not selection.tools:

@@ -118,7 +118,7 @@ class ReasoningPolicy:
         # The client does not know of it. One without ids could not be given it back.
         self._remembers = crosses and self._native and client.has_call_ids
         self._crosses = crosses and client.has_call_ids
-        self._plain = capabilities.reasoning_items != "sealed"
+        self._plain = capabilities.reasoning_items != "encrypted"
         # Whether the backend was asked to seal what it thinks, though the client did not ask.
         self.asked = False
         # What is to be kept of the answer for the next request, by the names of its calls.

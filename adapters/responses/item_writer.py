@@ -79,7 +79,7 @@ class ItemWriter:
             wire["id"] = item.item_id
         if item.status is not None:
             wire["status"] = item.status
-        elif self._capabilities.item_status and not _is_input(item):
+        elif self._capabilities.item_status_required and not _is_input(item):
             wire["status"] = "completed"
         self._carrier.carry(item.extras, wire, path)
         return wire
@@ -104,7 +104,7 @@ class ItemWriter:
         plain = all(isinstance(part, Text) and not part.annotations for part in message.content)
         # A string has neither id nor status.
         named = message.item_id is not None or message.status is not None
-        if plain and not (message.content and (named or self._capabilities.item_status)):
+        if plain and not (message.content and (named or self._capabilities.item_status_required)):
             self._report_texts(message, path)
             return "".join(part.text for part in message.content if isinstance(part, Text))
         written: list[Wire] = []
@@ -196,7 +196,7 @@ class ItemWriter:
 
     def _write_reasoning(self, reasoning: Reasoning, path: str) -> Iterator[Wire]:
         """Write what the server itself once sent; OpenAI refuses any other reasoning (P080)."""
-        if self._capabilities.reasoning_items != "sealed" and reasoning.encrypted is None:
+        if self._capabilities.reasoning_items != "encrypted" and reasoning.encrypted is None:
             # Such a server reads the thoughts; what clients were told as a summary are thoughts.
             told = reasoning.content or reasoning.summary
             reasoning = replace(reasoning, content=told, summary=())
@@ -217,7 +217,7 @@ class ItemWriter:
     def _repeat_reasoning(self) -> Iterator[Wire]:
         """Repeat the reasoning of a turn before each call but the first, where that is wanted."""
         thought = self._thought
-        if self._capabilities.reasoning_items == "each_call" and thought and self._called:
+        if self._capabilities.reasoning_items == "text_per_call" and thought and self._called:
             # An id stands for one item (P062).
             yield {name: value for name, value in thought.items() if name != "id"}
         self._called = True

@@ -240,7 +240,7 @@ def make_outcome(
     if why is None:
         return ResponseSnapshot("completed", completed_at=around.mint.now())
     details: Wire = {"reason": why}
-    if around.preferences.complete_truncated:
+    if around.preferences.incomplete_as_completed:
         return ResponseSnapshot(
             "completed", completed_at=around.mint.now(), incomplete_details=details
         )

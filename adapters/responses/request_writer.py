@@ -165,10 +165,10 @@ def write_request(request: Request, capabilities: Capabilities, losses: Losses) 
     _write_stream_options(request, capabilities, losses, wire)
     # Chat keeps nothing unless asked, Responses everything unless told not to.
     wire["store"] = bool(request.store)
-    ExtrasWriter("responses", LABEL, losses, capabilities.forward).carry(request.extras, wire)
+    ExtrasWriter("responses", LABEL, losses, capabilities.extra_fields).carry(request.extras, wire)
     _write_logprobs(request, losses, wire)
     _refuse_unsupported(request, losses)
-    drop_refused(wire, capabilities.refuses, NAMES, losses)
+    drop_refused(wire, capabilities.unsupported_fields, NAMES, losses)
     return _ENCODER.encode(wire)
 
 
@@ -194,7 +194,7 @@ def _write_tools(
         allowed_tools_lists_hosted=True,
         visible=tuple(tools_visible_to_backend(items_with_tools(request), "responses")),
         choices=capabilities.tool_choices,
-        requires_choice=capabilities.tool_choice_needed,
+        requires_choice=capabilities.explicit_tool_choice,
     )
     selection = select(request, abilities, losses)
     if not selection:

@@ -275,9 +275,9 @@ FENCED = TextCallFormat(_BEGINS, _fenced_parse)
 
 FORMATS: dict[TextFormat, TextCallFormat] = {
     "hermes": HERMES,
-    "xml": FUNCTION_TAGS,
+    "qwen3_coder": FUNCTION_TAGS,
     "mistral": MISTRAL,
     "llama": LLAMA,
     "json": BARE,
-    "fenced": FENCED,
+    "fenced_json": FENCED,
 }

@@ -230,7 +230,7 @@ _DESCRIBED = "the backend knows no tools; they are described to it in words"
 _CHOICE = "the backend cannot be made to call a tool; it is asked to in words"
 _PARALLEL = "the backend cannot be held to one call; it is asked for one in words"
 _SEPARATOR = "\n\n"
-_WORDS_ONLY = Capabilities(strict=False)
+_WORDS_ONLY = Capabilities(strict_tools=False)
 
 
 def _can_describe(tool: Tool) -> bool:

@@ -25,13 +25,13 @@ Placed = tuple[Item, str]
 
 
 def merge_system_messages(
-    request: Request, which: Literal["merged", "one"], losses: Losses
+    request: Request, which: Literal["merge_leading", "single"], losses: Losses
 ) -> Request:
     """Give the request with its system messages, those at its beginning or all, made one."""
     placed = request.items_with_paths()
     leading = len(list(takewhile(_is_system, placed)))
-    late = [one for one in placed[leading:] if which == "one" and _is_system(one)]
-    others = [one for one in placed[leading:] if which != "one" or not _is_system(one)]
+    late = [one for one in placed[leading:] if which == "single" and _is_system(one)]
+    others = [one for one in placed[leading:] if which != "single" or not _is_system(one)]
     if not late and leading + bool(request.instructions) <= 1:
         return request
     for _, path in late:
@@ -89,15 +89,15 @@ def fit_to_capabilities(request: Request, capabilities: Capabilities, losses: Lo
         request = describe_tools_in_prompt(request, losses)
     if capabilities.system_messages != "anywhere":
         request = merge_system_messages(request, capabilities.system_messages, losses)
-    if capabilities.efforts is not None and request.effort is not None:
-        effort = _nearest(request.effort, capabilities.efforts, losses)
+    if capabilities.reasoning_efforts is not None and request.effort is not None:
+        effort = _nearest(request.effort, capabilities.reasoning_efforts, losses)
         request = replace(request, effort=effort)
-    if capabilities.json_arguments:
+    if capabilities.json_arguments_required:
         request = replace(request, items=tuple(_with_json(request, losses)))
-    if capabilities.strict_schemas:
+    if capabilities.enforce_strict_schemas:
         tools = (to_strict_schema(tool, path, losses) for tool, path in request.tools_with_paths())
         request = replace(request, tools=tuple(tools))
-    if capabilities.json_schema != "own" and request.format is not None:
+    if capabilities.json_schema != "native" and request.format is not None:
         request = replace(request, format=_without_schema(request.format, capabilities, losses))
     return request
 
@@ -137,7 +137,7 @@ def _without_schema(
     """Ask for some JSON where the backend cannot be given its schema as such."""
     if form.kind != "json_schema":
         return form
-    if capabilities.json_schema == "in_object":
+    if capabilities.json_schema == "json_object":
         losses.changed("format", "the backend takes a schema inside json_object only")
         return ResponseFormat("json_object", schema=form.schema, extras=form.extras)
     why = "the backend takes no schema; it is asked for JSON of any shape"

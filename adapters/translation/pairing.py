@@ -30,7 +30,10 @@ Placed = tuple[Item, str]
 # How ids are made legal, and what is said of those that were not.
 _FORMS: dict[CallIdForm, tuple[Callable[[str], str], str]] = {
     "any": (short_call_id, "a call id has at most 64 characters; it is hashed"),
-    "nine": (mistral_call_id, "the backend wants nine letters or digits; the id is hashed"),
+    "alphanumeric_9": (
+        mistral_call_id,
+        "the backend wants nine letters or digits; the id is hashed",
+    ),
 }
 
 

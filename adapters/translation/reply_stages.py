@@ -57,7 +57,7 @@ def stages(
     # Judged only where somebody wants that.
     check = check_grammar if capabilities.check_grammars else None
     return [
-        *([ThinkTagParser(losses)] if capabilities.inline_think else []),
+        *([ThinkTagParser(losses)] if capabilities.think_tags else []),
         *_text_calls(around, told, capabilities),
         *([CallRestorer(table, losses, check)] if table.entries else []),
         *call_filters(around.request, table, losses),

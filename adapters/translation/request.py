@@ -103,9 +103,9 @@ class Asking:
         self._lowered = emulate_tools(addressed, self._client.family, self._target(), losses)
         request = self._paired(self._lowered.request, losses, ends_open=ends_open)
         capabilities = self._capabilities
-        if ends_open and capabilities.strict_turns:
+        if ends_open and capabilities.alternating_roles:
             # What an example for training ends with is its point.
-            capabilities = replace(capabilities, strict_turns=False)
+            capabilities = replace(capabilities, alternating_roles=False)
         written = self._backend.write_request(
             fit_to_capabilities(request, capabilities, losses), capabilities, losses
         )
@@ -123,7 +123,7 @@ class Asking:
             losses,
             ends_open=ends_open,
             ids_matter=self._backend.has_call_ids and self._capabilities.tools == "native",
-            call_ids=self._capabilities.call_ids,
+            call_ids=self._capabilities.call_id_format,
         )
 
     def _forget_history(self) -> None:
@@ -176,8 +176,8 @@ class Asking:
             if knows_tools
             else _is_function,
             backend.longest_name,
-            capabilities.strict and backend.has_strict,
-            capabilities.deferred_tools,
+            capabilities.strict_tools and backend.has_strict,
+            capabilities.max_deferred_tools,
         )
 
     def told(self) -> EmulatedRequest:
@@ -228,7 +228,7 @@ class Asking:
         if self.passes or self._client is not self._backend:
             return self.passes
         capabilities = self._capabilities
-        if capabilities.inline_think or self.backend_streams != self._client_streams:
+        if capabilities.think_tags or self.backend_streams != self._client_streams:
             return False
         if text_formats(capabilities) or self.told().registry.has_emulated:
             return False

@@ -271,7 +271,7 @@ def declared_names(tools: tuple[Tool, ...]) -> frozenset[str]:
 
 def without_strict(tool: Tool, path: str, capabilities: Capabilities, losses: Losses) -> Tool:
     """Leave `strict` out where the backend does not know it (P007)."""
-    if not isinstance(tool, FunctionTool) or capabilities.strict or tool.strict is False:
+    if not isinstance(tool, FunctionTool) or capabilities.strict_tools or tool.strict is False:
         return tool
     if tool.strict:
         losses.dropped(f"{path}.strict", NO_STRICT, "capability")

@@ -93,7 +93,7 @@ class CountFront:
         words = Wording(body, plan, desk.sealer.summary_sealer(caller.owner), desk.mint)
         words.speak(upstream)
         seal = desk.sealer.reasoning_sealer(upstream.name)
-        return CountableRequest(words.spoken.body, route, desk.mint, desk.config.loss, seal)
+        return CountableRequest(words.spoken.body, route, desk.mint, desk.config.loss_policy, seal)
 
     async def _count(
         self, written: CountableRequest, caller: Principal, client: ClientConnection

@@ -53,7 +53,7 @@ def response_handlers(desk: AppContext) -> Sequence[HTTPRouteHandler]:
     async def cancel_response(request: AnyRequest, response_id: FromPath[str]) -> Response[bytes]:
         """End a response that is made in the background."""
         owner = owner_of(desk, request)
-        lease = desk.config.background.lease
+        lease = desk.config.background.lease_duration
         return tell_bytes(response_body(await cancel(desk.store, owner, response_id, lease)))
 
     @delete(

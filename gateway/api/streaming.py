@@ -48,7 +48,7 @@ def tell_stream(desk: AppContext, response: Response, after: int) -> ASGIApp:
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         client = _client(scope, receive, send)
-        keep_alive = desk.config.server.keep_alive
+        keep_alive = desk.config.server.heartbeat_interval
         with suppress(ClientDisconnectedError):
             await EventReplay(desk.store, client, keep_alive).tell(response, after)
 

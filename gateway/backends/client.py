@@ -182,8 +182,8 @@ class BackendClient:
         Raises `Unreachable` or `BrokenOff` if nothing came of it.
         """
         headers = [_ACCEPT[streams], *headers]
-        tries = self._retries.limit
-        wait = self._retries.backoff
+        tries = self._retries.max_retries
+        wait = self._retries.initial_backoff
         while True:
             try:
                 response = await self._send(target or self._target, body, headers, monitor)
@@ -226,18 +226,19 @@ class BackendClient:
     def _tries_again(self, problem: BackendUnreachableError | BackendDisconnectedError) -> bool:
         """Tell whether to ask again; what may have been done once is done twice only if wanted."""
         return (
-            isinstance(problem, BackendUnreachableError) or problem.status in self._retries.statuses
+            isinstance(problem, BackendUnreachableError)
+            or problem.status in self._retries.status_codes
         )
 
     def _pause_for(self, response: httpx.Response, backoff: float) -> float:
         """Tell how long to wait before asking again; 0: this answer is the one to pass on."""
-        if response.status_code not in self._retries.statuses:
+        if response.status_code not in self._retries.status_codes:
             return 0
         asked = retry_after(response.headers.get("retry-after"), time.time())
         if asked is None:
             return _jitter(backoff)
         # A longer wait is the client's to take: it gets the header.
-        return 0 if asked > self._retries.longest_wait else max(asked, _jitter(0.01))
+        return 0 if asked > self._retries.max_retry_after else max(asked, _jitter(0.01))
 
 
 def _jitter(seconds: float) -> float:

@@ -167,14 +167,16 @@ def _names(listing: BackendModels, backends: Sequence[BackendConfig]) -> Iterato
     """Name the models of one backend: those it lists, then those that only the file names."""
     backend = listing.backend
     aliases: dict[str, list[str]] = {}
-    for alias, name in backend.rename.items():
+    for alias, name in backend.model_aliases.items():
         aliases.setdefault(name, []).append(alias)
     for one in listing.models:
         for name in (*aliases.get(one.name, ()), one.name):
-            if backend.rename.get(name, name) == one.name and _reaches(name, backend, backends):
+            if backend.model_aliases.get(name, name) == one.name and _reaches(
+                name, backend, backends
+            ):
                 yield ServedModel(name, one, listing)
-    for name in (*backend.models, *backend.rename):
-        if name in backend.rename or not _GLOB_LETTERS & set(name):
+    for name in (*backend.models, *backend.model_aliases):
+        if name in backend.model_aliases or not _GLOB_LETTERS & set(name):
             yield ServedModel(name, ListedModel(name), listing)
 
 
@@ -186,7 +188,7 @@ def _reaches(name: str, backend: BackendConfig, backends: Sequence[BackendConfig
 
 
 def _matches(name: str, backend: BackendConfig) -> bool:
-    return name in backend.rename or any(fnmatchcase(name, glob) for glob in backend.models)
+    return name in backend.model_aliases or any(fnmatchcase(name, glob) for glob in backend.models)
 
 
 # Writing

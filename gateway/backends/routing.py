@@ -35,9 +35,9 @@ class Router:
 
     def _find(self, model: str) -> tuple[Route, ...]:
         found = [
-            Route(upstream, upstream.config.rename.get(model))
+            Route(upstream, upstream.config.model_aliases.get(model))
             for upstream, glob in zip(self._upstreams, self._globs, strict=True)
-            if model in upstream.config.rename or glob.fullmatch(model)
+            if model in upstream.config.model_aliases or glob.fullmatch(model)
         ]
         found = found or [Route(one) for one in self._upstreams if one.config.default]
         if not found:

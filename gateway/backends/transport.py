@@ -300,8 +300,8 @@ def make_transport(backend: BackendConfig) -> httpx.AsyncBaseTransport:
 def make_ssl_context(tls: TlsConfig) -> ssl.SSLContext:
     """Make the TLS context that the settings ask for."""
     context = trusting(tls)
-    if tls.certificate_file is not None:
-        context.load_cert_chain(tls.certificate_file, tls.key_file)
+    if tls.cert_file is not None:
+        context.load_cert_chain(tls.cert_file, tls.key_file)
     # Some servers want to be told what is spoken, and we speak nothing else.
     context.set_alpn_protocols(["http/1.1"])
     return context

@@ -88,14 +88,16 @@ class BackgroundWorker:
         job = await self._start(caller, plan, client.headers)
         if self._end is None:
             self._take(
-                BackgroundJob(self._desk, job, self._name, self._settings.lease, next_event=2)
+                BackgroundJob(
+                    self._desk, job, self._name, self._settings.lease_duration, next_event=2
+                )
             )
         else:
             await self._release([job.response.id])
         if not plan.stream:
             await client.send_response(200, JSON, bytes(job.response.body))
             return
-        keep_alive = self._desk.config.server.keep_alive
+        keep_alive = self._desk.config.server.heartbeat_interval
         await EventReplay(self._desk.store, client, keep_alive).tell(job.response, -1)
 
     async def _start(self, caller: Principal, plan: Turn, headers: dict[str, str]) -> Job:
@@ -107,7 +109,7 @@ class BackgroundWorker:
         begun = [event("response.created", 0, body), event("response.queued", 1, body)]
         self._starting.add(name)
         try:
-            lease = self._settings.lease
+            lease = self._settings.lease_duration
             await desk.store.jobs.enqueue(turn, write_kept(kept), self._name, lease, begun)
         finally:
             self._starting.discard(name)
@@ -157,11 +159,11 @@ class BackgroundWorker:
         """Look again and again; a database that fails for a while must not end this."""
         while True:
             try:
-                await self._look(self._settings.lease / _BEATS)
+                await self._look(self._settings.lease_duration / _BEATS)
             except state.StoreUnavailableError as problem:
                 LOG.warning("database unavailable", error=problem.why)
                 await asyncio.sleep(_PAUSE)
-                self._claim_due = asyncio.get_running_loop().time() + self._settings.lease
+                self._claim_due = asyncio.get_running_loop().time() + self._settings.lease_duration
             except Exception:  # noqa: BLE001 - without anybody watching, everything is lost
                 LOG.exception("background worker failed")
                 await asyncio.sleep(_PAUSE)
@@ -180,7 +182,7 @@ class BackgroundWorker:
         """Renew the leases; learn what is no longer ours, and what somebody wants to end."""
         known = {*self._runs}
         jobs = self._desk.store.jobs
-        ours = await jobs.renew_leases(self._name, self._settings.lease)
+        ours = await jobs.renew_leases(self._name, self._settings.lease_duration)
         for name in known:
             if name not in ours:
                 self._stop(name, Reason.LOST)
@@ -194,7 +196,7 @@ class BackgroundWorker:
 
     async def _claim(self) -> None:
         """Take over what nobody looks after."""
-        found = await self._desk.store.jobs.claim_expired(self._name, self._settings.lease)
+        found = await self._desk.store.jobs.claim_expired(self._name, self._settings.lease_duration)
         if self._end is not None:
             # Meanwhile we have been told to stop.
             await self._release([one.response.id for one in found])
@@ -207,7 +209,9 @@ class BackgroundWorker:
         response, kept = found.response, read_kept(found.request)
         LOG.warning("response taken over", response_id=response.id, status=response.status)
         job = Job(response, kept or NOTHING_KEPT)
-        run = BackgroundJob(self._desk, job, self._name, self._settings.lease, found.next_event)
+        run = BackgroundJob(
+            self._desk, job, self._name, self._settings.lease_duration, found.next_event
+        )
         if found.cancelled:
             run.stop(Reason.CANCELLED)
         elif response.status != "queued" or kept is None:
@@ -224,7 +228,7 @@ class BackgroundWorker:
         """
         if self._end is not None:
             return
-        allowed = self._desk.config.server.shutdown or math.inf
+        allowed = self._desk.config.server.shutdown_timeout or math.inf
         self._end = asyncio.get_running_loop().time() + allowed
         waiting, self._waiting = [*self._waiting], deque()
         for name in waiting:
@@ -245,7 +249,7 @@ class BackgroundWorker:
         await self._wait_until(self._end)
         for name in [*self._runs]:
             self._stop(name, Reason.STOPPING)
-        await self._wait_until(asyncio.get_running_loop().time() + self._settings.lease)
+        await self._wait_until(asyncio.get_running_loop().time() + self._settings.lease_duration)
 
     async def _wait_until(self, end: float | None) -> None:
         """Wait for all that runs."""

@@ -109,10 +109,10 @@ def _check_tracing(tracing: TracingConfig) -> Iterator[str]:
 
 
 def _check_sealing(sealing: SealingConfig) -> Iterator[str]:
-    if sealing.older_key_envs and sealing.key_env is None:
+    if sealing.previous_key_envs and sealing.key_env is None:
         yield "sealing.key_env: it is missing; older keys open, but do not seal"
-    older = enumerate(sealing.older_key_envs)
-    places = [(element("sealing.older_key_envs", index, None), name) for index, name in older]
+    older = enumerate(sealing.previous_key_envs)
+    places = [(element("sealing.previous_key_envs", index, None), name) for index, name in older]
     if sealing.key_env is not None:
         places.append(("sealing.key_env", sealing.key_env))
     for place, name in places:

@@ -65,13 +65,13 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     max_body_bytes: Positive = 64 * MEBIBYTE
     # After so much silence of a backend, a streaming client is told that we are still there. Load
     # balancers cut connections after 60 seconds of nothing (P148).
-    keep_alive: Seconds = 15
+    heartbeat_interval: Seconds = 15
     # How long running answers may go on after we were told to stop.
-    shutdown: Seconds = 30
+    shutdown_timeout: Seconds = 30
     # Whether `/responses` is spoken over WebSockets too. If not, clients are told so at once.
     websocket: bool = True
     # So old a WebSocket may become; the answer that is running then is still told to its end.
-    websocket_lifetime: Seconds = 3600
+    websocket_max_lifetime: Seconds = 3600
 
 
 class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -80,7 +80,7 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True):
     name: Name
     sha256: Digest
     # How clients with this key want to be told things; None: as everybody.
-    preferences: Preferences | None = None
+    replies: Preferences | None = None
 
 
 class AccessConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -94,11 +94,11 @@ class TimeoutConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
     connect: Seconds = 10
     # From the request to the first byte of the answer: a long prompt takes its time.
-    first_byte: Seconds = 600
+    response_start: Seconds = 600
     # Between two pieces of an answer.
-    between_events: Seconds = 300
+    idle: Seconds = 300
     # For all of it.
-    whole: Seconds = 0
+    total: Seconds = 0
 
 
 class RetryConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -108,12 +108,12 @@ class RetryConfig(Struct, frozen=True, forbid_unknown_fields=True):
     could not be reached is tried again.
     """
 
-    limit: Annotated[int, Meta(ge=0, le=10)] = 1
-    statuses: tuple[Status, ...] = ()
+    max_retries: Annotated[int, Meta(ge=0, le=10)] = 1
+    status_codes: tuple[Status, ...] = ()
     # Before the first retry; doubled before each one after it.
-    backoff: Seconds = 0.5
+    initial_backoff: Seconds = 0.5
     # A backend that says `Retry-After` is waited for no longer than this; the client is told.
-    longest_wait: Seconds = 10
+    max_retry_after: Seconds = 10
 
 
 class TlsConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -122,7 +122,7 @@ class TlsConfig(Struct, frozen=True, forbid_unknown_fields=True):
     verify: bool = True
     # Files in PEM.
     ca_file: str | None = None
-    certificate_file: str | None = None
+    cert_file: str | None = None
     key_file: str | None = None
 
 
@@ -136,7 +136,7 @@ class BackendConfig(Struct, frozen=True, forbid_unknown_fields=True):
     # Globs; the first backend that matches serves the model, the next ones if it is down.
     models: tuple[Text, ...] = ("*",)
     # What a model is called there, by the name that clients use.
-    rename: dict[str, Text] = {}
+    model_aliases: dict[str, Text] = {}
     # Serves the models that no backend matches.
     default: bool = False
     # The environment variable with our key there. None: the client's Authorization goes through.
@@ -185,7 +185,7 @@ class SealingConfig(Struct, frozen=True, forbid_unknown_fields=True):
     # opens what was sealed.
     key_env: str | None = None
     # Variables with keys that were used before: they still open.
-    older_key_envs: tuple[Text, ...] = ()
+    previous_key_envs: tuple[Text, ...] = ()
 
 
 class StateConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -202,18 +202,18 @@ class BackgroundConfig(Struct, frozen=True, forbid_unknown_fields=True):
     # So many at once, in each process; others wait for their turn.
     concurrency: Positive = 100
     # A process that gives no sign of life for so long is dead: others take over its work.
-    lease: Lease = 15
+    lease_duration: Lease = 15
 
 
 class Config(Struct, frozen=True, forbid_unknown_fields=True):
     """The whole file. With no backends, the built-in demo serves every model."""
 
-    loss: Policy = "report"
+    loss_policy: Policy = "report"
     server: ServerConfig = ServerConfig()
     access: AccessConfig = AccessConfig()
     timeouts: TimeoutConfig = TimeoutConfig()
     retries: RetryConfig = RetryConfig()
-    preferences: Preferences = Preferences()
+    replies: Preferences = Preferences()
     logging: LogConfig = LogConfig()
     metrics: MetricsConfig = MetricsConfig()
     tracing: TracingConfig = TracingConfig()

@@ -22,7 +22,7 @@ from gateway.config.schema import BackendConfig, TlsConfig, overrides
 # TOML takes these without quotes.
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 # Where people put keys, by mistake or because they belong there.
-_SECRET = re.compile(r"\b(sha256|api_key_env|key_env|older_key_envs|headers)\b")
+_SECRET = re.compile(r"\b(sha256|api_key_env|key_env|previous_key_envs|headers)\b")
 _USER = re.compile(r"//[^/\s]*@")
 _LONGEST = 80
 
@@ -311,8 +311,8 @@ def _check_headers(headers: dict[str, str], place: str) -> Iterator[str]:
 
 
 def _check_tls(tls: TlsConfig, place: str) -> Iterator[str]:
-    if tls.key_file is not None and tls.certificate_file is None:
-        yield f"{inside(place, 'certificate_file')}: it is missing; key_file alone proves nothing"
+    if tls.key_file is not None and tls.cert_file is None:
+        yield f"{inside(place, 'cert_file')}: it is missing; key_file alone proves nothing"
         return
     yield from _check_authorities(tls.ca_file, inside(place, "ca_file"))
     yield from _check_certificate(tls, place)
@@ -332,19 +332,17 @@ def _check_authorities(file: str | None, place: str) -> Iterator[str]:
 
 def _check_certificate(tls: TlsConfig, place: str) -> Iterator[str]:
     unreadable = False
-    for name, file in (("certificate_file", tls.certificate_file), ("key_file", tls.key_file)):
+    for name, file in (("cert_file", tls.cert_file), ("key_file", tls.key_file)):
         if file is not None and (missing := _unreadable(file)):
             unreadable = True
             where = inside(place, name)
             yield f"{where}: expected a file, but {preview_value(file, where)}: {missing}"
-    if tls.certificate_file is None or unreadable:
+    if tls.cert_file is None or unreadable:
         return
-    where = inside(place, "certificate_file")
+    where = inside(place, "cert_file")
     try:
         # A password would be asked for at the terminal; with an empty one it is a plain error.
-        ssl.create_default_context().load_cert_chain(
-            tls.certificate_file, tls.key_file, password=""
-        )
+        ssl.create_default_context().load_cert_chain(tls.cert_file, tls.key_file, password="")
     except ssl.SSLError:
         yield f"{where}: expected a certificate in PEM and its key, neither with a password"
 

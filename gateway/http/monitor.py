@@ -75,13 +75,13 @@ class ExchangeMonitor:
     def expect_first_byte(self, timeouts: TimeoutConfig) -> None:
         """Begin to wait for the answer of a backend; to connect has a limit of its own."""
         now = self._loop.time()
-        first_byte = timeouts.first_byte
+        first_byte = timeouts.response_start
         self._deadline = now + timeouts.connect + first_byte if first_byte else _NEVER
         self._overdue = ("did not answer within", first_byte)
         self._first_byte = first_byte
-        self._between = timeouts.between_events
-        if timeouts.whole and self._end == _NEVER:
-            self._end = now + timeouts.whole
+        self._between = timeouts.idle
+        if timeouts.total and self._end == _NEVER:
+            self._end = now + timeouts.total
         self._look_again()
 
     def connected(self) -> None:

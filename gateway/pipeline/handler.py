@@ -185,7 +185,9 @@ class Visit:
         if seen.store:
             self._deposit = read_deposit(caller.owner, body, desk.mint)
         await self._word(body, caller, seen)
-        async with ExchangeMonitor(self._client.receive, desk.config.server.keep_alive) as watch:
+        async with ExchangeMonitor(
+            self._client.receive, desk.config.server.heartbeat_interval
+        ) as watch:
             await self._carry(watch, caller, seen)
 
     async def _word(self, body: bytes, caller: Principal, seen: RequestSummary) -> None:
@@ -201,7 +203,7 @@ class Visit:
             return await ask_aside(asking, caller, self._client, self._aside, desk.record_exchange)
 
         first = desk.router.find(seen.model)[0].backend
-        await self._words.manage(first, desk.config.loss, ask)
+        await self._words.manage(first, desk.config.loss_policy, ask)
 
     def _aside(self, client: ClientConnection, record: ExchangeRecord) -> "Visit":
         return Visit(self._desk, "responses", client, record)
@@ -260,7 +262,9 @@ class Visit:
         """Send the request; what was kept for the client goes with it."""
         upstream, record, body = route.backend, self._record, self._words.spoken.body
         if self._deposit is not None:
-            body = without_store(body, upstream.dialect.family, upstream.capabilities.refuses)
+            body = without_store(
+                body, upstream.dialect.family, upstream.capabilities.unsupported_fields
+            )
         try:
             names = exchange.recall(body)
             notes = self._desk.store.reasoning_notes
@@ -319,7 +323,7 @@ class Visit:
             mint=self._desk.mint,
             capabilities=self._words.spoken.capabilities(upstream),
             preferences=self._preferences(caller),
-            policy=config.loss,
+            policy=config.loss_policy,
             rewrite=upstream.rewrite,
             check_grammar=self._grammar_checks.add,
             seal=self._desk.sealer.reasoning_sealer(upstream.name) if seals else None,
@@ -330,8 +334,8 @@ class Visit:
 
     def _preferences(self, caller: Principal) -> Preferences:
         """Say how a client wants to be told things."""
-        own = caller.key.preferences if caller.key else None
-        return own or self._desk.config.preferences
+        own = caller.key.replies if caller.key else None
+        return own or self._desk.config.replies
 
     async def _deliver(self, delivery: Delivery, response: httpx.Response) -> None:
         try:

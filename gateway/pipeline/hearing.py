@@ -23,7 +23,7 @@ _LAST_WORD: Final = 10.0
 
 def last_word(timeouts: TimeoutConfig) -> float:
     """Tell how long to wait for the last word of an answer that is finished."""
-    return min(_LAST_WORD, timeouts.between_events or _LAST_WORD)
+    return min(_LAST_WORD, timeouts.idle or _LAST_WORD)
 
 
 def is_streamed(headers: dict[str, str], exchange: Exchange) -> bool:

@@ -220,7 +220,7 @@ def _uvicorn(config: Config) -> uvicorn.Config:
         ws_max_size=2 * server.max_body_bytes,
         # For those between us and the client, who close what is silent. A client that takes its
         # time to read, and so to answer, is not cut off.
-        ws_ping_interval=server.keep_alive or None,
+        ws_ping_interval=server.heartbeat_interval or None,
         ws_ping_timeout=None,
         # Events are small and many: to compress each costs more than it saves.
         ws_per_message_deflate=False,
@@ -234,7 +234,7 @@ def _uvicorn(config: Config) -> uvicorn.Config:
         server_header=False,
         backlog=_BACKLOG,
         timeout_keep_alive=_IDLE_CONNECTION,
-        timeout_graceful_shutdown=math.ceil(server.shutdown) or None,
+        timeout_graceful_shutdown=math.ceil(server.shutdown_timeout) or None,
         timeout_worker_healthcheck=_WORKER_SILENCE,
     )
 

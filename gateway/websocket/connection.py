@@ -317,7 +317,7 @@ async def open_socket(
     server = desk.config.server
     turns = TurnHandler(desk, caller, headers, scope["path"])
     connection = Connection(turns, receive, send, server.max_body_bytes)
-    await connection.run(_handshake_stopping(scope), server.websocket_lifetime)
+    await connection.run(_handshake_stopping(scope), server.websocket_max_lifetime)
 
 
 def _check_origin(headers: dict[str, str]) -> None:

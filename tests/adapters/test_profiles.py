@@ -103,7 +103,7 @@ def test_profile_is_not_another_one(profile: str) -> None:
 
 
 # What a service asks, and no translation does.
-OF_SERVICES = ("compaction", "counting")
+OF_SERVICES = ("compaction", "count_tokens")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 _CONFIGURATION = """
 [server]
 port = {port}
-shutdown = 1
+shutdown_timeout = 1
 
 [state]
 url = "{state}"

@@ -56,21 +56,21 @@ def capability(line: str) -> str:
 
 def timeout(line: str) -> str:
     """Configure how long a backend may take, and that it is asked once."""
-    return f"timeouts = {{ {line} }}\nretries = {{ limit = 0 }}\n"
+    return f"timeouts = {{ {line} }}\nretries = {{ max_retries = 0 }}\n"
 
 
 # Besides one backend for each dialect, these: a prefix, and how such backends are configured.
 KINDS = {
     "streaming": capability('streaming = "only"'),
     "unary": capability('streaming = "never"'),
-    "late": timeout("connect = 3600, first_byte = 0.3"),
-    "silent": timeout("between_events = 0.5"),
-    "steady": timeout("between_events = 5"),
-    "hanging": timeout("between_events = 0.5") + capability('streaming = "only"'),
-    "endless": timeout("whole = 0.7"),
+    "late": timeout("connect = 3600, response_start = 0.3"),
+    "silent": timeout("idle = 0.5"),
+    "steady": timeout("idle = 5"),
+    "hanging": timeout("idle = 0.5") + capability('streaming = "only"'),
+    "endless": timeout("total = 0.7"),
     "again": (
-        "[backends.retries]\nlimit = 2\nbackoff = 0.05\nlongest_wait = 2\n"
-        "statuses = [429, 502, 503]\n"
+        "[backends.retries]\nmax_retries = 2\ninitial_backoff = 0.05\nmax_retry_after = 2\n"
+        "status_codes = [429, 502, 503]\n"
     ),
 }
 
@@ -105,7 +105,7 @@ def gateway(
 @pytest.fixture(scope="session")
 def lively(backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """Run one that soon says that it is still there, and takes no large bodies."""
-    server = "[server]\nkeep_alive = 0.2\nmax_body_bytes = 100_000\n"
+    server = "[server]\nheartbeat_interval = 0.2\nmax_body_bytes = 100_000\n"
     folder = tmp_path_factory.mktemp("lively")
     with running(server + tables(backend.address, ["steady"]), folder) as running_gateway:
         yield running_gateway

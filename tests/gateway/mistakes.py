@@ -19,14 +19,14 @@ DIALECTS = '"chat", "legacy", "responses"'
 
 SHAPES = {
     "unknown word": (
-        'loss = "reprot"',
-        'loss: expected one of "refuse", "report", got "reprot"',
+        'loss_policy = "reprot"',
+        'loss_policy: expected one of "refuse", "report", got "reprot"',
     ),
     "unknown table": (
         "[sever]",
         (
-            "sever: there is no such key (did you mean server?); there are: loss, server, access, "
-            "timeouts, retries, preferences, logging, metrics, tracing, sealing, state, "
+            "sever: there is no such key (did you mean server?); there are: loss_policy, server, "
+            "access, timeouts, retries, replies, logging, metrics, tracing, sealing, state, "
             "background, backends"
         ),
     ),
@@ -35,14 +35,14 @@ SHAPES = {
         "metrics.colour: there is no such key; there are: enabled",
     ),
     "too short a lease": (
-        "[background]\nlease = 0",
-        "background.lease: expected a number from 1 to 3600, got 0",
+        "[background]\nlease_duration = 0",
+        "background.lease_duration: expected a number from 1 to 3600, got 0",
     ),
     "unknown key of a backend": (
         BACKEND + '[backends.tls]\nverfy = "sk-1"',
         (
             f"{LOCAL}: tls.verfy: there is no such key (did you mean verify?); "
-            "there are: verify, ca_file, certificate_file, key_file"
+            "there are: verify, ca_file, cert_file, key_file"
         ),
     ),
     "unknown key that needs quotes": (
@@ -50,10 +50,10 @@ SHAPES = {
         'metrics."a b": there is no such key; there are: enabled',
     ),
     "unknown preference": (
-        "[preferences]\nreasoning_txt = true",
+        "[replies]\nreasoning_txt = true",
         (
-            "preferences.reasoning_txt: there is no such key (did you mean reasoning_text?); "
-            "there are: reasoning_text, reasoning_field, complete_truncated"
+            "replies.reasoning_txt: there is no such key (did you mean reasoning_text?); "
+            "there are: reasoning_text, reasoning_field, incomplete_as_completed"
         ),
     ),
     "too large": (
@@ -73,12 +73,12 @@ SHAPES = {
         'timeouts.connect: expected a number from 0 to 31536000, got "10"',
     ),
     "not finite": (
-        "[timeouts]\nwhole = inf",
-        "timeouts.whole: expected a number from 0 to 31536000, got inf",
+        "[timeouts]\ntotal = inf",
+        "timeouts.total: expected a number from 0 to 31536000, got inf",
     ),
     "undefined": (
-        "[server]\nkeep_alive = nan",
-        "server.keep_alive: expected a number from 0 to 31536000, got nan",
+        "[server]\nheartbeat_interval = nan",
+        "server.heartbeat_interval: expected a number from 0 to 31536000, got nan",
     ),
     "no truth": (
         '[metrics]\nenabled = "yes"',
@@ -111,12 +111,12 @@ SHAPES = {
         f'{LOCAL}: models: expected a list, got "*"',
     ),
     "element of a list": (
-        "[retries]\nstatuses = [503, 200]",
-        "retries.statuses[1]: expected a whole number from 400 to 599, got 200",
+        "[retries]\nstatus_codes = [503, 200]",
+        "retries.status_codes[1]: expected a whole number from 400 to 599, got 200",
     ),
     "value of a table": (
-        BACKEND + "rename = { a = 1 }",
-        f"{LOCAL}: rename.a: expected a text that is not empty, got 1",
+        BACKEND + "model_aliases = { a = 1 }",
+        f"{LOCAL}: model_aliases.a: expected a text that is not empty, got 1",
     ),
     "missing key": (
         '[[backends]]\nurl = "http://h/v1"\ndialect = "chat"',
@@ -281,41 +281,38 @@ PARTS = {
     ),
     "key without certificate": (
         BACKEND + 'tls = { key_file = "key.pem" }',
-        f"{LOCAL}: tls.certificate_file: it is missing; key_file alone proves nothing",
+        f"{LOCAL}: tls.cert_file: it is missing; key_file alone proves nothing",
     ),
     "no file of authorities": (
         BACKEND + 'tls = { ca_file = "/none.pem" }',
         f'{LOCAL}: tls.ca_file: expected a file, but "/none.pem": No such file or directory',
     ),
     "no certificate": (
-        BACKEND + 'tls = { certificate_file = "/none.pem" }',
-        (
-            f'{LOCAL}: tls.certificate_file: expected a file, but "/none.pem": '
-            "No such file or directory"
-        ),
+        BACKEND + 'tls = { cert_file = "/none.pem" }',
+        (f'{LOCAL}: tls.cert_file: expected a file, but "/none.pem": No such file or directory'),
     ),
     "capability that is a word": (
         BACKEND + 'capabilities = { empty_content = "nil" }',
         (
-            f'{LOCAL}: capabilities.empty_content: expected one of "absent", "empty", "null", '
+            f'{LOCAL}: capabilities.empty_content: expected one of "empty_string", "null", "omit", '
             'got "nil"'
         ),
     ),
     "capability that is true or false": (
-        BACKEND + 'capabilities = { strict = "null" }',
-        f'{LOCAL}: capabilities.strict: expected true or false, got "null"',
+        BACKEND + 'capabilities = { strict_tools = "null" }',
+        f'{LOCAL}: capabilities.strict_tools: expected true or false, got "null"',
     ),
     "capability that may be null": (
         BACKEND + "capabilities = { reasoning_field = 1 }",
         f"{LOCAL}: capabilities.reasoning_field: expected a text, got 1",
     ),
     "capability that is a list": (
-        BACKEND + 'capabilities = { efforts = ["low", 3] }',
-        f"{LOCAL}: capabilities.efforts[1]: expected a text, got 3",
+        BACKEND + 'capabilities = { reasoning_efforts = ["low", 3] }',
+        f"{LOCAL}: capabilities.reasoning_efforts[1]: expected a text, got 3",
     ),
     "capability that is a number": (
-        BACKEND + "capabilities = { deferred_tools = -1 }",
-        f"{LOCAL}: capabilities.deferred_tools: expected a whole number, 0 or more, got -1",
+        BACKEND + "capabilities = { max_deferred_tools = -1 }",
+        f"{LOCAL}: capabilities.max_deferred_tools: expected a whole number, 0 or more, got -1",
     ),
     "unknown capability": (
         BACKEND + "capabilities = { developer_rol = true }",

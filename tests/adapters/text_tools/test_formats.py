@@ -39,7 +39,7 @@ TOOLS: tuple[Tool, ...] = (
     CustomTool("patch"),
     HostedTool("web_search", Raw(b"{}")),
 )
-ALL: tuple[TextFormat, ...] = ("hermes", "xml", "mistral", "llama", "json", "fenced")
+ALL: tuple[TextFormat, ...] = ("hermes", "qwen3_coder", "mistral", "llama", "json", "fenced_json")
 
 # What comes out: text, and calls as pairs of a name and the arguments.
 Told = list[str | tuple[str, str]]
@@ -191,7 +191,7 @@ def parameter(name: str, value: str) -> str:
     ],
 )
 def test_values_have_the_types_that_the_schema_declares(name: str, value: str, typed: str) -> None:
-    check(parameter(name, value), [("look", f'{{"{name}":{typed}}}')], "xml")
+    check(parameter(name, value), [("look", f'{{"{name}":{typed}}}')], "qwen3_coder")
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_values_have_the_types_that_the_schema_declares(name: str, value: str, t
     ],
 )
 def test_function_tags(text: str, expected: Told) -> None:
-    check(text, expected, "xml")
+    check(text, expected, "qwen3_coder")
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_function_tags(text: str, expected: Told) -> None:
     ],
 )
 def test_tags_that_are_no_call_stay_as_they_were(text: str) -> None:
-    check(text, [text], "xml")
+    check(text, [text], "qwen3_coder")
 
 
 @pytest.mark.parametrize(
@@ -375,7 +375,7 @@ def test_json_that_is_an_answer_stays_as_it_was(text: str) -> None:
     ],
 )
 def test_fenced(text: str, expected: Told) -> None:
-    check(text, expected, "fenced")
+    check(text, expected, "fenced_json")
 
 
 def test_a_name_that_fits_two_tools_is_none() -> None:
@@ -420,4 +420,4 @@ def test_where_nobody_knows_the_tools_every_name_counts() -> None:
 def test_a_schema_that_says_nothing_makes_strings(schema: bytes) -> None:
     text = "<function=odd><parameter=a>1</parameter></function>"
     tools = (FunctionTool("odd", parameters=Raw(schema)),)
-    assert told([text], "xml", tools=tools) == [("odd", '{"a":"1"}')]
+    assert told([text], "qwen3_coder", tools=tools) == [("odd", '{"a":"1"}')]

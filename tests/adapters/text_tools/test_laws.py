@@ -92,8 +92,8 @@ def test_arguments_are_kept_as_they_were_spelled(
         "mistral": f"[TOOL_CALLS]look[ARGS]{spelled}",
         "llama": f'<|python_tag|>{{"name": "look", "parameters": {spelled}}}',
         "json": f'{{"name": "look", "arguments": {spelled}}}',
-        "fenced": f'```json\n{{"name": "look", "arguments": {spelled}}}\n```',
-        "xml": f"<function=look>{spelled}</function>",
+        "fenced_json": f'```json\n{{"name": "look", "arguments": {spelled}}}\n```',
+        "qwen3_coder": f"<function=look>{spelled}</function>",
     }
     for name, text in markups.items():
         assert told(cut_up(text, places), name) == [("look", spelled)]

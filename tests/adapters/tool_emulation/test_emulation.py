@@ -547,7 +547,7 @@ ASKED: Wire = {"model": "m", "input": "When is the tide?", "tools": [DEFERRED]}
 
 
 def test_a_deferred_tool_that_is_called_unasked_is_known() -> None:
-    small = exchange("responses", "chat", deferred_tools=1)
+    small = exchange("responses", "chat", max_deferred_tools=1)
     sent = json.loads(small.request(json.dumps(ASKED).encode()).body)
     assert [tool["function"]["name"] for tool in sent["tools"]] == ["sea__tide"]
     called = {"name": "sea__sail", "arguments": "{}"}

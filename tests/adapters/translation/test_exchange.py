@@ -72,7 +72,7 @@ def test_an_exchange_knows_whether_streams_are_wanted(
 
 
 def test_what_passes_is_not_held_to_capabilities() -> None:
-    exchange = begin("chat", "chat", streaming="only", inline_think=True)
+    exchange = begin("chat", "chat", streaming="only", think_tags=True)
     body = b'{"model":"m","messages":[]}'
     assert exchange.request(body).body == body
     assert not exchange.backend_streams
@@ -175,7 +175,7 @@ def test_an_answer_passes_though_its_request_was_rewritten() -> None:
 
 
 def test_an_answer_that_thinks_aloud_is_read() -> None:
-    exchange = begin("chat", "chat", rewrite=True, inline_think=True)
+    exchange = begin("chat", "chat", rewrite=True, think_tags=True)
     request = sent(exchange, REQUEST)
     assert request["stream_options"] == {"include_usage": True}
     machine = exchange.stream()
@@ -239,6 +239,6 @@ def test_within_one_dialect_its_server_decides_what_is_missing() -> None:
 
 def test_an_example_for_training_may_end_with_an_assistant() -> None:
     body = b'{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}'
-    exchange = begin("chat", "chat", rewrite=True, strict_turns=True)
+    exchange = begin("chat", "chat", rewrite=True, alternating_roles=True)
     assert b'"b"' in exchange.request(body, ends_open=True).body
     assert b'"b"' not in exchange.request(body).body

@@ -28,7 +28,7 @@ from tests.corpus import DIALECTS, REQUESTS, DialectName, RequestCase, alone, on
 from tests.strategies import ABLE, requests
 
 # A backend that takes all that its dialect can say.
-FULL = replace(ABLE, tool_images=True, reasoning_items="plain")
+FULL = replace(ABLE, multimodal_tool_outputs=True, reasoning_items="text")
 
 # What may be said in other words: a tool in another shape, a limit by its other name, a default.
 REWORDED = frozenset(

@@ -154,7 +154,7 @@ def test_only_on_request() -> None:
         return wire["tools"][0]["function"]["parameters"]
 
     assert sent(adapters.Capabilities()) == {"type": "object", "properties": {"a": TEXT}}
-    assert sent(adapters.Capabilities(strict_schemas=True)) == {
+    assert sent(adapters.Capabilities(enforce_strict_schemas=True)) == {
         "type": "object",
         "properties": {"a": {"type": ["string", "null"]}},
         "required": ["a"],

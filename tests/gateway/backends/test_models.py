@@ -134,19 +134,20 @@ def test_exact_names_are_there_even_if_the_backend_lists_none() -> None:
 
 
 def test_renamed_model_has_the_name_that_clients_use() -> None:
-    one = backend(models=("gpt-*",), rename={"gpt-4": "qwen3"})
+    one = backend(models=("gpt-*",), model_aliases={"gpt-4": "qwen3"})
     assert names((one, ["qwen3", "gpt-oss"])) == ["gpt-4", "gpt-oss"]
     assert names((one, [])) == ["gpt-4"]
 
 
 def test_renamed_model_also_has_its_own_name_if_it_is_served_by_it() -> None:
-    assert names((backend(rename={"small": "qwen3"}), ["qwen3"])) == ["small", "qwen3"]
+    assert names((backend(model_aliases={"small": "qwen3"}), ["qwen3"])) == ["small", "qwen3"]
 
 
 def test_name_that_means_another_model_is_not_listed_for_its_own() -> None:
     # Who asks for `a` gets `b`: the backend's own `a` cannot be asked for.
     data, _ = entries(
-        backend(rename={"a": "b"}), [{"id": "a", "owned_by": "x"}, {"id": "b", "owned_by": "y"}]
+        backend(model_aliases={"a": "b"}),
+        [{"id": "a", "owned_by": "x"}, {"id": "b", "owned_by": "y"}],
     )
     assert [(entry["id"], entry["owned_by"]) for entry in data] == [("a", "y"), ("b", "y")]
 
@@ -194,7 +195,7 @@ def backends(draw: st.DrawFn) -> list[BackendConfig]:
         backend(
             f"b{number}",
             models=draw(GLOBS),
-            rename=draw(st.dictionaries(NAME, NAME, max_size=2)),
+            model_aliases=draw(st.dictionaries(NAME, NAME, max_size=2)),
             default=draw(st.booleans()),
         )
         for number in range(draw(st.integers(1, 3)))

@@ -33,7 +33,7 @@ def _upstream(backend: BackendConfig) -> BackendClient:
 def _backend(name: str, *models: str, default: bool = False, **rename: str) -> BackendClient:
     url = "http://127.0.0.1/v1"
     return _upstream(
-        BackendConfig(name, url, "chat", models=models, default=default, rename=dict(rename))
+        BackendConfig(name, url, "chat", models=models, default=default, model_aliases=dict(rename))
     )
 
 
@@ -86,8 +86,8 @@ def failing_over(
     down = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
     config = f"""
 [retries]
-limit = 1
-backoff = 0.01
+max_retries = 1
+initial_backoff = 0.01
 
 [[backends]]
 name = "down"
@@ -100,7 +100,7 @@ name = "up"
 url = "{backend.address}/v1"
 dialect = "chat"
 models = ["shared-*"]
-rename = {{ "shared-nickname" = "real-name" }}
+model_aliases = {{ "shared-nickname" = "real-name" }}
 
 [[backends]]
 name = "rest"

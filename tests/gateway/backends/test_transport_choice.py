@@ -108,7 +108,7 @@ def test_tls_with_a_certificate_of_the_client(loop: Loop, authority: Authority) 
         context.load_cert_chain(*authority.issue("localhost"))
         certificate, key = (str(file) for file in authority.issue("client.test"))
         anonymous = TlsConfig(ca_file=str(authority.file))
-        known = TlsConfig(ca_file=str(authority.file), certificate_file=certificate, key_file=key)
+        known = TlsConfig(ca_file=str(authority.file), cert_file=certificate, key_file=key)
         async with serving(always(OK), context) as server:
             async with transport_for(server, known) as transport:
                 assert await ask(transport, server) == (200, b"hello")
@@ -162,7 +162,7 @@ def test_a_file_that_is_no_certificate_is_an_error_at_once(tmp_path: Path) -> No
     wrong.write_text("nothing")
     for tls in (
         TlsConfig(ca_file=str(wrong)),
-        TlsConfig(certificate_file=str(wrong)),
+        TlsConfig(cert_file=str(wrong)),
         TlsConfig(ca_file="missing"),
     ):
         with pytest.raises((FileNotFoundError, ssl.SSLError)):

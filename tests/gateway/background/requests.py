@@ -29,7 +29,7 @@ SOME = {"chat": 3, "legacy": 3, "responses": 6}
 
 # Nothing is waited for in the end. Leases are longer than any machine stalls: that they have run
 # out is for a test to say.
-QUICK = "[background]\nlease = 60\n[server]\nshutdown = 0.2\n"
+QUICK = "[background]\nlease_duration = 60\n[server]\nshutdown_timeout = 0.2\n"
 # One at a time.
 ALONE = QUICK.replace("[background]", "[background]\nconcurrency = 1")
 

@@ -73,7 +73,7 @@ def test_with_keys_of_our_own_the_client_is_known_again(
     backend.play(model, stream(*cut, finish, b"data: [DONE]\n\n"))
     keys = (
         f'[[access.keys]]\nname = "mine"\nsha256 = "{api_key_digest(KEY)}"\n'
-        "[access.keys.preferences]\ncomplete_truncated = true\n"
+        "[access.keys.replies]\nincomplete_as_completed = true\n"
     )
     with running(configured(backend, STATE, QUICK + keys), tmp_path) as node:
         name = text_in(create(node, model), "id")
@@ -103,7 +103,7 @@ def test_in_a_silence_it_is_said_again_how_it_stands(
     busy, model, gate = fresh("chat"), fresh("chat"), Gate()
     backend.play(busy, halved("chat", gate))
     backend.play_always(model, lambda received: script("chat", TURN, received.json()))
-    lively = ALONE.replace("[server]", "[server]\nkeep_alive = 0.1")
+    lively = ALONE.replace("[server]", "[server]\nheartbeat_interval = 0.1")
     with running(configured(backend, STATE, lively), tmp_path) as node:
         name, waiting = (text_in(create(node, one), "id") for one in (busy, model))
         with wire.Streamed(node.port, events_path(name, 2), None, AUTHORIZED) as streamed:
@@ -126,7 +126,7 @@ def test_in_a_silence_it_is_said_again_how_it_stands(
 def test_a_backend_that_is_not_there(
     backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
 ) -> None:
-    gone = backend_table("http://127.0.0.1:9", "gone", "chat", "retries = { limit = 0 }\n")
+    gone = backend_table("http://127.0.0.1:9", "gone", "chat", "retries = { max_retries = 0 }\n")
     with running(configured(backend, STATE) + gone, tmp_path) as node:
         name = text_in(create(node, fresh("gone")), "id")
         said = judge_stream(replay(node, name))

@@ -39,7 +39,7 @@ from tests.gateway.stores import BOTH, DATABASES, new_url
 from tests.judges.reading import integer_in, object_in, objects_in, text_in
 
 # Only what is given up can be taken over; and what runs may go on for as long as a test does.
-PATIENT = ALONE.replace("shutdown = 0.2", "shutdown = 60")
+PATIENT = ALONE.replace("shutdown_timeout = 0.2", "shutdown_timeout = 60")
 
 
 @pytest.fixture(scope="module", params=DATABASES)
@@ -148,7 +148,7 @@ def test_a_lease_that_nobody_renews_runs_out(
 ) -> None:
     model = fresh("chat")
     backend.play(model, halved("chat", Gate()))
-    short = QUICK.replace("lease = 60", "lease = 5")
+    short = QUICK.replace("lease_duration = 60", "lease_duration = 5")
     url = new_url("sqlite", tmp_path)
     with nodes(url, backend, tmp_path, short, short) as (one, other):
         name = text_in(create(one, model), "id")

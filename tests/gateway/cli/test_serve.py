@@ -54,15 +54,15 @@ def test_without_options_everything_is_as_by_default(served: list[Config]) -> No
 def test_options_win_over_the_file(served: list[Config], tmp_path: Path) -> None:
     file = tmp_path / "dragoman.toml"
     file.write_text(
-        '[server]\nhost = "127.0.0.2"\nport = 1\nkeep_alive = 3\n[logging]\nlevel = "error"\n'
-        + SILENT.format(url=URL)
+        '[server]\nhost = "127.0.0.2"\nport = 1\nheartbeat_interval = 3\n'
+        '[logging]\nlevel = "error"\n' + SILENT.format(url=URL)
     )
     options = "--port 2 --workers 4 --log-format text --log-bodies --backend https://h/v1"
     result = run(f"serve --config {file} {options} --dialect responses --profile openai")
     assert result.exit_code == 0
     assert served == [
         Config(
-            server=ServerConfig(host="127.0.0.2", port=2, workers=4, keep_alive=3),
+            server=ServerConfig(host="127.0.0.2", port=2, workers=4, heartbeat_interval=3),
             logging=LogConfig(level="error", format="text", bodies=True),
             backends=(BackendConfig("backend", "https://h/v1", "responses", profile="openai"),),
         )
@@ -176,10 +176,10 @@ def serve(*options: str) -> subprocess.CompletedProcess[str]:
 
 def test_mistakes_in_the_file_end_it_before_it_listens(tmp_path: Path) -> None:
     file = tmp_path / "dragoman.toml"
-    file.write_text('loss = "gain"\n[server]\nport = "x"\n')
+    file.write_text('loss_policy = "gain"\n[server]\nport = "x"\n')
     ended = serve("--config", str(file))
     assert ended.stderr.splitlines() == [
-        f'dragoman: {file}: loss: expected one of "refuse", "report", got "gain"',
+        f'dragoman: {file}: loss_policy: expected one of "refuse", "report", got "gain"',
         f'dragoman: {file}: server.port: expected a whole number from 0 to 65535, got "x"',
     ]
     assert (ended.stdout, ended.returncode) == ("", 78)

@@ -147,7 +147,7 @@ def test_capability_changes_the_profile() -> None:
 def test_capability_may_be_a_list(value: str) -> None:
     body = b'{"model":"m","input":"x","reasoning":{"effort":"max"}}'
     options = "--from responses --to chat --capability"
-    result = translate(options, body, f"efforts={value}")
+    result = translate(options, body, f"reasoning_efforts={value}")
     assert json.loads(result.stdout)["reasoning_effort"] == "high"
 
 
@@ -161,9 +161,9 @@ def test_capability_may_be_text(value: str) -> None:
     ("given", "named"),
     [
         ("strange=true", "developer_role=true|false"),
-        ("strict", "strict=true|false"),
-        ("strict=maybe", "strict=true|false"),
-        ("call_ids=ten", "call_ids=any|nine"),
+        ("strict_tools", "strict_tools=true|false"),
+        ("strict_tools=maybe", "strict_tools=true|false"),
+        ("call_id_format=ten", "call_id_format=any|alphanumeric_9"),
         ("tool_choices=auto,never", "tool_choices=WORD,WORD"),
     ],
 )

@@ -39,7 +39,7 @@ def managing(
 @pytest.fixture(scope="module")
 def strict(backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     folder = tmp_path_factory.mktemp("strict")
-    with running('loss = "refuse"\n' + tables(backend.address), folder) as gateway:
+    with running('loss_policy = "refuse"\n' + tables(backend.address), folder) as gateway:
         yield gateway
 
 

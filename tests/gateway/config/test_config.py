@@ -12,7 +12,7 @@ from gateway.config.schema import BackendConfig, Config, RetryConfig, TimeoutCon
 from tests.gateway.mistakes import BACKEND, DIGEST, KEY, LOCAL, MISTAKES, OTHER
 
 EXAMPLE = """
-loss = "report"                      # or "refuse"
+loss_policy = "report"                      # or "refuse"
 
 [server]
 host = "127.0.0.1"
@@ -77,8 +77,8 @@ def test_byte_order_mark_is_skipped(file: Path) -> None:
 
 
 def test_whole_numbers_are_seconds_too(file: Path) -> None:
-    file.write_text("[timeouts]\nconnect = 1\nwhole = 2.5\n")
-    assert load_config(file).timeouts == TimeoutConfig(connect=1, whole=2.5)
+    file.write_text("[timeouts]\nconnect = 1\ntotal = 2.5\n")
+    assert load_config(file).timeouts == TimeoutConfig(connect=1, total=2.5)
 
 
 def test_two_backends_may_serve_one_model(file: Path) -> None:
@@ -88,12 +88,12 @@ def test_two_backends_may_serve_one_model(file: Path) -> None:
 
 def test_what_a_backend_leaves_out_is_as_for_all(file: Path) -> None:
     file.write_text(
-        "[timeouts]\nconnect = 1\nwhole = 2\n[retries]\nlimit = 3\n"
-        f"{BACKEND}timeouts = {{ whole = 4 }}\nretries = {{ backoff = 5 }}\n{OTHER}"
+        "[timeouts]\nconnect = 1\ntotal = 2\n[retries]\nmax_retries = 3\n"
+        f"{BACKEND}timeouts = {{ total = 4 }}\nretries = {{ initial_backoff = 5 }}\n{OTHER}"
     )
     own, other = load_config(file).backends
-    assert own.timeouts == TimeoutConfig(connect=1, whole=4)
-    assert own.retries == RetryConfig(limit=3, backoff=5)
+    assert own.timeouts == TimeoutConfig(connect=1, total=4)
+    assert own.retries == RetryConfig(max_retries=3, initial_backoff=5)
     assert (other.timeouts, other.retries) == (None, None)
 
 
@@ -166,9 +166,9 @@ def test_files_for_tls_must_be_in_pem(file: Path, tmp_path: Path) -> None:
     assert mistakes_of(file, f'{BACKEND}tls = {{ ca_file = "{pem}" }}') == [
         f'{LOCAL}: tls.ca_file: expected certificates in PEM, but "{pem}" has none'
     ]
-    assert mistakes_of(file, f'{BACKEND}tls = {{ certificate_file = "{pem}" }}') == [
+    assert mistakes_of(file, f'{BACKEND}tls = {{ cert_file = "{pem}" }}') == [
         (
-            f"{LOCAL}: tls.certificate_file: expected a certificate in PEM and its key, "
+            f"{LOCAL}: tls.cert_file: expected a certificate in PEM and its key, "
             "neither with a password"
         )
     ]
@@ -205,8 +205,10 @@ def test_with_a_profile_requests_are_rewritten(profile: str) -> None:
 
 
 def test_single_capabilities_win_over_the_profile() -> None:
-    expected = structs.replace(PROFILES["openai"], strict=False, efforts=("low", "high"))
-    given = backend("openai", strict=False, efforts=["low", "high"])
+    expected = structs.replace(
+        PROFILES["openai"], strict_tools=False, reasoning_efforts=("low", "high")
+    )
+    given = backend("openai", strict_tools=False, reasoning_efforts=["low", "high"])
     assert backend_capabilities(given) == (expected, True)
 
 

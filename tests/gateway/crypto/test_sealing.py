@@ -126,15 +126,17 @@ def test_mistakes_about_keys_are_named(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("BAD_KEY", "secret but short")
     monkeypatch.delenv("NO_KEY", raising=False)
     wrong = "expected 32 bytes in base64 or hex in the variable (not shown)"
-    assert _mistakes(tmp_path, '[sealing]\nkey_env = "BAD_KEY"\nolder_key_envs = ["BAD_KEY"]') == [
-        f"sealing.older_key_envs[0]: {wrong}",
+    assert _mistakes(
+        tmp_path, '[sealing]\nkey_env = "BAD_KEY"\nprevious_key_envs = ["BAD_KEY"]'
+    ) == [
+        f"sealing.previous_key_envs[0]: {wrong}",
         f"sealing.key_env: {wrong}",
     ]
     assert _mistakes(tmp_path, '[sealing]\nkey_env = "NO_KEY"') == [
         "sealing.key_env: expected an environment variable that is set, but NO_KEY is not"
     ]
     monkeypatch.setenv("OLD_KEY", KEY.hex())
-    assert _mistakes(tmp_path, '[sealing]\nolder_key_envs = ["OLD_KEY"]') == [
+    assert _mistakes(tmp_path, '[sealing]\nprevious_key_envs = ["OLD_KEY"]') == [
         "sealing.key_env: it is missing; older keys open, but do not seal"
     ]
 

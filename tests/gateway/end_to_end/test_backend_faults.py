@@ -120,8 +120,8 @@ def down(backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory) -> 
         # Bound but not listening: nobody else gets this port, and nobody answers at it.
         closed.bind(("127.0.0.1", 0))
         full = stack.enter_context(full_socket())
-        quick = "retries = { limit = 1, backoff = 0.01 }\n"
-        deaf = "timeouts = { connect = 0.3 }\nretries = { limit = 0 }\n"
+        quick = "retries = { max_retries = 1, initial_backoff = 0.01 }\n"
+        deaf = "timeouts = { connect = 0.3 }\nretries = { max_retries = 0 }\n"
         tables = [
             backend_table(address(closed), "down", "chat", quick),
             backend_table(address(full), "deaf", "chat", deaf),

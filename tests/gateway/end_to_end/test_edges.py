@@ -45,28 +45,26 @@ def edgy(backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory) -> 
     closed.bind(("127.0.0.1", 0))
     down = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
     tables = [
-        "[server]\nkeep_alive = 0.3\n[logging]\nbodies = true\n",
-        backend_table("", "down", "chat", "[backends.retries]\nlimit = 1\nbackoff = 7\n")
+        "[server]\nheartbeat_interval = 0.3\n[logging]\nbodies = true\n",
+        backend_table(
+            "", "down", "chat", "[backends.retries]\nmax_retries = 1\ninitial_backoff = 7\n"
+        )
         .replace('url = "/down/v1"', f'url = "{down}"')
         .replace("down-*", "then-*"),
         backend_table(
             backend.address,
             "then",
             "chat",
-            "[backends.timeouts]\nconnect = 4\nfirst_byte = 0.3\n",
+            "[backends.timeouts]\nconnect = 4\nresponse_start = 0.3\n",
         ),
-        backend_table(
-            backend.address, "hasty", "chat", "[backends.timeouts]\nbetween_events = 0.5\n"
-        ),
-        backend_table(
-            backend.address, "brisk", "chat", "[backends.timeouts]\nbetween_events = 5\n"
-        ),
+        backend_table(backend.address, "hasty", "chat", "[backends.timeouts]\nidle = 0.5\n"),
+        backend_table(backend.address, "brisk", "chat", "[backends.timeouts]\nidle = 5\n"),
         backend_table(
             backend.address,
             "again",
             "chat",
-            "[backends.timeouts]\nconnect = 2\nfirst_byte = 3\n"
-            "[backends.retries]\nstatuses = [429]\n",
+            "[backends.timeouts]\nconnect = 2\nresponse_start = 3\n"
+            "[backends.retries]\nstatus_codes = [429]\n",
         ),
         backend_table(backend.address, "secret", "chat", 'api_key_env = "EDGE_KEY"\n'),
         backend_table(

@@ -44,7 +44,7 @@ def config(backend: ScriptedBackend, key: str = "KEY") -> str:
             backend_table(backend.address, "router", "chat", 'profile = "openrouter"\n'),
             backend_table(backend.address, "openai", "responses"),
             backend_table(
-                backend.address, "open", "responses", capability('reasoning_items = "plain"')
+                backend.address, "open", "responses", capability('reasoning_items = "text"')
             ),
         )
     )

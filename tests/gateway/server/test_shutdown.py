@@ -52,7 +52,9 @@ def test_running_answers_end(
     backend.play(streamed, stream(*SAID[:3], gate, *SAID[3:]))
     backend.play(unary, (gate, *answer(whole("chat", TURN))))
     answers: list[wire.Answer] = []
-    with running("[server]\nshutdown = 60\n" + tables(backend.address), tmp_path) as gateway:
+    with running(
+        "[server]\nshutdown_timeout = 60\n" + tables(backend.address), tmp_path
+    ) as gateway:
         body = asked("responses", unary, streamed=False)
         asking = threading.Thread(
             target=lambda: answers.append(wire.post(gateway.port, "/v1/responses", body))
@@ -72,7 +74,7 @@ def test_running_answers_end(
 
 def test_idle_it_stops_at_once(backend: ScriptedBackend, tmp_path: Path) -> None:
     # Longer than is waited here for its end.
-    config = "[server]\nshutdown = 3600\n" + tables(backend.address)
+    config = "[server]\nshutdown_timeout = 3600\n" + tables(backend.address)
     with running(config, tmp_path) as gateway:
         assert wire.get(gateway.port, "/health").status == 200
         gateway.terminate()
@@ -85,7 +87,7 @@ def test_answers_that_take_too_long_are_ended(
     model = fresh("chat")
     said: list[Step] = [chunk(frame) for frame in SAID[:3]]
     backend.play_always(model, lambda _: (begun(), *said, Gate()))
-    config = "[server]\nshutdown = 1\n" + tables(backend.address)
+    config = "[server]\nshutdown_timeout = 1\n" + tables(backend.address)
     with running(config, tmp_path) as gateway:
         opened = [open_stream(gateway, client, model) for client in DIALECTS]
         gateway.terminate()
@@ -107,7 +109,7 @@ def test_a_client_that_does_not_read_is_not_waited_for(
     # More than all buffers on the way hold.
     much = b"".join(SAID[1:3]) * 3_000
     backend.play(model, stream(*SAID[:2], *([much] * 60)))
-    config = "[server]\nshutdown = 1\n" + tables(backend.address)
+    config = "[server]\nshutdown_timeout = 1\n" + tables(backend.address)
     with running(config, tmp_path) as gateway, open_stream(gateway, "chat", model):
         gateway.terminate()
         assert gateway.wait() == 0

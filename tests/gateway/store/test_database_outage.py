@@ -191,7 +191,9 @@ def test_what_runs_in_the_background_outlasts_a_database_that_is_away_for_long(
 ) -> None:
     url = new_url("postgresql", tmp_path)
     # What the other has to wait before it takes anything over is longer than any test.
-    patient, short = (QUICK.replace("lease = 1", f"lease = {lease}") for lease in (600, 3))
+    patient, short = (
+        QUICK.replace("lease_duration = 60", f"lease_duration = {lease}") for lease in (600, 3)
+    )
     ended, waits = fresh("chat"), fresh("chat")
     gates = {model: Gate() for model in (ended, waits)}
     with (

@@ -36,7 +36,7 @@ def counting(
 ) -> Iterator[Gateway]:
     folder = tmp_path_factory.mktemp("counting")
     configured = tables(backend.address) + "".join(
-        backend_table(backend.address, name, dialect, capability(f'counting = "{way}"'))
+        backend_table(backend.address, name, dialect, capability(f'count_tokens = "{way}"'))
         for (name, dialect), way in COUNTING.items()
     )
     # No words of a tokeniser are there, whatever this machine has.

@@ -28,7 +28,9 @@ def test_running_answers_end_and_idle_sockets_are_closed(
 ) -> None:
     model, gate = fresh("chat"), Gate()
     backend.play(model, stream(*SAID[:3], gate, *SAID[3:]))
-    with running("[server]\nshutdown = 60\n" + tables(backend.address), tmp_path) as gateway:
+    with running(
+        "[server]\nshutdown_timeout = 60\n" + tables(backend.address), tmp_path
+    ) as gateway:
         with Socket(gateway) as idle, Socket(gateway) as busy:
             busy.create(model=model, input="x", store=False)
             busy.create(model=model, input="waits", store=False)
@@ -57,7 +59,7 @@ def test_answers_that_take_too_long_are_ended(
     model = fresh("chat")
     said: list[Step] = [chunk(frame) for frame in SAID[:3]]
     backend.play(model, (begun(), *said, Gate()))
-    with running("[server]\nshutdown = 1\n" + tables(backend.address), tmp_path) as gateway:
+    with running("[server]\nshutdown_timeout = 1\n" + tables(backend.address), tmp_path) as gateway:
         with Socket(gateway) as socket:
             socket.create(model=model, input="x", store=False)
             request = backend.wait(model)
