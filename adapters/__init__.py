@@ -18,7 +18,7 @@ Nothing here waits, reads a clock or a file, or draws a random number.
 from adapters.capabilities import GENERIC, Capabilities
 from adapters.chat import CHAT
 from adapters.conformance import Violation
-from adapters.dialect import Dialect, Preferences
+from adapters.dialect import Dialect, ReplyOptions
 from adapters.errors import (
     DragomanError,
     InvalidReplyError,
@@ -58,7 +58,7 @@ def exchange(  # noqa: PLR0913 - the same as `Exchange`, by names
     *,
     mint: IdSource,
     capabilities: Capabilities | None = None,
-    preferences: Preferences | None = None,
+    reply_options: ReplyOptions | None = None,
     policy: Policy = "report",
     asked: Request = UNKNOWN_REQUEST,
     rewrite: bool = False,
@@ -71,7 +71,7 @@ def exchange(  # noqa: PLR0913 - the same as `Exchange`, by names
         dialect(backend),
         mint=mint,
         capabilities=capabilities or GENERIC,
-        preferences=preferences,
+        reply_options=reply_options,
         policy=policy,
         asked=asked,
         rewrite=rewrite,
@@ -98,7 +98,7 @@ __all__ = [
     "Loss",
     "PassthroughStream",
     "Policy",
-    "Preferences",
+    "ReplyOptions",
     "Request",
     "Sealer",
     "Severity",

@@ -28,24 +28,22 @@ from adapters.losses import Losses
 from adapters.sse import Frame
 from adapters.wire.json_object import JsonObject
 
-# How a client wants to be told what its dialect can say in more than one way.
 
+class ReplyOptions(Struct, frozen=True):
+    """Options of replies where a dialect allows more than one form."""
 
-class Preferences(Struct, frozen=True):
-    """One switch for each such matter; the defaults suit most clients."""
-
-    # Tell a model's own thoughts as `reasoning_text`. By default they are told as summaries, which
-    # both SDKs and Open Responses accept.
+    # Send reasoning to Responses clients as `reasoning_text` content. By default it is sent as
+    # summaries, which both SDKs and Open Responses accept.
     reasoning_text: bool = False
-    # Tell Chat and legacy clients a model's thoughts in this field of the message, which their
-    # specification does not know. None: they are not told.
+    # The message field in which Chat and legacy clients receive reasoning. Their specification has
+    # none, so by default they receive no reasoning.
     reasoning_field: Literal["reasoning_content", "reasoning"] | None = None
-    # End an answer that was cut off with `response.completed` (and `incomplete_details`), for
-    # clients that take `response.incomplete` for an error.
+    # End a truncated response with `response.completed` (and `incomplete_details`), for clients
+    # that treat `response.incomplete` as an error.
     incomplete_as_completed: bool = False
 
 
-DEFAULT = Preferences()
+DEFAULT = ReplyOptions()
 
 
 # What the stream readers of all dialects have in common, and what the writers have.
@@ -163,7 +161,7 @@ class ReplyContext(Struct, frozen=True):
     request: Request
     mint: IdSource
     losses: Losses
-    preferences: Preferences = DEFAULT
+    reply_options: ReplyOptions = DEFAULT
     # Names, for the client, a parameter that the backend complains of.
     param: Callable[[str | None], str | None] = _same
     # What the answer says of itself, whatever the backend says: who keeps answers gives them ids.

@@ -261,7 +261,7 @@ def _write_choice(
     for item in choice.items:
         if isinstance(item, Message | Reasoning):
             carrier.carry(item.extras, message, "message")
-    field = around.preferences.reasoning_field
+    field = around.reply_options.reasoning_field
     if field and reasoning_text(choice.items):
         message[field] = reasoning_text(choice.items)
     calls = tuple(item for item in choice.items if isinstance(item, ToolCall))

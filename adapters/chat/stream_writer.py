@@ -216,7 +216,7 @@ class StreamWriter(BaseStreamWriter):
         choice = self._choices.get(number)
         if choice is not None:
             return choice, []
-        losses, field = self._around.losses, self._around.preferences.reasoning_field
+        losses, field = self._around.losses, self._around.reply_options.reasoning_field
         calls = self.make_calls(self._frames, number, losses)
         thoughts = ReasoningWriter(self._frames, number, field, losses)
         choice = self._choices[number] = ChoiceWriter(self._frames, number, calls, thoughts)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from msgspec import Raw
 
-from adapters.dialect import Preferences
+from adapters.dialect import ReplyOptions
 from adapters.ids import IdSource, short_call_id
 from adapters.ir.normalize import call_path
 from adapters.ir.types import (
@@ -86,8 +86,8 @@ def mint_item_id(item: Item, mint: IdSource) -> str:
 class OutputWriter:
     """Writes items of an answer, whole or as far as they have come."""
 
-    def __init__(self, preferences: Preferences, losses: Losses) -> None:
-        self._preferences = preferences
+    def __init__(self, reply_options: ReplyOptions, losses: Losses) -> None:
+        self._reply_options = reply_options
         self._losses = losses
 
     def write(self, item: Item, item_id: str, status: Status) -> Wire | Raw:
@@ -147,7 +147,7 @@ class OutputWriter:
     def _write_reasoning(self, item: Reasoning, item_id: str, status: Status) -> Wire:
         """Write a reasoning; empty fields are left out, as Open Responses refuses nulls."""
         summary, content = item.summary, item.content
-        if not self._preferences.reasoning_text:
+        if not self._reply_options.reasoning_text:
             summary, content = summary + content, ()
         wire: Wire = {
             "id": item_id,

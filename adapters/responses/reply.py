@@ -197,7 +197,7 @@ def write_reply(reply: Reply, around: ReplyContext) -> bytes:
         carrier.report_dropped(choice.extras, f"choices[{number}]")
     items = reply.choices[0].items if reply.choices else ()
     finish = reply.choices[0].finish if reply.choices else None
-    writer = OutputWriter(around.preferences, around.losses)
+    writer = OutputWriter(around.reply_options, around.losses)
     output = [
         writer.write(
             item, mint_item_id(item, around.mint), getattr(item, "status", None) or "completed"
@@ -240,7 +240,7 @@ def make_outcome(
     if why is None:
         return ResponseSnapshot("completed", completed_at=around.mint.now())
     details: Wire = {"reason": why}
-    if around.preferences.incomplete_as_completed:
+    if around.reply_options.incomplete_as_completed:
         return ResponseSnapshot(
             "completed", completed_at=around.mint.now(), incomplete_details=details
         )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from msgspec import Raw
 from msgspec.structs import replace
 
-from adapters.dialect import BaseStreamWriter, Preferences, ReplyContext
+from adapters.dialect import BaseStreamWriter, ReplyContext, ReplyOptions
 from adapters.errors import InvalidRequestError
 from adapters.ir.accumulator import ItemBuffer, PartBuffer
 from adapters.ir.events import Channel, Closed, Delta, Failed, Finished, Opened, Started
@@ -51,7 +51,7 @@ class ItemStreamWriter:
         item_id: str,
         frames: Frames,
         output: OutputWriter,
-        preferences: Preferences,
+        reply_options: ReplyOptions,
         losses: Losses,
     ) -> None:
         self._block = ItemBuffer(opened)
@@ -59,7 +59,7 @@ class ItemStreamWriter:
         self._place: Wire = {"item_id": item_id, "output_index": opened.index}
         self._frames = frames
         self._output = output
-        self._preferences = preferences
+        self._reply_options = reply_options
         self._losses = losses
         # The frame of its deltas: of the part that is open, or of the call.
         self._template: DeltaTemplate | None = None
@@ -153,7 +153,7 @@ class ItemStreamWriter:
 
     def _words(self, channel: Channel) -> PartWords:
         """Give the words of a channel; thoughts are told as summaries unless wished otherwise."""
-        if channel == "thought" and not self._preferences.reasoning_text:
+        if channel == "thought" and not self._reply_options.reasoning_text:
             return PARTS["summary"]
         return PARTS[channel]
 
@@ -215,7 +215,7 @@ class StreamWriter(BaseStreamWriter):
         super().__init__()
         self._around = around
         self._frames = Frames()
-        self._output = OutputWriter(around.preferences, around.losses)
+        self._output = OutputWriter(around.reply_options, around.losses)
         self._response: Response | None = None
         self._blocks: dict[int, ItemStreamWriter] = {}
 
@@ -269,7 +269,7 @@ class StreamWriter(BaseStreamWriter):
         around = self._around
         item_id = mint_item_id(event.item, around.mint)
         block = self._blocks[event.index] = ItemStreamWriter(
-            event, item_id, self._frames, self._output, around.preferences, around.losses
+            event, item_id, self._frames, self._output, around.reply_options, around.losses
         )
         return block.open()
 

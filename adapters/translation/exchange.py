@@ -13,7 +13,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from adapters.capabilities import GENERIC, Capabilities
-from adapters.dialect import DEFAULT, Dialect, Preferences, ReplyContext, translate_error_param
+from adapters.dialect import DEFAULT, Dialect, ReplyContext, ReplyOptions, translate_error_param
 from adapters.errors import DragomanError, InvalidReplyError, InvalidRequestError
 from adapters.ids import IdSource
 from adapters.ir.accumulator import to_events
@@ -58,7 +58,7 @@ class Exchange:
         *,
         mint: IdSource,
         capabilities: Capabilities = GENERIC,
-        preferences: Preferences | None = None,
+        reply_options: ReplyOptions | None = None,
         policy: Policy = "report",
         asked: Request = UNKNOWN_REQUEST,
         rewrite: bool = False,
@@ -72,7 +72,7 @@ class Exchange:
         self._backend = backend
         self._mint = mint
         self._capabilities = capabilities
-        self._preferences = preferences or DEFAULT
+        self._reply_options = reply_options or DEFAULT
         self._asking = Asking(
             client,
             backend,
@@ -248,7 +248,7 @@ class Exchange:
             self.asked,
             self._mint,
             Losses(None),
-            self._preferences,
+            self._reply_options,
             self._translate_param,
             self._stamp,
         )

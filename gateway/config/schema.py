@@ -12,7 +12,7 @@ from typing import Annotated, Literal, get_args
 import msgspec
 from msgspec import Meta, Struct, structs
 
-from adapters import Capabilities, Policy, Preferences
+from adapters import Capabilities, Policy, ReplyOptions
 from adapters.capabilities import GENERIC, PROFILES
 
 DialectName = Literal["chat", "responses", "legacy"]
@@ -80,7 +80,7 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True):
     name: Name
     sha256: Digest
     # How clients with this key want to be told things; None: as everybody.
-    replies: Preferences | None = None
+    replies: ReplyOptions | None = None
 
 
 class AccessConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -213,7 +213,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     access: AccessConfig = AccessConfig()
     timeouts: TimeoutConfig = TimeoutConfig()
     retries: RetryConfig = RetryConfig()
-    replies: Preferences = Preferences()
+    replies: ReplyOptions = ReplyOptions()
     logging: LogConfig = LogConfig()
     metrics: MetricsConfig = MetricsConfig()
     tracing: TracingConfig = TracingConfig()

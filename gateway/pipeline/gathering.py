@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from adapters import Dialect, Exchange, IdSource, Preferences
+from adapters import Dialect, Exchange, IdSource, ReplyOptions
 from adapters.chat.wire import write_usage
 from adapters.errors import InvalidReplyError
 from adapters.ir.types import Usage
@@ -18,10 +18,10 @@ class Gathering:
     """One stream on its way to the client."""
 
     def __init__(
-        self, own: Dialect, body: bytes, *, mint: IdSource, preferences: Preferences | None
+        self, own: Dialect, body: bytes, *, mint: IdSource, reply_options: ReplyOptions | None
     ) -> None:
         # Nothing is translated: both sides of this exchange are the client's own.
-        self._exchange = Exchange(own, own, mint=mint, preferences=preferences)
+        self._exchange = Exchange(own, own, mint=mint, reply_options=reply_options)
         # How many choices there are to be, the request tells.
         self._exchange.request(body)
         self._collector = self._exchange.collect()

@@ -13,7 +13,7 @@ from litestar.enums import ScopeType
 from litestar.types import Receive, Scope, Send
 from msgspec import Raw
 
-from adapters import DragomanError, Exchange, Preferences, dialect
+from adapters import DragomanError, Exchange, ReplyOptions, dialect
 from adapters.ir.types import Family
 from gateway import statuses
 from gateway.api.stored_completions import PendingCompletion, read_deposit, without_store
@@ -291,9 +291,9 @@ class Visit:
             return Notary(exchange, keep_notes, self._keep if self._keeps else None)
         gathering = None
         if exchange.client_streams:
-            own, preferences = dialect(seen.dialect), self._preferences(caller)
+            own, reply_options = dialect(seen.dialect), self._reply_options(caller)
             body = self._words.spoken.body
-            gathering = Gathering(own, body, mint=desk.mint, preferences=preferences)
+            gathering = Gathering(own, body, mint=desk.mint, reply_options=reply_options)
         keep_completion = partial(deposit.keep, desk.store, desk.mint)
         return CompletionNotary(exchange, keep_notes, keep_completion, gathering)
 
@@ -322,7 +322,7 @@ class Visit:
             upstream.dialect,
             mint=self._desk.mint,
             capabilities=self._words.spoken.capabilities(upstream),
-            preferences=self._preferences(caller),
+            reply_options=self._reply_options(caller),
             policy=config.loss_policy,
             rewrite=upstream.rewrite,
             check_grammar=self._grammar_checks.add,
@@ -332,7 +332,7 @@ class Visit:
             redact=upstream.redact,
         )
 
-    def _preferences(self, caller: Principal) -> Preferences:
+    def _reply_options(self, caller: Principal) -> ReplyOptions:
         """Say how a client wants to be told things."""
         own = caller.key.replies if caller.key else None
         return own or self._desk.config.replies

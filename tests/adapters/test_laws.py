@@ -22,7 +22,7 @@ import adapters
 from adapters.chat import wire as chat_wire
 from adapters.chat.parts import TEXT_SEPARATOR
 from adapters.chat.wire import CallDelta, Chunk, MessageDelta
-from adapters.dialect import Preferences, ReplyContext, translate_error_param
+from adapters.dialect import ReplyContext, ReplyOptions, translate_error_param
 from adapters.ir.accumulator import accumulate, to_events
 from adapters.ir.events import (
     Channel,
@@ -129,7 +129,7 @@ every_pair = pytest.mark.parametrize(("client", "backend"), list(product(DIALECT
 few = settings(max_examples=25)
 
 # Thoughts are told as thoughts, so that they can come back as what they were.
-PLAINLY = Preferences(reasoning_text=True)
+PLAINLY = ReplyOptions(reasoning_text=True)
 
 
 # --- reading and writing ----------------------------------------------------------------------
@@ -141,7 +141,7 @@ def around(request: Request = UNKNOWN_REQUEST) -> ReplyContext:
 
 def exchange(client: str, backend: str, asked: Request = UNKNOWN_REQUEST) -> Exchange:
     return adapters.exchange(
-        client, backend, mint=adapters.deterministic_ids(), asked=asked, preferences=PLAINLY
+        client, backend, mint=adapters.deterministic_ids(), asked=asked, reply_options=PLAINLY
     )
 
 

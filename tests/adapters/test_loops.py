@@ -23,7 +23,7 @@ from tests.snapshots import json_page, loss_lines
 Way = Literal["whole", "streamed", "late"]
 
 
-class Wishes(adapters.Preferences, frozen=True, forbid_unknown_fields=True):
+class Wishes(adapters.ReplyOptions, frozen=True, forbid_unknown_fields=True):
     """How the client wants to be told things; a misspelled wish is an error."""
 
 
@@ -44,7 +44,7 @@ class Loop(Struct, frozen=True, forbid_unknown_fields=True):
     request: Raw
     reply: Raw
     capabilities: Abilities = Abilities()
-    preferences: Wishes = Wishes()
+    reply_options: Wishes = Wishes()
     then: Then = Then("first")
     # The client brings back fields that it does not know, and whoever serves keeps what it is told.
     echoes: bool = True
@@ -78,7 +78,7 @@ def begin(loop: Loop, then: Then) -> Exchange:
         then.dialect or loop.backend,
         mint=adapters.deterministic_ids(),
         capabilities=loop.capabilities,
-        preferences=loop.preferences,
+        reply_options=loop.reply_options,
         seal=ReadableSeal(then.name),
     )
 
@@ -98,9 +98,9 @@ def answer(loop: Loop, exchange: Exchange, way: Way) -> tuple[JsonObject, list[a
 
 def streamed(dialect: str, reply: bytes) -> bytes:
     """Tell a whole reply as a stream of its own dialect."""
-    thoughts = adapters.Preferences(reasoning_field="reasoning_content", reasoning_text=True)
+    thoughts = adapters.ReplyOptions(reasoning_field="reasoning_content", reasoning_text=True)
     teller = adapters.exchange(
-        dialect, dialect, mint=adapters.deterministic_ids(), preferences=thoughts, rewrite=True
+        dialect, dialect, mint=adapters.deterministic_ids(), reply_options=thoughts, rewrite=True
     )
     return teller.tell(reply).body
 

@@ -22,7 +22,7 @@ DOCUMENTED = {
     "IdSource",
     "deterministic_ids",
     "Capabilities",
-    "Preferences",
+    "ReplyOptions",
     "Policy",
     "Request",
     "Sealer",
