@@ -10,9 +10,9 @@ from litestar.middleware import DefineMiddleware
 from litestar.plugins import PluginProtocol
 from litestar.types import ControllerRouterHandler
 
-from gateway.api import handlers
+from gateway.api import dependencies, routes
 from gateway.api.create import fronts
-from gateway.api.error_handlers import EXCEPTION_HANDLERS
+from gateway.api.errors import handle_error
 from gateway.assembly import make_sealer, make_upstreams
 from gateway.backends.client import BackendClient
 from gateway.backends.models import ModelList
@@ -25,7 +25,7 @@ from gateway.entrance import Application
 from gateway.http.auth import Authenticator
 from gateway.observability.logging import LOG, exchange_logger, logging_config
 from gateway.observability.record import ExchangeRecord
-from gateway.openapi import openapi_config
+from gateway.openapi.document import SchemaPlugin, openapi_config
 from gateway.retention import retention_task
 from gateway.store import open_store
 from gateway.turns.service import TurnService
@@ -49,23 +49,25 @@ def create_app(config: Config) -> Application:
         trace=_no_headers if tracer is None else tracer.start_span,
     )
     posted = fronts(desk)
-    routes: list[ControllerRouterHandler] = [*handlers(desk, ModelList(upstreams), posted)]
-    plugins: list[PluginProtocol] = []
+    handlers: list[ControllerRouterHandler] = [*routes(desk, posted)]
+    schemas = SchemaPlugin()
+    plugins: list[PluginProtocol] = [schemas]
     middleware: list[DefineMiddleware] = []
     if config.metrics.enabled:
         from gateway.observability import metrics  # noqa: PLC0415 - only where wanted
 
-        routes += [metrics.MetricsController, metrics.VersionedMetricsController]
+        handlers += [metrics.MetricsController, metrics.VersionedMetricsController]
         middleware.append(metrics.HTTP_METRICS.middleware)
     if tracer is not None:
         plugins.append(tracer.plugin())
     app = Application(
-        route_handlers=routes,
+        route_handlers=handlers,
+        dependencies=dependencies(desk, ModelList(upstreams)),
         plugins=plugins,
         logging_config=logging,
         middleware=middleware,
-        exception_handlers={**EXCEPTION_HANDLERS},
-        openapi_config=openapi_config(),
+        exception_handlers={Exception: handle_error},
+        openapi_config=openapi_config(schemas),
         lifespan=[_opening(desk, upstreams, tracer)],
         request_max_body_size=config.server.max_body_bytes,
     )

@@ -16,7 +16,6 @@ from msgspec import Struct
 from adapters import DragomanError, InvalidRequestError, Sealer
 from adapters.wire.json_object import read_body
 from gateway import statuses
-from gateway.api.paths import versioned
 from gateway.backends.client import UNSUPPORTED_PATH_STATUSES, SideRequest, SideResponse
 from gateway.backends.routing import Route
 from gateway.compaction.reply import compacted, read_summary_usage, user_messages
@@ -35,7 +34,13 @@ from gateway.http.client_connection import ClientConnection
 from gateway.http.headers import JSON, read_headers
 from gateway.http.monitor import ExchangeMonitor
 from gateway.observability.record import ExchangeRecord
-from gateway.openapi.window_operations import CompactOperation
+from gateway.openapi.objects import CompactReply, CompactRequest
+from gateway.openapi.operations import (
+    BACKEND_ERRORS,
+    TranslatedOperation,
+    request_body,
+    responses,
+)
 from gateway.pipeline.handler import Visit, attend, take_request
 from gateway.turns.turn import Turn
 
@@ -58,7 +63,16 @@ def compaction_handlers(desk: AppContext) -> Sequence[HTTPRouteHandler]:
     """Give the address of compaction."""
     front = CompactFront(desk)
 
-    @post(versioned(_ADDRESS), status_code=200, operation_class=CompactOperation)
+    @post(
+        _ADDRESS,
+        status_code=200,
+        tags=("Responses",),
+        operation_id="compactResponse",
+        summary="Summarize a conversation",
+        operation_class=TranslatedOperation,
+        dependencies=request_body(CompactRequest),
+        responses=responses(CompactReply, "The summarized conversation.", BACKEND_ERRORS),
+    )
     async def compact() -> ASGIApp:
         """Sum up a conversation."""
         return front

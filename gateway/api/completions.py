@@ -1,111 +1,185 @@
-"""Where stored chat completions are listed, shown, labelled and forgotten."""
+"""Stored chat completions."""
 
 import re
-from collections.abc import Sequence
-from typing import Final
+from typing import Annotated, Final
 
-from litestar import Response, delete, get, post
-from litestar.handlers import HTTPRouteHandler
-from litestar.params import FromPath
+import msgspec
+from litestar import Controller, Response, delete, get, post
+from litestar.di import NamedDependency, Provide
+from litestar.params import PathParameter, QueryParameter
+from msgspec import Raw
 
-from gateway.api.paths import AnyRequest, versioned
-from gateway.api.stored import (
-    Deleted,
+from adapters.wire.json_object import NULL
+from gateway.api.common import (
+    AnyRequest,
+    Authenticated,
+    Context,
+    RequestedPage,
     json_response,
     list_response,
-    owner_of,
+    oldest_first,
     paginate,
     read_fields,
-    read_page,
-    tell_bytes,
-    unknown_after,
+    unknown_cursor,
 )
-from gateway.api.stored_completions import find_completion, shown_completion, shown_messages
 from gateway.context import AppContext
 from gateway.errors import CompletionNotFoundError
-from gateway.openapi.completion_operations import (
-    DeleteCompletionOperation,
-    ListCompletionsOperation,
-    ListMessagesOperation,
-    RetrieveCompletionOperation,
-    UpdateCompletionOperation,
-)
+from gateway.openapi import objects
+from gateway.openapi.operations import BODY_ERRORS, STORE_ERRORS, errors, request_body, responses
+from gateway.store import Completion
 from gateway.turns.items import check_metadata, take_new_metadata
 
-_ONE = versioned("/chat/completions/{completion_id:str}")
-# How a query names what the metadata are to hold.
-_LABEL: Final = re.compile(r"metadata\[(.*)\]", re.DOTALL)
+# A query parameter that filters by one metadata value.
+_METADATA_PARAMETER: Final = re.compile(r"metadata\[(.*)\]", re.DOTALL)
+
+_OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
+_MESSAGES: Final = msgspec.json.Decoder(list[dict[str, Raw]])
+_ENCODER: Final = msgspec.json.Encoder()
+
+CompletionId = Annotated[str, PathParameter(description="The id of the completion.")]
+ModelFilter = Annotated[
+    str | None, QueryParameter(description="Only completions that were requested for this model.")
+]
 
 
-def completion_handlers(desk: AppContext) -> Sequence[HTTPRouteHandler]:
-    """Give the addresses of stored completions."""
-    return [*_list_handlers(desk), *_single_handlers(desk)]
+def read_metadata_filter(request: AnyRequest) -> dict[str, str]:
+    """Return the metadata that listed completions must have."""
+    parameters = request.query_params.items()
+    matches = ((_METADATA_PARAMETER.fullmatch(name), value) for name, value in parameters)
+    return check_metadata({match[1]: value for match, value in matches if match})
 
 
-def _list_handlers(desk: AppContext) -> Sequence[HTTPRouteHandler]:
-    @get(versioned("/chat/completions"), operation_class=ListCompletionsOperation)
-    async def list_completions(request: AnyRequest) -> Response[bytes]:
-        """List completions, the oldest first."""
-        owner = owner_of(desk, request)
-        page = read_page(request, newest_first=False)
-        model = request.query_params.get("model")
-        listing = await desk.store.completions.list(owner, page, model, _labels(request))
-        if listing is None:
-            raise unknown_after(page)
-        bodies = [shown_completion(one) for one in listing.data]
-        return list_response([one.id for one in listing.data], bodies, more=listing.has_more)
+class CompletionController(Controller):
+    """Lists, returns, updates and deletes stored chat completions."""
+
+    path = "/chat/completions"
+    tags = ("Chat Completions",)
+    dependencies = {"page": Provide(oldest_first, sync_to_thread=False)}  # noqa: RUF012 - as Litestar declares it
 
     @get(
-        versioned("/chat/completions/{completion_id:str}/messages"),
-        operation_class=ListMessagesOperation,
+        operation_id="listChatCompletions",
+        summary="List stored completions",
+        description="`metadata[key]=value` selects completions with this metadata value.",
+        dependencies={"metadata": Provide(read_metadata_filter, sync_to_thread=False)},
+        responses=responses(objects.CompletionList, "One page of the list.", STORE_ERRORS),
     )
-    async def list_messages(request: AnyRequest, completion_id: FromPath[str]) -> Response[bytes]:
-        """List the messages that a completion answers, the oldest first."""
-        owner = owner_of(desk, request)
-        page = read_page(request, newest_first=False)
-        messages = shown_messages(await find_completion(desk.store, owner, completion_id))
-        names = [*messages]
-        places, more = paginate(names, page)
-        part = [names[place] for place in places]
-        return list_response(part, [messages[name] for name in part], more=more)
-
-    return [list_completions, list_messages]
-
-
-def _single_handlers(desk: AppContext) -> Sequence[HTTPRouteHandler]:
-    @get(_ONE, operation_class=RetrieveCompletionOperation)
-    async def get_completion(request: AnyRequest, completion_id: FromPath[str]) -> Response[bytes]:
-        """Show a completion."""
-        owner = owner_of(desk, request)
-        found = await find_completion(desk.store, owner, completion_id)
-        return tell_bytes(bytes(shown_completion(found)))
-
-    @post(_ONE, status_code=200, operation_class=UpdateCompletionOperation)
-    async def update_completion(
-        request: AnyRequest, completion_id: FromPath[str]
+    async def list_completions(
+        self,
+        context: Context,
+        principal: Authenticated,
+        page: RequestedPage,
+        metadata: NamedDependency[dict[str, str]],
+        model: ModelFilter = None,
     ) -> Response[bytes]:
-        """Give a completion other metadata."""
-        owner = owner_of(desk, request)
-        metadata = take_new_metadata(await read_fields(desk, request))
-        if not await desk.store.completions.update_metadata(owner, completion_id, metadata):
-            raise CompletionNotFoundError(completion_id)
-        found = await find_completion(desk.store, owner, completion_id)
-        return tell_bytes(bytes(shown_completion(found)))
+        """Return one page of the stored completions."""
+        completions = context.store.completions
+        listing = await completions.list(principal.owner, page, model, metadata)
+        if listing is None:
+            raise unknown_cursor(page)
+        ids = [completion.id for completion in listing.data]
+        data = [completion_body(completion) for completion in listing.data]
+        return list_response(ids, data, has_more=listing.has_more)
 
-    @delete(_ONE, status_code=200, operation_class=DeleteCompletionOperation)
-    async def delete_completion(
-        request: AnyRequest, completion_id: FromPath[str]
+    @get(
+        "/{completion_id:str}",
+        operation_id="getChatCompletion",
+        summary="Return a stored completion",
+        responses=responses(objects.StoredCompletion, "The completion.", STORE_ERRORS),
+    )
+    async def retrieve(
+        self, context: Context, principal: Authenticated, completion_id: CompletionId
     ) -> Response[bytes]:
-        """Forget a completion."""
-        owner = owner_of(desk, request)
-        if not await desk.store.completions.delete(owner, completion_id):
+        """Return a stored completion."""
+        completion = await _find(context, principal.owner, completion_id)
+        return json_response(completion_body(completion))
+
+    @post(
+        "/{completion_id:str}",
+        status_code=200,
+        operation_id="updateChatCompletion",
+        summary="Replace the metadata of a stored completion",
+        dependencies=request_body(objects.MetadataRequest),
+        responses=responses(objects.StoredCompletion, "The completion.", BODY_ERRORS),
+    )
+    async def update(
+        self,
+        request: AnyRequest,
+        context: Context,
+        principal: Authenticated,
+        completion_id: CompletionId,
+    ) -> Response[bytes]:
+        """Replace the metadata of a stored completion."""
+        metadata = take_new_metadata(await read_fields(request, context))
+        if not await context.store.completions.update_metadata(principal.owner, completion_id, metadata):
             raise CompletionNotFoundError(completion_id)
-        return json_response(Deleted(completion_id, "chat.completion.deleted"))
+        completion = await _find(context, principal.owner, completion_id)
+        return json_response(completion_body(completion))
 
-    return [get_completion, update_completion, delete_completion]
+    @delete(
+        "/{completion_id:str}",
+        status_code=200,
+        operation_id="deleteChatCompletion",
+        summary="Delete a stored completion",
+        response_description="The completion is deleted.",
+        responses=errors(STORE_ERRORS),
+    )
+    async def remove(
+        self, context: Context, principal: Authenticated, completion_id: CompletionId
+    ) -> objects.Deleted:
+        """Delete a stored completion."""
+        if not await context.store.completions.delete(principal.owner, completion_id):
+            raise CompletionNotFoundError(completion_id)
+        return objects.Deleted(completion_id, "chat.completion.deleted", deleted=True)
+
+    @get(
+        "/{completion_id:str}/messages",
+        operation_id="listChatCompletionMessages",
+        summary="List the request messages of a stored completion",
+        responses=responses(objects.MessageList, "One page of the list.", STORE_ERRORS),
+    )
+    async def list_messages(
+        self,
+        context: Context,
+        principal: Authenticated,
+        completion_id: CompletionId,
+        page: RequestedPage,
+    ) -> Response[bytes]:
+        """Return one page of the messages that a completion was requested with."""
+        messages = request_messages(await _find(context, principal.owner, completion_id))
+        ids = [*messages]
+        indexes, more = paginate(ids, page)
+        selected = [ids[index] for index in indexes]
+        return list_response(selected, [messages[one] for one in selected], has_more=more)
 
 
-def _labels(request: AnyRequest) -> dict[str, str]:
-    """Read which metadata are asked for."""
-    given = ((_LABEL.fullmatch(name), value) for name, value in request.query_params.items())
-    return check_metadata({name[1]: value for name, value in given if name})
+async def _find(context: AppContext, owner: str, completion_id: str) -> Completion:
+    """Return a completion; raise `CompletionNotFoundError` if the owner has none of that id."""
+    completion = await context.store.completions.load(owner, completion_id)
+    if completion is None:
+        raise CompletionNotFoundError(completion_id)
+    return completion
+
+
+def completion_body(completion: Completion) -> Raw:
+    """Return a completion as it was sent, with its current metadata."""
+    current: dict[str, object] = {"id": completion.id, "metadata": completion.metadata}
+    return Raw(_ENCODER.encode(_OBJECT.decode(completion.body) | current))
+
+
+def request_messages(completion: Completion) -> dict[str, Raw]:
+    """Return the messages of a completion's request by their ids."""
+    messages = _MESSAGES.decode(completion.messages)
+    named = ((f"{completion.id}-{index}", message) for index, message in enumerate(messages))
+    return {name: Raw(_ENCODER.encode(_with_id(name, message))) for name, message in named}
+
+
+def _with_id(message_id: str, message: dict[str, Raw]) -> dict[str, object]:
+    """Return a message with its id; content parts go to a field of their own."""
+    content = message.get("content", NULL)
+    in_parts = bytes(content).startswith(b"[")
+    replaced: dict[str, object] = {
+        "id": message_id,
+        "content": NULL if in_parts else content,
+        "content_parts": content if in_parts else NULL,
+    }
+    return {"id": message_id} | message | replaced

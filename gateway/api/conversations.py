@@ -1,69 +1,267 @@
-"""Where conversations are begun, shown, labelled and forgotten."""
+"""Conversations and their items."""
 
-from collections.abc import Sequence
+from typing import Annotated, Final
 
-from litestar import Response, delete, get, post
-from litestar.handlers import HTTPRouteHandler
-from litestar.params import FromPath
+import msgspec
+from litestar import Controller, Response, delete, get, post
+from litestar.di import Provide
+from litestar.params import PathParameter
+from msgspec import Raw
 
-from gateway.api.paths import AnyRequest, versioned
-from gateway.api.stored import Deleted, json_response, owner_of, read_fields
-from gateway.api.stored_conversations import (
-    begin_conversation,
-    find_conversation,
-    not_there,
-    shown,
-    written,
+from adapters import InvalidRequestError
+from adapters.wire.json_object import MISSING, JsonObject
+from gateway.api.common import (
+    AnyRequest,
+    Authenticated,
+    Context,
+    RequestedPage,
+    item_list_response,
+    json_response,
+    newest_first,
+    read_fields,
+    unknown_cursor,
 )
 from gateway.context import AppContext
-from gateway.openapi.conversation_operations import (
-    CreateConversationOperation,
-    DeleteConversationOperation,
-    RetrieveConversationOperation,
-    UpdateConversationOperation,
+from gateway.errors import ConversationNotFoundError, ItemNotFoundError
+from gateway.openapi import objects
+from gateway.openapi.operations import BODY_ERRORS, STORE_ERRORS, errors, request_body, responses
+from gateway.store import Conversation, Item
+from gateway.turns.history import resolve_item_references
+from gateway.turns.items import (
+    read_metadata,
+    refuse_others,
+    take_new_metadata,
+    to_stored_item,
 )
-from gateway.turns.items import take_new_metadata
 
-_ONE = versioned("/conversations/{conversation_id:str}")
+# OpenAI's limit: "You may add up to 20 items at a time".
+_MAX_NEW_ITEMS: Final = 20
+_INCLUDE_NOTE: Final = "`include` is accepted and ignored: items are always returned in full."
+
+_METADATA: Final = msgspec.json.Decoder(dict[str, str])
+_ENCODER: Final = msgspec.json.Encoder()
+
+ConversationId = Annotated[str, PathParameter(description="The id of the conversation.")]
+ItemId = Annotated[str, PathParameter(description="The id of the item.")]
 
 
-def conversation_handlers(desk: AppContext) -> Sequence[HTTPRouteHandler]:
-    """Give the addresses of conversations."""
+class ConversationController(Controller):
+    """Creates, returns, updates and deletes conversations."""
 
-    @post(versioned("/conversations"), status_code=200, operation_class=CreateConversationOperation)
-    async def create_conversation(request: AnyRequest) -> Response[bytes]:
-        """Begin a conversation."""
-        owner = owner_of(desk, request)
-        asked = await read_fields(desk, request)
-        return json_response(shown(await begin_conversation(desk.store, desk.mint, owner, asked)))
+    path = "/conversations"
+    tags = ("Conversations",)
 
-    @get(_ONE, operation_class=RetrieveConversationOperation)
-    async def get_conversation(
-        request: AnyRequest, conversation_id: FromPath[str]
+    @post(
+        status_code=200,
+        operation_id="createConversation",
+        summary="Create a conversation",
+        dependencies=request_body(objects.ConversationRequest),
+        response_description="The conversation.",
+        responses=errors(BODY_ERRORS),
+    )
+    async def create(
+        self, request: AnyRequest, context: Context, principal: Authenticated
+    ) -> objects.Conversation:
+        """Create a conversation."""
+        fields = await read_fields(request, context)
+        metadata = read_metadata(fields.raw("metadata") or MISSING)
+        items = await _new_items(context, principal.owner, fields)
+        refuse_others(fields)
+        ids = context.mint
+        conversation = Conversation(
+            ids.id("conv_"), principal.owner, ids.now(), _encode_metadata(metadata)
+        )
+        await context.store.conversations.create(conversation, items)
+        return _to_object(conversation)
+
+    @get(
+        "/{conversation_id:str}",
+        operation_id="getConversation",
+        summary="Return a conversation",
+        response_description="The conversation.",
+        responses=errors(STORE_ERRORS),
+    )
+    async def retrieve(
+        self, context: Context, principal: Authenticated, conversation_id: ConversationId
+    ) -> objects.Conversation:
+        """Return a conversation; its items are listed separately."""
+        return _to_object(await _find(context, principal.owner, conversation_id))
+
+    @post(
+        "/{conversation_id:str}",
+        status_code=200,
+        operation_id="updateConversation",
+        summary="Replace the metadata of a conversation",
+        dependencies=request_body(objects.MetadataRequest),
+        response_description="The conversation.",
+        responses=errors(BODY_ERRORS),
+    )
+    async def update(
+        self,
+        request: AnyRequest,
+        context: Context,
+        principal: Authenticated,
+        conversation_id: ConversationId,
+    ) -> objects.Conversation:
+        """Replace the metadata of a conversation."""
+        metadata = _encode_metadata(take_new_metadata(await read_fields(request, context)))
+        owner = principal.owner
+        if not await context.store.conversations.update_metadata(owner, conversation_id, metadata):
+            raise _not_found(conversation_id)
+        return _to_object(await _find(context, owner, conversation_id))
+
+    @delete(
+        "/{conversation_id:str}",
+        status_code=200,
+        operation_id="deleteConversation",
+        summary="Delete a conversation",
+        description="Responses that belong to the conversation are kept.",
+        response_description="The conversation is deleted.",
+        responses=errors(STORE_ERRORS),
+    )
+    async def remove(
+        self, context: Context, principal: Authenticated, conversation_id: ConversationId
+    ) -> objects.Deleted:
+        """Delete a conversation; its responses are kept."""
+        if not await context.store.conversations.delete(principal.owner, conversation_id):
+            raise _not_found(conversation_id)
+        return objects.Deleted(conversation_id, "conversation.deleted", deleted=True)
+
+
+class ConversationItemController(Controller):
+    """Adds, lists, returns and removes the items of a conversation."""
+
+    path = "/conversations/{conversation_id:str}/items"
+    tags = ("Conversations",)
+
+    @post(
+        status_code=200,
+        operation_id="createConversationItems",
+        summary="Add items to a conversation",
+        description=_INCLUDE_NOTE,
+        dependencies=request_body(objects.ItemsRequest),
+        responses=responses(objects.ItemList, "The added items.", BODY_ERRORS),
+    )
+    async def create(
+        self,
+        request: AnyRequest,
+        context: Context,
+        principal: Authenticated,
+        conversation_id: ConversationId,
     ) -> Response[bytes]:
-        """Show a conversation."""
-        owner = owner_of(desk, request)
-        return json_response(shown(await find_conversation(desk.store, owner, conversation_id)))
+        """Append items to a conversation, all or none."""
+        fields = await read_fields(request, context)
+        owner = principal.owner
+        # An unknown conversation is reported before errors in the items.
+        await _find(context, owner, conversation_id)
+        items = await _new_items(context, owner, fields)
+        if not items:
+            raise InvalidRequestError("items", "there is nothing to add")
+        refuse_others(fields)
+        if not await context.store.conversations.append_items(owner, conversation_id, items):
+            raise _not_found(conversation_id)
+        return item_list_response(items, has_more=False)
 
-    @post(_ONE, status_code=200, operation_class=UpdateConversationOperation)
-    async def update_conversation(
-        request: AnyRequest, conversation_id: FromPath[str]
+    @get(
+        operation_id="listConversationItems",
+        summary="List the items of a conversation",
+        description=_INCLUDE_NOTE,
+        dependencies={"page": Provide(newest_first, sync_to_thread=False)},
+        responses=responses(objects.ItemList, "One page of the list.", STORE_ERRORS),
+    )
+    async def list_items(
+        self,
+        context: Context,
+        principal: Authenticated,
+        conversation_id: ConversationId,
+        page: RequestedPage,
     ) -> Response[bytes]:
-        """Give a conversation other metadata."""
-        owner = owner_of(desk, request)
-        metadata = written(take_new_metadata(await read_fields(desk, request)))
-        if not await desk.store.conversations.update_metadata(owner, conversation_id, metadata):
-            raise not_there(conversation_id)
-        return json_response(shown(await find_conversation(desk.store, owner, conversation_id)))
+        """Return one page of the items of a conversation."""
+        owner = principal.owner
+        listing = await context.store.conversations.list_items(owner, conversation_id, page)
+        if listing is None:
+            await _find(context, owner, conversation_id)
+            raise unknown_cursor(page)
+        return item_list_response(listing.data, has_more=listing.has_more, cursor=listing.cursor)
 
-    @delete(_ONE, status_code=200, operation_class=DeleteConversationOperation)
-    async def delete_conversation(
-        request: AnyRequest, conversation_id: FromPath[str]
+    @get(
+        "/{item_id:str}",
+        operation_id="getConversationItem",
+        summary="Return an item of a conversation",
+        description=_INCLUDE_NOTE,
+        responses=responses(objects.ConversationItem, "The item.", STORE_ERRORS),
+    )
+    async def retrieve(
+        self,
+        context: Context,
+        principal: Authenticated,
+        conversation_id: ConversationId,
+        item_id: ItemId,
     ) -> Response[bytes]:
-        """Forget a conversation; responses that were made in it stay."""
-        owner = owner_of(desk, request)
-        if not await desk.store.conversations.delete(owner, conversation_id):
-            raise not_there(conversation_id)
-        return json_response(Deleted(conversation_id, "conversation.deleted"))
+        """Return an item of a conversation."""
+        owner = principal.owner
+        item = await context.store.conversations.load_item(owner, conversation_id, item_id)
+        if item is None:
+            await _find(context, owner, conversation_id)
+            raise ItemNotFoundError("item_id", item_id)
+        return json_response(item.body)
 
-    return [create_conversation, get_conversation, update_conversation, delete_conversation]
+    @delete(
+        "/{item_id:str}",
+        status_code=200,
+        operation_id="deleteConversationItem",
+        summary="Remove an item from a conversation",
+        response_description="The conversation.",
+        responses=errors(STORE_ERRORS),
+    )
+    async def remove(
+        self,
+        context: Context,
+        principal: Authenticated,
+        conversation_id: ConversationId,
+        item_id: ItemId,
+    ) -> objects.Conversation:
+        """Remove an item from a conversation and return the conversation."""
+        owner = principal.owner
+        conversation = await _find(context, owner, conversation_id)
+        if not await context.store.conversations.delete_item(owner, conversation_id, item_id):
+            raise ItemNotFoundError("item_id", item_id)
+        return _to_object(conversation)
+
+
+async def _find(context: AppContext, owner: str, conversation_id: str) -> Conversation:
+    """Return a conversation; raise `ConversationNotFoundError` if the owner has none of that id."""
+    conversation = await context.store.conversations.load(owner, conversation_id)
+    if conversation is None:
+        raise _not_found(conversation_id)
+    return conversation
+
+
+def _not_found(conversation_id: str) -> ConversationNotFoundError:
+    return ConversationNotFoundError(conversation_id, "conversation_id")
+
+
+def _to_object(conversation: Conversation) -> objects.Conversation:
+    return objects.Conversation(
+        conversation.id,
+        "conversation",
+        conversation.created,
+        _METADATA.decode(conversation.metadata),
+    )
+
+
+def _encode_metadata(metadata: dict[str, str]) -> Raw:
+    return Raw(_ENCODER.encode(metadata))
+
+
+async def _new_items(context: AppContext, owner: str, fields: JsonObject) -> tuple[Item, ...]:
+    """Return the items of a request as they are stored, with references resolved."""
+    given = fields.array("items")
+    if len(given) > _MAX_NEW_ITEMS:
+        limit = f"the {_MAX_NEW_ITEMS} that can be added at a time"
+        raise InvalidRequestError("items", f"{len(given)} items are more than {limit}")
+    resolved = await resolve_item_references(context.store, owner, given, (), "items")
+    return tuple(
+        one if isinstance(one, Item) else to_stored_item(one, context.mint, f"items[{index}]")
+        for index, one in enumerate(resolved)
+    )

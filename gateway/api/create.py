@@ -6,21 +6,26 @@ from litestar import get, post, websocket
 from litestar.handlers import HTTPRouteHandler, WebsocketRouteHandler
 from litestar.types import ASGIApp
 
-from gateway.api.paths import AnyRequest, AnySocket, versioned
+from gateway.api.common import AnyRequest, AnySocket
 from gateway.context import AppContext
 from gateway.errors import NotFoundError, UpgradeRequiredError
-from gateway.openapi import ChatOperation, ResponsesOperation
+from gateway.openapi.chat_reply import ChatChunk, ChatReply
+from gateway.openapi.chat_request import ChatRequest
+from gateway.openapi.operations import BACKEND_ERRORS, CreateOperation, request_body, responses
+from gateway.openapi.responses_reply import ResponsesEvent, ResponsesReply
+from gateway.openapi.responses_request import ResponsesRequest
 from gateway.pipeline.handler import Front
 from gateway.websocket.connection import open_socket
 
-_COMPLETIONS = versioned("/chat/completions")
-_RESPONSES = versioned("/responses")
+_COMPLETIONS = "/chat/completions"
+_RESPONSES = "/responses"
 
 
 def fronts(desk: AppContext) -> dict[str, Front]:
     """Give who answers Chat, legacy and Responses clients, by the addresses that they post to."""
     completions, responses = Front("completions", desk), Front("responses", desk)
-    return dict.fromkeys(_COMPLETIONS, completions) | dict.fromkeys(_RESPONSES, responses)
+    by_path = {_COMPLETIONS: completions, _RESPONSES: responses}
+    return by_path | {f"/v1{path}": front for path, front in by_path.items()}
 
 
 def exchange_handlers(
@@ -28,15 +33,43 @@ def exchange_handlers(
 ) -> Sequence[HTTPRouteHandler | WebsocketRouteHandler]:
     """Give the addresses of Chat, legacy and Responses clients."""
 
-    @post(_COMPLETIONS, status_code=200, operation_class=ChatOperation)
+    @post(
+        _COMPLETIONS,
+        status_code=200,
+        tags=("Chat Completions",),
+        operation_id="createChatCompletion",
+        summary="Create a chat completion",
+        operation_class=CreateOperation,
+        dependencies=request_body(ChatRequest),
+        responses=responses(
+            ChatReply,
+            "The completion, or a stream of chunks with `stream`.",
+            BACKEND_ERRORS,
+            stream=ChatChunk,
+        ),
+    )
     async def create_completion() -> ASGIApp:
         """Answer a Chat or a legacy request, in kind."""
-        return fronts[_COMPLETIONS[0]]
+        return fronts[_COMPLETIONS]
 
-    @post(_RESPONSES, status_code=200, operation_class=ResponsesOperation)
+    @post(
+        _RESPONSES,
+        status_code=200,
+        tags=("Responses",),
+        operation_id="createResponse",
+        summary="Create a response",
+        operation_class=CreateOperation,
+        dependencies=request_body(ResponsesRequest),
+        responses=responses(
+            ResponsesReply,
+            "The response, or a stream of events with `stream`.",
+            BACKEND_ERRORS,
+            stream=ResponsesEvent,
+        ),
+    )
     async def create_response() -> ASGIApp:
         """Answer a Responses request."""
-        return fronts[_RESPONSES[0]]
+        return fronts[_RESPONSES]
 
     @get(_RESPONSES, include_in_schema=False, sync_to_thread=False)
     def refuse_socket(request: AnyRequest) -> None:

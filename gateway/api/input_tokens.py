@@ -13,7 +13,6 @@ from msgspec import Struct
 from adapters import DragomanError
 from adapters.wire.json_object import read_body
 from gateway import statuses
-from gateway.api.paths import versioned
 from gateway.backends.client import SideRequest
 from gateway.compaction.wording import Wording
 from gateway.context import AppContext
@@ -23,7 +22,8 @@ from gateway.http.headers import JSON, read_headers
 from gateway.http.monitor import ExchangeMonitor
 from gateway.observability.logging import LOG
 from gateway.observability.record import ExchangeRecord
-from gateway.openapi.window_operations import InputTokensOperation
+from gateway.openapi.objects import InputTokensReply, InputTokensRequest
+from gateway.openapi.operations import BODY_ERRORS, request_body, responses
 from gateway.pipeline.handler import Visit, attend, take_request
 from gateway.pipeline.request import outline
 from gateway.token_counting import CountableRequest, Counted, count_locally, count_on_backend
@@ -43,7 +43,18 @@ def counting_handlers(desk: AppContext) -> Sequence[HTTPRouteHandler]:
     front = CountFront(desk)
 
     @post(
-        versioned("/responses/input_tokens"), status_code=200, operation_class=InputTokensOperation
+        "/responses/input_tokens",
+        status_code=200,
+        tags=("Responses",),
+        operation_id="countInputTokens",
+        summary="Count the input tokens of a request",
+        dependencies=request_body(InputTokensRequest),
+        responses=responses(
+            InputTokensReply,
+            "The number of tokens. The header `dragoman-token-count-source` tells how they were "
+            "counted: `backend`, `tiktoken` or `estimate`.",
+            BODY_ERRORS,
+        ),
     )
     async def count_tokens() -> ASGIApp:
         """Count the tokens of a request."""

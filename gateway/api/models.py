@@ -1,32 +1,44 @@
-"""Where clients learn which models there are."""
+"""The models of all backends."""
 
-from collections.abc import Sequence
+from typing import Annotated
 
-from litestar import Response, get
-from litestar.handlers import HTTPRouteHandler
-from litestar.params import FromPath
+from litestar import Controller, Response, get
+from litestar.di import NamedDependency
+from litestar.params import PathParameter, SkipValidation
 
-from gateway.api.paths import AnyRequest, versioned
-from gateway.api.stored import tell_bytes
-from gateway.backends.models import ModelList
-from gateway.http.auth import Authenticator
-from gateway.http.headers import read_headers
-from gateway.openapi import ModelOperation, ModelsOperation
+from gateway.api.common import Authenticated, json_response
+from gateway.backends.models import Model, ModelList, Models
+from gateway.openapi.operations import responses
+
+AllModels = NamedDependency[SkipValidation[ModelList]]
+ModelName = Annotated[
+    str, PathParameter(description="The name of the model, which may contain slashes.")
+]
 
 
-def model_handlers(gatekeeper: Authenticator, models: ModelList) -> Sequence[HTTPRouteHandler]:
-    """Give the addresses of the models."""
+class ModelController(Controller):
+    """Lists and describes models."""
 
-    @get(versioned("/models"), operation_class=ModelsOperation)
-    async def list_models(request: AnyRequest) -> Response[bytes]:
-        """List the models of all backends, for OpenAI's clients and for Codex at once."""
-        caller = gatekeeper.authenticate(read_headers(request.scope["headers"]))
-        return tell_bytes(await models.get(caller.authorization))
+    path = "/models"
+    tags = ("Models",)
 
-    @get(versioned("/models/{name:path}"), operation_class=ModelOperation)
-    async def get_model(request: AnyRequest, name: FromPath[str]) -> Response[bytes]:
-        """Show one model."""
-        caller = gatekeeper.authenticate(read_headers(request.scope["headers"]))
-        return tell_bytes(await models.find(caller.authorization, name.removeprefix("/")))
+    @get(
+        operation_id="listModels",
+        summary="List the models of all backends",
+        responses=responses(Models, "The models, for OpenAI clients and for Codex.", (401,)),
+    )
+    async def list_models(self, models: AllModels, principal: Authenticated) -> Response[bytes]:
+        """Return the models of all backends, in the forms of OpenAI and of Codex."""
+        return json_response(await models.get(principal.authorization))
 
-    return [list_models, get_model]
+    @get(
+        "/{name:path}",
+        operation_id="getModel",
+        summary="Describe a model",
+        responses=responses(Model, "The model.", (400, 401, 404)),
+    )
+    async def retrieve(
+        self, models: AllModels, principal: Authenticated, name: ModelName
+    ) -> Response[bytes]:
+        """Return one model."""
+        return json_response(await models.find(principal.authorization, name.removeprefix("/")))

@@ -1,31 +1,48 @@
-"""Where machines ask how the service is."""
+"""Endpoints for operators: health checks and the OpenAPI document."""
 
-from collections.abc import Sequence
+import msgspec
+from litestar import Controller, Response, get, head
+from litestar.enums import OpenAPIMediaType
 
-from litestar import get, head
-from litestar.handlers import HTTPRouteHandler
-
-from gateway.api.paths import versioned
-from gateway.openapi import HealthOperation, ReadyOperation
-
-
-@get(versioned("/health"), sync_to_thread=False, operation_class=HealthOperation)
-def health() -> dict[str, str]:
-    """Say that the process lives."""
-    return {"status": "ok"}
+from gateway.api.common import AnyRequest
+from gateway.openapi.common import Health
 
 
-@get(versioned("/ready"), sync_to_thread=False, operation_class=ReadyOperation)
-def ready() -> dict[str, str]:
-    """Say that requests are taken; once the service stops, nobody is connected to ask."""
-    return {"status": "ready"}
+class OperationsController(Controller):
+    """Reports the state of the service."""
+
+    tags = ("Operations",)
+
+    @get(
+        "/health",
+        sync_to_thread=False,
+        operation_id="getHealth",
+        summary="Check that the process is alive",
+        response_description="The process is alive.",
+    )
+    def health(self) -> Health:
+        """Report that the process is alive."""
+        return Health("ok")
+
+    @get(
+        "/ready",
+        sync_to_thread=False,
+        operation_id="getReadiness",
+        summary="Check that requests are accepted",
+        response_description="Requests are accepted.",
+    )
+    def ready(self) -> Health:
+        """Report that requests are accepted; during shutdown no connection is accepted."""
+        return Health("ready")
+
+    @head(["/health", "/ready"], sync_to_thread=False, include_in_schema=False)
+    def status(self) -> None:
+        """Report the status alone."""
 
 
-@head([*versioned("/health"), *versioned("/ready")], sync_to_thread=False, include_in_schema=False)
-def show_status() -> None:
-    """Answer probes that ask for no more than the status."""
-
-
-def operation_handlers() -> Sequence[HTTPRouteHandler]:
-    """Give them all."""
-    return [health, ready, show_status]
+# Without the prefix `/v1`, Litestar serves the document itself.
+@get(["/v1/schema", "/v1/schema/openapi.json"], include_in_schema=False, sync_to_thread=False)
+def openapi_document(request: AnyRequest) -> Response[bytes]:
+    """Return the OpenAPI document."""
+    document = msgspec.json.encode(request.app.openapi_schema.to_schema())
+    return Response(document, media_type=OpenAPIMediaType.OPENAPI_JSON)

@@ -1,82 +1,144 @@
-"""Where stored responses are read, ended and deleted."""
+"""Stored responses: retrieval, replay of events, cancellation and deletion."""
 
-from collections.abc import Sequence
+from contextlib import suppress
+from typing import Annotated
 
-from litestar import Response, delete, get, post
-from litestar.handlers import HTTPRouteHandler
-from litestar.params import FromPath
-from litestar.types import ASGIApp
+from litestar import Controller, Response, delete, get, post
+from litestar.di import Provide
+from litestar.params import PathParameter, QueryParameter
+from litestar.response.base import ASGIResponse
+from litestar.types import ASGIApp, Receive, Scope, Send
 
-from gateway.api.paths import AnyRequest, versioned
-from gateway.api.stored import (
-    Deleted,
+from gateway.api.common import (
+    JSON,
+    Authenticated,
+    Context,
+    RequestedPage,
+    item_list_response,
     json_response,
-    owner_of,
+    newest_first,
     paginate,
-    read_page,
-    tell_bytes,
-    tell_items,
 )
-from gateway.api.streaming import read_stream, tell_stream, tell_whole
-from gateway.background.worker import cancel, is_background
+from gateway.background import worker
+from gateway.background.events import EventReplay
 from gateway.context import AppContext
-from gateway.errors import NotStreamableError, ResponseNotFoundError
-from gateway.openapi import (
-    CancelResponseOperation,
-    DeleteResponseOperation,
-    InputItemsOperation,
-    RetrieveResponseOperation,
-)
+from gateway.errors import ClientDisconnectedError, NotStreamableError, ResponseNotFoundError
+from gateway.http.client_connection import ClientConnection
+from gateway.http.headers import read_headers
+from gateway.observability.record import ExchangeRecord
+from gateway.openapi import objects
+from gateway.openapi.operations import STORE_ERRORS, StreamOperation, errors, responses
+from gateway.openapi.responses_reply import ResponsesEvent, ResponsesReply
+from gateway.store import Response as StoredResponse
 from gateway.turns.history import find_turn, input_of, response_body
 
+ResponseId = Annotated[str, PathParameter(description="The id of the response.")]
+StreamFlag = Annotated[
+    bool, QueryParameter(description="Send the events of a background response as a stream.")
+]
+StartingAfter = Annotated[
+    int | None,
+    QueryParameter(ge=0, description="Send only events after this `sequence_number`."),
+]
 
-def response_handlers(desk: AppContext) -> Sequence[HTTPRouteHandler]:
-    """Give the addresses of stored responses."""
 
-    @get(versioned("/responses/{response_id:str}"), operation_class=RetrieveResponseOperation)
-    async def get_response(request: AnyRequest, response_id: FromPath[str]) -> ASGIApp:
-        """Show a response, or tell its events."""
-        owner = owner_of(desk, request)
-        after = read_stream(request)
-        turn = await find_turn(desk.store, owner, response_id)
-        if after is None:
-            return tell_whole(response_body(turn))
-        if not is_background(turn.response):
+class ResponseController(Controller):
+    """Returns, cancels and deletes stored responses."""
+
+    path = "/responses/{response_id:str}"
+    tags = ("Responses",)
+
+    @get(
+        operation_id="getResponse",
+        summary="Return a response or its events",
+        description="`include` and `include_obfuscation` are accepted and ignored: responses are "
+        "always returned in full, and events are not padded.",
+        operation_class=StreamOperation,
+        responses=responses(
+            ResponsesReply,
+            "The response, or a stream of its events with `stream=true`.",
+            STORE_ERRORS,
+            stream=ResponsesEvent,
+        ),
+    )
+    async def retrieve(
+        self,
+        context: Context,
+        principal: Authenticated,
+        response_id: ResponseId,
+        *,
+        stream: StreamFlag = False,
+        starting_after: StartingAfter = None,
+    ) -> ASGIApp:
+        """Return a response, or the events of a background response."""
+        turn = await find_turn(context.store, principal.owner, response_id)
+        if not stream:
+            return ASGIResponse(body=response_body(turn), media_type=JSON)
+        if not worker.is_background(turn.response):
             raise NotStreamableError
-        return tell_stream(desk, turn.response, after)
+        return _replay(context, turn.response, -1 if starting_after is None else starting_after)
 
     @post(
-        versioned("/responses/{response_id:str}/cancel"),
+        "/cancel",
         status_code=200,
-        operation_class=CancelResponseOperation,
+        operation_id="cancelResponse",
+        summary="Cancel a background response",
+        responses=responses(ResponsesReply, "The cancelled response.", STORE_ERRORS),
     )
-    async def cancel_response(request: AnyRequest, response_id: FromPath[str]) -> Response[bytes]:
-        """End a response that is made in the background."""
-        owner = owner_of(desk, request)
-        lease = desk.config.background.lease_duration
-        return tell_bytes(response_body(await cancel(desk.store, owner, response_id, lease)))
+    async def cancel(
+        self, context: Context, principal: Authenticated, response_id: ResponseId
+    ) -> Response[bytes]:
+        """Cancel a background response."""
+        lease = context.config.background.lease_duration
+        turn = await worker.cancel(context.store, principal.owner, response_id, lease)
+        return json_response(response_body(turn))
 
     @delete(
-        versioned("/responses/{response_id:str}"),
         status_code=200,
-        operation_class=DeleteResponseOperation,
+        operation_id="deleteResponse",
+        summary="Delete a response",
+        description="Responses that continue it keep their history.",
+        response_description="The response is deleted.",
+        responses=errors(STORE_ERRORS),
     )
-    async def delete_response(request: AnyRequest, response_id: FromPath[str]) -> Response[bytes]:
-        """Forget a response; those that continue it keep what they stand on."""
-        owner = owner_of(desk, request)
-        # Whoever works at it is called by this, and then finds that there is nothing left to do.
-        await desk.store.jobs.request_cancel(owner, response_id)
-        if not await desk.store.responses.delete(owner, response_id):
+    async def remove(
+        self, context: Context, principal: Authenticated, response_id: ResponseId
+    ) -> objects.Deleted:
+        """Delete a response; responses that continue it keep their history."""
+        # This wakes the node that runs the response, which then finds nothing left to do.
+        await context.store.jobs.request_cancel(principal.owner, response_id)
+        if not await context.store.responses.delete(principal.owner, response_id):
             raise ResponseNotFoundError(response_id)
-        return json_response(Deleted(response_id, "response"))
+        return objects.Deleted(response_id, "response", deleted=True)
 
-    @get(versioned("/responses/{response_id:str}/input_items"), operation_class=InputItemsOperation)
-    async def list_input_items(request: AnyRequest, response_id: FromPath[str]) -> Response[bytes]:
-        """List what a response was made from, the turns before it included."""
-        owner = owner_of(desk, request)
-        page = read_page(request, newest_first=True)
-        items = await input_of(desk.store, owner, response_id)
-        places, more = paginate([item.id for item in items], page)
-        return tell_items([items[place] for place in places], more=more)
+    @get(
+        "/input_items",
+        operation_id="listInputItems",
+        summary="List the input items of a response",
+        dependencies={"page": Provide(newest_first, sync_to_thread=False)},
+        responses=responses(objects.ItemList, "One page of the list.", STORE_ERRORS),
+    )
+    async def list_input_items(
+        self,
+        context: Context,
+        principal: Authenticated,
+        response_id: ResponseId,
+        page: RequestedPage,
+    ) -> Response[bytes]:
+        """Return one page of the input of a response, including earlier turns."""
+        items = await input_of(context.store, principal.owner, response_id)
+        indexes, more = paginate([item.id for item in items], page)
+        return item_list_response([items[index] for index in indexes], has_more=more)
 
-    return [get_response, cancel_response, delete_response, list_input_items]
+
+def _replay(context: AppContext, response: StoredResponse, after: int) -> ASGIApp:
+    """Return an ASGI application that sends the events after a number, up to the last."""
+
+    async def send_events(scope: Scope, receive: Receive, send: Send) -> None:
+        record = ExchangeRecord(scope["path"])
+        client = ClientConnection(read_headers(scope["headers"]), receive, send, record)
+        interval = context.config.server.heartbeat_interval
+        with suppress(ClientDisconnectedError):
+            await EventReplay(context.store, client, interval).tell(response, after)
+
+    return send_events

@@ -10,14 +10,12 @@ from adapters import IdSource
 from adapters.ir.types import Family
 from adapters.json_text import DECODE_ERRORS
 from adapters.wire.json_object import MISSING, NULL, decode, read_body
-from gateway.errors import CompletionNotFoundError
 from gateway.store import Completion, Store
 from gateway.turns.items import LEGAL_ID, read_metadata
 
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
 _MESSAGES: Final = msgspec.json.Decoder(list[dict[str, Raw]])
 _TEXT: Final = msgspec.json.Decoder(str)
-_ENCODER: Final = msgspec.json.Encoder()
 _NO_MESSAGES: Final = Raw(b"[]")
 
 
@@ -77,35 +75,3 @@ def _name(body: bytes) -> str | None:
     except DECODE_ERRORS:
         return None
     return name if LEGAL_ID.fullmatch(name) else None
-
-
-async def find_completion(store: Store, owner: str, name: str) -> Completion:
-    """Find a completion; raise `CompletionNotFound` if this owner has none of that name."""
-    found = await store.completions.load(owner, name)
-    if found is None:
-        raise CompletionNotFoundError(name)
-    return found
-
-
-def shown_completion(completion: Completion) -> Raw:
-    """Show a completion as it was told, with the metadata that it has now."""
-    own: dict[str, object] = {"id": completion.id, "metadata": completion.metadata}
-    return Raw(_ENCODER.encode(_OBJECT.decode(completion.body) | own))
-
-
-def shown_messages(completion: Completion) -> dict[str, Raw]:
-    """Show the messages of a completion's request, by the ids that they have there."""
-    messages = _MESSAGES.decode(completion.messages)
-    named = ((f"{completion.id}-{place}", message) for place, message in enumerate(messages))
-    return {name: Raw(_ENCODER.encode(_shown(name, message))) for name, message in named}
-
-
-def _shown(name: str, message: dict[str, Raw]) -> dict[str, object]:
-    """Show a message: a content in parts has a field of its own, next to the one for a text."""
-    content = message.get("content", NULL)
-    in_parts = bytes(content).startswith(b"[")
-    own: dict[str, object] = {
-        "content": NULL if in_parts else content,
-        "content_parts": content if in_parts else NULL,
-    }
-    return {"id": name} | message | own | {"id": name}

@@ -1,28 +1,35 @@
-"""Where one can see what would become of a body, without sending it anywhere."""
+"""The dry run of a translation."""
 
-from collections.abc import Sequence
-
-from litestar import Response, post
-from litestar.handlers import HTTPRouteHandler
+import msgspec
+from litestar import Controller, Response, post
 
 from gateway import dry_run
-from gateway.api.paths import AnyRequest, versioned
-from gateway.api.stored import json_response
-from gateway.http.auth import Authenticator
+from gateway.api.common import AnyRequest, Authenticated, Context, json_response
 from gateway.http.headers import read_headers
 from gateway.http.request_body import read_body
-from gateway.openapi import TranslateOperation
+from gateway.openapi.objects import TranslateReply, TranslateRequest
+from gateway.openapi.operations import request_body, responses
 
 
-def translate_handlers(gatekeeper: Authenticator, body_limit: int) -> Sequence[HTTPRouteHandler]:
-    """Give the address of the dry run."""
+class TranslateController(Controller):
+    """Translates without sending anything to a backend."""
 
-    @post(versioned("/translate"), status_code=200, operation_class=TranslateOperation)
-    async def translate(request: AnyRequest) -> Response[bytes]:
-        """Translate a request, a reply, an error or a stream; say what is lost."""
+    path = "/translate"
+    tags = ("Translation",)
+
+    @post(
+        status_code=200,
+        operation_id="translate",
+        summary="Translate without calling a backend",
+        dependencies=request_body(TranslateRequest),
+        responses=responses(TranslateReply, "The translation.", (400, 401, 413, 415)),
+    )
+    async def translate(
+        self, request: AnyRequest, context: Context, principal: Authenticated
+    ) -> Response[bytes]:
+        """Translate a request, a reply, an error or a stream, and report the losses."""
+        del principal  # Only a known key may use the service.
         headers = read_headers(request.scope["headers"])
-        gatekeeper.authenticate(headers)
-        result = dry_run.run(await read_body(request.receive, headers, body_limit))
-        return json_response(result)
-
-    return [translate]
+        limit = context.config.server.max_body_bytes
+        result = dry_run.run(await read_body(request.receive, headers, limit))
+        return json_response(msgspec.json.encode(result))

@@ -1,28 +1,28 @@
-"""Chat Completions: the answer, whole and piece by piece."""
+"""Chat Completions: the reply, as a whole and as a stream."""
 
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from gateway.openapi.chat_request import AnyChatCall, CalledFunction
-from gateway.openapi.common import ApiModel, Opaque, ServiceTier
+from gateway.openapi.chat_request import AnyChatToolCall, CalledFunction
+from gateway.openapi.common import ApiModel, Opaque, Timestamp
 
 FinishReason = Annotated[
     Literal["stop", "length", "tool_calls", "content_filter", "function_call"],
-    Meta(description="Why the answer ends; `function_call` in the legacy dialect."),
+    Meta(description="Why the output ended. `function_call` belongs to the legacy form."),
 ]
 
 
-class PromptTokens(ApiModel):
-    """What the prompt was made of."""
+class PromptTokensDetails(ApiModel):
+    """A breakdown of the prompt tokens."""
 
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
     audio_tokens: int | None = None
 
 
-class CompletionTokens(ApiModel):
-    """What the answer was made of."""
+class CompletionTokensDetails(ApiModel):
+    """A breakdown of the completion tokens."""
 
     reasoning_tokens: int | None = None
     audio_tokens: int | None = None
@@ -31,122 +31,122 @@ class CompletionTokens(ApiModel):
 
 
 class ChatUsage(ApiModel):
-    """How many tokens it took."""
+    """Token counts."""
 
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
-    prompt_tokens_details: PromptTokens | None = None
-    completion_tokens_details: CompletionTokens | None = None
+    prompt_tokens_details: PromptTokensDetails | None = None
+    completion_tokens_details: CompletionTokensDetails | None = None
 
 
-class ChatAnswer(ApiModel):
-    """What the model says, and what it calls."""
+class ChatReplyMessage(ApiModel):
+    """The message of the model, with its tool calls."""
 
     role: Literal["assistant"]
     content: str | None
     refusal: str | None = None
-    tool_calls: list[AnyChatCall] | None = None
+    tool_calls: list[AnyChatToolCall] | None = None
     function_call: Annotated[
-        CalledFunction | None, Meta(description="The one call, in the legacy dialect.")
+        CalledFunction | None, Meta(description="The only call, in the legacy form.")
     ] = None
-    reasoning_content: Annotated[str | None, Meta(description="What the model thought.")] = None
+    reasoning_content: Annotated[str | None, Meta(description="Reasoning of the model.")] = None
     annotations: list[Opaque] | None = None
     audio: Opaque | None = None
 
 
 class ChatLogprobs(ApiModel):
-    """How probable each token was."""
+    """Log probabilities of the tokens."""
 
     content: list[Opaque] | None = None
     refusal: list[Opaque] | None = None
 
 
 class ChatChoice(ApiModel):
-    """One answer."""
+    """One of the alternatives in a reply."""
 
     index: int
-    message: ChatAnswer
+    message: ChatReplyMessage
     finish_reason: FinishReason
     logprobs: ChatLogprobs | None = None
 
 
 class ChatReply(ApiModel):
-    """The answer."""
+    """A chat completion."""
 
     id: str
     object: Literal["chat.completion"]
-    created: int
+    created: Timestamp
     model: str
     choices: list[ChatChoice]
     usage: ChatUsage | None = None
-    service_tier: ServiceTier | None = None
+    service_tier: str | None = None
     system_fingerprint: str | None = None
     moderation: dict[str, Any] | None = None
 
 
-# Piece by piece
+# Streams
 
 
-class FunctionPiece(ApiModel):
-    """A piece of the call of a function: its name first, then its arguments bit by bit."""
+class FunctionDelta(ApiModel):
+    """A piece of a function call: the name first, then the arguments."""
 
     name: str | None = None
     arguments: str | None = None
 
 
-class CustomPiece(ApiModel):
-    """A piece of the call of a custom tool."""
+class CustomToolDelta(ApiModel):
+    """A piece of a custom tool call."""
 
     name: str | None = None
     input: str | None = None
 
 
-class CallPiece(ApiModel):
-    """A piece of a call; the first has the id, the type and the name."""
+class ToolCallDelta(ApiModel):
+    """A piece of a tool call. The first piece has the id, the type and the name."""
 
     index: int
     id: str | None = None
     type: Literal["function", "custom"] | None = None
-    function: FunctionPiece | None = None
-    custom: CustomPiece | None = None
+    function: FunctionDelta | None = None
+    custom: CustomToolDelta | None = None
 
 
-class AnswerPiece(ApiModel):
-    """A piece of the answer."""
+class MessageDelta(ApiModel):
+    """A piece of the message."""
 
     role: Literal["assistant"] | None = None
     content: str | None = None
     refusal: str | None = None
-    tool_calls: list[CallPiece] | None = None
-    function_call: FunctionPiece | None = None
+    tool_calls: list[ToolCallDelta] | None = None
+    function_call: FunctionDelta | None = None
     reasoning_content: str | None = None
     annotations: list[Opaque] | None = None
 
 
 class ChunkChoice(ApiModel):
-    """What is new of one answer."""
+    """What a chunk adds to one choice."""
 
     index: int
-    delta: AnswerPiece
+    delta: MessageDelta
     finish_reason: FinishReason | None = None
     logprobs: ChatLogprobs | None = None
 
 
 class ChatChunk(ApiModel):
-    """The data of one event of a stream. After the last one comes the event `[DONE]`.
+    """The data of one event of a stream. The last event has the data `[DONE]`.
 
-    An error in mid-stream is an event with the error envelope, and the end.
+    An error in the middle of a stream is an event with an error body, and ends the stream.
     """
 
     id: str
     object: Literal["chat.completion.chunk"]
-    created: int
+    created: Timestamp
     model: str
     choices: list[ChunkChoice]
     usage: Annotated[
-        ChatUsage | None, Meta(description="In the last chunk, if it was asked for.")
+        ChatUsage | None, Meta(description="In the last chunk, if `include_usage` was set.")
     ] = None
-    service_tier: ServiceTier | None = None
+    service_tier: str | None = None
     system_fingerprint: str | None = None
     obfuscation: str | None = None

@@ -1,4 +1,4 @@
-"""Chat Completions: the request, of Chat clients and of legacy clients."""
+"""Chat Completions: the request, in the current and in the legacy form."""
 
 from typing import Annotated, Any, Literal
 
@@ -13,179 +13,171 @@ from gateway.openapi.common import (
     JsonSchema,
     Metadata,
     Moderation,
-    ServiceTier,
+    Opaque,
     Verbosity,
 )
 
-# Chat Completions: the messages of a conversation.
-
-
-# Parts of a message
+# Content parts
 
 
 class ChatPart(ApiModel, tag_field="type"):
     """One part of a message."""
 
 
-class CachedChatPart(ChatPart):
-    """A part after which the cached beginning of a prompt may end."""
+class InputPart(ChatPart):
+    """A part of a user message."""
 
     prompt_cache_breakpoint: CacheBreakpoint | None = None
 
 
-class ChatText(CachedChatPart, tag="text", kw_only=True):
+class ChatText(InputPart, tag="text", kw_only=True):
     """Text."""
 
     text: str
 
 
-class ImageAddress(ApiModel):
-    """Where an image is: an address, or the image itself as a data URL."""
+class ImageUrl(ApiModel):
+    """A URL or a data URL of an image."""
 
     url: str
     detail: Literal["auto", "low", "high", "original"] | None = None
 
 
-class ChatImage(CachedChatPart, tag="image_url", kw_only=True):
+class ChatImage(InputPart, tag="image_url", kw_only=True):
     """An image."""
 
-    image_url: ImageAddress
+    image_url: ImageUrl
 
 
 class AudioData(ApiModel):
-    """Sound, in base64."""
+    """Audio in base64."""
 
     data: str
     format: Literal["wav", "mp3"]
 
 
-class ChatAudio(CachedChatPart, tag="input_audio", kw_only=True):
-    """Sound."""
+class ChatAudio(InputPart, tag="input_audio", kw_only=True):
+    """Audio."""
 
     input_audio: AudioData
 
 
 class FileData(ApiModel):
-    """A file: its content, or the id under which the backend has it."""
+    """A file, by its content or by the id of an upload to the backend."""
 
     file_data: str | None = None
     file_id: str | None = None
     filename: str | None = None
 
 
-class ChatFile(CachedChatPart, tag="file", kw_only=True):
+class ChatFile(InputPart, tag="file", kw_only=True):
     """A file."""
 
     file: FileData
 
 
 class ChatRefusal(ChatPart, tag="refusal"):
-    """A refusal of the model, in history."""
+    """An earlier refusal of the model."""
 
     refusal: str
 
 
-UserContent = str | list[ChatText | ChatImage | ChatAudio | ChatFile]
 TextContent = str | list[ChatText]
 
 
-# Calls
+# Tool calls
 
 
 class CalledFunction(ApiModel):
-    """Which function is called, and with what."""
+    """The name and the arguments of a function call."""
 
     name: str
     arguments: Arguments
 
 
-class CalledCustom(ApiModel):
-    """Which custom tool is called, and with what text."""
+class CalledCustomTool(ApiModel):
+    """The name and the input of a custom tool call."""
 
     name: str
     input: str
 
 
-class ChatCall(ApiModel, tag_field="type"):
-    """A call of a tool."""
+class ChatToolCall(ApiModel, tag_field="type"):
+    """A tool call."""
 
-    id: Annotated[str, Meta(description="Pairs the call with its result.")]
+    id: Annotated[str, Meta(description="Links the call to its output.")]
 
 
-class ChatFunctionCall(ChatCall, tag="function"):
+class ChatFunctionCall(ChatToolCall, tag="function"):
     """A call of a function."""
 
     function: CalledFunction
 
 
-class ChatCustomCall(ChatCall, tag="custom"):
+class ChatCustomCall(ChatToolCall, tag="custom"):
     """A call of a custom tool, whose input is plain text."""
 
-    custom: CalledCustom
+    custom: CalledCustomTool
 
 
-AnyChatCall = ChatFunctionCall | ChatCustomCall
+AnyChatToolCall = ChatFunctionCall | ChatCustomCall
 
 
 # Messages
 
 
 class ChatMessage(ApiModel, tag_field="role"):
-    """One message of a conversation."""
+    """One message of the conversation."""
 
 
 class DeveloperMessage(ChatMessage, tag="developer"):
-    """What the developer says to the model."""
+    """Instructions of the developer."""
 
     content: TextContent
     name: str | None = None
 
 
 class SystemMessage(ChatMessage, tag="system"):
-    """The same, as older models know it."""
+    """Instructions of the developer, for older models."""
 
     content: TextContent
     name: str | None = None
 
 
 class UserMessage(ChatMessage, tag="user"):
-    """What the user says."""
+    """A message of the user."""
 
-    content: UserContent
+    content: str | list[ChatText | ChatImage | ChatAudio | ChatFile]
     name: str | None = None
 
 
-class SpokenAudio(ApiModel):
-    """Sound that the model made before."""
-
-    id: str
-
-
 class AssistantMessage(ChatMessage, tag="assistant"):
-    """What the model said before, and what it called."""
+    """An earlier message of the model, with its tool calls."""
 
     content: str | list[ChatText | ChatRefusal] | None = None
     refusal: str | None = None
-    tool_calls: list[AnyChatCall] | None = None
+    tool_calls: list[AnyChatToolCall] | None = None
     function_call: Annotated[
-        CalledFunction | None, Meta(description="The one call, in the legacy dialect.")
+        CalledFunction | None, Meta(description="The only call, in the legacy form.")
     ] = None
     reasoning_content: Annotated[
-        str | None, Meta(description="What the model thought, for servers that want it back.")
+        str | None, Meta(description="Reasoning, for backends that expect it back.")
     ] = None
-    audio: SpokenAudio | None = None
+    audio: Annotated[
+        Opaque | None, Meta(description="The `id` of audio that the model produced earlier.")
+    ] = None
     name: str | None = None
 
 
 class ToolMessage(ChatMessage, tag="tool"):
-    """The result of a call."""
+    """The output of a tool call."""
 
     content: TextContent
     tool_call_id: str
 
 
 class FunctionMessage(ChatMessage, tag="function"):
-    """The result of a call, in the legacy dialect."""
+    """The output of a function call, in the legacy form."""
 
     name: str
     content: str | None = None
@@ -230,7 +222,7 @@ class ChatGrammarFormat(ApiModel, tag_field="type", tag="grammar"):
     grammar: GrammarDefinition
 
 
-class CustomDefinition(ApiModel):
+class CustomToolDefinition(ApiModel):
     """A tool whose input is plain text."""
 
     name: str
@@ -247,68 +239,69 @@ class ChatFunctionTool(ApiModel, tag_field="type", tag="function"):
 class ChatCustomTool(ApiModel, tag_field="type", tag="custom"):
     """A tool whose input is plain text."""
 
-    custom: CustomDefinition
+    custom: CustomToolDefinition
 
 
 class LegacyFunction(ApiModel):
-    """A function that the model may call, in the legacy dialect."""
+    """A function that the model may call, in the legacy form."""
 
     name: str
     description: str | None = None
     parameters: JsonSchema | None = None
 
 
-# Which tool
+# Tool choice
 
 
 class ToolName(ApiModel):
-    """A tool, by its name."""
+    """The name of a tool."""
 
     name: str
 
 
-class ChatNamedFunction(ApiModel, tag_field="type", tag="function"):
-    """The one function that must be called."""
+class ChatFunctionChoice(ApiModel, tag_field="type", tag="function"):
+    """The model must call this function."""
 
     function: ToolName
 
 
-class ChatNamedCustom(ApiModel, tag_field="type", tag="custom"):
-    """The one custom tool that must be called."""
+class ChatCustomChoice(ApiModel, tag_field="type", tag="custom"):
+    """The model must call this custom tool."""
 
     custom: ToolName
 
 
 class AllowedTools(ApiModel):
-    """Only these tools may be called, or one of them must be."""
+    """The tools that the model may call, or one of which it must call."""
 
     mode: Literal["auto", "required"]
     tools: list[dict[str, Any]]
 
 
 class ChatAllowedTools(ApiModel, tag_field="type", tag="allowed_tools"):
-    """Only some of the tools may be called."""
+    """The model may call only some of the tools."""
 
     allowed_tools: AllowedTools
 
 
 ChatToolChoice = (
-    Literal["none", "auto", "required"] | ChatNamedFunction | ChatNamedCustom | ChatAllowedTools
+    Literal["none", "auto", "required"] | ChatFunctionChoice | ChatCustomChoice | ChatAllowedTools
 )
 
-# The form of the answer
+
+# Output format
 
 
 class TextFormat(ApiModel, tag_field="type", tag="text"):
-    """The answer is text."""
+    """The output is text."""
 
 
 class JsonObjectFormat(ApiModel, tag_field="type", tag="json_object"):
-    """The answer is some JSON object."""
+    """The output is a JSON object."""
 
 
 class SchemaDefinition(ApiModel):
-    """The schema of the answer."""
+    """A named JSON Schema for the output."""
 
     name: str
     description: str | None = None
@@ -317,86 +310,44 @@ class SchemaDefinition(ApiModel):
 
 
 class ChatSchemaFormat(ApiModel, tag_field="type", tag="json_schema"):
-    """The answer is JSON that fits a schema."""
+    """The output is JSON that follows a schema."""
 
     json_schema: SchemaDefinition
 
 
-# The rest
-
-
 class ChatStreamOptions(ApiModel):
-    """What a stream holds besides the answer."""
+    """What a stream contains besides the reply."""
 
     include_usage: bool | None = None
     include_obfuscation: bool | None = None
 
 
-class Prediction(ApiModel, tag_field="type", tag="content"):
-    """What much of the answer will be."""
-
-    content: TextContent
-
-
-class Voice(ApiModel):
-    """A voice of one's own."""
-
-    id: str
-
-
-class AudioOutput(ApiModel):
-    """How the model shall speak."""
-
-    format: str
-    voice: str | Voice
-
-
-class PlaceNames(ApiModel):
-    """About where the user is."""
-
-    city: str | None = None
-    country: str | None = None
-    region: str | None = None
-    timezone: str | None = None
-
-
-class ApproximatePlace(ApiModel, tag_field="type", tag="approximate"):
-    """About where the user is."""
-
-    approximate: PlaceNames
-
-
-class ChatWebSearch(ApiModel):
-    """How the model searches the web, where it can."""
-
-    search_context_size: Literal["low", "medium", "high"] | None = None
-    user_location: ApproximatePlace | None = None
-
-
 class ChatRequest(ApiModel):
-    """A request to continue a conversation.
+    """A request for a chat completion.
 
-    With `functions` or `function_call` it is one in the legacy dialect, and is answered in kind.
+    A request with `functions` or `function_call` is in the legacy form, and so is its reply.
     """
 
     messages: Annotated[list[AnyChatMessage], Meta(description="The conversation so far.")]
-    model: Annotated[str, Meta(description="Decides which backend is asked.")]
-    stream: Annotated[bool | None, Meta(description="Answer piece by piece.")] = None
+    model: Annotated[str, Meta(description="Selects the backend.")]
+    stream: Annotated[bool | None, Meta(description="Send the reply as a stream of chunks.")] = None
     stream_options: ChatStreamOptions | None = None
 
     tools: list[ChatFunctionTool | ChatCustomTool] | None = None
     tool_choice: ChatToolChoice | None = None
     parallel_tool_calls: bool | None = None
     functions: Annotated[
-        list[LegacyFunction] | None, Meta(description="The tools, in the legacy dialect.")
+        list[LegacyFunction] | None, Meta(description="The tools, in the legacy form.")
     ] = None
     function_call: Annotated[
         Literal["none", "auto"] | ToolName | None,
-        Meta(description="Which function, in the legacy dialect."),
+        Meta(description="The tool choice, in the legacy form."),
     ] = None
 
     max_completion_tokens: int | None = None
-    max_tokens: Annotated[int | None, Meta(description="The same, by its old name.")] = None
+    max_tokens: Annotated[
+        int | None, Meta(description="The older name of `max_completion_tokens`.")
+    ] = None
     temperature: float | None = None
     top_p: float | None = None
     frequency_penalty: float | None = None
@@ -404,16 +355,20 @@ class ChatRequest(ApiModel):
     logit_bias: dict[str, float] | None = None
     seed: int | None = None
     stop: str | list[str] | None = None
-    n: Annotated[int | None, Meta(description="How many answers.")] = None
+    n: Annotated[int | None, Meta(description="The number of choices.")] = None
     logprobs: bool | None = None
     top_logprobs: int | None = None
     response_format: TextFormat | JsonObjectFormat | ChatSchemaFormat | None = None
     reasoning_effort: Effort | None = None
     verbosity: Verbosity | None = None
     modalities: list[Literal["text", "audio"]] | None = None
-    audio: AudioOutput | None = None
-    prediction: Prediction | None = None
-    web_search_options: ChatWebSearch | None = None
+    audio: Annotated[Opaque | None, Meta(description="Format and voice of audio output.")] = None
+    prediction: Annotated[
+        Opaque | None, Meta(description="Text that much of the output is expected to repeat.")
+    ] = None
+    web_search_options: Annotated[
+        Opaque | None, Meta(description="Settings of the backend's web search.")
+    ] = None
 
     metadata: Metadata | None = None
     moderation: Moderation | None = None
@@ -421,6 +376,8 @@ class ChatRequest(ApiModel):
     prompt_cache_options: CacheOptions | None = None
     prompt_cache_retention: str | None = None
     safety_identifier: str | None = None
-    service_tier: ServiceTier | None = None
-    store: bool | None = None
+    service_tier: str | None = None
+    store: Annotated[bool | None, Meta(description="Keep the completion for later retrieval.")] = (
+        None
+    )
     user: str | None = None

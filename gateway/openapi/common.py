@@ -1,39 +1,36 @@
-"""What all types of the document share.
+"""Types that several parts of the OpenAPI document share.
 
-They describe what passes; nothing is checked against them at run time. A field that is not named
-here passes too, so every object is open.
+The types only document what passes: requests are not validated against them, and fields that are
+not listed pass too.
 """
 
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-# An object that passes as it is; only the server that it is meant for looks into it.
-Opaque = Annotated[dict[str, Any], Meta(description="Passed on as it is.")]
+Opaque = Annotated[dict[str, Any], Meta(description="Passed through unchanged.")]
 JsonSchema = Annotated[dict[str, Any], Meta(description="A JSON Schema.")]
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Verbosity = Literal["low", "medium", "high"]
-ServiceTier = str
-# Up to 16 pairs.
-Metadata = dict[str, str]
-# Tool arguments are JSON as text, and stay exactly as the model wrote them.
-Arguments = Annotated[str, Meta(description="JSON, as the text that the model wrote.")]
+Metadata = Annotated[dict[str, str], Meta(description="Up to 16 key-value pairs.")]
+Arguments = Annotated[str, Meta(description="JSON text, exactly as the model wrote it.")]
+Timestamp = Annotated[int, Meta(description="Unix time in seconds.")]
 
 
 class ApiModel(Struct, omit_defaults=True):
-    """An object on the wire."""
+    """An object in a request or a reply."""
 
 
 class CacheBreakpoint(ApiModel):
-    """Where the cached beginning of a prompt may end."""
+    """Marks the end of a cached prompt prefix."""
 
     mode: str
     ttl: str | None = None
 
 
 class CacheOptions(ApiModel):
-    """How the beginning of a prompt is cached."""
+    """How the prompt prefix is cached."""
 
     mode: str | None = None
     ttl: str | None = None
@@ -42,47 +39,43 @@ class CacheOptions(ApiModel):
 
 
 class ModerationMode(ApiModel):
-    """What is done about what moderation finds."""
+    """What happens to flagged content."""
 
     mode: str
 
 
 class ModerationPolicy(ApiModel):
-    """Moderation of both directions."""
+    """Moderation of the input and the output."""
 
     input: ModerationMode | None = None
     output: ModerationMode | None = None
 
 
 class Moderation(ApiModel):
-    """Which model moderates, and how strictly."""
+    """The moderation model and its policy."""
 
     model: str
     policy: ModerationPolicy | None = None
 
 
-# Errors: one envelope for all dialects.
-
-
 class ErrorDetails(ApiModel):
     """What went wrong."""
 
-    message: Annotated[str, Meta(description="A sentence for the caller.")]
+    message: Annotated[str, Meta(description="A sentence for people.")]
     type: str
-    param: Annotated[str | None, Meta(description="Where in the request, if it is there.")]
-    code: Annotated[str | None, Meta(description="For programs, `context_length_exceeded` say.")]
+    param: Annotated[str | None, Meta(description="The field or parameter at fault, if any.")]
+    code: Annotated[
+        str | None, Meta(description="A constant for programs, such as `context_length_exceeded`.")
+    ]
 
 
-class ErrorEnvelope(ApiModel):
-    """An error."""
+class ErrorBody(ApiModel):
+    """An error. All endpoints use this form."""
 
     error: ErrorDetails
 
 
-# How the service is.
+class Health(ApiModel):
+    """The state of the service."""
 
-
-class Health(Struct, frozen=True):
-    """How the service is: `ok`, or `ready`."""
-
-    status: str
+    status: Annotated[str, Meta(description="`ok` or `ready`.")]

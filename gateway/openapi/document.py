@@ -1,10 +1,8 @@
-"""The OpenAPI document: the addresses come from the handlers, the types from here."""
+"""The OpenAPI document: operations by Litestar, types by msgspec."""
 
 import importlib.metadata
-from dataclasses import dataclass
-from functools import cache
 from inspect import cleandoc
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from litestar import Request, Router
@@ -12,93 +10,62 @@ from litestar.datastructures import State
 from litestar.exceptions import NotFoundException
 from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
-from litestar.openapi.spec import Components, OpenAPI, SecurityScheme, Server
+from litestar.openapi.spec import Components, Schema, SecurityScheme, Server
+from litestar.plugins import OpenAPISchemaPlugin
+from litestar.typing import FieldDefinition
 
-from gateway.backends.models import Model, Models
-from gateway.openapi.chat_reply import ChatChunk, ChatReply
-from gateway.openapi.chat_request import ChatRequest
-from gateway.openapi.common import ErrorEnvelope, Health
-from gateway.openapi.objects import (
-    CompactReply,
-    CompactRequest,
-    CompletionList,
-    Conversation,
-    ConversationRequest,
-    Deleted,
-    InputTokensReply,
-    InputTokensRequest,
-    ItemList,
-    ItemsRequest,
-    MessageList,
-    MetadataRequest,
-    StoredCompletion,
-    TranslateReply,
-    TranslateRequest,
-)
-from gateway.openapi.responses_reply import AnyEvent, ResponsesReply
-from gateway.openapi.responses_request import AnyItem, ResponsesRequest
-
-_DESCRIPTION = """\
+_DESCRIPTION: Final = """\
 A gateway between tool-calling dialects: Chat Completions, the Responses API and legacy functions. \
-A client speaks its own dialect, whatever the backend speaks.
+Clients use their own dialect, whatever the dialect of the backend is.
 
-Every path works with `/v1` before it and without.
+Every path is served with and without the prefix `/v1`.
 """
-
-_TYPES: tuple[type, ...] = (
-    ChatRequest,
-    ChatReply,
-    ChatChunk,
-    ResponsesRequest,
-    ResponsesReply,
-    Deleted,
-    ItemList,
-    Conversation,
-    ConversationRequest,
-    ItemsRequest,
-    MetadataRequest,
-    StoredCompletion,
-    CompletionList,
-    MessageList,
-    CompactRequest,
-    CompactReply,
-    InputTokensRequest,
-    InputTokensReply,
-    Models,
-    Model,
-    TranslateRequest,
-    TranslateReply,
-    Health,
-    ErrorEnvelope,
-)
-
-# Types whose tag may be left out on the wire; a Struct cannot say that of its tag.
-_UNTAGGED = ("MessageItem", "ReferenceItem")
-
-_SERVER = "/v1"
-_VERSION = f"{_SERVER}/"
+# Items whose `type` may be omitted. A Struct cannot declare its tag optional.
+_TYPE_OPTIONAL: Final = ("MessageItem", "ReferenceItem")
 
 JsonObject = dict[str, Any]
 
 
-@cache
-def schemas() -> dict[str, JsonObject]:
-    """Write the types of all requests and answers as JSON Schema, by their names."""
-    kinds: tuple[Any, ...] = (*_TYPES, AnyItem, AnyEvent)
-    written, components = msgspec.json.schema_components(
-        kinds, ref_template="#/components/schemas/{name}"
-    )
-    for name in _UNTAGGED:
-        components[name]["required"].remove("type")
-    for component in components.values():
-        component["description"] = cleandoc(component.get("description", ""))
-    components["ResponsesEvent"] = written[-1]
-    components["ConversationItem"] = written[-2]
-    return {name: _without_null_defaults(components[name]) for name in sorted(components)}
+class SchemaPlugin(OpenAPISchemaPlugin):
+    """Collects the types that operations name, to be described by msgspec.
+
+    Litestar's own schemas of Structs have no docstrings and no discriminators.
+    """
+
+    def __init__(self) -> None:
+        self._types: dict[str, Any] = {}
+
+    def is_plugin_supported_field(self, field_definition: FieldDefinition) -> bool:
+        """Whether the type is a Struct."""
+        return field_definition.is_subclass_of(msgspec.Struct)
+
+    def to_openapi_schema(self, field_definition: FieldDefinition, schema_creator: Any) -> Schema:
+        """Return an empty component, which makes Litestar refer to the type by its name."""
+        kind: type = field_definition.annotation
+        self._types[kind.__name__] = getattr(kind, "union", kind)
+        schema: Schema = schema_creator.create_component_schema(
+            field_definition, required=[], property_fields={}
+        )
+        return schema
+
+    def schemas(self) -> dict[str, JsonObject]:
+        """Return the JSON Schemas of the collected types, and of all types in them."""
+        roots, components = msgspec.json.schema_components(
+            self._types.values(), ref_template="#/components/schemas/{name}"
+        )
+        for component in components.values():
+            component["description"] = cleandoc(component.get("description", ""))
+        # Unions have no name of their own, so msgspec returns them in place.
+        components |= {
+            name: root for name, root in zip(self._types, roots, strict=True) if "$ref" not in root
+        }
+        for name in _TYPE_OPTIONAL:
+            components[name]["required"].remove("type")
+        return {name: _without_null_defaults(components[name]) for name in sorted(components)}
 
 
 def _without_null_defaults(value: Any) -> Any:
-    """Leave out what `null` by default says: that a field may be missing, as is said already."""
+    """Remove `"default": null`, which says no more than that a field is optional."""
     if isinstance(value, list):
         return [_without_null_defaults(one) for one in value]  # pyright: ignore[reportUnknownVariableType] - JSON
     if isinstance(value, dict):
@@ -110,50 +77,42 @@ def _without_null_defaults(value: Any) -> Any:
     return value
 
 
-@dataclass
-class Document(OpenAPI):
-    """A document with our types, and with each address once: the server's address has the rest."""
+class TypeComponents(Components):
+    """Components with the schemas of a plugin."""
+
+    def __init__(self, plugin: SchemaPlugin) -> None:
+        super().__init__(security_schemes={"key": SecurityScheme(type="http", scheme="bearer")})
+        self._plugin = plugin
+
+    def __deepcopy__(self, _: object) -> "TypeComponents":
+        # Litestar copies the components before the plugin has collected any type.
+        return self
 
     def to_schema(self) -> JsonObject:
-        """Write the whole document."""
-        document = super().to_schema()
-        paths: JsonObject = document["paths"]
-        document["paths"] = {
-            path: item for path, item in sorted(paths.items()) if not path.startswith(_VERSION)
-        }
-        document["components"]["schemas"] = schemas()
-        return document
+        """Return the components as they stand in the document."""
+        return super().to_schema() | {"schemas": self._plugin.schemas()}
 
 
-@dataclass
-class DocumentConfig(OpenAPIConfig):
-    """Makes such a document."""
-
-    def to_openapi_schema(self) -> OpenAPI:
-        """Begin the document; the framework adds the addresses."""
-        plain = super().to_openapi_schema()
-        return Document(**{name: getattr(plain, name) for name in plain.__dataclass_fields__})
-
-
-async def _refuse_others(request: Request[object, object, State]) -> None:
-    """Say in our own words that nothing else is there; the framework has a page of HTML for it."""
+async def _refuse_other_paths(request: Request[object, object, State]) -> None:
+    """Raise 404 for other paths, for which Litestar would send an HTML page."""
     if request.path_params:
         raise NotFoundException
 
 
-def openapi_config() -> OpenAPIConfig:
-    """Configure the document, served as JSON at `/schema` and at `/schema/openapi.json`."""
-    return DocumentConfig(
+def openapi_config(plugin: SchemaPlugin) -> OpenAPIConfig:
+    """Return the configuration of the document, which is served as JSON."""
+    return OpenAPIConfig(
         title="Dragoman",
         version=importlib.metadata.version("dragoman"),
         description=_DESCRIPTION,
         openapi_router=Router(
-            "/schema", route_handlers=(), include_in_schema=False, before_request=_refuse_others
+            "/schema",
+            route_handlers=(),
+            include_in_schema=False,
+            before_request=_refuse_other_paths,
         ),
-        servers=[Server(url=_SERVER)],
+        servers=[Server(url="/v1")],
         render_plugins=[JsonRenderPlugin(path=["/", "/openapi.json"])],
-        components=Components(
-            security_schemes={"key": SecurityScheme(type="http", scheme="bearer")}
-        ),
+        components=TypeComponents(plugin),
         security=[{"key": []}, {}],
     )

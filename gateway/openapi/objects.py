@@ -1,6 +1,6 @@
-"""Answers about stored things."""
+"""Stored objects, dry runs, compaction and token counts."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 from msgspec import Meta, field
 
@@ -8,89 +8,55 @@ from adapters.losses import Loss, Policy
 from gateway.config.schema import DialectName
 from gateway.dry_run import Kind
 from gateway.openapi.chat_reply import ChatReply
-from gateway.openapi.common import ApiModel, Metadata, Opaque, ServiceTier
-from gateway.openapi.responses_items import AnyResponsesTool
+from gateway.openapi.common import ApiModel, Metadata, Opaque, Timestamp
+from gateway.openapi.responses_items import AnyItem, AnyTool
 from gateway.openapi.responses_reply import ResponsesUsage
 from gateway.openapi.responses_request import (
-    AnyItem,
+    ConversationReference,
     ReasoningSettings,
     ResponsesToolChoice,
     TextSettings,
 )
 
+T = TypeVar("T")
+
 
 class Deleted(ApiModel):
-    """That something is no longer there."""
+    """Confirms that an object was deleted."""
 
     id: str
-    object: Annotated[str, Meta(description="What kind of thing it was.")]
-    deleted: Literal[True]
+    object: Annotated[str, Meta(description="The type of the object.")]
+    deleted: bool
 
 
-class ItemList(ApiModel):
-    """A part of a list of items."""
+class ListPage(ApiModel, Generic[T]):
+    """One page of a list."""
 
     object: Literal["list"]
-    data: list[AnyItem]
+    data: list[T]
     first_id: str | None
-    last_id: str | None
+    last_id: Annotated[str | None, Meta(description="The value of `after` for the next page.")]
     has_more: bool
 
 
-# The dry run of a translation.
+class ItemList(ListPage[AnyItem]):
+    """One page of a list of items."""
 
 
-class TranslateRequest(ApiModel, forbid_unknown_fields=True):
-    """What to translate: a `body` of JSON, or a `stream` as text."""
+# Conversations
 
-    source: Annotated[DialectName, Meta(description="The dialect it is in.")] = field(name="from")
-    target: Annotated[DialectName, Meta(description="The dialect to write.")] = field(name="to")
-    kind: Annotated[Kind | None, Meta(description="What it is; left out, it is guessed.")] = None
-    body: Annotated[Any, Meta(description="A request, a reply or an error.")] = None
-    stream: Annotated[str | None, Meta(description="A whole stream of events.")] = None
-    status: Annotated[int | None, Meta(description="The HTTP status that an error came with.")] = (
-        None
-    )
-    asked: Annotated[
-        Any,
-        Meta(description="The request that a reply answers, in the dialect of who gets the reply."),
-    ] = None
-    profile: Annotated[
-        str | None, Meta(description="What the backend takes: the name of a profile.")
-    ] = None
-    loss: Annotated[Policy, Meta(description="Report what the target cannot do, or refuse it.")] = (
-        "report"
-    )
-    deterministic: Annotated[
-        bool, Meta(description="Count ids from 1 and let the clock stand still.")
-    ] = False
-
-
-class TranslateReply(ApiModel):
-    """The translation, and what was lost on the way."""
-
-    kind: Kind
-    status: Annotated[int, Meta(description="The HTTP status that goes with it.")]
-    losses: list[Loss]
-    body: Annotated[Any, Meta(description="Of a request, a reply or an error.")] = None
-    stream: Annotated[str | None, Meta(description="Of a stream.")] = None
-
-
-# Conversations: what is asked of them, and what is told.
-
-
-NewItems = Annotated[list[AnyItem], Meta(max_length=20, description="Up to 20 at a time.")]
+NewItems = Annotated[list[AnyItem], Meta(max_length=20, description="Up to 20 items.")]
 
 
 class ConversationRequest(ApiModel):
-    """What a conversation begins with."""
+    """The first items and the metadata of a new conversation."""
 
     items: NewItems | None = None
     metadata: Metadata | None = None
 
 
 class MetadataRequest(ApiModel):
-    """Other metadata for something that is stored."""
+    """Metadata that replace those of a stored object."""
 
     metadata: Metadata | None
 
@@ -102,19 +68,53 @@ class ItemsRequest(ApiModel):
 
 
 class Conversation(ApiModel):
-    """A history that responses are added to."""
+    """A stored conversation, to which responses add their items."""
 
     id: str
     object: Literal["conversation"]
-    created_at: Annotated[int, Meta(description="Seconds since 1970.")]
+    created_at: Timestamp
     metadata: Metadata
 
 
-# How long a conversation is, and the same in short.
+class ConversationItem(ApiModel):
+    """One item of a conversation."""
+
+    union: ClassVar[object] = AnyItem
+
+
+# Stored chat completions
+
+
+class StoredCompletion(ChatReply, kw_only=True):
+    """A stored chat completion, with its metadata."""
+
+    metadata: Metadata
+
+
+class CompletionList(ListPage[StoredCompletion]):
+    """One page of a list of chat completions."""
+
+
+class StoredMessage(ApiModel):
+    """A message of the request that led to a completion, with all its other fields."""
+
+    id: str
+    role: str
+    content: Annotated[Any, Meta(description="The content, unless it is a list of parts.")] = None
+    content_parts: Annotated[
+        list[Opaque] | None, Meta(description="The content, if it is a list of parts.")
+    ] = None
+
+
+class MessageList(ListPage[StoredMessage]):
+    """One page of a list of messages."""
+
+
+# Compaction and token counts
 
 
 class CompactRequest(ApiModel):
-    """A conversation that is to be summed up."""
+    """A conversation to summarize."""
 
     model: str
     input: str | list[AnyItem] | None = None
@@ -123,32 +123,32 @@ class CompactRequest(ApiModel):
     prompt_cache_key: str | None = None
     prompt_cache_options: Opaque | None = None
     prompt_cache_retention: str | None = None
-    service_tier: ServiceTier | None = None
+    service_tier: str | None = None
     image: Opaque | None = None
 
 
 class CompactReply(ApiModel):
-    """A conversation in short."""
+    """A summarized conversation."""
 
     id: str
     object: Literal["response.compaction"]
-    created_at: int
+    created_at: Timestamp
     output: Annotated[
         list[AnyItem],
-        Meta(description="What to go on from, whole: what users said, and one sealed summary."),
+        Meta(description="The next input: the user messages and an encrypted summary."),
     ]
     usage: ResponsesUsage
 
 
 class InputTokensRequest(ApiModel):
-    """A request whose tokens are to be counted."""
+    """A request whose input tokens are counted."""
 
     model: str | None = None
     input: str | list[AnyItem] | None = None
     instructions: str | None = None
     previous_response_id: str | None = None
-    conversation: str | dict[str, Any] | None = None
-    tools: list[AnyResponsesTool] | None = None
+    conversation: str | ConversationReference | None = None
+    tools: list[AnyTool] | None = None
     tool_choice: ResponsesToolChoice | None = None
     parallel_tool_calls: bool | None = None
     reasoning: ReasoningSettings | None = None
@@ -158,47 +158,47 @@ class InputTokensRequest(ApiModel):
 
 
 class InputTokensReply(ApiModel):
-    """How many tokens a request has."""
+    """The number of input tokens."""
 
     object: Literal["response.input_tokens"]
     input_tokens: int
 
 
-# Stored chat completions, as they are told.
+# Dry runs
 
 
-class StoredCompletion(ChatReply, kw_only=True):
-    """A completion as it was told, and its metadata."""
+class TranslateRequest(ApiModel, forbid_unknown_fields=True):
+    """What to translate: either JSON in `body` or a stream as text in `stream`."""
 
-    metadata: Metadata
-
-
-class CompletionList(ApiModel):
-    """A part of a list of completions."""
-
-    object: Literal["list"]
-    data: list[StoredCompletion]
-    first_id: str | None
-    last_id: str | None
-    has_more: bool
-
-
-class StoredMessage(ApiModel):
-    """A message of the request that a completion answers; what else it says is there too."""
-
-    id: str
-    role: str
-    content: Annotated[Any, Meta(description="The text, if it was no list of parts.")] = None
-    content_parts: Annotated[
-        list[Opaque] | None, Meta(description="The parts, if it was a list of them.")
+    source: Annotated[DialectName, Meta(description="The dialect of the input.")] = field(
+        name="from"
+    )
+    target: Annotated[DialectName, Meta(description="The dialect of the output.")] = field(
+        name="to"
+    )
+    kind: Annotated[Kind | None, Meta(description="What the input is. Detected by default.")] = None
+    body: Annotated[Any, Meta(description="A request, a reply or an error.")] = None
+    stream: Annotated[str | None, Meta(description="A complete stream of events.")] = None
+    status: Annotated[int | None, Meta(description="The HTTP status of an error.")] = None
+    asked: Annotated[
+        Any, Meta(description="The request of a reply, in the dialect of the client.")
     ] = None
+    profile: Annotated[
+        str | None, Meta(description="The profile that lists the capabilities of the backend.")
+    ] = None
+    loss: Annotated[
+        Policy, Meta(description="Whether losses are reported or the request is refused.")
+    ] = "report"
+    deterministic: Annotated[bool, Meta(description="Number ids from 1 and use a fixed time.")] = (
+        False
+    )
 
 
-class MessageList(ApiModel):
-    """A part of a list of messages."""
+class TranslateReply(ApiModel):
+    """The translation and its losses."""
 
-    object: Literal["list"]
-    data: list[StoredMessage]
-    first_id: str | None
-    last_id: str | None
-    has_more: bool
+    kind: Kind
+    status: Annotated[int, Meta(description="The HTTP status that belongs to the translation.")]
+    losses: list[Loss]
+    body: Annotated[Any, Meta(description="A translated request, reply or error.")] = None
+    stream: Annotated[str | None, Meta(description="A translated stream.")] = None

@@ -1,16 +1,56 @@
-"""The Responses API: the items of a conversation that every backend can take part in."""
+"""The Responses API: content parts, tools and items.
 
-from typing import Annotated, Any, Literal
+Functions, custom tools and the tools that clients run themselves work with every backend. Tools
+that a backend runs are passed to Responses backends unread, and reported as a loss for others.
+"""
+
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, field
 
 from gateway.openapi.common import ApiModel, Arguments, CacheBreakpoint, JsonSchema, Opaque
 
-# The Responses API: the parts of messages and of tool outputs.
+HOSTED_TOOL_TYPES: Final = (
+    "web_search",
+    "web_search_2025_08_26",
+    "web_search_preview",
+    "web_search_preview_2025_03_11",
+    "file_search",
+    "mcp",
+    "code_interpreter",
+    "image_generation",
+    "programmatic_tool_calling",
+)
+HOSTED_ITEM_TYPES: Final = (
+    "web_search_call",
+    "file_search_call",
+    "code_interpreter_call",
+    "image_generation_call",
+    "mcp_list_tools",
+    "mcp_approval_request",
+    "mcp_approval_response",
+    "mcp_call",
+    "program",
+    "program_output",
+    "configuration_update",
+)
+
+
+def opaque(description: str, types: tuple[str, ...]) -> Meta:
+    """Describe objects of these types, without their other fields."""
+    properties = {"type": {"enum": list(types)}}
+    schema = {"type": "object", "properties": properties, "required": ["type"]}
+    return Meta(description=description, extra_json_schema=schema)
+
+
+HostedTool = Annotated[Any, opaque("A tool that the backend runs.", HOSTED_TOOL_TYPES)]
+HostedItem = Annotated[Any, opaque("An item that only Responses backends know.", HOSTED_ITEM_TYPES)]
+
+# Content parts
 
 
 class ResponsesPart(ApiModel, tag_field="type"):
-    """One part of a message or of a tool's output."""
+    """One part of a message or of a tool output."""
 
 
 class InputText(ResponsesPart, tag="input_text"):
@@ -21,7 +61,7 @@ class InputText(ResponsesPart, tag="input_text"):
 
 
 class InputImage(ResponsesPart, tag="input_image"):
-    """An image for the model: an address or data URL, or the id of a file."""
+    """An image for the model: a URL, a data URL or the id of a file."""
 
     image_url: str | None = None
     file_id: str | None = None
@@ -30,7 +70,7 @@ class InputImage(ResponsesPart, tag="input_image"):
 
 
 class InputFile(ResponsesPart, tag="input_file"):
-    """A file for the model: its content, its address or its id."""
+    """A file for the model: its content, its URL or its id."""
 
     file_data: str | None = None
     file_url: str | None = None
@@ -57,26 +97,18 @@ class OutputRefusal(ResponsesPart, tag="refusal"):
 
 
 class SummaryText(ResponsesPart, tag="summary_text"):
-    """What the model thought, in short."""
+    """A summary of the model's reasoning."""
 
     text: str
 
 
 class ReasoningText(ResponsesPart, tag="reasoning_text"):
-    """What the model thought."""
+    """Reasoning of the model."""
 
     text: str
 
 
-InputPart = InputText | InputImage | InputFile
-OutputPart = OutputText | OutputRefusal
-MessagePart = InputText | InputImage | InputFile | OutputText | OutputRefusal
-
-
-# The Responses API: tools.
-#
-# Functions and custom tools work with every backend. What only some servers have is passed on to
-# them, and reported as a loss by any other.
+# Tools
 
 
 class ResponsesTool(ApiModel, tag_field="type"):
@@ -119,7 +151,7 @@ class CustomTool(ResponsesTool, tag="custom"):
 
 
 class NamespaceTool(ResponsesTool, tag="namespace"):
-    """Several tools under one name."""
+    """A group of tools under one name."""
 
     name: str
     tools: list[FunctionTool | CustomTool]
@@ -127,112 +159,19 @@ class NamespaceTool(ResponsesTool, tag="namespace"):
 
 
 class ToolSearchTool(ResponsesTool, tag="tool_search"):
-    """A search for tools that are not told in full."""
+    """A search for tools whose loading is deferred."""
 
     execution: Literal["server", "client"] | None = None
     description: str | None = None
     parameters: JsonSchema | None = None
 
 
-class UserPlace(ApiModel):
-    """About where the user is."""
-
-    type: Literal["approximate"] | None = None
-    city: str | None = None
-    country: str | None = None
-    region: str | None = None
-    timezone: str | None = None
-
-
-class SearchFilters(ApiModel):
-    """Where to search."""
-
-    allowed_domains: list[str] | None = None
-
-
-class WebSearchTool(ResponsesTool, tag="web_search"):
-    """A search of the web, by the server."""
-
-    filters: SearchFilters | None = None
-    search_context_size: Literal["low", "medium", "high"] | None = None
-    user_location: UserPlace | None = None
-    external_web_access: bool | None = None
-
-
-class DatedWebSearchTool(WebSearchTool, tag="web_search_2025_08_26"):
-    """The same, in the version of a date."""
-
-
-class WebSearchPreviewTool(ResponsesTool, tag="web_search_preview"):
-    """A search of the web, by the server, as it was before."""
-
-    search_context_size: Literal["low", "medium", "high"] | None = None
-    search_content_types: list[str] | None = None
-    user_location: UserPlace | None = None
-
-
-class DatedWebSearchPreviewTool(WebSearchPreviewTool, tag="web_search_preview_2025_03_11"):
-    """The same, in the version of a date."""
-
-
-class FileSearchTool(ResponsesTool, tag="file_search"):
-    """A search in files that the server keeps."""
-
-    vector_store_ids: list[str]
-    filters: Opaque | None = None
-    max_num_results: int | None = None
-    ranking_options: Opaque | None = None
-
-
-class McpTool(ResponsesTool, tag="mcp"):
-    """The tools of an MCP server, called by the server."""
-
-    server_label: str
-    server_url: str | None = None
-    server_description: str | None = None
-    connector_id: str | None = None
-    tunnel_id: str | None = None
-    authorization: str | None = None
-    headers: dict[str, str] | None = None
-    allowed_tools: list[str] | dict[str, Any] | None = None
-    require_approval: Literal["always", "never"] | dict[str, Any] | None = None
-    allowed_callers: list[str] | None = None
-    defer_loading: bool | None = None
-
-
-class CodeInterpreterTool(ResponsesTool, tag="code_interpreter"):
-    """A place where the server runs programs of the model."""
-
-    container: str | dict[str, Any]
-    allowed_callers: list[str] | None = None
-
-
-class ImageGenerationTool(ResponsesTool, tag="image_generation"):
-    """Images that the server makes."""
-
-    model: str | None = None
-    action: str | None = None
-    background: str | None = None
-    complexity: str | None = None
-    frame_count: int | None = None
-    frame_duration_ms: int | None = None
-    input_fidelity: str | None = None
-    input_image_mask: Opaque | None = None
-    moderation: str | None = None
-    output_compression: int | None = None
-    output_format: str | None = None
-    partial_images: int | None = None
-    quality: str | None = None
-    size: str | None = None
-    svg: Opaque | None = None
-
-
 class ComputerTool(ResponsesTool, tag="computer"):
-    """A computer to look at and to click on."""
+    """A computer that the model controls, run by the client."""
 
 
 class ComputerPreviewTool(ResponsesTool, tag="computer_use_preview"):
-    """The same, as it was before."""
+    """The older form of `computer`."""
 
     display_height: int
     display_width: int
@@ -240,65 +179,54 @@ class ComputerPreviewTool(ResponsesTool, tag="computer_use_preview"):
 
 
 class ShellTool(ResponsesTool, tag="shell"):
-    """A shell, of the client or of the server."""
+    """A shell, run by the client or by the backend."""
 
     environment: Opaque | None = None
     allowed_callers: list[str] | None = None
 
 
 class LocalShellTool(ResponsesTool, tag="local_shell"):
-    """A shell of the client, as it was before."""
+    """The older form of `shell`, run by the client."""
 
 
 class ApplyPatchTool(ResponsesTool, tag="apply_patch"):
-    """Changes to files, which the client makes."""
+    """Changes to files, applied by the client."""
 
     allowed_callers: list[str] | None = None
 
 
-class ProgramTool(ResponsesTool, tag="programmatic_tool_calling"):
-    """Calls that a program of the model makes."""
-
-
-AnyResponsesTool = (
+KnownTool = (
     FunctionTool
     | CustomTool
     | NamespaceTool
     | ToolSearchTool
-    | WebSearchTool
-    | DatedWebSearchTool
-    | WebSearchPreviewTool
-    | DatedWebSearchPreviewTool
-    | FileSearchTool
-    | McpTool
-    | CodeInterpreterTool
-    | ImageGenerationTool
     | ComputerTool
     | ComputerPreviewTool
     | ShellTool
     | LocalShellTool
     | ApplyPatchTool
-    | ProgramTool
 )
+AnyTool = KnownTool | HostedTool
 
 
-CallId = Annotated[str, Meta(description="Pairs a call with its output.")]
-Status = Literal["in_progress", "completed", "incomplete", "failed"]
-ToolOutput = str | list[InputPart]
+# Items
+
+CallId = Annotated[str, Meta(description="Links a call to its output.")]
+ToolOutput = str | list[InputText | InputImage | InputFile]
 
 
 class Item(ApiModel, tag_field="type"):
     """One item of a conversation."""
 
     id: str | None = None
-    status: Status | None = None
+    status: Literal["in_progress", "completed", "incomplete", "failed"] | None = None
 
 
 class MessageItem(Item, tag="message", kw_only=True):
-    """A message. The `type` may be left out."""
+    """A message. `type` may be omitted."""
 
     role: Literal["user", "assistant", "system", "developer"]
-    content: str | list[MessagePart]
+    content: str | list[InputText | InputImage | InputFile | OutputText | OutputRefusal]
     phase: str | None = None
 
 
@@ -314,7 +242,7 @@ class FunctionCallItem(Item, tag="function_call", kw_only=True):
 
 
 class FunctionOutputItem(Item, tag="function_call_output", kw_only=True):
-    """What a function gave back; the call is known by its id, or else by its name."""
+    """The output of a function, linked to its call by `call_id` or else by `name`."""
 
     output: ToolOutput
     call_id: CallId | None = None
@@ -324,7 +252,7 @@ class FunctionOutputItem(Item, tag="function_call_output", kw_only=True):
 
 
 class CustomCallItem(Item, tag="custom_tool_call", kw_only=True):
-    """A call of a custom tool, with plain text."""
+    """A call of a custom tool."""
 
     call_id: CallId
     name: str
@@ -335,7 +263,7 @@ class CustomCallItem(Item, tag="custom_tool_call", kw_only=True):
 
 
 class CustomOutputItem(Item, tag="custom_tool_call_output", kw_only=True):
-    """What a custom tool gave back."""
+    """The output of a custom tool."""
 
     call_id: CallId
     output: ToolOutput
@@ -343,7 +271,7 @@ class CustomOutputItem(Item, tag="custom_tool_call_output", kw_only=True):
 
 
 class ReasoningItem(Item, tag="reasoning", kw_only=True):
-    """What the model thought."""
+    """Reasoning of the model."""
 
     summary: list[SummaryText]
     content: list[ReasoningText] | None = None
@@ -351,17 +279,17 @@ class ReasoningItem(Item, tag="reasoning", kw_only=True):
 
 
 class ReferenceItem(Item, tag="item_reference", kw_only=True):
-    """An item that the server keeps. The `type` may be left out."""
+    """A reference to a stored item by its `id`. `type` may be omitted."""
 
 
 class CompactionItem(Item, tag="compaction", kw_only=True):
-    """A conversation in short, sealed by the server that made it."""
+    """An encrypted summary of the conversation before it."""
 
     encrypted_content: str
 
 
 class CompactionTriggerItem(Item, tag="compaction_trigger"):
-    """Asks for the conversation in short."""
+    """A request for a summary of the conversation before it."""
 
 
 class ToolSearchCallItem(Item, tag="tool_search_call", kw_only=True):
@@ -373,48 +301,22 @@ class ToolSearchCallItem(Item, tag="tool_search_call", kw_only=True):
 
 
 class ToolSearchOutputItem(Item, tag="tool_search_output", kw_only=True):
-    """The tools that were found."""
+    """The tools that a search found."""
 
-    tools: list[AnyResponsesTool]
+    tools: list[AnyTool]
     call_id: CallId | None = None
     execution: Literal["server", "client"] | None = None
 
 
 class AdditionalToolsItem(Item, tag="additional_tools", kw_only=True):
-    """Tools that are declared in mid-conversation."""
+    """Tools that are declared in the middle of a conversation."""
 
     role: str
-    tools: list[AnyResponsesTool]
-
-
-class ConfigurationItem(Item, tag="configuration_update", kw_only=True):
-    """Settings that change in mid-conversation."""
-
-    reasoning: Opaque | None = None
-    text: Opaque | None = None
-
-
-# The Responses API: items of tools that only some servers or clients have.
-#
-# They go unchanged to a backend that speaks this dialect. Any other backend either gets them in a
-# form that it knows, or they are reported as lost.
-
-
-class FileSearchItem(Item, tag="file_search_call", kw_only=True):
-    """A search in files."""
-
-    queries: list[str]
-    results: list[Opaque] | None = None
-
-
-class WebSearchItem(Item, tag="web_search_call", kw_only=True):
-    """A search of the web."""
-
-    action: Opaque | None = None
+    tools: list[AnyTool]
 
 
 class ComputerCallItem(Item, tag="computer_call", kw_only=True):
-    """Something to do on a computer."""
+    """An action on a computer."""
 
     call_id: CallId
     pending_safety_checks: list[Opaque]
@@ -423,44 +325,22 @@ class ComputerCallItem(Item, tag="computer_call", kw_only=True):
 
 
 class ComputerOutputItem(Item, tag="computer_call_output", kw_only=True):
-    """What is then seen on it."""
+    """A screenshot after an action on a computer."""
 
     call_id: CallId
     output: Opaque
     acknowledged_safety_checks: list[Opaque] | None = None
 
 
-class ImageItem(Item, tag="image_generation_call", kw_only=True):
-    """An image that the server made."""
-
-    result: str | None = None
-    action: str | None = None
-    background: str | None = None
-    error: Opaque | None = None
-    output_format: str | None = None
-    quality: str | None = None
-    revised_prompt: str | None = None
-    size: str | None = None
-    svg_usage: Opaque | None = None
-
-
-class CodeInterpreterItem(Item, tag="code_interpreter_call", kw_only=True):
-    """A program that the server ran."""
-
-    container_id: str
-    code: str | None = None
-    outputs: list[Opaque] | None = None
-
-
 class LocalShellCallItem(Item, tag="local_shell_call", kw_only=True):
-    """A command for the client's shell, as it was before."""
+    """A command for the `local_shell` tool."""
 
     call_id: CallId
     action: Opaque
 
 
 class LocalShellOutputItem(Item, tag="local_shell_call_output", kw_only=True):
-    """What that command gave."""
+    """The output of a `local_shell` command."""
 
     output: str
 
@@ -475,7 +355,7 @@ class ShellCallItem(Item, tag="shell_call", kw_only=True):
 
 
 class ShellOutputItem(Item, tag="shell_call_output", kw_only=True):
-    """What those commands gave."""
+    """The output of shell commands."""
 
     call_id: CallId
     output: list[Opaque]
@@ -492,58 +372,33 @@ class ApplyPatchCallItem(Item, tag="apply_patch_call", kw_only=True):
 
 
 class ApplyPatchOutputItem(Item, tag="apply_patch_call_output", kw_only=True):
-    """How the change went."""
+    """The result of a change to a file."""
 
     call_id: CallId
     output: str | None = None
     caller: Opaque | None = None
 
 
-class McpListItem(Item, tag="mcp_list_tools", kw_only=True):
-    """The tools of an MCP server."""
-
-    server_label: str
-    tools: list[Opaque]
-    error: str | None = None
-
-
-class McpApprovalRequestItem(Item, tag="mcp_approval_request", kw_only=True):
-    """A question whether a tool of an MCP server may be called."""
-
-    server_label: str
-    name: str
-    arguments: Arguments
-
-
-class McpApprovalItem(Item, tag="mcp_approval_response", kw_only=True):
-    """The answer to that."""
-
-    approval_request_id: str
-    approve: bool
-    reason: str | None = None
-
-
-class McpCallItem(Item, tag="mcp_call", kw_only=True):
-    """A call of a tool of an MCP server."""
-
-    server_label: str
-    name: str
-    arguments: Arguments
-    approval_request_id: str | None = None
-    error: str | dict[str, Any] | None = None
-    output: str | None = None
-
-
-class ProgramItem(Item, tag="program", kw_only=True):
-    """A program of the model that calls tools."""
-
-    call_id: CallId
-    code: str
-    fingerprint: str | None = None
-
-
-class ProgramOutputItem(Item, tag="program_output", kw_only=True):
-    """What that program gave."""
-
-    call_id: CallId
-    result: Any
+KnownItem = (
+    MessageItem
+    | FunctionCallItem
+    | FunctionOutputItem
+    | CustomCallItem
+    | CustomOutputItem
+    | ReasoningItem
+    | ReferenceItem
+    | CompactionItem
+    | CompactionTriggerItem
+    | ToolSearchCallItem
+    | ToolSearchOutputItem
+    | AdditionalToolsItem
+    | ComputerCallItem
+    | ComputerOutputItem
+    | LocalShellCallItem
+    | LocalShellOutputItem
+    | ShellCallItem
+    | ShellOutputItem
+    | ApplyPatchCallItem
+    | ApplyPatchOutputItem
+)
+AnyItem = KnownItem | HostedItem

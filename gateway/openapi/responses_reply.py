@@ -1,48 +1,44 @@
-"""The Responses API: the answer as a whole."""
+"""The Responses API: the response, as a whole and as a stream of events."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
-from gateway.openapi.common import ApiModel, Arguments, ErrorDetails, Metadata, Opaque, ServiceTier
+from gateway.openapi.common import ApiModel, Arguments, ErrorDetails, Metadata, Opaque
 from gateway.openapi.responses_items import (
+    AnyItem,
     OutputRefusal,
     OutputText,
     ReasoningText,
     SummaryText,
 )
-from gateway.openapi.responses_request import (
-    AnyItem,
-    ReasoningSettings,
-    ResponsesToolChoice,
-    TextSettings,
-)
+from gateway.openapi.responses_request import ReasoningSettings, ResponsesToolChoice, TextSettings
 
 
-class InputTokens(ApiModel):
-    """What the input was made of."""
+class InputTokensDetails(ApiModel):
+    """A breakdown of the input tokens."""
 
     cached_tokens: int
     cache_write_tokens: int | None = None
 
 
-class OutputTokens(ApiModel):
-    """What the output was made of."""
+class OutputTokensDetails(ApiModel):
+    """A breakdown of the output tokens."""
 
     reasoning_tokens: int
 
 
 class ResponsesUsage(ApiModel):
-    """How many tokens it took."""
+    """Token counts."""
 
     input_tokens: int
-    input_tokens_details: InputTokens
+    input_tokens_details: InputTokensDetails
     output_tokens: int
-    output_tokens_details: OutputTokens
+    output_tokens_details: OutputTokensDetails
     total_tokens: int
 
 
-class ResponsesFailure(ApiModel):
+class ResponseError(ApiModel):
     """Why a response failed."""
 
     code: str
@@ -56,15 +52,17 @@ class IncompleteDetails(ApiModel):
 
 
 class ResponsesReply(ApiModel):
-    """A response: what was asked, and what came of it."""
+    """A response, with the settings of its request."""
 
     id: str
     object: Literal["response"]
     created_at: float
     status: Literal["completed", "incomplete", "failed", "in_progress", "queued", "cancelled"]
     model: str
-    output: Annotated[list[AnyItem], Meta(description="What the model said and called.")]
-    error: ResponsesFailure | None
+    output: Annotated[
+        list[AnyItem], Meta(description="Messages, reasoning and tool calls of the model.")
+    ]
+    error: ResponseError | None
     incomplete_details: IncompleteDetails | None
     usage: ResponsesUsage | None = None
     completed_at: float | None = None
@@ -91,15 +89,11 @@ class ResponsesReply(ApiModel):
     prompt_cache_key: str | None = None
     prompt_cache_retention: str | None = None
     safety_identifier: str | None = None
-    service_tier: ServiceTier | None = None
+    service_tier: str | None = None
     user: str | None = None
 
 
-# The Responses API: the answer event by event.
-#
-# These are the events that tell any answer. A backend that speaks this dialect may send more, of
-# its
-# own tools, and they pass.
+# Events of the response
 
 
 class StreamEvent(ApiModel, tag_field="type"):
@@ -108,41 +102,38 @@ class StreamEvent(ApiModel, tag_field="type"):
     sequence_number: int
 
 
-# The response
-
-
 class ResponseEvent(StreamEvent):
-    """The response as it is now."""
+    """A change of the status of the response."""
 
     response: ResponsesReply
 
 
 class CreatedEvent(ResponseEvent, tag="response.created"):
-    """It begins."""
+    """The response was created."""
 
 
 class QueuedEvent(ResponseEvent, tag="response.queued"):
-    """It waits for its turn."""
+    """The response is queued."""
 
 
 class InProgressEvent(ResponseEvent, tag="response.in_progress"):
-    """It goes on; repeated while the backend is silent."""
+    """The response is in progress. Repeated as a heartbeat while the backend sends nothing."""
 
 
 class CompletedEvent(ResponseEvent, tag="response.completed"):
-    """It is complete."""
+    """The response is complete."""
 
 
 class IncompleteEvent(ResponseEvent, tag="response.incomplete"):
-    """It ended before its time."""
+    """The response ended early."""
 
 
 class FailedEvent(ResponseEvent, tag="response.failed"):
-    """It failed."""
+    """The response failed."""
 
 
 class ErrorEvent(StreamEvent, tag="error"):
-    """Something went wrong; `response.failed` follows."""
+    """An error. `response.failed` follows."""
 
     message: str
     code: str | None
@@ -150,11 +141,11 @@ class ErrorEvent(StreamEvent, tag="error"):
     error: ErrorDetails
 
 
-# Its items
+# Events of an item
 
 
 class ItemEvent(StreamEvent):
-    """One item as it is now."""
+    """The state of an item."""
 
     output_index: int
     item: AnyItem
@@ -165,41 +156,41 @@ class ItemAddedEvent(ItemEvent, tag="response.output_item.added"):
 
 
 class ItemDoneEvent(ItemEvent, tag="response.output_item.done"):
-    """An item is done: only now may a call be run."""
+    """An item is complete. A tool call may be run only after this event."""
 
 
 class InItemEvent(StreamEvent):
-    """Something of one item."""
+    """A part of an item."""
 
     item_id: str
     output_index: int
 
 
-# Their parts
+# Events of a content part
 
 
 class ContentEvent(InItemEvent):
-    """Something of one part of an item."""
+    """A content part of an item."""
 
     content_index: int
 
 
 class ContentPartEvent(ContentEvent):
-    """One part as it is now."""
+    """The state of a content part."""
 
     part: OutputText | OutputRefusal | ReasoningText
 
 
 class ContentPartAddedEvent(ContentPartEvent, tag="response.content_part.added"):
-    """A part begins."""
+    """A content part begins."""
 
 
 class ContentPartDoneEvent(ContentPartEvent, tag="response.content_part.done"):
-    """A part is done."""
+    """A content part is complete."""
 
 
 class TextDeltaEvent(ContentEvent, tag="response.output_text.delta"):
-    """More text."""
+    """A piece of text."""
 
     delta: str
     logprobs: list[Opaque] | None = None
@@ -207,7 +198,7 @@ class TextDeltaEvent(ContentEvent, tag="response.output_text.delta"):
 
 
 class TextDoneEvent(ContentEvent, tag="response.output_text.done"):
-    """The whole text."""
+    """The complete text."""
 
     text: str
     logprobs: list[Opaque] | None = None
@@ -221,33 +212,36 @@ class AnnotationEvent(ContentEvent, tag="response.output_text.annotation.added")
 
 
 class RefusalDeltaEvent(ContentEvent, tag="response.refusal.delta"):
-    """More of a refusal."""
+    """A piece of a refusal."""
 
     delta: str
     obfuscation: str | None = None
 
 
 class RefusalDoneEvent(ContentEvent, tag="response.refusal.done"):
-    """The whole refusal."""
+    """The complete refusal."""
 
     refusal: str
 
 
 class ReasoningDeltaEvent(ContentEvent, tag="response.reasoning_text.delta"):
-    """More of what the model thinks."""
+    """A piece of reasoning."""
 
     delta: str
     obfuscation: str | None = None
 
 
 class ReasoningDoneEvent(ContentEvent, tag="response.reasoning_text.done"):
-    """All that the model thought."""
+    """The complete reasoning."""
 
     text: str
 
 
+# Events of a reasoning summary
+
+
 class SummaryEvent(InItemEvent):
-    """Something of a summary of what the model thinks."""
+    """A part of a reasoning summary."""
 
     summary_index: int
 
@@ -259,50 +253,50 @@ class SummaryPartAddedEvent(SummaryEvent, tag="response.reasoning_summary_part.a
 
 
 class SummaryPartDoneEvent(SummaryEvent, tag="response.reasoning_summary_part.done"):
-    """A part of a summary is done."""
+    """A part of a summary is complete."""
 
     part: SummaryText
 
 
 class SummaryDeltaEvent(SummaryEvent, tag="response.reasoning_summary_text.delta"):
-    """More of a summary."""
+    """A piece of a summary."""
 
     delta: str
     obfuscation: str | None = None
 
 
 class SummaryDoneEvent(SummaryEvent, tag="response.reasoning_summary_text.done"):
-    """The whole text of a part of a summary."""
+    """The complete text of a part of a summary."""
 
     text: str
 
 
-# Calls
+# Events of a tool call
 
 
 class ArgumentsDeltaEvent(InItemEvent, tag="response.function_call_arguments.delta"):
-    """More of the arguments of a call."""
+    """A piece of the arguments of a function call."""
 
     delta: str
     obfuscation: str | None = None
 
 
 class ArgumentsDoneEvent(InItemEvent, tag="response.function_call_arguments.done"):
-    """All arguments of a call."""
+    """The complete arguments of a function call."""
 
     arguments: Arguments
     name: str | None = None
 
 
 class InputDeltaEvent(InItemEvent, tag="response.custom_tool_call_input.delta"):
-    """More of the input of a custom tool."""
+    """A piece of the input of a custom tool call."""
 
     delta: str
     obfuscation: str | None = None
 
 
 class InputDoneEvent(InItemEvent, tag="response.custom_tool_call_input.done"):
-    """The whole input of a custom tool."""
+    """The complete input of a custom tool call."""
 
     input: str
 
@@ -335,3 +329,9 @@ AnyEvent = (
     | InputDeltaEvent
     | InputDoneEvent
 )
+
+
+class ResponsesEvent(ApiModel):
+    """One event of a stream. Backends may send others for their own tools."""
+
+    union: ClassVar[object] = AnyEvent

@@ -12,186 +12,65 @@ from gateway.openapi.common import (
     JsonSchema,
     Metadata,
     Moderation,
-    ServiceTier,
+    Opaque,
     Verbosity,
 )
 from gateway.openapi.responses_items import (
-    AdditionalToolsItem,
-    AnyResponsesTool,
-    ApplyPatchCallItem,
-    ApplyPatchOutputItem,
-    CodeInterpreterItem,
-    CompactionItem,
-    CompactionTriggerItem,
-    ComputerCallItem,
-    ComputerOutputItem,
-    ConfigurationItem,
-    CustomCallItem,
-    CustomOutputItem,
-    FileSearchItem,
-    FunctionCallItem,
-    FunctionOutputItem,
-    ImageItem,
-    LocalShellCallItem,
-    LocalShellOutputItem,
-    McpApprovalItem,
-    McpApprovalRequestItem,
-    McpCallItem,
-    McpListItem,
-    MessageItem,
-    ProgramItem,
-    ProgramOutputItem,
-    ReasoningItem,
-    ReferenceItem,
-    ShellCallItem,
-    ShellOutputItem,
-    ToolSearchCallItem,
-    ToolSearchOutputItem,
-    WebSearchItem,
+    HOSTED_TOOL_TYPES,
+    AnyItem,
+    AnyTool,
+    opaque,
 )
 
-# The Responses API: which tool to call.
+# Tool choice
 
 
 class ToolChoice(ApiModel, tag_field="type"):
-    """What must be called, or may be."""
+    """What the model must or may call."""
 
 
-class ChosenFunction(ToolChoice, tag="function"):
-    """The one function that must be called."""
-
-    name: str
-
-
-class ChosenCustom(ToolChoice, tag="custom"):
-    """The one custom tool that must be called."""
+class FunctionChoice(ToolChoice, tag="function"):
+    """The model must call this function."""
 
     name: str
 
 
-class ChosenMcp(ToolChoice, tag="mcp"):
-    """A tool of an MCP server that must be called, or any of its tools."""
+class CustomToolChoice(ToolChoice, tag="custom"):
+    """The model must call this custom tool."""
 
-    server_label: str
-    name: str | None = None
+    name: str
 
 
-class AllowedChoice(ToolChoice, tag="allowed_tools"):
-    """Only these tools may be called, or one of them must be."""
+class AllowedToolsChoice(ToolChoice, tag="allowed_tools"):
+    """The model may call only these tools, or must call one of them."""
 
     mode: Literal["auto", "required"]
     tools: list[dict[str, Any]]
 
 
-# Tools that are forced by their type alone
+KnownToolChoice = FunctionChoice | CustomToolChoice | AllowedToolsChoice
+TypeChoice = Annotated[
+    Any,
+    opaque(
+        "The model must use a tool of this type.",
+        (
+            *HOSTED_TOOL_TYPES,
+            "computer",
+            "computer_use",
+            "computer_use_preview",
+            "shell",
+            "apply_patch",
+        ),
+    ),
+]
+ResponsesToolChoice = Literal["none", "auto", "required"] | KnownToolChoice | TypeChoice
 
 
-class ChosenFileSearch(ToolChoice, tag="file_search"):
-    """A search in files must be used."""
-
-
-class ChosenWebSearch(ToolChoice, tag="web_search"):
-    """A search of the web must be used."""
-
-
-class ChosenWebSearchPreview(ToolChoice, tag="web_search_preview"):
-    """A search of the web, as it was before must be used."""
-
-
-class ChosenDatedWebSearchPreview(ToolChoice, tag="web_search_preview_2025_03_11"):
-    """The same, in the version of a date."""
-
-
-class ChosenComputer(ToolChoice, tag="computer"):
-    """A computer must be used."""
-
-
-class ChosenComputerUse(ToolChoice, tag="computer_use"):
-    """A computer, by another name must be used."""
-
-
-class ChosenComputerPreview(ToolChoice, tag="computer_use_preview"):
-    """A computer, as it was before must be used."""
-
-
-class ChosenImageGeneration(ToolChoice, tag="image_generation"):
-    """An image must be used."""
-
-
-class ChosenCodeInterpreter(ToolChoice, tag="code_interpreter"):
-    """A program must be used."""
-
-
-class ChosenApplyPatch(ToolChoice, tag="apply_patch"):
-    """A change to files must be used."""
-
-
-class ChosenShell(ToolChoice, tag="shell"):
-    """A shell must be used."""
-
-
-class ChosenProgram(ToolChoice, tag="programmatic_tool_calling"):
-    """A program that calls tools must be used."""
-
-
-ResponsesToolChoice = (
-    Literal["none", "auto", "required"]
-    | ChosenFunction
-    | ChosenCustom
-    | ChosenMcp
-    | AllowedChoice
-    | ChosenFileSearch
-    | ChosenWebSearch
-    | ChosenWebSearchPreview
-    | ChosenDatedWebSearchPreview
-    | ChosenComputer
-    | ChosenComputerUse
-    | ChosenComputerPreview
-    | ChosenImageGeneration
-    | ChosenCodeInterpreter
-    | ChosenApplyPatch
-    | ChosenShell
-    | ChosenProgram
-)
-
-
-AnyItem = (
-    MessageItem
-    | FunctionCallItem
-    | FunctionOutputItem
-    | CustomCallItem
-    | CustomOutputItem
-    | ReasoningItem
-    | ReferenceItem
-    | CompactionItem
-    | CompactionTriggerItem
-    | ToolSearchCallItem
-    | ToolSearchOutputItem
-    | AdditionalToolsItem
-    | ConfigurationItem
-    | FileSearchItem
-    | WebSearchItem
-    | ComputerCallItem
-    | ComputerOutputItem
-    | ImageItem
-    | CodeInterpreterItem
-    | LocalShellCallItem
-    | LocalShellOutputItem
-    | ShellCallItem
-    | ShellOutputItem
-    | ApplyPatchCallItem
-    | ApplyPatchOutputItem
-    | McpListItem
-    | McpApprovalRequestItem
-    | McpApprovalItem
-    | McpCallItem
-    | ProgramItem
-    | ProgramOutputItem
-)
+# Settings
 
 
 class ResponsesSchemaFormat(ApiModel, tag_field="type", tag="json_schema"):
-    """The answer is JSON that fits a schema."""
+    """The output is JSON that follows a schema."""
 
     name: str
     schema: JsonSchema
@@ -200,14 +79,14 @@ class ResponsesSchemaFormat(ApiModel, tag_field="type", tag="json_schema"):
 
 
 class TextSettings(ApiModel):
-    """The form of the answer."""
+    """The format of the output text."""
 
     format: TextFormat | JsonObjectFormat | ResponsesSchemaFormat | None = None
     verbosity: Verbosity | None = None
 
 
 class ReasoningSettings(ApiModel):
-    """How much the model thinks, and what is told of it."""
+    """How much the model reasons, and how much of it is returned."""
 
     effort: Effort | None = None
     summary: Literal["auto", "concise", "detailed", "none"] | None = None
@@ -217,20 +96,20 @@ class ReasoningSettings(ApiModel):
 
 
 class ContextManagement(ApiModel):
-    """What is done when the conversation becomes too long."""
+    """When the conversation is summarized to save context."""
 
     type: str
     compact_threshold: int | None = None
 
 
 class ConversationReference(ApiModel):
-    """A conversation that the server keeps."""
+    """A stored conversation."""
 
     id: str
 
 
 class PromptTemplate(ApiModel):
-    """A prompt that the server keeps."""
+    """A prompt that is stored by the backend."""
 
     id: str
     variables: dict[str, Any] | None = None
@@ -238,37 +117,25 @@ class PromptTemplate(ApiModel):
 
 
 class ResponsesStreamOptions(ApiModel):
-    """What a stream holds besides the answer."""
+    """What a stream contains besides the response."""
 
     include_obfuscation: bool | None = None
-
-
-class ImageSettings(ApiModel):
-    """How images are shortened."""
-
-    context_compression: str | None = None
-
-
-class AccessPrograms(ApiModel):
-    """Programmes that the caller takes part in."""
-
-    cyber: str | None = None
 
 
 class ResponsesRequest(ApiModel):
     """A request for a response."""
 
-    model: Annotated[str | None, Meta(description="Decides which backend is asked.")] = None
+    model: Annotated[str | None, Meta(description="Selects the backend.")] = None
     input: Annotated[str | list[AnyItem] | None, Meta(description="The conversation so far.")] = (
         None
     )
-    instructions: Annotated[
-        str | None, Meta(description="What the developer says to the model.")
-    ] = None
-    stream: Annotated[bool | None, Meta(description="Answer event by event.")] = None
+    instructions: Annotated[str | None, Meta(description="Instructions of the developer.")] = None
+    stream: Annotated[bool | None, Meta(description="Send the response as a stream of events.")] = (
+        None
+    )
     stream_options: ResponsesStreamOptions | None = None
 
-    tools: list[AnyResponsesTool] | None = None
+    tools: list[AnyTool] | None = None
     tool_choice: ResponsesToolChoice | None = None
     parallel_tool_calls: bool | None = None
     max_tool_calls: int | None = None
@@ -282,10 +149,14 @@ class ResponsesRequest(ApiModel):
     include: list[str] | None = None
     truncation: Literal["auto", "disabled"] | None = None
 
-    background: bool | None = None
+    background: Annotated[
+        bool | None, Meta(description="Return at once; the response is retrieved later.")
+    ] = None
     conversation: str | ConversationReference | None = None
     previous_response_id: str | None = None
-    store: bool | None = None
+    store: Annotated[
+        bool | None, Meta(description="Keep the response for later requests; true by default.")
+    ] = None
     context_management: list[ContextManagement] | None = None
     prompt: PromptTemplate | None = None
 
@@ -295,7 +166,7 @@ class ResponsesRequest(ApiModel):
     prompt_cache_options: CacheOptions | None = None
     prompt_cache_retention: str | None = None
     safety_identifier: str | None = None
-    service_tier: ServiceTier | None = None
+    service_tier: str | None = None
     user: str | None = None
-    image: ImageSettings | None = None
-    access_programs: AccessPrograms | None = None
+    image: Opaque | None = None
+    access_programs: Opaque | None = None

@@ -6,7 +6,8 @@ from msgspec import Raw
 
 from adapters import deterministic_ids
 from adapters.ir.types import Family
-from gateway.api.stored_completions import read_deposit, shown_messages, without_store
+from gateway.api.completions import request_messages
+from gateway.api.stored_completions import read_deposit, without_store
 from gateway.store import Completion
 
 BODY = b'{"model":"m","store":true, "metadata":{"a":"b"},"messages":[{"role":"user"}],"seed":1.0}'
@@ -46,4 +47,4 @@ def test_what_is_kept_of_a_request() -> None:
 def test_a_request_without_messages_has_none_to_show(body: bytes) -> None:
     deposit = read_deposit("me", body, deterministic_ids())
     kept = Completion("c", "me", 1, Raw(b"{}"), deposit.messages)
-    assert shown_messages(kept) == {}
+    assert request_messages(kept) == {}

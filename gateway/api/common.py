@@ -1,0 +1,127 @@
+"""What the endpoints share: dependencies, request bodies, pages of lists, JSON responses."""
+
+from collections.abc import Sequence
+from typing import Annotated, Final, Literal
+
+import msgspec
+from litestar import Request, Response, WebSocket
+from litestar.datastructures import State
+from litestar.di import NamedDependency
+from litestar.params import QueryParameter, SkipValidation
+from msgspec import Raw
+
+from adapters import InvalidRequestError
+from adapters.wire.json_object import JsonObject
+from adapters.wire.json_object import read_body as parse_body
+from gateway.context import AppContext
+from gateway.http.auth import Principal
+from gateway.http.headers import read_headers
+from gateway.http.request_body import read_body
+from gateway.openapi.objects import ListPage
+from gateway.store import Item, Page
+
+AnyRequest = Request[object, object, State]
+AnySocket = WebSocket[object, object, State]
+
+Context = NamedDependency[SkipValidation[AppContext]]
+Authenticated = NamedDependency[SkipValidation[Principal]]
+RequestedPage = NamedDependency[SkipValidation[Page]]
+
+Limit = Annotated[
+    int, QueryParameter(ge=1, le=100, description="The maximum number of entries on a page.")
+]
+Order = Annotated[
+    Literal["asc", "desc"],
+    QueryParameter(description="`asc` for the oldest entries first, `desc` for the newest."),
+]
+After = Annotated[
+    str | None, QueryParameter(description="The id of the last entry on the previous page.")
+]
+
+JSON: Final = "application/json"
+_DEFAULT_LIMIT: Final = 20
+_MAX_SHOWN_ID_LENGTH: Final = 100
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+# Dependencies
+
+
+def authenticate(request: AnyRequest, context: Context) -> Principal:
+    """Return who sent the request; raise `UnauthorizedError` without a known key."""
+    return context.gatekeeper.authenticate(read_headers(request.scope["headers"]))
+
+
+def oldest_first(limit: Limit = _DEFAULT_LIMIT, order: Order = "asc", after: After = None) -> Page:
+    """Return the requested page of a list that starts with its oldest entry."""
+    return Page(after or None, limit, newest_first=order == "desc")
+
+
+def newest_first(limit: Limit = _DEFAULT_LIMIT, order: Order = "desc", after: After = None) -> Page:
+    """Return the requested page of a list that starts with its newest entry."""
+    return Page(after or None, limit, newest_first=order == "desc")
+
+
+# Requests
+
+
+async def read_fields(request: AnyRequest, context: AppContext) -> JsonObject:
+    """Return the JSON object in the body; an empty body counts as an empty object."""
+    headers = read_headers(request.scope["headers"])
+    body = await read_body(request.receive, headers, context.config.server.max_body_bytes)
+    return parse_body(body.strip() or b"{}")
+
+
+# Responses
+
+
+def json_response(body: bytes | Raw) -> Response[bytes]:
+    """Return a response with a body that is JSON already."""
+    return Response(bytes(body), media_type=JSON)
+
+
+def list_response(
+    ids: Sequence[str], data: list[Raw], *, has_more: bool, cursor: str | None = None
+) -> Response[bytes]:
+    """Return one page of a list; clients continue after its last id, or after the cursor."""
+    first, last = (ids[0], ids[-1]) if ids else (None, None)
+    page = ListPage("list", data, first, cursor or last, has_more)
+    return json_response(_ENCODER.encode(page))
+
+
+def item_list_response(
+    items: Sequence[Item], *, has_more: bool, cursor: str | None = None
+) -> Response[bytes]:
+    """Return one page of a list of items."""
+    ids = [item.id for item in items]
+    return list_response(ids, [item.body for item in items], has_more=has_more, cursor=cursor)
+
+
+def unknown_cursor(page: Page) -> InvalidRequestError:
+    """Return the error for a page after an entry that the list does not have."""
+    shown = (page.after or "")[:_MAX_SHOWN_ID_LENGTH]
+    return InvalidRequestError("after", f"nothing in this list has the id {shown!r}")
+
+
+def paginate(ids: Sequence[str], page: Page) -> tuple[Sequence[int], bool]:
+    """Return the indexes of the entries on a page, and whether there are more.
+
+    An id may occur several times. A page continues after its last occurrence, because clients would
+    otherwise loop. So that no entry is skipped, a page ends only after the last occurrence of an
+    id: it is shorter than requested, or longer if it would be empty.
+    """
+    indexes = range(len(ids))
+    if page.newest_first:
+        indexes = indexes[::-1]
+    last_position = {ids[index]: position for position, index in enumerate(indexes)}
+    start = 0
+    if page.after is not None:
+        if page.after not in last_position:
+            raise unknown_cursor(page)
+        start = last_position[page.after] + 1
+    end = min(start + (page.limit or len(indexes)), len(indexes))
+    for position in (*range(end, start, -1), *range(end + 1, len(indexes) + 1)):
+        if last_position[ids[indexes[position - 1]]] < position:
+            end = position
+            break
+    return indexes[start:end], end < len(indexes)

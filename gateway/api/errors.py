@@ -1,0 +1,36 @@
+"""Turns every exception of a handler into an OpenAI error body."""
+
+from litestar import Response
+from litestar.exceptions import HTTPException, ValidationException
+
+from adapters import DragomanError, InvalidRequestError
+from gateway.api.common import JSON, AnyRequest
+from gateway.errors import InternalError, UpgradeRequiredError, write_error_body, write_message
+from gateway.observability.logging import LOG
+
+
+def handle_error(request: AnyRequest, error: Exception) -> Response[bytes]:
+    """Return the response for an exception."""
+    if isinstance(error, ValidationException):
+        error = _invalid_parameter(error)
+    if isinstance(error, HTTPException):
+        message = f"{request.method} {request.url.path}: {error.detail}"
+        body = write_message(error.status_code, message)
+        return Response(body, status_code=error.status_code, headers=error.headers, media_type=JSON)
+    if not isinstance(error, DragomanError):
+        LOG.error("internal error", path=request.url.path, exc_info=error)
+        error = InternalError(None, "the gateway failed; its log says why")
+    # RFC 9110 requires a response with status 426 to name the protocol to use.
+    headers = {"upgrade": "HTTP/1.1"} if isinstance(error, UpgradeRequiredError) else {}
+    return Response(
+        write_error_body(error), status_code=error.status, headers=headers, media_type=JSON
+    )
+
+
+def _invalid_parameter(error: ValidationException) -> Exception:
+    """Return the error that names the first invalid parameter."""
+    match error.extra:
+        case [{"key": str(name), "message": str(message)}, *_]:
+            return InvalidRequestError(name, message[:1].lower() + message[1:])
+        case _:
+            return error
