@@ -110,7 +110,9 @@ class CompletionController(Controller):
     ) -> Response[bytes]:
         """Replace the metadata of a stored completion."""
         metadata = take_new_metadata(await read_fields(request, context))
-        if not await context.store.completions.update_metadata(principal.owner, completion_id, metadata):
+        if not await context.store.completions.update_metadata(
+            principal.owner, completion_id, metadata
+        ):
             raise CompletionNotFoundError(completion_id)
         completion = await _find(context, principal.owner, completion_id)
         return json_response(completion_body(completion))

@@ -1,4 +1,4 @@
-"""The document at `/schema`: sound by itself, and true to what passes."""
+"""The OpenAPI document is consistent and describes what clients and the gateway send."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -16,10 +16,16 @@ from gateway.app import create_app
 from gateway.config.schema import Config, StateConfig
 from gateway.openapi.chat_reply import ChatChunk, ChatReply
 from gateway.openapi.chat_request import ChatRequest
-from gateway.openapi.common import ErrorEnvelope
+from gateway.openapi.common import ErrorBody
 from gateway.openapi.objects import TranslateReply, TranslateRequest
+from gateway.openapi.responses_items import (
+    HOSTED_ITEM_TYPES,
+    HOSTED_TOOL_TYPES,
+    KnownItem,
+    KnownTool,
+)
 from gateway.openapi.responses_reply import AnyEvent, ResponsesReply
-from gateway.openapi.responses_request import ResponsesRequest
+from gateway.openapi.responses_request import KnownToolChoice, ResponsesRequest
 from tests.adapters.test_field_coverage import (
     SPOTS,
     Json,
@@ -27,23 +33,20 @@ from tests.adapters.test_field_coverage import (
     fields_of,
     label,
     sample_field,
+    sample_object,
 )
-from tests.adapters.test_field_coverage import sample_object as small_object
 from tests.corpus import REQUESTS, RequestCase, alone
 from tests.judges.reading import JsonObject, object_in, objects_in, read_object
 from tests.judges.sdk import judge_chat_request, judge_error, judge_responses_request
 from tests.snapshots import SNAPSHOTS, json_page
 
 TYPES: dict[str, Any] = {"chat": ChatRequest, "legacy": ChatRequest, "responses": ResponsesRequest}
-JUDGES = {
+VALIDATORS = {
     "chat": judge_chat_request,
     "legacy": judge_chat_request,
     "responses": judge_responses_request,
 }
-# Nothing is to be kept where the tests are run.
-FORGETFUL = Config(state=StateConfig(url="memory:"))
-# Items whose type may be left out.
-UNTYPED = {"role": "message", "id": "item_reference"}
+IN_MEMORY = Config(state=StateConfig(url="memory:"))
 
 OPERATIONS = {
     ("/chat/completions", "post"): ("ChatRequest", "ChatReply", "ChatChunk"),
@@ -77,64 +80,64 @@ OPERATIONS = {
 
 @cache
 def document() -> JsonObject:
-    """Fetch the document from the service."""
-    with TestClient(create_app(FORGETFUL)) as client:
-        answer = client.get("/schema")
-        assert answer.status_code == 200
+    """Return the document, which is the same at all its paths."""
+    with TestClient(create_app(IN_MEMORY)) as client:
+        response = client.get("/schema")
+        assert response.status_code == 200
         for path in ("/schema/openapi.json", "/v1/schema", "/v1/schema/openapi.json"):
-            again = client.get(path)
-            assert again.content == answer.content
-            assert again.headers["content-type"] == answer.headers["content-type"]
-    return read_object(answer.content)
+            other = client.get(path)
+            assert other.content == response.content
+            assert other.headers["content-type"] == response.headers["content-type"]
+    return read_object(response.content)
 
 
-def test_nothing_else_is_there() -> None:
-    with TestClient(create_app(FORGETFUL)) as client:
-        answer = client.get("/schema/elsewhere")
-    assert answer.status_code == 404
-    judge_error(answer.content)
+def test_other_paths_below_schema_are_not_found() -> None:
+    with TestClient(create_app(IN_MEMORY)) as client:
+        response = client.get("/schema/elsewhere")
+    assert response.status_code == 404
+    judge_error(response.content)
 
 
 def _at(*path: str) -> Any:
-    found: Any = document()
+    value: Any = document()
     for name in path:
-        found = found[name]
-    return found
+        value = value[name]
+    return value
 
 
-# The document by itself
+# The document itself
 
 
-def test_document_is_kept(json_pages: SnapshotAssertion) -> None:
+def test_document_matches_the_snapshot(json_pages: SnapshotAssertion) -> None:
     assert json_page(document()) == json_pages(name="openapi")
 
 
-def test_document_says_what_it_is() -> None:
+def test_document_has_title_version_and_server() -> None:
     assert _at("openapi").startswith("3.1.")
     assert _at("info", "title") == "Dragoman"
     assert _at("servers") == [{"url": "/v1"}]
 
 
-def test_every_address_is_there_once() -> None:
+def test_every_path_is_listed_once() -> None:
     paths = set(_at("paths"))
     assert {path for path, _ in OPERATIONS} <= paths
     assert not [path for path in paths if path.startswith("/v1")]
 
 
 @pytest.mark.parametrize(("path", "method"), OPERATIONS)
-def test_operation_names_its_types(path: str, method: str) -> None:
-    taken, answered, streamed = OPERATIONS[path, method]
+def test_operation_refers_to_its_types(path: str, method: str) -> None:
+    request, reply, stream = OPERATIONS[path, method]
     operation = _at("paths", path, method)
-    if taken is None:
+    if request is None:
         assert "requestBody" not in operation
     else:
         assert operation["requestBody"]["required"]
-        assert operation["requestBody"]["content"] == _content(taken, None)
-    assert operation["responses"]["200"]["content"] == _content(answered, streamed)
+        assert operation["requestBody"]["content"] == _content(request, None)
+    assert operation["responses"]["200"]["content"] == _content(reply, stream)
 
 
-def _content(name: str, streamed: str | None) -> JsonObject:
-    refs = {"application/json": name, "text/event-stream": streamed}
+def _content(name: str, stream: str | None) -> JsonObject:
+    refs = {"application/json": name, "text/event-stream": stream}
     return {
         media: {"schema": {"$ref": f"#/components/schemas/{ref}"}}
         for media, ref in refs.items()
@@ -143,26 +146,36 @@ def _content(name: str, streamed: str | None) -> JsonObject:
 
 
 @pytest.mark.parametrize("path", ["/chat/completions", "/responses"])
-def test_exchange_tells_its_errors(path: str) -> None:
+def test_create_operation_lists_errors_and_losses(path: str) -> None:
     responses = _at("paths", path, "post", "responses")
     assert {"400", "401", "404", "413", "415", "429", "500", "502", "504"} <= set(responses)
-    errors = [answer for status, answer in responses.items() if status != "200"]
-    assert all(error["content"] == _content("ErrorEnvelope", None) for error in errors)
+    assert "dragoman-loss" in responses["200"]["headers"]
+
+
+def test_every_error_has_the_same_body() -> None:
+    for operation in _operations():
+        errors = [one for status, one in operation["responses"].items() if status != "200"]
+        assert all(error["content"] == _content("ErrorBody", None) for error in errors)
 
 
 def test_every_operation_is_named_and_described() -> None:
-    operations = [
-        operation for item in _at("paths").values() for operation in item.values() if operation
-    ]
+    operations = _operations()
     names = [operation["operationId"] for operation in operations]
     assert len(set(names)) == len(names)
     for operation in operations:
         assert operation["summary"]
-        assert all(answer["description"] for answer in operation["responses"].values())
+        assert operation["tags"]
+        assert all(response["description"] for response in operation["responses"].values())
+        for parameter in operation.get("parameters", ()):
+            assert parameter["description"], (operation["operationId"], parameter["name"])
+
+
+def _operations() -> list[Any]:
+    return [operation for item in _at("paths").values() for operation in item.values()]
 
 
 def _objects(value: object) -> Iterator[JsonObject]:
-    """Find every object, however deep."""
+    """Return every object in a value, at any depth."""
     if isinstance(value, dict):
         yield cast("JsonObject", value)
         value = list(cast("JsonObject", value).values())
@@ -171,21 +184,18 @@ def _objects(value: object) -> Iterator[JsonObject]:
             yield from _objects(inner)
 
 
-def test_every_reference_leads_somewhere() -> None:
-    known = {f"#/components/schemas/{name}" for name in _at("components", "schemas")}
-    assert len(known) > 150
-    found: set[object] = set()
+def test_every_reference_resolves_and_every_type_is_used() -> None:
+    types = {f"#/components/schemas/{name}" for name in _at("components", "schemas")}
+    assert len(types) > 150
+    references: set[object] = set()
     for one in _objects(document()):
-        found |= {one["$ref"]} if isinstance(one.get("$ref"), str) else set()
+        references |= {one["$ref"]} if isinstance(one.get("$ref"), str) else set()
         if "discriminator" in one:
-            mapping = cast("Any", one["discriminator"])["mapping"]
-            found |= set(mapping.values())
-    assert found <= known
-    unused = known - found
-    assert not unused, "nothing leads there"
+            references |= set(cast("Any", one["discriminator"])["mapping"].values())
+    assert references == types
 
 
-def test_every_type_is_described_and_whole() -> None:
+def test_every_type_has_a_description_and_its_required_fields() -> None:
     for name, schema in _at("components", "schemas").items():
         if "anyOf" in schema:
             continue
@@ -195,55 +205,19 @@ def test_every_type_is_described_and_whole() -> None:
         assert set(schema.get("required", ())) <= set(schema["properties"]), name
 
 
-# The types, and what passes
+# The types and what is sent
 
 
-def _encoded(value: Any, shape: Any) -> Any:
-    """Say again what a type understood of a value."""
-    return msgspec.to_builtins(msgspec.convert(value, shape))
-
-
-def _typed(body: Any) -> Any:
-    """Give each item its type, where it may be left out: a Struct must have its tag."""
-    if not isinstance(body.get("input"), list):
-        return body
-    items = objects_in(body, "input")
-    return {**body, "input": [{"type": _type_of(item), **item} for item in items]}
-
-
-def _type_of(item: JsonObject) -> str:
-    return next((kind for name, kind in UNTYPED.items() if name in item), "")
-
-
-# Fields that a request may have and the document does not show, each with the reason.
-OPEN = "the package does not say what it is, but it is a JSON Schema"
-NOT_SHOWN = {
-    "tool_search_tool_param.parameters": OPEN,
-    "namespace_tool_param.ToolFunction.parameters": OPEN,
-    "tool_search_output_namespace_tool_param.ToolFunction.parameters": OPEN,
-}
-
-
-def test_every_field_of_a_request_is_shown() -> None:
-    missing: set[str] = set()
-    for spot in SPOTS:
-        small = small_object(spot.params)
-        for name in fields_of(spot.params):
-            body = _typed(spot.place({**small, name: sample_field(spot.params, name)}))
-            if not _understands(TYPES[spot.dialect], body):
-                missing.add(f"{label(spot.params)}.{name}")
-    assert_listed(missing, NOT_SHOWN)
-
-
-def _understands(shape: Any, value: Json) -> bool:
+def _understands(value: Any, kind: Any) -> bool:
+    """Whether a type has all the fields of a value."""
     try:
-        return _contains(_encoded(value, shape), value)
+        return _contains(msgspec.to_builtins(msgspec.convert(value, kind)), value)
     except msgspec.ValidationError:
         return False
 
 
 def _contains(whole: Json, part: Json) -> bool:
-    """Tell whether a value has all of another; what is null may be missing."""
+    """Whether a value has all of another; a null may be missing."""
     if isinstance(whole, dict) and isinstance(part, dict):
         return all(
             inner is None or (name in whole and _contains(whole[name], inner))
@@ -255,19 +229,69 @@ def _contains(whole: Json, part: Json) -> bool:
     return whole == part
 
 
-def _is_regular(case: RequestCase) -> bool:
-    """Ask the openai package; other cases show what is wrong in some way, and passes anyway."""
+def _undocumented(body: Any, dialect: str) -> list[Any]:
+    """Return what of a request its type does not have."""
+    parts = [(body, TYPES[dialect]), *(_responses_parts(body) if dialect == "responses" else ())]
+    return [value for value, kind in parts if not _understands(value, kind)]
+
+
+def _responses_parts(body: Any) -> Iterator[tuple[Any, Any]]:
+    """Return the items, the tools and the tool choice of a request, with their types.
+
+    Conversion accepts them all, because their unions include types of which nothing is documented.
+    """
+    given = [_with_type(item) for item in _list(body, "input")]
+    items = [item for item in given if item["type"] not in HOSTED_ITEM_TYPES]
+    tools = [tool for part in (body, *items) for tool in _list(part, "tools")]
+    yield from ((item, KnownItem) for item in items)
+    yield from ((tool, KnownTool) for tool in tools if tool["type"] not in HOSTED_TOOL_TYPES)
+    choice = body.get("tool_choice")
+    if isinstance(choice, dict) and choice.keys() != {"type"} and choice["type"] != "mcp":
+        yield choice, KnownToolChoice
+
+
+def _list(value: Any, name: str) -> list[Any]:
+    found = value.get(name)
+    return found if isinstance(found, list) else []
+
+
+def _with_type(item: JsonObject) -> JsonObject:
+    """Add the type that may be omitted; a Struct must have its tag."""
+    return {"type": "message" if "role" in item else "item_reference", **item}
+
+
+# Fields that a request may have and the document does not list, each with the reason.
+OPEN = "the package does not say what it is, but it is a JSON Schema"
+NOT_DOCUMENTED = {
+    "tool_search_tool_param.parameters": OPEN,
+    "namespace_tool_param.ToolFunction.parameters": OPEN,
+    "tool_search_output_namespace_tool_param.ToolFunction.parameters": OPEN,
+}
+
+
+def test_every_field_of_a_request_is_documented() -> None:
+    missing: set[str] = set()
+    for spot in SPOTS:
+        minimal = sample_object(spot.params)
+        for name in fields_of(spot.params):
+            body = spot.place({**minimal, name: sample_field(spot.params, name)})
+            if _undocumented(body, spot.dialect):
+                missing.add(f"{label(spot.params)}.{name}")
+    assert_listed(missing, NOT_DOCUMENTED)
+
+
+def _is_valid(case: RequestCase) -> bool:
+    """Whether the openai package accepts a request; the others are malformed on purpose."""
     try:
-        JUDGES[case.dialect](bytes(case.body))
+        VALIDATORS[case.dialect](bytes(case.body))
     except (AssertionError, ValueError):
         return False
     return True
 
 
-@pytest.mark.parametrize("case", alone(filter(_is_regular, REQUESTS)))
-def test_request_that_is_regular_fits(case: RequestCase) -> None:
-    value = _typed(msgspec.json.decode(bytes(case.body)))
-    assert _contains(_encoded(value, TYPES[case.dialect]), value)
+@pytest.mark.parametrize("case", alone(filter(_is_valid, REQUESTS)))
+def test_valid_request_fits_its_type(case: RequestCase) -> None:
+    assert not _undocumented(msgspec.json.decode(bytes(case.body)), case.dialect)
 
 
 WRITTEN: dict[str, Any] = {
@@ -277,26 +301,27 @@ WRITTEN: dict[str, Any] = {
     "streams/*-to-chat/*.sse": ChatChunk,
     "streams/*-to-legacy/*.sse": ChatChunk,
     "streams/*-to-responses/*.sse": AnyEvent,
-    "errors/**/*.json": ErrorEnvelope,
+    "errors/**/*.json": ErrorBody,
 }
 
 
 @pytest.mark.parametrize("pages", WRITTEN)
-def test_what_we_write_fits(pages: str) -> None:
+def test_written_replies_fit_their_types(pages: str) -> None:
     paths = sorted(SNAPSHOTS.glob(pages))
     assert paths
     for path in paths:
         for value in _values(path):
-            # Instead of an answer there may be an error; it is told alike everywhere.
-            shape = ErrorEnvelope if list(value) == ["error"] else WRITTEN[pages]
+            # Every reply may be an error instead.
+            kind = ErrorBody if list(value) == ["error"] else WRITTEN[pages]
             try:
-                msgspec.convert(value, shape)
-            except msgspec.ValidationError as problem:
-                raise AssertionError(f"{path}: {problem}") from problem
+                msgspec.convert(value, kind)
+                msgspec.convert(_written_items(value), list[KnownItem])
+            except msgspec.ValidationError as error:
+                raise AssertionError(f"{path}: {error}") from error
 
 
 def _values(path: Path) -> Iterator[JsonObject]:
-    """Read what a page holds: one object, or the data of many events."""
+    """Return the object in a snapshot, or the data of all its events."""
     if path.suffix == ".json":
         yield object_in(read_object(path.read_bytes()), "body")
         return
@@ -306,10 +331,18 @@ def _values(path: Path) -> Iterator[JsonObject]:
             yield read_object(frame.data)
 
 
-def _names(shape: type) -> set[str]:
-    return {field.encode_name for field in msgspec.structs.fields(shape)}
+def _written_items(value: JsonObject) -> list[JsonObject]:
+    """Return the items of a response or an event whose fields are documented."""
+    response = object_in(value, "response") if "response" in value else value
+    items = objects_in(response, "output") if "output" in response else []
+    items += [object_in(value, "item")] if "item" in value else []
+    return [item for item in items if item["type"] not in HOSTED_ITEM_TYPES]
 
 
-def test_dry_run_is_as_the_document_says() -> None:
+def _names(kind: type) -> set[str]:
+    return {field.encode_name for field in msgspec.structs.fields(kind)}
+
+
+def test_dry_run_has_the_documented_fields() -> None:
     assert _names(TranslateRequest) == _names(dry_run.TranslateRequest)
     assert _names(TranslateReply) == _names(dry_run.Result)
