@@ -10,9 +10,9 @@ from litestar.middleware import DefineMiddleware
 from litestar.plugins import PluginProtocol
 from litestar.types import ControllerRouterHandler
 
-from gateway.api import dependencies, routes
 from gateway.api.create import fronts
 from gateway.api.errors import handle_error
+from gateway.api.routes import dependencies, routes
 from gateway.assembly import make_sealer, make_upstreams
 from gateway.backends.client import BackendClient
 from gateway.backends.models import ModelList

@@ -1,0 +1,51 @@
+"""All routes. Every path is served with and without the prefix `/v1`."""
+
+from collections.abc import Mapping, Sequence
+
+from litestar import Router
+from litestar.di import Provide
+from litestar.types import ASGIApp, ControllerRouterHandler
+
+from gateway.api.common import authenticate
+from gateway.api.compaction import compaction_handlers
+from gateway.api.completions import CompletionController
+from gateway.api.conversations import ConversationController, ConversationItemController
+from gateway.api.create import exchange_handlers
+from gateway.api.input_tokens import counting_handlers
+from gateway.api.models import ModelController
+from gateway.api.operations import OperationsController, openapi_document
+from gateway.api.responses import ResponseController
+from gateway.api.translate import TranslateController
+from gateway.backends.models import ModelList
+from gateway.context import AppContext
+
+
+def routes(context: AppContext, fronts: Mapping[str, ASGIApp]) -> Sequence[ControllerRouterHandler]:
+    """Return all routes."""
+    handlers: list[ControllerRouterHandler] = [
+        ResponseController,
+        CompletionController,
+        ConversationController,
+        ConversationItemController,
+        ModelController,
+        TranslateController,
+        OperationsController,
+        # Litestar adds a function to the path of a controller, but not the other way round.
+        *exchange_handlers(context, fronts),
+        *compaction_handlers(context),
+        *counting_handlers(context),
+    ]
+    return [
+        *handlers,
+        Router("/v1", route_handlers=handlers, include_in_schema=False),
+        openapi_document,
+    ]
+
+
+def dependencies(context: AppContext, models: ModelList) -> dict[str, Provide]:
+    """Return what handlers receive by name."""
+    return {
+        "context": Provide(lambda: context, sync_to_thread=False),
+        "models": Provide(lambda: models, sync_to_thread=False),
+        "principal": Provide(authenticate, sync_to_thread=False),
+    }
