@@ -151,7 +151,7 @@ STANDS_ON: dict[str, set[str]] = {
     "demo": set(),
     "http": {"config", "observability"},
     "observability": {"config"},
-    "openapi": {"backends", "config"},
+    "openapi": {"config"},
     "pipeline": {"api", "backends", "compaction", "config", "http", "observability", "turns"},
     "server": {"config", "store"},
     "store": set(),
