@@ -1,18 +1,19 @@
 """Chat Completions: `tools`, `tool_calls`, `role: tool`."""
 
 from adapters.chat.conformance import check_stream
-from adapters.chat.reply import read_reply, write_reply
+from adapters.chat.reply_reader import read_reply
+from adapters.chat.reply_writer import write_reply
 from adapters.chat.request_reader import read_request
 from adapters.chat.request_writer import supports_tool, write_request
 from adapters.chat.stream_reader import StreamReader
 from adapters.chat.stream_writer import StreamWriter
-from adapters.chat.wire import NAMES, UNSUPPORTED_FIELDS, read_usage
+from adapters.chat.wire import FAMILY, NAMES, UNSUPPORTED_FIELDS, read_usage
 from adapters.dialect import Dialect
 from adapters.wire.error_body import write_error
 
 CHAT = Dialect(
     name="chat",
-    family="completions",
+    family=FAMILY,
     names=NAMES,
     unsupported_fields=UNSUPPORTED_FIELDS,
     has_call_ids=True,

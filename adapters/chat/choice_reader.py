@@ -1,12 +1,12 @@
-"""Reads one choice of a Chat stream: its text, its thoughts, its calls."""
+"""Reader of one choice of a Chat stream: its text, its reasoning and its calls."""
 
 from collections.abc import Iterator, Sequence
 
 from msgspec import Raw
 
 from adapters.chat.parts import ReasoningDetails
-from adapters.chat.tool_calls import LEGACY, Open, PartialCall, ToolCallAssembler
-from adapters.chat.wire import REFUSAL_LOGPROBS_REASON, CallDelta, MessageDelta
+from adapters.chat.tool_calls import LEGACY_TYPE, OpenBlock, ToolCallAssembler
+from adapters.chat.wire import FAMILY, REFUSAL_LOGPROBS_REASON, CallDelta, MessageDelta
 from adapters.ir.events import Channel, Closed, Delta, Event
 from adapters.ir.normalize import EMPTY_REPLY_REASON
 from adapters.ir.types import (
@@ -25,111 +25,106 @@ from adapters.wire.json_object import is_present, read_fields, string_or_raw_jso
 
 
 class ChoiceReader:
-    """One choice: at most one message or reasoning is open at a time, beside the calls."""
+    """Reads one choice: beside calls, at most one message or reasoning block is open."""
 
-    def __init__(self, open_block: Open, calls: ToolCallAssembler, losses: Losses) -> None:
+    def __init__(self, open_block: OpenBlock, calls: ToolCallAssembler, losses: Losses) -> None:
         self._open_block = open_block
-        self._calls = calls
+        self.calls = calls
         self._losses = losses
-        # The open message or reasoning, what it is being filled with, and in which part.
+        # The open message or reasoning, with its current channel and part.
         self._block: int | None = None
         self._channel: Channel | None = None
         self._part = 0
-        self._spoke = False
-        # Thoughts as a list, which its server wants back whole, and whether they come as text, too.
+        self._has_message = False
+        # Reasoning as a list, and whether reasoning comes as a string, too.
         self._details = ReasoningDetails()
-        self._thinks_in_text = False
-        # Annotations that came before the text that they are about.
-        self._early: tuple[Annotation, ...] = ()
-        # The block that was opened last, and with it whether there was any.
+        self._has_reasoning_text = False
+        # Annotations that came before their text.
+        self._early_annotations: tuple[Annotation, ...] = ()
+        # The block that was opened last; negative if there is none.
         self._last_block = -1
-        # How it ended, once that was said. Some servers say it on every chunk: the last word
-        # counts, and nothing is closed before the stream ends.
+        # Some servers send a finish with every chunk. The last one counts, and blocks stay open
+        # until the stream ends.
         self.finished: Finish | None = None
 
     def feed(self, delta: MessageDelta, logprobs: Raw) -> list[Event]:
-        """Take one delta."""
+        """Read one delta."""
         events: list[Event] = []
         if delta.reasoning_content or delta.reasoning or delta.reasoning_details:
-            self._think(events, delta)
+            self._read_reasoning(events, delta)
         content = delta.content
         if content or is_present(logprobs):
-            self._say(events, content or "", logprobs)
+            self._read_content(events, content or "", logprobs)
         if delta.refusal:
-            self._fill(events, "refusal", delta.refusal)
+            self._append(events, "refusal", delta.refusal)
         if delta.annotations:
-            self._annotate(events, delta.annotations)
+            self._read_annotations(events, delta.annotations)
         if delta.tool_calls:
-            self._call(events, delta.tool_calls)
+            self._read_calls(events, delta.tool_calls)
         elif delta.function_call is not None:
-            # The legacy form. Where a server sends both, this one repeats the other.
-            self._call(events, [CallDelta(0, type=LEGACY, function=delta.function_call)])
+            # Where a server sends both forms, they are the same call.
+            self._read_calls(events, [CallDelta(0, type=LEGACY_TYPE, function=delta.function_call)])
         return events
 
-    def continued(self) -> PartialCall | None:
-        """Give the call to which the last delta added arguments, and nothing else."""
-        return self._calls.continued
-
     def finish(self, finish: Finish) -> list[Event]:
-        """Learn how it ended; a client may begin at once to run what is certainly whole."""
+        """Store the finish, and close complete calls so that a client can run them at once."""
         self.finished = finish
-        return list(self._calls.close_complete()) if finish.reason in ("stop", "calls") else []
+        return list(self.calls.close_complete()) if finish.reason in ("stop", "calls") else []
 
     def close(self) -> list[Event]:
-        """Close what is open. An answer of nothing is still an answer: an empty text (P164)."""
-        events: list[Event] = list(self._calls.finish())
-        self._note_blocks(events)
+        """Close all blocks. An empty reply gets an empty text, so that it does not end silently."""
+        events: list[Event] = list(self.calls.open_remaining())
+        self._update_last_block(events)
         if self._details and self._channel != "thought":
-            # They came behind what they led to; their block is the last.
-            self._turn_to(events, "thought")
+            # The list came after what it led to.
+            self._begin(events, "thought")
         if self._last_block < 0:
             self._losses.invented("content", EMPTY_REPLY_REASON)
-            self._fill(events, "text", "")
-        cut = self.finished is not None and self.finished.reason in ("length", "filter")
+            self._append(events, "text", "")
+        truncated = self.finished is not None and self.finished.reason in ("length", "filter")
         closed: list[Event] = []
         if self._block is not None:
-            last = cut and self._block == self._last_block
-            closed += self._close_block("incomplete" if last else "completed")
-        closed += self._calls.close(self._last_block, cut=cut)
-        return events + _in_order(closed)
+            incomplete = truncated and self._block == self._last_block
+            closed += self._close_block("incomplete" if incomplete else "completed")
+        closed += self.calls.close(self._last_block, truncated=truncated)
+        return events + sorted(closed, key=lambda event: getattr(event, "index", 0))
 
-    def _think(self, events: list[Event], delta: MessageDelta) -> None:
-        """Take a thought, under any of its names; what is no string is not read."""
+    def _read_reasoning(self, events: list[Event], delta: MessageDelta) -> None:
         listed = ""
         if is_present(delta.reasoning_details):
             listed = self._details.add(delta.reasoning_details)
         for raw in (delta.reasoning_content, delta.reasoning):
-            thought = string_or_raw_json(raw)
-            if thought and bytes(raw).startswith(b'"'):
-                self._thinks_in_text = True
-                self._fill(events, "thought", thought)
+            text = string_or_raw_json(raw)
+            if text and bytes(raw).startswith(b'"'):
+                self._has_reasoning_text = True
+                self._append(events, "thought", text)
                 return
-            if thought:
+            if text:
                 self._losses.dropped("reasoning", "it is no text")
-        if listed and not self._thinks_in_text:
-            self._fill(events, "thought", listed)
+        if listed and not self._has_reasoning_text:
+            self._append(events, "thought", listed)
         elif self._details and self._last_block < 0:
-            # Sealed, with nothing to show: the block stands before what it leads to.
-            self._turn_to(events, "thought")
+            # Encrypted reasoning without text gets its block before what it leads to.
+            self._begin(events, "thought")
 
-    def _say(self, events: list[Event], content: str | list[Raw], logprobs: Raw) -> None:
+    def _read_content(self, events: list[Event], content: str | list[Raw], logprobs: Raw) -> None:
         read = self._read_logprobs(logprobs) if is_present(logprobs) else ()
         if isinstance(content, str):
             if content or (read and self._channel == "text"):
-                self._fill(events, "text", content, read)
+                self._append(events, "text", content, read)
             elif read:
                 self._losses.dropped("logprobs", "probabilities of what is no text have no place")
             return
-        for part in read_content(content, "content", "completions"):
+        for part in read_content(content, "content", FAMILY):
             match part:
                 case Text():
-                    self._fill(events, "text", part.text, read, part.annotations)
+                    self._append(events, "text", part.text, read, part.annotations)
                 case Refusal():
-                    self._fill(events, "refusal", part.text)
+                    self._append(events, "refusal", part.text)
                 case _:
                     self._losses.dropped("content", "an answer can only be text")
 
-    def _fill(
+    def _append(
         self,
         events: list[Event],
         channel: Channel,
@@ -138,41 +133,42 @@ class ChoiceReader:
         annotations: tuple[Annotation, ...] = (),
     ) -> None:
         if channel != self._channel or self._block is None:
-            self._turn_to(events, channel)
+            self._begin(events, channel)
             if channel == "text":
-                annotations, self._early = self._early + annotations, ()
+                annotations = self._early_annotations + annotations
+                self._early_annotations = ()
         block = self._last_block if self._block is None else self._block
         events.append(Delta(block, channel, text, self._part, logprobs, annotations))
 
-    def _turn_to(self, events: list[Event], channel: Channel) -> None:
+    def _begin(self, events: list[Event], channel: Channel) -> None:
         """Begin another part of the open message, or another item."""
         if {channel, self._channel} == {"text", "refusal"} and self._block is not None:
             self._part += 1
         else:
             events += self._close_block("completed")
-            events += self._calls.close_complete()
-            opened = self._open_block(self._begun(channel))
+            events += self.calls.close_complete()
+            opened = self._open_block(self._new_item(channel))
             events.append(opened)
             self._block = self._last_block = opened.index
             self._part = 0
         self._channel = channel
 
-    def _begun(self, channel: Channel) -> Message | Reasoning:
-        """Give the item to begin; later texts go on with the first: Chat has one string."""
+    def _new_item(self, channel: Channel) -> Message | Reasoning:
+        """Return the item of a new block. All texts of a choice are one string in Chat."""
         if channel == "thought":
             return Reasoning()
-        continues, self._spoke = self._spoke, True
+        continues, self._has_message = self._has_message, True
         return Message("assistant", continues=continues)
 
-    def _annotate(self, events: list[Event], annotations: list[Raw]) -> None:
-        """Attach annotations to the text that they are about, which must be the last thing said."""
-        found = tuple(read_annotation(raw, "completions") for raw in annotations)
+    def _read_annotations(self, events: list[Event], raws: list[Raw]) -> None:
+        """Add annotations to the open text, or keep them for a text that follows."""
+        annotations = tuple(read_annotation(raw, FAMILY) for raw in raws)
         if self._channel == "text":
-            self._fill(events, "text", "", (), found)
-        elif self._spoke:
+            self._append(events, "text", "", (), annotations)
+        elif self._has_message:
             self._losses.dropped("annotations", "they came after the text had ended")
         else:
-            self._early += found
+            self._early_annotations += annotations
 
     def _close_block(self, status: Status) -> Iterator[Event]:
         if self._block is not None:
@@ -180,25 +176,19 @@ class ChoiceReader:
             yield Closed(self._block, status, extras=extras)
             self._block = self._channel = None
 
-    def _call(self, events: list[Event], deltas: Sequence[CallDelta]) -> None:
-        told = self._calls.feed(deltas)
-        if told and self._block is not None:
+    def _read_calls(self, events: list[Event], deltas: Sequence[CallDelta]) -> None:
+        call_events = self.calls.feed(deltas)
+        if call_events and self._block is not None:
             events += self._close_block("completed")
-        events += told
-        self._note_blocks(told)
+        events += call_events
+        self._update_last_block(call_events)
 
-    def _note_blocks(self, events: list[Event]) -> None:
-        """Remember the latest block, whoever opened it."""
-        if events:
-            self._last_block = max(self._last_block, self._calls.last_block)
+    def _update_last_block(self, call_events: list[Event]) -> None:
+        if call_events:
+            self._last_block = max(self._last_block, self.calls.last_block)
 
     def _read_logprobs(self, raw: Raw) -> tuple[Logprob, ...]:
         fields = read_fields(raw, "logprobs")
         if fields.array("refusal"):
             self._losses.dropped("logprobs.refusal", REFUSAL_LOGPROBS_REASON)
         return read_logprobs(fields.raw("content"), "logprobs.content")
-
-
-def _in_order(events: list[Event]) -> list[Event]:
-    """Put the ends of blocks in the order of the blocks."""
-    return sorted(events, key=lambda event: getattr(event, "index", 0))

@@ -1,19 +1,19 @@
-"""Reads the messages of Chat and legacy, which may stand side by side in one history."""
+"""Reader of Chat and legacy messages, both of which may occur in one history."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from msgspec import Meta, Raw, Struct
 from msgspec.json import Decoder
 from msgspec.structs import replace
 
-from adapters.chat.parts import DETAILS, read_details
+from adapters.chat.parts import DETAILS_FIELD, read_details
+from adapters.chat.wire import FAMILY
 from adapters.errors import InvalidRequestError
 from adapters.ids import StableIds
 from adapters.ir.normalize import PendingCalls
 from adapters.ir.types import (
     CallKind,
-    Extras,
     Item,
     Message,
     Part,
@@ -31,184 +31,177 @@ from adapters.wire.content import read_annotation, read_content
 from adapters.wire.extra_fields import DropPolicy, unread_fields
 from adapters.wire.json_object import JsonObject, read_fields, string_or_raw_json
 
-# A short way for plain messages: read in one step, by the shape that nearly all of them have.
-#
-# A long history is mostly strings and calls. What has any other shape, or any field more, is read
-# the
-# long way, which is lenient and misses nothing; both give the same items.
+# An item and its path in the request body.
+ItemWithPath = tuple[Item, str]
 
+_INPUT_ROLES: dict[str, Role] = {"system": "system", "developer": "developer", "user": "user"}
 
-Placed = tuple[Item, str]
-NonEmptyStr = Annotated[str, Meta(min_length=1)]
-
-
-class PlainFunction(Struct, gc=False, forbid_unknown_fields=True):
-    """Whom a call calls."""
-
-    name: NonEmptyStr
-    arguments: str
-
-
-class PlainCall(Struct, gc=False, forbid_unknown_fields=True):
-    """A call with all that it should have."""
-
-    id: NonEmptyStr
-    function: PlainFunction
-    type: Literal["function"] = "function"
-
-
-class System(Struct, tag_field="role", tag="system", gc=False, forbid_unknown_fields=True):
-    """A system message."""
-
-    content: str
-
-
-class Developer(Struct, tag_field="role", tag="developer", gc=False, forbid_unknown_fields=True):
-    """A developer message."""
-
-    content: str
-
-
-class User(Struct, tag_field="role", tag="user", gc=False, forbid_unknown_fields=True):
-    """A user message."""
-
-    content: str
-
-
-class Assistant(Struct, tag_field="role", tag="assistant", gc=False, forbid_unknown_fields=True):
-    """An assistant's message."""
-
-    content: str | None = None
-    tool_calls: tuple[PlainCall, ...] = ()
-    function_call: PlainFunction | None = None
-
-
-class FunctionMessage(
-    Struct, tag_field="role", tag="function", gc=False, forbid_unknown_fields=True
-):
-    """A function's answer, in the legacy form."""
-
-    name: NonEmptyStr
-    content: str
-
-
-class Tool(Struct, tag_field="role", tag="tool", gc=False, forbid_unknown_fields=True):
-    """A tool's answer."""
-
-    tool_call_id: NonEmptyStr
-    content: str
-
-
-_ROLES: dict[type[Struct], Role] = {
-    System: "system",
-    Developer: "developer",
-    User: "user",
-}
-Plain = System | Developer | User | Assistant | Tool | FunctionMessage
-_DECODER: Decoder[Plain] = Decoder(Plain)
-
-
-def read_plain(raw: Raw, path: str, name_call: Callable[[str, str], str]) -> list[Placed]:
-    """Read a plain message; nothing if it is not one."""
-    try:
-        plain = _DECODER.decode(raw)
-    except DECODE_ERRORS:
-        return []
-    match plain:
-        case System() | Developer() | User():
-            return [(Message(_ROLES[type(plain)], (Text(plain.content),)), path)]
-        case Tool():
-            return [(ToolOutput(plain.tool_call_id, plain.content), path)]
-        case FunctionMessage():
-            return [(ToolOutput(None, plain.content, name=plain.name), path)]
-        case Assistant():
-            return _read_turn(plain, path, name_call)
-
-
-def _read_turn(plain: Assistant, path: str, name_call: Callable[[str, str], str]) -> list[Placed]:
-    placed: list[Placed] = []
-    if plain.content:
-        placed.append((Message("assistant", (Text(plain.content),)), path))
-    for number, call in enumerate(plain.tool_calls):
-        item = ToolCall(call.id, call.function.name, call.function.arguments)
-        placed.append((item, f"{path}.tool_calls[{number}]"))
-    old = plain.function_call
-    if old is not None and not plain.tool_calls:
-        item = ToolCall(name_call(old.name, old.arguments), old.name, old.arguments)
-        placed.append((item, f"{path}.function_call"))
-    return placed
-
-
-# Gives an id to a call that has none, from its name and arguments.
-NameCall = Callable[[str, str], str]
-
-_SPEAKERS: dict[str, Role] = {"system": "system", "developer": "developer", "user": "user"}
-
-# What clients echo of an answer, and what only Chat can say of a message.
-_ONLY_HERE = {
+# Message fields that only Chat has, and that the client libraries add to a reply.
+_CHAT_ONLY_FIELDS = {
     "audio": DropPolicy("capability"),
     "parsed": DropPolicy(None),
     "role": DropPolicy(None),
 }
 
 
-def read_messages(raws: list[Raw], losses: Losses, *, short_way: bool = True) -> Iterator[Placed]:
-    """Read a history into items, each with the path of where it stood."""
-    name_call = StableIds()
-    waiting = PendingCalls()
+def read_messages(raws: list[Raw], losses: Losses) -> Iterator[ItemWithPath]:
+    """Read a history into items with their paths.
+
+    Calls without an id get one, and so do outputs: in legacy messages, and in those of clients that
+    leave `tool_call_id` out (https://github.com/theopenco/llmgateway/issues/2749).
+    """
+    ids = StableIds()
+    pending = PendingCalls()
     for number, raw in enumerate(raws):
         path = f"messages[{number}]"
-        plain = read_plain(raw, path, name_call) if short_way else None
-        for item, where in plain or _read_message(raw, path, name_call, losses):
-            yield _followed(item, waiting), where
+        for item, item_path in _read_typical(raw, path) or _read_message(raw, path):
+            match item:
+                case ToolCall():
+                    call = item if item.call_id else _with_id(item, item_path, ids, losses)
+                    pending.add(call)
+                    yield call, item_path
+                case ToolOutput():
+                    yield _with_call_id(item, pending), item_path
+                case Message(role="assistant") | Reasoning():
+                    yield item, item_path
+                case _:
+                    pending.end_batch()
+                    yield item, item_path
 
 
-def _followed(item: Item, waiting: PendingCalls) -> Item:
-    """Keep track of who waits for an answer; give an answer without an id that of its call."""
-    match item:
-        case ToolCall():
-            waiting.add(item)
-        case ToolOutput():
-            return _answered(item, waiting)
-        case Message(role="assistant") | Reasoning():
-            pass
+def _with_id(call: ToolCall, path: str, ids: StableIds, losses: Losses) -> ToolCall:
+    if not path.endswith(".function_call"):
+        list_path = path.rpartition("[")[0]
+        losses.invented(list_path, f"a call of {call.name} has no id; it gets one")
+    return replace(call, call_id=ids(call.name, call.arguments))
+
+
+def _with_call_id(output: ToolOutput, pending: PendingCalls) -> ToolOutput:
+    """Return the output with the id of its call, which is found by name and order if need be."""
+    if output.call_id is not None:
+        pending.take_by_id(output.call_id)
+        return output
+    call = pending.take_by_name(output.name)
+    return output if call is None else replace(output, call_id=call.call_id)
+
+
+# Typical messages
+
+_NonEmpty = Annotated[str, Meta(min_length=1)]
+
+
+class TypicalFunction(Struct, gc=False, forbid_unknown_fields=True):
+    """The name and the arguments of a typical call."""
+
+    name: _NonEmpty
+    arguments: str
+
+
+class TypicalCall(Struct, gc=False, forbid_unknown_fields=True):
+    """A function call with the usual fields."""
+
+    id: _NonEmpty
+    function: TypicalFunction
+    type: Literal["function"] = "function"
+    index: int | None = None
+
+
+class _Input(Struct, tag_field="role", gc=False, forbid_unknown_fields=True):
+    content: str
+
+
+class _System(_Input, tag="system"):
+    pass
+
+
+class _Developer(_Input, tag="developer"):
+    pass
+
+
+class _User(_Input, tag="user"):
+    pass
+
+
+class _Tool(_Input, tag="tool"):
+    tool_call_id: _NonEmpty
+
+
+class _Function(_Input, tag="function"):
+    name: _NonEmpty
+
+
+class _Assistant(Struct, tag_field="role", tag="assistant", gc=False, forbid_unknown_fields=True):
+    content: str | None = None
+    tool_calls: tuple[TypicalCall, ...] = ()
+    function_call: TypicalFunction | None = None
+
+
+_ROLES: dict[type[Struct], Role] = {_System: "system", _Developer: "developer", _User: "user"}
+_Typical = _System | _Developer | _User | _Tool | _Function | _Assistant
+_TYPICAL: Decoder[_Typical] = Decoder(_Typical)
+
+
+def _read_typical(raw: Raw, path: str) -> list[ItemWithPath]:
+    """Read a message of a string and calls; an empty list if it has any other form.
+
+    The result is that of `_read_message`. This saves 12 % of the CPU time of translating a request
+    of 5 kB and 21 to 25 % at 140 kB (medians of 31 alternating rounds, 95 % intervals within 11 to
+    13 % and 19 to 26 %).
+    """
+    try:
+        message = _TYPICAL.decode(raw)
+    except DECODE_ERRORS:
+        return []
+    match message:
+        case _Assistant():
+            return _typical_turn(message, path)
+        case _Tool():
+            return [(ToolOutput(message.tool_call_id, message.content), path)]
+        case _Function():
+            return [(ToolOutput(None, message.content, name=message.name), path)]
         case _:
-            waiting.end_batch()
-    return item
+            return [(Message(_ROLES[type(message)], (Text(message.content),)), path)]
 
 
-def _read_message(raw: Raw, path: str, name_call: NameCall, losses: Losses) -> Iterator[Placed]:
+def _typical_turn(message: _Assistant, path: str) -> list[ItemWithPath]:
+    items: list[ItemWithPath] = []
+    if message.content:
+        items.append((Message("assistant", (Text(message.content),)), path))
+    for number, call in enumerate(message.tool_calls):
+        item = ToolCall(call.id, call.function.name, call.function.arguments)
+        items.append((item, f"{path}.tool_calls[{number}]"))
+    legacy = message.function_call
+    if legacy is not None and not message.tool_calls:
+        items.append((ToolCall("", legacy.name, legacy.arguments), f"{path}.function_call"))
+    return items
+
+
+# Messages of any form
+
+
+def _read_message(raw: Raw, path: str) -> Iterator[ItemWithPath]:
     fields = read_fields(raw, path)
     role = fields.string("role") or ""
     if role == "assistant":
-        yield from _message_reader_read_turn(fields, name_call, losses)
+        yield from _read_turn(fields)
     elif role in ("tool", "function"):
         yield _read_output(fields), path
-    elif role in _SPEAKERS:
-        content = read_content(fields.text_or_raws("content"), fields.at("content"), "completions")
-        extras = unread_fields(fields, "completions", _ONLY_HERE)
-        yield Message(_SPEAKERS[role], content, extras=extras), path
+    elif role in _INPUT_ROLES:
+        content = read_content(fields.text_or_raws("content"), fields.at("content"), FAMILY)
+        extras = unread_fields(fields, FAMILY, _CHAT_ONLY_FIELDS)
+        yield Message(_INPUT_ROLES[role], content, extras=extras), path
     else:
         known = "system, developer, user, assistant, tool, function"
         raise InvalidRequestError(fields.at("role"), f"{role!r} is none of {known}")
 
 
-def _message_reader_read_turn(
-    fields: JsonObject, name_call: NameCall, losses: Losses
-) -> Iterator[Placed]:
-    """Read an assistant's message, and say where each of its items stood in it."""
+def _read_turn(fields: JsonObject) -> Iterator[ItemWithPath]:
     path = fields.path
-    modern = fields.has("tool_calls")
+    items, is_legacy = read_assistant(fields)
     calls = 0
-
-    def name_and_tell(name: str, arguments: str) -> str:
-        if modern:
-            losses.invented(f"{path}.tool_calls", f"a call of {name} has no id; it gets one")
-        return name_call(name, arguments)
-
-    for item in read_assistant(fields, name_and_tell):
+    for item in items:
         if isinstance(item, ToolCall):
-            yield item, f"{path}.tool_calls[{calls}]" if modern else f"{path}.function_call"
+            yield item, f"{path}.function_call" if is_legacy else f"{path}.tool_calls[{calls}]"
             calls += 1
         elif isinstance(item, Reasoning):
             yield item, f"{path}.reasoning_content"
@@ -216,96 +209,76 @@ def _message_reader_read_turn(
             yield item, path
 
 
-def _answered(output: ToolOutput, waiting: PendingCalls) -> ToolOutput:
-    """Find the call of an answer without an id, by its name and by order (P176, P178)."""
-    if output.call_id is not None:
-        waiting.take_by_id(output.call_id)
-        return output
-    call = waiting.take_by_name(output.name)
-    return output if call is None else replace(output, call_id=call.call_id)
-
-
 def _read_output(fields: JsonObject) -> ToolOutput:
-    """Read a tool's answer; in the legacy form it has a name and no id."""
-    given = fields.output("content")
-    output = (
-        read_content(given, fields.at("content"), "completions")
-        if isinstance(given, list)
-        else given or ""
-    )
+    """Read the output of a tool; a legacy one has a name and no id."""
+    output = fields.output("content") or ""
+    if isinstance(output, list):
+        output = read_content(output, fields.at("content"), FAMILY)
     call_id = fields.string("tool_call_id") or None
     name = fields.string("name") or None
-    return ToolOutput(call_id, output, name=name, extras=unread_fields(fields, "completions"))
+    return ToolOutput(call_id, output, name=name, extras=unread_fields(fields, FAMILY))
 
 
-def read_assistant(
-    fields: JsonObject, name_call: NameCall, status: Status | None = None
-) -> Iterator[Item]:
-    """Read an assistant's turn: what it thought, what it said, whom it called, in that order."""
-    thought = _read_thought(fields)
-    # What helpers of clients made of the text.
+def read_assistant(fields: JsonObject, status: Status | None = None) -> tuple[list[Item], bool]:
+    """Read an assistant's message: its reasoning, its text and its calls, in this order.
+
+    The second value is whether the call is a legacy `function_call`. Calls without an id have an
+    empty one.
+    """
+    items: list[Item] = []
+    reasoning = _read_reasoning(fields)
+    if reasoning is not None:
+        items.append(replace(reasoning, status=status))
+    # Added by the client libraries, from the text.
     fields.raw("parsed")
-    if thought is not None:
-        yield replace(thought, status=status)
-    content = _read_said(fields)
-    calls = tuple(_read_calls(fields, name_call, status))
-    extras = unread_fields(fields, "completions", _ONLY_HERE)
-    said = any(not isinstance(part, Text) or part.text for part in content)
-    if said or not calls or _worth_keeping(extras):
-        kept = content if said or not calls else ()
-        yield Message("assistant", kept, status=status, extras=extras)
-    yield from calls
+    content = _read_content(fields)
+    calls = [_read_call(call, status) for call in fields.objects("tool_calls")]
+    legacy = fields.nested("function_call")
+    # Where both are given, they are the same call; llama-cpp-python gets the name in the legacy
+    # one wrong.
+    is_legacy = legacy is not None and not calls
+    if legacy is not None and not calls:
+        calls.append(_read_function_call(legacy, status))
+    extras = unread_fields(fields, FAMILY, _CHAT_ONLY_FIELDS)
+    has_content = any(not isinstance(part, Text) or part.text for part in content)
+    if has_content or not calls or any(extra.severity is not None for extra in extras):
+        kept = content if has_content or not calls else ()
+        items.append(Message("assistant", kept, status=status, extras=extras))
+    return [*items, *calls], is_legacy
 
 
-def _worth_keeping(extras: Extras) -> bool:
-    return any(extra.severity is not None for extra in extras)
-
-
-def _read_thought(fields: JsonObject) -> Reasoning | None:
-    """Read the reasoning: one text, under any of three names (P084), perhaps as a list."""
-    first = fields.raw("reasoning_content")
-    second = fields.raw("reasoning")
-    listed = fields.raw(DETAILS)
-    text, extras = ("", ()) if listed is None else read_details(listed)
-    for raw in (first, second):
+def _read_reasoning(fields: JsonObject) -> Reasoning | None:
+    """Read the reasoning: a string in one of two fields, or a list."""
+    strings = (fields.raw("reasoning_content"), fields.raw("reasoning"))
+    details = fields.raw(DETAILS_FIELD)
+    text, extras = ("", ()) if details is None else read_details(details)
+    for raw in strings:
         if raw is not None and bytes(raw).startswith(b'"') and string_or_raw_json(raw):
             text = string_or_raw_json(raw)
             break
     return Reasoning(content=(text,) if text else (), extras=extras) if text or extras else None
 
 
-def _read_said(fields: JsonObject) -> tuple[Part, ...]:
-    content = read_content(fields.text_or_raws("content"), fields.at("content"), "completions")
-    annotations = tuple(read_annotation(raw, "completions") for raw in fields.array("annotations"))
+def _read_content(fields: JsonObject) -> tuple[Part, ...]:
+    content = read_content(fields.text_or_raws("content"), fields.at("content"), FAMILY)
+    annotations = tuple(read_annotation(raw, FAMILY) for raw in fields.array("annotations"))
     if annotations and content and isinstance(content[0], Text):
         content = (replace(content[0], annotations=annotations), *content[1:])
     refusal = fields.string("refusal")
     if refusal:
-        # The text beside a refusal is empty, as a rule: then the refusal stands alone.
-        kept = tuple(p for p in content if not (isinstance(p, Text) and not p.text))
+        # Servers usually send an empty text with a refusal.
+        kept = tuple(part for part in content if not (isinstance(part, Text) and not part.text))
         return (*kept, Refusal(refusal))
     return content
 
 
-def _read_calls(
-    fields: JsonObject, name_call: NameCall, status: Status | None
-) -> Iterator[ToolCall]:
-    """Read the calls in either form; where a server sends both, it repeats one call.
-
-    llama-cpp-python gets the name wrong in the legacy copy, so the modern form is the one to read.
-    """
-    calls = fields.objects("tool_calls")
-    legacy = fields.nested("function_call")
-    for call in calls:
-        yield _read_call(call, name_call, status)
-    if legacy is not None and not calls:
-        name = legacy.string("name") or ""
-        arguments = string_or_raw_json(legacy.raw("arguments"))
-        extras = unread_fields(legacy, "completions")
-        yield ToolCall(name_call(name, arguments), name, arguments, status=status, extras=extras)
+def _read_function_call(fields: JsonObject, status: Status | None) -> ToolCall:
+    name = fields.string("name") or ""
+    arguments = string_or_raw_json(fields.raw("arguments"))
+    return ToolCall("", name, arguments, status=status, extras=unread_fields(fields, FAMILY))
 
 
-def _read_call(fields: JsonObject, name_call: NameCall, status: Status | None) -> ToolCall:
+def _read_call(fields: JsonObject, status: Status | None) -> ToolCall:
     kind: CallKind = "custom" if fields.string("type") == "custom" else "function"
     custom = fields.nested("custom")
     if custom is not None:
@@ -313,12 +286,11 @@ def _read_call(fields: JsonObject, name_call: NameCall, status: Status | None) -
     inner = custom or fields.nested("function") or fields
     name = inner.string("name") or ""
     arguments = string_or_raw_json(inner.raw("input" if kind == "custom" else "arguments"))
-    call_id = fields.string("id") or name_call(name, arguments)
-    # The place among the calls says what `index` repeats. What the helpers of the openai package
-    # made of the arguments stands in histories that they wrote.
+    call_id = fields.string("id") or ""
+    # `index` repeats the position; helpers of the openai package add `parsed_arguments`.
     fields.raw("index")
     inner.raw("parsed_arguments")
-    extras = unread_fields(fields, "completions")
+    extras = unread_fields(fields, FAMILY)
     if inner is not fields:
-        extras += unread_fields(inner, "completions")
+        extras += unread_fields(inner, FAMILY)
     return ToolCall(call_id, name, arguments, kind, status=status, extras=extras)

@@ -12,13 +12,13 @@ from msgspec import Raw
 
 from adapters.capabilities import Capabilities
 from adapters.chat.parts import (
-    DETAILS,
+    DETAILS_FIELD,
     TEXT_SEPARATOR,
     PartWriter,
-    as_details,
     is_media,
-    is_plain,
+    is_single_text,
     merge_reasoning_details,
+    write_details,
 )
 from adapters.chat.wire import call_body
 from adapters.ir.types import (
@@ -307,10 +307,10 @@ class MessageWriter:
             return
         if field and told:
             text = TEXT_SEPARATOR.join(told)
-            said[field] = as_details(text) if field == DETAILS else text
+            said[field] = write_details(text) if field == DETAILS_FIELD else text
         elif field and turn.calls and self._capabilities.reasoning_required:
             self._losses.invented(turn.calls[0][1], "its reasoning is not known; it is left empty")
-            said[field] = as_details("") if field == DETAILS else ""
+            said[field] = write_details("") if field == DETAILS_FIELD else ""
 
     def _report_parts(self, message: Message, path: str) -> None:
         """Report what an assistant's message may hold that a request cannot repeat."""
@@ -357,7 +357,7 @@ class MessageWriter:
         """Write what a tool answered; pictures and files move behind the whole batch (P051)."""
         if isinstance(output.output, str):
             return output.output
-        if not output.output or is_plain(output.output) or self._holds_media():
+        if not output.output or is_single_text(output.output) or self._holds_media():
             return self._parts.write_content(output.output, f"{path}.output")
         kept: Media = []
         moved: Media = []
@@ -370,7 +370,7 @@ class MessageWriter:
             media.append({"type": "text", "text": self._label_output(call)})
             media += moved
         texts = tuple(part for part in output.output if not is_media(part))
-        if is_plain(texts) or (texts and not self._capabilities.text_parts):
+        if is_single_text(texts) or (texts and not self._capabilities.text_parts):
             # Every server takes a string.
             return self._parts.write_content(texts, f"{path}.output")
         return kept if kept or not moved else "The output is in the next user message."

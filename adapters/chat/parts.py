@@ -1,12 +1,11 @@
-"""Writes content parts for Chat."""
+"""Content parts of Chat requests, and `reasoning_details`."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import msgspec
 from msgspec import Raw
 
-from adapters.chat.wire import Frames
-from adapters.ir.events import Delta
+from adapters.chat.wire import FAMILY, Wire
 from adapters.ir.types import (
     Audio,
     ExtraField,
@@ -21,83 +20,78 @@ from adapters.ir.types import (
     Text,
 )
 from adapters.losses import Losses
-from adapters.sse import PLACEHOLDER
 from adapters.wire.extra_fields import ExtrasWriter
 from adapters.wire.json_object import Json, parse
 
-Wire = dict[str, object]
-
-# Between texts that become one and must not run together.
+# The separator of texts that are joined.
 TEXT_SEPARATOR = "\n\n"
 
 
 def is_media(part: Part) -> bool:
-    """Tell whether the part is something that a tool message cannot hold."""
+    """Whether a tool message cannot contain the part."""
     return isinstance(part, Image | File | Audio)
 
 
-def is_plain(content: tuple[Part, ...]) -> bool:
-    """Tell whether the content is just one text, which every server takes as a string."""
+def is_single_text(content: tuple[Part, ...]) -> bool:
+    """Whether the content can be written as a string, which every server accepts."""
     if len(content) != 1:
         return False
     part = content[0]
     if not isinstance(part, Text) or part.cache_breakpoint is not None:
         return False
-    return not any(extra.family == "completions" for extra in part.extras)
+    return not any(extra.family == FAMILY for extra in part.extras)
 
 
 class PartWriter:
-    """Writes parts, and reports what they cannot keep."""
+    """Writes content parts and reports what they cannot contain."""
 
     def __init__(
-        self, label: str, carrier: ExtrasWriter, losses: Losses, *, text_parts: bool = True
+        self, label: str, extras: ExtrasWriter, losses: Losses, *, text_parts: bool = True
     ) -> None:
         self._label = label
-        # Whether text may come as a list of parts.
+        # Whether the backend accepts text as a list of parts.
         self._text_parts = text_parts
-        self._carrier = carrier
+        self._extras = extras
         self._losses = losses
 
     def write_content(self, content: tuple[Part, ...], path: str) -> str | list[Wire | Raw]:
         """Write the content of a message."""
         if not content:
             return ""
-        if is_plain(content) and isinstance(content[0], Text):
-            self._carrier.report_dropped(content[0].extras, f"{path}[0]")
+        if is_single_text(content) and isinstance(content[0], Text):
+            self._extras.report_dropped(content[0].extras, f"{path}[0]")
             return content[0].text
-        if not self._text_parts and all(isinstance(part, Text) for part in content):
-            return self._joined(content, path)
+        texts = [part for part in content if isinstance(part, Text)]
+        if not self._text_parts and len(texts) == len(content):
+            return self._join(texts, path)
         written = [self.write(part, f"{path}[{number}]") for number, part in enumerate(content)]
         return [wire for wire in written if wire is not None]
 
-    def _joined(self, content: tuple[Part, ...], path: str) -> str:
-        """Make one string of several texts, and say what it cannot keep."""
-        texts = [part for part in content if isinstance(part, Text)]
+    def _join(self, texts: list[Text], path: str) -> str:
         if len(texts) > 1:
             self._losses.changed(path, "the backend takes a string; the texts are put together")
         for number, text in enumerate(texts):
-            self._carrier.report_dropped(text.extras, f"{path}[{number}]")
+            self._extras.report_dropped(text.extras, f"{path}[{number}]")
             if text.cache_breakpoint is not None:
-                why = "a string has no breakpoints"
-                self._losses.dropped(f"{path}[{number}].prompt_cache_breakpoint", why)
+                reason = "a string has no breakpoints"
+                self._losses.dropped(f"{path}[{number}].prompt_cache_breakpoint", reason)
         return TEXT_SEPARATOR.join(text.text for text in texts)
 
     def write(self, part: Part, path: str) -> Wire | Raw | None:
-        """Write one part; None where Chat has no form for it."""
-        if isinstance(part, OtherPart) and part.family == "completions":
+        """Write one part; None if Chat has no such part."""
+        if isinstance(part, OtherPart) and part.family == FAMILY:
             return part.value
-        wire = self._shape(part, path)
+        wire = self._write_body(part, path)
         if wire is None:
             self._losses.dropped(path, f"{self._label} cannot carry this part", "meaning")
             return None
         if isinstance(part, Text | Image | File | Audio):
             if part.cache_breakpoint is not None:
                 wire["prompt_cache_breakpoint"] = part.cache_breakpoint
-            self._carrier.carry(part.extras, wire, path)
+            self._extras.carry(part.extras, wire, path)
         return wire
 
-    def _shape(self, part: Part, path: str) -> Wire | None:
-        """Give the part's own shape, or None where Chat has none for it."""
+    def _write_body(self, part: Part, path: str) -> Wire | None:
         match part:
             case Text() | Refusal():
                 return {"type": "text", "text": part.text}
@@ -105,151 +99,116 @@ class PartWriter:
                 detail = {"detail": part.detail} if part.detail else {}
                 return {"type": "image_url", "image_url": {"url": url} | detail}
             case File(url=None):
-                return self._shape_file(part, path)
+                return self._write_file(part, path)
             case Audio():
-                inner = {"data": part.data, "format": part.format}
-                return {"type": "input_audio", "input_audio": inner}
+                audio = {"data": part.data, "format": part.format}
+                return {"type": "input_audio", "input_audio": audio}
             case _:
                 return None
 
-    def _shape_file(self, part: File, path: str) -> Wire:
+    def _write_file(self, part: File, path: str) -> Wire:
         if part.detail:
             self._losses.dropped(f"{path}.detail", f"{self._label} has no detail of files")
-        names = {"file_data": part.data, "file_id": part.file_id, "filename": part.filename}
-        return {"type": "file", "file": {k: v for k, v in names.items() if v is not None}}
+        file = {"file_data": part.data, "file_id": part.file_id, "filename": part.filename}
+        return {"type": "file", "file": {k: v for k, v in file.items() if v is not None}}
 
 
-# `reasoning_details`, by which some Chat servers tell thoughts: a list, parts of it sealed.
-#
-# The texts in it can be shown; the list itself is kept, for its server wants it back whole.
+# Reasoning
 
 
-DETAILS = "reasoning_details"
+def reasoning_text(items: tuple[Item, ...]) -> str:
+    """Return the text of all reasoning, summaries included."""
+    reasoning = (item for item in items if isinstance(item, Reasoning))
+    texts = (text for item in reasoning for text in item.summary + item.content)
+    return TEXT_SEPARATOR.join(text for text in texts if text)
+
+
+# A list by which some servers send reasoning, partly encrypted. Its texts can be shown; the list
+# itself is kept, because its server needs it back unchanged.
+DETAILS_FIELD = "reasoning_details"
 
 _LIST = msgspec.json.Decoder(list[Raw])
-
-# Where the text of an entry stands, and what may come in pieces.
-_TEXTS = ("text", "summary")
-
-Entry = dict[str, Json]
+# The fields of an entry that contain text; a stream may split it.
+_TEXT_FIELDS = ("text", "summary")
+_Entry = dict[str, Json]
 
 
 def read_details(raw: Raw) -> tuple[str, Extras]:
-    """Read a whole list: the text in it, and the list itself."""
+    """Return the text of a complete list, and the list itself."""
     details = ReasoningDetails()
     text = details.add(raw)
-    return text, (ExtraField("completions", DETAILS, raw),) if details else ()
+    return text, (ExtraField(FAMILY, DETAILS_FIELD, raw),) if details else ()
 
 
-def merge_reasoning_details(thoughts: Iterable[Reasoning]) -> Extras:
-    """Make one list of those of several thoughts, which become one message."""
-    extras = [extra for thought in thoughts for extra in thought.extras]
-    lists = [extra for extra in extras if extra.name == DETAILS]
+def merge_reasoning_details(reasoning: Iterable[Reasoning]) -> Extras:
+    """Return the extra fields of several reasoning items, with their lists merged into one."""
+    extras = [extra for item in reasoning for extra in item.extras]
+    lists = [extra for extra in extras if extra.name == DETAILS_FIELD]
     if len(lists) <= 1:
         return tuple(extras)
-    entries = [entry for one in lists for entry in _LIST.decode(one.value)]
+    entries = [entry for extra in lists for entry in _LIST.decode(extra.value)]
     value = Raw(msgspec.json.encode(entries))
-    others = tuple(extra for extra in extras if extra.name != DETAILS)
-    return (ExtraField("completions", DETAILS, value), *others)
+    others = tuple(extra for extra in extras if extra.name != DETAILS_FIELD)
+    return (ExtraField(FAMILY, DETAILS_FIELD, value), *others)
 
 
-def as_details(text: str) -> list[dict[str, str]]:
-    """Give a thought that came in no list as one, for a server that takes it back in no other."""
+def write_details(text: str) -> list[dict[str, str]]:
+    """Write reasoning that did not come as a list as one."""
     return [{"type": "reasoning.text", "text": text}] if text else []
 
 
 class ReasoningDetails:
-    """Gathers a list of which each chunk of a stream brings a piece."""
+    """A list that a stream sends in pieces."""
 
     def __init__(self) -> None:
-        self._entries: list[Entry] = []
-        # Whether any text was found yet.
-        self._told = False
+        self._entries: list[_Entry] = []
+        self._has_text = False
 
     def __bool__(self) -> bool:
         return bool(self._entries)
 
     def add(self, raw: Raw) -> str:
-        """Take a piece; give the text in it. What is no list of objects is passed over."""
-        given = parse(raw)
-        entries = given if isinstance(given, list) else []
-        return "".join(self._take(entry) for entry in entries if isinstance(entry, dict))
+        """Add a piece and return its text. Anything but a list of objects is ignored."""
+        value = parse(raw)
+        entries = value if isinstance(value, list) else []
+        return "".join(self._add_entry(entry) for entry in entries if isinstance(entry, dict))
 
-    def _take(self, entry: Entry) -> str:
-        text = _text(entry)
-        known = self._find(entry) if text else None
-        if known is None:
+    def take(self) -> Extras:
+        """Return the list so far as an extra field and begin a new list."""
+        entries, self._entries, self._has_text = self._entries, [], False
+        value = Raw(msgspec.json.encode(entries))
+        return (ExtraField(FAMILY, DETAILS_FIELD, value),) if entries else ()
+
+    def _add_entry(self, entry: _Entry) -> str:
+        text = _entry_text(entry)
+        continued = self._find(entry) if text else None
+        if continued is None:
             self._entries.append(dict(entry))
         else:
-            _extend(known, entry)
-        separator = TEXT_SEPARATOR if text and known is None and self._told else ""
-        self._told = self._told or bool(text)
+            _extend(continued, entry)
+        separator = TEXT_SEPARATOR if text and continued is None and self._has_text else ""
+        self._has_text = self._has_text or bool(text)
         return separator + text
 
-    def _find(self, entry: Entry) -> Entry | None:
-        """Find the entry that a piece goes on with."""
-        place, kind = entry.get("index"), entry.get("type")
+    def _find(self, entry: _Entry) -> _Entry | None:
+        """Find the entry that a piece continues."""
+        index, kind = entry.get("index"), entry.get("type")
         for known in reversed(self._entries):
-            if known.get("type") == kind and known.get("index") == place and _text(known):
+            if known.get("type") == kind and known.get("index") == index and _entry_text(known):
                 return known
         return None
 
-    def take(self) -> Extras:
-        """Give the list so far, and begin another."""
-        entries, self._entries, self._told = self._entries, [], False
-        value = Raw(msgspec.json.encode(entries))
-        return (ExtraField("completions", DETAILS, value),) if entries else ()
+
+def _entry_text(entry: _Entry) -> str:
+    values = (entry.get(name) for name in _TEXT_FIELDS)
+    return next((text for text in values if isinstance(text, str) and text), "")
 
 
-def _text(entry: Entry) -> str:
-    found = (entry.get(name) for name in _TEXTS)
-    return next((text for text in found if isinstance(text, str) and text), "")
-
-
-def _extend(known: Entry, entry: Entry) -> None:
-    """Add a piece to its entry: texts are joined, of all else the last word counts."""
+def _extend(known: _Entry, entry: _Entry) -> None:
+    """Add a piece to its entry: texts are joined, other fields are replaced."""
     for name, value in entry.items():
         before = known.get(name)
-        if name in _TEXTS and isinstance(before, str) and isinstance(value, str):
+        if name in _TEXT_FIELDS and isinstance(before, str) and isinstance(value, str):
             known[name] = before + value
         elif value is not None:
             known[name] = value
-
-
-# Tells a Chat client what the model thought, in the field that the client wants it in.
-
-
-NO_REASONING_FIELD_REASON = "Chat Completions has no place for reasoning"
-
-
-def reasoning_text(items: tuple[Item, ...]) -> str:
-    """Give all that was thought, summarised or not."""
-    return TEXT_SEPARATOR.join(text for text in _texts(items) if text)
-
-
-def _texts(items: tuple[Item, ...]) -> Iterator[str]:
-    for item in items:
-        if isinstance(item, Reasoning):
-            yield from item.summary + item.content
-
-
-class ReasoningWriter:
-    """The thoughts of one choice on their way out."""
-
-    def __init__(self, frames: Frames, choice: int, field: str | None, losses: Losses) -> None:
-        self._template = frames.template(choice, {field: PLACEHOLDER}) if field else None
-        self._losses = losses
-        # The block and the part that was told last, if any was.
-        self._place: tuple[int, int] | None = None
-
-    def fill(self, event: Delta) -> list[bytes]:
-        """Write a piece; an empty line stands between parts, as it does between texts."""
-        if not event.text:
-            return []
-        if self._template is None:
-            self._losses.dropped("reasoning", NO_REASONING_FIELD_REASON)
-            return []
-        place = (event.index, event.part)
-        begins = self._place not in (None, place)
-        self._place = place
-        return [self._template.fill(TEXT_SEPARATOR + event.text if begins else event.text)]

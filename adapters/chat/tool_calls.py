@@ -1,23 +1,27 @@
-"""Tells apart the calls of a Chat stream, whatever its server leaves out or repeats.
+"""Assembles the tool calls of a Chat stream, whatever a server leaves out or repeats.
 
-Servers differ in every way they can: no index, one index for all, no id, the id and the name on
-every piece, the name late, the arguments whole and then again. The rules, and the reports behind
-them:
+Servers leave out the index or use one for all calls, send no id, send the id and the name with
+every piece, send the name late, or the complete arguments twice. The rules, each with a report:
 
-- an index that is given wins, then an id (P097); an empty string is nothing (P101);
-- another id at a known index is another call, and so is a name with arguments after arguments that
-  are already complete (P098);
-- arguments alone, under an index that nobody opened, go on with the latest call (P099);
-- what is repeated is a repeat and not a continuation (P102): the name, the id, the whole arguments;
-- a name in pieces is joined only while no argument has come, and only to a declared tool;
-- a call is told only when its name is known (P104); one that never gets a name is dropped (P105).
+- An index has priority over an id; an empty string counts as missing
+  (https://github.com/openai/openai-python/issues/3246,
+  https://github.com/langchain-ai/langchain/issues/39335).
+- Another id at a known index is another call, and so is a name with arguments after complete
+  arguments (https://github.com/ollama/ollama/issues/15457).
+- Arguments alone at an unknown index continue the latest call
+  (https://github.com/sgl-project/sglang/issues/6310).
+- A repeated name, id or complete arguments are not appended
+  (https://github.com/vllm-project/vllm/issues/13078).
+- Pieces of a name are joined only before any arguments, and only to the name of a declared tool.
+- A call is opened when its name is known (https://github.com/anomalyco/opencode/issues/24137); one
+  that never gets a name is dropped (https://github.com/BerriAI/litellm/issues/9127).
 """
 
 from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Raw
 
-from adapters.chat.wire import MISSING_CALL_ID_REASON, CallDelta
+from adapters.chat.wire import FAMILY, MISSING_CALL_ID_REASON, CallDelta
 from adapters.ids import IdSource
 from adapters.ir.events import Closed, Delta, Event, Opened
 from adapters.ir.normalize import (
@@ -30,152 +34,161 @@ from adapters.ir.types import CallKind, ExtraField, Extras, Item, Status, ToolCa
 from adapters.json_text import is_complete_json
 from adapters.wire.json_object import is_present, string_or_raw_json
 
-# Opens a block for an item and gives the event that says so.
-Open = Callable[[Item], Opened]
+# Opens a block for an item.
+OpenBlock = Callable[[Item], Opened]
 
+# The type of a call from `function_call`; no server sends this one.
+LEGACY_TYPE = "function_call"
 
-# Marks a call that came in the legacy form; no server sends this word.
-LEGACY = "function_call"
+# How complete arguments begin; other text cannot be a repetition of them.
+COMPLETE_ARGUMENTS_START = ("{", "[")
 
 
 class PartialCall:
-    """One call, as far as it has come."""
+    """One call so far."""
 
     __slots__ = (
         "block",
         "call_id",
         "closed",
+        "emitted",
         "extras",
         "fragments",
+        "has_late_extras",
         "is_legacy",
         "kind",
-        "late",
         "name",
-        "pieces",
-        "told",
-        "told_id",
+        "name_pieces",
+        "unique_id",
     )
 
     def __init__(self) -> None:
         self.call_id = ""
         self.name = ""
-        # All that came as its name, which may yet become the name of a declared tool.
-        self.pieces = ""
+        # All that was received as a name, which may become the name of a declared tool.
+        self.name_pieces = ""
         self.kind: CallKind = "function"
-        # What its server wants to see again with it.
-        self.extras: Extras = ()
-        # They came when it had been told, and are told with its end.
-        self.late = False
         self.fragments: list[str] = []
-        # In the legacy form a call has no id, and nobody misses it.
+        # How many of the fragments were emitted.
+        self.emitted = 0
+        self.extras: Extras = ()
+        # Whether the extra fields came after the call was opened; then its end contains them.
+        self.has_late_extras = False
+        # Legacy calls have no id.
         self.is_legacy = False
-        # Its block and its id, once it has been told.
-        self.told_id = ""
+        # The block and the id of an opened call.
         self.block: int | None = None
-        # How many of the fragments have been told.
-        self.told = 0
+        self.unique_id = ""
         self.closed = False
 
     def arguments(self) -> str:
-        """Give the arguments so far."""
+        """Return the arguments so far."""
         return "".join(self.fragments)
 
     def lacks_arguments(self) -> bool:
-        """Tell whether there is nothing that could be parsed."""
+        """Whether there is nothing that could be parsed as arguments."""
         return self.kind == "function" and not self.arguments().strip()
 
     def is_complete(self) -> bool:
-        """Tell whether nothing can follow the arguments; of raw text nobody can tell."""
-        # Looked at often, joined seldom: only after a fragment that could be the last.
+        """Whether nothing can follow the arguments; never true for raw text."""
+        # This is called often. Join the fragments only if the last one could end the arguments.
         last = self.fragments[-1].rstrip()[-1:] if self.fragments else ""
         return self.kind == "function" and last in ("}", "]") and is_complete_json(self.arguments())
 
-    def end(self, block: int, status: Status = "completed") -> Closed:
-        """End its block."""
-        self.closed = True
-        return Closed(block, status, extras=self.extras if self.late else ())
-
-    def breaks_off(self) -> bool:
-        """Tell whether the arguments are no whole JSON."""
+    def is_truncated(self) -> bool:
+        """Whether the arguments are not complete JSON."""
         return self.kind == "function" and not is_complete_json(self.arguments())
+
+    def is_repetition(self, fragment: str) -> bool:
+        """Whether a fragment repeats the complete arguments."""
+        return (
+            fragment.startswith(COMPLETE_ARGUMENTS_START)
+            and self.kind == "function"
+            and bool(self.fragments)
+            and fragment.startswith(self.fragments[0])
+            and is_complete_json(fragment)
+            and fragment == self.arguments()
+        )
+
+    def close(self, block: int, status: Status = "completed") -> Closed:
+        """Close the block of this call."""
+        self.closed = True
+        return Closed(block, status, extras=self.extras if self.has_late_extras else ())
 
 
 class ToolCallAssembler:
-    """The calls of one choice."""
+    """Assembles the calls of one choice."""
 
     def __init__(
-        self, open_block: Open, declared: frozenset[str], mint: IdSource, ids: UniqueCallIds
+        self, open_block: OpenBlock, declared: frozenset[str], ids: IdSource, unique: UniqueCallIds
     ) -> None:
         self._open_block = open_block
-        # Names of the declared tools; empty where nobody knows them.
+        # Names of the declared tools; empty if they are not known.
         self._declared = declared
-        self._mint = mint
-        self._losses = ids.losses
-        self._slots: list[PartialCall] = []
-        self._by_index: dict[int, PartialCall] = {}
         self._ids = ids
+        self._unique = unique
+        self._losses = unique.losses
+        self._calls: list[PartialCall] = []
+        self._by_index: dict[int, PartialCall] = {}
         # The block that was opened last.
         self.last_block = -1
-        # The call that the latest piece went on with, if it said nothing but arguments.
+        # The call that the latest delta continued, if it contained nothing but arguments.
         self.continued: PartialCall | None = None
 
     def feed(self, deltas: Sequence[CallDelta]) -> list[Event]:
-        """Take the pieces of calls that one chunk brought."""
+        """Read the deltas of one chunk."""
         if len(deltas) == 1:
             return self._feed_one(deltas[0], deltas[0].index)
         events: list[Event] = []
         for position, delta in enumerate(deltas):
-            # Several pieces without an index: their places tell them apart.
+            # Several deltas without an index belong to different calls.
             index = position if delta.index is None else delta.index
             events += self._feed_one(delta, index)
         return events
 
+    def append_text(self, call: PartialCall, text: str) -> None:
+        """Append arguments to an open call; its caller has emitted them.
+
+        The text must not begin like complete arguments, which could be a repetition.
+        """
+        call.fragments.append(text)
+        call.emitted += 1
+
     def _feed_one(self, delta: CallDelta, index: int | None) -> list[Event]:
-        name, fragment = _pieces(delta)
-        slot = self._find(str(delta.id or ""), name, fragment, index)
-        self.continued = slot if fragment and not delta.id and not name else None
+        name, fragment = _name_and_fragment(delta)
+        call_id = str(delta.id or "")
+        call = self._find(call_id, name, fragment, index)
+        self.continued = call if fragment and not call_id and not name else None
         if delta.type == "custom" or delta.custom is not None:
-            slot.kind = "custom"
-        slot.is_legacy = delta.type == LEGACY
-        if delta.id or name:
-            self._identify(slot, str(delta.id or ""), name)
+            call.kind = "custom"
+        call.is_legacy = delta.type == LEGACY_TYPE
+        if call_id or name:
+            self._set_identity(call, call_id, name)
         if delta.extra_content:
-            self._add_extra(slot, delta.extra_content)
+            self._add_extra(call, delta.extra_content)
         if fragment:
-            if slot.closed or self._is_repeat(slot, fragment):
-                self._report_late(slot, fragment)
+            if call.closed or call.is_repetition(fragment):
+                self._report_late(call, fragment)
                 return []
-            slot.fragments.append(fragment)
-        return self._emit(slot)
+            call.fragments.append(fragment)
+        return self._emit(call)
 
-    def _is_repeat(self, slot: PartialCall, fragment: str) -> bool:
-        """Tell whether a fragment is all of the arguments again, which were complete."""
-        return (
-            fragment.startswith(("{", "["))
-            and slot.kind == "function"
-            and bool(slot.fragments)
-            and fragment.startswith(slot.fragments[0])
-            and is_complete_json(fragment)
-            and fragment == slot.arguments()
-        )
-
-    # Which call is meant?
+    # Which call a delta belongs to
 
     def _find(self, call_id: str, name: str, fragment: str, index: int | None) -> PartialCall:
-        if index is not None:
+        if index is None:
+            known = self._find_without_index(call_id, name, fragment)
+        else:
             known = self._by_index.get(index)
             if known is None:
-                known = None if name else self._named_elsewhere(call_id)
+                known = None if name else self._find_at_unknown_index(call_id)
             elif (call_id or name) and not self._is_same(known, call_id, name, fragment):
                 known = None
             else:
                 return known
-        else:
-            known = self._find_without_index(call_id, name, fragment)
-        return self._keep(index, known or PartialCall())
+        return self._add(index, known or PartialCall())
 
-    def _named_elsewhere(self, call_id: str) -> PartialCall | None:
-        """Find the call of a piece under an index that nobody opened, and without a name."""
+    def _find_at_unknown_index(self, call_id: str) -> PartialCall | None:
         return self._with_id(call_id) if call_id else self._latest()
 
     def _find_without_index(self, call_id: str, name: str, fragment: str) -> PartialCall | None:
@@ -187,161 +200,157 @@ class ToolCallAssembler:
             same = known is not None and self._is_same(known, call_id, name, fragment)
             return known if same else None
         if name and latest is not None:
-            same = latest.name in ("", name) or self._may_become(latest.pieces + name)
+            same = latest.name in ("", name) or self._is_name_prefix(latest.name_pieces + name)
             return latest if same and self._is_same(latest, "", name, fragment) else None
         return latest
 
-    def _may_become(self, pieces: str) -> bool:
+    def _is_name_prefix(self, pieces: str) -> bool:
         return any(declared.startswith(pieces) for declared in self._declared)
 
-    def _keep(self, index: int | None, slot: PartialCall) -> PartialCall:
-        if slot not in self._slots:
-            self._slots.append(slot)
+    def _add(self, index: int | None, call: PartialCall) -> PartialCall:
+        if call not in self._calls:
+            self._calls.append(call)
         if index is not None:
-            self._by_index[index] = slot
-        return slot
+            self._by_index[index] = call
+        return call
 
     def _latest(self) -> PartialCall | None:
-        return self._slots[-1] if self._slots else None
+        return self._calls[-1] if self._calls else None
 
     def _with_id(self, call_id: str) -> PartialCall | None:
-        return next((slot for slot in self._slots if slot.call_id == call_id), None)
+        return next((call for call in self._calls if call.call_id == call_id), None)
 
-    def _is_same(self, slot: PartialCall, call_id: str, name: str, fragment: str) -> bool:
-        """Tell whether a piece with an id or a name goes on with the call in its place."""
-        if call_id and slot.call_id and call_id != slot.call_id:
-            # Another id is another call, unless it has no name and this one is not whole.
-            return not (name or slot.is_complete())
-        if not name or not slot.name:
+    def _is_same(self, call: PartialCall, call_id: str, name: str, fragment: str) -> bool:
+        """Whether a delta with an id or a name continues the call at its index."""
+        if call_id and call.call_id and call_id != call.call_id:
+            # Another id is another call, unless it has no name and the known call is incomplete.
+            return not (name or call.is_complete())
+        if not name or not call.name:
             return True
-        if name != slot.name and (name in self._declared or is_complete_json(fragment)):
+        if name != call.name and (name in self._declared or is_complete_json(fragment)):
             return False
-        if not slot.fragments or not slot.is_complete():
+        if not call.fragments or not call.is_complete():
             return True
-        return name == slot.name and (not fragment.strip() or fragment == slot.arguments())
+        return name == call.name and (not fragment.strip() or fragment == call.arguments())
 
-    # What does the piece say of it?
+    # What a delta adds to its call
 
-    def _identify(self, slot: PartialCall, call_id: str, name: str) -> None:
-        """Take an id and a name, or a piece of a name; a repeat changes nothing."""
-        if call_id and not slot.call_id:
-            if slot.block is None:
-                slot.call_id = call_id
+    def _set_identity(self, call: PartialCall, call_id: str, name: str) -> None:
+        """Set the id and the name, or add a piece of the name; ignore repetitions."""
+        if call_id and not call.call_id:
+            if call.block is None:
+                call.call_id = call_id
             else:
-                self._losses.changed(f"call {slot.name}", "its id came too late to be used")
-        if name and not slot.name:
-            slot.name = slot.pieces = name
-        elif name and name != slot.name and not slot.fragments:
-            slot.pieces += name
-            if slot.pieces in self._declared:
-                slot.name = slot.pieces
-            elif not self._may_become(slot.pieces):
-                self._losses.dropped(f"call {slot.name}", f"its name was said again, as {name}")
+                self._losses.changed(f"call {call.name}", "its id came too late to be used")
+        if name and not call.name:
+            call.name = call.name_pieces = name
+        elif name and name != call.name and not call.fragments:
+            call.name_pieces += name
+            if call.name_pieces in self._declared:
+                call.name = call.name_pieces
+            elif not self._is_name_prefix(call.name_pieces):
+                self._losses.dropped(f"call {call.name}", f"its name was said again, as {name}")
 
-    def _add_extra(self, slot: PartialCall, value: Raw) -> None:
-        """Take what comes with a call; the first counts."""
-        extras = (ExtraField("completions", "extra_content", value),)
-        if not is_present(value) or slot.extras == extras:
+    def _add_extra(self, call: PartialCall, value: Raw) -> None:
+        """Set the extra content of a call; only the first one counts."""
+        extras = (ExtraField(FAMILY, "extra_content", value),)
+        if not is_present(value) or call.extras == extras:
             return
-        if slot.extras or slot.closed:
-            self._losses.dropped(f"call {slot.name}.extra_content", "it came too late to be used")
+        if call.extras or call.closed:
+            self._losses.dropped(f"call {call.name}.extra_content", "it came too late to be used")
         else:
-            slot.extras, slot.late = extras, slot.block is not None
+            call.extras, call.has_late_extras = extras, call.block is not None
 
-    def _report_late(self, slot: PartialCall, fragment: str) -> None:
-        if fragment.strip() and fragment != slot.arguments():
+    def _report_late(self, call: PartialCall, fragment: str) -> None:
+        if fragment.strip() and fragment != call.arguments():
             self._losses.dropped(
-                f"call {slot.name}.arguments", "more came after the arguments were complete"
+                f"call {call.name}.arguments", "more came after the arguments were complete"
             )
 
-    # What can be told of it?
+    # Events
 
-    def _emit(self, slot: PartialCall) -> list[Event]:
-        """Tell what is new, once it is known whom the model calls."""
-        block = slot.block
+    def _emit(self, call: PartialCall) -> list[Event]:
+        """Return the events for what is new in a call."""
+        block = call.block
         if block is None:
-            return self._emit_opening(slot) if self._is_known(slot) else []
-        if slot.told == len(slot.fragments):
+            return self._emit_opening(call) if self._is_identified(call) else []
+        if call.emitted == len(call.fragments):
             return []
-        slot.told = len(slot.fragments)
-        return [Delta(block, "arguments", slot.fragments[-1])]
+        call.emitted = len(call.fragments)
+        return [Delta(block, "arguments", call.fragments[-1])]
 
-    def _is_known(self, slot: PartialCall) -> bool:
-        """Tell whether the name is whole and the id will not change any more."""
-        if not slot.name:
+    def _is_identified(self, call: PartialCall) -> bool:
+        """Whether the name and the id will not change any more."""
+        if not call.name:
             return False
-        if slot.fragments:
+        if call.fragments:
             return True
-        return bool(slot.call_id) and self._is_whole(slot.name)
+        return bool(call.call_id) and self._is_complete_name(call.name)
 
-    def _is_whole(self, name: str) -> bool:
-        """Tell whether a name is not just the beginning of another; with none declared, it is."""
-        longer = any(one != name and one.startswith(name) for one in self._declared)
+    def _is_complete_name(self, name: str) -> bool:
+        """Whether a name is not the beginning of another declared name."""
+        longer = any(other != name and other.startswith(name) for other in self._declared)
         return not self._declared or (name in self._declared and not longer)
 
-    def _emit_opening(self, slot: PartialCall) -> list[Event]:
+    def _emit_opening(self, call: PartialCall) -> list[Event]:
         events = [
-            event for earlier in self._untold_before(slot) for event in self._emit_opening(earlier)
+            event
+            for earlier in self._calls[: self._calls.index(call)]
+            if earlier.block is None and earlier.name
+            for event in self._emit_opening(earlier)
         ]
         events += self.close_complete()
-        slot.told_id = self._unique(slot)
-        call = ToolCall(slot.told_id, slot.name, kind=slot.kind, extras=slot.extras)
-        opened = self._open_block(call)
-        slot.block = self.last_block = opened.index
-        slot.told = len(slot.fragments)
+        call.unique_id = self._unique_id(call)
+        opened = self._open_block(
+            ToolCall(call.unique_id, call.name, kind=call.kind, extras=call.extras)
+        )
+        call.block = self.last_block = opened.index
+        call.emitted = len(call.fragments)
         events.append(opened)
-        if slot.fragments:
-            events.append(Delta(opened.index, "arguments", slot.arguments()))
+        if call.fragments:
+            events.append(Delta(opened.index, "arguments", call.arguments()))
         return events
 
-    def _untold_before(self, slot: PartialCall) -> list[PartialCall]:
-        """Give the calls that came before and wait for nothing but an id or arguments."""
-        before = self._slots[: self._slots.index(slot)]
-        return [one for one in before if one.block is None and one.name]
-
-    def _unique(self, slot: PartialCall) -> str:
-        """Give the call an id of its own: clients stop at two calls with one id."""
-        if not slot.call_id:
-            slot.call_id = self._mint.id("call_")
-            if not slot.is_legacy:
-                self._losses.invented(f"call {slot.name}", MISSING_CALL_ID_REASON)
-        return self._ids.unique(slot.call_id, slot.name)
+    def _unique_id(self, call: PartialCall) -> str:
+        if not call.call_id:
+            call.call_id = self._ids.id("call_")
+            if not call.is_legacy:
+                self._losses.invented(f"call {call.name}", MISSING_CALL_ID_REASON)
+        return self._unique.unique(call.call_id, call.name)
 
     def close_complete(self) -> Iterator[Event]:
-        """Close, as something else begins, the calls to which nothing can be added.
+        """Close the calls with complete arguments, when something else begins.
 
-        A client may run them at once. A call whose arguments could go on stays open, for some
-        servers interleave.
+        A client may run them at once. Other calls stay open, because some servers interleave calls.
         """
-        for slot in self._slots:
-            if slot.block is not None and not slot.closed and slot.is_complete():
-                yield slot.end(slot.block)
+        for call in self._calls:
+            if call.block is not None and not call.closed and call.is_complete():
+                yield call.close(call.block)
 
-    def finish(self) -> Iterator[Event]:
-        """Tell, at the end, what was held back; drop what never got a name."""
-        for slot in self._slots:
-            if slot.block is None and slot.name:
-                yield from self._emit_opening(slot)
-            elif slot.block is None:
+    def open_remaining(self) -> Iterator[Event]:
+        """Open, at the end of the stream, the calls that are not open yet; drop nameless ones."""
+        for call in self._calls:
+            if call.block is None and call.name:
+                yield from self._emit_opening(call)
+            elif call.block is None:
                 self._losses.dropped("call", MISSING_NAME_REASON)
-                slot.closed = True
+                call.closed = True
 
-    def close(self, last_block: int, *, cut: bool) -> Iterator[Event]:
-        """Close what is open; of an answer that was cut off, what breaks off is incomplete."""
-        for slot in self._slots:
-            if slot.block is not None and not slot.closed:
-                half = slot.block == last_block or slot.breaks_off()
-                ended: Status = "incomplete" if cut and half else "completed"
-                if slot.lacks_arguments() and ended == "completed":
-                    self._losses.changed(
-                        f"call {slot.name} ({slot.told_id})", EMPTY_ARGUMENTS_REASON
-                    )
-                    yield Delta(slot.block, "arguments", EMPTY_ARGUMENTS)
-                yield slot.end(slot.block, ended)
+    def close(self, last_block: int, *, truncated: bool) -> Iterator[Event]:
+        """Close all calls; in a truncated reply, the last and truncated ones are incomplete."""
+        for call in self._calls:
+            if call.block is None or call.closed:
+                continue
+            incomplete = truncated and (call.block == last_block or call.is_truncated())
+            if call.lacks_arguments() and not incomplete:
+                path = f"call {call.name} ({call.unique_id})"
+                self._losses.changed(path, EMPTY_ARGUMENTS_REASON)
+                yield Delta(call.block, "arguments", EMPTY_ARGUMENTS)
+            yield call.close(call.block, "incomplete" if incomplete else "completed")
 
 
-def _pieces(delta: CallDelta) -> tuple[str, str]:
-    """Give the name and the fragment of arguments that a piece carries."""
+def _name_and_fragment(delta: CallDelta) -> tuple[str, str]:
+    """Return the name and the fragment of arguments in a delta."""
     if delta.custom is not None:
         return delta.custom.name or "", delta.custom.input or ""
     if delta.function is not None:

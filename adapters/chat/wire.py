@@ -1,4 +1,4 @@
-"""Chat Completions on the wire: its words, and the shape of its chunks."""
+"""The wire format of Chat Completions: field names, chunks, frames and usage."""
 
 from collections.abc import Iterator, Sequence
 from typing import cast
@@ -7,12 +7,19 @@ from msgspec import Raw, Struct
 
 from adapters.errors import InvalidRequestError
 from adapters.ir.types import CallKind, Error, Extras, FinishReason, ToolCall, Usage
+from adapters.losses import Losses
 from adapters.sse import FrameTemplate, encode
 from adapters.wire.error_body import error_body
 from adapters.wire.extra_fields import DropPolicy, ExtrasWriter, harmless_if, unread_fields
 from adapters.wire.json_object import MISSING, JsonObject, parse
 
-# How this dialect spells the fields of the hub, where the two differ.
+Wire = dict[str, object]
+
+# The key under which Chat and legacy own fields, and how messages to clients name the dialect.
+FAMILY = "completions"
+LABEL = "Chat Completions"
+
+# The names of IR fields, where they differ.
 NAMES = {
     "items": "messages",
     "choices": "n",
@@ -28,7 +35,7 @@ NAMES = {
     "include_obfuscation": "stream_options.include_obfuscation",
 }
 
-# Parameters that only Chat and legacy know, and how grave it is to leave each out.
+# Request fields that only Chat and legacy have, and how severe it is to drop each.
 CHAT_ONLY_FIELDS = {
     "seed": DropPolicy("hint"),
     "prediction": DropPolicy("hint"),
@@ -37,7 +44,10 @@ CHAT_ONLY_FIELDS = {
     "audio": DropPolicy("capability"),
 }
 
-# What it cannot say, of what the hub knows.
+# Reply fields that matter only to a Chat client.
+CHAT_ONLY_REPLY_FIELDS = {"object": DropPolicy(None), "metadata": DropPolicy(None)}
+
+# IR fields that the dialect does not have.
 UNSUPPORTED_FIELDS = frozenset(
     (
         "instructions",
@@ -53,15 +63,6 @@ UNSUPPORTED_FIELDS = frozenset(
     )
 )
 
-# Where calls hold what they are called with, by the kinds that there are.
-CALL_FIELDS: dict[CallKind, str] = {"function": "arguments", "custom": "input"}
-
-
-def call_body(call: ToolCall) -> dict[str, str]:
-    """Write whom a call calls, and with what."""
-    return {"name": call.name, CALL_FIELDS[call.kind]: call.arguments}
-
-
 READ_FINISH_REASON: dict[str, FinishReason] = {
     "stop": "stop",
     "tool_calls": "calls",
@@ -69,7 +70,7 @@ READ_FINISH_REASON: dict[str, FinishReason] = {
     "length": "length",
     "content_filter": "filter",
 }
-# Words for an answer that broke off: no kind of finish.
+# Finish reasons by which servers report an error.
 FAILED_FINISH_REASONS = frozenset(("error", "insufficient_system_resource"))
 WRITE_FINISH_REASON: dict[FinishReason, str] = {
     "stop": "stop",
@@ -78,18 +79,29 @@ WRITE_FINISH_REASON: dict[FinishReason, str] = {
     "filter": "content_filter",
 }
 
-# Fields of a reply that say nothing to anyone but a Chat client.
-CHAT_ONLY_REPLY_FIELDS = {
-    "object": DropPolicy(None),
-    "metadata": DropPolicy(None),
-}
-
+# Reasons for losses
 REFUSAL_LOGPROBS_REASON = "probabilities of a refusal have no place in another dialect"
 MISSING_CALL_ID_REASON = "the backend gave the call no id; it gets one"
+NO_REASONING_FIELD_REASON = "Chat Completions has no place for reasoning"
+
+# The field that holds the arguments of each kind of call.
+CALL_FIELDS: dict[CallKind, str] = {"function": "arguments", "custom": "input"}
 
 
-# Chunks, as servers send them: every field may be missing, null or empty. What is only looked at
-# now and then stays `Raw`; what has a wrong type fails the chunk, and with it the stream.
+def call_body(call: ToolCall) -> dict[str, str]:
+    """Write the inner object of a call: its name and arguments."""
+    return {"name": call.name, CALL_FIELDS[call.kind]: call.arguments}
+
+
+def extras_writer(
+    losses: Losses, label: str = LABEL, forward: tuple[str, ...] = ()
+) -> ExtrasWriter:
+    """Return a writer of the extra fields that Chat and legacy own."""
+    return ExtrasWriter(FAMILY, label, losses, forward)
+
+
+# Chunks as servers send them: every field may be missing, null or empty. What is rarely used stays
+# `Raw`. A chunk with a field of a wrong type cannot be read, and neither can its stream.
 
 
 class FunctionDelta(Struct, frozen=True, gc=False):
@@ -115,19 +127,20 @@ class CallDelta(Struct, frozen=True, gc=False):
     type: str | None = None
     function: FunctionDelta | None = None
     custom: CustomDelta | None = None
-    # What a server wants to see again with the call, such as Google's signature of a thought.
+    # Data that a server needs back with the call, such as Google's thought signature.
     extra_content: Raw = MISSING
 
 
 class MessageDelta(Struct, frozen=True, gc=False):
-    """A piece of the answer."""
+    """A piece of the message."""
 
     role: str | None = None
     content: str | list[Raw] | None = None
     refusal: str | None = None
     tool_calls: Sequence[CallDelta] | None = None
     function_call: FunctionDelta | None = None
-    # The same thought under three names (P084); none is in the official schema.
+    # Servers send reasoning in any of these three; none is in the official schema
+    # (https://github.com/BerriAI/litellm/issues/20246).
     reasoning_content: Raw = MISSING
     reasoning: Raw = MISSING
     reasoning_details: Raw = MISSING
@@ -142,7 +155,7 @@ class ChunkChoice(Struct, frozen=True, gc=False):
     message: MessageDelta | None = None
     finish_reason: str | None = None
     logprobs: Raw = MISSING
-    # What known servers add to every chunk: looked for in the first and in the last.
+    # Fields that some servers add to every chunk; reported only for the first and last chunk.
     stop_reason: Raw = MISSING
     native_finish_reason: Raw = MISSING
     content_filter_results: Raw = MISSING
@@ -160,7 +173,7 @@ class Chunk(Struct, frozen=True, gc=False):
     usage: Raw = MISSING
     system_fingerprint: str | None = None
     service_tier: str | None = None
-    # An error: wrapped, as a rule, but some servers send it bare.
+    # An error; some servers put its fields into the chunk itself.
     error: Raw = MISSING
     message: Raw = MISSING
     type: Raw = MISSING
@@ -170,49 +183,48 @@ class Chunk(Struct, frozen=True, gc=False):
     obfuscation: str | None = None
 
 
-# The same, refusing fields that nobody knows: one look decides, and costs nothing where there are
-# none.
+# The same without unknown fields: decoding a chunk finds out at no cost that it has none.
 
 
 class KnownFunctionDelta(FunctionDelta, frozen=True, gc=False, forbid_unknown_fields=True):
-    """A piece of a function call and nothing else."""
+    """A piece of a function call, without unknown fields."""
 
 
 class KnownCustomDelta(CustomDelta, frozen=True, gc=False, forbid_unknown_fields=True):
-    """A piece of a custom call and nothing else."""
+    """A piece of a custom call, without unknown fields."""
 
 
 class KnownCallDelta(CallDelta, frozen=True, gc=False, forbid_unknown_fields=True):
-    """A piece of a call and nothing else."""
+    """A piece of a call, without unknown fields."""
 
     function: KnownFunctionDelta | None = None
     custom: KnownCustomDelta | None = None
 
 
 class KnownMessageDelta(MessageDelta, frozen=True, gc=False, forbid_unknown_fields=True):
-    """A piece of the answer and nothing else."""
+    """A piece of the message, without unknown fields."""
 
     tool_calls: Sequence[KnownCallDelta] | None = None
     function_call: KnownFunctionDelta | None = None
 
 
 class KnownChoice(ChunkChoice, frozen=True, gc=False, forbid_unknown_fields=True):
-    """One choice of a chunk and nothing else."""
+    """One choice of a chunk, without unknown fields."""
 
     delta: KnownMessageDelta | None = None
     message: KnownMessageDelta | None = None
 
 
 class KnownChunk(Chunk, frozen=True, gc=False, forbid_unknown_fields=True):
-    """One chunk and nothing else."""
+    """One chunk, without unknown fields."""
 
     choices: Sequence[KnownChoice] | None = None
 
 
-_ADDED = frozenset(
+_UNREAD_FIELDS = frozenset(
     ("stop_reason", "native_finish_reason", "content_filter_results", "token_ids", "provider")
 )
-_SHAPE: dict[str, type[Struct]] = {
+_NESTED_SHAPES: dict[str, type[Struct]] = {
     "choices": ChunkChoice,
     "delta": MessageDelta,
     "message": MessageDelta,
@@ -224,41 +236,38 @@ _SHAPE: dict[str, type[Struct]] = {
 
 
 def unknown_fields(data: bytes) -> list[str]:
-    """Give the paths of the fields of a chunk that nobody knows."""
+    """Return the paths of the fields of a chunk that are not read."""
     try:
-        return list(_strangers(parse(data), Chunk, ""))
+        return list(_unknown_paths(parse(data), Chunk, ""))
     except InvalidRequestError:
-        # A number beyond all bounds, say: the chunk was read, but nobody can look into that.
+        # The chunk was decoded, but has for example a number that is too large for `parse`.
         return []
 
 
-def _strangers(value: object, shape: type[Struct], path: str) -> Iterator[str]:
+def _unknown_paths(value: object, shape: type[Struct], path: str) -> Iterator[str]:
     if isinstance(value, list):
-        for number, one in enumerate(cast("list[object]", value)):
-            yield from _strangers(one, shape, f"{path[:-1]}[{number}].")
+        for number, element in enumerate(cast("list[object]", value)):
+            yield from _unknown_paths(element, shape, f"{path[:-1]}[{number}].")
     elif isinstance(value, dict):
         for name, inner in cast("dict[str, object]", value).items():
-            if name not in shape.__struct_fields__ or name in _ADDED:
+            if name not in shape.__struct_fields__ or name in _UNREAD_FIELDS:
                 if inner is not None:
                     yield path + name
-            elif name in _SHAPE and not (shape is Chunk and name == "message"):
-                yield from _strangers(inner, _SHAPE[name], f"{path}{name}.")
+            elif name in _NESTED_SHAPES and not (shape is Chunk and name == "message"):
+                yield from _unknown_paths(inner, _NESTED_SHAPES[name], f"{path}{name}.")
 
 
-# The frames of a Chat stream: `data:` lines with one chunk each.
-
-
-Wire = dict[str, object]
+# Frames: `data:` lines with one chunk each
 
 DONE = b"data: [DONE]\n\n"
 
 
 class Frames:
-    """Makes chunks that agree in everything that must be the same in all of them."""
+    """Writes the chunks of one reply, which have the same head."""
 
     def __init__(self, head: Wire, *, with_usage: bool) -> None:
         self._head = head
-        # A client that asked for the usage gets `usage: null` on every chunk but the last.
+        # A client that requested usage gets `usage: null` in every chunk but the last.
         self._tail: Wire = {"usage": None} if with_usage else {}
 
     def chunk(
@@ -268,27 +277,27 @@ class Frames:
         finish_reason: str | None = None,
         logprobs: Wire | None = None,
     ) -> bytes:
-        """Make a chunk of one choice."""
+        """Write a chunk with one choice."""
         written: Wire = {"index": choice, "delta": delta, "finish_reason": finish_reason}
         if logprobs is not None:
             written["logprobs"] = logprobs
         return frame(self._head | {"choices": [written]} | self._tail)
 
     def template(self, choice: int, delta: Wire) -> FrameTemplate:
-        """Make a chunk with a hole in its delta."""
+        """Return a template for chunks with a placeholder in their delta."""
         return FrameTemplate(self.chunk(choice, delta))
 
     def usage(self, usage: Wire) -> bytes:
-        """Make the chunk that says what it cost."""
+        """Write the chunk with the usage."""
         return frame(self._head | {"choices": (), "usage": usage})
 
     def add(self, name: str, value: object) -> None:
-        """Say something more on all chunks that are still to come."""
+        """Add a field to all chunks that follow."""
         self._head[name] = value
 
 
 def head(reply_id: str, created: int, model: str, service_tier: str | None, extras: Extras) -> Wire:
-    """Give what all chunks of a reply have in common."""
+    """Return the fields that all chunks of a reply share."""
     wire: Wire = {
         "id": reply_id,
         "object": "chat.completion.chunk",
@@ -298,60 +307,51 @@ def head(reply_id: str, created: int, model: str, service_tier: str | None, extr
     if service_tier is not None:
         wire["service_tier"] = service_tier
     for extra in extras:
-        if extra.family == "completions":
+        if extra.family == FAMILY:
             wire[extra.name] = extra.value
     return wire
 
 
 def error_frame(error: Error) -> bytes:
-    """Make the frame that ends a broken stream."""
+    """Write the frame that reports an error in a stream."""
     return frame({"error": error_body(error)})
 
 
 def frame(wire: Wire) -> bytes:
-    """Put one object on the wire."""
+    """Write one frame."""
     return b"data: " + encode(wire) + b"\n\n"
 
 
-# Usage as Chat and legacy count it.
+# Usage
 
-
-# A count of nothing says nothing.
+# It does not matter if a count of zero is dropped.
 _COUNT = harmless_if(0, "hint")
 
 
 def read_usage(fields: JsonObject | None) -> Usage | None:
-    """Read what it cost; every number may be missing."""
+    """Read the usage; any of the numbers may be missing."""
     if fields is None:
         return None
     prompt = fields.nested("prompt_tokens_details") or JsonObject({})
     completion = fields.nested("completion_tokens_details") or JsonObject({})
-    given = fields.integer("prompt_tokens") or 0
-    made = fields.integer("completion_tokens") or 0
+    input_tokens = fields.integer("prompt_tokens") or 0
+    output_tokens = fields.integer("completion_tokens") or 0
     return Usage(
-        input_tokens=given,
-        output_tokens=made,
-        total_tokens=fields.integer("total_tokens") or given + made,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        total_tokens=fields.integer("total_tokens") or input_tokens + output_tokens,
         cached_tokens=prompt.integer("cached_tokens") or 0,
         cache_write_tokens=prompt.integer("cache_write_tokens") or 0,
         reasoning_tokens=completion.integer("reasoning_tokens") or 0,
-        extras=_read_extras(fields, prompt, completion),
+        extras=unread_fields(fields, FAMILY, otherwise=_COUNT)
+        + unread_fields(prompt, FAMILY, prefix="prompt_tokens_details.", otherwise=_COUNT)
+        + unread_fields(completion, FAMILY, prefix="completion_tokens_details.", otherwise=_COUNT),
     )
 
 
-def _read_extras(fields: JsonObject, prompt: JsonObject, completion: JsonObject) -> Extras:
-    return (
-        unread_fields(fields, "completions", otherwise=_COUNT)
-        + unread_fields(prompt, "completions", prefix="prompt_tokens_details.", otherwise=_COUNT)
-        + unread_fields(
-            completion, "completions", prefix="completion_tokens_details.", otherwise=_COUNT
-        )
-    )
-
-
-def write_usage(usage: Usage, carrier: ExtrasWriter) -> dict[str, object]:
-    """Write what it cost, always with the details that clients look for."""
-    wire: dict[str, object] = {
+def write_usage(usage: Usage, extras: ExtrasWriter) -> Wire:
+    """Write the usage, always with the details that clients read."""
+    wire: Wire = {
         "prompt_tokens": usage.input_tokens,
         "completion_tokens": usage.output_tokens,
         "total_tokens": usage.total_tokens,
@@ -361,5 +361,5 @@ def write_usage(usage: Usage, carrier: ExtrasWriter) -> dict[str, object]:
         },
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
     }
-    carrier.carry(usage.extras, wire, "usage")
+    extras.carry(usage.extras, wire, "usage")
     return wire

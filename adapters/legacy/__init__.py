@@ -4,10 +4,10 @@ It is Chat with other words for calls, at the same address, so it stands on `ada
 readers there understand both forms, for clients and servers mix them, and only writing differs.
 """
 
-from adapters.chat.reply import read_reply
+from adapters.chat.reply_reader import read_reply
 from adapters.chat.request_reader import read_request
 from adapters.chat.stream_reader import StreamReader
-from adapters.chat.wire import UNSUPPORTED_FIELDS, read_usage
+from adapters.chat.wire import FAMILY, UNSUPPORTED_FIELDS, read_usage
 from adapters.dialect import Dialect
 from adapters.legacy.conformance import check_stream
 from adapters.legacy.reply_writer import write_reply
@@ -18,7 +18,7 @@ from adapters.wire.error_body import write_error
 
 LEGACY = Dialect(
     name="legacy",
-    family="completions",
+    family=FAMILY,
     names=NAMES,
     unsupported_fields=UNSUPPORTED_FIELDS,
     has_call_ids=False,

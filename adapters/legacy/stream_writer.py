@@ -1,4 +1,4 @@
-"""Writes a stream for a legacy client: the name first, then pieces of arguments (P180)."""
+"""Writer of the stream for a legacy client."""
 
 from adapters.chat.stream_writer import CallStream, CallsWriter
 from adapters.chat.stream_writer import StreamWriter as ChatStreamWriter
@@ -9,25 +9,25 @@ from adapters.sse import PLACEHOLDER
 
 
 class FirstCallWriter(CallsWriter):
-    """Writes the first call; a legacy client can take no more."""
+    """Writes the first call: its name, then its arguments. A legacy reply has only one."""
 
-    def _begin(self, lane: CallStream) -> list[bytes]:
-        if lane.number:
-            self._losses.dropped(call_path(lane.call), ONE_CALL_REASON, "capability")
+    def _begin(self, stream: CallStream) -> list[bytes]:
+        path = call_path(stream.call)
+        if stream.number:
+            self._losses.dropped(path, ONE_CALL_REASON, "capability")
             return []
-        first: Wire = {"name": lane.call.name, "arguments": ""}
-        self._carrier.carry(lane.call.extras, first, call_path(lane.call))
-        lane.template = self._frames.template(
-            self._choice, {"function_call": {"arguments": PLACEHOLDER}}
-        )
-        return [self._frames.chunk(self._choice, {"function_call": first})]
+        first: Wire = {"name": stream.call.name, "arguments": ""}
+        self._extras.carry(stream.call.extras, first, path)
+        arguments = self._delta(stream, {"arguments": PLACEHOLDER})
+        stream.template = self._frames.template(self._choice, arguments)
+        return [self._frames.chunk(self._choice, self._delta(stream, first))]
 
-    def _piece(self, lane: CallStream, more: Wire) -> Wire:  # noqa: ARG002 - there is only one call
-        return {"function_call": more}
+    def _delta(self, stream: CallStream, fields: Wire) -> Wire:  # noqa: ARG002 - there is only one call
+        return {"function_call": fields}
 
 
 class StreamWriter(ChatStreamWriter):
-    """Events in, frames out."""
+    """Writes events as frames."""
 
-    words = WRITE_FINISH_REASON
-    make_calls = FirstCallWriter
+    finish_reasons = WRITE_FINISH_REASON
+    calls_writer = FirstCallWriter

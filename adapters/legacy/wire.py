@@ -1,7 +1,11 @@
-"""The legacy form on the wire: Chat's words, but for what is about calls."""
+"""The wire format of legacy functions, where it differs from Chat."""
 
 from adapters.chat.wire import NAMES as CHAT_NAMES
+from adapters.chat.wire import WRITE_FINISH_REASON as CHAT_FINISH_REASON
 from adapters.ir.types import FinishReason
+
+# How messages to clients name the dialect.
+LABEL = "the legacy form"
 
 NAMES = CHAT_NAMES | {
     "max_output_tokens": "max_tokens",
@@ -10,11 +14,8 @@ NAMES = CHAT_NAMES | {
     "tools": "functions",
 }
 
-WRITE_FINISH_REASON: dict[FinishReason, str] = {
-    "stop": "stop",
-    "calls": "function_call",
-    "length": "length",
-    "filter": "content_filter",
-}
+_CALLS: dict[FinishReason, str] = {"calls": "function_call"}
+WRITE_FINISH_REASON = CHAT_FINISH_REASON | _CALLS
 
+# Reason for losses
 ONE_CALL_REASON = "a legacy answer holds one call; the model can call again"

@@ -1,74 +1,125 @@
-"""The short way of reading what is plain gives what the long way gives."""
+"""The fast paths for typical input read the same as the general readers."""
+
+from collections.abc import Callable
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import Raw
 
 import adapters
-from adapters.chat.message_reader import read_messages
-from adapters.chat.reply import read_any_reply
-from adapters.chat.typical_reply import read_plain_reply
+from adapters.chat import message_reader, reply_reader
 from adapters.dialect import ReplyContext
 from adapters.errors import DragomanError
-from adapters.losses import Loss, Losses
+from adapters.losses import Losses
 from adapters.responses.item_reader import read_items
 from adapters.translation.reply_stages import UNKNOWN_REQUEST
 from adapters.wire.tools import read_tools
 from tests.corpus import REPLIES, REQUESTS, ReplyCase, RequestCase
 
-READERS = {
-    "chat": (read_messages, "messages"),
-    "legacy": (read_messages, "messages"),
-    "responses": (read_items, "input"),
-}
 
-
-def read(case: RequestCase, *, short_way: bool) -> tuple[object, list[Loss] | str]:
-    reader, name = READERS[case.dialect]
-    body = msgspec.json.decode(bytes(case.body), type=dict[str, Raw])
-    try:
-        raws = msgspec.json.decode(body.get(name, Raw(b"[]")), type=list[Raw])
-    except msgspec.ValidationError:
-        raws = []
+def read(reader: Callable[[Losses], object]) -> tuple[object, object]:
     losses = Losses(None)
     try:
-        return list(reader(raws, losses, short_way=short_way)), list(losses)
-    except DragomanError as problem:
-        return None, str(problem)
+        return reader(losses), list(losses)
+    except DragomanError as error:
+        return None, str(error)
 
 
-@pytest.mark.parametrize("case", REQUESTS, ids=lambda case: case.name)
-def test_short_way_is_the_long_way(case: RequestCase) -> None:
-    assert read(case, short_way=True) == read(case, short_way=False)
+def read_messages(raws: list[Raw], *, fast: bool) -> tuple[object, object]:
+    with pytest.MonkeyPatch.context() as patch:
+        if not fast:
+            patch.setattr(message_reader, "_read_typical", lambda _raw, _path: [])
+        return read(lambda losses: list(message_reader.read_messages(raws, losses)))
 
 
-def read_declared(case: RequestCase, *, short_way: bool) -> object:
+def read_reply(body: bytes, *, fast: bool) -> tuple[object, object]:
+    def read_body(losses: Losses) -> object:
+        context = ReplyContext(UNKNOWN_REQUEST, adapters.deterministic_ids(), losses)
+        return reply_reader.read_reply(body, context)
+
+    with pytest.MonkeyPatch.context() as patch:
+        if not fast:
+            patch.setattr(reply_reader, "_read_typical", lambda _body, _losses: None)
+        return read(read_body)
+
+
+def read_array(case: RequestCase, name: str) -> list[Raw]:
     body = msgspec.json.decode(bytes(case.body), type=dict[str, Raw])
     try:
-        raws = msgspec.json.decode(body.get("tools", Raw(b"[]")), type=list[Raw])
+        return msgspec.json.decode(body.get(name, Raw(b"[]")), type=list[Raw])
     except msgspec.ValidationError:
-        raws = []
-    family = adapters.dialect(case.dialect).family
-    try:
-        return read_tools(raws, "tools", family, short_way=short_way)
-    except DragomanError as problem:
-        return str(problem)
+        return []
+
+
+# Every case
 
 
 @pytest.mark.parametrize("case", REQUESTS, ids=lambda case: case.name)
-def test_short_way_of_tools_is_the_long_way(case: RequestCase) -> None:
-    assert read_declared(case, short_way=True) == read_declared(case, short_way=False)
+def test_items_are_the_same_for_every_case(case: RequestCase) -> None:
+    if case.dialect == "responses":
+        raws = read_array(case, "input")
+        fast = read(lambda losses: list(read_items(raws, losses)))
+        assert fast == read(lambda losses: list(read_items(raws, losses, short_way=False)))
+    else:
+        raws = read_array(case, "messages")
+        assert read_messages(raws, fast=True) == read_messages(raws, fast=False)
 
 
-def around() -> ReplyContext:
-    return ReplyContext(UNKNOWN_REQUEST, adapters.deterministic_ids(), Losses(None))
+@pytest.mark.parametrize("case", REQUESTS, ids=lambda case: case.name)
+def test_tools_are_the_same_for_every_case(case: RequestCase) -> None:
+    raws = read_array(case, "tools")
+    family = adapters.dialect(case.dialect).family
+    fast = read(lambda _: read_tools(raws, "tools", family))
+    assert fast == read(lambda _: read_tools(raws, "tools", family, short_way=False))
 
 
-def choice(message: dict[str, object]) -> dict[str, object]:
-    return {"message": {"role": "assistant", **message}, "finish_reason": "tool_calls"}
+@pytest.mark.parametrize("case", REPLIES, ids=lambda case: case.name)
+def test_replies_are_the_same_for_every_case(case: ReplyCase) -> None:
+    body = bytes(case.body)
+    assert read_reply(body, fast=True) == read_reply(body, fast=False)
 
 
-PLAIN: dict[str, object] = {
+# Any input that is nearly typical
+
+STRINGS = st.sampled_from(("", "f", "Ja.", " ", "{}", '{"a":1}', "call_1"))
+ODD_VALUES = st.sampled_from((None, 0, 1.5, True, [], {}, [{}], ["x"], {"a": None}))
+
+
+def objects(**fields: st.SearchStrategy[object]) -> st.SearchStrategy[dict[str, object]]:
+    """Objects with any of these fields, one of which may have an odd value or name."""
+    usual = st.fixed_dictionaries({}, optional=fields)
+    odd = st.dictionaries(st.sampled_from([*fields, "other"]), ODD_VALUES, max_size=1)
+    return st.one_of(usual, usual, st.builds(lambda first, second: first | second, usual, odd))
+
+
+FUNCTIONS = objects(name=STRINGS, arguments=STRINGS)
+CALLS = objects(
+    id=STRINGS, type=st.sampled_from(("function", "custom")), function=FUNCTIONS, index=st.just(0)
+)
+MESSAGES = objects(
+    role=st.sampled_from(("system", "developer", "user", "tool", "function")),
+    content=STRINGS,
+    name=STRINGS,
+    tool_call_id=STRINGS,
+)
+ASSISTANT_MESSAGES = objects(
+    role=st.just("assistant"),
+    content=STRINGS | st.none(),
+    tool_calls=st.lists(CALLS, max_size=2),
+    function_call=FUNCTIONS | st.none(),
+    refusal=st.none(),
+    annotations=st.just([]),
+    reasoning_content=st.none(),
+)
+CHOICES = objects(
+    index=st.integers(0, 1),
+    message=ASSISTANT_MESSAGES,
+    finish_reason=st.sampled_from(("stop", "tool_calls", "length")),
+    logprobs=st.none(),
+)
+REPLY: dict[str, object] = {
     "id": "chatcmpl-1",
     "object": "chat.completion",
     "created": 1,
@@ -77,46 +128,69 @@ PLAIN: dict[str, object] = {
         {"index": 0, "message": {"role": "assistant", "content": "Ja."}, "finish_reason": "stop"}
     ],
 }
+REPLY_CHANGES = objects(
+    id=STRINGS,
+    choices=st.lists(CHOICES, min_size=1, max_size=2),
+    usage=objects(prompt_tokens=st.just(1), prompt_tokens_details=objects(audio_tokens=st.just(1))),
+    service_tier=STRINGS,
+    system_fingerprint=STRINGS | st.none(),
+)
+
+
+@given(messages=st.lists(MESSAGES | ASSISTANT_MESSAGES, max_size=4))
+def test_messages_are_the_same(messages: list[dict[str, object]]) -> None:
+    raws = [Raw(msgspec.json.encode(message)) for message in messages]
+    assert read_messages(raws, fast=True) == read_messages(raws, fast=False)
+
+
+@given(changes=REPLY_CHANGES)
+def test_replies_are_the_same(changes: dict[str, object]) -> None:
+    body = msgspec.json.encode(REPLY | changes)
+    assert read_reply(body, fast=True) == read_reply(body, fast=False)
+
+
+@pytest.mark.parametrize("usage", [b'{"a":"\xff"}', b'{"prompt_tokens":1,"a":"\xc3"}'])
+def test_replies_with_invalid_text_are_the_same(usage: bytes) -> None:
+    body = msgspec.json.encode(REPLY | {"usage": Raw(usage)})
+    assert read_reply(body, fast=True) == read_reply(body, fast=False)
+
+
+# The fast paths are used
+
 CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-EMPTY = {"id": "call_1", "type": "function", "function": {"name": "g", "arguments": ""}}
-BESIDE: tuple[dict[str, object], ...] = (
-    {"service_tier": "default", "system_fingerprint": "fp_1", "usage": {"prompt_tokens": 1}},
-    {"usage": {"prompt_tokens_details": {"audio_tokens": 1, "cached_tokens": 2}}},
-    {"system_fingerprint": None, "prompt_logprobs": None, "usage": None},
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "developer", "content": "Be brief."},
+        {"role": "user", "content": "Hi."},
+        {"role": "assistant", "content": "I look.", "tool_calls": [CALL]},
+        {"role": "assistant", "content": None, "function_call": CALL["function"]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "7"},
+        {"role": "function", "name": "f", "content": "7"},
+    ],
 )
-SAID: tuple[dict[str, object], ...] = (
-    {"content": "Ja.", "refusal": None, "annotations": [], "reasoning_content": None},
-    {"content": None, "tool_calls": [CALL, EMPTY]},
-    {"content": "", "tool_calls": [CALL]},
-    {"content": "I look.", "tool_calls": [CALL]},
+def test_typical_messages_take_the_fast_path(
+    message: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(message_reader, "_read_message")
+    assert read_messages([Raw(msgspec.json.encode(message))], fast=True)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"content": "Ja.", "refusal": None, "annotations": [], "reasoning_content": None},
+        {"content": None, "tool_calls": [CALL, CALL]},
+        {"content": "", "tool_calls": [CALL]},
+        {"content": "I look.", "tool_calls": [CALL]},
+    ],
 )
-PLAIN_REPLIES = [
-    *(PLAIN | beside for beside in BESIDE),
-    *(PLAIN | {"choices": [choice(message)]} for message in SAID),
-]
-
-
-@pytest.mark.parametrize("reply", PLAIN_REPLIES, ids=str)
-def test_short_way_of_replies_is_taken_and_is_the_long_way(reply: dict[str, object]) -> None:
-    body = msgspec.json.encode(reply)
-    short, long = around(), around()
-    plain = read_plain_reply(body, short.losses)
-    assert plain is not None
-    assert plain == read_any_reply(body, long)
-    assert [*short.losses] == [*long.losses]
-
-
-@pytest.mark.parametrize("case", REPLIES, ids=lambda case: case.name)
-def test_short_way_of_any_reply_is_the_long_way(case: ReplyCase) -> None:
-    body = bytes(case.body)
-    short, long = around(), around()
-    plain = read_plain_reply(body, short.losses)
-    if plain is not None:
-        assert plain == read_any_reply(body, long)
-        assert [*short.losses] == [*long.losses]
-
-
-@pytest.mark.parametrize("said", [b'{"a":"\xff"}', b'{"prompt_tokens":1,"a":"\xc3"}'])
-def test_bytes_that_are_no_text_are_not_plain(said: bytes) -> None:
-    body = msgspec.json.encode(PLAIN | {"usage": Raw(said)})
-    assert read_plain_reply(body, Losses(None)) is None
+def test_typical_replies_take_the_fast_path(
+    message: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(reply_reader, "_read_any")
+    choice = {"message": {"role": "assistant", **message}, "finish_reason": "tool_calls"}
+    usage = {"usage": {"prompt_tokens": 1}, "system_fingerprint": "fp_1", "service_tier": "default"}
+    assert read_reply(msgspec.json.encode(REPLY | usage | {"choices": [choice]}), fast=True)

@@ -1,43 +1,43 @@
-"""The short way through a stream gives the same events as the long one."""
+"""The fast path for deltas reads the same events as the decoder."""
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.chat import stream_reader as read_stream
-from adapters.chat.stream_reader import DeltaFastPath, find_shortcut
-from adapters.chat.tool_calls import PartialCall
+from adapters.chat import stream_reader
+from adapters.chat.stream_reader import DeltaFastPath, find_fast_path
+from adapters.chat.tool_calls import ToolCallAssembler
 from adapters.ir.events import Event
 from tests.corpus import STREAMS, StreamCase, alone, read_events
 
-COMPLETIONS = [case for case in STREAMS if case.dialect != "responses"]
+CHAT_STREAMS = [case for case in STREAMS if case.dialect != "responses"]
 
 
-def _find_none(_data: bytes, _events: list[Event], _slot: PartialCall | None) -> None:
+def _find_none(_data: bytes, _events: list[Event], _calls: ToolCallAssembler) -> None:
     return None
 
 
-def _both_ways(case: StreamCase) -> None:
-    short = read_events(case, [case.body])
+def check_same_events(case: StreamCase) -> None:
+    events = read_events(case, [case.body])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(read_stream, "find_shortcut", _find_none)
-        assert read_events(case, [case.body]) == short
+        patch.setattr(stream_reader, "find_fast_path", _find_none)
+        assert read_events(case, [case.body]) == events
 
 
-@pytest.mark.parametrize("case", alone(COMPLETIONS))
-def test_both_ways_agree(case: StreamCase) -> None:
-    _both_ways(case)
+@pytest.mark.parametrize("case", alone(CHAT_STREAMS))
+def test_fast_path_equals_decoder_for_every_case(case: StreamCase) -> None:
+    check_same_events(case)
 
 
-PIECES = st.text(max_size=8) | st.sampled_from(
+STRINGS = st.text(max_size=8) | st.sampled_from(
     ("{", "}", "[", '"', "\\", '{"a":1}', '"content":', '"arguments":"', "\x00", "\u2028", " ")
 )
-# As servers spell it, and as no server should.
-SPELLED = st.builds(msgspec.json.encode, PIECES) | st.sampled_from(
+# Valid strings, and other values that no server should send.
+VALUES = st.builds(msgspec.json.encode, STRINGS) | st.sampled_from(
     (b"null", b'""', b'"\\ud83d"', b'"\\u00e9"', b'"\xff"', b"{}", b"1", b'"a"}', b'"a","b":"c"')
 )
-HEADS = st.sampled_from(
+CHUNKS = st.sampled_from(
     (
         b'{"choices":[{"index":0,"delta":{"content":%b}}]}',
         b'{"choices":[{"index":0,"delta":{"content": %b}}]}',
@@ -56,28 +56,26 @@ ENDING = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n
 
 
 @given(
-    opened=st.booleans(), runs=st.lists(st.tuples(HEADS, st.lists(SPELLED, min_size=1)), max_size=6)
+    opened=st.booleans(), runs=st.lists(st.tuples(CHUNKS, st.lists(VALUES, min_size=1)), max_size=6)
 )
-def test_both_ways_agree_on_anything(
+def test_fast_path_equals_decoder_for_any_chunks(
     *, opened: bool, runs: list[tuple[bytes, list[bytes]]]
 ) -> None:
-    chunks = [b"data: %b\n\n" % (head % spelled) for head, texts in runs for spelled in texts]
+    chunks = [b"data: %b\n\n" % (chunk % value) for chunk, values in runs for value in values]
     body = b"".join([OPENING if opened else b"", *chunks, ENDING])
-    _both_ways(StreamCase(name="", body=body, point="x", rows=(), dialect="chat"))
+    check_same_events(StreamCase(name="", body=body, point="x", rows=(), dialect="chat"))
 
 
-def test_the_short_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    long_way: list[bytes] = []
+def test_fast_path_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[bytes] = []
 
-    def find_noted(
-        data: bytes, events: list[Event], slot: PartialCall | None
-    ) -> DeltaFastPath | None:
-        long_way.append(data)
-        return find_shortcut(data, events, slot)
+    def find(data: bytes, events: list[Event], calls: ToolCallAssembler) -> DeltaFastPath | None:
+        decoded.append(data)
+        return find_fast_path(data, events, calls)
 
-    monkeypatch.setattr(read_stream, "find_shortcut", find_noted)
+    monkeypatch.setattr(stream_reader, "find_fast_path", find)
     chunk = b'data: {"choices":[{"index":0,"delta":{"content":"%d"}}]}\n\n'
     body = b"".join(chunk % number for number in range(100)) + ENDING
     read_events(StreamCase(name="", body=body, point="x", rows=(), dialect="chat"), [body])
-    # The first opens the message, from the second the rest is learnt.
-    assert len(long_way) == 2
+    # The first chunk opens the message, and the second one is learned from.
+    assert len(decoded) == 2

@@ -1,0 +1,254 @@
+"""Reader of complete replies of Chat and legacy backends."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Raw, Struct
+from msgspec.json import Decoder
+from msgspec.structs import replace
+
+from adapters.chat.message_reader import TypicalCall, read_assistant
+from adapters.chat.wire import (
+    CHAT_ONLY_REPLY_FIELDS,
+    FAILED_FINISH_REASONS,
+    FAMILY,
+    MISSING_CALL_ID_REASON,
+    READ_FINISH_REASON,
+    REFUSAL_LOGPROBS_REASON,
+    read_usage,
+)
+from adapters.dialect import ReplyContext
+from adapters.errors import InvalidRequestError
+from adapters.ir.normalize import EMPTY_REPLY_REASON, mark_incomplete, normalize_calls
+from adapters.ir.types import (
+    Choice,
+    Error,
+    Finish,
+    Item,
+    Logprob,
+    Message,
+    Reasoning,
+    Reply,
+    Text,
+    ToolCall,
+    Usage,
+)
+from adapters.json_text import DECODE_ERRORS
+from adapters.losses import Losses
+from adapters.wire.content import read_logprobs
+from adapters.wire.error_body import (
+    infer_status,
+    is_error,
+    read_error_fields,
+    read_error_value,
+)
+from adapters.wire.extra_fields import unread_fields
+from adapters.wire.json_object import MISSING, JsonObject, is_present, read_body, read_fields
+
+
+def read_reply(body: bytes, context: ReplyContext) -> Reply:
+    """Read a complete reply."""
+    return _read_typical(body, context.losses) or _read_any(body, context)
+
+
+# Typical replies
+
+
+class _TypicalMessage(Struct, gc=False, forbid_unknown_fields=True):
+    role: Literal["assistant"]
+    content: str | None = None
+    tool_calls: tuple[TypicalCall, ...] | None = None
+    # Many servers write fields that have no value.
+    refusal: None = None
+    annotations: Annotated[list[Raw], Meta(max_length=0)] | None = None
+    audio: None = None
+    function_call: None = None
+    reasoning: None = None
+    reasoning_content: None = None
+
+
+class _TypicalChoice(Struct, gc=False, forbid_unknown_fields=True):
+    message: _TypicalMessage
+    finish_reason: Literal["stop", "tool_calls"]
+    index: int = 0
+    logprobs: None = None
+    stop_reason: None = None
+    token_ids: None = None
+
+
+class _TypicalReply(Struct, gc=False, forbid_unknown_fields=True):
+    id: str
+    object: Literal["chat.completion"]
+    created: int
+    model: str
+    choices: Annotated[tuple[_TypicalChoice, ...], Meta(min_length=1, max_length=1)]
+    usage: Raw = MISSING
+    service_tier: str | None = None
+    system_fingerprint: Raw = MISSING
+    prompt_logprobs: None = None
+    prompt_token_ids: None = None
+    kv_transfer_params: None = None
+
+
+_TYPICAL = Decoder(_TypicalReply)
+
+
+def _read_typical(body: bytes, losses: Losses) -> Reply | None:
+    """Read a reply of one complete choice with text or calls; None if it has any other form.
+
+    The result is that of `_read_any`. This saves 19 to 23 % of the CPU time of translating such a
+    reply of 0.3 to 1 kB (medians of 31 alternating rounds, 95 % intervals within 18 to 24 %).
+    """
+    try:
+        reply = _TYPICAL.decode(body)
+        usage = read_usage(read_fields(reply.usage, "usage")) if is_present(reply.usage) else None
+    except (*DECODE_ERRORS, InvalidRequestError):
+        return None
+    fingerprint = reply.system_fingerprint
+    choice = reply.choices[0]
+    items = _typical_items(choice.message)
+    # `Raw` was not decoded, so it may contain invalid UTF-8.
+    if not items or not (bytes(reply.usage) + bytes(fingerprint)).isascii():
+        return None
+    finish = Finish(READ_FINISH_REASON[choice.finish_reason], choice.finish_reason)
+    extra_fields = JsonObject({"system_fingerprint": fingerprint} if fingerprint else {})
+    return Reply(
+        id=reply.id,
+        model=reply.model,
+        created=reply.created,
+        choices=(Choice(normalize_calls(items, losses), finish),),
+        usage=usage,
+        service_tier=reply.service_tier,
+        extras=unread_fields(extra_fields, FAMILY),
+    )
+
+
+def _typical_items(message: _TypicalMessage) -> tuple[Item, ...]:
+    calls = tuple(
+        ToolCall(call.id, call.function.name, call.function.arguments, status="completed")
+        for call in message.tool_calls or ()
+    )
+    if not message.content:
+        return calls
+    return (Message("assistant", (Text(message.content),), status="completed"), *calls)
+
+
+# Replies of any form
+
+
+def _read_any(body: bytes, context: ReplyContext) -> Reply:
+    fields = read_body(body)
+    error = _read_error(fields)
+    if error is not None:
+        return Reply(error=infer_status(error))
+    choices = fields.objects("choices")
+    if not choices:
+        raise InvalidRequestError("choices", "the reply has no choices")
+    choices.sort(key=lambda choice: choice.integer("index") or 0)
+    read = tuple(_read_choice(choice, context) for choice in choices)
+    reasons = (choice.finish.raw for choice in read if choice.finish is not None)
+    failed = next((reason for reason in reasons if reason in FAILED_FINISH_REASONS), None)
+    return Reply(
+        id=fields.string("id") or "",
+        model=fields.string("model") or "",
+        created=fields.integer("created"),
+        choices=read,
+        usage=_read_usage(fields, context.losses),
+        service_tier=fields.string("service_tier"),
+        error=None if failed is None else finish_error(failed),
+        extras=unread_fields(fields, FAMILY, CHAT_ONLY_REPLY_FIELDS),
+    )
+
+
+def _read_error(fields: JsonObject) -> Error | None:
+    """Read an error that a server sends with status 200."""
+    raw = fields.raw("error")
+    if raw is not None and is_error(raw):
+        return read_error_value(raw, None)
+    if fields.string("object") == "error":
+        return read_error_fields(fields, None)
+    return None
+
+
+def _read_usage(fields: JsonObject, losses: Losses) -> Usage | None:
+    try:
+        return read_usage(fields.nested("usage"))
+    except InvalidRequestError as error:
+        losses.dropped("usage", f"it cannot be read: {error}")
+        return None
+
+
+def read_finish(reason: str | None, losses: Losses) -> Finish:
+    """Read a finish reason; an unknown one counts as `stop`."""
+    if not reason:
+        losses.invented("finish_reason", "the backend did not say why it stopped")
+        return Finish("stop", "")
+    known = READ_FINISH_REASON.get(reason)
+    if known is None and reason not in FAILED_FINISH_REASONS:
+        losses.changed("finish_reason", f"nobody knows {reason!r}; it is taken for a normal end")
+    return Finish(known or "stop", reason)
+
+
+def finish_error(reason: str) -> Error:
+    """Return the error that a finish reason stands for."""
+    return Error(f"the backend broke off: {reason}", code=reason, status=502)
+
+
+def _read_choice(fields: JsonObject, context: ReplyContext) -> Choice:
+    losses = context.losses
+    finish = read_finish(fields.string("finish_reason"), losses)
+    message = fields.nested("message") or JsonObject({}, fields.at("message"))
+    items = _fill_empty(_read_items(message, context), losses)
+    items = _with_logprobs(items, fields.nested("logprobs"), losses)
+    truncated = finish.reason in ("length", "filter")
+    normalized = normalize_calls(mark_incomplete(items) if truncated else items, losses)
+    if items and not normalized:
+        # There was nothing but calls without a name.
+        empty = Message("assistant", status="incomplete" if truncated else "completed")
+        normalized = _fill_empty((empty,), losses)
+    return Choice(normalized, finish, unread_fields(fields, FAMILY))
+
+
+def _read_items(message: JsonObject, context: ReplyContext) -> tuple[Item, ...]:
+    message.raw("role")
+    items, is_legacy = read_assistant(message, "completed")
+    for number, item in enumerate(items):
+        if isinstance(item, ToolCall) and not item.call_id:
+            if not is_legacy:
+                context.losses.invented(f"call {item.name}", MISSING_CALL_ID_REASON)
+            items[number] = replace(item, call_id=context.mint.id("call_"))
+    return tuple(items)
+
+
+def _fill_empty(items: tuple[Item, ...], losses: Losses) -> tuple[Item, ...]:
+    """Give an empty reply an empty text and report that, so that it does not end silently."""
+    match items:
+        case (Message(content=() | (Text(text=""),), extras=extras) as message,) if not any(
+            extra.name == "audio" for extra in extras
+        ):
+            losses.invented("content", EMPTY_REPLY_REASON)
+            return (replace(message, content=(Text(""),)),)
+        case (Reasoning() as reasoning, Message(content=() | (Text(text=""),), extras=())):
+            # Reasoning without text needs no empty message.
+            return (reasoning,)
+        case _:
+            return items
+
+
+def _with_logprobs(
+    items: tuple[Item, ...], fields: JsonObject | None, losses: Losses
+) -> tuple[Item, ...]:
+    """Move the log probabilities of a choice to its text."""
+    if fields is None:
+        return items
+    if fields.array("refusal"):
+        losses.dropped("logprobs.refusal", REFUSAL_LOGPROBS_REASON)
+    logprobs = read_logprobs(fields.raw("content"), fields.at("content"))
+    return tuple(_with_text_logprobs(item, logprobs) for item in items)
+
+
+def _with_text_logprobs(item: Item, logprobs: tuple[Logprob, ...]) -> Item:
+    match item:
+        case Message(content=(Text() as text, *others)):
+            return replace(item, content=(replace(text, logprobs=logprobs), *others))
+        case _:
+            return item

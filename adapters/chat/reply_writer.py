@@ -1,0 +1,232 @@
+"""Writer of complete replies for Chat clients."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+from msgspec import Raw
+
+from adapters.chat.parts import TEXT_SEPARATOR, reasoning_text
+from adapters.chat.wire import (
+    FAMILY,
+    LABEL,
+    NO_REASONING_FIELD_REASON,
+    WRITE_FINISH_REASON,
+    Wire,
+    call_body,
+    extras_writer,
+    write_usage,
+)
+from adapters.dialect import ReplyContext
+from adapters.ir.normalize import (
+    EMPTY_REPLY_REASON,
+    effective_finish,
+    has_calls,
+    merge_choices,
+    reply_model,
+    wants_one_choice,
+    with_id_prefix,
+)
+from adapters.ir.types import (
+    Annotation,
+    Choice,
+    Citation,
+    Finish,
+    FinishReason,
+    Item,
+    Logprob,
+    Message,
+    OpaqueItem,
+    Reasoning,
+    Refusal,
+    Reply,
+    Text,
+    ToolCall,
+)
+from adapters.losses import Losses
+from adapters.wire.json_object import read_fields
+
+_ENCODER = msgspec.json.Encoder()
+
+
+def completion_id(reply_id: str) -> str | None:
+    """Return a reply's id for a Chat client; the id of a Chat backend does not change."""
+    if reply_id.startswith("resp_"):
+        return with_id_prefix(reply_id, "chatcmpl-")
+    return reply_id or None
+
+
+class ReplyWriter:
+    """Writes one reply."""
+
+    finish_reasons: Mapping[FinishReason, str] = WRITE_FINISH_REASON
+
+    def __init__(self, context: ReplyContext) -> None:
+        self._context = context
+        self._losses = context.losses
+        self._extras = extras_writer(context.losses)
+
+    def write(self, reply: Reply) -> bytes:
+        """Write the reply."""
+        context = self._context
+        if wants_one_choice(context.request):
+            reply = merge_choices(reply)
+        wire: Wire = {
+            "id": completion_id(reply.id) or context.mint.id("chatcmpl-"),
+            "object": "chat.completion",
+            "created": context.mint.now() if reply.created is None else reply.created,
+            "model": reply_model(reply.model, context.request, self._losses),
+        }
+        wire["choices"] = [
+            self._write_choice(number, choice) for number, choice in enumerate(reply.choices)
+        ]
+        if reply.usage is not None:
+            wire["usage"] = write_usage(reply.usage, self._extras)
+        if reply.service_tier is not None:
+            wire["service_tier"] = reply.service_tier
+        self._extras.carry(reply.extras, wire)
+        return _ENCODER.encode(wire)
+
+    def _write_choice(self, number: int, choice: Choice) -> Wire:
+        message = self._write_message(choice.items)
+        finish = choice.finish or Finish("stop", "")
+        reason = effective_finish(finish, has_calls=has_calls(choice.items))
+        logprobs = [logprob for text in _texts(choice.items) for logprob in text.logprobs]
+        wire: Wire = {
+            "index": number,
+            "message": message,
+            "logprobs": {"content": write_logprobs(logprobs), "refusal": None}
+            if logprobs
+            else None,
+            "finish_reason": self.finish_reasons[reason],
+        }
+        self._extras.carry(choice.extras, wire, f"choices[{number}]")
+        return wire
+
+    def _write_message(self, items: tuple[Item, ...]) -> Wire:
+        message: Wire = {
+            "role": "assistant",
+            "content": _content(items, self._losses),
+            "refusal": "".join(_refusals(items)) or None,
+        }
+        annotations = list(_write_annotations(items, self._losses))
+        if annotations:
+            message["annotations"] = annotations
+        for item in items:
+            if isinstance(item, Message | Reasoning):
+                self._extras.carry(item.extras, message, "message")
+        field = self._context.reply_options.reasoning_field
+        if field and reasoning_text(items):
+            message[field] = reasoning_text(items)
+        calls = [item for item in items if isinstance(item, ToolCall)]
+        if calls:
+            self._write_calls(calls, message)
+        report_unwritable(items, self._losses, writes_reasoning=field is not None)
+        return message
+
+    def _write_calls(self, calls: list[ToolCall], message: Wire) -> None:
+        message["tool_calls"] = [self._write_call(call) for call in calls]
+
+    def _write_call(self, call: ToolCall) -> Wire:
+        wire: Wire = {"id": call.call_id, "type": call.kind, call.kind: call_body(call)}
+        self._extras.carry(call.extras, wire, f"call {call.name}")
+        return wire
+
+
+def write_reply(reply: Reply, context: ReplyContext) -> bytes:
+    """Write a complete reply."""
+    return ReplyWriter(context).write(reply)
+
+
+def _texts(items: tuple[Item, ...]) -> list[Text]:
+    messages = (item for item in items if isinstance(item, Message))
+    return [part for message in messages for part in message.content if isinstance(part, Text)]
+
+
+def _refusals(items: tuple[Item, ...]) -> list[str]:
+    messages = (item for item in items if isinstance(item, Message))
+    return [p.text for message in messages for p in message.content if isinstance(p, Refusal)]
+
+
+def _content(items: tuple[Item, ...], losses: Losses) -> str | None:
+    """Join the texts: parts without a separator, messages with an empty line between them."""
+    if not _texts(items):
+        if has_calls(items) or _refusals(items) or _has_audio(items):
+            return None
+        losses.invented("content", EMPTY_REPLY_REASON)
+    return "".join(separator + text.text for separator, text in _separated_texts(items))
+
+
+def _has_audio(items: tuple[Item, ...]) -> bool:
+    messages = (item for item in items if isinstance(item, Message))
+    return any(extra.name == "audio" for message in messages for extra in message.extras)
+
+
+def _separated_texts(items: tuple[Item, ...]) -> Iterator[tuple[str, Text]]:
+    """Yield each text with the separator before it."""
+    has_text = False
+    for item in items:
+        if not isinstance(item, Message):
+            continue
+        separate = has_text and not item.continues
+        for part in item.content:
+            if isinstance(part, Text):
+                yield (TEXT_SEPARATOR if separate and part.text else ""), part
+                separate = separate and not part.text
+                has_text = has_text or bool(part.text)
+
+
+def _write_annotations(items: tuple[Item, ...], losses: Losses) -> Iterator[Wire | Raw]:
+    """Write the annotations, with their positions in the joined text."""
+    offset = 0
+    for separator, text in _separated_texts(items):
+        offset += len(separator)
+        for annotation in text.annotations:
+            wire = write_annotation(annotation, losses, offset)
+            if wire is not None:
+                yield wire
+        offset += len(text.text)
+
+
+def write_annotation(annotation: Annotation, losses: Losses, offset: int = 0) -> Wire | Raw | None:
+    """Write an annotation; Chat has only URL citations."""
+    if isinstance(annotation, Citation):
+        citation = {
+            "url": annotation.url,
+            "title": annotation.title,
+            "start_index": annotation.start_index + offset,
+            "end_index": annotation.end_index + offset,
+        }
+        return {"type": "url_citation", "url_citation": citation}
+    if annotation.family == FAMILY:
+        return annotation.value
+    kind = read_fields(annotation.value).string("type")
+    losses.dropped("annotations", f"{LABEL} has no annotation {kind}")
+    return None
+
+
+def write_logprobs(logprobs: Iterable[Logprob]) -> list[Wire]:
+    """Write log probabilities, with every key that clients read."""
+    return [
+        {
+            "token": logprob.token,
+            "logprob": logprob.logprob,
+            "bytes": logprob.bytes,
+            "top_logprobs": logprob.top_logprobs or (),
+        }
+        for logprob in logprobs
+    ]
+
+
+def report_unwritable(
+    items: tuple[Item, ...], losses: Losses, *, writes_reasoning: bool = False
+) -> None:
+    """Report the items of a reply that Chat does not have."""
+    for item in items:
+        if isinstance(item, Message):
+            if not all(isinstance(part, Text | Refusal) for part in item.content):
+                losses.dropped("content", f"{LABEL} answers only with text", "capability")
+        elif isinstance(item, Reasoning):
+            if item.encrypted is not None or (reasoning_text((item,)) and not writes_reasoning):
+                losses.dropped("reasoning", NO_REASONING_FIELD_REASON)
+        elif isinstance(item, OpaqueItem):
+            losses.dropped(item.kind, f"{LABEL} has no item {item.kind}", "capability")
