@@ -29,7 +29,8 @@ CallKind = Literal[
 ]
 
 
-class ExtraField(Struct, frozen=True, gc=False):
+# The key `why` is part of the reasoning that clients have stored encrypted.
+class ExtraField(Struct, frozen=True, gc=False, rename={"drop_reason": "why"}):
     """A field that only its own family knows, as it was received."""
 
     family: Family

@@ -217,7 +217,7 @@ def leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
             for field in msgspec.structs.fields(value):
                 inner = getattr(value, field.name)
                 # Why an extra matters is for people to read.
-                if inner != field.default and field.name != "why":
+                if inner != field.default and field.name != "drop_reason":
                     yield from leaves(inner, f"{path}.{field.name}")
         case tuple() | list():
             for number, one in enumerate(cast("Sequence[object]", value)):

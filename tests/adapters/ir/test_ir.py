@@ -56,10 +56,6 @@ def test_stream_ir(case: StreamCase, json_pages: SnapshotAssertion) -> None:
     assert read_events(case, in_bytes(case.body)) == events
 
 
-# Where the files use another key than the name of the field; `Failed.origin` is a flag there.
-_KEYS = {"drop_reason": "why"}
-
-
 def error_page(error: adapters.DragomanError) -> dict[str, object]:
     return {"refused": {"path": error.path, "why": error.why, "code": error.code}}
 
@@ -68,6 +64,7 @@ def to_plain(value: object) -> object:
     """Return an IR value as plain data, without fields that have their default."""
     match value:
         case Failed(origin="gateway"):
+            # The files have a flag.
             return _struct_to_plain(replace(value, origin="backend")) | {"found": True}
         case Struct():
             return _struct_to_plain(value)
@@ -83,7 +80,7 @@ def _struct_to_plain(struct: Struct) -> dict[str, object]:
     for field in known_fields(type(struct)):
         value = getattr(struct, field.name)
         if value != field.default:
-            fields[_KEYS.get(field.name, field.name)] = to_plain(value)
+            fields[field.encode_name] = to_plain(value)
     return fields
 
 
