@@ -211,9 +211,10 @@ def _read_turn(fields: JsonObject) -> Iterator[ItemWithPath]:
 
 def _read_output(fields: JsonObject) -> ToolOutput:
     """Read the output of a tool; a legacy one has a name and no id."""
-    output = fields.output("content") or ""
-    if isinstance(output, list):
-        output = read_content(output, fields.at("content"), FAMILY)
+    content = fields.output("content") or ""
+    output = (
+        content if isinstance(content, str) else read_content(content, fields.at("content"), FAMILY)
+    )
     call_id = fields.string("tool_call_id") or None
     name = fields.string("name") or None
     return ToolOutput(call_id, output, name=name, extras=unread_fields(fields, FAMILY))

@@ -84,7 +84,9 @@ def test_replies_are_the_same_for_every_case(case: ReplyCase) -> None:
 # Any input that is nearly typical
 
 STRINGS = st.sampled_from(("", "f", "Ja.", " ", "{}", '{"a":1}', "call_1"))
-ODD_VALUES = st.sampled_from((None, 0, 1.5, True, [], {}, [{}], ["x"], {"a": None}))
+ODD_VALUES: st.SearchStrategy[object] = st.sampled_from(
+    (None, 0, 1.5, True, [], {}, [{}], ["x"], {"a": None})
+)
 
 
 def objects(**fields: st.SearchStrategy[object]) -> st.SearchStrategy[dict[str, object]]:
