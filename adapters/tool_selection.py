@@ -1,8 +1,9 @@
-"""Decides which tools are declared to a backend and which choice is made among them.
+"""Selection of the tools that are declared to a backend, and of the choice among them.
 
-One place for every dialect: what a target cannot declare is dropped and reported, a choice that
-needs what is no longer there is refused (P014), and `allowed_tools` becomes a shorter declaration
-where the backend does not know it.
+The writers of all dialects use it. Tools that the backend does not support are dropped and
+reported. A choice that needs such a tool is refused: without it, another tool could be called; see
+https://github.com/Menci/Floway/issues/17. `allowed_tools` becomes a shorter
+declaration where the backend does not know it.
 """
 
 from collections.abc import Callable, Iterable
@@ -27,195 +28,94 @@ from adapters.losses import Losses
 from adapters.tool_emulation.names import Identity, tool_identities
 from adapters.wire.json_object import read_fields
 
-Placed = tuple[Tool, str]
+ToolWithPath = tuple[Tool, str]
 
-# What tells servers of tools apart.
-_LABEL = "server_label"
+
+class ToolSupport(Struct, frozen=True):
+    """What a backend accepts of tools and choices."""
+
+    can_declare: Callable[[Tool], bool]
+    allowed_tools: bool
+    # Whether `allowed_tools` may list hosted tools.
+    allowed_tools_lists_hosted: bool = False
+    # The tools that the backend finds in the items itself.
+    visible: tuple[ToolWithPath, ...] = ()
+    # The other choices that it accepts, and whether it requires one.
+    choices: tuple[ToolChoiceWord, ...] = ("auto", "none", "required", "named")
+    requires_choice: bool = False
 
 
 class Selection(Struct, frozen=True):
-    """The tools to declare, each with its path in the request, and the choice among them."""
+    """The tools to declare, and the choice to write."""
 
-    tools: tuple[Placed, ...]
+    tools: tuple[ToolWithPath, ...]
     choice: ToolChoice | None
-    # The tools that the backend finds in the items: there to be chosen, without being declared.
-    visible: tuple[Placed, ...] = ()
+    # Tools that are not declared but can be chosen, because the backend finds them in the items.
+    visible: tuple[ToolWithPath, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.tools or self.visible)
 
     def identities(self) -> frozenset[Identity]:
-        """Give how the tools that the client itself runs are called."""
+        """Return the identities of all tools that have names."""
         return _identities(self.tools + self.visible)
 
 
-def _identities(placed: Iterable[Placed]) -> frozenset[Identity]:
-    return frozenset(one for tool, path in placed for one in tool_identities(tool, path))
-
-
-def _resolve(named: NamedToolChoice, known: frozenset[Identity]) -> frozenset[Identity]:
-    """Find the tool that is named; nobody needs to say the namespace of one."""
-    exact = (named.namespace, named.name)
-    if exact in known or named.namespace is not None:
-        return known & {exact}
-    return frozenset(one for one in known if one[1] == named.name)
-
-
-class ToolSupport(Struct, frozen=True):
-    """What a backend can be told of tools."""
-
-    can_declare: Callable[[Tool], bool]
-    allowed_tools: bool
-    # Whether `allowed_tools` may list tools that run elsewhere.
-    allowed_tools_lists_hosted: bool = False
-    # The tools that it finds in the items that it is sent.
-    visible: tuple[Placed, ...] = ()
-    # The other choices that it can be told, and whether it must be told one.
-    choices: tuple[ToolChoiceWord, ...] = ("auto", "none", "required", "named")
-    requires_choice: bool = False
-
-
-def select(request: Request, abilities: ToolSupport, losses: Losses) -> Selection:
-    """Choose what to declare and what to force."""
-    declared: list[Placed] = []
+def select(request: Request, support: ToolSupport, losses: Losses) -> Selection:
+    """Return what of a request's tools and tool choice a backend accepts."""
+    declared: list[ToolWithPath] = []
     for tool, path in request.tools_with_paths():
-        if abilities.can_declare(tool):
+        if support.can_declare(tool):
             declared.append((tool, path))
         else:
             losses.dropped(path, f"the backend has no {_describe(tool)}", "capability")
-    selection = Selection(tuple(declared), request.tool_choice, abilities.visible)
+    selection = Selection(tuple(declared), request.tool_choice, support.visible)
     if isinstance(selection.choice, AllowedToolsChoice):
-        selection = _select_allowed(request, selection, selection.choice, abilities, losses)
-    selection = _approximate_choice(_checked(request, selection, losses), abilities, losses)
-    if abilities.requires_choice and selection and selection.choice is None:
+        selection = _select_allowed(request, selection, selection.choice, support, losses)
+    selection = _approximate_choice(_check_choice(request, selection, losses), support, losses)
+    if support.requires_choice and selection and selection.choice is None:
         return replace(selection, choice=ToolChoiceMode("auto"))
     return selection
-
-
-def _approximate_choice(selection: Selection, abilities: ToolSupport, losses: Losses) -> Selection:
-    """Say a choice that the backend cannot be told in another way, as nearly as may be."""
-    match selection.choice:
-        case NamedToolChoice() as named if "named" not in abilities.choices:
-            why = "the backend cannot be made to call one tool; only that one is declared"
-            losses.changed("tool_choice", why)
-            only = _having(selection.tools, _resolve(named, selection.identities()))
-            narrowed = replace(selection, tools=only, choice=ToolChoiceMode("required"))
-            return _approximate_choice(narrowed, abilities, losses)
-        case ToolChoiceMode(mode="required") if "required" not in abilities.choices:
-            return replace(selection, choice=_demand(selection, abilities, losses))
-        case ToolChoiceMode(mode="none") if "none" not in abilities.choices:
-            why = "the backend cannot be told to call nothing; no tool is declared"
-            losses.changed("tool_choice", why)
-            return Selection((), None)
-        case _:
-            return selection
-
-
-def _having(placed: tuple[Placed, ...], wanted: frozenset[Identity]) -> tuple[Placed, ...]:
-    """Give the tools that are wanted, and the namespaces that have any of them."""
-    return tuple(one for one in placed if not wanted.isdisjoint(tool_identities(*one)))
-
-
-def _demand(selection: Selection, abilities: ToolSupport, losses: Losses) -> ToolChoice:
-    """Demand a call of a backend that cannot be told `required`: where there is just one tool."""
-    match selection.tools:
-        case ((FunctionTool(name=name), _),) if "named" in abilities.choices:
-            return NamedToolChoice(name)
-        case _:
-            why = "the backend cannot be made to call a tool; it becomes auto"
-            losses.changed("tool_choice", why, "capability")
-            return ToolChoiceMode("auto")
 
 
 def _describe(tool: Tool) -> str:
     return f"tool {tool.kind}" if isinstance(tool, HostedTool) else f"custom tools ({tool.name})"
 
 
-def _select_allowed(
-    request: Request,
-    selection: Selection,
-    allowed: AllowedToolsChoice,
-    abilities: ToolSupport,
-    losses: Losses,
-) -> Selection:
-    """Keep `allowed_tools` where the backend knows it; elsewhere declare only what it lists."""
-    if allowed.mode == "none":
-        return replace(selection, choice=ToolChoiceMode("none"))
-    known = _identities(request.tools_with_paths()) | _identities(selection.visible)
-    undeclared = [one.name for one in allowed.tools if not _resolve(one, known)]
-    if undeclared:
-        why = f"allowed_tools lists tools that are not declared: {', '.join(undeclared)}"
-        raise UnsupportedRequestError("tool_choice", why)
-    hosted = _hosted(selection, allowed)
-    kept = _without_missing(selection, allowed, abilities, losses)
-    if not kept.tools and not kept.others and not hosted:
-        raise UnsupportedRequestError(
-            "tool_choice", "allowed_tools leaves no tool that the backend has"
-        )
-    if abilities.allowed_tools and abilities.allowed_tools_lists_hosted:
-        return replace(selection, choice=kept)
-    if abilities.allowed_tools and kept.tools:
-        # What runs elsewhere cannot be listed: it is there, or it is not.
-        local = (one for one in selection.tools if not isinstance(one[0], HostedTool))
-        return replace(selection, tools=(*local, *hosted), choice=kept)
-    has_none = "the backend has no allowed_tools"
-    why = "allowed_tools cannot list what runs elsewhere" if abilities.allowed_tools else has_none
-    losses.changed("tool_choice", f"{why}; only the listed tools are declared")
-    return _narrowed(selection, kept, hosted)
+# Names
 
 
-def _narrowed(
-    selection: Selection, kept: AllowedToolsChoice, hosted: tuple[Placed, ...]
-) -> Selection:
-    """Declare only what is listed."""
-    known = selection.identities()
-    listed = frozenset(one for named in kept.tools for one in _resolve(named, known))
-    tools = (*_having(selection.tools, listed), *hosted)
-    if kept.mode == "required" and len(tools) == len(kept.tools) == 1:
-        return replace(selection, tools=tools, choice=kept.tools[0])
-    return replace(selection, tools=tools, choice=ToolChoiceMode(kept.mode))
+def _identities(tools: Iterable[ToolWithPath]) -> frozenset[Identity]:
+    return frozenset(identity for tool, path in tools for identity in tool_identities(tool, path))
 
 
-def _hosted(selection: Selection, allowed: AllowedToolsChoice) -> tuple[Placed, ...]:
-    """Give the tools that run elsewhere, as far as a list has them."""
-    return tuple(
-        (tool, path)
-        for tool, path in selection.tools
-        if isinstance(tool, HostedTool) and any(_lists(raw, tool) for raw in allowed.others)
-    )
+def _resolve(choice: NamedToolChoice, known: frozenset[Identity]) -> frozenset[Identity]:
+    """Return the tools that a choice names; it may omit the namespace."""
+    exact = (choice.namespace, choice.name)
+    if exact in known or choice.namespace is not None:
+        return known & {exact}
+    return frozenset(identity for identity in known if identity[1] == choice.name)
 
 
-def _lists(raw: Raw, tool: HostedTool) -> bool:
-    """Tell whether an entry of a list is a tool; servers of tools have labels besides."""
-    entry = read_fields(raw)
-    label = entry.peek(_LABEL)
-    alike = _is_alike(tool.kind, entry.peek("type") or "")
-    return alike and label in (None, read_fields(tool.value).peek(_LABEL))
+def _with_identities(
+    tools: tuple[ToolWithPath, ...], identities: frozenset[Identity]
+) -> tuple[ToolWithPath, ...]:
+    """Return the tools with one of some identities, and the namespaces that have such tools."""
+    return tuple(one for one in tools if not identities.isdisjoint(tool_identities(*one)))
 
 
-def _without_missing(
-    selection: Selection, allowed: AllowedToolsChoice, abilities: ToolSupport, losses: Losses
-) -> AllowedToolsChoice:
-    """Take out of the list what the backend has not, or what it cannot list."""
-    known = selection.identities()
-    kept = tuple(one for one in allowed.tools if _resolve(one, known))
-    lists_all = abilities.allowed_tools_lists_hosted and abilities.allowed_tools
-    there = [tool for tool, _ in selection.tools if isinstance(tool, HostedTool)]
-    missing = not lists_all and not all(
-        any(_lists(raw, tool) for tool in there) for raw in allowed.others
-    )
-    if len(kept) < len(allowed.tools) or missing:
-        losses.changed("tool_choice", "tools that the backend has not leave the list", "capability")
-    return AllowedToolsChoice(allowed.mode, kept, allowed.others if lists_all else ())
+# The choice
 
 
-def _checked(request: Request, selection: Selection, losses: Losses) -> Selection:
-    """Refuse a choice that cannot be made; leave out one that has nothing to choose from."""
+def _check_choice(request: Request, selection: Selection, losses: Losses) -> Selection:
+    """Refuse a choice that cannot be made, and drop one that has no tools to choose from."""
     match selection.choice:
-        case NamedToolChoice(name=name) as named if not _resolve(named, selection.identities()):
-            declared = _resolve(named, _identities(request.tools_with_paths()))
-            why = f"the backend cannot be given {name}" if declared else f"{name} is not declared"
-            losses.dropped("tool_choice", why, "meaning")
+        case NamedToolChoice(name=name) as choice if not _resolve(choice, selection.identities()):
+            declared = _resolve(choice, _identities(request.tools_with_paths()))
+            reason = (
+                f"the backend cannot be given {name}" if declared else f"{name} is not declared"
+            )
+            losses.dropped("tool_choice", reason, "meaning")
         case HostedChoice(kind=kind) if not _has_hosted(selection, kind):
             losses.dropped("tool_choice", f"the backend has no tool {kind}", "meaning")
         case ToolChoiceMode(mode="required") if not selection:
@@ -225,14 +125,130 @@ def _checked(request: Request, selection: Selection, losses: Losses) -> Selectio
     return selection or Selection((), None)
 
 
+def _approximate_choice(selection: Selection, support: ToolSupport, losses: Losses) -> Selection:
+    """Replace a choice that the backend does not accept by the nearest one."""
+    match selection.choice:
+        case NamedToolChoice() as choice if "named" not in support.choices:
+            reason = "the backend cannot be made to call one tool; only that one is declared"
+            losses.changed("tool_choice", reason)
+            only = _with_identities(selection.tools, _resolve(choice, selection.identities()))
+            narrowed = replace(selection, tools=only, choice=ToolChoiceMode("required"))
+            return _approximate_choice(narrowed, support, losses)
+        case ToolChoiceMode(mode="required") if "required" not in support.choices:
+            return replace(selection, choice=_approximate_required(selection, support, losses))
+        case ToolChoiceMode(mode="none") if "none" not in support.choices:
+            reason = "the backend cannot be told to call nothing; no tool is declared"
+            losses.changed("tool_choice", reason)
+            return Selection((), None)
+        case _:
+            return selection
+
+
+def _approximate_required(selection: Selection, support: ToolSupport, losses: Losses) -> ToolChoice:
+    """Return the choice of the only tool in place of `required`, or else `auto`."""
+    match selection.tools:
+        case ((FunctionTool(name=name), _),) if "named" in support.choices:
+            return NamedToolChoice(name)
+        case _:
+            reason = "the backend cannot be made to call a tool; it becomes auto"
+            losses.changed("tool_choice", reason, "capability")
+            return ToolChoiceMode("auto")
+
+
+# Allowed tools
+
+
+def _select_allowed(
+    request: Request,
+    selection: Selection,
+    choice: AllowedToolsChoice,
+    support: ToolSupport,
+    losses: Losses,
+) -> Selection:
+    """Keep `allowed_tools` where the backend knows it, or else declare only the listed tools."""
+    if choice.mode == "none":
+        return replace(selection, choice=ToolChoiceMode("none"))
+    _refuse_undeclared(request, selection, choice)
+    hosted = _listed_hosted(selection, choice)
+    allowed = _without_missing(selection, choice, support, losses)
+    if not allowed.tools and not allowed.others and not hosted:
+        reason = "allowed_tools leaves no tool that the backend has"
+        raise UnsupportedRequestError("tool_choice", reason)
+    if support.allowed_tools and support.allowed_tools_lists_hosted:
+        return replace(selection, choice=allowed)
+    if support.allowed_tools and allowed.tools:
+        # A hosted tool that cannot be listed is declared if it is allowed.
+        local = (one for one in selection.tools if not isinstance(one[0], HostedTool))
+        return replace(selection, tools=(*local, *hosted), choice=allowed)
+    reason = "the backend has no allowed_tools"
+    if support.allowed_tools:
+        reason = "allowed_tools cannot list what runs elsewhere"
+    losses.changed("tool_choice", f"{reason}; only the listed tools are declared")
+    return _declare_only_listed(selection, allowed, hosted)
+
+
+def _refuse_undeclared(request: Request, selection: Selection, choice: AllowedToolsChoice) -> None:
+    known = _identities(request.tools_with_paths()) | _identities(selection.visible)
+    undeclared = [tool.name for tool in choice.tools if not _resolve(tool, known)]
+    if undeclared:
+        reason = f"allowed_tools lists tools that are not declared: {', '.join(undeclared)}"
+        raise UnsupportedRequestError("tool_choice", reason)
+
+
+def _declare_only_listed(
+    selection: Selection, allowed: AllowedToolsChoice, hosted: tuple[ToolWithPath, ...]
+) -> Selection:
+    known = selection.identities()
+    listed = frozenset(identity for tool in allowed.tools for identity in _resolve(tool, known))
+    tools = (*_with_identities(selection.tools, listed), *hosted)
+    if allowed.mode == "required" and len(tools) == len(allowed.tools) == 1:
+        return replace(selection, tools=tools, choice=allowed.tools[0])
+    return replace(selection, tools=tools, choice=ToolChoiceMode(allowed.mode))
+
+
+def _without_missing(
+    selection: Selection, choice: AllowedToolsChoice, support: ToolSupport, losses: Losses
+) -> AllowedToolsChoice:
+    """Remove what the backend does not have, or cannot list, from the allowed tools."""
+    known = selection.identities()
+    tools = tuple(tool for tool in choice.tools if _resolve(tool, known))
+    lists_hosted = support.allowed_tools_lists_hosted and support.allowed_tools
+    hosted = [tool for tool, _ in selection.tools if isinstance(tool, HostedTool)]
+    lacks_hosted = not lists_hosted and not all(
+        any(_is_entry_of(raw, tool) for tool in hosted) for raw in choice.others
+    )
+    if len(tools) < len(choice.tools) or lacks_hosted:
+        losses.changed("tool_choice", "tools that the backend has not leave the list", "capability")
+    return AllowedToolsChoice(choice.mode, tools, choice.others if lists_hosted else ())
+
+
+# Hosted tools
+
+
+def _listed_hosted(selection: Selection, choice: AllowedToolsChoice) -> tuple[ToolWithPath, ...]:
+    """Return the hosted tools that are allowed."""
+    return tuple(
+        (tool, path)
+        for tool, path in selection.tools
+        if isinstance(tool, HostedTool) and any(_is_entry_of(raw, tool) for raw in choice.others)
+    )
+
+
+def _is_entry_of(raw: Raw, tool: HostedTool) -> bool:
+    """Whether an entry of `allowed_tools` names a hosted tool; MCP servers also have labels."""
+    entry = read_fields(raw)
+    label = entry.peek("server_label")
+    is_same_type = _is_same_type(tool.kind, entry.peek("type") or "")
+    return is_same_type and label in (None, read_fields(tool.value).peek("server_label"))
+
+
 def _has_hosted(selection: Selection, kind: str) -> bool:
-    """Tell whether a hosted tool is there."""
     return any(
-        isinstance(tool, HostedTool) and _is_alike(tool.kind, kind)
+        isinstance(tool, HostedTool) and _is_same_type(tool.kind, kind)
         for tool, _ in selection.tools + selection.visible
     )
 
 
-def _is_alike(kind: str, other: str) -> bool:
-    """Tell whether two types are of one tool: `web_search` has names with dates and previews."""
+def _is_same_type(kind: str, other: str) -> bool:
+    """Whether two types name one tool: `web_search` also has types with dates and previews."""
     return kind.startswith(other) or other.startswith(kind)

@@ -1,6 +1,7 @@
-"""Calls that a model writes into its text, where its server leaves them.
+"""Tool calls as text, for models and backends without native tool calls.
 
-One file a format: each reads a block of calls from its marker on. `scanner` finds the blocks in a
-text that comes in pieces, `stage` makes calls of them in a reply or in a stream. A block is told
-when it is whole: so nothing is told as a call that turns out to be none.
+`formats` has a parser for each format in which models write calls, `scanner` finds the calls in a
+text that comes in pieces, `stage` turns them into real calls, and `prompt` describes the tools to a
+backend that has none. A call is emitted only when it is complete, so text that turns out to be no
+call stays text.
 """

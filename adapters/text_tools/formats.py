@@ -1,4 +1,4 @@
-"""The formats by their names."""
+"""The formats in which models write tool calls into their text."""
 
 from collections.abc import Callable
 
@@ -7,179 +7,168 @@ from msgspec.json import Encoder
 
 from adapters.capabilities import TextFormat
 from adapters.json_text import is_complete_json
+from adapters.text_tools.declared_tools import DeclaredTools
 from adapters.text_tools.parser import (
+    CALL_FIELDS,
+    MESSAGE_FIELDS,
     Cursor,
-    DeclaredTools,
     NotAToolCallError,
     Parse,
     TextToolCall,
     read_calls,
 )
 
-# What every format of calls in text is.
-
-
 Calls = tuple[TextToolCall, ...]
 
 
 class TextCallFormat(Struct, frozen=True):
-    """One way of writing calls into a text."""
+    """A format of calls in a text."""
 
-    # What a block of calls begins with.
+    # The strings with which a block of calls may start.
     markers: tuple[str, ...]
-    # Reads a block from its marker on; raises `NoCall` if it is none.
+    # Parses a block from its marker on, or raises `NotAToolCallError`.
     parse: Callable[[Cursor, DeclaredTools], Parse[Calls]]
-    # Stands for the whole answer: nothing is said before it.
+    # True if nothing may stand before the calls.
     is_whole_reply: bool = False
 
-    def may_start_at(self, text: str, at: int) -> bool:
-        """Tell whether a text, as far as it has come, has a marker at a place."""
-        return any(marker.startswith(text[at : at + len(marker)]) for marker in self.markers)
+    def may_start_at(self, text: str, position: int) -> bool:
+        """Whether a marker, or the part of it that has come, stands at a position."""
+        return any(
+            marker.startswith(text[position : position + len(marker)]) for marker in self.markers
+        )
 
 
-def known(calls: Calls, tools: DeclaredTools) -> Calls:
-    """Take only calls of declared tools, where the markup may be meant as something else."""
-    if not all(tools.knows(call.name) for call in calls):
+def _check_declared(calls: Calls, tools: DeclaredTools) -> Calls:
+    """Return calls of declared tools, or raise; for markup that may also mean something else."""
+    if not all(tools.is_declared(call.name) for call in calls):
         raise NotAToolCallError
     return calls
 
 
-# Hermes and Qwen: `<tool_call>{"name": …, "arguments": {…}}</tool_call>`.
+# Hermes and Qwen: `<tool_call>{"name": …, "arguments": {…}}</tool_call>`
+
+_HERMES_START, _HERMES_END = "<tool_call>", "</tool_call>"
 
 
-BEGIN = "<tool_call>"
-END = "</tool_call>"
-
-
-def _parse(cursor: Cursor, _tools: DeclaredTools) -> Parse[Calls]:
-    yield from cursor.expect(BEGIN)
+def _parse_hermes(cursor: Cursor, _tools: DeclaredTools) -> Parse[Calls]:
+    yield from cursor.expect(_HERMES_START)
     yield from cursor.skip_space()
     calls: Calls = ()
-    # Some models put several calls into one block.
+    # Some models write several calls into one block.
     while not calls or (yield from cursor.peek_any("{", "[")):
         calls += read_calls((yield from cursor.json()))
         yield from cursor.skip_space()
-    # Or they begin the next block without having ended this one.
-    if not (yield from cursor.expect_end_tag(END)) and not (yield from cursor.peek_any(BEGIN)):
-        raise NotAToolCallError
-    return calls
+    # Others start the next block without ending this one.
+    if (yield from cursor.skip_end_tag(_HERMES_END)) or (yield from cursor.peek_any(_HERMES_START)):
+        return calls
+    raise NotAToolCallError
 
 
-HERMES = TextCallFormat((BEGIN,), _parse)
+# Llama: `<|python_tag|>{"name": …, "parameters": {…}}`, several separated by semicolons
+
+_LLAMA_START, _LLAMA_ENDS = "<|python_tag|>", ("<|eom_id|>", "<|eot_id|>")
 
 
-# Llama: `<|python_tag|>{"name": …, "parameters": {…}}`, several with semicolons between them.
-
-
-_BEGIN = "<|python_tag|>"
-_ENDS = ("<|eom_id|>", "<|eot_id|>")
-
-
-def _llama_parse(cursor: Cursor, _tools: DeclaredTools) -> Parse[Calls]:
-    yield from cursor.expect(_BEGIN)
+def _parse_llama(cursor: Cursor, _tools: DeclaredTools) -> Parse[Calls]:
+    yield from cursor.expect(_LLAMA_START)
     yield from cursor.skip_space()
     calls: Calls = ()
-    # What follows the tag may as well be Python: then it is no call.
+    # Python may follow the tag; then it is no call.
     while not calls or (yield from cursor.peek_any("{")):
         calls += read_calls((yield from cursor.json()))
-        yield from cursor.skip_space()
-        yield from cursor.skip(";")
-        yield from cursor.skip_space()
-    yield from cursor.skip(*_ENDS)
+        yield from _skip_semicolon(cursor)
+    yield from cursor.skip(*_LLAMA_ENDS)
     return calls
 
 
-LLAMA = TextCallFormat((_BEGIN,), _llama_parse)
+def _skip_semicolon(cursor: Cursor) -> Parse[None]:
+    yield from cursor.skip_space()
+    yield from cursor.skip(";")
+    yield from cursor.skip_space()
 
 
-# Mistral: `[TOOL_CALLS][{"name": …, "arguments": {…}}]`, and newer `[TOOL_CALLS]name[ARGS]{…}`.
+# Mistral: `[TOOL_CALLS][{"name": …, "arguments": {…}}]`, and newer `[TOOL_CALLS]name[ARGS]{…}`
+
+_MISTRAL_START = "[TOOL_CALLS]"
 
 
-_MISTRAL_BEGIN = "[TOOL_CALLS]"
-
-
-def _mistral_parse(cursor: Cursor, tools: DeclaredTools) -> Parse[Calls]:
-    yield from cursor.expect(_MISTRAL_BEGIN)
+def _parse_mistral(cursor: Cursor, tools: DeclaredTools) -> Parse[Calls]:
+    yield from cursor.expect(_MISTRAL_START)
     yield from cursor.skip_space()
     if (yield from cursor.peek_any("[", "{")):
         return read_calls((yield from cursor.json()))
     name = yield from cursor.name()
     end_of_name = cursor.consumed
     yield from cursor.skip_space()
-    spaced = cursor.consumed > end_of_name
+    has_space = cursor.consumed > end_of_name
     if (yield from cursor.skip("[CALL_ID]")):
-        # Ids of a text are not to be trusted: the model may count from one in every turn.
+        # The id is ignored, because a model may count from one in every turn.
         yield from cursor.name()
         yield from cursor.skip_space()
-    marked = yield from cursor.skip("[ARGS]")
+    has_marker = yield from cursor.skip("[ARGS]")
     yield from cursor.skip_space()
     if not (yield from cursor.peek_any("{")):
         raise NotAToolCallError
     arguments = yield from cursor.json()
     if not is_complete_json(arguments):
         raise NotAToolCallError
-    call = (TextToolCall(name, arguments),)
-    # A word behind the marker and then an object may as well be about it.
-    return known(call, tools) if spaced and not marked else call
+    calls = (TextToolCall(name, arguments),)
+    # A word and an object after the start may also be a text about the format.
+    return _check_declared(calls, tools) if has_space and not has_marker else calls
 
 
-MISTRAL = TextCallFormat((_MISTRAL_BEGIN,), _mistral_parse)
-
-
-# Tags for the function and for each parameter, as Qwen3-Coder and others write them.
+# Tags for the function and its parameters, as Qwen3-Coder and others write them:
 #
 #     <tool_call><function=NAME><parameter=KEY>value</parameter></function></tool_call>
 #     <function_calls><invoke name="NAME"><parameter name="KEY">value</parameter></invoke> …
 #
-# The wrapper may be missing. Llama puts all arguments as JSON between the tags of the function.
+# The outer tag may be missing. Llama writes all arguments as JSON into the function tag.
 
-
-_WRAPPERS = {
+_OUTER_TAGS = {
     "<tool_call>": "</tool_call>",
     "<function_calls>": "</function_calls>",
     "<minimax:tool_call>": "</minimax:tool_call>",
 }
-# How the tag of a function begins, and how it ends; then the tag that closes the function.
-_FUNCTIONS = {
+# By the start of a function tag: the end of that tag, and the closing tag.
+_FUNCTION_TAGS = {
     "<function=": (">", "</function>"),
     '<function name="': ('">', "</function>"),
     '<invoke name="': ('">', "</invoke>"),
 }
-_ASSIGNED = "<parameter="
-_PARAMETERS = {_ASSIGNED: ">", '<parameter name="': '">'}
-_END_OF_VALUE = "</parameter>"
-_STRAY = "</tool_call>"
+_ASSIGNED_PARAMETER = "<parameter="
+_PARAMETER_TAGS = {_ASSIGNED_PARAMETER: ">", '<parameter name="': '">'}
+_PARAMETER_END = "</parameter>"
 
 _ENCODER = Encoder()
 
 
-def _function_tags_parse(cursor: Cursor, tools: DeclaredTools) -> Parse[Calls]:
-    wrapper = yield from cursor.skip(*_WRAPPERS)
+def _parse_function_tags(cursor: Cursor, tools: DeclaredTools) -> Parse[Calls]:
+    outer_tag = yield from cursor.skip(*_OUTER_TAGS)
     yield from cursor.skip_space()
     calls: Calls = ()
-    while not calls or (wrapper and (yield from cursor.peek_any(*_FUNCTIONS))):
+    while not calls or (outer_tag and (yield from cursor.peek_any(*_FUNCTION_TAGS))):
         calls += ((yield from _parse_function(cursor, tools)),)
         yield from cursor.skip_space()
-    if wrapper is None:
-        # Models forget the tag at the beginning and remember the one at the end.
-        yield from cursor.skip(_STRAY)
-        return known(calls, tools)
-    if not (yield from cursor.expect_end_tag(_WRAPPERS[wrapper])):
+    if outer_tag is None:
+        # Some models write the closing tag without the opening one.
+        yield from cursor.skip("</tool_call>")
+        return _check_declared(calls, tools)
+    if not (yield from cursor.skip_end_tag(_OUTER_TAGS[outer_tag])):
         raise NotAToolCallError
     return calls
 
 
 def _parse_function(cursor: Cursor, tools: DeclaredTools) -> Parse[TextToolCall]:
-    end_of_tag, end = _FUNCTIONS[(yield from cursor.expect(*_FUNCTIONS))]
+    tag_end, closing_tag = _FUNCTION_TAGS[(yield from cursor.expect(*_FUNCTION_TAGS))]
     name = yield from cursor.name()
-    yield from cursor.expect(end_of_tag)
+    yield from cursor.expect(tag_end)
     yield from cursor.skip_space()
     if (yield from cursor.peek_any("{")):
         arguments = yield from cursor.json()
         yield from cursor.skip_space()
     else:
         arguments = yield from _parse_parameters(cursor, name, tools)
-    yield from cursor.expect(end)
+    yield from cursor.expect(closing_tag)
     if not is_complete_json(arguments):
         raise NotAToolCallError
     return TextToolCall(name, arguments)
@@ -187,97 +176,83 @@ def _parse_function(cursor: Cursor, tools: DeclaredTools) -> Parse[TextToolCall]
 
 def _parse_parameters(cursor: Cursor, tool: str, tools: DeclaredTools) -> Parse[str]:
     values: dict[str, Raw] = {}
-    while begin := (yield from cursor.skip(*_PARAMETERS)):
+    while tag := (yield from cursor.skip(*_PARAMETER_TAGS)):
         name = yield from cursor.name()
-        yield from cursor.expect(_PARAMETERS[begin])
-        text = yield from cursor.until(_END_OF_VALUE)
-        values[name] = tools.coerce_argument(tool, name, _unpadded(text, begin))
+        yield from cursor.expect(_PARAMETER_TAGS[tag])
+        text = yield from cursor.until(_PARAMETER_END)
+        values[name] = tools.coerce_argument(tool, name, _without_padding(text, tag))
         yield from cursor.skip_space()
     return _ENCODER.encode(values).decode()
 
 
-def _unpadded(text: str, begin: str) -> str:
-    """Take away the line breaks that stand between a value and its tags, one on each side.
+def _without_padding(text: str, tag: str) -> str:
+    """Remove one line break on each side of a value.
 
-    Only in the one form are they always there; in the other, one alone is part of the value.
+    `<parameter=` always has them. In the other form, a line break on one side only is part of the
+    value.
     """
-    if begin == _ASSIGNED or (text.startswith("\n") and text.endswith("\n")):
+    if tag == _ASSIGNED_PARAMETER or (text.startswith("\n") and text.endswith("\n")):
         return text.removeprefix("\n").removesuffix("\n")
     return text
 
 
-FUNCTION_TAGS = TextCallFormat((*_WRAPPERS, *_FUNCTIONS), _function_tags_parse)
+# JSON as the whole reply: `{"tool_calls": […]}`, `{"name": …, "arguments": {…}}` or an array
+
+# The first fields that a call may have; any other object is a reply in JSON, known at once.
+_FIRST_FIELDS = tuple(f'"{field}"' for field in sorted(CALL_FIELDS | MESSAGE_FIELDS))
 
 
-# JSON as the whole answer: `{"tool_calls": […]}`, `{"name": …, "arguments": {…}}` or a list.
-
-
-# What a call can begin with: any other object is known for an answer by its first word.
-_FIRST_KEYS = ('"name"', '"arguments"', '"parameters"', '"tool_calls"', '"function"', '"id"')
-_OTHER_FIRST_KEYS = ('"type"', '"index"', '"role"', '"content"')
-
-
-def parse_bare(cursor: Cursor, tools: DeclaredTools) -> Parse[Calls]:
-    """Read one or more objects, or lists of objects, that are calls."""
-    calls: Calls = ()
-    while not calls or (yield from cursor.peek_any("{", "[")):
-        opened = yield from _parse_beginning(cursor)
-        calls += read_calls((yield from cursor.json(opened)), alone=True)
-        yield from cursor.skip_space()
-        yield from cursor.skip(";")
-        yield from cursor.skip_space()
-    return known(calls, tools)
-
-
-def _parse_beginning(cursor: Cursor) -> Parse[str]:
-    """Read the brackets, and look whether what follows can be a call."""
-    opened = ""
-    if (yield from cursor.skip("[")):
-        opened = "["
-        yield from cursor.skip_space()
-    opened += yield from cursor.expect("{")
-    yield from cursor.skip_space()
-    if not (yield from cursor.peek_any(*_FIRST_KEYS, *_OTHER_FIRST_KEYS)):
-        raise NotAToolCallError
-    return opened
-
-
-def _bare_parse(cursor: Cursor, tools: DeclaredTools) -> Parse[Calls]:
-    calls = yield from parse_bare(cursor, tools)
+def _parse_json(cursor: Cursor, tools: DeclaredTools) -> Parse[Calls]:
+    calls = yield from _parse_bare_calls(cursor, tools)
     if not cursor.at_end():
         raise NotAToolCallError
     return calls
 
 
-BARE = TextCallFormat(("{", "["), _bare_parse, is_whole_reply=True)
+def _parse_bare_calls(cursor: Cursor, tools: DeclaredTools) -> Parse[Calls]:
+    """Parse objects, or arrays of objects, that are calls."""
+    calls: Calls = ()
+    while not calls or (yield from cursor.peek_any("{", "[")):
+        opened = yield from _parse_opening(cursor)
+        calls += read_calls((yield from cursor.json(opened)), bare=True)
+        yield from _skip_semicolon(cursor)
+    return _check_declared(calls, tools)
 
 
-# JSON in a fence: three backticks and `json`, then what could be a bare call.
+def _parse_opening(cursor: Cursor) -> Parse[str]:
+    """Read the opening brackets, and check that the first field may be that of a call."""
+    opened = (yield from cursor.skip("[")) or ""
+    if opened:
+        yield from cursor.skip_space()
+    opened += yield from cursor.expect("{")
+    yield from cursor.skip_space()
+    if not (yield from cursor.peek_any(*_FIRST_FIELDS)):
+        raise NotAToolCallError
+    return opened
 
+
+# The same JSON in a fenced code block
 
 _FENCE = "```"
-# The second also in the plural.
-_BEGINS = (f"{_FENCE}json", f"{_FENCE}tool_call")
+# The second also as `tool_calls`.
+_FENCE_STARTS = (f"{_FENCE}json", f"{_FENCE}tool_call")
 
 
-def _fenced_parse(cursor: Cursor, tools: DeclaredTools) -> Parse[Calls]:
-    yield from cursor.expect(*_BEGINS)
+def _parse_fenced(cursor: Cursor, tools: DeclaredTools) -> Parse[Calls]:
+    yield from cursor.expect(*_FENCE_STARTS)
     yield from cursor.skip("s")
     yield from cursor.skip_space()
-    calls = yield from parse_bare(cursor, tools)
-    if not (yield from cursor.expect_end_tag(_FENCE)):
+    calls = yield from _parse_bare_calls(cursor, tools)
+    if not (yield from cursor.skip_end_tag(_FENCE)):
         raise NotAToolCallError
     return calls
 
 
-FENCED = TextCallFormat(_BEGINS, _fenced_parse)
-
-
 FORMATS: dict[TextFormat, TextCallFormat] = {
-    "hermes": HERMES,
-    "qwen3_coder": FUNCTION_TAGS,
-    "mistral": MISTRAL,
-    "llama": LLAMA,
-    "json": BARE,
-    "fenced_json": FENCED,
+    "hermes": TextCallFormat((_HERMES_START,), _parse_hermes),
+    "qwen3_coder": TextCallFormat((*_OUTER_TAGS, *_FUNCTION_TAGS), _parse_function_tags),
+    "mistral": TextCallFormat((_MISTRAL_START,), _parse_mistral),
+    "llama": TextCallFormat((_LLAMA_START,), _parse_llama),
+    "json": TextCallFormat(("{", "["), _parse_json, is_whole_reply=True),
+    "fenced_json": TextCallFormat(_FENCE_STARTS, _parse_fenced),
 }

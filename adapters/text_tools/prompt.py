@@ -1,15 +1,20 @@
-"""Asks a backend that knows no tools in words."""
+"""Tools, calls and outputs as text, for a backend that has no tools.
+
+The tools are described in the system message, in the format of Hermes, which most open models were
+trained on. The calls of the history become text of the assistant in the same format, and their
+outputs follow in one user message, in the order of the calls.
+"""
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import Literal
+from typing import Literal, TypeGuard
 
 from msgspec import Raw
 from msgspec.json import Encoder
 from msgspec.structs import replace
 
 from adapters.capabilities import Capabilities
-from adapters.ir.normalize import is_assistant_item
+from adapters.ir.normalize import is_assistant_item, unzip
 from adapters.ir.types import (
     FunctionTool,
     Item,
@@ -18,7 +23,6 @@ from adapters.ir.types import (
     Part,
     Request,
     Text,
-    Tool,
     ToolCall,
     ToolChoice,
     ToolChoiceMode,
@@ -31,21 +35,75 @@ from adapters.wire.extra_fields import ExtrasWriter
 from adapters.wire.json_schema import EMPTY_SCHEMA
 from adapters.wire.tools import without_strict
 
-# Tools in words, for a backend that knows none.
-#
-# `prompted` describes the tools in the system message and tells the model how to call them;
-# `history`
-# writes the calls and outputs so far as text. What the model answers is read by `textcalls`.
-
-
-# Describes tools to a model, and how it is to call them.
-#
-# The tags are those of Hermes, which most open models have been trained on.
-
+ItemWithPath = tuple[Item, str]
 
 _ENCODER = Encoder()
 
-_DECLARED = """\
+_TOOLS_REASON = "the backend knows no tools; they are described to it in words"
+_CHOICE_REASON = "the backend cannot be made to call a tool; it is asked to in words"
+_PARALLEL_REASON = "the backend cannot be held to one call; it is asked for one in words"
+CALLS_AS_TEXT_REASON = "the backend knows no tools; calls and their outputs are written as text"
+
+_NO_STRICT = Capabilities(strict_tools=False)
+# With the choice `none`, no tool is described.
+_TOOL_SUPPORT = ToolSupport(
+    lambda tool: isinstance(tool, FunctionTool),
+    allowed_tools=False,
+    choices=("auto", "required", "named"),
+)
+
+
+def describe_tools_in_prompt(request: Request, losses: Losses) -> Request:
+    """Return the request with its tools, its tool choice and its calls as text."""
+    selection = select(request, _TOOL_SUPPORT, losses)
+    text_request = replace(
+        calls_as_text(request, losses),
+        tools=(),
+        tool_paths=(),
+        tool_choice=None,
+        parallel_tool_calls=None,
+    )
+    tools: list[FunctionTool] = []
+    for tool, path in selection.tools:
+        if isinstance(tool, FunctionTool):
+            _report_undescribed(tool, path, losses)
+            tools.append(tool)
+    if not tools:
+        return text_request
+    losses.changed("tools", _TOOLS_REASON)
+    choice, parallel = selection.choice, request.parallel_tool_calls is not False
+    if isinstance(choice, NamedToolChoice) or choice == ToolChoiceMode("required"):
+        losses.changed("tool_choice", _CHOICE_REASON, "capability")
+    if not parallel:
+        losses.changed("parallel_tool_calls", _PARALLEL_REASON, "capability")
+    return _with_instructions(text_request, _tools_prompt(tools, choice, parallel=parallel))
+
+
+def _report_undescribed(tool: FunctionTool, path: str, losses: Losses) -> None:
+    """Report the fields of a tool that its description does not have."""
+    without_strict(tool, path, _NO_STRICT, losses)
+    ExtrasWriter("", "a description in words", losses).report_dropped(tool.extras, path)
+
+
+_SEPARATOR = "\n\n"
+
+
+def _with_instructions(request: Request, text: str) -> Request:
+    """Append a text to the instructions or the first system message, where models expect tools."""
+    if request.instructions:
+        return replace(request, instructions=request.instructions + _SEPARATOR + text)
+    match request.items:
+        case (Message(role="system" | "developer", content=content) as first, *others):
+            system = replace(first, content=_merge_texts([*content, Text(_SEPARATOR + text)]))
+            items: tuple[Item, ...] = (system, *others)
+            return replace(request, items=items)
+        case _:
+            return replace(request, instructions=text)
+
+
+# The prompt
+
+_TOOLS = """\
 # Tools
 
 You can call tools. Each line between <tools> and </tools> declares one of them, with the JSON \
@@ -60,8 +118,8 @@ To call a tool, write one JSON object with its name and its arguments between <t
 {{"name": "name_of_the_tool", "arguments": {{"name_of_an_argument": "value"}}}}
 </tool_call>
 """
-_SEVERAL = "To make several calls at once, write several such blocks, one after the other."
-_ONE = "Make at most one call in each of your answers."
+_SEVERAL_CALLS = "To make several calls at once, write several such blocks, one after the other."
+_ONE_CALL = "Make at most one call in each of your answers."
 _RESULTS = (
     "Write nothing after your calls. Their results follow in the next message, each between"
     " <tool_response> and </tool_response>, in the order of the calls."
@@ -71,16 +129,14 @@ _REQUIRED = "Your next answer must call at least one of these tools."
 _NAMED = "Your next answer must call the tool {name}, and no other."
 
 
-def tools_prompt(
-    tools: tuple[FunctionTool, ...], choice: ToolChoice | None, *, several: bool = True
-) -> str:
-    """Say which tools there are, how they are called, and what is wanted of them now."""
-    declared = _DECLARED.format(tools="\n".join(map(_declared, tools)))
-    rules = (_SEVERAL if several else _ONE, _RESULTS, _wanted(choice))
-    return declared + "\n" + "\n".join(rules)
+def _tools_prompt(tools: list[FunctionTool], choice: ToolChoice | None, *, parallel: bool) -> str:
+    """Describe the tools, how to call them, and the choice among them."""
+    declarations = _TOOLS.format(tools="\n".join(map(_declaration, tools)))
+    rules = (_SEVERAL_CALLS if parallel else _ONE_CALL, _RESULTS, _choice_rule(choice))
+    return declarations + "\n" + "\n".join(rules)
 
 
-def _declared(tool: FunctionTool) -> str:
+def _declaration(tool: FunctionTool) -> str:
     declaration: dict[str, object] = {"name": tool.name}
     if tool.description is not None:
         declaration["description"] = tool.description
@@ -88,7 +144,7 @@ def _declared(tool: FunctionTool) -> str:
     return _ENCODER.encode(declaration).decode()
 
 
-def _wanted(choice: ToolChoice | None) -> str:
+def _choice_rule(choice: ToolChoice | None) -> str:
     match choice:
         case NamedToolChoice(name=name):
             return _NAMED.format(name=name)
@@ -98,190 +154,114 @@ def _wanted(choice: ToolChoice | None) -> str:
             return _AUTO
 
 
-# Writes the calls of a history, and what the tools answered, as text.
-#
-# The calls of a turn stand in what the assistant said, in the form that it is asked to use. Their
-# outputs follow in one user message, in the order of the calls.
-
-
-Placed = tuple[Item, str]
-
-CALLS_AS_TEXT_REASON = "the backend knows no tools; calls and their outputs are written as text"
+# History
 
 
 def calls_as_text(request: Request, losses: Losses) -> Request:
-    """Give the request with no calls and outputs in it but in words."""
+    """Return the request with its calls and their outputs as text."""
     if not any(isinstance(item, ToolCall | ToolOutput) for item in request.items):
         return request
     losses.changed("items", CALLS_AS_TEXT_REASON)
-    placed = list(_History(request, losses).write())
-    return replace(
-        request,
-        items=tuple(item for item, _ in placed),
-        paths=tuple(path for _, path in placed),
-    )
+    items, paths = unzip([*_HistoryWriter(request, losses).write()])
+    return replace(request, items=items, paths=paths)
 
 
-class _History:
-    """One history, turn by turn."""
+class _HistoryWriter:
+    """Writes a history with its calls as text, turn by turn."""
 
     def __init__(self, request: Request, losses: Losses) -> None:
-        self._placed = request.items_with_paths()
-        self._carrier = ExtrasWriter("completions", "a text", losses)
+        self._items = request.items_with_paths()
+        self._extras_writer = ExtrasWriter("", "a text", losses)
         self._outputs = {
-            item.call_id: (item, path)
-            for item, path in self._placed
-            if isinstance(item, ToolOutput)
+            item.call_id: (item, path) for item, path in self._items if isinstance(item, ToolOutput)
         }
-        self._called = {item.call_id for item, _ in self._placed if isinstance(item, ToolCall)}
+        self._call_ids = {item.call_id for item, _ in self._items if isinstance(item, ToolCall)}
 
-    def write(self) -> Iterator[Placed]:
-        """Give the items; outputs stand behind the turn that made their calls."""
-        for kind, group in groupby(self._placed, _kind):
+    def write(self) -> Iterator[ItemWithPath]:
+        """Yield the items; outputs follow the turn that made their calls."""
+        for kind, group in groupby(self._items, _group_kind):
             match kind:
                 case "turn":
                     yield from self._write_turn(list(group))
                 case "outputs":
-                    yield from self._write_outputs(self._without_calls(group))
-                case "others":
+                    yield from self._write_outputs(self._without_call(group))
+                case "other":
                     yield from group
 
-    def _without_calls(self, placed: Iterable[Placed]) -> list[tuple[ToolOutput, str]]:
-        """Give the outputs to calls that only the server knows."""
+    def _without_call(self, group: Iterable[ItemWithPath]) -> list[tuple[ToolOutput, str]]:
+        """Return the outputs whose calls are not in the history, but on the backend."""
         return [
             (item, path)
-            for item, path in placed
-            if isinstance(item, ToolOutput) and item.call_id not in self._called
+            for item, path in group
+            if isinstance(item, ToolOutput) and item.call_id not in self._call_ids
         ]
 
-    def _write_turn(self, turn: list[Placed]) -> Iterator[Placed]:
-        """Give a turn: its reasoning, all that it said and called as one message, the outputs."""
-        calls = [(item, path) for item, path in turn if isinstance(item, ToolCall)]
+    def _write_turn(self, turn: list[ItemWithPath]) -> Iterator[ItemWithPath]:
+        """Yield the reasoning of a turn, its text and calls as one message, and the outputs."""
+        calls = [item for item, _ in turn if isinstance(item, ToolCall)]
         if not calls:
             yield from turn
             return
-        said = [(item, path) for item, path in turn if isinstance(item, Message | ToolCall)]
-        yield from (one for one in turn if not isinstance(one[0], Message | ToolCall))
-        spoken = next((item for item, _ in said if isinstance(item, Message)), Message("assistant"))
+        written = [(item, path) for item, path in turn if isinstance(item, Message | ToolCall)]
+        yield from (pair for pair in turn if not isinstance(pair[0], Message | ToolCall))
+        message = next((item for item, _ in turn if isinstance(item, Message)), None)
         content: list[Part] = []
-        for item, path in said:
-            content += self._separated(content, self._say(item, path))
-        # It is no longer the item that its server may know by its id.
-        yield replace(spoken, content=merge_texts(content), item_id=None), said[0][1]
-        outputs = [
-            self._outputs[call.call_id] for call, _ in calls if call.call_id in self._outputs
-        ]
-        yield from self._write_outputs(outputs)
+        for item, path in written:
+            content += _separated(content, self._content(item, path))
+        # Without its id, because the backend may know that id with other content.
+        first = message or Message("assistant")
+        yield replace(first, content=_merge_texts(content), item_id=None), written[0][1]
+        yield from self._write_outputs(
+            [self._outputs[call.call_id] for call in calls if call.call_id in self._outputs]
+        )
 
-    def _separated(self, before: list[Part], content: tuple[Part, ...]) -> tuple[Part, ...]:
-        return (Text("\n"), *content) if before and content else content
-
-    def _say(self, item: Item, path: str) -> tuple[Part, ...]:
+    def _content(self, item: Message | ToolCall, path: str) -> tuple[Part, ...]:
         if isinstance(item, Message):
             return item.content
-        if not isinstance(item, ToolCall):
-            return ()
-        self._carrier.report_dropped(item.extras, path)
+        self._extras_writer.report_dropped(item.extras, path)
         return (Text(call_as_text(item)),)
 
-    def _write_outputs(self, outputs: list[tuple[ToolOutput, str]]) -> Iterator[Placed]:
+    def _write_outputs(self, outputs: list[tuple[ToolOutput, str]]) -> Iterator[ItemWithPath]:
         content: list[Part] = []
         for output, path in outputs:
-            self._carrier.report_dropped(output.extras, path)
+            self._extras_writer.report_dropped(output.extras, path)
             parts = (Text(output.output),) if isinstance(output.output, str) else output.output
-            framed = (Text("<tool_response>\n"), *parts, Text("\n</tool_response>"))
-            content += self._separated(content, framed)
+            tagged = (Text("<tool_response>\n"), *parts, Text("\n</tool_response>"))
+            content += _separated(content, tagged)
         if outputs:
-            yield Message("user", merge_texts(content)), outputs[0][1]
+            yield Message("user", _merge_texts(content)), outputs[0][1]
 
 
-def _kind(placed: Placed) -> Literal["turn", "outputs", "others"]:
-    item, _ = placed
+def _group_kind(item_with_path: ItemWithPath) -> Literal["turn", "outputs", "other"]:
+    item, _ = item_with_path
     if is_assistant_item(item):
         return "turn"
-    return "outputs" if isinstance(item, ToolOutput) else "others"
+    return "outputs" if isinstance(item, ToolOutput) else "other"
 
 
 def call_as_text(call: ToolCall) -> str:
-    """Write a call as a model is asked to write it; the arguments as they were spelled."""
-    spelled = call.kind == "function" and is_complete_json(call.arguments)
-    arguments = Raw(call.arguments.encode()) if spelled else call.arguments
-    said = _ENCODER.encode({"name": call.name, "arguments": arguments})
-    return f"<tool_call>\n{said.decode()}\n</tool_call>"
+    """Return a call in the form that the prompt asks for, with its arguments unchanged."""
+    is_json = call.kind == "function" and is_complete_json(call.arguments)
+    arguments = Raw(call.arguments.encode()) if is_json else call.arguments
+    encoded = _ENCODER.encode({"name": call.name, "arguments": arguments})
+    return f"<tool_call>\n{encoded.decode()}\n</tool_call>"
 
 
-def merge_texts(parts: list[Part]) -> tuple[Part, ...]:
-    """Make one text of those that stand side by side and are nothing but text."""
+def _separated(before: list[Part], content: tuple[Part, ...]) -> tuple[Part, ...]:
+    return (Text("\n"), *content) if before and content else content
+
+
+def _merge_texts(parts: list[Part]) -> tuple[Part, ...]:
+    """Merge neighboring texts that have nothing but their text."""
     content: list[Part] = []
     for part in parts:
         last = content[-1] if content else None
-        if isinstance(last, Text) and isinstance(part, Text) and _is_plain(last, part):
+        if _is_plain(last) and _is_plain(part):
             content[-1] = Text(last.text + part.text)
         else:
             content.append(part)
     return tuple(content)
 
 
-def _is_plain(*texts: Text) -> bool:
-    return all(text == Text(text.text) for text in texts)
-
-
-_DESCRIBED = "the backend knows no tools; they are described to it in words"
-_CHOICE = "the backend cannot be made to call a tool; it is asked to in words"
-_PARALLEL = "the backend cannot be held to one call; it is asked for one in words"
-_SEPARATOR = "\n\n"
-_WORDS_ONLY = Capabilities(strict_tools=False)
-
-
-def _can_describe(tool: Tool) -> bool:
-    return isinstance(tool, FunctionTool)
-
-
-# A choice of nothing is made by describing nothing.
-_ABILITIES = ToolSupport(_can_describe, allowed_tools=False, choices=("auto", "required", "named"))
-
-
-def describe_tools_in_prompt(request: Request, losses: Losses) -> Request:
-    """Give the request with its tools, its choice among them and its calls in words."""
-    selection = select(request, _ABILITIES, losses)
-    written = calls_as_text(request, losses)
-    plain = replace(written, tools=(), tool_paths=(), tool_choice=None, parallel_tool_calls=None)
-    tools = tuple(
-        _plain(tool, path, losses)
-        for tool, path in selection.tools
-        if isinstance(tool, FunctionTool)
-    )
-    if not tools:
-        return plain
-    losses.changed("tools", _DESCRIBED)
-    _report_wishes(selection.choice, request, losses)
-    several = request.parallel_tool_calls is not False
-    return _instructed(plain, tools_prompt(tools, selection.choice, several=several))
-
-
-def _plain(tool: FunctionTool, path: str, losses: Losses) -> FunctionTool:
-    """Give a tool without what words cannot say."""
-    without_strict(tool, path, _WORDS_ONLY, losses)
-    ExtrasWriter("completions", "a description in words", losses).report_dropped(tool.extras, path)
-    return tool
-
-
-def _report_wishes(choice: ToolChoice | None, request: Request, losses: Losses) -> None:
-    """Say of what was demanded that it can only be asked for."""
-    if isinstance(choice, NamedToolChoice) or choice == ToolChoiceMode("required"):
-        losses.changed("tool_choice", _CHOICE, "capability")
-    if request.parallel_tool_calls is False:
-        losses.changed("parallel_tool_calls", _PARALLEL, "capability")
-
-
-def _instructed(request: Request, words: str) -> Request:
-    """Put the words behind what the model is told first; that is where it looks for tools."""
-    if request.instructions:
-        return replace(request, instructions=request.instructions + _SEPARATOR + words)
-    match request.items:
-        case (Message(role="system" | "developer", content=content) as first, *others):
-            told = replace(first, content=merge_texts([*content, Text(_SEPARATOR + words)]))
-            items: tuple[Item, ...] = (told, *others)
-            return replace(request, items=items)
-        case _:
-            return replace(request, instructions=words)
+def _is_plain(part: Part | None) -> TypeGuard[Text]:
+    return isinstance(part, Text) and part == Text(part.text)
