@@ -9,7 +9,7 @@ from itertools import count
 from msgspec import Raw
 
 from gateway.store import Item, Response, Store, StoredTurn
-from tests.gateway.stores import opened
+from tests.gateway.stores import opened_store
 
 # About what a turn of an agent holds: a tool's output in, and a call out.
 INPUT = Raw(b'{"type":"function_call_output","output":"' + b"x" * 1500 + b'"}')
@@ -83,7 +83,7 @@ async def measure_depth(store: Store, names: list[str], depth: int, times: int) 
 
 async def measure_store(url: str, turns: int, times: int) -> list[str]:
     """Measure one database."""
-    async with opened(url) as store:
+    async with opened_store(url) as store:
         lines = [await measure_writing(store, writers, turns) for writers in WRITERS]
         names = await write_chain(store, max(DEPTHS))
         return lines + [await measure_depth(store, names, depth, times) for depth in DEPTHS]

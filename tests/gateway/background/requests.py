@@ -11,7 +11,7 @@ from tests.gateway import wire
 from tests.gateway.conftest import state, tables
 from tests.gateway.keeping import until
 from tests.gateway.process import Gateway, running
-from tests.gateway.rows import LOCKED, execute
+from tests.gateway.rows import LOCK_ERRORS, execute
 from tests.gateway.scripted import PATIENCE, Gate, Script, ScriptedBackend, stream
 from tests.gateway.speech import Turn, frames
 from tests.judges import open_responses
@@ -74,7 +74,7 @@ def _fell_asleep(gateway: Gateway, url: str) -> bool:
     until(gateway.is_stopped)
     try:
         run_out(url, patience=0.5)
-    except LOCKED:
+    except LOCK_ERRORS:
         gateway.process.send_signal(signal.SIGCONT)
         return False
     return True

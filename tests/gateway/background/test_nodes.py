@@ -35,7 +35,7 @@ from tests.gateway.process import Gateway, running
 from tests.gateway.rows import execute
 from tests.gateway.scripted import PATIENCE, Gate, ScriptedBackend
 from tests.gateway.speech import script
-from tests.gateway.stores import BOTH, DATABASES, new_url
+from tests.gateway.stores import DATABASES, ON_BOTH_DATABASES, new_url
 from tests.judges.reading import integer_in, object_in, objects_in, text_in
 
 # Only what is given up can be taken over; and what runs may go on for as long as a test does.
@@ -116,7 +116,7 @@ def test_one_that_waits_is_cancelled(
     assert backend.received(model) == []
 
 
-@BOTH
+@ON_BOTH_DATABASES
 def test_what_a_dead_node_made_has_failed(
     kind: str, backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
 ) -> None:
@@ -160,7 +160,7 @@ def test_a_lease_that_nobody_renews_runs_out(
     assert len(backend.received(model)) == 1
 
 
-@BOTH
+@ON_BOTH_DATABASES
 def test_what_waited_on_a_dead_node_is_done_by_another(
     kind: str, backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
 ) -> None:
@@ -195,7 +195,7 @@ def test_what_waited_on_a_dead_node_is_done_by_another(
     assert backend.received(wanted) == []
 
 
-@BOTH
+@ON_BOTH_DATABASES
 def test_a_node_that_stops_hands_over_what_waits(
     kind: str, backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
 ) -> None:

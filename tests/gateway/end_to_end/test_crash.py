@@ -11,7 +11,7 @@ from tests.gateway.conftest import Fresh, tables
 from tests.gateway.process import Gateway, running
 from tests.gateway.scripted import PATIENCE, ScriptedBackend
 from tests.gateway.speech import Turn, script
-from tests.gateway.stores import BOTH, new_url
+from tests.gateway.stores import ON_BOTH_DATABASES, new_url
 from tests.judges.reading import object_in, objects_in, read_object, text_in
 
 ROUNDS = 3
@@ -38,7 +38,7 @@ class Ends:
             assert self._news.wait_for(lambda: len(self.seen) >= count, PATIENCE)
 
 
-@BOTH
+@ON_BOTH_DATABASES
 def test_no_end_that_was_seen_is_lost(
     kind: str, tmp_path: Path, backend: ScriptedBackend, fresh: Fresh
 ) -> None:

@@ -17,7 +17,7 @@ from tests.adapters.test_loops import streamed
 from tests.gateway.clients import chat_completion, response_of
 from tests.gateway.conftest import Fresh, backend_table, capability
 from tests.gateway.process import Gateway, running
-from tests.gateway.rows import counts
+from tests.gateway.rows import count_rows
 from tests.gateway.scripted import (
     PATIENCE,
     Received,
@@ -311,7 +311,7 @@ def test_one_that_wants_nothing_to_be_kept_is_told_what_that_costs(
     with started(backend, tmp_path) as (gateway, _):
         answered = post(gateway.port, "/v1/responses", asked)
         assert answered.status == 200
-        assert counts(f"sqlite:{tmp_path / 'dragoman.db'}") == {}
+        assert count_rows(f"sqlite:{tmp_path / 'dragoman.db'}") == {}
     # The head of a stream is gone when this is known.
     told = gateway.log if stream else answered.headers["dragoman-loss"]
     assert "wants to see again with its calls" in told

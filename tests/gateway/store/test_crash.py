@@ -1,4 +1,4 @@
-"""A node is killed in the middle of its writing; what it had acknowledged is there."""
+"""Acknowledged writes survive a process that is killed."""
 
 import asyncio
 import subprocess
@@ -6,63 +6,58 @@ import sys
 from pathlib import Path
 
 from gateway.store import Conversation, Page, Store
-from tests.gateway.store.crash_victim import CONVERSATION
-from tests.gateway.stores import BOTH, names, new_url, opened
+from tests.gateway.store.crash_writer import CONVERSATION
+from tests.gateway.stores import ids, opened_store, with_url
 
 ROOT = Path(__file__).parents[3]
 ROUNDS = 3
-ENOUGH = 150
+LINES_BEFORE_KILL = 150
 
 
-@BOTH
-def test_what_was_acknowledged_survives_kill(kind: str, tmp_path: Path) -> None:
-    url = new_url(kind, tmp_path)
-
-    async def begin() -> None:
-        async with opened(url) as store:
-            await store.conversations.create(Conversation(CONVERSATION, "me", 1000))
-
-    asyncio.run(begin())
+@with_url
+async def test_acknowledged_writes_survive_a_kill(url: str) -> None:
+    async with opened_store(url) as store:
+        await store.conversations.create(Conversation(CONVERSATION, "me", 1000))
     acknowledged: list[str] = []
     for generation in range(ROUNDS):
-        acknowledged += kill_in_the_middle(url, str(generation))
-        asyncio.run(check(url, acknowledged))
+        acknowledged += await asyncio.to_thread(write_until_killed, url, str(generation))
+        async with opened_store(url) as store:
+            await check(store, acknowledged)
 
 
-def kill_in_the_middle(url: str, generation: str) -> list[str]:
-    """Let a child write, kill it when it has said enough; give what it had said."""
-    command = [sys.executable, "-m", "tests.gateway.store.crash_victim", url, generation]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as child:  # noqa: S603 - a module of ours
+def write_until_killed(url: str, generation: str) -> list[str]:
+    """Kill a writing process after some time; return the ids that it had printed."""
+    command = [sys.executable, "-m", "tests.gateway.store.crash_writer", url, generation]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as child:  # noqa: S603 - our own module
         assert child.stdout is not None
-        said = [child.stdout.readline() for _ in range(ENOUGH)]
+        lines = [child.stdout.readline() for _ in range(LINES_BEFORE_KILL)]
         child.kill()
-        said += child.stdout.readlines()
-    # The last line may have been cut.
-    return [line.decode().strip() for line in said if line.endswith(b"\n")]
+        lines += child.stdout.readlines()
+    # The last line may be incomplete.
+    return [line.decode().strip() for line in lines if line.endswith(b"\n")]
 
 
-async def check(url: str, acknowledged: list[str]) -> None:
-    async with opened(url) as store:
-        last = {name.partition(".")[0]: name for name in acknowledged}
-        for name in last.values():
-            await check_chain(store, name)
-        found = await store.conversations.list_items("me", CONVERSATION, Page())
-        assert found is not None
-        kept = names(found.data)
-        assert set(kept) >= {f"{name}-{side}" for name in acknowledged for side in ("in", "out")}
-        # All turns are whole, also those that nobody was told of.
-        for first, second in zip(kept[::2], kept[1::2], strict=True):
-            assert first.removesuffix("-in") == second.removesuffix("-out")
+async def check(store: Store, acknowledged: list[str]) -> None:
+    last_by_writer = {name.partition(".")[0]: name for name in acknowledged}
+    for response_id in last_by_writer.values():
+        await check_chain(store, response_id)
+    listing = await store.conversations.list_items("me", CONVERSATION, Page())
+    assert listing is not None
+    listed = ids(listing.data)
+    assert set(listed) >= {f"{name}-{side}" for name in acknowledged for side in ("in", "out")}
+    # Turns that were not acknowledged are complete, too.
+    for first, second in zip(listed[::2], listed[1::2], strict=True):
+        assert first.removesuffix("-in") == second.removesuffix("-out")
 
 
-async def check_chain(store: Store, name: str) -> None:
-    """All turns of a chain are there, whole and in order."""
-    steps = await store.responses.load_chain("me", name)
-    assert steps is not None
-    writer, _, number = name.partition(".")
-    assert [step.id for step in steps] == [f"{writer}.{n}" for n in range(int(number) + 1)]
-    for step in steps:
-        assert step.status == "completed"
-        assert names(step.input + step.output) == [f"{step.id}-in", f"{step.id}-out"]
-    events = [event.number async for event in store.jobs.follow_events("me", name)]
+async def check_chain(store: Store, response_id: str) -> None:
+    """Check that all turns of a chain are complete and in order."""
+    chain = await store.responses.load_chain("me", response_id)
+    assert chain is not None
+    writer, _, number = response_id.partition(".")
+    assert [link.id for link in chain] == [f"{writer}.{n}" for n in range(int(number) + 1)]
+    for link in chain:
+        assert link.status == "completed"
+        assert ids(link.input + link.output) == [f"{link.id}-in", f"{link.id}-out"]
+    events = [event.number async for event in store.jobs.follow_events("me", response_id)]
     assert events == ([0, 1] if int(number) % 2 else [])

@@ -32,7 +32,7 @@ from tests.gateway.process import Gateway, running
 from tests.gateway.rows import execute
 from tests.gateway.scripted import Gate, ScriptedBackend, answer, stream
 from tests.gateway.speech import Turn, frames
-from tests.gateway.stores import BOTH, new_url
+from tests.gateway.stores import ON_BOTH_DATABASES, new_url
 from tests.judges.reading import JsonObject, text_in
 from tests.judges.sample_streams import responses_events, responses_stream
 
@@ -222,7 +222,7 @@ def _folder(parent: Path, name: str) -> Path:
     return parent / name
 
 
-@BOTH
+@ON_BOTH_DATABASES
 def test_a_node_that_slept_beyond_its_lease_writes_nothing_more(
     kind: str, backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
 ) -> None:

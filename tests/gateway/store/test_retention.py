@@ -17,10 +17,10 @@ from gateway.store import Completion, Conversation, Store
 from tests.gateway.conftest import DIALECTS, Fresh, state, tables
 from tests.gateway.keeping import client_of, says, until
 from tests.gateway.process import Gateway, running
-from tests.gateway.rows import counts, execute
+from tests.gateway.rows import count_rows, execute
 from tests.gateway.scripted import PATIENCE, ScriptedBackend
 from tests.gateway.speech import Turn
-from tests.gateway.stores import BOTH, item, new_url, opened, turn
+from tests.gateway.stores import ON_BOTH_DATABASES, item, new_url, opened_store, turn
 
 ME = Principal(authorization="Bearer sk-me").owner
 HELLO: Any = [{"role": "user", "content": "Hello"}]
@@ -30,7 +30,7 @@ def written(url: str, work: Callable[[Store], Any]) -> None:
     """Write something into a database that nobody serves yet."""
 
     async def write() -> None:
-        async with opened(url) as store:
+        async with opened_store(url) as store:
             await work(store)
 
     asyncio.run(write())
@@ -47,7 +47,7 @@ async def write_all(store: Store, suffix: str, created: int) -> None:
     await store.completions.save(completion)
 
 
-@BOTH
+@ON_BOTH_DATABASES
 def test_what_is_old_goes_and_what_is_used_stays(
     kind: str, tmp_path: Path, backend: ScriptedBackend
 ) -> None:
@@ -110,7 +110,7 @@ def test_zero_days_are_for_ever(days: float, left: list[str]) -> None:
                 swept.set()
             return 0
 
-        async with opened("memory:") as store:
+        async with opened_store("memory:") as store:
             await write_all(store, "old", 1000)
             await write_all(store, "new", int(time.time()))
             async with retention_task(store, days, chance):
@@ -139,7 +139,7 @@ def test_a_machine_whose_clock_is_ahead_forgets_nothing_that_is_young(
                 swept.set()
             return 0
 
-        async with opened("memory:") as store:
+        async with opened_store("memory:") as store:
             await write_all(store, "new", now)
             monkeypatch.setattr(time, "time", lambda: now + 100 * 86_400)
             async with retention_task(store, 30, chance):
@@ -159,14 +159,14 @@ def test_a_sweep_that_fails_is_tried_again(tmp_path: Path, backend: ScriptedBack
         until(lambda: "retention run failed" in gateway.log)
         assert httpx.get(f"{gateway.address}/health", timeout=PATIENCE).status_code == 200
         execute(url, "ALTER TABLE elsewhere RENAME TO labels")
-        until(lambda: counts(url) == {})
+        until(lambda: count_rows(url) == {})
     assert "Traceback" not in gateway.log
 
 
 # What is not to be kept
 
 
-@BOTH
+@ON_BOTH_DATABASES
 def test_what_is_not_to_be_stored_is_nowhere(
     kind: str, tmp_path: Path, backend: ScriptedBackend, fresh: Fresh
 ) -> None:
@@ -186,12 +186,12 @@ def test_what_is_not_to_be_stored_is_nowhere(
                 read(completions.create(**asked, messages=HELLO, store=False))
                 read(completions.create(**asked, messages=HELLO))
             assert len(backend.received(model)) == 6
-        assert counts(url) == {}
+        assert count_rows(url) == {}
         # The other way round, to know that it would have been seen.
         says(backend, "chat", model := fresh("chat"), *[Turn("Fine.")] * 2)
         client.responses.create(model=model, input="Hello")
         client.chat.completions.create(model=model, messages=HELLO, store=True, metadata={"a": "b"})
-        assert counts(url) == {"responses": 1, "items": 2, "completions": 1, "labels": 1}
+        assert count_rows(url) == {"responses": 1, "items": 2, "completions": 1, "labels": 1}
 
 
 def read(answer: Any) -> None:
