@@ -1,9 +1,10 @@
-"""One backend as the service sees it: where it is, what it can, and how it is asked."""
+"""The client for one backend: requests, retries, and what its error responses mean."""
 
 import asyncio
 import math
 import random
 import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import Final
@@ -16,7 +17,7 @@ from adapters.translation.redaction import redact_errors, redact_text
 from adapters.wire.error_body import read_error
 from gateway import statuses
 from gateway.backends.key_redaction import key_redactor
-from gateway.backends.transport import RequestTemplate
+from gateway.backends.transport import SENDING_EVENT
 from gateway.config.schema import BackendConfig, RetryConfig, TimeoutConfig
 from gateway.errors import BackendDisconnectedError, BackendTimeoutError, BackendUnreachableError
 from gateway.http.auth import Principal
@@ -30,76 +31,80 @@ from gateway.http.headers import (
 )
 from gateway.http.monitor import ExchangeMonitor
 
-# Backends that refuse what we ask for on our own account, which must not cost the answer.
-
-
-# Names of headers that tell of a body as it was on the wire.
-_OF_THE_BODY = ("content-encoding", "content-length", "transfer-encoding")
-# What we ask for ourselves is a number, a summary or a refusal. The ids of all tokens of a long
-# conversation, which vLLM sends along with their number, are some megabytes.
-_LIMIT: Final = 64 * 1024 * 1024
-
-
-async def read_whole(response: httpx.Response) -> httpx.Response:
-    """Read an answer to its end; give it again, to be read once more."""
-    gathered = bytearray()
-    try:
-        async for piece in response.aiter_bytes():
-            gathered += piece
-            if len(gathered) > _LIMIT:
-                raise InvalidReplyError(None, f"the backend's answer is over {_LIMIT} bytes")
-    finally:
-        await response.aclose()
-    return _again(response, bytes(gathered))
-
-
-async def read_refusal(response: httpx.Response) -> httpx.Response:
-    """Read a refusal; one whose words are cut off, or too many, is one by its status."""
-    try:
-        return await read_whole(response)
-    except (httpx.HTTPError, InvalidReplyError):
-        return _again(response, b"")
-
-
-def _again(response: httpx.Response, body: bytes) -> httpx.Response:
-    headers = response.headers.multi_items()
-    kept = [(name, value) for name, value in headers if name not in _OF_THE_BODY]
-    return httpx.Response(response.status_code, headers=kept, content=body)
-
-
-def rejects_encrypted_reasoning(body: bytes) -> bool:
-    """Tell whether an error is about sealed reasoning, of which the client knows nothing."""
-    error = read_error(None, body)
-    return error.param == "include" or "encrypted" in f"{error.message} {error.code}".lower()
-
-
-def lacks_encrypted_reasoning(body: bytes) -> bool:
-    """Tell whether it says that there is no such thing, as OpenAI does of models without reasoning.
-
-    Otherwise just one seal is refused: that of another account, say.
-    """
-    error = read_error(None, body)
-    return error.param == "include" or "not supported" in error.message.lower()
-
+# Statuses of backends that do not have a path.
+UNSUPPORTED_PATH_STATUSES: Final = frozenset((404, 405, 501))
 
 _PATHS = {"chat": "/chat/completions", "legacy": "/chat/completions", "responses": "/responses"}
-
-_VERSION = "/v1"
-
-# What goes with every request. Compressed answers would cost time and hold back events.
-_FIXED: Headers = [(b"content-type", b"application/json"), (b"accept-encoding", b"identity")]
+_VERSION_PREFIX = "/v1"
+# Compressed responses would cost time and delay events.
+_COMMON_HEADERS: Headers = [
+    (b"content-type", b"application/json"),
+    (b"accept-encoding", b"identity"),
+]
 _ACCEPT = {
     True: (b"accept", b"text/event-stream"),
     False: (b"accept", b"application/json"),
 }
+# Headers that describe the body as it was on the wire.
+_BODY_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
+# Side responses are small, with one exception: vLLM sends the ids of all tokens with their number,
+# which are some megabytes for a long conversation.
+_MAX_BODY_BYTES: Final = 64 * 1024 * 1024
+
+# A callback for httpx's `trace` extension.
+Trace = Callable[[str, Mapping[str, object]], Awaitable[None]]
+
+
+class RequestTemplate:
+    """A URL of a backend with the headers of every request to it.
+
+    Requests are built from these prepared parts because httpx takes several times as long.
+    `connect_timeout` is in seconds, for a connection and for a slot in the pool; None: no limit.
+    """
+
+    def __init__(
+        self,
+        url: httpx.URL | str,
+        headers: Sequence[tuple[bytes, bytes]] = (),
+        *,
+        connect_timeout: float | None = None,
+    ) -> None:
+        self._url = httpx.URL(url)
+        self._headers = [(b"Host", self._url.netloc), *headers]
+        # httpx's transport requires all four.
+        timeout = {"connect": connect_timeout, "pool": connect_timeout, "read": None, "write": None}
+        self._extensions: dict[str, object] = {"timeout": timeout}
+
+    def post(
+        self,
+        content: bytes,
+        headers: Sequence[tuple[bytes, bytes]] = (),
+        trace: Trace | None = None,
+    ) -> httpx.Request:
+        """Return a POST request with additional headers."""
+        length = (b"Content-Length", b"%d" % len(content))
+        extensions = self._extensions if trace is None else {**self._extensions, "trace": trace}
+        return self._request("POST", [*self._headers, *headers, length], content, extensions)
+
+    def get(self, headers: Sequence[tuple[bytes, bytes]] = ()) -> httpx.Request:
+        """Return a GET request with additional headers."""
+        return self._request("GET", [*self._headers, *headers], b"", self._extensions)
+
+    def _request(
+        self, method: str, headers: Headers, content: bytes, extensions: dict[str, object]
+    ) -> httpx.Request:
+        stream = httpx.ByteStream(content)
+        return httpx.Request(
+            method, self._url, headers=headers, stream=stream, extensions=extensions
+        )
 
 
 class BackendClient:
-    """One backend."""
+    """A backend: its configuration, its capabilities, and requests to it."""
 
-    def __init__(  # noqa: PLR0913 - each is one thing to know of a backend
+    def __init__(  # noqa: PLR0913 - the parts of a backend's configuration, resolved
         self,
-        backend: BackendConfig,
+        config: BackendConfig,
         transport: httpx.AsyncBaseTransport,
         *,
         capabilities: Capabilities,
@@ -108,10 +113,10 @@ class BackendClient:
         retries: RetryConfig,
         key: str | None = None,
     ) -> None:
-        self.config = backend
-        self.name = backend.name
+        self.config = config
+        self.name = config.name
         self.transport = transport
-        self.dialect: Dialect = dialect(backend.dialect)
+        self.dialect: Dialect = dialect(config.dialect)
         self.capabilities = capabilities
         self.rewrite = rewrite
         self.timeouts = timeouts
@@ -119,41 +124,38 @@ class BackendClient:
         self._key = key
         # Redacts our key in errors and logs; None if there is nothing to redact.
         self.redact = key_redactor(key)
-        self._target = self._make_target(_PATHS[backend.dialect])
-        self.models_target = self._make_target("/models")
-        # Models, by the names that clients use, that refuse to seal what they think.
-        self._seal_nothing: set[str] = set()
+        self._create_template = self.template_for(_PATHS[config.dialect])
+        self.models_template = self.template_for("/models")
+        # Models, by the names that clients use, that reject requests for encrypted reasoning.
+        self._without_encrypted_reasoning: set[str] = set()
 
-    def target_for(self, path: str, *, root: bool = False) -> RequestTemplate:
-        """Give another address of the backend; some are not under the version but at the root."""
-        return self._make_target(path, root=root)
-
-    def _make_target(self, path: str, *, root: bool = False) -> RequestTemplate:
-        """Prepare what does not change from one request to the next."""
+    def template_for(self, path: str, *, root: bool = False) -> RequestTemplate:
+        """Return a template for a path; with `root`, beside the version prefix and not under it."""
         base = httpx.URL(self.config.url)
+        prefix = base.path.rstrip("/")
         if root:
-            base = base.copy_with(path=base.path.rstrip("/").removesuffix(_VERSION) or "/")
+            prefix = prefix.removesuffix(_VERSION_PREFIX)
         own = [
             (name.lower().encode(), value.encode()) for name, value in self.config.headers.items()
         ]
         return RequestTemplate(
-            base.copy_with(path=base.path.rstrip("/") + path),
-            [*_FIXED, *own],
-            # The transport's only own timeout; the watch keeps the others.
+            base.copy_with(path=prefix + path),
+            [*_COMMON_HEADERS, *own],
+            # The only timeout of the transport; the monitor has the others.
             connect_timeout=self.timeouts.connect or None,
         )
 
     def note_refusal(self, model: str, body: bytes) -> None:
-        """Note that a model refuses to seal what it thinks, if that is what an error says."""
+        """Remember that a model has no encrypted reasoning, if the error says so."""
         if lacks_encrypted_reasoning(body):
-            self._seal_nothing.add(model)
+            self._without_encrypted_reasoning.add(model)
 
     def lacks_encrypted_reasoning(self, model: str) -> bool:
-        """Tell whether a model is known to refuse that."""
-        return model in self._seal_nothing
+        """Whether a model is known to have no encrypted reasoning."""
+        return model in self._without_encrypted_reasoning
 
     def authorization(self, principal: Principal) -> Headers:
-        """Give the key for this backend: our own there, or else the client's."""
+        """Return the authorization header: with our key for this backend, or else the client's."""
         if self._key is not None:
             return [(b"authorization", f"Bearer {self._key}".encode("latin-1"))]
         if principal.authorization is not None:
@@ -161,7 +163,7 @@ class BackendClient:
         return []
 
     def headers_of(self, response: httpx.Response) -> dict[str, str]:
-        """Return the end-to-end headers of an answer, with our key redacted."""
+        """Return the end-to-end headers of a response, with our key redacted."""
         headers = drop_hop_by_hop(read_headers(response.headers.raw))
         redact = self.redact
         if redact is None:
@@ -175,37 +177,38 @@ class BackendClient:
         monitor: ExchangeMonitor,
         *,
         streams: bool,
-        target: RequestTemplate | None = None,
+        template: RequestTemplate | None = None,
     ) -> httpx.Response:
-        """Send a request, again if need be; give the answer as soon as its head is there.
+        """Send a request, with retries; return the response once its head has arrived.
 
-        Raises `Unreachable` or `BrokenOff` if nothing came of it.
+        Raises `BackendUnreachableError`, `BackendDisconnectedError` or `BackendTimeoutError`.
         """
         headers = [_ACCEPT[streams], *headers]
-        tries = self._retries.max_retries
-        wait = self._retries.initial_backoff
+        retries_left = self._retries.max_retries
+        backoff = self._retries.initial_backoff
         while True:
             try:
-                response = await self._send(target or self._target, body, headers, monitor)
-            except (BackendUnreachableError, BackendDisconnectedError) as problem:
-                if not tries or not self._tries_again(problem):
+                response = await self._send(
+                    template or self._create_template, body, headers, monitor
+                )
+            except (BackendUnreachableError, BackendDisconnectedError) as error:
+                if not retries_left or not self._is_retried(error):
                     raise
-                pause = _jitter(wait)
+                pause = _jitter(backoff)
             else:
-                again = tries and self._pause_for(response, wait)
-                if not again:
+                pause = self._pause_before_retry(response, backoff) if retries_left else 0
+                if not pause:
                     return response
-                pause = again
                 await response.aclose()
             monitor.pause_deadline()
             await asyncio.sleep(pause)
-            tries -= 1
-            wait *= 2
+            retries_left -= 1
+            backoff *= 2
 
     async def _send(
-        self, target: RequestTemplate, body: bytes, headers: Headers, monitor: ExchangeMonitor
+        self, template: RequestTemplate, body: bytes, headers: Headers, monitor: ExchangeMonitor
     ) -> httpx.Response:
-        request = target.post(body, headers, monitor.connected)
+        request = template.post(body, headers, _connection_trace(monitor))
         monitor.expect_first_byte(self.timeouts)
         try:
             return await self.transport.handle_async_request(request)
@@ -220,34 +223,46 @@ class BackendClient:
         except httpx.TimeoutException:
             raise BackendTimeoutError(None, f"the backend {self.name} took too long") from None
         except httpx.TransportError as error:
-            why = f"the backend {self.name} broke off before it answered ({type(error).__name__})"
-            raise BackendDisconnectedError(None, why) from None
+            message = (
+                f"the backend {self.name} broke off before it answered ({type(error).__name__})"
+            )
+            raise BackendDisconnectedError(None, message) from None
 
-    def _tries_again(self, problem: BackendUnreachableError | BackendDisconnectedError) -> bool:
-        """Tell whether to ask again; what may have been done once is done twice only if wanted."""
+    def _is_retried(self, error: BackendUnreachableError | BackendDisconnectedError) -> bool:
+        """Whether to retry; a request that may have been processed only if that is configured."""
         return (
-            isinstance(problem, BackendUnreachableError)
-            or problem.status in self._retries.status_codes
+            isinstance(error, BackendUnreachableError) or error.status in self._retries.status_codes
         )
 
-    def _pause_for(self, response: httpx.Response, backoff: float) -> float:
-        """Tell how long to wait before asking again; 0: this answer is the one to pass on."""
+    def _pause_before_retry(self, response: httpx.Response, backoff: float) -> float:
+        """Return the seconds until a retry, or 0 if the response is final."""
         if response.status_code not in self._retries.status_codes:
             return 0
-        asked = retry_after(response.headers.get("retry-after"), time.time())
-        if asked is None:
+        requested = retry_after(response.headers.get("retry-after"), time.time())
+        if requested is None:
             return _jitter(backoff)
-        # A longer wait is the client's to take: it gets the header.
-        return 0 if asked > self._retries.max_retry_after else max(asked, _jitter(0.01))
+        # For a longer wait the client gets the response with its header.
+        return 0 if requested > self._retries.max_retry_after else max(requested, _jitter(0.01))
+
+
+def _connection_trace(monitor: ExchangeMonitor) -> Trace:
+    """Return a callback that tells the monitor when a connection is ready for the request."""
+
+    async def trace(event: str, info: Mapping[str, object]) -> None:
+        # A proxy gets a CONNECT request first.
+        if event == SENDING_EVENT and getattr(info["request"], "method", None) != b"CONNECT":
+            monitor.connected()
+
+    return trace
 
 
 def _jitter(seconds: float) -> float:
-    """Vary a pause, so that those who failed together do not all come again together."""
-    return seconds * random.uniform(0.75, 1.25)  # noqa: S311 - no secret hangs on it
+    """Vary a pause, so that requests that failed together are not all retried together."""
+    return seconds * random.uniform(0.75, 1.25)  # noqa: S311 - not for secrets
 
 
 def retry_after(value: str | None, now: float) -> float | None:
-    """Read `Retry-After`: seconds, or a date."""
+    """Read a `Retry-After` header, a number of seconds or a date, as seconds from now."""
     if value is None:
         return None
     with suppress(ValueError):
@@ -259,15 +274,59 @@ def retry_after(value: str | None, now: float) -> float | None:
         return None
 
 
-# Asks a backend at another address than that of its answers.
+# Bodies that the gateway reads for itself
 
 
-# What a server answers that has no such address.
-UNSUPPORTED_PATH_STATUSES: Final = frozenset((404, 405, 501))
+async def read_whole(response: httpx.Response) -> httpx.Response:
+    """Read a response to its end; return an equal one whose body is in memory.
+
+    Raises `InvalidReplyError` if the body is too large.
+    """
+    body = bytearray()
+    try:
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) > _MAX_BODY_BYTES:
+                raise InvalidReplyError(
+                    None, f"the backend's answer is over {_MAX_BODY_BYTES} bytes"
+                )
+    finally:
+        await response.aclose()
+    return _with_body(response, bytes(body))
+
+
+async def read_refusal(response: httpx.Response) -> httpx.Response:
+    """Read an error response; if its body is cut or too large, only its status and headers."""
+    try:
+        return await read_whole(response)
+    except (httpx.HTTPError, InvalidReplyError):
+        return _with_body(response, b"")
+
+
+def _with_body(response: httpx.Response, body: bytes) -> httpx.Response:
+    headers = [
+        (name, value) for name, value in response.headers.multi_items() if name not in _BODY_HEADERS
+    ]
+    return httpx.Response(response.status_code, headers=headers, content=body)
+
+
+def rejects_encrypted_reasoning(body: bytes) -> bool:
+    """Whether an error is about encrypted reasoning, which the client did not request itself."""
+    error = read_error(None, body)
+    return error.param == "include" or "encrypted" in f"{error.message} {error.code}".lower()
+
+
+def lacks_encrypted_reasoning(body: bytes) -> bool:
+    """Whether such an error is about the model, as OpenAI's for models without reasoning.
+
+    Otherwise only one encrypted item is rejected, for example that of another account.
+    """
+    error = read_error(None, body)
+    return error.param == "include" or "not supported" in error.message.lower()
 
 
 class SideResponse(Struct, frozen=True):
-    """What it answered, whole."""
+    """The response to a side request, read to its end."""
 
     status: int
     headers: Headers
@@ -275,7 +334,7 @@ class SideResponse(Struct, frozen=True):
 
 
 class SideRequest(Struct, frozen=True):
-    """Who asks, and of whom."""
+    """A request to another path of the backend than the one that creates replies."""
 
     backend: BackendClient
     principal: Principal
@@ -283,17 +342,17 @@ class SideRequest(Struct, frozen=True):
     monitor: ExchangeMonitor
 
     async def post(self, path: str, body: bytes, *, root: bool = False) -> SideResponse:
-        """Ask, again if need be; whatever goes wrong is a `DragomanError`."""
-        upstream = self.backend
-        headers = [*backend_headers(self.client.headers), *upstream.authorization(self.principal)]
-        target = upstream.target_for(path, root=root)
-        response = await upstream.post(body, headers, self.monitor, streams=False, target=target)
+        """Send the request, with retries; every failure is a `DragomanError`."""
+        backend = self.backend
+        headers = [*backend_headers(self.client.headers), *backend.authorization(self.principal)]
+        template = backend.template_for(path, root=root)
+        response = await backend.post(body, headers, self.monitor, streams=False, template=template)
         self.monitor.expect_more()
         try:
             response = await read_whole(response)
         except httpx.HTTPError:
             raise InvalidReplyError(None, "the backend's answer was cut off") from None
         status = response.status_code
-        clean = redact_text if status >= statuses.ERROR else redact_errors
-        found = client_headers(upstream.headers_of(response))
-        return SideResponse(status, found, clean(response.content, upstream.redact))
+        redact = redact_text if status >= statuses.ERROR else redact_errors
+        passed_headers = client_headers(backend.headers_of(response))
+        return SideResponse(status, passed_headers, redact(response.content, backend.redact))

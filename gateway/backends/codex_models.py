@@ -1,55 +1,23 @@
-"""What Codex wants to know of a model before it works with it.
+"""The description of models that Codex requires.
 
-Codex asks `GET /models?client_version=…` and takes from the answer which tools it offers, how long
-a conversation may become, and what it tells the model first. One entry that it cannot read spoils
-the whole list, so every field is written that any of its versions demands (P173).
+Codex requests `GET /models?client_version=…` and learns from the response which tools to offer,
+when to compact a conversation, and with which instructions to begin. It needs a list `models`
+beside OpenAI's `data`, and one entry that it cannot read makes the whole list unreadable, so every
+field is written that any of its versions requires (https://github.com/openai/codex/issues/22205).
 
-The values here are those with which Codex works over a backend that knows nothing but functions.
+The values are those with which Codex works over a backend that supports only functions.
 """
 
+from importlib.resources import files
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-# Where the backend does not say. Codex compacts a conversation before it is this long; without any
-# number it goes on until the backend refuses.
+# For backends that report none. Codex compacts a conversation before it is this long; without
+# a number it continues until the backend returns an error.
 ASSUMED_CONTEXT_WINDOW = 128_000
 
-INSTRUCTIONS = """\
-You are a coding agent. You work in the user's workspace through the tools that you are given, \
-until what the user asked for is done.
-
-# Working
-- Look before you change: read the files concerned and search with `rg` or `grep` before you edit.
-- Change as little as does the job, in the style of the code around it. Leave alone what is not \
-part of the task; the user may be working in the same files.
-- Never undo or delete work that is not yours, and never commit or push, unless you are asked to.
-- Run the tests or the program to see that a change works. Say so if you could not.
-- If a command fails, read what it says and try another way. Do not repeat it unchanged.
-- Go on by yourself as long as you can; ask only if you cannot find out and a wrong guess is costly.
-
-# Tools
-- Run shell commands with the command tool; several that do not depend on each other at once.
-- Edit files with `apply_patch`. As a tool, its input is one patch and nothing else; if there is \
-no such tool, run it as a command with the patch as its input: `apply_patch <<'EOF'`.
-
-*** Begin Patch
-*** Update File: path/to/file.py
-@@ def name_of_the_place():
- a line that stays
--a line that goes
-+a line that comes
-*** Add File: path/to/new.txt
-+each line of it
-*** Delete File: path/to/old.txt
-*** End Patch
-
-Paths are relative. Give about three lines that stay before and after each change.
-
-# Answering
-Be brief and plain. Say first what you did or found, name files as `path:line`, and do not repeat \
-long files or outputs.
-"""
+INSTRUCTIONS = (files("gateway.backends") / "codex_instructions.md").read_text("utf-8")
 
 
 class Level(Struct, frozen=True):
@@ -92,21 +60,20 @@ class CodexModel(Struct, frozen=True, kw_only=True):
     truncation_policy: Truncation = Truncation()
     input_modalities: tuple[str, ...] = ("text", "image")
 
-    # None: no effort is asked for unless the user chooses one. Many backends refuse the parameter.
+    # Without a default, no effort is sent unless the user chooses one: many backends reject it.
     default_reasoning_level: str | None = None
     supported_reasoning_levels: tuple[Level, ...] = REASONING_LEVELS
-    # Summaries are told whenever the backend gives thoughts; to ask for them does nothing there.
+    # Backends that send reasoning do so without being asked for summaries.
     default_reasoning_summary: str = "none"
     supports_reasoning_summaries: bool = True
     support_verbosity: bool = False
     default_verbosity: None = None
 
     shell_type: str = "unified_exec"
-    # None: the model writes its patches in commands, where Codex finds them too.
-    # A custom tool, which works with every backend: where it must be, it is a function.
+    # A custom tool, which is emulated by a function where the backend has no custom tools.
     apply_patch_tool_type: str = "freeform"
     supports_parallel_tool_calls: bool = True
-    # Tools that are only found by a search, or come in groups, are more than functions.
+    # Tool search and groups of agents need more than functions.
     supports_search_tool: bool = False
     multi_agent_version: str = "disabled"
     tool_mode: str = "direct"
@@ -116,7 +83,7 @@ class CodexModel(Struct, frozen=True, kw_only=True):
 
 
 def codex_model(name: str, priority: int, *, context_window: int | None) -> CodexModel:
-    """Describe a model; a context window that nobody knows is assumed."""
+    """Return the description of a model; an unknown context window is assumed."""
     window = context_window or ASSUMED_CONTEXT_WINDOW
     return CodexModel(
         slug=name,

@@ -1,7 +1,7 @@
-"""Which models there are: what the backends list, seen through the configuration.
+"""The list of models: what the backends list, renamed and filtered by the configuration.
 
-Backends list their models in the shape of OpenAI, as a rule; some give a bare list, or only names,
-or have a shape of their own, and some have no list at all. What cannot be read lists nothing.
+Most backends list their models as OpenAI does. Some send a bare list, or only names, or an object
+of their own, and some have no list at all. A body that cannot be read counts as an empty list.
 """
 
 import asyncio
@@ -25,24 +25,34 @@ from gateway.errors import ModelNotFoundError
 from gateway.http.auth import Principal
 from gateway.observability.logging import LOG
 
-_DECODER = msgspec.json.Decoder()
-_ENCODER = msgspec.json.Encoder()
+# A person waits for the list.
+LIST_TIMEOUT_SECONDS = 5.0
+CACHE_SECONDS = 60.0
+# For a list in which a backend is missing because it failed.
+INCOMPLETE_CACHE_SECONDS = 5.0
+# The longest lists have some hundred models of a few kilobytes each.
+_MAX_LIST_BYTES = 16 * 1024 * 1024
+# Lists depend on the client's key if it is forwarded to the backend.
+_MAX_CACHED_LISTS = 256
 
-# Under which keys lists and names are found, the most usual first.
-_LISTS = ("data", "models")
-_NAMES = ("id", "model", "name", "slug")
-# How servers say the length of a conversation: vLLM, Groq, OpenRouter, LM Studio and others.
-_WINDOWS = (
+# The keys of lists and names, the most common first.
+_LIST_KEYS = ("data", "models")
+_NAME_KEYS = ("id", "model", "name", "slug")
+# The keys for the context window of vLLM, Groq, OpenRouter, LM Studio and others.
+_WINDOW_KEYS = (
     "max_model_len",
     "context_window",
     "context_length",
     "max_context_length",
     "max_input_tokens",
 )
-# llama.cpp says it one level down: the length it was started with, or that of the training.
-_INNER_WINDOWS = ("n_ctx", "n_ctx_train")
+# In llama.cpp's `meta`: the window it was started with, or that of the training.
+_META_WINDOW_KEYS = ("n_ctx", "n_ctx_train")
 
-_GLOB_LETTERS = frozenset("*?[")
+_GLOB_CHARACTERS = frozenset("*?[")
+_ACCEPT_JSON = (b"accept", b"application/json")
+_DECODER = msgspec.json.Decoder()
+_ENCODER = msgspec.json.Encoder()
 
 JsonObject = dict[str, Json]
 
@@ -65,123 +75,116 @@ class Models(Struct, frozen=True):
 
 
 class ListedModel(Struct, frozen=True):
-    """One model as a backend lists it."""
+    """A model as its backend lists it."""
 
     name: str
-    said: JsonObject = {}
+    fields: JsonObject = {}
 
     @property
     def context_window(self) -> int | None:
-        """Find how long a conversation may become, where the backend says so."""
-        found = [self.said.get(name) for name in _WINDOWS]
-        meta = self.said.get("meta")
+        """Return the context window in tokens, if the backend reports it."""
+        values = [self.fields.get(key) for key in _WINDOW_KEYS]
+        meta = self.fields.get("meta")
         if isinstance(meta, dict):
-            found += [meta.get(name) for name in _INNER_WINDOWS]
-        return next(filter(None, map(_count, found)), None)
-
-
-def _count(value: Json) -> int | None:
-    whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
-    return cast("int", value) if whole else None
-
-
-# Reading
-
-
-def read_models(body: bytes) -> list[ListedModel]:
-    """Read what a backend answered; what is not a list of models holds none."""
-    try:
-        # A name with half a character in it spoils itself, not the list.
-        value = cast("Json", _DECODER.decode(replace_invalid_text(body)))
-    except DECODE_ERRORS:
-        return []
-    return list(_read_list(value))
-
-
-def _read_list(value: Json) -> Iterator[ListedModel]:
-    if isinstance(value, dict):
-        lists = (value.get(name) for name in _LISTS)
-        value = next((one for one in lists if isinstance(one, list)), None)
-    if isinstance(value, list):
-        for entry in value:
-            yield from _read_entry(entry)
-
-
-def _read_entry(entry: Json) -> Iterator[ListedModel]:
-    if isinstance(entry, str) and entry:
-        yield ListedModel(entry)
-    elif isinstance(entry, dict):
-        names = (entry.get(name) for name in _NAMES)
-        name = next((one for one in names if isinstance(one, str) and one), None)
-        if name is not None:
-            # Only what stands under the usual name is in the usual shape: the rest is a name.
-            yield ListedModel(name, entry if entry.get("id") == name else {})
-
-
-# Merging
+            values += [meta.get(key) for key in _META_WINDOW_KEYS]
+        return next(filter(None, map(_positive_integer, values)), None)
 
 
 class BackendModels(Struct, frozen=True):
-    """What one backend lists."""
+    """The models that one backend lists."""
 
     backend: BackendConfig
     models: Sequence[ListedModel] = ()
 
 
 class ServedModel(Struct, frozen=True):
-    """One model under the name that clients use."""
+    """A model under the name that clients use."""
 
     name: str
     listed: ListedModel
-    listing: BackendModels
-
-    @property
-    def owner(self) -> str:
-        """Name its backend."""
-        return self.listing.backend.name
+    backend_name: str
 
     def entry(self) -> JsonObject:
-        """Describe it in the shape of OpenAI."""
-        said = self.listed.said
-        owner = said.get("owned_by")
+        """Return the model in OpenAI's format."""
+        fields = self.listed.fields
+        owner = fields.get("owned_by")
         return {
-            **said,
+            **fields,
             "id": self.name,
             "object": "model",
-            "created": _count(said.get("created")) or 0,
-            "owned_by": owner if isinstance(owner, str) and owner else self.owner,
+            "created": _positive_integer(fields.get("created")) or 0,
+            "owned_by": owner if isinstance(owner, str) and owner else self.backend_name,
         }
 
 
+def _positive_integer(value: Json) -> int | None:
+    valid = isinstance(value, int) and not isinstance(value, bool) and value > 0
+    return cast("int", value) if valid else None
+
+
+# Reading
+
+
+def read_models(body: bytes) -> list[ListedModel]:
+    """Read a backend's list; anything else counts as an empty list."""
+    try:
+        # An unpaired surrogate in one name must not make the whole list unreadable.
+        value = cast("Json", _DECODER.decode(replace_invalid_text(body)))
+    except DECODE_ERRORS:
+        return []
+    if isinstance(value, dict):
+        values = (value.get(key) for key in _LIST_KEYS)
+        value = next((one for one in values if isinstance(one, list)), None)
+    entries = map(_read_entry, value) if isinstance(value, list) else ()
+    return [model for model in entries if model is not None]
+
+
+def _read_entry(entry: Json) -> ListedModel | None:
+    if isinstance(entry, str) and entry:
+        return ListedModel(entry)
+    if not isinstance(entry, dict):
+        return None
+    names = (entry.get(key) for key in _NAME_KEYS)
+    name = next((one for one in names if isinstance(one, str) and one), None)
+    if name is None:
+        return None
+    # Only entries with an `id` have the fields of OpenAI's format.
+    return ListedModel(name, entry if entry.get("id") == name else {})
+
+
+# Merging
+
+
 def merge_models(listings: Sequence[BackendModels]) -> list[ServedModel]:
-    """Gather the models of all backends; of several with one name, the first is served."""
+    """Return the models of all backends; of several with one name, the first."""
     backends = [listing.backend for listing in listings]
     merged: dict[str, ServedModel] = {}
     for listing in listings:
-        for served in _names(listing, backends):
+        for served in _served_models(listing, backends):
             merged.setdefault(served.name, served)
     return list(merged.values())
 
 
-def _names(listing: BackendModels, backends: Sequence[BackendConfig]) -> Iterator[ServedModel]:
-    """Name the models of one backend: those it lists, then those that only the file names."""
+def _served_models(
+    listing: BackendModels, backends: Sequence[BackendConfig]
+) -> Iterator[ServedModel]:
+    """Yield the models that one backend lists, then those that only the configuration names."""
     backend = listing.backend
+    model_aliases = backend.model_aliases
     aliases: dict[str, list[str]] = {}
-    for alias, name in backend.model_aliases.items():
+    for alias, name in model_aliases.items():
         aliases.setdefault(name, []).append(alias)
-    for one in listing.models:
-        for name in (*aliases.get(one.name, ()), one.name):
-            if backend.model_aliases.get(name, name) == one.name and _reaches(
-                name, backend, backends
-            ):
-                yield ServedModel(name, one, listing)
-    for name in (*backend.models, *backend.model_aliases):
-        if name in backend.model_aliases or not _GLOB_LETTERS & set(name):
-            yield ServedModel(name, ListedModel(name), listing)
+    for model in listing.models:
+        for name in (*aliases.get(model.name, ()), model.name):
+            if model_aliases.get(name, name) == model.name and _is_routed(name, backend, backends):
+                yield ServedModel(name, model, backend.name)
+    for name in (*backend.models, *model_aliases):
+        if name in model_aliases or not _GLOB_CHARACTERS & set(name):
+            yield ServedModel(name, ListedModel(name), backend.name)
 
 
-def _reaches(name: str, backend: BackendConfig, backends: Sequence[BackendConfig]) -> bool:
-    """Tell whether a request for a model may come to a backend."""
+def _is_routed(name: str, backend: BackendConfig, backends: Sequence[BackendConfig]) -> bool:
+    """Whether requests for a model may go to a backend."""
     if _matches(name, backend):
         return True
     return backend.default and not any(_matches(name, other) for other in backends)
@@ -191,11 +194,8 @@ def _matches(name: str, backend: BackendConfig) -> bool:
     return name in backend.model_aliases or any(fnmatchcase(name, glob) for glob in backend.models)
 
 
-# Writing
-
-
 def write_models(models: Sequence[ServedModel]) -> bytes:
-    """Write the list for everybody."""
+    """Write the list in both formats."""
     codex = [
         codex_model(model.name, priority, context_window=model.listed.context_window)
         for priority, model in enumerate(models)
@@ -204,124 +204,101 @@ def write_models(models: Sequence[ServedModel]) -> bytes:
     return _ENCODER.encode({"object": "list", "data": data, "models": codex})
 
 
-def write_model(model: ServedModel) -> bytes:
-    """Write one of them."""
-    return _ENCODER.encode(model.entry())
+# Fetching and caching
 
 
-# Asks the backends for their models, all at once, and remembers the answers for a while.
-
-
-# How long a backend may take to list its models: a person waits for the answer.
-LIST_TIMEOUT_SECONDS = 5.0
-# How long a list is good for; a short time only if a backend did not answer.
-CACHE_SECONDS = 60.0
-INCOMPLETE_CACHE_SECONDS = 5.0
-# The longest lists have some hundred models, each of a few kilobytes.
-_LARGEST = 16 * 1024 * 1024
-# Lists differ with the client's key where that goes to the backend: so many are remembered.
-_REMEMBERED = 256
-
-_ACCEPT = (b"accept", b"application/json")
-
-
-class _Memory:
-    """What the backends listed for one kind of caller, and until when that counts."""
+class _CachedList:
+    """The merged list for one client key, and until when it is valid."""
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
-        self.until = float("-inf")
+        self.valid_until = float("-inf")
         self.models: list[ServedModel] = []
         self.body = b""
 
 
 class ModelList:
-    """The models of all backends, merged."""
+    """The models of all backends, fetched in parallel, merged and cached."""
 
     def __init__(
         self,
-        upstreams: Sequence[BackendClient],
+        backends: Sequence[BackendClient],
         *,
-        patience: float = LIST_TIMEOUT_SECONDS,
+        timeout: float = LIST_TIMEOUT_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._upstreams = upstreams
-        self._patience = patience
+        self._backends = backends
+        self._timeout = timeout
         self._clock = clock
-        self._memories: OrderedDict[bytes, _Memory] = OrderedDict()
+        # By the digest of the client's key, the most recently used last.
+        self._cache: OrderedDict[bytes, _CachedList] = OrderedDict()
 
     async def get(self, authorization: str | None) -> bytes:
-        """Give the whole list, for OpenAI's clients and for Codex."""
-        return (await self._recall(authorization)).body
+        """Return the whole list, for OpenAI's clients and for Codex."""
+        return (await self._load(authorization)).body
 
     async def find(self, authorization: str | None, name: str) -> bytes:
-        """Give one model by its name; raise `NoSuchModel` if there is none."""
-        memory = await self._recall(authorization)
-        for model in memory.models:
+        """Return one model by its name; raise `ModelNotFoundError` if there is none."""
+        for model in (await self._load(authorization)).models:
             if model.name == name:
-                return write_model(model)
+                return _ENCODER.encode(model.entry())
         raise ModelNotFoundError("model", f"no backend lists a model named {name!r}")
 
-    async def _recall(self, authorization: str | None) -> _Memory:
-        memory = self._memory(authorization)
-        # Whoever comes while the backends are being asked waits for the same answer.
-        async with memory.lock:
-            if self._clock() >= memory.until:
-                await self._refresh(memory, authorization)
-        return memory
+    async def _load(self, authorization: str | None) -> _CachedList:
+        cached = self._cached_list(authorization)
+        # Requests at the same time wait for one fetch.
+        async with cached.lock:
+            if self._clock() >= cached.valid_until:
+                await self._refresh(cached, authorization)
+        return cached
 
-    def _memory(self, authorization: str | None) -> _Memory:
-        """Find what is remembered for a caller. The key itself is not kept."""
+    def _cached_list(self, authorization: str | None) -> _CachedList:
         digest = hashlib.sha256((authorization or "").encode("utf-8", "surrogateescape")).digest()
-        memory = self._memories.setdefault(digest, _Memory())
-        self._memories.move_to_end(digest)
-        if len(self._memories) > _REMEMBERED:
-            self._memories.popitem(last=False)
-        return memory
+        cached = self._cache.setdefault(digest, _CachedList())
+        self._cache.move_to_end(digest)
+        if len(self._cache) > _MAX_CACHED_LISTS:
+            self._cache.popitem(last=False)
+        return cached
 
-    async def _refresh(self, memory: _Memory, authorization: str | None) -> None:
-        listings = await asyncio.gather(
-            *(self._ask(upstream, authorization) for upstream in self._upstreams)
+    async def _refresh(self, cached: _CachedList, authorization: str | None) -> None:
+        principal = Principal(authorization=authorization)
+        fetched = await asyncio.gather(
+            *(self._fetch_models(backend, principal) for backend in self._backends)
         )
-        memory.models = merge_models(
-            [
-                BackendModels(upstream.config, listed or ())
-                for upstream, listed in zip(self._upstreams, listings, strict=True)
-            ]
-        )
-        memory.body = write_models(memory.models)
-        complete = all(listed is not None for listed in listings)
-        memory.until = self._clock() + (CACHE_SECONDS if complete else INCOMPLETE_CACHE_SECONDS)
+        listings = [
+            BackendModels(backend.config, models or ())
+            for backend, models in zip(self._backends, fetched, strict=True)
+        ]
+        cached.models = merge_models(listings)
+        cached.body = write_models(cached.models)
+        seconds = INCOMPLETE_CACHE_SECONDS if None in fetched else CACHE_SECONDS
+        cached.valid_until = self._clock() + seconds
 
-    async def _ask(
-        self, upstream: BackendClient, authorization: str | None
+    async def _fetch_models(
+        self, backend: BackendClient, principal: Principal
     ) -> list[ListedModel] | None:
-        """Ask one backend; None: it did not answer as it should."""
+        """Fetch the list of one backend; return None if that fails."""
         try:
-            async with asyncio.timeout(self._patience):
-                status, body = await _fetch(upstream, Principal(authorization=authorization))
+            async with asyncio.timeout(self._timeout):
+                status, body = await _fetch(backend, principal)
         except (httpx.HTTPError, OSError, TimeoutError) as error:
-            LOG.warning("models not listed", backend=upstream.name, error=type(error).__name__)
+            LOG.warning("models not listed", backend=backend.name, error=type(error).__name__)
             return None
         if not httpx.codes.is_success(status):
-            LOG.warning("models not listed", backend=upstream.name, error=f"status {status}")
+            LOG.warning("models not listed", backend=backend.name, error=f"status {status}")
             return None
         return read_models(body)
 
 
-async def _fetch(upstream: BackendClient, caller: Principal) -> tuple[int, bytes]:
-    request = upstream.models_target.get([_ACCEPT, *upstream.authorization(caller)])
-    response = await upstream.transport.handle_async_request(request)
+async def _fetch(backend: BackendClient, principal: Principal) -> tuple[int, bytes]:
+    request = backend.models_template.get([_ACCEPT_JSON, *backend.authorization(principal)])
+    response = await backend.transport.handle_async_request(request)
+    body = bytearray()
     try:
-        return response.status_code, await _read(response)
+        async for chunk in response.aiter_raw():
+            body += chunk
+            if len(body) > _MAX_LIST_BYTES:
+                raise httpx.ReadError("the list of models is too long")
     finally:
         await response.aclose()
-
-
-async def _read(response: httpx.Response) -> bytes:
-    body = bytearray()
-    async for piece in response.aiter_raw():
-        body += piece
-        if len(body) > _LARGEST:
-            raise httpx.ReadError("the list of models is too long")
-    return bytes(body)
+    return response.status_code, bytes(body)

@@ -1,4 +1,4 @@
-"""Which backends serve a model, and what it is called there."""
+"""Routes: which backends serve a model, and under which name."""
 
 import re
 from collections.abc import Sequence
@@ -10,41 +10,47 @@ from msgspec import Struct
 from gateway.backends.client import BackendClient
 from gateway.errors import ModelNotFoundError
 
-_LONGEST_NAME = 200
+_MAX_CACHED_NAME_LENGTH = 200
 
 
 class Route(Struct, frozen=True):
-    """One way for a request: a backend, and the model's name there where it has another."""
+    """A backend for a model, and the model's name there if it differs."""
 
     backend: BackendClient
     model: str | None = None
 
 
 class Router:
-    """Knows all backends, in the order in which they were configured."""
+    """Finds the routes to a model among the backends, in the order of the configuration."""
 
-    def __init__(self, upstreams: Sequence[BackendClient]) -> None:
-        self._upstreams = upstreams
-        self._globs = [_pattern(upstream.config.models) for upstream in upstreams]
-        # Bounded in every way, for anybody may ask for any name.
-        self._remembered = lru_cache(maxsize=1024)(self._find)
+    def __init__(self, backends: Sequence[BackendClient]) -> None:
+        self._backends = backends
+        self._patterns = [_compile_globs(backend.config.models) for backend in backends]
+        # Limited in number and length, because clients may request any name.
+        self._find_cached = lru_cache(maxsize=1024)(self._find)
 
     def find(self, model: str) -> tuple[Route, ...]:
-        """Give the ways to a model: the first is to be taken, the others if it is blocked."""
-        return self._remembered(model) if len(model) <= _LONGEST_NAME else self._find(model)
+        """Return the routes to a model: the first is to be used, the others if it fails.
+
+        Raises `ModelNotFoundError` if there is none.
+        """
+        if len(model) <= _MAX_CACHED_NAME_LENGTH:
+            return self._find_cached(model)
+        return self._find(model)
 
     def _find(self, model: str) -> tuple[Route, ...]:
-        found = [
-            Route(upstream, upstream.config.model_aliases.get(model))
-            for upstream, glob in zip(self._upstreams, self._globs, strict=True)
-            if model in upstream.config.model_aliases or glob.fullmatch(model)
+        routes = [
+            Route(backend, backend.config.model_aliases.get(model))
+            for backend, pattern in zip(self._backends, self._patterns, strict=True)
+            if model in backend.config.model_aliases or pattern.fullmatch(model)
         ]
-        found = found or [Route(one) for one in self._upstreams if one.config.default]
-        if not found:
-            raise ModelNotFoundError("model", f"no backend serves {model[:_LONGEST_NAME]!r}")
-        return tuple(found)
+        routes = routes or [Route(backend) for backend in self._backends if backend.config.default]
+        if not routes:
+            name = model[:_MAX_CACHED_NAME_LENGTH]
+            raise ModelNotFoundError("model", f"no backend serves {name!r}")
+        return tuple(routes)
 
 
-def _pattern(globs: Sequence[str]) -> re.Pattern[str]:
-    """Make one pattern of all globs; capitals matter, as they do to servers."""
+def _compile_globs(globs: Sequence[str]) -> re.Pattern[str]:
+    """Return one case-sensitive pattern for all globs."""
     return re.compile("|".join(map(translate, globs)) or r"(?!)")

@@ -147,6 +147,8 @@ class BackendConfig(Struct, frozen=True, forbid_unknown_fields=True):
     capabilities: dict[str, object] = {}
     # Headers to send besides; not for keys, which belong into the environment.
     headers: dict[str, str] = {}
+    # The HTTP implementation: our own, or that of httpx, which a proxy always needs.
+    transport: Literal["direct", "httpx"] = "direct"
     proxy: Url | None = None
     tls: TlsConfig = TlsConfig()
     max_connections: Positive = 1000

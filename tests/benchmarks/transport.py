@@ -18,7 +18,8 @@ from statistics import median
 import httpx
 import uvloop
 
-from gateway.backends.transport import BytesStream, DirectTransport, RequestTemplate
+from gateway.backends.client import RequestTemplate
+from gateway.backends.transport import DirectTransport
 
 ROUNDS = 7
 UNARY_REQUESTS = 300
@@ -168,7 +169,7 @@ def building() -> dict[str, float]:
         ),
         "Target.post": lambda: target.post(BODY),
         "httpx.Response": lambda: httpx.Response(
-            200, headers=list(HEADERS), stream=BytesStream(b"")
+            200, headers=list(HEADERS), stream=httpx.ByteStream(b"")
         ),
     }
     taken: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""A backend's key is redacted in errors, headers and logs, and never in what the model says."""
+"""A backend's key is redacted in errors, headers and logs, and never in model output."""
 
 import json
 import re
@@ -28,10 +28,10 @@ PLACEHOLDERS = {
 # With characters that some JSON encoders escape.
 REAL = 'Ab3/9"x+Qz7Lm2Kp8Rt5Vw1Yc4Ne6Gh0'
 KEYS = {**PLACEHOLDERS, "real": REAL}
-WORDS = " ".join(KEYS.values())
-# The key of each backend is in the text, in the arguments and in the name of a field.
-ARGUMENTS = json.dumps({"city": WORDS, "test": "none", REAL: ["EMPTY", "ollama"]})
-TURN = Turn(f"Say: {WORDS}!", (Call("get_weather", ARGUMENTS),))
+ALL_KEYS = " ".join(KEYS.values())
+# The key of each backend is in the text, in the arguments and in a field name.
+ARGUMENTS = json.dumps({"city": ALL_KEYS, "test": "none", REAL: ["EMPTY", "ollama"]})
+TURN = Turn(f"Say: {ALL_KEYS}!", (Call("get_weather", ARGUMENTS),))
 REDACTED = "[redacted]"
 
 every_key = pytest.mark.parametrize("key", KEYS)
@@ -65,7 +65,7 @@ def client_of_keyed(keyed: Gateway) -> Iterator[openai.OpenAI]:
         yield client
 
 
-def _ask(gateway: Gateway, client: str, model: str, *, streams: bool) -> Answered:
+def _send(gateway: Gateway, client: str, model: str, *, streams: bool) -> Answered:
     question = [{"role": "user", "content": "hi"}]
     body: JsonObject = {"model": model, "stream": streams}
     if client == "responses":
@@ -77,13 +77,13 @@ def _ask(gateway: Gateway, client: str, model: str, *, streams: bool) -> Answere
     return post(gateway, f"/v1{PATHS[client]}", json.dumps(body).encode())
 
 
-# What the model says
+# Model output
 
 
 @every_key
 @every_backend
 @both_ways
-def test_a_reply_in_the_same_dialect_keeps_every_byte(
+def test_reply_in_the_same_dialect_keeps_every_byte(
     key: str,
     dialect: str,
     keyed: Gateway,
@@ -97,21 +97,21 @@ def test_a_reply_in_the_same_dialect_keeps_every_byte(
         body = b"".join(frames(dialect, TURN))
         script = stream(body)
     else:
-        # A field that nobody knows, and spaces that no encoder of ours writes.
+        # An unknown field, and whitespace that our encoder does not write.
         more = {"EMPTY": {"none": "ollama"}, "test sk-no-key-required": 1, "error": None}
         body = json.dumps({**json.loads(whole(dialect, TURN)), **more}, indent=1).encode()
         script = answer(body)
     backend.play(model, script)
-    answered = _ask(keyed, dialect, model, streams=streams)
-    assert answered.status == 200
-    assert answered.body == body
+    response = _send(keyed, dialect, model, streams=streams)
+    assert response.status == 200
+    assert response.body == body
 
 
 @every_key
 @every_backend
 @every_client
 @pytest.mark.parametrize("mode", ["unary", "raw"])
-def test_a_translated_reply_says_what_the_model_said(  # noqa: PLR0913, PLR0917 - each way of asking
+def test_translated_reply_keeps_the_model_output(  # noqa: PLR0913, PLR0917 - each combination
     key: str,
     dialect: str,
     client: str,
@@ -130,7 +130,7 @@ def test_a_translated_reply_says_what_the_model_said(  # noqa: PLR0913, PLR0917 
 
 @pytest.mark.parametrize("key", PLACEHOLDERS)
 @both_ways
-def test_a_placeholder_stays_in_headers_and_errors(
+def test_placeholder_key_is_not_redacted(
     key: str, keyed: Gateway, backend: ScriptedBackend, fresh: Fresh, *, streams: bool
 ) -> None:
     value = KEYS[key]
@@ -139,24 +139,24 @@ def test_a_placeholder_stays_in_headers_and_errors(
         error = {"message": f"no {value}", "type": value, "param": None, "code": None}
         body = json.dumps({"error": error}).encode()
         backend.play(model, answer(body, status=400, headers={"x-request-id": value}))
-        answered = _ask(keyed, client, model, streams=streams)
-        assert answered.error == error
-        assert answered.headers["x-request-id"] == value
+        response = _send(keyed, client, model, streams=streams)
+        assert response.error == error
+        assert response.headers["x-request-id"] == value
 
 
 @every_client
 @both_ways
-def test_a_key_in_a_header_is_redacted(
+def test_key_in_a_header_is_redacted(
     client: str, keyed: Gateway, backend: ScriptedBackend, fresh: Fresh, *, streams: bool
 ) -> None:
     model = fresh("real-chat")
     headers = {"x-request-id": REAL, "openai-organization": f"of {REAL}"}
-    said = stream(*frames("chat", TURN), headers=headers)
-    backend.play(model, said if streams else answer(whole("chat", TURN), headers=headers))
-    answered = _ask(keyed, client, model, streams=streams)
-    assert answered.status == 200
-    assert answered.headers["x-request-id"] == REDACTED
-    assert answered.headers["openai-organization"] == f"of {REDACTED}"
+    streamed = stream(*frames("chat", TURN), headers=headers)
+    backend.play(model, streamed if streams else answer(whole("chat", TURN), headers=headers))
+    response = _send(keyed, client, model, streams=streams)
+    assert response.status == 200
+    assert response.headers["x-request-id"] == REDACTED
+    assert response.headers["openai-organization"] == f"of {REDACTED}"
     assert f'"request_id":"{REDACTED}"' in line_about(keyed, model)
 
 
@@ -166,7 +166,7 @@ ERROR: JsonObject = {"message": f"bad {REAL}", "type": REAL, "param": None, "cod
 
 
 def _escaped(value: JsonObject) -> bytes:
-    """Encode as servers do that escape more than JSON demands."""
+    """Encode with more escapes than JSON requires, as some servers do."""
     return json.dumps(value).replace("/", "\\/").replace("+", "\\u002B").encode()
 
 
@@ -174,7 +174,7 @@ def _escaped(value: JsonObject) -> bytes:
 @every_backend
 @every_client
 @both_ways
-def test_a_key_in_an_error_body_is_redacted(  # noqa: PLR0913 - each way that it can come
+def test_key_in_an_error_body_is_redacted(  # noqa: PLR0913 - each combination
     status: int,
     dialect: str,
     client: str,
@@ -187,42 +187,42 @@ def test_a_key_in_an_error_body_is_redacted(  # noqa: PLR0913 - each way that it
     for body in (json.dumps({"error": ERROR}).encode(), _escaped({"error": ERROR})):
         model = fresh(f"real-{dialect}")
         backend.play(model, answer(body, status=status))
-        answered = _ask(keyed, client, model, streams=streams)
-        assert answered.status == (status if status >= 400 else 500)
-        assert answered.error["message"] == f"bad {REDACTED}"
-        assert answered.error["code"] == REDACTED
-        assert "Ab3" not in answered.body.decode()
+        response = _send(keyed, client, model, streams=streams)
+        assert response.status == (status if status >= 400 else 500)
+        assert response.error["message"] == f"bad {REDACTED}"
+        assert response.error["code"] == REDACTED
+        assert "Ab3" not in response.body.decode()
 
 
-def _as_event(dialect: str) -> list[Script]:
-    """Fail after some text, in every way that servers of a dialect have; the text has the key."""
-    said = frames(dialect, Turn(f"{REAL} and {'more ' * 20}"))
-    ways = [b"data: " + json.dumps({"error": ERROR}).encode()]
+def _failing_streams(dialect: str) -> list[Script]:
+    """Return streams that fail after a text with the key, with every form of error of a dialect."""
+    sent = frames(dialect, Turn(f"{REAL} and {'more ' * 20}"))
+    errors = [b"data: " + json.dumps({"error": ERROR}).encode()]
     if dialect == "responses":
-        said = said[:-2]
+        sent = sent[:-2]
         failed = {**json.loads(whole("responses", TURN)), "status": "failed", "error": ERROR}
         ended = {"type": "response.failed", "response": failed}
-        ways = [
+        errors = [
             b"event: error\ndata: " + json.dumps(ERROR | {"type": "error"}).encode(),
             b"event: response.failed\ndata: " + json.dumps(ended).encode(),
         ]
     else:
-        said = said[:-3]
+        sent = sent[:-3]
         choice = {"index": 0, "delta": {"content": REAL}, "finish_reason": "error"}
         beside = {"id": "chatcmpl-1", "choices": [choice], "error": ERROR}
-        ways += [
+        errors += [
             b"data: " + _escaped({"object": "error", **ERROR}),
             b"event: error\ndata: " + json.dumps(ERROR).encode(),
             b"data: " + json.dumps([{"error": ERROR}]).encode(),
             b"data: " + json.dumps(beside, indent=1).replace("\n", "\ndata: ").encode(),
         ]
-    return [stream(*said, way + b"\n\n") for way in ways]
+    return [stream(*sent, error + b"\n\n") for error in errors]
 
 
 @every_backend
 @every_client
 @both_ways
-def test_a_key_in_an_error_of_a_stream_is_redacted(
+def test_key_in_a_stream_error_is_redacted(
     dialect: str,
     client: str,
     keyed: Gateway,
@@ -231,51 +231,51 @@ def test_a_key_in_an_error_of_a_stream_is_redacted(
     *,
     streams: bool,
 ) -> None:
-    for script in _as_event(dialect):
+    for script in _failing_streams(dialect):
         model = fresh(f"real-{dialect}")
         backend.play(model, script)
-        answered = _ask(keyed, client, model, streams=streams)
-        told = answered.body.decode()
-        assert f"bad {REDACTED}" in told
-        assert f"bad {REAL[:3]}" not in told
+        response = _send(keyed, client, model, streams=streams)
+        text = response.body.decode()
+        assert f"bad {REDACTED}" in text
+        assert f"bad {REAL[:3]}" not in text
         if streams:
-            # What was said before it is as the model said it.
-            pieces = re.findall(r'"(?:content|delta)": ?"((?:[^"\\]|\\.)*)"', told)
-            assert json.dumps(f"{REAL} and more")[1:-1] in "".join(pieces)
+            # The text before the error is unchanged.
+            deltas = re.findall(r'"(?:content|delta)": ?"((?:[^"\\]|\\.)*)"', text)
+            assert json.dumps(f"{REAL} and more")[1:-1] in "".join(deltas)
 
 
-def test_only_the_error_in_an_event_is_redacted(
+def test_only_the_error_of_an_event_is_redacted(
     keyed: Gateway, backend: ScriptedBackend, fresh: Fresh
 ) -> None:
     model = fresh("real-chat")
-    *said, done = frames("chat", TURN, usage=False)
-    last = json.loads(said.pop().removeprefix(b"data: "))
+    *sent, done = frames("chat", TURN, usage=False)
+    last = json.loads(sent.pop().removeprefix(b"data: "))
     last["choices"][0] |= {"delta": {"content": REAL}, "error": ERROR}
     event = b"id: 1\ndata: " + json.dumps(last | {"error": ERROR}).encode() + b"\n\n"
-    backend.play(model, stream(*said, event, done))
-    answered = _ask(keyed, "chat", model, streams=True).body
-    assert answered.startswith(b"".join(said))
-    told = json.loads(answered.removeprefix(b"".join(said)).split(b"\n")[0].removeprefix(b"data: "))
+    backend.play(model, stream(*sent, event, done))
+    body = _send(keyed, "chat", model, streams=True).body
+    assert body.startswith(b"".join(sent))
+    last = json.loads(body.removeprefix(b"".join(sent)).split(b"\n")[0].removeprefix(b"data: "))
     redacted = {**dict.fromkeys(ERROR, REDACTED), "message": f"bad {REDACTED}", "param": None}
-    assert told["error"] == redacted
-    assert told["choices"][0]["error"] == redacted
-    assert told["choices"][0]["delta"] == {"content": REAL}
+    assert last["error"] == redacted
+    assert last["choices"][0]["error"] == redacted
+    assert last["choices"][0]["delta"] == {"content": REAL}
 
 
 def test_only_the_error_of_a_failed_response_is_redacted(
     keyed: Gateway, backend: ScriptedBackend, fresh: Fresh
 ) -> None:
-    response = json.loads(whole("responses", TURN)) | {"status": "failed", "error": ERROR}
+    failed = json.loads(whole("responses", TURN)) | {"status": "failed", "error": ERROR}
     model = fresh("real-responses")
-    backend.play(model, answer(json.dumps(response).encode()))
-    answered = _ask(keyed, "responses", model, streams=False).json()
-    assert answered["output"] == response["output"]
-    assert REAL not in json.dumps(answered["error"])
-    assert REDACTED in json.dumps(answered["error"])
+    backend.play(model, answer(json.dumps(failed).encode()))
+    response = _send(keyed, "responses", model, streams=False).json()
+    assert response["output"] == failed["output"]
+    assert REAL not in json.dumps(response["error"])
+    assert REDACTED in json.dumps(response["error"])
 
 
 @pytest.mark.parametrize("status", [200, 400])
-def test_a_key_in_an_error_of_compaction_is_redacted(
+def test_key_in_a_compaction_error_is_redacted(
     status: int, backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory, fresh: Fresh
 ) -> None:
     table = 'api_key_env = "A_KEY"\nprofile = "openai"\n'
@@ -285,32 +285,32 @@ def test_a_key_in_an_error_of_compaction_is_redacted(
         model = fresh("compacting")
         body = json.dumps({"error": ERROR}).encode()
         backend.play(model, answer(body, status=status, headers={"openai-organization": REAL}))
-        asked = {"model": model, "input": "hi"}
-        answered = post(gateway, "/v1/responses/compact", json.dumps(asked).encode())
-    assert answered.error["message"] == f"bad {REDACTED}"
-    assert answered.headers["openai-organization"] == REDACTED
-    assert "Ab3" not in answered.body.decode()
+        request = {"model": model, "input": "hi"}
+        response = post(gateway, "/v1/responses/compact", json.dumps(request).encode())
+    assert response.error["message"] == f"bad {REDACTED}"
+    assert response.headers["openai-organization"] == REDACTED
+    assert "Ab3" not in response.body.decode()
 
 
 # Logs
 
 
 @both_ways
-def test_a_key_in_a_reply_is_redacted_in_the_log(
+def test_key_in_a_reply_is_redacted_in_the_log(
     keyed: Gateway, backend: ScriptedBackend, fresh: Fresh, *, streams: bool
 ) -> None:
-    # The last event of a stream, or the whole reply, has the text in one piece.
+    # The last event of a stream, and the whole reply, have the complete text.
     model = fresh("real-responses")
-    said = Turn(f"{REAL} and {'more ' * 20}")
-    script = stream(*frames("responses", said)) if streams else answer(whole("responses", said))
+    turn = Turn(f"{REAL} and {'more ' * 20}")
+    script = stream(*frames("responses", turn)) if streams else answer(whole("responses", turn))
     backend.play(model, script)
-    answered = _ask(keyed, "responses", model, streams=streams)
-    assert REDACTED not in answered.body.decode()
+    response = _send(keyed, "responses", model, streams=streams)
+    assert REDACTED not in response.body.decode()
     assert REAL[:5] not in line_about(keyed, model)
     assert REDACTED in line_about(keyed, model)
 
 
-# Which keys
+# Keys that are redacted
 
 
 @pytest.mark.parametrize(
@@ -326,21 +326,21 @@ def test_a_key_in_a_reply_is_redacted_in_the_log(
         "a-short-key-1234"[:15],
     ],
 )
-def test_these_are_not_redacted(key: str | None) -> None:
+def test_placeholders_and_short_keys_are_not_redacted(key: str | None) -> None:
     assert key_redactor(key) is None
 
 
 @pytest.mark.parametrize("key", ["a-short-key-1234", REAL, "\\" * 3 + "abcdefghijklm"])
-def test_these_are_redacted_however_they_are_escaped(key: str) -> None:
+def test_key_is_redacted_with_any_escaping(key: str) -> None:
     redact = key_redactor(key)
     assert redact is not None
     once = json.dumps(key)
-    for spelled in (key, once[1:-1], json.dumps(once)[3:-3]):
-        assert redact(f"a {spelled} b {spelled}") == f"a {REDACTED} b {REDACTED}"
+    for escaped in (key, once[1:-1], json.dumps(once)[3:-3]):
+        assert redact(f"a {escaped} b {escaped}") == f"a {REDACTED} b {REDACTED}"
     assert redact(f"a {key[:-1]} b") == f"a {key[:-1]} b"
 
 
-def test_many_backslashes_take_no_time() -> None:
+def test_many_backslashes_are_fast() -> None:
     redact = key_redactor(REAL)
     assert redact is not None
     text = "\\" * 1_000_000

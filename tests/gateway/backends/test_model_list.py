@@ -1,4 +1,4 @@
-"""Asking the backends for their models, and remembering what they said."""
+"""Fetching the lists of models from the backends, and caching them."""
 
 import asyncio
 import json
@@ -12,31 +12,31 @@ from msgspec.structs import replace
 from gateway.backends.models import CACHE_SECONDS, INCOMPLETE_CACHE_SECONDS, ModelList
 from gateway.config.schema import DialectName
 from gateway.errors import ModelNotFoundError
-from tests.gateway.backends.test_models import backend, upstream
+from tests.gateway.backends.test_models import backend_client, backend_config
 
-Answer = httpx.Response | Exception
-Play = Callable[[httpx.Request], Awaitable[Answer]]
+Outcome = httpx.Response | Exception
+Handler = Callable[[httpx.Request], Awaitable[Outcome]]
 
 
-class Played(httpx.AsyncBaseTransport):
-    """A backend that answers as it is told, and remembers what it was asked."""
+class FakeTransport(httpx.AsyncBaseTransport):
+    """A backend with given responses, the last one repeated; it records its requests."""
 
-    def __init__(self, *answers: Answer | Play) -> None:
-        self._answers = [*answers]
-        self.asked: list[httpx.Request] = []
+    def __init__(self, *outcomes: Outcome | Handler) -> None:
+        self._outcomes = [*outcomes]
+        self.requests: list[httpx.Request] = []
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        self.asked.append(request)
-        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
-        if not isinstance(answer, httpx.Response | Exception):
-            answer = await answer(request)
-        if isinstance(answer, Exception):
-            raise answer
-        return httpx.Response(answer.status_code, stream=Pieces(answer.content))
+        self.requests.append(request)
+        outcome = self._outcomes.pop(0) if len(self._outcomes) > 1 else self._outcomes[0]
+        if not isinstance(outcome, httpx.Response | Exception):
+            outcome = await outcome(request)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return httpx.Response(outcome.status_code, stream=TwoChunks(outcome.content))
 
 
-class Pieces(httpx.AsyncByteStream):
-    """A body in two pieces."""
+class TwoChunks(httpx.AsyncByteStream):
+    """A body in two chunks."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
@@ -47,7 +47,7 @@ class Pieces(httpx.AsyncByteStream):
 
 
 class Clock:
-    """A clock that is moved by hand."""
+    """A clock that only tests advance."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -56,43 +56,43 @@ class Clock:
         return self.now
 
 
-def lists(*found: str) -> httpx.Response:
-    return httpx.Response(200, json={"data": [{"id": name} for name in found]})
+def list_of(*names: str) -> httpx.Response:
+    return httpx.Response(200, json={"data": [{"id": name} for name in names]})
 
 
-async def never(_: httpx.Request) -> Answer:
+async def never(_: httpx.Request) -> Outcome:
     await asyncio.Event().wait()
-    raise AssertionError("it waits for ever")
+    raise AssertionError("not reached")
 
 
 def ids(body: bytes) -> list[str]:
     return [entry["id"] for entry in cast("list[Any]", json.loads(body)["data"])]
 
 
-def test_backends_are_asked_with_the_right_key() -> None:
-    keyed, open_ = Played(lists("a")), Played(lists("b"))
+def test_request_has_the_right_key() -> None:
+    keyed, keyless = FakeTransport(list_of("a")), FakeTransport(list_of("b"))
     models = ModelList(
         [
-            upstream(backend("keyed", headers={"X-Own": "1"}), keyed, key="sk-ours"),
-            upstream(backend("open"), open_),
+            backend_client(backend_config("keyed", headers={"X-Own": "1"}), keyed, key="sk-ours"),
+            backend_client(backend_config("open"), keyless),
         ]
     )
     assert ids(asyncio.run(models.get("Bearer sk-theirs"))) == ["a", "b"]
-    assert str(keyed.asked[0].url) == "http://keyed.test/v1/models"
-    assert keyed.asked[0].method == "GET"
-    assert keyed.asked[0].headers["authorization"] == "Bearer sk-ours"
-    assert keyed.asked[0].headers["x-own"] == "1"
-    assert open_.asked[0].headers["authorization"] == "Bearer sk-theirs"
+    assert str(keyed.requests[0].url) == "http://keyed.test/v1/models"
+    assert keyed.requests[0].method == "GET"
+    assert keyed.requests[0].headers["authorization"] == "Bearer sk-ours"
+    assert keyed.requests[0].headers["x-own"] == "1"
+    assert keyless.requests[0].headers["authorization"] == "Bearer sk-theirs"
 
 
-def test_backends_are_asked_without_a_key_if_there_is_none() -> None:
-    played = Played(lists("a"))
-    asyncio.run(ModelList([upstream(backend(), played)]).get(None))
-    assert "authorization" not in played.asked[0].headers
+def test_request_without_a_key() -> None:
+    transport = FakeTransport(list_of("a"))
+    asyncio.run(ModelList([backend_client(backend_config(), transport)]).get(None))
+    assert "authorization" not in transport.requests[0].headers
 
 
 @pytest.mark.parametrize(
-    "bad",
+    "failure",
     [
         httpx.ConnectError("no"),
         httpx.ReadTimeout("slow"),
@@ -103,123 +103,131 @@ def test_backends_are_asked_without_a_key_if_there_is_none() -> None:
         never,
     ],
 )
-def test_backend_that_fails_does_not_spoil_the_rest(bad: Answer | Play) -> None:
+def test_failing_backend_does_not_affect_others(failure: Outcome | Handler) -> None:
     models = ModelList(
         [
-            upstream(backend("bad", models=("exact", "*")), Played(bad)),
-            upstream(backend("good"), Played(lists("a"))),
+            backend_client(backend_config("bad", models=("exact", "*")), FakeTransport(failure)),
+            backend_client(backend_config("good"), FakeTransport(list_of("a"))),
         ],
-        # So long one is waited for that never answers.
-        patience=1,
+        timeout=1,
     )
     assert ids(asyncio.run(models.get(None))) == ["exact", "a"]
 
 
-def test_backends_are_asked_at_the_same_time() -> None:
-    async def meet() -> bytes:
-        both_there = asyncio.Barrier(2)
+def test_backends_are_requested_in_parallel() -> None:
+    async def fetch() -> bytes:
+        both_requested = asyncio.Barrier(2)
 
-        async def wait_for_the_other(_: httpx.Request) -> Answer:
-            await both_there.wait()
-            return lists("a")
+        async def wait_for_both(_: httpx.Request) -> Outcome:
+            await both_requested.wait()
+            return list_of("a")
 
-        first, second = Played(wait_for_the_other), Played(wait_for_the_other)
-        models = ModelList([upstream(backend("1"), first), upstream(backend("2"), second)])
+        first, second = FakeTransport(wait_for_both), FakeTransport(wait_for_both)
+        models = ModelList(
+            [
+                backend_client(backend_config("1"), first),
+                backend_client(backend_config("2"), second),
+            ]
+        )
         return await models.get(None)
 
-    assert ids(asyncio.run(meet())) == ["a"]
+    assert ids(asyncio.run(fetch())) == ["a"]
 
 
-def test_list_is_remembered_for_a_while() -> None:
-    clock, played = Clock(), Played(lists("a"), lists("b"))
-    models = ModelList([upstream(backend(), played)], clock=clock)
+def test_list_is_cached() -> None:
+    clock, transport = Clock(), FakeTransport(list_of("a"), list_of("b"))
+    models = ModelList([backend_client(backend_config(), transport)], clock=clock)
 
-    async def ask_later(seconds: float) -> list[str]:
+    async def fetch_later(seconds: float) -> list[str]:
         clock.now += seconds
         return ids(await models.get(None))
 
-    async def ask_often() -> list[list[str]]:
-        return [await ask_later(seconds) for seconds in (0, CACHE_SECONDS - 1, 1, 0)]
+    async def fetch_often() -> list[list[str]]:
+        return [await fetch_later(seconds) for seconds in (0, CACHE_SECONDS - 1, 1, 0)]
 
-    assert asyncio.run(ask_often()) == [["a"], ["a"], ["b"], ["b"]]
-    assert len(played.asked) == 2
+    assert asyncio.run(fetch_often()) == [["a"], ["a"], ["b"], ["b"]]
+    assert len(transport.requests) == 2
 
 
-def test_list_with_a_gap_is_soon_asked_for_again() -> None:
-    clock, played = Clock(), Played(httpx.ConnectError("no"), lists("a"))
-    models = ModelList([upstream(backend(), played)], clock=clock)
+def test_incomplete_list_is_refreshed_soon() -> None:
+    clock, transport = Clock(), FakeTransport(httpx.ConnectError("no"), list_of("a"))
+    models = ModelList([backend_client(backend_config(), transport)], clock=clock)
 
-    async def ask_twice() -> list[list[str]]:
+    async def fetch_twice() -> list[list[str]]:
         first = ids(await models.get(None))
         clock.now += INCOMPLETE_CACHE_SECONDS
         return [first, ids(await models.get(None))]
 
-    assert asyncio.run(ask_twice()) == [[], ["a"]]
+    assert asyncio.run(fetch_twice()) == [[], ["a"]]
 
 
-def test_everybody_has_the_list_of_their_own_key() -> None:
-    async def by_key(request: httpx.Request) -> Answer:
-        return lists(request.headers["authorization"])
+def test_each_key_has_its_own_list() -> None:
+    async def by_key(request: httpx.Request) -> Outcome:
+        return list_of(request.headers["authorization"])
 
-    models = ModelList([upstream(backend(), Played(by_key))])
+    models = ModelList([backend_client(backend_config(), FakeTransport(by_key))])
 
-    async def ask() -> list[list[str]]:
+    async def fetch() -> list[list[str]]:
         return [ids(await models.get(key)) for key in ("Bearer a", "Bearer b", "Bearer a")]
 
-    assert asyncio.run(ask()) == [["Bearer a"], ["Bearer b"], ["Bearer a"]]
+    assert asyncio.run(fetch()) == [["Bearer a"], ["Bearer b"], ["Bearer a"]]
 
 
-def test_those_who_ask_at_once_share_one_answer() -> None:
-    played = Played(lists("a"))
-    models = ModelList([upstream(backend(), played)])
+def test_parallel_requests_share_one_fetch() -> None:
+    transport = FakeTransport(list_of("a"))
+    models = ModelList([backend_client(backend_config(), transport)])
 
-    async def ask_at_once() -> list[bytes]:
+    async def fetch_in_parallel() -> list[bytes]:
         return await asyncio.gather(*(models.get(None) for _ in range(10)))
 
-    assert len(set(asyncio.run(ask_at_once()))) == 1
-    assert len(played.asked) == 1
+    assert len(set(asyncio.run(fetch_in_parallel()))) == 1
+    assert len(transport.requests) == 1
 
 
-def test_who_leaves_does_not_spoil_it_for_who_waits() -> None:
-    async def leave_and_wait() -> list[str]:
-        began = asyncio.Event()
+def test_cancelled_request_does_not_affect_others() -> None:
+    async def cancel_first() -> list[str]:
+        started = asyncio.Event()
 
-        async def first_hangs(request: httpx.Request) -> Answer:
-            began.set()
+        async def first_hangs(request: httpx.Request) -> Outcome:
+            started.set()
             return await never(request)
 
-        models = ModelList([upstream(backend(), Played(first_hangs, lists("a")))])
-        leaves = asyncio.create_task(models.get(None))
-        await began.wait()
-        waits = asyncio.create_task(models.get(None))
+        models = ModelList(
+            [backend_client(backend_config(), FakeTransport(first_hangs, list_of("a")))]
+        )
+        cancelled = asyncio.create_task(models.get(None))
+        await started.wait()
+        waiting = asyncio.create_task(models.get(None))
         await asyncio.sleep(0)
-        leaves.cancel()
-        return ids(await waits)
+        cancelled.cancel()
+        return ids(await waiting)
 
-    assert asyncio.run(leave_and_wait()) == ["a"]
+    assert asyncio.run(cancel_first()) == ["a"]
 
 
-def test_endless_list_is_given_up() -> None:
+def test_too_long_list_is_ignored() -> None:
     huge = httpx.Response(200, content=b" " * (16 * 1024 * 1024 + 1))
-    models = ModelList([upstream(backend(models=("a",)), Played(huge))])
+    models = ModelList([backend_client(backend_config(models=("a",)), FakeTransport(huge))])
     assert ids(asyncio.run(models.get(None))) == ["a"]
 
 
-def test_one_model_is_found_by_its_name() -> None:
-    models = ModelList([upstream(backend("here"), Played(lists("a", "org/b")))])
-    found = json.loads(asyncio.run(models.find(None, "org/b")))
-    assert found == {"id": "org/b", "object": "model", "created": 0, "owned_by": "here"}
+def test_model_by_name() -> None:
+    models = ModelList(
+        [backend_client(backend_config("here"), FakeTransport(list_of("a", "org/b")))]
+    )
+    model = json.loads(asyncio.run(models.find(None, "org/b")))
+    assert model == {"id": "org/b", "object": "model", "created": 0, "owned_by": "here"}
 
 
-def test_model_that_is_not_there_is_said_so() -> None:
-    models = ModelList([upstream(backend(), Played(lists("a")))])
-    with pytest.raises(ModelNotFoundError) as problem:
+def test_unknown_model_is_an_error() -> None:
+    models = ModelList([backend_client(backend_config(), FakeTransport(list_of("a")))])
+    with pytest.raises(ModelNotFoundError) as error:
         asyncio.run(models.find(None, "b"))
-    assert (problem.value.status, problem.value.code) == (404, "model_not_found")
+    assert (error.value.status, error.value.code) == (404, "model_not_found")
 
 
 @pytest.mark.parametrize("dialect", ["chat", "legacy", "responses"])
-def test_codex_is_offered_custom_tools_with_every_backend(dialect: DialectName) -> None:
-    one = upstream(replace(backend(), dialect=dialect), Played(lists("a")))
+def test_codex_gets_custom_tools_with_every_backend(dialect: DialectName) -> None:
+    one = backend_client(replace(backend_config(), dialect=dialect), FakeTransport(list_of("a")))
     models = json.loads(asyncio.run(ModelList([one]).get(None)))["models"]
     assert [model["apply_patch_tool_type"] for model in models] == ["freeform"]

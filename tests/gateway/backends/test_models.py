@@ -1,4 +1,4 @@
-"""The list of models: whatever backends answer, and as clients want it."""
+"""The list of models: reading, merging and writing it."""
 
 import json
 from typing import Any
@@ -18,8 +18,8 @@ from gateway.backends.models import BackendModels, Models, merge_models, read_mo
 from gateway.backends.routing import Router
 from gateway.config.schema import BackendConfig, RetryConfig, TimeoutConfig
 
-# What Codex 0.166 cannot do without, and what its earlier versions want besides.
-NEEDED_BY_CODEX = {
+# Fields that Codex 0.166 requires, and those that earlier versions require.
+REQUIRED_BY_CODEX = {
     "slug",
     "display_name",
     "supported_reasoning_levels",
@@ -36,26 +36,22 @@ NEEDED_BY_CODEX = {
 }
 
 
-def backend(name: str = "one", **more: Any) -> BackendConfig:
-    return BackendConfig(name=name, url=f"http://{name}.test/v1", dialect="chat", **more)
+def backend_config(name: str = "one", **settings: Any) -> BackendConfig:
+    return BackendConfig(name=name, url=f"http://{name}.test/v1", dialect="chat", **settings)
 
 
-def listed(body: object) -> list[str]:
-    return [one.name for one in read_models(json.dumps(body).encode())]
+def names(*listings: tuple[BackendConfig, object]) -> list[str]:
+    """Merge the lists of backends; return the names that clients see."""
+    return [model.name for model in merge_models([listing(*one) for one in listings])]
 
 
-def names(*listings: tuple[BackendConfig, list[str]]) -> list[str]:
-    """Merge what backends list, and give the names that clients see."""
-    return [model.name for model in merge_models([listing(one, found) for one, found in listings])]
+def listing(config: BackendConfig, body: object) -> BackendModels:
+    return BackendModels(config, read_models(json.dumps(body).encode()))
 
 
-def listing(backend_: BackendConfig, found: object) -> BackendModels:
-    return BackendModels(backend_, read_models(json.dumps(found).encode()))
-
-
-def entries(backend_: BackendConfig, body: object) -> tuple[list[Any], list[Any]]:
-    """Write the list, and read both of its shapes."""
-    written = write_models(merge_models([listing(backend_, body)]))
+def entries(config: BackendConfig, body: object) -> tuple[list[Any], list[Any]]:
+    """Write the list and read it in both formats."""
+    written = write_models(merge_models([listing(config, body)]))
     both = json.loads(written)
     assert both["object"] == "list"
     return both["data"], both["models"]
@@ -78,8 +74,8 @@ def entries(backend_: BackendConfig, body: object) -> tuple[list[Any], list[Any]
         {"data": [{"id": "a"}, None, 3, {}, {"id": 7}, {"id": ""}, "", [4], {"name": "b"}]},
     ],
 )
-def test_every_shape_of_a_list_is_read(body: object) -> None:
-    assert listed(body) == ["a", "b"]
+def test_every_format_of_a_list_is_read(body: object) -> None:
+    assert names((backend_config(), body)) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +94,7 @@ def test_every_shape_of_a_list_is_read(body: object) -> None:
         b'{"data": "a"}',
     ],
 )
-def test_what_is_no_list_lists_nothing(body: bytes) -> None:
+def test_invalid_list_is_empty(body: bytes) -> None:
     assert read_models(body) == []
 
 
@@ -111,71 +107,74 @@ JSON_VALUES = st.recursive(
 
 
 @given(JSON_VALUES)
-def test_no_answer_breaks_the_list(body: object) -> None:
-    data, codex = entries(backend(), body)
+def test_any_body_gives_a_valid_list(body: object) -> None:
+    data, codex = entries(backend_config(), body)
     assert len({entry["id"] for entry in data}) == len(data) == len(codex)
 
 
 # Merging
 
 
-def test_only_models_that_the_globs_match_are_listed() -> None:
-    one = backend(models=("qwen*", "llama-?"))
+def test_only_matching_models_are_listed() -> None:
+    one = backend_config(models=("qwen*", "llama-?"))
     assert names((one, ["qwen3", "gpt-4", "llama-3", "llama-10"])) == ["qwen3", "llama-3"]
 
 
-def test_capitals_matter() -> None:
-    assert names((backend(models=("Qwen*",)), ["qwen3", "Qwen3"])) == ["Qwen3"]
+def test_globs_are_case_sensitive() -> None:
+    assert names((backend_config(models=("Qwen*",)), ["qwen3", "Qwen3"])) == ["Qwen3"]
 
 
-def test_exact_names_are_there_even_if_the_backend_lists_none() -> None:
-    assert names((backend(models=("b", "a*", "c")), [])) == ["b", "c"]
-    assert names((backend(models=("b", "a*")), ["a1", "b"])) == ["a1", "b"]
+def test_configured_names_are_listed_without_the_backend() -> None:
+    assert names((backend_config(models=("b", "a*", "c")), [])) == ["b", "c"]
+    assert names((backend_config(models=("b", "a*")), ["a1", "b"])) == ["a1", "b"]
 
 
-def test_renamed_model_has_the_name_that_clients_use() -> None:
-    one = backend(models=("gpt-*",), model_aliases={"gpt-4": "qwen3"})
+def test_renamed_model_is_listed_by_its_alias() -> None:
+    one = backend_config(models=("gpt-*",), model_aliases={"gpt-4": "qwen3"})
     assert names((one, ["qwen3", "gpt-oss"])) == ["gpt-4", "gpt-oss"]
     assert names((one, [])) == ["gpt-4"]
 
 
-def test_renamed_model_also_has_its_own_name_if_it_is_served_by_it() -> None:
-    assert names((backend(model_aliases={"small": "qwen3"}), ["qwen3"])) == ["small", "qwen3"]
+def test_renamed_model_is_listed_by_its_own_name_too() -> None:
+    assert names((backend_config(model_aliases={"small": "qwen3"}), ["qwen3"])) == [
+        "small",
+        "qwen3",
+    ]
 
 
-def test_name_that_means_another_model_is_not_listed_for_its_own() -> None:
-    # Who asks for `a` gets `b`: the backend's own `a` cannot be asked for.
+def test_alias_hides_a_model_of_the_same_name() -> None:
+    # Requests for `a` go to `b`, so the backend's own `a` is unreachable.
     data, _ = entries(
-        backend(model_aliases={"a": "b"}),
+        backend_config(model_aliases={"a": "b"}),
         [{"id": "a", "owned_by": "x"}, {"id": "b", "owned_by": "y"}],
     )
     assert [(entry["id"], entry["owned_by"]) for entry in data] == [("a", "y"), ("b", "y")]
 
 
-def test_of_several_with_one_name_the_first_counts() -> None:
-    read = [listing(backend("one"), ["a", "b"]), listing(backend("two"), ["b", "c"])]
-    served = [(model.name, model.owner) for model in merge_models(read)]
+def test_first_of_several_models_with_one_name_is_listed() -> None:
+    read = [listing(backend_config("one"), ["a", "b"]), listing(backend_config("two"), ["b", "c"])]
+    served = [(model.name, model.backend_name) for model in merge_models(read)]
     assert served == [("a", "one"), ("b", "one"), ("c", "two")]
 
 
-def test_default_backend_lists_what_no_other_serves() -> None:
-    special = backend("special", models=("gpt-*",))
-    default = backend("default", models=("own",), default=True)
+def test_default_backend_lists_other_models() -> None:
+    special = backend_config("special", models=("gpt-*",))
+    default = backend_config("default", models=("own",), default=True)
     assert names((special, []), (default, ["gpt-4", "other"])) == ["other", "own"]
 
 
-class Silent(httpx.AsyncBaseTransport):
-    """Nobody is asked."""
+class UnusedTransport(httpx.AsyncBaseTransport):
+    """A transport for clients that send nothing."""
 
 
-def upstream(
-    backend_: BackendConfig,
+def backend_client(
+    config: BackendConfig,
     transport: httpx.AsyncBaseTransport,
     key: str | None = None,
     capabilities: Capabilities = GENERIC,
 ) -> BackendClient:
     return BackendClient(
-        backend_,
+        config,
         transport,
         capabilities=capabilities,
         rewrite=False,
@@ -192,7 +191,7 @@ GLOBS = st.lists(st.text("ab*?", max_size=2), max_size=2).map(tuple)
 @st.composite
 def backends(draw: st.DrawFn) -> list[BackendConfig]:
     return [
-        backend(
+        backend_config(
             f"b{number}",
             models=draw(GLOBS),
             model_aliases=draw(st.dictionaries(NAME, NAME, max_size=2)),
@@ -203,47 +202,45 @@ def backends(draw: st.DrawFn) -> list[BackendConfig]:
 
 
 @given(backends(), st.lists(NAME, max_size=3))
-def test_every_listed_model_has_a_way_to_its_backend(
-    configured: list[BackendConfig], found: list[str]
-) -> None:
-    """The list and the routing agree, though each has its own look at the configuration."""
-    router = Router([upstream(one, Silent()) for one in configured])
+def test_every_listed_model_has_a_route(configured: list[BackendConfig], found: list[str]) -> None:
+    """The list and the router read the configuration separately and must agree."""
+    router = Router([backend_client(one, UnusedTransport()) for one in configured])
     for model in merge_models([listing(one, found) for one in configured]):
-        assert model.owner in {route.backend.name for route in router.find(model.name)}
+        assert model.backend_name in {route.backend.name for route in router.find(model.name)}
 
 
 # Writing
 
 
-def test_entry_is_what_the_sdk_wants_and_keeps_what_the_backend_says() -> None:
+def test_entry_fits_the_sdk_and_keeps_the_fields_of_the_backend() -> None:
     body = [{"id": "a", "object": "thing", "created": 7, "owned_by": "me", "max_model_len": 4096}]
-    data, _ = entries(backend(), body)
+    data, _ = entries(backend_config(), body)
     assert data == [
         {"id": "a", "object": "model", "created": 7, "owned_by": "me", "max_model_len": 4096}
     ]
     SdkModel.model_validate(data[0], strict=True)
 
 
-def test_entry_of_a_name_is_filled_up() -> None:
-    data, _ = entries(backend("here"), ["a"])
+def test_entry_of_a_bare_name_is_completed() -> None:
+    data, _ = entries(backend_config("here"), ["a"])
     assert data == [{"id": "a", "object": "model", "created": 0, "owned_by": "here"}]
 
 
-def test_both_shapes_are_as_documented() -> None:
-    written = write_models(merge_models([listing(backend(), ["a", {"id": "b"}])]))
+def test_both_formats_are_as_documented() -> None:
+    written = write_models(merge_models([listing(backend_config(), ["a", {"id": "b"}])]))
     both = msgspec.json.decode(written, type=Models)
     assert [model.id for model in both.data] == [model.slug for model in both.models] == ["a", "b"]
 
 
-def test_codex_gets_every_field_that_it_needs() -> None:
-    _, codex = entries(backend(), ["a", "b"])
+def test_codex_gets_every_required_field() -> None:
+    _, codex = entries(backend_config(), ["a", "b"])
     for priority, model in enumerate(codex):
-        assert model.keys() >= NEEDED_BY_CODEX
+        assert model.keys() >= REQUIRED_BY_CODEX
         assert model["priority"] == priority
         assert model["base_instructions"] == INSTRUCTIONS
 
 
-def test_codex_is_offered_nothing_that_functions_cannot_do() -> None:
+def test_codex_gets_no_features_beyond_functions() -> None:
     model = codex_model("a", 0, context_window=None)
     assert (model.supports_search_tool, model.use_responses_lite) == (False, False)
     assert (model.multi_agent_version, model.tool_mode) == ("disabled", "direct")
@@ -251,7 +248,7 @@ def test_codex_is_offered_nothing_that_functions_cannot_do() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "window"),
+    ("fields", "window"),
     [
         ({"max_model_len": 32768}, 32768),
         ({"context_window": 8192}, 8192),
@@ -265,6 +262,6 @@ def test_codex_is_offered_nothing_that_functions_cannot_do() -> None:
         ({}, ASSUMED_CONTEXT_WINDOW),
     ],
 )
-def test_codex_learns_how_long_a_conversation_may_be(said: dict[str, object], window: int) -> None:
-    _, codex = entries(backend(), [{"id": "a", **said}])
+def test_codex_gets_the_context_window(fields: dict[str, object], window: int) -> None:
+    _, codex = entries(backend_config(), [{"id": "a", **fields}])
     assert (codex[0]["context_window"], codex[0]["max_context_window"]) == (window, window)

@@ -1,4 +1,4 @@
-"""Which backend is asked for which model, under which name, and what if it is down."""
+"""Which backends serve a model, under which name, and failover between them."""
 
 import socket
 from collections.abc import Iterator
@@ -18,22 +18,18 @@ from tests.gateway.process import Gateway, running
 from tests.gateway.scripted import Received, Script, ScriptedBackend, answer
 
 
-def _upstream(backend: BackendConfig) -> BackendClient:
-    capabilities, rewrite = backend_capabilities(backend)
+def _backend(name: str, *models: str, default: bool = False, **aliases: str) -> BackendClient:
+    config = BackendConfig(
+        name, "http://127.0.0.1/v1", "chat", models=models, default=default, model_aliases=aliases
+    )
+    capabilities, rewrite = backend_capabilities(config)
     return BackendClient(
-        backend,
+        config,
         DemoTransport(),
         capabilities=capabilities,
         rewrite=rewrite,
         timeouts=TimeoutConfig(),
         retries=RetryConfig(),
-    )
-
-
-def _backend(name: str, *models: str, default: bool = False, **rename: str) -> BackendClient:
-    url = "http://127.0.0.1/v1"
-    return _upstream(
-        BackendConfig(name, url, "chat", models=models, default=default, model_aliases=dict(rename))
     )
 
 
@@ -43,7 +39,7 @@ ROUTER = Router(
         _backend("globs", "qwen*", "org/*-[ab]"),
         _backend("renaming", "other", nickname="its-real-name"),
         _backend("also", "qwen3*"),
-        _backend("rest", default=True),
+        _backend("default", default=True),
     ]
 )
 
@@ -53,34 +49,32 @@ ROUTER = Router(
     [
         ("gpt-4", [("exact", None)]),
         ("Case", [("exact", None)]),
-        ("case", [("rest", None)]),
+        ("case", [("default", None)]),
         ("qwen2.5", [("globs", None)]),
         ("org/model-b", [("globs", None)]),
-        ("org/model-c", [("rest", None)]),
+        ("org/model-c", [("default", None)]),
         ("nickname", [("renaming", "its-real-name")]),
-        ("its-real-name", [("rest", None)]),
+        ("its-real-name", [("default", None)]),
         ("qwen3-8b", [("globs", None), ("also", None)]),
-        ("gpt-4\n", [("rest", None)]),
+        ("gpt-4\n", [("default", None)]),
     ],
 )
-def test_the_first_that_matches_and_those_behind_it(
-    model: str, expected: list[tuple[str, str | None]]
-) -> None:
-    found = [(route.backend.name, route.model) for route in ROUTER.find(model)]
-    assert found == expected
+def test_all_matching_backends_in_order(model: str, expected: list[tuple[str, str | None]]) -> None:
+    routes = [(route.backend.name, route.model) for route in ROUTER.find(model)]
+    assert routes == expected
 
 
-def test_a_model_that_nobody_serves_is_named() -> None:
+def test_unknown_model_is_an_error() -> None:
     with pytest.raises(ModelNotFoundError, match="no backend serves 'gpt-9'"):
         Router([_backend("one", "gpt-4")]).find("gpt-9")
 
 
 @pytest.fixture(scope="module")
-def failing_over(
+def failover_gateway(
     backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Gateway]:
-    """Run a gateway whose first backend is down; its second speaks another dialect."""
-    # Bound but not listening: nobody else gets this port, and nobody answers at it.
+    """Run a gateway whose first backend is down; its second has another dialect."""
+    # Bound but not listening: no other process gets this port, and connections are rejected.
     closed = socket.socket()
     closed.bind(("127.0.0.1", 0))
     down = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
@@ -103,8 +97,8 @@ models = ["shared-*"]
 model_aliases = {{ "shared-nickname" = "real-name" }}
 
 [[backends]]
-name = "rest"
-url = "{backend.address}/rest/v1"
+name = "default"
+url = "{backend.address}/default/v1"
 dialect = "chat"
 models = []
 default = true
@@ -117,48 +111,48 @@ def _reply(_: Received) -> Script:
     return answer(REPLY)
 
 
-_CHAT = b'{"messages":[{"role":"user","content":"hi"}],"model":"%s","x":1}'
+_CHAT_BODY = b'{"messages":[{"role":"user","content":"hi"}],"model":"%s","x":1}'
 
 
-def _ask(model: str) -> bytes:
+def _responses_body(model: str) -> bytes:
     return b'{"model":"%s","input":"hi"}' % model.encode()
 
 
-def test_the_next_backend_answers_for_one_that_is_down(
-    failing_over: Gateway, backend: ScriptedBackend
+def test_next_backend_replaces_one_that_is_down(
+    failover_gateway: Gateway, backend: ScriptedBackend
 ) -> None:
     backend.play_always("shared-1", _reply)
-    answered = post(failing_over, "/v1/responses", _ask("shared-1"))
-    assert answered.status == 200
-    assert answered.json()["object"] == "response"
+    response = post(failover_gateway, "/v1/responses", _responses_body("shared-1"))
+    assert response.status == 200
+    assert response.json()["object"] == "response"
     assert backend.wait("shared-1").target == "/v1/chat/completions"
-    until(lambda: '"event":"backend unreachable, trying the next one"' in failing_over.log)
+    until(lambda: '"event":"backend unreachable, trying the next one"' in failover_gateway.log)
 
 
-def test_a_renamed_model_is_asked_for_by_its_real_name(
-    failing_over: Gateway, backend: ScriptedBackend
+def test_renamed_model_is_requested_by_its_real_name(
+    failover_gateway: Gateway, backend: ScriptedBackend
 ) -> None:
     backend.play_always("real-name", _reply)
     for path, body in (
-        ("/v1/responses", _ask("shared-nickname")),
-        ("/v1/chat/completions", _CHAT % b"shared-nickname"),
+        ("/v1/responses", _responses_body("shared-nickname")),
+        ("/v1/chat/completions", _CHAT_BODY % b"shared-nickname"),
     ):
-        assert post(failing_over, path, body).status == 200
-    assert backend.wait("real-name", 2).body == _CHAT % b"real-name"
+        assert post(failover_gateway, path, body).status == 200
+    assert backend.wait("real-name", 2).body == _CHAT_BODY % b"real-name"
 
 
-def test_the_default_serves_what_no_other_does(
-    failing_over: Gateway, backend: ScriptedBackend
+def test_default_backend_serves_other_models(
+    failover_gateway: Gateway, backend: ScriptedBackend
 ) -> None:
     backend.play_always("whatever", _reply)
-    assert post(failing_over, "/v1/responses", _ask("whatever")).status == 200
-    assert backend.wait("whatever").target == "/rest/v1/chat/completions"
+    assert post(failover_gateway, "/v1/responses", _responses_body("whatever")).status == 200
+    assert backend.wait("whatever").target == "/default/v1/chat/completions"
 
 
-def test_when_all_are_down_the_client_is_told(failing_over: Gateway) -> None:
-    answered = post(failing_over, "/v1/responses", _ask("lonely"))
-    assert answered.status == 502
-    assert answered.error == {
+def test_error_if_all_backends_are_down(failover_gateway: Gateway) -> None:
+    response = post(failover_gateway, "/v1/responses", _responses_body("lonely"))
+    assert response.status == 502
+    assert response.error == {
         "message": "the backend down cannot be reached",
         "type": "server_error",
         "param": None,

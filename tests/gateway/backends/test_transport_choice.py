@@ -1,31 +1,32 @@
-"""The transport that a backend's configuration asks for: TLS, a proxy, limits."""
+"""The transports that a backend can be configured with: TLS, proxies, trace events."""
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Literal
 
 import httpx
 import pytest
 
-from gateway.backends.transport import DirectTransport, make_transport
+from gateway.backends.transport import SENDING_EVENT, DirectTransport, make_transport
 from gateway.config.schema import BackendConfig, TlsConfig
-from tests.gateway.backends.transport_server import (
+from tests.gateway.backends.byte_server import (
     OK,
     STREAM,
-    Loop,
     Peer,
     Server,
     always,
-    ask,
+    async_test,
     chunks_of,
-    run,
+    send,
     serving,
 )
 from tests.gateway.certificates import Authority
 
-LOOPS = pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+Kind = Literal["direct", "httpx"]
+every_kind = pytest.mark.parametrize("kind", ["direct", "httpx"])
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 @pytest.fixture(scope="module")
-def secure(authority: Authority) -> ssl.SSLContext:
+def tls_server(authority: Authority) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(*authority.issue("localhost"))
     return context
@@ -42,122 +43,122 @@ def secure(authority: Authority) -> ssl.SSLContext:
 
 @asynccontextmanager
 async def transport_for(
-    server: Server, tls: TlsConfig | None = None, proxy: str | None = None
+    server: Server,
+    kind: Kind = "direct",
+    tls: TlsConfig = TlsConfig(),  # noqa: B008 - a frozen value
+    proxy: str | None = None,
 ) -> AsyncGenerator[httpx.AsyncBaseTransport, None]:
-    backend = BackendConfig("test", server.address, "chat", tls=tls or TlsConfig(), proxy=proxy)
+    backend = BackendConfig("test", server.address, "chat", tls=tls, proxy=proxy, transport=kind)
     transport = make_transport(backend)
+    assert isinstance(transport, DirectTransport) == (kind == "direct" and proxy is None)
     try:
         yield transport
     finally:
         await transport.aclose()
 
 
-@LOOPS
-def test_tls_with_an_authority_of_ones_own(
-    loop: Loop, authority: Authority, secure: ssl.SSLContext
+@every_kind
+@async_test
+async def test_tls_with_a_private_authority(
+    kind: Kind, authority: Authority, tls_server: ssl.SSLContext
 ) -> None:
-    async def main() -> None:
-        tls = TlsConfig(ca_file=str(authority.file))
-        async with serving(always(OK), secure) as server, transport_for(server, tls) as transport:
-            assert isinstance(transport, DirectTransport)
-            assert await ask(transport, server, b"x" * 10**6) == (200, b"hello")
-            assert await ask(transport, server) == (200, b"hello")
-            assert server.connections == 1
-
-    run(loop, main())
-
-
-@LOOPS
-def test_tls_of_an_unknown_authority_is_refused(loop: Loop, secure: ssl.SSLContext) -> None:
-    async def main() -> None:
-        async with serving(always(OK), secure) as server, transport_for(server) as transport:
-            with pytest.raises(httpx.ConnectError, match="certificate"):
-                await ask(transport, server)
-
-    run(loop, main())
+    tls = TlsConfig(ca_file=str(authority.file))
+    async with (
+        serving(always(OK), tls_server) as server,
+        transport_for(server, kind, tls) as transport,
+    ):
+        assert await send(transport, server, b"x" * 10**6) == (200, b"hello")
+        assert await send(transport, server) == (200, b"hello")
+        assert server.connections == 1
 
 
-@LOOPS
-def test_tls_for_another_host_is_refused(loop: Loop, authority: Authority) -> None:
-    async def main() -> None:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.load_cert_chain(*authority.issue("elsewhere.test"))
-        tls = TlsConfig(ca_file=str(authority.file))
-        async with serving(always(OK), context) as server, transport_for(server, tls) as transport:
-            with pytest.raises(httpx.ConnectError, match="certificate"):
-                await ask(transport, server)
-
-    run(loop, main())
-
-
-@LOOPS
-def test_tls_without_verification(loop: Loop, secure: ssl.SSLContext) -> None:
-    async def main() -> None:
-        tls = TlsConfig(verify=False)
-        async with serving(always(OK), secure) as server, transport_for(server, tls) as transport:
-            assert await ask(transport, server) == (200, b"hello")
-
-    run(loop, main())
-
-
-@LOOPS
-def test_tls_with_a_certificate_of_the_client(loop: Loop, authority: Authority) -> None:
-    async def main() -> None:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority.file)
-        context.verify_mode = ssl.CERT_REQUIRED
-        context.load_cert_chain(*authority.issue("localhost"))
-        certificate, key = (str(file) for file in authority.issue("client.test"))
-        anonymous = TlsConfig(ca_file=str(authority.file))
-        known = TlsConfig(ca_file=str(authority.file), cert_file=certificate, key_file=key)
-        async with serving(always(OK), context) as server:
-            async with transport_for(server, known) as transport:
-                assert await ask(transport, server) == (200, b"hello")
-            async with transport_for(server, anonymous) as transport:
-                with pytest.raises(httpx.TransportError):
-                    await ask(transport, server)
-
-    run(loop, main())
-
-
-@LOOPS
-def test_tls_closes_at_once_when_the_answer_is_closed(
-    loop: Loop, authority: Authority, secure: ssl.SSLContext
+@every_kind
+@async_test
+async def test_tls_with_an_unknown_authority_is_an_error(
+    kind: Kind, tls_server: ssl.SSLContext
 ) -> None:
-    async def main() -> None:
-        closed = asyncio.Event()
-
-        async def script(peer: Peer) -> None:
-            await peer.request()
-            await peer.send(STREAM + b"5\r\nhello\r\n")
-            await peer.closed()
-            closed.set()
-
-        tls = TlsConfig(ca_file=str(authority.file))
-        async with serving(script, secure) as server, transport_for(server, tls) as transport:
-            response = await transport.handle_async_request(server.target().post(b"{}"))
-            assert await anext(chunks_of(response)) == b"hello"
-            await response.aclose()
-            await closed.wait()
-
-    run(loop, main())
+    async with serving(always(OK), tls_server) as server, transport_for(server, kind) as transport:
+        with pytest.raises(httpx.ConnectError, match="certificate"):
+            await send(transport, server)
 
 
-@LOOPS
-def test_plain_http_where_tls_is_expected(loop: Loop) -> None:
-    async def main() -> None:
-        async def script(peer: Peer) -> None:
-            await peer.send(OK)
+@every_kind
+@async_test
+async def test_tls_for_another_host_is_an_error(kind: Kind, authority: Authority) -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*authority.issue("elsewhere.test"))
+    tls = TlsConfig(ca_file=str(authority.file))
+    async with (
+        serving(always(OK), context) as server,
+        transport_for(server, kind, tls) as transport,
+    ):
+        with pytest.raises(httpx.ConnectError, match="certificate"):
+            await send(transport, server)
 
-        async with serving(script) as server:
-            server.address = server.address.replace("http:", "https:")
-            async with transport_for(server) as transport:
-                with pytest.raises(httpx.ConnectError):
-                    await ask(transport, server)
 
-    run(loop, main())
+@every_kind
+@async_test
+async def test_tls_without_verification(kind: Kind, tls_server: ssl.SSLContext) -> None:
+    tls = TlsConfig(verify=False)
+    async with (
+        serving(always(OK), tls_server) as server,
+        transport_for(server, kind, tls) as transport,
+    ):
+        assert await send(transport, server) == (200, b"hello")
 
 
-def test_a_file_that_is_no_certificate_is_an_error_at_once(tmp_path: Path) -> None:
+@every_kind
+@async_test
+async def test_tls_with_a_client_certificate(kind: Kind, authority: Authority) -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority.file)
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_cert_chain(*authority.issue("localhost"))
+    certificate, key = (str(file) for file in authority.issue("client.test"))
+    anonymous = TlsConfig(ca_file=str(authority.file))
+    known = TlsConfig(ca_file=str(authority.file), cert_file=certificate, key_file=key)
+    async with serving(always(OK), context) as server:
+        async with transport_for(server, kind, known) as transport:
+            assert await send(transport, server) == (200, b"hello")
+        async with transport_for(server, kind, anonymous) as transport:
+            with pytest.raises(httpx.TransportError):
+                await send(transport, server)
+
+
+@every_kind
+@async_test
+async def test_closing_a_response_closes_the_connection(
+    kind: Kind, authority: Authority, tls_server: ssl.SSLContext
+) -> None:
+    closed = asyncio.Event()
+
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(STREAM + b"5\r\nhello\r\n")
+        await peer.closed()
+        closed.set()
+
+    tls = TlsConfig(ca_file=str(authority.file))
+    async with serving(script, tls_server) as server, transport_for(server, kind, tls) as transport:
+        response = await transport.handle_async_request(server.template().post(b"{}"))
+        assert await anext(chunks_of(response)) == b"hello"
+        await response.aclose()
+        await closed.wait()
+
+
+@every_kind
+@async_test
+async def test_plain_http_instead_of_tls_is_an_error(kind: Kind) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.send(OK)
+
+    async with serving(script) as server:
+        server.address = server.address.replace("http:", "https:")
+        async with transport_for(server, kind) as transport:
+            with pytest.raises(httpx.ConnectError):
+                await send(transport, server)
+
+
+def test_invalid_certificate_file_is_an_error_at_once(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.pem"
     wrong.write_text("nothing")
     for tls in (
@@ -170,25 +171,25 @@ def test_a_file_that_is_no_certificate_is_an_error_at_once(tmp_path: Path) -> No
 
 
 class Proxy:
-    """A proxy that forwards what it is asked to, and remembers how it was asked."""
+    """A proxy that records the methods of its requests."""
 
     def __init__(self) -> None:
-        self.asked: list[bytes] = []
+        self.methods: list[bytes] = []
 
     async def play(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         method, address, _ = head.split(b" ", 2)
-        self.asked.append(method)
+        self.methods.append(method)
         authority = address if method == b"CONNECT" else address.split(b"/")[2]
         host, _, port = authority.partition(b":")
-        there, here = await asyncio.open_connection(host.decode(), int(port))
+        backend_reader, backend_writer = await asyncio.open_connection(host.decode(), int(port))
         if method == b"CONNECT":
             writer.write(b"HTTP/1.1 200 Connected\r\n\r\n")
         else:
-            here.write(head)
-        async with asyncio.TaskGroup() as copying:
-            copying.create_task(copy(reader, here))
-            copying.create_task(copy(there, writer))
+            backend_writer.write(head)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(copy(reader, backend_writer))
+            tasks.create_task(copy(backend_reader, writer))
 
 
 async def copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
@@ -219,40 +220,53 @@ async def proxying() -> AsyncGenerator[tuple[Proxy, str], None]:
         await asyncio.gather(*running)
 
 
-@LOOPS
-def test_a_proxy_forwards_http(loop: Loop) -> None:
-    async def main() -> None:
-        async with proxying() as (proxy, address), serving(always(OK)) as server:
-            async with transport_for(server, proxy=address) as transport:
-                assert await ask(transport, server) == (200, b"hello")
-                assert await ask(transport, server) == (200, b"hello")
-            assert proxy.asked == [b"POST"]
-
-    run(loop, main())
+@async_test
+async def test_proxy_forwards_http() -> None:
+    async with proxying() as (proxy, address), serving(always(OK)) as server:
+        async with transport_for(server, proxy=address) as transport:
+            assert await send(transport, server) == (200, b"hello")
+            assert await send(transport, server) == (200, b"hello")
+        assert proxy.methods == [b"POST"]
 
 
-@LOOPS
-def test_a_proxy_tunnels_tls(loop: Loop, authority: Authority, secure: ssl.SSLContext) -> None:
-    async def main() -> None:
-        tls = TlsConfig(ca_file=str(authority.file))
-        async with proxying() as (proxy, address), serving(always(OK), secure) as server:
-            async with transport_for(server, tls, address) as transport:
-                assert await ask(transport, server) == (200, b"hello")
-            assert proxy.asked == [b"CONNECT"]
-
-    run(loop, main())
+@async_test
+async def test_proxy_tunnels_tls(authority: Authority, tls_server: ssl.SSLContext) -> None:
+    tls = TlsConfig(ca_file=str(authority.file))
+    async with proxying() as (proxy, address), serving(always(OK), tls_server) as server:
+        async with transport_for(server, "httpx", tls, address) as transport:
+            assert await send(transport, server) == (200, b"hello")
+        assert proxy.methods == [b"CONNECT"]
 
 
-@LOOPS
-def test_a_proxy_that_is_not_there(loop: Loop) -> None:
-    async def main() -> None:
-        # The server comes first: it must not get the port that the proxy had.
-        async with serving(always(OK)) as server:
-            async with proxying() as (_, address):
-                pass
-            async with transport_for(server, proxy=address) as transport:
-                with pytest.raises(httpx.ConnectError):
-                    await ask(transport, server)
-            assert server.connections == 0
+@async_test
+async def test_missing_proxy_is_an_error() -> None:
+    # The server starts first, so that it cannot get the port of the proxy.
+    async with serving(always(OK)) as server:
+        async with proxying() as (_, address):
+            pass
+        async with transport_for(server, proxy=address) as transport:
+            with pytest.raises(httpx.ConnectError):
+                await send(transport, server)
+        assert server.connections == 0
 
-    run(loop, main())
+
+@every_kind
+@async_test
+async def test_trace_reports_that_the_request_is_sent(kind: Kind) -> None:
+    sent = 0
+
+    async def trace(event: str, _: Mapping[str, object]) -> None:
+        nonlocal sent
+        sent += event == SENDING_EVENT
+
+    async def script(peer: Peer) -> None:
+        while await peer.request():
+            await peer.send(OK)
+
+    async with serving(script) as server, transport_for(server, kind) as transport:
+        for _ in range(2):
+            request = server.template().post(b"{}", trace=trace)
+            assert await (await transport.handle_async_request(request)).aread() == b"hello"
+        # Once for each request, also on a connection that is used again.
+        assert sent == 2
+        assert server.connections == 1

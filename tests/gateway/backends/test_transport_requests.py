@@ -1,14 +1,13 @@
-"""What is written to a backend."""
+"""How the direct transport writes requests."""
 
 import asyncio
 
 import httpx
 import pytest
 
-from gateway.backends.transport import DirectTransport, RequestTemplate, write_head
-from tests.gateway.backends.transport_server import OK, Loop, Peer, direct, run, serving
-
-LOOPS = pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+from gateway.backends.client import RequestTemplate
+from gateway.backends.transport import DirectTransport, write_head
+from tests.gateway.backends.byte_server import OK, Peer, async_test, direct, serving
 
 
 def written(request: httpx.Request, length: int = 0) -> list[bytes]:
@@ -17,30 +16,30 @@ def written(request: httpx.Request, length: int = 0) -> list[bytes]:
     return head[:-4].split(b"\r\n")
 
 
-def test_a_prepared_request() -> None:
-    target = RequestTemplate("http://127.0.0.1:8000/v1/chat/completions?a=b", [(b"X-Ours", b"1")])
-    assert written(target.post(b"{}", [(b"Authorization", b"Bearer k")]), 2) == [
+def test_request_from_a_template() -> None:
+    template = RequestTemplate("http://127.0.0.1:8000/v1/chat/completions?a=b", [(b"X-Ours", b"1")])
+    assert written(template.post(b"{}", [(b"Authorization", b"Bearer k")]), 2) == [
         b"POST /v1/chat/completions?a=b HTTP/1.1",
         b"Host: 127.0.0.1:8000",
         b"X-Ours: 1",
         b"Authorization: Bearer k",
         b"Content-Length: 2",
     ]
-    assert written(target.get()) == [
+    assert written(template.get()) == [
         b"GET /v1/chat/completions?a=b HTTP/1.1",
         b"Host: 127.0.0.1:8000",
         b"X-Ours: 1",
     ]
 
 
-def test_a_prepared_request_reads_as_one_of_httpx() -> None:
+def test_request_from_a_template_can_be_read() -> None:
     request = RequestTemplate("http://localhost/x", connect_timeout=3).post(b"{}")
     assert (request.method, str(request.url)) == ("POST", "http://localhost/x")
     assert asyncio.run(request.aread()) == b"{}"
     assert request.extensions["timeout"]["connect"] == 3
 
 
-def test_a_request_of_httpx_itself() -> None:
+def test_request_made_by_httpx() -> None:
     request = httpx.Request("POST", "http://[::1]:9/", content=b"{}", headers=[(b"A", b"\xe9")])
     assert written(request, 2) == [
         b"POST / HTTP/1.1",
@@ -53,7 +52,7 @@ def test_a_request_of_httpx_itself() -> None:
 @pytest.mark.parametrize(
     ("method", "headers", "length", "expected"),
     [
-        pytest.param("GET", {}, 0, [b"Host: h"], id="nothing-to-say"),
+        pytest.param("GET", {}, 0, [b"Host: h"], id="get"),
         pytest.param("POST", {}, 0, [b"Host: h", b"Content-Length: 0"], id="empty-post"),
         pytest.param(
             "POST",
@@ -72,13 +71,13 @@ def test_a_request_of_httpx_itself() -> None:
         pytest.param("GET", {"Host": "other"}, 0, [b"Host: other"], id="another-host"),
     ],
 )
-def test_the_length_is_right_and_a_host_is_there(
+def test_length_and_host_are_written(
     method: str, headers: dict[str, str], length: int, expected: list[bytes]
 ) -> None:
     assert written(httpx.Request(method, "http://h/", headers=headers), length)[1:] == expected
 
 
-def test_a_host_is_added() -> None:
+def test_missing_host_is_added() -> None:
     request = httpx.Request("GET", "http://h:81/", stream=httpx.ByteStream(b""))
     assert written(request) == [b"GET / HTTP/1.1", b"Host: h:81"]
 
@@ -99,58 +98,50 @@ def test_a_host_is_added() -> None:
         (b"\xc3\xa9", b"a"),
     ],
 )
-def test_headers_that_would_read_as_others_are_refused(name: bytes, value: bytes) -> None:
+def test_header_injection_is_an_error(name: bytes, value: bytes) -> None:
     request = RequestTemplate("http://localhost/", [(name, value)]).post(b"{}")
     with pytest.raises(httpx.LocalProtocolError):
         write_head(request, 2)
 
 
-def test_a_method_that_would_read_as_a_request_is_refused() -> None:
+def test_injection_through_the_method_is_an_error() -> None:
     with pytest.raises(httpx.LocalProtocolError):
         write_head(httpx.Request("GET / HTTP/1.1\r\nEvil: x\r\n", "http://localhost/"), 0)
 
 
-def test_a_refused_request_opens_no_connection() -> None:
-    async def main() -> None:
-        transport = DirectTransport()
-        request = RequestTemplate("http://127.0.0.1:1/", [(b"X", b"a\nb")]).get()
-        with pytest.raises(httpx.LocalProtocolError):
-            await transport.handle_async_request(request)
-        await transport.aclose()
-
-    asyncio.run(main())
+@async_test
+async def test_invalid_request_opens_no_connection() -> None:
+    transport = DirectTransport()
+    request = RequestTemplate("http://127.0.0.1:1/", [(b"X", b"a\nb")]).get()
+    with pytest.raises(httpx.LocalProtocolError):
+        await transport.handle_async_request(request)
+    await transport.aclose()
 
 
-@LOOPS
 @pytest.mark.parametrize("size", [0, 2, 5000, 2**24])
-def test_the_server_gets_head_and_body(loop: Loop, size: int) -> None:
-    async def main() -> None:
-        got: list[bytes] = []
+@async_test
+async def test_server_receives_head_and_body(size: int) -> None:
+    received: list[bytes] = []
 
-        async def script(peer: Peer) -> None:
-            while request := await peer.request():
-                got.append(request)
-                await peer.send(OK)
+    async def script(peer: Peer) -> None:
+        while request := await peer.request():
+            received.append(request)
+            await peer.send(OK)
 
-        async with serving(script) as server, direct() as transport:
-            request = server.target().post(b"x" * size)
-            response = await transport.handle_async_request(request)
-            assert await response.aread() == b"hello"
-            assert got == [write_head(request, size) + b"x" * size]
-
-    run(loop, main())
+    async with serving(script) as server, direct() as transport:
+        request = server.template().post(b"x" * size)
+        response = await transport.handle_async_request(request)
+        assert await response.aread() == b"hello"
+        assert received == [write_head(request, size) + b"x" * size]
 
 
-@LOOPS
-def test_it_serves_a_client_of_httpx(loop: Loop) -> None:
-    async def main() -> None:
-        async def script(peer: Peer) -> None:
-            while await peer.request():
-                await peer.send(OK)
+@async_test
+async def test_httpx_client_can_use_the_transport() -> None:
+    async def script(peer: Peer) -> None:
+        while await peer.request():
+            await peer.send(OK)
 
-        async with serving(script) as server, httpx.AsyncClient(transport=DirectTransport()) as own:
-            for _ in range(3):
-                assert (await own.post(server.address, json={})).text == "hello"
-            assert server.connections == 1
-
-    run(loop, main())
+    async with serving(script) as server, httpx.AsyncClient(transport=DirectTransport()) as client:
+        for _ in range(3):
+            assert (await client.post(server.address, json={})).text == "hello"
+        assert server.connections == 1

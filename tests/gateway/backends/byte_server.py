@@ -1,4 +1,4 @@
-"""A server of exact bytes for the tests of the transport, in the test's own event loop."""
+"""A server that sends exact bytes, in the test's own event loop, for the transport tests."""
 
 import asyncio
 import socket
@@ -6,30 +6,32 @@ import ssl
 import struct
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any, Literal
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Any
 
 import httpx
+import pytest
 import uvloop
 
+from gateway.backends.client import RequestTemplate
 from gateway.backends.pool import PoolLimits
-from gateway.backends.transport import DirectTransport, RequestTemplate
+from gateway.backends.transport import DirectTransport
 from tests.gateway.scripted import PATIENCE
-
-Loop = Literal["asyncio", "uvloop"]
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 STREAM = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 class Peer:
-    """One connection to the server, as the server sees it."""
+    """The server's side of one connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
 
     async def request(self) -> bytes:
-        """Read one request with its body; b"" when the client has closed."""
+        """Read one request with its body; return b"" when the client has closed."""
         try:
             head = await self._reader.readuntil(b"\r\n\r\n")
         except asyncio.IncompleteReadError as error:
@@ -41,15 +43,15 @@ class Peer:
                 length = int(value)
         return head + await self._reader.readexactly(length)
 
-    async def send(self, *pieces: bytes) -> None:
-        """Send each piece by itself, as far as the system lets us."""
-        for piece in pieces:
-            self._writer.write(piece)
+    async def send(self, *chunks: bytes) -> None:
+        """Send each chunk separately, as far as the system allows."""
+        for chunk in chunks:
+            self._writer.write(chunk)
             await self._writer.drain()
             await asyncio.sleep(0)
 
     async def closed(self) -> None:
-        """Wait until the client has closed, politely or not."""
+        """Wait until the client has closed or reset the connection."""
         try:
             while await self._reader.read(65536):
                 pass
@@ -57,13 +59,13 @@ class Peer:
             pass
 
     def close(self) -> None:
-        """Close politely."""
+        """Close gracefully."""
         self._writer.close()
 
     def reset(self) -> None:
         """Close so that the client sees a reset."""
         raw: Any = self._writer.get_extra_info("socket")
-        # To linger for no time at all is to reset.
+        # A linger time of 0 makes close send a reset.
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._writer.transport.abort()
 
@@ -72,13 +74,13 @@ Script = Callable[[Peer], Awaitable[None]]
 
 
 class Server:
-    """What the tests know of the running server."""
+    """The running server: its address, and how many connections it had."""
 
     def __init__(self, address: str) -> None:
         self.address = address
         self.connections = 0
 
-    def target(self, path: str = "/v1/chat/completions") -> RequestTemplate:
+    def template(self, path: str = "/v1/chat/completions") -> RequestTemplate:
         return RequestTemplate(self.address + path, connect_timeout=PATIENCE)
 
 
@@ -86,7 +88,7 @@ class Server:
 async def serving(
     script: Script, context: ssl.SSLContext | None = None
 ) -> AsyncGenerator[Server, None]:
-    """Run a server that plays the script on each connection; what fails there fails the test."""
+    """Run a server with a script for each connection; an error in a script fails the test."""
     running: set[asyncio.Task[None]] = set()
     failures: list[BaseException] = []
 
@@ -96,7 +98,7 @@ async def serving(
             await script(Peer(reader, writer))
         except ConnectionError:
             pass
-        except Exception as error:  # noqa: BLE001 - told below
+        except Exception as error:  # noqa: BLE001 - raised below
             failures.append(error)
         finally:
             writer.close()
@@ -122,12 +124,12 @@ async def serving(
         raise failures[0]
 
 
-def always(*pieces: bytes, close: bool = False) -> Script:
-    """Answer every request with the same bytes."""
+def always(*chunks: bytes, close: bool = False) -> Script:
+    """Send the same bytes in reply to every request."""
 
     async def script(peer: Peer) -> None:
         while await peer.request():
-            await peer.send(*pieces)
+            await peer.send(*chunks)
             if close:
                 return
 
@@ -135,16 +137,16 @@ def always(*pieces: bytes, close: bool = False) -> Script:
 
 
 def chunks_of(response: httpx.Response) -> AsyncIterator[bytes]:
-    """Give the body as it comes."""
+    """Return an iterator over the body as it arrives."""
     assert isinstance(response.stream, httpx.AsyncByteStream)
     return aiter(response.stream)
 
 
-async def ask(
+async def send(
     transport: httpx.AsyncBaseTransport, server: Server, body: bytes = b"{}"
 ) -> tuple[int, bytes]:
-    """Send a request, and give the status and the whole body."""
-    response = await transport.handle_async_request(server.target().post(body))
+    """Send a request; return the status and the whole body of the response."""
+    response = await transport.handle_async_request(server.template().post(body))
     try:
         chunks = [chunk async for chunk in chunks_of(response)]
     finally:
@@ -154,7 +156,7 @@ async def ask(
 
 @asynccontextmanager
 async def direct(limits: PoolLimits = PoolLimits()) -> AsyncGenerator[DirectTransport, None]:  # noqa: B008 - a frozen value
-    """Give a transport that is closed in the end."""
+    """Return a transport that is closed at the end."""
     transport = DirectTransport(limits)
     try:
         yield transport
@@ -162,13 +164,23 @@ async def direct(limits: PoolLimits = PoolLimits()) -> AsyncGenerator[DirectTran
         await transport.aclose()
 
 
-def run(loop: Loop, main: Coroutine[Any, Any, None]) -> None:
-    """Run a test in an event loop of the kind; what hangs fails."""
+def async_test(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run an async test with a time limit, once in each kind of event loop."""
 
-    async def bounded() -> None:
-        async with asyncio.timeout(PATIENCE):
-            await main
+    @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
+    @wraps(test)
+    def run(loop_factory: Callable[[], asyncio.AbstractEventLoop], **arguments: object) -> None:
+        async def main() -> None:
+            async with asyncio.timeout(PATIENCE):
+                await test(**arguments)
 
-    factory = uvloop.new_event_loop if loop == "uvloop" else asyncio.new_event_loop
-    with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(bounded())
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            runner.run(main())
+
+    own = signature(test)
+    loop_factory = Parameter("loop_factory", Parameter.POSITIONAL_OR_KEYWORD)
+    # pytest reads the names of parameters and fixtures from here.
+    with_loop = own.replace(parameters=[loop_factory, *own.parameters.values()])
+    setattr(run, "__signature__", with_loop)  # noqa: B010 - a function has no such attribute yet
+    test_on_every_loop: Callable[..., None] = run
+    return test_on_every_loop

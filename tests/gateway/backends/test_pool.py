@@ -1,0 +1,249 @@
+"""How requests share connections."""
+
+import asyncio
+
+import httpx
+import pytest
+
+from gateway.backends.pool import PoolLimits
+from gateway.backends.transport import DirectTransport
+from tests.gateway.backends.byte_server import (
+    OK,
+    STREAM,
+    Peer,
+    Script,
+    Server,
+    always,
+    async_test,
+    chunks_of,
+    direct,
+    send,
+    serving,
+)
+
+
+def held_until(gate: asyncio.Event) -> Script:
+    """Begin every response at once, and end it when the gate is set."""
+
+    async def script(peer: Peer) -> None:
+        while await peer.request():
+            await peer.send(STREAM + b"5\r\nhello\r\n")
+            await gate.wait()
+            await peer.send(b"0\r\n\r\n")
+
+    return script
+
+
+async def begin(transport: DirectTransport, server: Server) -> httpx.Response:
+    return await transport.handle_async_request(server.template().post(b"{}"))
+
+
+@async_test
+async def test_many_requests_share_a_few_connections() -> None:
+    most = busy = 0
+
+    async def script(peer: Peer) -> None:
+        nonlocal most, busy
+        while await peer.request():
+            busy += 1
+            most = max(most, busy)
+            await asyncio.sleep(0)
+            busy -= 1
+            await peer.send(OK)
+
+    async with serving(script) as server, direct(PoolLimits(connections=7)) as transport:
+        responses = await asyncio.gather(*(send(transport, server) for _ in range(200)))
+        assert responses == [(200, b"hello")] * 200
+        assert server.connections == 7
+        assert most <= 7
+
+
+@async_test
+async def test_waiting_requests_are_served_in_order() -> None:
+    served: list[int] = []
+    gate = asyncio.Event()
+
+    async def one(number: int) -> None:
+        await send(transport, server)
+        served.append(number)
+
+    async with (
+        serving(held_until(gate)) as server,
+        direct(PoolLimits(connections=1)) as transport,
+    ):
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(10):
+                tasks.create_task(one(number))
+            gate.set()
+        assert served == list(range(10))
+        assert server.connections == 1
+
+
+@async_test
+async def test_waiting_for_a_connection_times_out() -> None:
+    gate = asyncio.Event()
+    limits = PoolLimits(connections=1)
+    async with serving(held_until(gate)) as server, direct(limits) as transport:
+        held = await begin(transport, server)
+        request = server.template().post(b"{}")
+        request.extensions["timeout"] = {"pool": 0.05, "connect": 5}
+        with pytest.raises(httpx.PoolTimeout):
+            await transport.handle_async_request(request)
+        gate.set()
+        assert b"".join([chunk async for chunk in chunks_of(held)]) == b"hello"
+        assert await send(transport, server) == (200, b"hello")
+
+
+@async_test
+async def test_cancelled_wait_takes_no_slot() -> None:
+    gate = asyncio.Event()
+    limits = PoolLimits(connections=1)
+    async with serving(held_until(gate)) as server, direct(limits) as transport:
+        held = await begin(transport, server)
+        tasks = [asyncio.create_task(send(transport, server)) for _ in range(3)]
+        await asyncio.sleep(0)
+        tasks[0].cancel()
+        await asyncio.gather(tasks[0], return_exceptions=True)
+        gate.set()
+        async for _ in chunks_of(held):
+            pass
+        # This one has just received the slot.
+        tasks[1].cancel()
+        assert await tasks[2] == (200, b"hello")
+        assert server.connections == 1
+
+
+@async_test
+async def test_failed_connection_frees_its_slot() -> None:
+    async with direct(PoolLimits(connections=1)) as transport:
+        async with serving(always(OK)) as server:
+            pass
+        results = await asyncio.gather(
+            *(send(transport, server) for _ in range(5)), return_exceptions=True
+        )
+        assert [type(result) for result in results] == [httpx.ConnectError] * 5
+
+
+@async_test
+async def test_most_recently_used_connection_is_used_next() -> None:
+    used: list[int] = []
+    two, gate = asyncio.Event(), asyncio.Event()
+
+    async def script(peer: Peer) -> None:
+        number = server.connections
+        while await peer.request():
+            used.append(number)
+            if len(used) == 2:
+                two.set()
+            await gate.wait()
+            await peer.send(OK)
+
+    async with serving(script) as server, direct() as transport:
+        both = asyncio.gather(send(transport, server), send(transport, server))
+        await two.wait()
+        gate.set()
+        await both
+        for _ in range(3):
+            await send(transport, server)
+        assert len(set(used[2:])) == 1
+        assert server.connections == 2
+
+
+@async_test
+async def test_idle_connection_expires() -> None:
+    closed = asyncio.Event()
+
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(OK)
+        await peer.closed()
+        closed.set()
+
+    limits = PoolLimits(connections=1, idle_seconds=0.05)
+    async with serving(script) as server, direct(limits) as transport:
+        for number in range(1, 4):
+            assert await send(transport, server) == (200, b"hello")
+            await closed.wait()
+            closed.clear()
+            assert server.connections == number
+
+
+@async_test
+async def test_idle_connection_closed_by_the_server_is_not_used() -> None:
+    script, limits = always(OK, close=True), PoolLimits(connections=1)
+    async with serving(script) as server, direct(limits) as transport:
+        for number in range(1, 6):
+            assert await send(transport, server) == (200, b"hello")
+            # Sometimes before the close is noticed, sometimes after it.
+            for _ in range(number):
+                await asyncio.sleep(0)
+        assert server.connections == 5
+
+
+@pytest.mark.parametrize("reset", [False, True], ids=["close", "reset"])
+@async_test
+async def test_stale_connection_is_replaced_once(reset: bool) -> None:  # noqa: FBT001 - pytest passes it
+    """The server reads the second request on each connection and closes without a response."""
+
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(OK)
+        await peer.request()
+        if reset:
+            peer.reset()
+
+    async with serving(script) as server, direct(PoolLimits(connections=1)) as transport:
+        for _ in range(3):
+            assert await send(transport, server) == (200, b"hello")
+        assert server.connections == 3
+
+
+@async_test
+async def test_failure_of_a_new_connection_is_not_retried() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        if server.connections == 1:
+            await peer.send(OK)
+            await peer.request()
+
+    async with serving(script) as server, direct(PoolLimits(connections=1)) as transport:
+        assert await send(transport, server) == (200, b"hello")
+        with pytest.raises(httpx.RemoteProtocolError):
+            await send(transport, server)
+        assert server.connections == 2
+
+
+@async_test
+async def test_failure_within_a_response_is_not_retried() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(OK)
+        await peer.request()
+        await peer.send(b"H")
+
+    async with serving(script) as server, direct() as transport:
+        assert await send(transport, server) == (200, b"hello")
+        with pytest.raises(httpx.RemoteProtocolError):
+            await send(transport, server)
+        assert server.connections == 1
+
+
+@async_test
+async def test_closing_the_transport_closes_all_connections() -> None:
+    gate = asyncio.Event()
+    limits = PoolLimits(connections=2)
+    async with serving(held_until(gate)) as server, direct(limits) as transport:
+        running = await begin(transport, server)
+        other = await begin(transport, server)
+        waiting = asyncio.create_task(send(transport, server))
+        await asyncio.sleep(0)
+        await transport.aclose()
+        with pytest.raises(httpx.ConnectError, match="closed"):
+            await waiting
+        chunks = chunks_of(running)
+        assert await anext(chunks) == b"hello"
+        with pytest.raises(httpx.ReadError):
+            await anext(chunks)
+        await other.aclose()
+        with pytest.raises(httpx.ConnectError, match="closed"):
+            await send(transport, server)
