@@ -41,6 +41,8 @@ from adapters.translation.streams import (
     StreamTranslator,
 )
 
+__version__ = "0.1.0"
+
 DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (CHAT, RESPONSES, LEGACY)}
 
 

@@ -11,11 +11,12 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
+from adapters.sse import BYTE_ORDER_MARK
+
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 Object: TypeAlias = dict[str, Json]
 
 DONE = "[DONE]"
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # SSE ends a line at CR, LF or CRLF and nowhere else: str.splitlines would cut inside JSON strings.
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _SHOWN = 60
@@ -116,7 +117,7 @@ class _Splitter:
 def split(data: bytes) -> ParsedStream:
     """Split a whole stream into frames, and report what breaks SSE itself."""
     splitter = _Splitter()
-    *lines, rest = _LINE_END.split(data.removeprefix(_BYTE_ORDER_MARK))
+    *lines, rest = _LINE_END.split(data.removeprefix(BYTE_ORDER_MARK))
     for number, line in enumerate(lines, start=1):
         splitter.feed(number, line)
     if rest:

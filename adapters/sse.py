@@ -14,8 +14,12 @@ from adapters.errors import InvalidReplyError
 # but a backend that never ends its line must not fill the memory.
 EVENT_LIMIT = 64 * 1024 * 1024
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# Files saved on Windows may start with it.
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _DATA = b"data: "
+_FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
+# How many bytes, without white space at the start, `is_stream` needs.
+STREAM_PREFIX_BYTES = len(BYTE_ORDER_MARK) + max(map(len, _FIELDS))
 # As numbers, which are found faster in bytes than bytes are.
 _NEWLINE, _RETURN = 10, 13
 
@@ -93,11 +97,16 @@ class Decoder:
         """Skip a byte order mark at the very start, however it is cut."""
         data = b"".join(self._pieces) + data
         self._pieces = []
-        if len(data) < len(_BYTE_ORDER_MARK) and _BYTE_ORDER_MARK.startswith(data):
+        if len(data) < len(BYTE_ORDER_MARK) and BYTE_ORDER_MARK.startswith(data):
             self._pieces = [data]
             return b""
         self._at_start = False
-        return data.removeprefix(_BYTE_ORDER_MARK)
+        return data.removeprefix(BYTE_ORDER_MARK)
+
+
+def is_stream(head: bytes) -> bool:
+    """Whether a body that starts with `head` is a stream of server-sent events."""
+    return head.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(_FIELDS)
 
 
 def parse_event(block: bytes, *, whole: bool = True) -> Frame | None:

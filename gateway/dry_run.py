@@ -1,6 +1,5 @@
-"""Tells what a body is, where nobody said: a request, a reply, an error or a stream."""
+"""Translation without a backend, for `dragoman translate` and `POST /translate`."""
 
-import dataclasses
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -24,29 +23,23 @@ from adapters import (
 )
 from adapters.capabilities import GENERIC, PROFILES
 from adapters.losses import Losses
+from adapters.sse import BYTE_ORDER_MARK
 from adapters.translation.reply_stages import UNKNOWN_REQUEST
 from adapters.wire.json_object import MISSING, decode, is_present, read_body
 from gateway.config.schema import DialectName
 from gateway.config.validation import expected
 from gateway.crypto import RANDOM_IDS
 from gateway.grammar_check import check_grammar
-from gateway.terminal import say
 
 Kind = Literal["request", "reply", "stream", "error"]
 
-# A file saved on Windows may begin with it. The stream readers skip it themselves.
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
-_FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
-# So much of the beginning tells a stream from JSON.
-ENOUGH = max(map(len, _FIELDS))
-
+_DEFAULT_ERROR_STATUS = 500
 _ABSENT = Raw()
 _NULL = Raw(b"null")
 
 
-class Outline(Struct):
-    """The fields by which bodies are told apart; the rest is not looked at."""
+class _KindFields(Struct):
+    """The fields that distinguish requests, replies and errors."""
 
     model: Raw = _ABSENT
     choices: Raw = _ABSENT
@@ -54,146 +47,116 @@ class Outline(Struct):
     error: Raw = _ABSENT
 
 
-_OUTLINE = msgspec.json.Decoder(Outline)
+_KIND_FIELDS = msgspec.json.Decoder(_KindFields)
 
 
-def outline(body: bytes) -> Outline:
-    """Look over a body. One that cannot be read has no features: its reader says what is wrong."""
+def _read_kind_fields(body: bytes) -> _KindFields:
+    """Return the fields of a body; none if it is invalid, which its reader will report."""
     try:
-        return _OUTLINE.decode(body)
+        return _KIND_FIELDS.decode(body)
     except (msgspec.DecodeError, RecursionError):
-        return Outline()
-
-
-def is_stream(head: bytes) -> bool:
-    """Tell by its beginning whether something is a stream of server-sent events."""
-    return head.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(_FIELDS)
-
-
-def detect_kind(seen: Outline, otherwise: Kind) -> Kind:
-    """Tell what a JSON body is."""
-    if seen.choices or seen.object == Raw(b'"response"'):
-        return "reply"
-    if seen.error and seen.error != _NULL:
-        return "error"
-    return otherwise
-
-
-# How one run of `dragoman translate` translates any one body.
-
-
-DEFAULT_STATUS = 500
+        return _KindFields()
 
 
 @dataclass(frozen=True, slots=True)
 class OfflineTranslator:
-    """All that does not change from one body to the next."""
+    """A translator of single bodies between two dialects."""
 
     source: str
     target: str
-    mint: IdSource = RANDOM_IDS
+    ids: IdSource = RANDOM_IDS
     capabilities: Capabilities = GENERIC
     policy: Policy = "report"
-    # None: to be guessed of each body.
-    kind: Kind | None = None
+    # The HTTP status of an error.
     status: int | None = None
-    # What the backend was asked, where somebody knows.
-    asked: Request | None = None
-    verbose: bool = False
+    # The request that a reply or stream belongs to, if known.
+    request: Request | None = None
 
     def exchange(self, kind: Kind) -> Exchange:
-        """Begin an exchange: requests come from the client, everything else from the backend."""
+        """Begin an exchange; only requests go from client to backend."""
         client, backend = self.source, self.target
         if kind != "request":
             client, backend = backend, client
         return exchange(
             client,
             backend,
-            mint=self.mint,
+            mint=self.ids,
             capabilities=self.capabilities,
             policy=self.policy,
-            asked=self.asked or UNKNOWN_REQUEST,
-            # Within one dialect nothing changes, unless something is said of the backend.
+            asked=self.request or UNKNOWN_REQUEST,
+            # A body in the target's dialect is changed only to fit a backend's capabilities.
             rewrite=self.capabilities != GENERIC,
             check_grammar=check_grammar,
         )
 
-    def translate(self, body: bytes, where: str = "") -> Translation:
-        """Translate one whole body of any kind but a stream."""
+    def detect_kind(self, body: bytes) -> Kind:
+        """Return the kind of a JSON body; if the body does not tell, the other options do."""
+        fields = _read_kind_fields(body.removeprefix(BYTE_ORDER_MARK))
+        if fields.choices or fields.object == Raw(b'"response"'):
+            return "reply"
+        if self.status is not None or (fields.error and fields.error != _NULL):
+            return "error"
+        return "request" if self.request is None else "reply"
+
+    def translate(self, body: bytes, kind: Kind) -> Translation:
+        """Translate one JSON body."""
         body = body.removeprefix(BYTE_ORDER_MARK)
-        seen = outline(body)
-        kind = self.kind or self.tell(detect_kind(seen, self._otherwise()), where)
         if kind == "error":
-            return self.exchange(kind).error(self.status or DEFAULT_STATUS, body)
+            return self.exchange(kind).error(self.status or _DEFAULT_ERROR_STATUS, body)
         if not body.strip():
             raise InvalidRequestError(None, "the input is empty")
         try:
             if kind == "reply":
                 return self.exchange(kind).reply(body)
-            # A line of a data set names no model, and may end with the call that is wanted.
-            return self.exchange(kind).request(body, ends_open=not seen.model)
+            # A training example has no model, and may end with the call that is to be learned.
+            is_example = not _read_kind_fields(body).model
+            return self.exchange(kind).request(body, ends_open=is_example)
         except RecursionError:
             raise InvalidRequestError(None, "the JSON is nested too deeply") from None
 
-    def tell(self, kind: Kind, where: str = "") -> Kind:
-        """Say, to who wants to know, what was guessed."""
-        if self.verbose:
-            say(f"{where}taken for {'an' if kind == 'error' else 'a'} {kind}")
-        return kind
 
-    def _otherwise(self) -> Kind:
-        """Give what the other options speak for where the body says nothing."""
-        if self.status is not None:
-            return "error"
-        return "request" if self.asked is None else "reply"
-
-
-def read_asked(likely: str, other: str, body: bytes) -> Request:
-    """Read the request that led to an answer: as the backend was sent it, or as the client said it.
-
-    Its own words tell in which of the two dialects it is; where both would do, in the likely one.
-    """
+def read_request(body: bytes, dialect_names: tuple[str, str]) -> Request:
+    """Read the request that led to a reply, in one of two dialects; the first if both fit."""
     body = body.removeprefix(BYTE_ORDER_MARK)
-    spoken = dialect(likely)
-    if _speaks(dialect(other), body) and not _speaks(spoken, body):
-        spoken = dialect(other)
-    asked = spoken.read_request(body, Losses(None))
-    if asked.include_usage is None and spoken.family == "responses":
-        # There nobody can ask for the usage: it always comes.
-        return structs.replace(asked, include_usage=True)
-    return asked
+    likely, other = map(dialect, dialect_names)
+    found = other if _has_items(other, body) and not _has_items(likely, body) else likely
+    request = found.read_request(body, Losses(None))
+    if request.include_usage is None and found.family == "responses":
+        # The Responses API always reports usage.
+        return structs.replace(request, include_usage=True)
+    return request
 
 
-def _speaks(spoken: Dialect, body: bytes) -> bool:
-    """Tell whether a request is in a dialect, by where it holds what is said."""
+def _has_items(of: Dialect, body: bytes) -> bool:
+    """Whether a request has its messages or items where a dialect has them."""
     with suppress(InvalidRequestError):
-        return read_body(body).has(spoken.names["items"])
+        return read_body(body).has(of.names["items"])
     return False
 
 
-# `POST /translate`: shows what would become of a request, a reply, an error or a stream.
+# `POST /translate`
 
 
 class TranslateRequest(Struct, forbid_unknown_fields=True):
-    """What to translate: a `body` of JSON, or a `stream` as text."""
+    """The request: JSON in `body`, or the text of a stream in `stream`."""
 
     source: DialectName = field(name="from")
     target: DialectName = field(name="to")
     kind: Kind | None = None
     body: Raw = MISSING
     stream: str | None = None
-    # The status that an error came with.
+    # The HTTP status of an error.
     status: Annotated[int, Meta(ge=100, le=599)] | None = None
-    # The request that a reply answers, in the dialect that the reply goes to.
-    asked: Raw = MISSING
+    # The request that a reply belongs to.
+    request: Raw = field(default=MISSING, name="asked")
     profile: str | None = None
     loss: Policy = "report"
-    # Count ids from 1 and let the clock stand still.
+    # Use consecutive ids and a constant time.
     deterministic: bool = False
 
 
-class Result(Struct, omit_defaults=True):
-    """What came of it."""
+class TranslateResult(Struct, omit_defaults=True):
+    """The response: JSON in `body`, or the text of a stream in `stream`."""
 
     kind: Kind
     status: int
@@ -202,98 +165,100 @@ class Result(Struct, omit_defaults=True):
     stream: str | None = None
 
 
-_TABLE = msgspec.json.Decoder(dict[str, Raw])
-_ERRAND = msgspec.json.Decoder(TranslateRequest)
-_ENDPOINT_FIELDS = {known.encode_name: known for known in structs.fields(TranslateRequest)}
-# So much of a value that will not do is shown.
-_LONGEST = 80
+_OBJECT = msgspec.json.Decoder(dict[str, Raw])
+_TRANSLATE_REQUEST = msgspec.json.Decoder(TranslateRequest)
+_FIELDS = {known.encode_name: known for known in structs.fields(TranslateRequest)}
+# A longer value is shown truncated in an error.
+_MAX_SHOWN_CHARACTERS = 80
 
 
-def run(body: bytes) -> Result:
-    """Do one errand; raise what is wrong with it."""
-    errand = _read(body)
-    asked = bytes(errand.asked) if is_present(errand.asked) else None
-    setting = OfflineTranslator(
-        errand.source,
-        errand.target,
-        mint=deterministic_ids() if errand.deterministic else RANDOM_IDS,
-        capabilities=_capabilities(errand),
-        policy=errand.loss,
-        kind=errand.kind,
-        status=errand.status,
-        asked=None if asked is None else read_asked(errand.target, errand.source, asked),
+def run(body: bytes) -> TranslateResult:
+    """Handle the body of one request; raise a `DragomanError` if it is invalid."""
+    given = _read_translate_request(body)
+    request = None
+    if is_present(given.request):
+        request = read_request(bytes(given.request), (given.target, given.source))
+    translator = OfflineTranslator(
+        given.source,
+        given.target,
+        ids=deterministic_ids() if given.deterministic else RANDOM_IDS,
+        capabilities=_capabilities(given.profile),
+        policy=given.loss,
+        status=given.status,
+        request=request,
     )
-    if errand.stream is not None:
-        return _translate_stream(setting, errand.stream.encode())
-    return _translate_body(setting, bytes(errand.body))
+    if given.stream is not None:
+        return _translate_stream(translator, given.stream.encode())
+    return _translate_body(translator, bytes(given.body), given.kind)
 
 
-def _read(body: bytes) -> TranslateRequest:
-    given = decode(body, _TABLE, "")
+def _read_translate_request(body: bytes) -> TranslateRequest:
+    given = decode(body, _OBJECT, "")
     for name in given:
-        if name not in _ENDPOINT_FIELDS:
+        if name not in _FIELDS:
             raise InvalidRequestError(
-                name, f"there is no such field; there are: {', '.join(_ENDPOINT_FIELDS)}"
+                name, f"there is no such field; there are: {', '.join(_FIELDS)}"
             )
-    for name, known in _ENDPOINT_FIELDS.items():
+    for name, known in _FIELDS.items():
         if known.required and name not in given:
             raise InvalidRequestError(name, f"it is missing; {expected(known.type)}")
     try:
-        errand = decode(body, _ERRAND, "")
-    except InvalidRequestError as problem:
-        if problem.path not in given:
+        request = decode(body, _TRANSLATE_REQUEST, "")
+    except InvalidRequestError as error:
+        if error.path not in given:
             raise
-        legal = expected(_ENDPOINT_FIELDS[problem.path].type)
-        raise InvalidRequestError(
-            problem.path, f"{legal}, got {_shown(given[problem.path])}"
-        ) from None
-    _check_place(errand)
-    return errand
+        message = f"{expected(_FIELDS[error.path].type)}, got {_preview(given[error.path])}"
+        raise InvalidRequestError(error.path, message) from None
+    _check_body_or_stream(request)
+    return request
 
 
-def _shown(value: Raw) -> str:
-    """Show what was given, as it was spelled."""
-    spelled = bytes(value).decode(errors="replace")
-    match spelled[:1]:
+def _preview(value: Raw) -> str:
+    text = bytes(value).decode(errors="replace")
+    match text[:1]:
         case "{":
             return "an object"
         case "[":
             return "a list"
         case _:
-            return spelled if len(spelled) <= _LONGEST else f"{spelled[:_LONGEST]}…"
+            limit = _MAX_SHOWN_CHARACTERS
+            return text if len(text) <= limit else f"{text[:limit]}…"
 
 
-def _check_place(errand: TranslateRequest) -> None:
-    """Refuse what is given twice, not at all, or where it does not belong."""
-    if is_present(errand.body) == (errand.stream is not None):
+def _check_body_or_stream(request: TranslateRequest) -> None:
+    if is_present(request.body) == (request.stream is not None):
         raise InvalidRequestError("body", "give either `body` or `stream`")
-    kind = errand.kind
-    if errand.stream is not None and kind not in (None, "stream"):
-        where = f"{'an' if kind == 'error' else 'a'} {kind} is given in `body`"
+    kind = request.kind
+    if request.stream is not None and kind not in (None, "stream"):
+        hint = f"{'an' if kind == 'error' else 'a'} {kind} is given in `body`"
         legal = 'expected "stream" for what is given in `stream`'
-        raise InvalidRequestError("kind", f'{legal}, got "{kind}"; {where}')
+        raise InvalidRequestError("kind", f'{legal}, got "{kind}"; {hint}')
 
 
-def _capabilities(errand: TranslateRequest) -> Capabilities:
-    if errand.profile is None:
+def _capabilities(profile: str | None) -> Capabilities:
+    if profile is None:
         return GENERIC
-    if errand.profile not in PROFILES:
+    if profile not in PROFILES:
         raise InvalidRequestError("profile", f"it is none of {', '.join(PROFILES)}")
-    return PROFILES[errand.profile]
+    return PROFILES[profile]
 
 
-def _translate_stream(setting: OfflineTranslator, stream: bytes) -> Result:
-    machine = setting.exchange("stream").stream()
-    written = machine.feed(stream) + machine.flush()
-    return Result(kind="stream", status=200, losses=list(machine.losses), stream=written.decode())
+def _translate_stream(translator: OfflineTranslator, stream: bytes) -> TranslateResult:
+    reply = translator.exchange("stream").stream()
+    written = reply.feed(stream) + reply.flush()
+    return TranslateResult(
+        kind="stream", status=200, losses=list(reply.losses), stream=written.decode()
+    )
 
 
-def _translate_body(setting: OfflineTranslator, body: bytes) -> Result:
-    kind = setting.kind or detect_kind(outline(body), "request")
+def _translate_body(
+    translator: OfflineTranslator, body: bytes, kind: Kind | None
+) -> TranslateResult:
+    kind = kind or translator.detect_kind(body)
     if kind == "stream":
         raise InvalidRequestError("stream", "a stream is given as text, in `stream`")
-    translation = dataclasses.replace(setting, kind=kind).translate(body)
-    return Result(
+    translation = translator.translate(body, kind)
+    return TranslateResult(
         kind=kind,
         status=translation.status,
         losses=list(translation.losses),

@@ -1,4 +1,4 @@
-"""Files, the standard streams and the one message that a failed command leaves."""
+"""Files, the standard streams and the error message of a failed command."""
 
 import errno
 import io
@@ -15,84 +15,84 @@ from click import echo
 from adapters import DragomanError, Loss
 
 STANDARD_INPUT = "-"
-STANDARD_OUTPUT = "standard output"
-PIECE_SIZE = 64 * 1024
+CHUNK_BYTES = 64 * 1024
+# The exit code that shells report after Ctrl-C.
+EXIT_INTERRUPTED = 130
 
-_FAILED = 1
-# What a shell reports of a command that Ctrl-C ended.
-INTERRUPTED = 130
-# Names from the input stand in messages: a line end in one must not look like another message, nor
-# an escape sequence reach the terminal.
+_EXIT_FAILED = 1
+_STANDARD_OUTPUT = "standard output"
+# Messages contain names from the input: a line end in one must not look like another message, and
+# an escape sequence must not reach the terminal.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def open_input(name: str) -> AbstractContextManager[io.BufferedReader]:
-    """Open a file, or take standard input for `-`."""
+    """Open a file, or standard input for `-`."""
     if name == STANDARD_INPUT:
-        # Typed as a plain BinaryIO, which knows no `read1`; every standard input has it.
-        return nullcontext(cast("io.BufferedReader", _bytes_of(sys.stdin, "standard input")))
+        # Typed as BinaryIO, which has no `read1`; standard input always has it.
+        return nullcontext(cast("io.BufferedReader", _binary(sys.stdin, "standard input")))
     return Path(name).open("rb")
 
 
-def read_pieces(source: io.BufferedReader) -> Iterator[bytes]:
-    """Give what there is as soon as it is there."""
-    while piece := source.read1(PIECE_SIZE):
-        yield piece
+def read_chunks(source: io.BufferedReader) -> Iterator[bytes]:
+    """Yield the input as it arrives."""
+    while chunk := source.read1(CHUNK_BYTES):
+        yield chunk
 
 
-def write(data: bytes) -> None:
-    """Write to standard output, now."""
-    output = _bytes_of(sys.stdout, STANDARD_OUTPUT)
+def write_output(data: bytes) -> None:
+    """Write to standard output without buffering."""
+    output = _binary(sys.stdout, _STANDARD_OUTPUT)
     output.write(data)
     output.flush()
 
 
-def _bytes_of(stream: TextIO | None, name: str) -> BinaryIO:
-    # Python has None for a stream that was closed before it started.
+def _binary(stream: TextIO | None, name: str) -> BinaryIO:
+    # Python sets a stream to None that was closed before the start.
     if stream is None:
         raise OSError(errno.EBADF, os.strerror(errno.EBADF), name)
     return stream.buffer
 
 
-def say(message: str) -> None:
+def print_message(message: str) -> None:
     """Write one line to standard error."""
     echo(_CONTROL.sub(_escape, message), err=True)
 
 
-def _escape(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode()
+def _escape(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode()
 
 
-def say_losses(losses: Iterable[Loss], where: str = "") -> None:
+def print_losses(losses: Iterable[Loss], prefix: str = "") -> None:
     """Write each loss on a line of its own."""
     for loss in losses:
-        say(f"{where}{loss}")
+        print_message(f"{prefix}{loss}")
 
 
-def print_error(why: str) -> None:
-    """Say what is wrong."""
-    say(f"dragoman: {why}")
+def print_error(message: str) -> None:
+    """Write an error message."""
+    print_message(f"dragoman: {message}")
 
 
-def fail(why: str) -> NoReturn:
-    """Say what is wrong, and end."""
-    print_error(why)
-    raise SystemExit(_FAILED)
+def fail(message: str) -> NoReturn:
+    """Write an error message and exit."""
+    print_error(message)
+    raise SystemExit(_EXIT_FAILED)
 
 
 @contextmanager
 def exit_on_error() -> Generator[None]:
-    """Turn what can go wrong with any input into one message and an exit code."""
+    """Turn errors that any input may cause into one message and an exit code."""
     try:
         yield
-    except DragomanError as problem:
-        fail(str(problem))
+    except DragomanError as error:
+        fail(str(error))
     except BrokenPipeError:
-        # Nobody reads on. Click ends quietly on this.
+        # The reader of the output is gone; click exits without a message.
         raise
-    except OSError as problem:
-        fail(f"{problem.filename or STANDARD_OUTPUT}: {problem.strerror or problem}")
+    except OSError as error:
+        fail(f"{error.filename or _STANDARD_OUTPUT}: {error.strerror or error}")
     except MemoryError:
         fail("the input does not fit into memory")
     except KeyboardInterrupt:
-        raise SystemExit(INTERRUPTED) from None
+        raise SystemExit(EXIT_INTERRUPTED) from None

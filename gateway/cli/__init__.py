@@ -1,10 +1,34 @@
 """The command line: one module per command."""
 
+import importlib.util
 import sys
+from importlib.abc import InspectLoader
+
+# A name that is in the source of our `adapters` and of no other.
+_OWN_NAME = "DragomanError"
 
 
 def run() -> None:
     """Run the command `dragoman`."""
+    foreign = _find_foreign_adapters()
+    if foreign is not None:
+        sys.exit(
+            f"dragoman: the package `adapters` at {foreign} belongs to another distribution; "
+            "install Dragoman in an environment of its own, for example with `pipx install`"
+        )
     from gateway.cli.main import main  # noqa: PLC0415 - imports `adapters`
 
-    sys.exit(main(prog_name="dragoman"))
+    main(prog_name="dragoman")
+
+
+def _find_foreign_adapters() -> str | None:
+    """Return the path of a package `adapters` that is not ours, if there is one.
+
+    Another distribution of that name exists, and either may hide or overwrite the other. It is not
+    imported to find out: that may fail, or take long.
+    """
+    spec = importlib.util.find_spec("adapters")
+    if spec is None or not isinstance(spec.loader, InspectLoader):
+        return None
+    source = spec.loader.get_source("adapters")
+    return spec.origin if source is not None and _OWN_NAME not in source else None

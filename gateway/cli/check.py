@@ -1,12 +1,14 @@
-"""`dragoman check`: tells whether a recorded stream is legal."""
+"""`dragoman check`: checks a recorded stream."""
 
 import rich_click as click
 from click import argument, option
 
 import adapters
-from gateway.terminal import STANDARD_INPUT, exit_on_error, open_input, write
+from gateway.terminal import STANDARD_INPUT, exit_on_error, open_input, write_output
 
-_HELP = """Say whether FILE, or standard input, is a legal stream, and what in it is not.
+_HELP = """Check that FILE, or standard input, is a valid stream of a dialect.
+
+Each violation is printed with its line number. The exit code is 1 if there are any.
 
 \b
 Example:
@@ -20,16 +22,17 @@ Example:
     "--dialect",
     required=True,
     type=click.Choice(list(adapters.DIALECTS)),
-    help="The dialect that the stream should be in.",
+    help="Dialect of the stream.",
 )
 def check(file: str, dialect: str) -> None:
     """Check one stream."""
     with exit_on_error():
         with open_input(file) as source:
-            breaches = adapters.check(dialect, source.read())
-        if not breaches:
-            write(f"This is a legal {dialect} stream.\n".encode())
+            violations = adapters.check(dialect, source.read())
+        if not violations:
+            write_output(f"This is a valid {dialect} stream.\n".encode())
             return
-        for breach in breaches:
-            write(f"line {breach.line}: {breach.why}\n".encode("utf-8", "backslashreplace"))
+        for violation in violations:
+            line = f"line {violation.line}: {violation.why}\n"
+            write_output(line.encode("utf-8", "backslashreplace"))
         raise SystemExit(1)

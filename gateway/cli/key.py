@@ -1,4 +1,4 @@
-"""`dragoman key`: a key for clients of the gateway, and what the configuration keeps of it."""
+"""`dragoman key`: creates API keys for clients of the gateway."""
 
 import rich_click as click
 from click import option
@@ -7,11 +7,11 @@ from msgspec import Struct
 from gateway.config.schema import Name
 from gateway.config.validation import check_shape, quoted
 from gateway.crypto import api_key_digest, new_api_key
-from gateway.terminal import STANDARD_INPUT, exit_on_error, fail, open_input, write
+from gateway.terminal import STANDARD_INPUT, exit_on_error, fail, open_input, write_output
 
-_HELP = """Make a key for a client, and print it with the lines that let it in.
+_HELP = """Create an API key for a client, and print it with its configuration.
 
-The key is the first line, and is shown only now. The configuration knows no more than its SHA-256.
+The first line is the key. It cannot be shown again: the configuration contains only its SHA-256.
 
 \b
 Examples:
@@ -19,40 +19,39 @@ Examples:
   echo "$KEY" | dragoman key --name laptop --stdin
 """
 
-_LINES = """\
+_CONFIG = """\
 [[access.keys]]
 name = {name}
 sha256 = "{digest}"
 """
 
 
-class Named(Struct):
-    """What the file says of the name."""
-
+class _NamedKey(Struct):
     name: Name
 
 
 @click.command(help=_HELP)
-@option("--name", default="client", help="What the logs call who uses it (client).")
-@option("--stdin", is_flag=True, help="Take the key from standard input instead of making one.")
+@option("--name", default="client", help="Name of the client in logs (default: client).")
+@option("--stdin", is_flag=True, help="Read the key from standard input instead.")
 def key(name: str, *, stdin: bool) -> None:
-    """Make or take a key, and print what is stored of it."""
-    for mistake in check_shape({"name": name}, Named):
-        raise click.UsageError(f"--{mistake}")
+    """Create or read a key, and print its configuration."""
+    for error in check_shape({"name": name}, _NamedKey):
+        raise click.UsageError(f"--{error}")
     with exit_on_error():
         if stdin:
-            given = _read_key()
+            api_key = _read_key()
         else:
-            given = new_api_key()
-            write(f"{given}\n\n".encode())
-        write(_LINES.format(name=quoted(name), digest=api_key_digest(given)).encode())
+            api_key = new_api_key()
+            write_output(f"{api_key}\n\n".encode())
+        config = _CONFIG.format(name=quoted(name), digest=api_key_digest(api_key))
+        write_output(config.encode())
 
 
 def _read_key() -> str:
     with open_input(STANDARD_INPUT) as source:
-        given = source.read().strip()
-    if not given:
+        api_key = source.read().strip()
+    if not api_key:
         fail("the input is empty; expected a key")
-    if not given.isascii() or not given.decode().isprintable() or b" " in given:
+    if not api_key.isascii() or not api_key.decode().isprintable() or b" " in api_key:
         fail("expected one key of printable ASCII characters")
-    return given.decode()
+    return api_key.decode()

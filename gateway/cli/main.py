@@ -1,15 +1,18 @@
-"""The command `dragoman`."""
+"""The command group `dragoman`."""
 
 import rich_click as click
 from click import version_option
 
+from adapters import __version__
 from gateway.cli.check import check
 from gateway.cli.key import key
 from gateway.cli.serve import serve
 from gateway.cli.translate import translate
 
-_HELP = """Translates between tool-calling dialects: Chat Completions (chat), the Responses API
-(responses) and legacy functions (legacy); on the network with serve, file by file with translate.
+_HELP = """Translate between tool-calling dialects.
+
+The dialects are Chat Completions (chat), the Responses API (responses) and legacy functions
+(legacy). `serve` runs a gateway, `translate` translates files.
 
 \b
 Examples:
@@ -20,15 +23,10 @@ Examples:
 
 
 @click.group(help=_HELP, context_settings={"help_option_names": ["-h", "--help"]})
-@version_option(package_name="dragoman")
+@version_option(__version__)
 def main() -> None:
-    """Hold the commands together."""
+    """Group the commands."""
 
 
-main.add_command(serve)
-main.add_command(key)
-main.add_command(translate)
-main.add_command(check)
-
-if __name__ == "__main__":
-    main()
+for _command in (serve, key, translate, check):
+    main.add_command(_command)

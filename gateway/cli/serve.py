@@ -1,4 +1,4 @@
-"""`dragoman serve`: the service."""
+"""`dragoman serve`: runs the gateway."""
 
 from typing import Literal, NoReturn, TypeVar
 
@@ -13,13 +13,13 @@ from gateway.config.schema import BackendConfig, Config, DialectName
 from gateway.config.validation import check_profile, check_url, preview_value
 from gateway.terminal import exit_on_error, print_error
 
-_HELP = """Put the service on the network, in front of the backends that FILE or the options name.
+_HELP = """Run the gateway, with backends from a configuration file or from options.
 
-With neither, a built-in demo backend serves every model: no key is needed to try it. The options
-win over the file. Backends of the file give way to --backend.
+Without either, a built-in demo backend serves every model; it needs no key. Options override the
+file. --backend replaces all backends of the file.
 
-Ends with code 0 when it was told to stop. Before anything is served it ends with 2 for a wrong
-option, 78 for a mistake in the file, 1 when it cannot listen, and 3 when it cannot start otherwise.
+Exit codes: 0 after a signal to stop, 1 if the address cannot be used, 2 for an invalid option, 3 if
+the gateway cannot start for another reason, 78 for an invalid configuration file.
 
 \b
 Examples:
@@ -28,14 +28,14 @@ Examples:
   dragoman serve --config dragoman.toml --port 9000 --workers 4
 """
 
-Value = TypeVar("Value", bound=Struct)
+_StructType = TypeVar("_StructType", bound=Struct)
 
-# EX_CONFIG of sysexits: a service manager can tell that starting again will not help.
-_BAD_CONFIGURATION = 78
+# EX_CONFIG of sysexits.h: tells a service manager that a restart will not help.
+_EXIT_INVALID_CONFIG = 78
 
 
 class Options(Struct, frozen=True):
-    """What was asked for on the command line; None: as the file says."""
+    """The options of the command; None keeps the value of the file."""
 
     config: str | None
     host: str | None
@@ -49,51 +49,56 @@ class Options(Struct, frozen=True):
 
 
 @click.command(help=_HELP)
-@option("--config", metavar="FILE", type=click.Path(), help="The configuration, in TOML.")
-@option("--host", help="The address to listen on (127.0.0.1).")
-@option("--port", type=click.IntRange(0, 65535), help="The port; 0 finds a free one (8080).")
-@option("--workers", type=click.IntRange(1), metavar="N", help="How many processes serve (1).")
+@option("--config", metavar="FILE", type=click.Path(), help="Configuration file, in TOML.")
+@option("--host", help="Address to listen on (default: 127.0.0.1).")
+@option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help="Port to listen on; 0 selects a free one (default: 8080).",
+)
+@option("--workers", type=click.IntRange(1), metavar="N", help="Number of processes (default: 1).")
 @option(
     "--backend",
     metavar="URL",
-    help="A backend for every model: what comes before /chat/completions or /responses.",
+    help="Base URL of a backend for every model, without /chat/completions or /responses.",
 )
 @option(
     "--dialect",
     type=click.Choice(["chat", "responses", "legacy"]),
-    help="What the --backend speaks.",
+    help="Dialect of the --backend.",
 )
-@option("--profile", metavar="NAME", help="What the --backend takes, for example vllm.")
-@option("--log-format", type=click.Choice(["json", "text"]), help="How log lines look (json).")
-@option("--log-bodies", is_flag=True, help="Log requests and answers too, secrets blacked out.")
+@option("--profile", metavar="NAME", help="Profile of the --backend, for example vllm.")
+@option(
+    "--log-format", type=click.Choice(["json", "text"]), help="Format of the log (default: json)."
+)
+@option("--log-bodies", is_flag=True, help="Log request and response bodies, secrets redacted.")
 def serve(**given: object) -> None:
-    """Serve until told to stop."""
+    """Serve until a signal to stop."""
     options = msgspec.convert(given, Options)
     if options.host == "":
-        raise click.UsageError("--host is empty; 0.0.0.0 stands for all addresses.")
-    backends = _backends(options)
-    config = _config(options, backends)
+        raise click.UsageError("--host is empty; use 0.0.0.0 for all addresses.")
+    config = _make_config(options, _make_backends(options))
     with exit_on_error():
-        # What serves takes half a second to import, which the other commands need not wait for.
-        from gateway.server import run as server  # noqa: PLC0415
+        # Imported here because it takes half a second, which the other commands save.
+        from gateway.server.run import run  # noqa: PLC0415
 
-        code = server.run(config)
+        code = run(config)
     raise SystemExit(code)
 
 
-def _backends(options: Options) -> tuple[BackendConfig, ...]:
-    """Give the backend that the options name, or none."""
+def _make_backends(options: Options) -> tuple[BackendConfig, ...]:
+    """Return the backend of the options, if there is one."""
     if options.backend is None:
         for name in ("dialect", "profile"):
             if getattr(options, name) is not None:
-                raise click.UsageError(f"--{name} is said of a --backend; add --backend URL.")
+                raise click.UsageError(f"--{name} requires --backend.")
         return ()
     if options.dialect is None:
-        raise click.UsageError("--backend needs --dialect: chat, responses or legacy.")
-    return (_backend(options.backend, options.dialect, options.profile),)
+        raise click.UsageError("--backend requires --dialect: chat, responses or legacy.")
+    return (_make_backend(options.backend, options.dialect, options.profile),)
 
 
-def _backend(url: str, dialect: DialectName, profile: str | None) -> BackendConfig:
+def _make_backend(url: str, dialect: DialectName, profile: str | None) -> BackendConfig:
     try:
         backend = msgspec.convert(
             {"name": "backend", "url": url, "dialect": dialect, "profile": profile}, BackendConfig
@@ -101,39 +106,41 @@ def _backend(url: str, dialect: DialectName, profile: str | None) -> BackendConf
     except msgspec.ValidationError:
         message = f"--backend: expected a URL, http://… or https://…, got {preview_value(url, '')}"
         raise click.UsageError(message) from None
-    for mistake in (*check_url(url, "--backend"), *check_profile(profile, "--profile")):
-        raise click.UsageError(mistake)
+    for error in (*check_url(url, "--backend"), *check_profile(profile, "--profile")):
+        raise click.UsageError(error)
     return backend
 
 
-def _config(options: Options, backends: tuple[BackendConfig, ...]) -> Config:
-    """Read the file, and put the options over it."""
-    config = _read(options.config)
-    server = _replace(config.server, host=options.host, port=options.port, workers=options.workers)
-    logging = _replace(config.logging, format=options.log_format, bodies=options.log_bodies or None)
-    # The options may ask for more workers than the file does.
-    if mistakes := list(check_shared_state(server, config.state)):
-        _end(mistakes)
-    return _replace(config, server=server, logging=logging, backends=backends or None)
+def _make_config(options: Options, backends: tuple[BackendConfig, ...]) -> Config:
+    """Load the file and override its values by the options."""
+    config = _load(options.config)
+    server = _override(config.server, host=options.host, port=options.port, workers=options.workers)
+    logging = _override(
+        config.logging, format=options.log_format, bodies=options.log_bodies or None
+    )
+    # Checked again, because the options may add workers.
+    if errors := list(check_shared_state(server, config.state)):
+        _exit_invalid_config(errors)
+    return _override(config, server=server, logging=logging, backends=backends or None)
 
 
-def _read(file: str | None) -> Config:
+def _load(file: str | None) -> Config:
     if file is None:
         return Config()
     try:
         return load_config(file)
-    except ConfigError as problem:
-        _end(problem.mistakes)
+    except ConfigError as error:
+        _exit_invalid_config(error.mistakes)
 
 
-def _end(mistakes: list[str]) -> NoReturn:
-    for mistake in mistakes:
-        print_error(mistake)
-    raise SystemExit(_BAD_CONFIGURATION) from None
+def _exit_invalid_config(errors: list[str]) -> NoReturn:
+    for error in errors:
+        print_error(error)
+    raise SystemExit(_EXIT_INVALID_CONFIG) from None
 
 
-def _replace(struct: Value, **changes: object) -> Value:
-    """Change what was given."""
+def _override(struct: _StructType, **values: object) -> _StructType:
+    """Replace the fields whose values are not None."""
     return structs.replace(
-        struct, **{name: value for name, value in changes.items() if value is not None}
+        struct, **{name: value for name, value in values.items() if value is not None}
     )

@@ -15,7 +15,7 @@ import zstandard
 from litestar.types import Receive
 
 from adapters import InvalidRequestError
-from gateway.dry_run import BYTE_ORDER_MARK
+from adapters.sse import BYTE_ORDER_MARK
 from gateway.errors import (
     ClientDisconnectedError,
     RequestTimeoutError,

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from adapters import DragomanError, InvalidReplyError, Translation
 from adapters.ir.types import Error
+from adapters.sse import BYTE_ORDER_MARK, is_stream
 from adapters.translation.redaction import redact_text
 from adapters.translation.streams import StreamCollector
 from adapters.wire.error_body import read_error, to_error
 from gateway import statuses
-from gateway.dry_run import BYTE_ORDER_MARK, is_stream
 from gateway.http.headers import JSON, STREAM, Headers, client_headers, loss_header
 from gateway.pipeline.hearing import (
     CUT,

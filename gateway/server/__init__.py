@@ -1,1 +1,1 @@
-"""The HTTP server: sockets, workers, protocols and shutdown."""
+"""The HTTP server: uvicorn, its workers and its protocols."""

@@ -1,8 +1,4 @@
-"""Answers in HTTP/1.0, which knows no chunks: what has no length ends with the connection.
-
-The server would send chunks all the same, which nobody may (RFC 9112, 6.1). Some proxies and load
-generators still speak it.
-"""
+"""Overrides of uvicorn's HTTP and WebSocket protocols."""
 
 import asyncio
 import logging
@@ -17,171 +13,168 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from uvicorn.server import ServerState
 from websockets.http11 import Request
 
-from gateway import statuses
 from gateway.errors import write_message
-from gateway.server import shutdown as stopping
+from gateway.server.shutdown import notify_shutdown
+
+# The scope extension with the event that is set on shutdown.
+SHUTDOWN_EXTENSION: Final = "dragoman.shutdown"
+
+# Limits what may arrive without a byte of a body: headers or trailers. Clients and proxies send
+# much less (nginx accepts 32 KiB, Node.js 16 KiB).
+_MAX_HEAD_BYTES: Final = 64 * 1024
+_WEBSOCKET: Final = b"websocket"
+_WEBSOCKET_PATHS: Final = (b"/v1/responses", b"/responses")
+_BODY_HEADERS: Final = (b"content-length", b"transfer-encoding")
+_UPGRADE_HEADERS: Final = (b"upgrade", b"http2-settings", b"connection")
+
+# Each exchange is logged anyway, and a client that breaks the protocol only loses its connection.
+_WEBSOCKET_LOG: Final = logging.getLogger("dragoman.websocket")
+_WEBSOCKET_LOG.setLevel(logging.CRITICAL)
 
 
-def use_http10_framing(cycle: RequestResponseCycle) -> None:
-    """Have one answer sent without chunks. Its connection is closed after it in any case."""
-    send = cycle.send
-    ends_with_connection = False
-
-    async def send_plainly(message: ASGISendEvent) -> None:
-        nonlocal ends_with_connection
-        if message["type"] == "http.response.start":
-            names = {name.lower() for name, _ in message.get("headers", ())}
-            ends_with_connection = b"content-length" not in names
-            if ends_with_connection:
-                cycle.chunked_encoding = False
-        elif message["type"] == "http.response.body" and ends_with_connection:
-            # Of a length that nobody said, each piece is all that is expected.
-            cycle.expected_content_length = len(message.get("body", b""))
-        await send(message)
-
-    cycle.send = send_plainly  # type: ignore[method-assign] # the server offers no other way
-
-
-# The server's side of HTTP, mended in six places.
-#
-# A client may offer to go on in another protocol (`Upgrade: h2c`, as Java's client and `curl
-# --http2`
-# do) and goes on in HTTP/1.1 if the offer is not taken (RFC 9110, 7.8). The parser stops at such an
-# offer as if it had been taken, and the body would be lost. A connection on which nothing ever
-# comes,
-# or a request that never gets beyond its head, is closed as one is on which nothing comes any
-# more. A
-# head without end is refused, and what is no HTTP, in our own envelope. A client of HTTP/1.0 is
-# sent
-# no chunks. And that the server stops is told to whoever wants to know, as long as there are
-# connections: without any, the application is told at once.
-
-
-# So much may come in a row without one byte of a body: a head, or trailers. Well above what clients
-# and proxies send (nginx takes 32 KiB, Node 16), and nobody can fill the memory with more.
-_LONGEST_HEAD = 64 * 1024
-_WEBSOCKET = b"websocket"
-# Where a WebSocket may be opened. Anywhere else such an offer is answered as if it were none.
-_SOCKETS = (b"/v1/responses", b"/responses")
-_BODIES = (b"content-length", b"transfer-encoding")
+def _rejection(status: HTTPStatus, message: str) -> bytes:
+    """Return a whole HTTP response with an error that clients of all dialects understand."""
+    body = write_message(status, message)
+    head = (
+        f"HTTP/1.1 {status} {status.phrase}\r\ncontent-type: application/json\r\n"
+        f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+    )
+    return head.encode() + body
 
 
 class GatewayHttpProtocol(HttpToolsProtocol):
-    """Declines every offer but a WebSocket; where there is none, that is refused in words."""
+    """uvicorn's HTTP protocol with these changes.
 
-    # How much came since the last byte of a body, or the end of a head.
-    _fruitless = 0
+    - A client may offer to switch to another protocol (`Upgrade: h2c`, as Java's client and
+      `curl --http2` do) and continues with HTTP/1.1 if the offer is ignored (RFC 9110, 7.8). The
+      parser stops at such an offer, so the request is parsed again without it.
+    - A connection is closed if no request or no complete head arrives in time.
+    - An endless head is rejected, and so is anything but HTTP, with a JSON error.
+    - An HTTP/1.0 client gets no chunked response.
+    - The start of the shutdown is signaled while there are connections.
+    """
+
+    # Bytes since the end of a head or the last byte of a body.
+    _head_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in the base
-        """Expect a first request, but not for ever."""
+        """Start the timeout for the first request."""
         super().connection_made(transport)
         self._arm_idle_timeout()
 
     def _arm_idle_timeout(self) -> None:
-        """Close the connection unless something happens in time."""
         self._unset_keepalive_if_required()
         self.timeout_keep_alive_task = self.loop.call_later(
             self.timeout_keep_alive, self.timeout_keep_alive_handler
         )
 
     def shutdown(self) -> None:
-        """Let the running answer be the last."""
-        stopping.notify_shutdown()
+        """Signal the shutdown; close the connection after the running response."""
+        notify_shutdown()
         super().shutdown()
 
     def data_received(self, data: bytes) -> None:
-        """Take what came; keep it while it may have to be read again."""
-        self._fruitless += len(data)
+        """Parse data of the client."""
+        self._head_bytes += len(data)
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserError:
             self.logger.warning("Invalid HTTP request received.")
-            self._refuse(HTTPStatus.BAD_REQUEST, "what was sent is not HTTP/1.1")
-        except httptools.HttpParserUpgrade as offer:
+            self._reject(HTTPStatus.BAD_REQUEST, "what was sent is not HTTP/1.1")
+        except httptools.HttpParserUpgrade as upgrade:
             if self._should_upgrade():
                 self.handle_websocket_upgrade()
             elif self._get_upgrade() != _WEBSOCKET:
-                self._decline(data[offer.args[0] :])
+                self._parse_without_upgrade(data[upgrade.args[0] :])
         else:
-            if self._fruitless > _LONGEST_HEAD:
-                why = f"the headers are over {_LONGEST_HEAD} bytes"
-                self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, why)
+            if self._head_bytes > _MAX_HEAD_BYTES:
+                message = f"the headers are over {_MAX_HEAD_BYTES} bytes"
+                self._reject(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, message)
 
-    def _refuse(self, status: HTTPStatus, why: str) -> None:
-        """Say why nothing is answered, in the words that clients of all dialects know."""
-        body = write_message(status, why)
-        head = f"HTTP/1.1 {status} {status.phrase}\r\ncontent-type: application/json\r\n"
-        rest = f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
-        self.transport.write(f"{head}{rest}".encode() + body)
+    def _reject(self, status: HTTPStatus, message: str) -> None:
+        self.transport.write(_rejection(status, message))
         self.transport.close()
 
     def on_message_begin(self) -> None:
-        """Expect the rest of the head, but not for ever; an answer that is running goes on."""
+        """Start the timeout for the rest of the head, unless a response is running."""
         super().on_message_begin()
         if self.timeout_keep_alive_task is not None:
             self._arm_idle_timeout()
 
     def on_headers_complete(self) -> None:
-        """Begin to answer; a request that comes with an offer is read again first."""
-        self._fruitless = 0
+        """Start the response, unless the request will be parsed again."""
+        self._head_bytes = 0
         self._unset_keepalive_if_required()
-        if self._has_declined_upgrade():
+        if self._ignores_upgrade():
             return
         super().on_headers_complete()
         if self.parser.get_http_version() == "1.0":
-            use_http10_framing(self.cycle)
+            _disable_chunked_encoding(self.cycle)
 
     def on_body(self, body: bytes) -> None:
-        """Take a piece of a body."""
-        self._fruitless = 0
+        """Receive a chunk of the body."""
+        self._head_bytes = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """End the body, of a request that has begun."""
-        self._fruitless = 0
-        if not self._has_declined_upgrade():
+        """End the body, unless the request will be parsed again."""
+        self._head_bytes = 0
+        if not self._ignores_upgrade():
             super().on_message_complete()
 
     def _should_upgrade(self) -> bool:
-        """Tell whether to go on as a WebSocket, which begins with a GET that has no body."""
+        """Whether to switch to a WebSocket, which starts with a GET request without a body."""
         return (
             super()._should_upgrade()
-            and self.url.partition(b"?")[0].rstrip(b"/") in _SOCKETS
+            and self.url.partition(b"?")[0].rstrip(b"/") in _WEBSOCKET_PATHS
             and self.parser.get_method() == b"GET"
-            # In an older version nobody may take an offer (RFC 9110, 7.8): a proxy that speaks it
-            # would wait for an answer that never comes.
+            # HTTP/1.0 has no upgrade (RFC 9110, 7.8): a proxy would wait for a response forever.
             and self.parser.get_http_version() == "1.1"
-            and not any(name in _BODIES for name, _ in self.headers)
+            and not any(name in _BODY_HEADERS for name, _ in self.headers)
         )
 
-    def _has_declined_upgrade(self) -> bool:
+    def _ignores_upgrade(self) -> bool:
         return self.parser.should_upgrade() and self._get_upgrade() != _WEBSOCKET
 
-    def _decline(self, rest: bytes) -> None:
-        """Read the request again as if nothing had been offered."""
+    def _parse_without_upgrade(self, rest: bytes) -> None:
+        """Parse the request again without the headers that offer another protocol."""
         method, version = self.parser.get_method(), self.parser.get_http_version().encode()
         lines = [b"%b %b HTTP/%b" % (method, self.url, version)]
         lines += [
             b"%b: %b" % (name, value)
             for name, value in self.headers
-            if name not in (b"upgrade", b"http2-settings", b"connection")
+            if name not in _UPGRADE_HEADERS
         ]
         self.parser = httptools.HttpRequestParser(self)
         self.data_received(b"\r\n".join([*lines, b"", b""]) + rest)
 
 
-# The server's side of WebSockets, mended where the service stops and where handshakes fail.
+def _disable_chunked_encoding(cycle: RequestResponseCycle) -> None:
+    """Send a response without a length up to the end of the connection.
 
+    HTTP/1.0 has no chunks, but uvicorn would send them (RFC 9112, 6.1). Older nginx speaks HTTP/1.0
+    to backends by default.
+    """
+    send = cycle.send
+    has_length = True
 
-# Under this name the application finds, in the scope, the event that is set when we stop.
-STOPPING: Final = "dragoman.stopping"
-# Each exchange has a line of its own; whoever sends what is no text is closed on, and that is all.
-_LOG: Final = logging.getLogger("dragoman.websocket")
-_LOG.setLevel(logging.CRITICAL)
+    async def send_unchunked(message: ASGISendEvent) -> None:
+        nonlocal has_length
+        if message["type"] == "http.response.start":
+            names = {name.lower() for name, _ in message.get("headers", ())}
+            has_length = b"content-length" in names
+            if not has_length:
+                cycle.chunked_encoding = False
+        elif message["type"] == "http.response.body" and not has_length:
+            # uvicorn checks the length of what is not chunked.
+            cycle.expected_content_length = len(message.get("body", b""))
+        await send(message)
+
+    cycle.send = send_unchunked  # type: ignore[method-assign] # uvicorn has no other hook
 
 
 class GatewayWebSocketProtocol(WebSocketsSansIOProtocol):
-    """Lets running answers end when the service stops."""
+    """uvicorn's WebSocket protocol, which also lets running replies end on shutdown."""
 
     def __init__(
         self,
@@ -191,35 +184,29 @@ class GatewayWebSocketProtocol(WebSocketsSansIOProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self.logger = self.conn.logger = _LOG
-        self._stopping = asyncio.Event()
+        self.logger = self.conn.logger = _WEBSOCKET_LOG
+        self._shutdown_event = asyncio.Event()
 
     def handle_connect(self, event: Request) -> None:
-        """Begin; the application, which runs a moment later, will learn when we stop."""
+        """Start the application with the shutdown event in its scope."""
         super().handle_connect(event)
         if not self.close_sent:
-            cast("dict[str, object]", self.scope.get("extensions"))[STOPPING] = self._stopping
+            extensions = cast("dict[str, object]", self.scope.get("extensions"))
+            extensions[SHUTDOWN_EXTENSION] = self._shutdown_event
 
     def shutdown(self) -> None:
-        """Tell the application, which closes the socket when its answers have ended."""
+        """Set the event; the application closes the connection after the running replies."""
         if self.handshake_complete and not self.close_sent:
-            self._stopping.set()
+            self._shutdown_event.set()
         else:
             super().shutdown()
 
     def data_received(self, data: bytes) -> None:
-        """Take what came; a handshake that cannot be read, as with a huge header, is answered."""
+        """Parse data of the client; reject a handshake that is invalid or too large."""
         super().data_received(data)
-        problem = self.conn.handshake_exc
-        if problem is not None and not self.handshake_initiated and not self.close_sent:
-            self._refuse(f"the handshake cannot be read: {problem}")
-
-    def _refuse(self, message: str) -> None:
-        self.close_sent = True
-        body = write_message(statuses.BAD_REQUEST, message)
-        head = (
-            "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n"
-            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
-        )
-        self.transport.write(head.encode() + body)
-        self.transport.close()
+        error = self.conn.handshake_exc
+        if error is not None and not self.handshake_initiated and not self.close_sent:
+            self.close_sent = True
+            message = f"the handshake cannot be read: {error}"
+            self.transport.write(_rejection(HTTPStatus.BAD_REQUEST, message))
+            self.transport.close()

@@ -1,7 +1,7 @@
-"""Tells, inside one process, that the server was told to stop.
+"""The signal inside one process that the server is shutting down.
 
-The application itself hears of that only when all connections have ended, which a stream may put
-off for as long as answers may take. What others could take over should not wait for that.
+The application's own shutdown event comes only after all connections have ended, and a stream may
+take long. Work that another node could take over should not wait for that.
 """
 
 from collections.abc import Callable
@@ -10,12 +10,12 @@ _LISTENERS: set[Callable[[], None]] = set()
 
 
 def on_shutdown(listener: Callable[[], None]) -> Callable[[], None]:
-    """Have something called when the server stops, perhaps several times; give what ends that."""
+    """Call a listener on shutdown, perhaps several times; return a function that removes it."""
     _LISTENERS.add(listener)
     return lambda: _LISTENERS.discard(listener)
 
 
 def notify_shutdown() -> None:
-    """Tell everybody who listens."""
+    """Call all listeners."""
     for listener in [*_LISTENERS]:
         listener()

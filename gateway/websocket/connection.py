@@ -33,7 +33,7 @@ from gateway.http.client_connection import ClientConnection
 from gateway.http.headers import read_headers
 from gateway.observability.logging import LOG
 from gateway.observability.record import ExchangeRecord
-from gateway.server.protocols import STOPPING
+from gateway.server.protocols import SHUTDOWN_EXTENSION
 from gateway.websocket.messages import (
     STEER,
     CreateMessage,
@@ -345,5 +345,5 @@ async def _refuse(
 def _handshake_stopping(scope: WebSocketScope) -> asyncio.Event:
     """Give what is set when the server begins to stop; other servers than ours say nothing."""
     extensions = cast("dict[str, object]", scope["extensions"] or {})
-    event = extensions.get(STOPPING)
+    event = extensions.get(SHUTDOWN_EXTENSION)
     return event if isinstance(event, asyncio.Event) else asyncio.Event()

@@ -1,4 +1,4 @@
-"""The gateway as a process of its own, as people run it."""
+"""The gateway as a process."""
 
 import os
 import re
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 class Gateway:
-    """A running gateway: where it listens, and what it has written."""
+    """A running gateway, with its address and its output."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
@@ -30,18 +30,18 @@ class Gateway:
         self._listening = threading.Event()
         self._reader = threading.Thread(target=self._read, args=(process.stdout,))
         self._reader.start()
-        assert self._listening.wait(PATIENCE), f"it does not listen:\n{self.log}"
-        assert self.port, f"it did not start:\n{self.log}"
+        assert self._listening.wait(PATIENCE), f"no address was printed:\n{self.log}"
+        assert self.port, f"the gateway did not start:\n{self.log}"
 
     def _read(self, output: IO[str]) -> None:
         with output:
             for line in output:
                 self.lines.append(line)
-                found = _LISTENING.search(line)
-                if found:
-                    self.address, self.port = found[1], int(found[2])
+                match = _LISTENING.search(line)
+                if match:
+                    self.address, self.port = match[1], int(match[2])
                     self._listening.set()
-        # Whoever waits for an address learns that there will be none.
+        # The process has ended: `__init__` must not wait any longer.
         self._listening.set()
 
     @property
@@ -50,14 +50,14 @@ class Gateway:
 
     @property
     def url(self) -> str:
-        """Give what clients have as their base URL."""
+        """Return the base URL for clients."""
         return f"{self.address}/v1"
 
     def terminate(self) -> None:
         self.process.send_signal(signal.SIGTERM)
 
     def wait(self) -> int:
-        """Wait until it has ended and all it wrote is read; give its exit code."""
+        """Wait until the process has ended and its output is read; return the exit code."""
         code = self.process.wait(PATIENCE)
         self._reader.join(PATIENCE)
         return code
@@ -72,23 +72,23 @@ class Gateway:
             self.wait()
 
     def is_stopped(self) -> bool:
-        """Tell whether the process stands still, as a signal has told it to."""
+        """Whether the process is stopped by a signal."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return fields[0] == "T"
 
     def memory(self) -> int:
-        """Give the bytes of memory that the process holds."""
+        """Return the resident memory of the process in bytes."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
-        found = re.search(r"VmRSS:\s+(\d+) kB", status)
-        assert found is not None
-        return int(found[1]) * 1024
+        match = re.search(r"VmRSS:\s+(\d+) kB", status)
+        assert match is not None
+        return int(match[1]) * 1024
 
 
 @contextmanager
 def running(
     config: str, folder: Path, environment: Mapping[str, str] | None = None
 ) -> Generator[Gateway]:
-    """Run a gateway with this configuration file, on a free port, and stop it in the end."""
+    """Run a gateway with this configuration on a free port."""
     file = folder / "dragoman.toml"
     file.write_text(config)
     process = subprocess.Popen(  # noqa: S603 - our own command
@@ -96,7 +96,7 @@ def running(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        # What it keeps by default, it keeps where it is started.
+        # The default database is in the working directory.
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})},
     )

@@ -1,4 +1,4 @@
-"""Runs the command line inside a test, and small bodies to give to it."""
+"""The command line inside a test, and small inputs for it."""
 
 import shlex
 
@@ -7,7 +7,9 @@ from click.testing import CliRunner, Result
 from gateway.cli.main import main
 
 REQUEST = b'{"model":"m","messages":[{"role":"user","content":"hi"}],"seed":1}'
-SENT = b'{"model":"m","input":[{"type":"message","role":"user","content":"hi"}],"store":false}\n'
+TRANSLATED_REQUEST = (
+    b'{"model":"m","input":[{"type":"message","role":"user","content":"hi"}],"store":false}\n'
+)
 REPLY = (
     b'{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,'
     b'"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],'
@@ -17,27 +19,27 @@ CHUNK = (
     b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m",'
     b'"choices":[{"index":0,"delta":%s,"finish_reason":%s}]}\n\n'
 )
-BEGUN = CHUNK % (b'{"role":"assistant","content":"hi"}', b"null")
+FIRST_CHUNK = CHUNK % (b'{"role":"assistant","content":"hi"}', b"null")
 USAGE = (
     b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m",'
     b'"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}\n\n'
 )
-STREAM = BEGUN + CHUNK % (b"{}", b'"stop"') + USAGE + b"data: [DONE]\n\n"
+STREAM = FIRST_CHUNK + CHUNK % (b"{}", b'"stop"') + USAGE + b"data: [DONE]\n\n"
 EXAMPLE = (
     b'{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":null,'
     b'"function_call":{"name":"f","arguments":"{ }"}}],"functions":[{"name":"f","parameters":{}}]}'
 )
 
 
-def run(command: str, given: bytes = b"", *more: str) -> Result:
-    result = CliRunner().invoke(main, [*shlex.split(command), *more], input=given)
+def run(command: str, stdin: bytes = b"", *arguments: str) -> Result:
+    result = CliRunner().invoke(main, [*shlex.split(command), *arguments], input=stdin)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result
 
 
-def translate(options: str, given: bytes, *more: str) -> Result:
-    return run(f"translate --deterministic {options}", given, *more)
+def translate(options: str, stdin: bytes, *arguments: str) -> Result:
+    return run(f"translate --deterministic {options}", stdin, *arguments)
 
 
 def one_line(text: str) -> str:

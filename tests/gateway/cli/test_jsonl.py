@@ -1,37 +1,35 @@
-"""JSON Lines and batch files through the command line."""
+"""`dragoman translate` with JSON Lines and batch files."""
 
 import json
 import tracemalloc
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import adapters
-from gateway.cli.jsonl import translate_lines
+from gateway.cli.jsonl import JsonlTranslator
 from gateway.dry_run import OfflineTranslator
 from tests.gateway.cli.command_line import (
     EXAMPLE,
     REPLY,
     REQUEST,
-    SENT,
+    TRANSLATED_REQUEST,
     one_line,
-    run,
     translate,
 )
 
 TO_RESPONSES = "--from chat --to responses"
-BATCHED = (
+BATCH_REQUEST = (
     b'{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":%s,"mine":1.50}'
     % REQUEST
 )
 
 
 @pytest.mark.parametrize("name", ["many.jsonl", "many.NDJSON"])
-def test_lines_are_known_by_the_name(name: str, tmp_path: Path) -> None:
+def test_json_lines_are_detected_by_file_name(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + REQUEST + b"\r\n\n  \n" + REQUEST)
     result = translate(f"{TO_RESPONSES} {tmp_path / name}", b"")
-    assert result.stdout_bytes == SENT * 2
+    assert result.stdout_bytes == TRANSLATED_REQUEST * 2
     assert result.stderr.splitlines() == [
         "line 1: dropped seed: the Responses API has no place for it",
         "line 4: dropped seed: the Responses API has no place for it",
@@ -39,13 +37,13 @@ def test_lines_are_known_by_the_name(name: str, tmp_path: Path) -> None:
     assert result.exit_code == 0
 
 
-def test_lines_of_different_kinds_are_guessed() -> None:
+def test_kind_of_each_line_is_detected() -> None:
     result = translate(f"{TO_RESPONSES} --lines --verbose", REQUEST + b"\n" + REPLY)
     assert [json.loads(line).get("object") for line in result.stdout.splitlines()] == [
         None,
         "response",
     ]
-    assert "line 2: taken for a reply" in result.stderr.splitlines()
+    assert "line 2: detected a reply" in result.stderr.splitlines()
 
 
 def test_ids_of_different_lines_differ() -> None:
@@ -54,27 +52,27 @@ def test_ids_of_different_lines_differ() -> None:
     assert first != second
 
 
-def test_bad_line_stops() -> None:
+def test_invalid_line_ends_the_translation() -> None:
     lines = REQUEST + b'\n{"messages":1}\n' + REQUEST
     result = translate(f"{TO_RESPONSES} --lines", lines)
-    assert result.stdout_bytes == SENT
+    assert result.stdout_bytes == TRANSLATED_REQUEST
     assert result.stderr.splitlines()[1:] == [
         "dragoman: line 2: messages: expected array | null, got int"
     ]
     assert result.exit_code == 1
 
 
-def test_bad_line_is_replaced_if_asked() -> None:
+def test_invalid_line_is_replaced_with_keep_going() -> None:
     lines = b'{"messages":1}\n' + REQUEST
     result = translate(f"{TO_RESPONSES} --lines --keep-going", lines)
     first, second = result.stdout.splitlines(keepends=True)
     assert json.loads(first)["error"]["param"] == "messages"
-    assert second.encode() == SENT
+    assert second.encode() == TRANSLATED_REQUEST
     assert result.stderr.splitlines()[0].startswith("dragoman: line 1: messages: ")
     assert result.exit_code == 1
 
 
-def test_no_lines_are_no_fault() -> None:
+def test_empty_input_is_no_error() -> None:
     result = translate(f"{TO_RESPONSES} --lines", b"\n \n")
     assert (result.stdout_bytes, result.stderr, result.exit_code) == (b"", "", 0)
 
@@ -85,26 +83,21 @@ def test_memory_does_not_grow_with_the_file(monkeypatch: pytest.MonkeyPatch) -> 
     def count(data: bytes) -> None:
         written.append(len(data))
 
-    monkeypatch.setattr("gateway.cli.jsonl.write", count)
-    setting = OfflineTranslator("chat", "responses", mint=adapters.deterministic_ids())
+    monkeypatch.setattr("gateway.cli.jsonl.write_output", count)
+    translator = OfflineTranslator("chat", "responses", ids=adapters.deterministic_ids())
     line = REQUEST.replace(b"hi", b"x" * 100_000).replace(b',"seed":1', b"")
     tracemalloc.start()
-    translate_lines(setting, _repeat(line, 200), keep_going=False)
+    JsonlTranslator(translator).translate(line + b"\n" for _ in range(200))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert sum(written) > 200 * 100_000
     assert peak < 5_000_000
 
 
-def _repeat(line: bytes, times: int) -> Iterator[bytes]:
-    for _ in range(times):
-        yield line + b"\n"
+# Training examples
 
 
-# Examples
-
-
-def test_call_at_the_end_of_an_example_stays_open() -> None:
+def test_call_at_the_end_of_an_example_needs_no_output() -> None:
     result = translate("--from legacy --to chat --lines", EXAMPLE)
     messages = json.loads(result.stdout)["messages"]
     assert [message["role"] for message in messages] == ["user", "assistant"]
@@ -112,7 +105,7 @@ def test_call_at_the_end_of_an_example_stays_open() -> None:
     assert result.stderr == ""
 
 
-def test_call_within_an_example_is_answered() -> None:
+def test_call_within_an_example_gets_an_output() -> None:
     example = json.loads(EXAMPLE)
     example["messages"].append({"role": "user", "content": "and?"})
     result = translate("--from legacy --to chat --lines", json.dumps(example).encode())
@@ -121,7 +114,7 @@ def test_call_within_an_example_is_answered() -> None:
     assert one_line(result.stderr).startswith("line 1: invented messages[1]")
 
 
-def test_call_at_the_end_of_a_request_is_answered() -> None:
+def test_call_at_the_end_of_a_request_gets_an_output() -> None:
     example = json.loads(EXAMPLE) | {"model": "m"}
     result = translate("--from legacy --to chat", json.dumps(example).encode())
     assert json.loads(result.stdout)["messages"][-1]["role"] == "tool"
@@ -130,71 +123,53 @@ def test_call_at_the_end_of_a_request_is_answered() -> None:
 # Batch files
 
 
-def test_batched_request_keeps_what_is_around_it() -> None:
-    result = translate(f"{TO_RESPONSES} --lines", BATCHED)
+def test_other_fields_of_a_batch_request_are_kept() -> None:
+    result = translate(f"{TO_RESPONSES} --lines", BATCH_REQUEST)
     assert result.stdout_bytes == (
         b'{"custom_id":"a","method":"POST","url":"/v1/responses","body":'
-        + SENT.rstrip()
+        + TRANSLATED_REQUEST.rstrip()
         + b',"mine":1.50}\n'
     )
     assert one_line(result.stderr).startswith("line 1: dropped seed: ")
 
 
 @pytest.mark.parametrize("url", ["/chat/completions", "/v1/chat/completions"])
-def test_url_stays_where_it_is_right(url: str) -> None:
-    batched = json.loads(BATCHED) | {"url": url}
-    result = translate("--from chat --to legacy --lines", json.dumps(batched).encode())
+def test_valid_url_is_kept(url: str) -> None:
+    line = json.loads(BATCH_REQUEST) | {"url": url}
+    result = translate("--from chat --to legacy --lines", json.dumps(line).encode())
     assert json.loads(result.stdout)["url"] == url
 
 
-def test_url_is_added_where_it_is_missing() -> None:
-    batched = json.loads(BATCHED)
-    del batched["url"]
-    result = translate(f"{TO_RESPONSES} --lines", json.dumps(batched).encode())
+def test_missing_url_is_added() -> None:
+    line = json.loads(BATCH_REQUEST)
+    del line["url"]
+    result = translate(f"{TO_RESPONSES} --lines", json.dumps(line).encode())
     assert json.loads(result.stdout)["url"] == "/v1/responses"
 
 
 @pytest.mark.parametrize("url", ["/v1/embeddings", 5])
-def test_other_url_is_refused(url: object) -> None:
-    batched = json.loads(BATCHED) | {"url": url}
-    result = translate(f"{TO_RESPONSES} --lines", json.dumps(batched).encode())
+def test_url_of_another_endpoint_is_rejected(url: object) -> None:
+    line = json.loads(BATCH_REQUEST) | {"url": url}
+    result = translate(f"{TO_RESPONSES} --lines", json.dumps(line).encode())
     assert one_line(result.stderr).startswith("dragoman: line 1: url: ")
     assert result.exit_code == 1
 
 
-def test_batched_reply_is_translated_inside() -> None:
+def test_body_of_a_batch_reply_is_translated() -> None:
     line = (
         b'{"id":"b","custom_id":"a","response":{"status_code":200,"body":%s},"error":null}' % REPLY
     )
-    result = translate(f"{TO_RESPONSES} --lines", line)
-    told = json.loads(result.stdout)
-    assert told["response"]["body"]["object"] == "response"
-    assert (told["custom_id"], told["response"]["status_code"]) == ("a", 200)
+    translated = json.loads(translate(f"{TO_RESPONSES} --lines", line).stdout)
+    assert translated["response"]["body"]["object"] == "response"
+    assert (translated["custom_id"], translated["response"]["status_code"]) == ("a", 200)
 
 
-def test_batched_error_is_translated_inside() -> None:
+def test_body_of_a_batch_error_is_translated() -> None:
     line = b'{"custom_id":"a","response":{"status_code":429,"body":{"detail":"slow"}}}'
-    told = json.loads(translate(f"{TO_RESPONSES} --lines", line).stdout)
-    assert told["response"]["body"]["error"]["type"] == "rate_limit_error"
+    translated = json.loads(translate(f"{TO_RESPONSES} --lines", line).stdout)
+    assert translated["response"]["body"]["error"]["type"] == "rate_limit_error"
 
 
-def test_batched_line_without_an_answer_is_kept() -> None:
+def test_batch_line_without_a_body_is_kept() -> None:
     line = b'{"custom_id": "a", "response": null, "error": {"code": "batch_expired"}}'
     assert translate(f"{TO_RESPONSES} --lines", line).stdout_bytes == line + b"\n"
-
-
-# Options that do not go with lines
-
-
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        ("--lines --indent", "--indent"),
-        ("--lines --kind stream", "--kind stream"),
-        ("--keep-going", "--keep-going"),
-    ],
-)
-def test_contradiction_is_a_usage_error(options: str, named: str) -> None:
-    result = run(f"translate {TO_RESPONSES} {options}", REQUEST)
-    assert result.exit_code == 2
-    assert named in result.stderr

@@ -1,4 +1,4 @@
-"""`dragoman key`: the key that is shown is the one that the printed lines let in."""
+"""`dragoman key`: the printed configuration accepts the printed key."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def read_keys(lines: str, folder: Path) -> tuple[KeyConfig, ...]:
     return load_config(file).access.keys
 
 
-def test_new_key_is_shown_once_and_let_in(tmp_path: Path) -> None:
+def test_configuration_accepts_the_new_key(tmp_path: Path) -> None:
     result = run('key --name "my \\"laptop\\""')
     key, _, lines = result.stdout.partition("\n")
     assert key.startswith("dk-")
@@ -26,18 +26,18 @@ def test_new_key_is_shown_once_and_let_in(tmp_path: Path) -> None:
     assert result.exit_code == 0
 
 
-def test_no_key_comes_twice() -> None:
+def test_keys_differ() -> None:
     assert run("key").stdout != run("key").stdout
 
 
-def test_given_key_is_not_shown(tmp_path: Path) -> None:
+def test_key_from_stdin_is_not_printed(tmp_path: Path) -> None:
     result = run("key --stdin", b"sk-mine\r\n")
     assert "sk-mine" not in result.output
     assert read_keys(result.stdout, tmp_path) == (KeyConfig("client", api_key_digest("sk-mine")),)
 
 
 @pytest.mark.parametrize(
-    ("given", "why"),
+    ("stdin", "message"),
     [
         (b"\n", "the input is empty; expected a key"),
         (b"one two", "expected one key of printable ASCII characters"),
@@ -45,14 +45,14 @@ def test_given_key_is_not_shown(tmp_path: Path) -> None:
         ("schlüssel".encode(), "expected one key of printable ASCII characters"),
     ],
 )
-def test_what_is_no_key_is_refused(given: bytes, why: str) -> None:
-    result = run("key --stdin", given)
-    assert one_line(result.stderr) == f"dragoman: {why}"
+def test_invalid_key_is_rejected(stdin: bytes, message: str) -> None:
+    result = run("key --stdin", stdin)
+    assert one_line(result.stderr) == f"dragoman: {message}"
     assert (result.stdout, result.exit_code) == ("", 1)
 
 
 @pytest.mark.parametrize("name", ["''", "é", "' x'"])
-def test_name_that_the_file_would_refuse_is_refused(name: str) -> None:
+def test_invalid_name_is_rejected(name: str) -> None:
     result = run(f"key --name {name}")
     assert "--name: expected a name of printable ASCII characters" in result.stderr
     assert (result.stdout, result.exit_code) == ("", 2)

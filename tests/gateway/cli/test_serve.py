@@ -1,4 +1,4 @@
-"""`dragoman serve`: what it is told, what it says, and how it ends."""
+"""`dragoman serve`: its options, its messages and its exit codes."""
 
 import http.client
 import os
@@ -19,20 +19,20 @@ from gateway.config.schema import (
     ServerConfig,
 )
 from gateway.crypto import api_key_digest
-from gateway.server.run import ApplicationFactory, print_listening, print_startup_banner
+from gateway.server.run import AppFactory, print_listening, print_startup_banner
 from tests.gateway.cli.command_line import one_line, run
 from tests.gateway.keeping import until
 from tests.gateway.process import COMMAND, ROOT, Gateway, running
 from tests.gateway.scripted import PATIENCE
 
-QUESTION = b'{"model":"m","messages":[{"role":"user","content":"hi"}]}'
+REQUEST = b'{"model":"m","messages":[{"role":"user","content":"hi"}]}'
 URL = "http://127.0.0.1:9/v1"
-SILENT = '[[backends]]\nname = "silent"\nurl = "{url}"\ndialect = "chat"\n'
+BACKEND = '[[backends]]\nname = "local"\nurl = "{url}"\ndialect = "chat"\n'
 
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
-    """Take note of what would be served."""
+    """Record the configuration instead of serving."""
     configurations: list[Config] = []
 
     def note(config: Config) -> int:
@@ -43,19 +43,19 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
     return configurations
 
 
-# What it is told
+# Options
 
 
-def test_without_options_everything_is_as_by_default(served: list[Config]) -> None:
+def test_defaults_are_used_without_options(served: list[Config]) -> None:
     assert run("serve").exit_code == 0
     assert served == [Config()]
 
 
-def test_options_win_over_the_file(served: list[Config], tmp_path: Path) -> None:
+def test_options_override_the_file(served: list[Config], tmp_path: Path) -> None:
     file = tmp_path / "dragoman.toml"
     file.write_text(
         '[server]\nhost = "127.0.0.2"\nport = 1\nheartbeat_interval = 3\n'
-        '[logging]\nlevel = "error"\n' + SILENT.format(url=URL)
+        '[logging]\nlevel = "error"\n' + BACKEND.format(url=URL)
     )
     options = "--port 2 --workers 4 --log-format text --log-bodies --backend https://h/v1"
     result = run(f"serve --config {file} {options} --dialect responses --profile openai")
@@ -69,25 +69,25 @@ def test_options_win_over_the_file(served: list[Config], tmp_path: Path) -> None
     ]
 
 
-def test_what_is_not_said_stays_as_the_file_says(served: list[Config], tmp_path: Path) -> None:
+def test_file_is_used_without_options(served: list[Config], tmp_path: Path) -> None:
     file = tmp_path / "dragoman.toml"
-    file.write_text("[logging]\nbodies = true\n" + SILENT.format(url=URL))
+    file.write_text("[logging]\nbodies = true\n" + BACKEND.format(url=URL))
     assert run(f"serve --config {file} --host localhost").exit_code == 0
     assert served == [
         Config(
             server=ServerConfig(host="localhost"),
             logging=LogConfig(bodies=True),
-            backends=(BackendConfig("silent", URL, "chat"),),
+            backends=(BackendConfig("local", URL, "chat"),),
         )
     ]
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
-        (f"--backend {URL}", "--backend needs --dialect: chat, responses or legacy."),
-        ("--dialect chat", "--dialect is said of a --backend; add --backend URL."),
-        ("--profile openai", "--profile is said of a --backend; add --backend URL."),
+        (f"--backend {URL}", "--backend requires --dialect: chat, responses or legacy."),
+        ("--dialect chat", "--dialect requires --backend."),
+        ("--profile openai", "--profile requires --backend."),
         ("--backend h:1 --dialect chat", "--backend: expected a URL, http://… or https://…"),
         ("--backend http://h:x --dialect chat", "--backend: expected a host and perhaps a port"),
         ("--backend http://h/responses --dialect chat", "what comes before /responses"),
@@ -95,22 +95,20 @@ def test_what_is_not_said_stays_as_the_file_says(served: list[Config], tmp_path:
         (f"--backend {URL} --dialect klingon", "klingon"),
         ("--port 65536", "65536"),
         ("--workers 0", "--workers"),
-        ("--host ''", "--host is empty; 0.0.0.0 stands for all addresses."),
+        ("--host ''", "--host is empty; use 0.0.0.0 for all addresses."),
         ("--log-format xml", "xml"),
     ],
 )
-def test_wrong_options_are_told(options: str, told: str, served: list[Config]) -> None:
+def test_invalid_option_is_a_usage_error(options: str, message: str, served: list[Config]) -> None:
     result = run(f"serve {options}")
-    # The message stands in a frame, on as many lines as it needs.
-    said = " ".join(result.stderr.replace("│", " ").split())
-    assert told in said
+    # The message is wrapped in a frame.
+    printed = " ".join(result.stderr.replace("│", " ").split())
+    assert message in printed
     assert result.exit_code == 2
     assert served == []
 
 
-def test_workers_that_the_options_ask_for_need_a_memory_that_they_share(
-    served: list[Config], tmp_path: Path
-) -> None:
+def test_workers_require_a_shared_database(served: list[Config], tmp_path: Path) -> None:
     file = tmp_path / "dragoman.toml"
     file.write_text('[state]\nurl = "memory:"\n')
     result = run(f"serve --config {file} --workers 3")
@@ -122,10 +120,10 @@ def test_workers_that_the_options_ask_for_need_a_memory_that_they_share(
     assert served == []
 
 
-# What it says
+# Messages
 
 
-def test_start_names_the_backends_without_secrets(capsys: pytest.CaptureFixture[str]) -> None:
+def test_banner_lists_backends_without_secrets(capsys: pytest.CaptureFixture[str]) -> None:
     backends = (
         BackendConfig("a", "http://h/v1", "chat", models=("x*", "y")),
         BackendConfig(
@@ -133,34 +131,36 @@ def test_start_names_the_backends_without_secrets(capsys: pytest.CaptureFixture[
         ),
     )
     print_startup_banner(Config(backends=backends), ("127.0.0.1", 1))
-    said = capsys.readouterr()
-    assert said.out.splitlines() == [
+    printed = capsys.readouterr()
+    assert printed.out.splitlines() == [
         "a: chat at http://h/v1 for x*, y",
-        "b: responses at http://h/v1 for all that no other serves",
+        "b: responses at http://h/v1 for all other models",
     ]
-    assert said.err == ""
+    assert printed.err == ""
 
 
-def test_start_says_how_to_try_the_demo(capsys: pytest.CaptureFixture[str]) -> None:
+def test_banner_explains_the_demo(capsys: pytest.CaptureFixture[str]) -> None:
     print_startup_banner(Config(), ("::1", 8080))
     assert "curl http://[::1]:8080/v1/responses" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])  # noqa: S104 - nothing is bound
-def test_open_door_is_told(host: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_banner_warns_of_open_access(host: str, capsys: pytest.CaptureFixture[str]) -> None:
     print_startup_banner(Config(), (host, 8080))
-    assert one_line(capsys.readouterr().err).startswith(f"warning: whoever reaches {host} may use")
-    locked = Config(access=AccessConfig((KeyConfig("ci", api_key_digest("key")),)))
-    print_startup_banner(locked, (host, 8080))
+    assert one_line(capsys.readouterr().err).startswith(
+        f"warning: anyone who can reach {host} can use"
+    )
+    with_keys = Config(access=AccessConfig((KeyConfig("ci", api_key_digest("key")),)))
+    print_startup_banner(with_keys, (host, 8080))
     assert capsys.readouterr().err == ""
 
 
-def test_address_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_address_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     print_listening(("127.0.0.1", 8080))
     assert capsys.readouterr().out == "listening on http://127.0.0.1:8080\n"
 
 
-# How it ends
+# Exit codes
 
 
 def serve(*options: str) -> subprocess.CompletedProcess[str]:
@@ -174,43 +174,43 @@ def serve(*options: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_mistakes_in_the_file_end_it_before_it_listens(tmp_path: Path) -> None:
+def test_errors_in_the_file_are_printed(tmp_path: Path) -> None:
     file = tmp_path / "dragoman.toml"
     file.write_text('loss_policy = "gain"\n[server]\nport = "x"\n')
-    ended = serve("--config", str(file))
-    assert ended.stderr.splitlines() == [
+    result = serve("--config", str(file))
+    assert result.stderr.splitlines() == [
         f'dragoman: {file}: loss_policy: expected one of "refuse", "report", got "gain"',
         f'dragoman: {file}: server.port: expected a whole number from 0 to 65535, got "x"',
     ]
-    assert (ended.stdout, ended.returncode) == ("", 78)
+    assert (result.stdout, result.returncode) == ("", 78)
 
 
-def test_wrong_options_end_it_before_it_listens() -> None:
-    ended = serve("--backend", URL)
-    assert "--dialect" in ended.stderr
-    assert "Traceback" not in ended.stderr
-    assert (ended.stdout, ended.returncode) == ("", 2)
+def test_usage_error_causes_no_traceback() -> None:
+    result = serve("--backend", URL)
+    assert "--dialect" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert (result.stdout, result.returncode) == ("", 2)
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_port_in_use_is_told(workers: str) -> None:
+def test_port_in_use_is_reported(workers: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        ended = serve("--port", str(port), "--workers", workers)
-    assert one_line(ended.stderr) == f"dragoman: 127.0.0.1:{port}: Address already in use"
-    assert (ended.stdout, ended.returncode) == ("", 1)
+        result = serve("--port", str(port), "--workers", workers)
+    assert one_line(result.stderr) == f"dragoman: 127.0.0.1:{port}: Address already in use"
+    assert (result.stdout, result.returncode) == ("", 1)
 
 
-def test_application_that_cannot_be_made_is_not_tried_again(
+def test_application_that_fails_to_start_is_not_retried(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def create_app(*_: object) -> object:
         raise TypeError("broken on purpose")
 
     monkeypatch.setattr("gateway.app.create_app", create_app)
-    with pytest.raises(SystemExit) as ended:
-        ApplicationFactory(Config())()
-    assert ended.value.code == 3
+    with pytest.raises(SystemExit) as exit_info:
+        AppFactory(Config())()
+    assert exit_info.value.code == 3
     assert "broken on purpose" in caplog.text
 
 
@@ -221,20 +221,20 @@ def connect(gateway: Gateway) -> http.client.HTTPConnection:
 def get(gateway: Gateway, path: str) -> tuple[int, bytes]:
     with closing(connect(gateway)) as client:
         client.request("GET", path)
-        answer = client.getresponse()
-        return answer.status, answer.read()
+        response = client.getresponse()
+        return response.status, response.read()
 
 
-def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
-    with running(SILENT.format(url=URL), tmp_path) as gateway:
+def test_gateway_serves_until_a_signal(tmp_path: Path) -> None:
+    with running(BACKEND.format(url=URL), tmp_path) as gateway:
         assert get(gateway, "/health")[0] == 200
         gateway.terminate()
         assert gateway.wait() == 0
-    assert gateway.lines[0] == f"silent: chat at {URL} for *\n"
+    assert gateway.lines[0] == f"local: chat at {URL} for *\n"
     assert "Traceback" not in gateway.log
 
 
-def test_workers_count_together_and_leave_nothing_behind(tmp_path: Path) -> None:
+def test_workers_share_a_metrics_directory_that_is_removed(tmp_path: Path) -> None:
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     text = "[server]\nworkers = 2\n"
@@ -250,7 +250,7 @@ def test_workers_count_together_and_leave_nothing_behind(tmp_path: Path) -> None
     assert "Traceback" not in gateway.log
 
 
-def refuses(gateway: Gateway) -> bool:
+def refuses_connections(gateway: Gateway) -> bool:
     try:
         socket.create_connection(("127.0.0.1", gateway.port), PATIENCE).close()
     except ConnectionRefusedError:
@@ -259,28 +259,28 @@ def refuses(gateway: Gateway) -> bool:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_second_interrupt_does_not_wait(workers: int, tmp_path: Path) -> None:
+def test_second_interrupt_ends_the_process_at_once(workers: int, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as backend:
         backend.settimeout(PATIENCE)
         url = f"http://127.0.0.1:{backend.getsockname()[1]}/v1"
-        text = f"[server]\nworkers = {workers}\n" + SILENT.format(url=url)
+        text = f"[server]\nworkers = {workers}\n" + BACKEND.format(url=url)
         with running(text, tmp_path) as gateway, closing(connect(gateway)) as client:
-            client.request("POST", "/v1/chat/completions", QUESTION)
+            client.request("POST", "/v1/chat/completions", REQUEST)
             with backend.accept()[0]:
                 gateway.process.send_signal(signal.SIGINT)
-                until(lambda: refuses(gateway))
+                until(lambda: refuses_connections(gateway))
                 assert gateway.process.poll() is None
                 gateway.process.send_signal(signal.SIGINT)
                 assert gateway.wait() == 130
 
 
-def test_worker_that_dies_is_replaced(tmp_path: Path) -> None:
+def test_dead_worker_is_replaced(tmp_path: Path) -> None:
     with running("[server]\nworkers = 2\n", tmp_path) as gateway:
         children = Path(f"/proc/{gateway.process.pid}/task/{gateway.process.pid}/children")
-        # The first child is Python's own, which counts semaphores.
-        victim = children.read_text().split()[-1]
-        os.kill(int(victim), signal.SIGKILL)
-        until(lambda: f"dragoman: worker {victim} ended with code -9\n" in gateway.lines)
+        # The first child is Python's resource tracker.
+        worker = children.read_text().split()[-1]
+        os.kill(int(worker), signal.SIGKILL)
+        until(lambda: f"dragoman: worker {worker} exited with code -9\n" in gateway.lines)
         assert get(gateway, "/health")[0] == 200
         gateway.terminate()
         assert gateway.wait() == 0

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway.dry_run import BYTE_ORDER_MARK
+from adapters.sse import BYTE_ORDER_MARK
 from tests.gateway import wire
 from tests.gateway.asked import PATHS
 from tests.gateway.calling import call, post

@@ -345,4 +345,4 @@ def _names(kind: type) -> set[str]:
 
 def test_dry_run_has_the_documented_fields() -> None:
     assert _names(TranslateRequest) == _names(dry_run.TranslateRequest)
-    assert _names(TranslateReply) == _names(dry_run.Result)
+    assert _names(TranslateReply) == _names(dry_run.TranslateResult)
