@@ -1,8 +1,7 @@
-"""Say whether a recorded Chat Completions stream is legal.
+"""Rules of a Chat Completions stream, by which a recorded stream is checked.
 
-The chunk's shape is one table, the order of chunks another, the order of deltas within a choice a
-third; a step that a table does not have is the breach. The legacy dialect is the same stream with
-another way of calling, so what differs between the two is handed in as a `Form`.
+One table has the fields of a chunk, another the order of chunks, a third the order of deltas within
+a choice. A legacy stream has the same rules but for its calls, which `CallRules` describes.
 """
 
 from collections.abc import Callable, Iterator
@@ -65,58 +64,58 @@ ERROR: Fields = {
     "param": optional(nullable(STRING)),
     "code": optional(nullable(STRING)),
 }
-CONSTANT = ("id", "created", "model")
+CONSTANT_FIELDS = ("id", "created", "model")
 
-# state -> what comes -> next state. A missing key is the breach.
+# state -> event -> next state; an event that is missing is a violation.
 STREAM_ORDER = {
     "open": {"chunk": "open", "usage": "counted", "error": "failed", "[DONE]": "ended"},
     "counted": {"error": "failed", "[DONE]": "ended"},
     "failed": {"[DONE]": "ended"},
     "ended": {},
 }
-STREAM_BREACH = {
+STREAM_VIOLATIONS = {
     "counted": "only [DONE] may come after the usage chunk",
     "failed": "only [DONE] may come after an error",
     "ended": "nothing may come after [DONE]",
 }
-# The Python helper joins repeated roles to "assistantassistant", the JavaScript one needs the
-# role before anything else.
+# The openai package for Python joins repeated roles to "assistantassistant", the one for JavaScript
+# needs the role first.
 CHOICE_ORDER = {
     "new": {"role": "speaking"},
     "speaking": {"delta": "speaking", "finish": "finished"},
     "finished": {},
 }
-CHOICE_BREACH = {
+CHOICE_VIOLATIONS = {
     "new": "the first delta has no role",
     "speaking": "the role comes a second time",
     "finished": "only usage may come after finish_reason",
 }
-FINISH_WORDS = ("stop", "length", "tool_calls", "content_filter", "function_call")
+FINISH_REASONS = ("stop", "length", "tool_calls", "content_filter", "function_call")
 
 
 class Calls(Protocol):
-    """The calls that one choice makes, in the form of one dialect."""
+    """The calls of one choice."""
 
     called: bool
 
     def feed(self, delta: Object) -> Iterator[str]:
-        """Judge what a delta says of calls."""
+        """Check the calls in a delta."""
         ...
 
 
-class Form(msgspec.Struct, frozen=True):
-    """How a dialect calls."""
+class CallRules(msgspec.Struct, frozen=True):
+    """What is particular to the calls of a dialect."""
 
     calls: Callable[[], Calls]
+    # The fields of a delta for calls, and the one that only the other dialect has.
     delta: Fields
-    foreign: str
-    """The delta field that belongs to the other dialect."""
-    finish: str
-    """The finish_reason of a turn that calls."""
+    foreign_field: str
+    # The finish_reason of a choice with calls.
+    finish_reason: str
 
 
 class ToolCalls:
-    """The `tool_calls` of one choice: dense indices, one call at a time, named once."""
+    """The `tool_calls` of one choice: consecutive indices, one call at a time, one name each."""
 
     def __init__(self) -> None:
         self.called = False
@@ -124,26 +123,26 @@ class ToolCalls:
         self._types: list[str | None] = []
 
     def feed(self, delta: Object) -> Iterator[str]:
-        """Judge each entry of `tool_calls`."""
+        """Check each entry of `tool_calls`."""
         for entry in objects_at(delta, "tool_calls"):
             self.called = True
             index = integer_at(entry, "index")
             if index is not None:
-                yield from self._entry(index, entry)
+                yield from self._check_entry(index, entry)
 
-    def _entry(self, index: int, entry: Object) -> Iterator[str]:
+    def _check_entry(self, index: int, entry: Object) -> Iterator[str]:
         expected = len(self._types)
         if index >= expected or index < 0:
             if index != expected:
                 yield f"tool_calls index {index} leaves a gap: the next call is {expected}"
-            yield from self._first(index, entry)
+            yield from self._check_first(index, entry)
         elif index < expected - 1:
-            # openai-node closes a call when the next one begins and then throws.
+            # The openai package for JavaScript closes a call when the next one begins.
             yield f"tool call {index} goes on after call {expected - 1} has begun"
         else:
-            yield from self._further(index, entry)
+            yield from self._check_further(index, entry)
 
-    def _first(self, index: int, entry: Object) -> Iterator[str]:
+    def _check_first(self, index: int, entry: Object) -> Iterator[str]:
         kind, call_id = text_at(entry, "type"), text_at(entry, "id")
         self._types.append(kind if kind in CALL_TYPES else None)
         for key in ("id", "type"):
@@ -156,21 +155,21 @@ class ToolCalls:
         body = self._body(entry)
         if body is not None and "name" not in body:
             yield f"the first delta of tool call {index} has no name"
-        yield from self._judge_body(index, entry)
+        yield from self._check_body(index, entry)
 
-    def _further(self, index: int, entry: Object) -> Iterator[str]:
-        said = {*entry, *(self._body(entry) or {})}
+    def _check_further(self, index: int, entry: Object) -> Iterator[str]:
+        keys = {*entry, *(self._body(entry) or {})}
         for key in ("id", "type", "name"):
-            if key in said:
+            if key in keys:
                 yield f"tool call {index} repeats its {key}: clients join repeats"
-        yield from self._judge_body(index, entry)
+        yield from self._check_body(index, entry)
 
     def _body(self, entry: Object) -> Object | None:
         """Return the object that is named after the type of the latest call."""
         kind = self._types[-1]
         return object_at(entry, kind) if kind else None
 
-    def _judge_body(self, index: int, entry: Object) -> Iterator[str]:
+    def _check_body(self, index: int, entry: Object) -> Iterator[str]:
         kind = self._types[-1]
         if kind and kind not in entry:
             yield f"tool call {index} is of type {kind} but its delta has no {kind} object"
@@ -179,49 +178,49 @@ class ToolCalls:
 class Choice:
     """One choice of the stream."""
 
-    def __init__(self, index: int, form: Form) -> None:
+    def __init__(self, index: int, rules: CallRules) -> None:
         self.state = "new"
         self._index = index
-        self._form = form
-        self._calls = form.calls()
+        self._rules = rules
+        self._calls = rules.calls()
 
     def feed(self, choice: Object) -> Iterator[str]:
-        """Judge the next delta of this choice, and its finish_reason."""
+        """Check the next delta of this choice, and its finish_reason."""
         delta = object_at(choice, "delta") or {}
         yield from self._step("delta" if delta.get("role") is None else "role")
-        if self._form.foreign in delta:
-            yield f"delta.{self._form.foreign} does not exist in this dialect"
+        if self._rules.foreign_field in delta:
+            yield f"delta.{self._rules.foreign_field} does not exist in this dialect"
         yield from self._calls.feed(delta)
         finish = text_at(choice, "finish_reason")
         if finish is not None and self.state != "finished":
             yield from self._step("finish")
-            yield from self._judge_finish(finish)
+            yield from self._check_finish(finish)
 
     def _step(self, step: str) -> Iterator[str]:
         following = CHOICE_ORDER[self.state].get(step)
         if following is None:
-            yield f"choice {self._index}: {CHOICE_BREACH[self.state]}"
-        # A choice that began without its role is taken to have begun: the breach is told once.
+            yield f"choice {self._index}: {CHOICE_VIOLATIONS[self.state]}"
+        # A missing role is reported once: the choice counts as begun.
         self.state = following or ("speaking" if self.state == "new" else self.state)
 
-    def _judge_finish(self, finish: str) -> Iterator[str]:
-        own = self._form.finish if self._calls.called else "stop"
-        if finish not in FINISH_WORDS:
+    def _check_finish(self, finish: str) -> Iterator[str]:
+        expected = self._rules.finish_reason if self._calls.called else "stop"
+        if finish not in FINISH_REASONS:
             yield f"choice {self._index}: finish_reason {preview(finish)} is not a known word"
-        elif finish not in (own, "length", "content_filter"):
+        elif finish not in (expected, "length", "content_filter"):
             streamed = "calls were" if self._calls.called else "no call was"
-            what = f"finish_reason is {preview(finish)} but {streamed} streamed"
-            yield f"choice {self._index}: {what}"
+            error = f"finish_reason is {preview(finish)} but {streamed} streamed"
+            yield f"choice {self._index}: {error}"
 
 
 class ChatRules:
-    """The rules of a chat stream, in one form of calling or the other."""
+    """The rules of a Chat or legacy stream."""
 
-    def __init__(self, form: Form) -> None:
-        self._form = form
+    def __init__(self, rules: CallRules) -> None:
+        self._rules = rules
         choice: Fields = {
             "index": INTEGER,
-            "delta": object_of({**DELTA, **form.delta}),
+            "delta": object_of({**DELTA, **rules.delta}),
             "finish_reason": nullable(STRING),
             "logprobs": optional(nullable(OBJECT)),
         }
@@ -232,23 +231,23 @@ class ChatRules:
         self._choices: dict[int, Choice] = {}
 
     def read(self, frame: Frame, value: Object) -> Iterator[str]:
-        """Judge one chunk."""
+        """Check one chunk."""
         if frame.event is not None:
             yield f"a chat stream has no event: lines, but here is {preview(frame.event)}"
         if value.get("error") is not None:
             yield from self._step("error")
             yield from shape_errors(value, {"error": object_of(ERROR)})
             return
-        counts = value.get("choices") == [] and value.get("usage") is not None
-        yield from self._step("usage" if counts else "chunk")
+        is_usage = value.get("choices") == [] and value.get("usage") is not None
+        yield from self._step("usage" if is_usage else "chunk")
         yield from shape_errors(value, self._chunk)
-        yield from self._judge_constants(value)
-        yield from self._judge_usage(value)
+        yield from self._check_constants(value)
+        yield from self._check_usage(value)
         for choice in objects_at(value, "choices"):
             yield from self._feed_choice(choice)
 
     def done(self) -> Iterator[str]:
-        """Judge `[DONE]`: every choice must have finished, unless an error ended the stream."""
+        """Check `[DONE]`: every choice must have finished, unless an error ended the stream."""
         if self._state in ("open", "counted"):
             if not self._choices:
                 yield "[DONE] comes before any choice"
@@ -256,7 +255,7 @@ class ChatRules:
         yield from self._step("[DONE]")
 
     def flush(self) -> Iterator[str]:
-        """Judge the end of the file."""
+        """Check the end of the file."""
         if self._state in ("open", "counted"):
             yield from self._unfinished()
         if self._state != "ended":
@@ -265,7 +264,7 @@ class ChatRules:
     def _step(self, step: str) -> Iterator[str]:
         following = STREAM_ORDER[self._state].get(step)
         if following is None:
-            yield STREAM_BREACH[self._state]
+            yield STREAM_VIOLATIONS[self._state]
         self._state = following or self._state
 
     def _unfinished(self) -> Iterator[str]:
@@ -273,16 +272,16 @@ class ChatRules:
             if choice.state != "finished":
                 yield f"choice {index} has no finish_reason"
 
-    def _judge_constants(self, chunk: Object) -> Iterator[str]:
-        for key in CONSTANT:
-            now = chunk.get(key)
-            first = self._constants.setdefault(key, now) if now else now
-            # Told once: a clock that ticks would be told at every chunk that follows.
-            if now != first and key not in self._changed:
+    def _check_constants(self, chunk: Object) -> Iterator[str]:
+        for key in CONSTANT_FIELDS:
+            value = chunk.get(key)
+            first = self._constants.setdefault(key, value) if value else value
+            # Reported once, because every chunk that follows may differ, too.
+            if value != first and key not in self._changed:
                 self._changed.add(key)
-                yield f"{key} changes from {preview(first)} to {preview(now)}"
+                yield f"{key} changes from {preview(first)} to {preview(value)}"
 
-    def _judge_usage(self, chunk: Object) -> Iterator[str]:
+    def _check_usage(self, chunk: Object) -> Iterator[str]:
         if chunk.get("choices") == [] and chunk.get("usage") is None:
             yield "a chunk without choices carries no usage"
         if chunk.get("choices") and chunk.get("usage") is not None:
@@ -292,18 +291,18 @@ class ChatRules:
         index = integer_at(choice, "index")
         if index is not None:
             if index not in self._choices:
-                self._choices[index] = Choice(index, self._form)
+                self._choices[index] = Choice(index, self._rules)
             yield from self._choices[index].feed(choice)
 
 
-FORM = Form(
+TOOL_CALL_RULES = CallRules(
     calls=ToolCalls,
     delta={"tool_calls": optional(list_of(object_of(TOOL_CALL)))},
-    foreign="function_call",
-    finish="tool_calls",
+    foreign_field="function_call",
+    finish_reason="tool_calls",
 )
 
 
 def check_stream(data: bytes) -> list[Violation]:
-    """Say what is illegal in a recorded Chat Completions stream; nothing, if it is legal."""
-    return validate(split(data), ChatRules(FORM))
+    """Return the violations in a recorded Chat Completions stream."""
+    return validate(split(data), ChatRules(TOOL_CALL_RULES))

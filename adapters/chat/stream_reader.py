@@ -1,7 +1,7 @@
 """Reader of the stream of a Chat or legacy backend."""
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 from msgspec.json import Decoder
 from msgspec.structs import replace
 
@@ -46,7 +46,7 @@ _ANY = Decoder(Chunk, strict=False)
 _DELTA_KEYS: dict[Channel, bytes] = {"text": b'"content":', "arguments": b'"arguments":'}
 
 
-class DeltaFastPath:
+class DeltaFastPath(Struct, eq=False):
     """Reads a chunk that differs from the chunk before it in one string only.
 
     After a chunk with one simple delta, the bytes before and after its string are stored. If the
@@ -58,39 +58,29 @@ class DeltaFastPath:
     within 22 to 40 % and 38 to 60 %).
     """
 
-    __slots__ = ("_after", "_before", "_call", "_calls", "_delta", "_end", "_start")
-
-    def __init__(
-        self,
-        before: bytes,
-        after: bytes,
-        delta: Delta,
-        calls: ToolCallAssembler,
-        call: PartialCall | None,
-    ) -> None:
-        self._before = before
-        self._after = after
-        # The position of the string, its end counted from the end of the chunk.
-        self._start = len(before)
-        self._end = -len(after)
-        self._delta = delta
-        self._calls = calls
-        # The call whose arguments the deltas are.
-        self._call = call
+    before: bytes
+    after: bytes
+    # The position of the string, its end counted from the end of the chunk.
+    start: int
+    end: int
+    delta: Delta
+    calls: ToolCallAssembler
+    # The call whose arguments the deltas are.
+    call: PartialCall | None
 
     def read(self, data: bytes) -> Delta | None:
         """Read the next chunk; None if it has to be decoded."""
-        if not (data.startswith(self._before) and data.endswith(self._after)):
+        if not (data.startswith(self.before) and data.endswith(self.after)):
             return None
         try:
-            text = _STRING.decode(data[self._start : self._end])
+            text = _STRING.decode(data[self.start : self.end])
         except DECODE_ERRORS:
             return None
         if not text or text.startswith(COMPLETE_ARGUMENTS_START):
             return None
-        if self._call is not None:
-            self._calls.append_text(self._call, text)
-        delta = self._delta
+        if self.call is not None:
+            self.calls.append_text(self.call, text)
+        delta = self.delta
         return Delta(delta.index, delta.channel, text, delta.part)
 
 
@@ -115,9 +105,9 @@ def find_fast_path(
     encoded = encode(delta.text)
     if not rest.startswith(encoded, space):
         return None
-    return DeltaFastPath(
-        before + key + rest[:space], rest[space + len(encoded) :], delta, calls, call
-    )
+    before += key + rest[:space]
+    after = rest[space + len(encoded) :]
+    return DeltaFastPath(before, after, len(before), -len(after), delta, calls, call)
 
 
 class StreamReader(BaseStreamReader):

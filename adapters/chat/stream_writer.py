@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from adapters.chat.parts import TEXT_SEPARATOR
@@ -42,21 +42,16 @@ from adapters.losses import Losses
 from adapters.sse import PLACEHOLDER, FrameTemplate
 
 
-class CallStream:
+class CallStream(Struct, eq=False):
     """One call and its arguments so far."""
 
-    __slots__ = ("call", "closed", "fragments", "number", "queued", "template")
-
-    def __init__(self, call: ToolCall, number: int) -> None:
-        self.call = call
-        # Its index among the calls of its choice.
-        self.number = number
-        # The arguments so far, and those of them that are not written yet.
-        self.fragments: list[str] = []
-        self.queued: list[str] = []
-        self.closed = False
-        # The frame of its deltas, once its first chunk is written.
-        self.template: FrameTemplate | None = None
+    call: ToolCall
+    # Its index among the calls of its choice.
+    number: int
+    fragments: list[str] = []
+    closed: bool = False
+    # The frame of its deltas, once its first chunk is written.
+    template: FrameTemplate | None = None
 
     def is_done(self) -> bool:
         """Whether the next call may begin."""
@@ -98,7 +93,6 @@ class CallsWriter:
             return []
         stream.fragments.append(delta.text)
         if stream.template is None:
-            stream.queued.append(delta.text)
             return []
         written = [stream.template.fill(delta.text)]
         return written + self._begin_waiting() if self._begun < len(self._calls) else written
@@ -149,9 +143,8 @@ class CallsWriter:
         arguments: Wire = {call.kind: {CALL_FIELDS[call.kind]: PLACEHOLDER}}
         stream.template = self._frames.template(self._choice, self._delta(stream, arguments))
         written = [self._frames.chunk(self._choice, {"tool_calls": [first]})]
-        if stream.queued:
-            written.append(stream.template.fill("".join(stream.queued)))
-            stream.queued.clear()
+        if stream.fragments:
+            written.append(stream.template.fill("".join(stream.fragments)))
         return written
 
 

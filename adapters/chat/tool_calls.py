@@ -19,7 +19,7 @@ every piece, send the name late, or the complete arguments twice. The rules, eac
 
 from collections.abc import Callable, Iterator, Sequence
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from adapters.chat.wire import FAMILY, MISSING_CALL_ID_REASON, CallDelta
 from adapters.ids import IdSource
@@ -44,42 +44,26 @@ LEGACY_TYPE = "function_call"
 COMPLETE_ARGUMENTS_START = ("{", "[")
 
 
-class PartialCall:
+class PartialCall(Struct, eq=False):
     """One call so far."""
 
-    __slots__ = (
-        "block",
-        "call_id",
-        "closed",
-        "emitted",
-        "extras",
-        "fragments",
-        "has_late_extras",
-        "is_legacy",
-        "kind",
-        "name",
-        "name_pieces",
-        "unique_id",
-    )
-
-    def __init__(self) -> None:
-        self.call_id = ""
-        self.name = ""
-        # All that was received as a name, which may become the name of a declared tool.
-        self.name_pieces = ""
-        self.kind: CallKind = "function"
-        self.fragments: list[str] = []
-        # How many of the fragments were emitted.
-        self.emitted = 0
-        self.extras: Extras = ()
-        # Whether the extra fields came after the call was opened; then its end contains them.
-        self.has_late_extras = False
-        # Legacy calls have no id.
-        self.is_legacy = False
-        # The block and the id of an opened call.
-        self.block: int | None = None
-        self.unique_id = ""
-        self.closed = False
+    call_id: str = ""
+    name: str = ""
+    # All that was received as a name, which may become the name of a declared tool.
+    name_pieces: str = ""
+    kind: CallKind = "function"
+    fragments: list[str] = []
+    # How many of the fragments were emitted.
+    emitted: int = 0
+    extras: Extras = ()
+    # Whether the extra fields came after the call was opened; then its end contains them.
+    has_late_extras: bool = False
+    # Legacy calls have no id.
+    is_legacy: bool = False
+    # The block and the id of an opened call.
+    block: int | None = None
+    unique_id: str = ""
+    closed: bool = False
 
     def arguments(self) -> str:
         """Return the arguments so far."""

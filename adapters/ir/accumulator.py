@@ -7,6 +7,7 @@ versa.
 
 from collections.abc import Iterable, Iterator
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from adapters.ir.events import (
@@ -41,16 +42,13 @@ from adapters.ir.types import (
 from adapters.losses import Losses
 
 
-class PartBuffer:
+class PartBuffer(Struct, eq=False):
     """The deltas of one part of a block, in lists that are joined once."""
 
-    __slots__ = ("annotations", "channel", "logprobs", "texts")
-
-    def __init__(self, channel: Channel) -> None:
-        self.channel: Channel = channel
-        self.texts: list[str] = []
-        self.logprobs: list[Logprob] = []
-        self.annotations: list[Annotation] = []
+    channel: Channel
+    texts: list[str] = []
+    logprobs: list[Logprob] = []
+    annotations: list[Annotation] = []
 
     def add(self, delta: Delta) -> None:
         """Add a delta."""

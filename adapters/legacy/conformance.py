@@ -1,8 +1,8 @@
-"""Say whether a recorded legacy stream is legal: a chat stream that calls by `function_call`."""
+"""Rules of a legacy stream: those of Chat, with `function_call`."""
 
 from collections.abc import Iterator
 
-from adapters.chat.conformance import ChatRules, Form
+from adapters.chat.conformance import CallRules, ChatRules
 from adapters.conformance import (
     FILLED,
     STRING,
@@ -17,13 +17,13 @@ from adapters.conformance import (
 
 
 class FunctionCall:
-    """The one `function_call` that a choice may make: named on its first delta only."""
+    """The one `function_call` of a choice: only its first delta has a name."""
 
     def __init__(self) -> None:
         self.called = False
 
     def feed(self, delta: Object) -> Iterator[str]:
-        """Judge `function_call`, if the delta has one."""
+        """Check `function_call`, if the delta has one."""
         call = object_at(delta, "function_call")
         if call is None:
             return
@@ -34,18 +34,18 @@ class FunctionCall:
         self.called = True
 
 
-FORM = Form(
+FUNCTION_CALL_RULES = CallRules(
     calls=FunctionCall,
     delta={
         "function_call": optional(
             object_of({"name": optional(FILLED), "arguments": optional(STRING)}),
         ),
     },
-    foreign="tool_calls",
-    finish="function_call",
+    foreign_field="tool_calls",
+    finish_reason="function_call",
 )
 
 
 def check_stream(data: bytes) -> list[Violation]:
-    """Say what is illegal in a recorded legacy stream; nothing, if it is legal."""
-    return validate(split(data), ChatRules(FORM))
+    """Return the violations in a recorded legacy stream."""
+    return validate(split(data), ChatRules(FUNCTION_CALL_RULES))
