@@ -26,7 +26,7 @@ from gateway.openapi.objects import InputTokensReply, InputTokensRequest
 from gateway.openapi.operations import BODY_ERRORS, request_body, responses
 from gateway.pipeline.handler import Visit, attend, take_request
 from gateway.pipeline.request import outline
-from gateway.token_counting import CountableRequest, Counted, count_locally, count_on_backend
+from gateway.token_counting import CountableRequest, TokenCount, count_locally, count_on_backend
 
 # A backend that takes longer to count is not waited for: there is another way.
 _PATIENCE: Final = 10.0
@@ -82,7 +82,9 @@ class CountFront:
         written = await self._written(caller, body, record)
         counted = await self._count(written, caller, client)
         answer = msgspec.json.encode(_Tokens(counted.tokens))
-        await client.send_response(statuses.WHOLE, [*JSON, (_HEADER, counted.how.encode())], answer)
+        await client.send_response(
+            statuses.WHOLE, [*JSON, (_HEADER, counted.source.encode())], answer
+        )
 
     async def _written(
         self, caller: Principal, body: bytes, record: ExchangeRecord
@@ -108,7 +110,7 @@ class CountFront:
 
     async def _count(
         self, written: CountableRequest, caller: Principal, client: ClientConnection
-    ) -> Counted:
+    ) -> TokenCount:
         """Have the backend count, or else do it here."""
         upstream = written.route.backend
         # What cannot be said to the backend cannot be counted either.
@@ -121,4 +123,4 @@ class CountFront:
         except (DragomanError, TimeoutError) as problem:
             LOG.warning("backend did not count tokens", backend=upstream.name, error=str(problem))
             there = None
-        return await count_locally(body) if there is None else Counted(there, "backend")
+        return await count_locally(body) if there is None else TokenCount(there, "backend")

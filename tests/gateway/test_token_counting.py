@@ -1,12 +1,16 @@
-"""Tokens are counted by the backend where it can, and here where it cannot."""
+"""Tokens are counted by the backend if it can, otherwise estimated."""
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import openai
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from openai.types.responses import FunctionToolParam
 
+from gateway.token_counting import ITEM_TOKENS, MEDIA_TOKENS, count_request, estimate_tokens
 from tests.gateway.compacting import SUMMARY, TRIGGER, plays, says
 from tests.gateway.conftest import DIALECTS, Fresh, backend_table, capability, tables
 from tests.gateway.keeping import heard
@@ -22,7 +26,7 @@ TOOL: FunctionToolParam = {
     "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
     "strict": None,
 }
-COUNTING = {
+BACKENDS = {
     ("counts", "responses"): "responses",
     ("tallies", "chat"): "responses",
     ("vllm", "chat"): "vllm",
@@ -37,9 +41,9 @@ def counting(
     folder = tmp_path_factory.mktemp("counting")
     configured = tables(backend.address) + "".join(
         backend_table(backend.address, name, dialect, capability(f'count_tokens = "{way}"'))
-        for (name, dialect), way in COUNTING.items()
+        for (name, dialect), way in BACKENDS.items()
     )
-    # No words of a tokeniser are there, whatever this machine has.
+    # The vocabulary of tiktoken is not found, even if this machine has it.
     environment = {"TIKTOKEN_CACHE_DIR": str(folder)}
     with running(configured, folder, environment) as gateway:
         yield gateway
@@ -56,17 +60,17 @@ def count(gateway: Gateway, **body: object) -> Answer:
     return post(gateway.port, PATH, body, AUTHORIZED)
 
 
-def counted(told: Answer) -> tuple[object, str]:
-    assert told.status == 200, told.body
-    assert told.json().keys() == {"object", "input_tokens"}
-    return told.json()["input_tokens"], told.headers["dragoman-token-count-source"]
+def counted(response: Answer) -> tuple[object, str]:
+    assert response.status == 200, response.body
+    assert response.json().keys() == {"object", "input_tokens"}
+    return response.json()["input_tokens"], response.headers["dragoman-token-count-source"]
 
 
-# Here
+# Estimated by the gateway
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_estimate_grows_with_what_is_said(
+def test_instructions_tools_and_images_are_counted(
     dialect: str, client: openai.OpenAI, counting: Gateway, backend: ScriptedBackend, fresh: Fresh
 ) -> None:
     model = fresh(dialect)
@@ -79,21 +83,21 @@ def test_estimate_grows_with_what_is_said(
     assert more.input_tokens > plain.input_tokens + 20
     picture = {"type": "input_image", "image_url": "data:image/png;base64," + "A" * 9000}
     message = {"type": "message", "role": "user", "content": [picture]}
-    tokens, how = counted(count(counting, model=model, input=[message]))
-    assert how == "estimate"
+    tokens, source = counted(count(counting, model=model, input=[message]))
+    assert source == "estimate"
     assert isinstance(tokens, int)
     assert 1000 <= tokens <= 1020
     assert not backend.received(model)
 
 
-def test_what_it_stands_on_is_counted(
+def test_history_and_summaries_are_counted(
     client: openai.OpenAI, counting: Gateway, backend: ScriptedBackend, fresh: Fresh
 ) -> None:
     model = fresh("chat")
     plays(backend, "chat", model, "Sunny. " * 100, SUMMARY)
     first = client.responses.create(model=model, input="What is the weather?")
     alone = client.responses.input_tokens.count(model=model, input="Sure?")
-    # Its model is known, too.
+    # The model is that of the previous response.
     whole = client.responses.input_tokens.count(input="Sure?", previous_response_id=first.id)
     assert whole.input_tokens > alone.input_tokens + 150
     item = {"type": "item_reference", "id": first.output[0].id}
@@ -106,11 +110,11 @@ def test_what_it_stands_on_is_counted(
     )
     opened, _ = counted(count(counting, model=model, input=objects_in(made.json(), "output")))
     assert isinstance(opened, int)
-    # The summary, and not what it is sealed in.
+    # The summary counts, not its encrypted form.
     assert len(SUMMARY) / 4 < opened < 100
 
 
-def test_what_cannot_be_counted(counting: Gateway, fresh: Fresh) -> None:
+def test_invalid_requests_are_rejected(counting: Gateway, fresh: Fresh) -> None:
     model = fresh("chat")
     missing = count(counting, input="Hello")
     assert (missing.status, missing.error()["param"]) == (400, "model")
@@ -126,7 +130,7 @@ def test_what_cannot_be_counted(counting: Gateway, fresh: Fresh) -> None:
     assert (foreign.status, foreign.error()["param"]) == (400, "input[1]")
 
 
-# There
+# Counted by the backend
 
 
 @pytest.mark.parametrize("kind", ["counts", "tallies"])
@@ -135,8 +139,8 @@ def test_responses_backend_counts(
 ) -> None:
     model = fresh(kind)
     backend.play(model, answer(b'{"object":"response.input_tokens","input_tokens":42}'))
-    told = count(counting, model=model, input="Hello", tools=[TOOL], instructions="Be brief.")
-    assert counted(told) == (42, "backend")
+    response = count(counting, model=model, input="Hello", tools=[TOOL], instructions="Be brief.")
+    assert counted(response) == (42, "backend")
     received = backend.wait(model)
     assert received.target == f"/{kind}{PATH}"
     assert received.headers["authorization"] == "Bearer sk-test"
@@ -146,12 +150,15 @@ def test_responses_backend_counts(
 def test_vllm_counts(counting: Gateway, backend: ScriptedBackend, fresh: Fresh) -> None:
     model = fresh("vllm")
     backend.play(model, answer(b'{"count":42,"max_model_len":4096,"tokens":[1,2]}'))
-    told = count(counting, model=model, input="Hello", tools=[TOOL], instructions="Be brief.")
-    assert counted(told) == (42, "backend")
+    response = count(counting, model=model, input="Hello", tools=[TOOL], instructions="Be brief.")
+    assert counted(response) == (42, "backend")
     received = backend.wait(model)
     assert received.target == "/vllm/tokenize"
     assert received.json().keys() == {"model", "messages", "tools"}
-    assert [one["role"] for one in objects_in(received.json(), "messages")] == ["system", "user"]
+    assert [message["role"] for message in objects_in(received.json(), "messages")] == [
+        "system",
+        "user",
+    ]
 
 
 def test_llamacpp_counts(counting: Gateway, backend: ScriptedBackend, fresh: Fresh) -> None:
@@ -166,7 +173,7 @@ def test_llamacpp_counts(counting: Gateway, backend: ScriptedBackend, fresh: Fre
 
 @pytest.mark.parametrize("kind", ["counts", "vllm", "llamacpp"])
 @pytest.mark.parametrize(
-    "refusal",
+    "reply",
     [
         answer(b"no", status=404),
         answer(b"no", status=405),
@@ -177,19 +184,101 @@ def test_llamacpp_counts(counting: Gateway, backend: ScriptedBackend, fresh: Fre
         answer(b'{"count":-5,"input_tokens":-5,"prompt":null}'),
         answer(b'{"count":"5","input_tokens":"5","prompt":5}'),
     ],
-    ids=["404", "405", "501", "500", "no JSON", "no number", "below nothing", "text"],
+    ids=["404", "405", "501", "500", "no JSON", "no number", "negative", "text"],
 )
-def test_backend_that_does_not_count_is_done_without(
+def test_estimate_replaces_a_failed_count(
     kind: str,
-    refusal: tuple[bytes | Gate, ...],
+    reply: tuple[bytes | Gate, ...],
     counting: Gateway,
     backend: ScriptedBackend,
     fresh: Fresh,
 ) -> None:
     model = fresh(kind)
-    backend.play(model, refusal)
-    tokens, how = counted(count(counting, model=model, input="Hello"))
-    assert how == "estimate"
+    backend.play(model, reply)
+    tokens, source = counted(count(counting, model=model, input="Hello"))
+    assert source == "estimate"
     assert tokens
     assert "Hello" in heard(backend, model)
     assert json.loads(heard(backend, model))["model"] == model
+
+
+# The estimate
+
+
+def encode(**fields: object) -> bytes:
+    return json.dumps(fields).encode()
+
+
+def test_estimate_depends_on_the_alphabet() -> None:
+    assert estimate_tokens("") == 0
+    assert estimate_tokens("word") == 1
+    assert estimate_tokens("words") == 2
+    assert estimate_tokens("東京") == 2
+    assert estimate_tokens("word 東京") == 4
+    assert estimate_tokens("слово") == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "lowest", "highest"),
+    [
+        ("Hello, my name is GPT-4o. I'm a new type of language model, nice to meet you!", 24, 24),
+        ("Привет, меня зовут GPT-4o. Я — новая языковая модель, приятно познакомиться!", 23, 39),
+        ("你好，我的名字是GPT-4o。我是一种新型的语言模型，很高兴见到你!", 24, 34),  # noqa: RUF001 - its own commas
+        ("こんにちは、私の名前はGPT-4oです。私は新しいタイプの言語モデルです。初めまして!", 26, 37),
+    ],
+    ids=["English", "Russian", "Chinese", "Japanese"],
+)
+def test_estimate_is_close_to_tokenizers(text: str, lowest: int, highest: int) -> None:
+    # The counts that OpenAI published for `o200k_base` and the encoding before it.
+    assert highest / 2 <= estimate_tokens(text) <= lowest * 2
+
+
+def test_estimate_of_code_is_close_to_tokenizers() -> None:
+    # In source code, a token of `o200k_base` has about three to four characters.
+    source = Path(__file__).read_text()
+    assert len(source) / 4 / 2 <= estimate_tokens(source) <= len(source) / 3 * 2
+
+
+@given(st.text(), st.text())
+def test_estimate_grows_with_the_text(one: str, other: str) -> None:
+    assert max(estimate_tokens(one), estimate_tokens(other)) <= estimate_tokens(one + other)
+    assert estimate_tokens(one + other) <= estimate_tokens(one) + estimate_tokens(other)
+
+
+def test_only_fields_that_a_model_reads_count() -> None:
+    assert count_request(encode(model="m", input="word")) == ITEM_TOKENS + 1
+    assert count_request(encode(instructions="word", input=[])) == ITEM_TOKENS + 1
+    message = {"type": "message", "id": "msg_123456", "role": "user", "content": "word"}
+    assert count_request(encode(input=[message])) == ITEM_TOKENS + 1
+    assert count_request(encode(messages=[{"role": "user", "content": "word"}])) == ITEM_TOKENS + 1
+    call = {"type": "function_call", "call_id": "call_1", "name": "word", "arguments": "{}"}
+    assert count_request(encode(input=[call])) == ITEM_TOKENS + 2
+    sealed = {"type": "reasoning", "encrypted_content": "A" * 1000}
+    assert count_request(encode(input=[sealed])) == ITEM_TOKENS
+    assert count_request(b"[]") == 0
+
+
+def test_size_of_media_does_not_count() -> None:
+    for part in (
+        {"type": "input_image", "image_url": "data:image/png;base64," + "A" * 5000},
+        {"type": "image_url", "image_url": {"url": "https://example.org/x.png"}},
+        {"type": "input_file", "file_data": "A" * 5000},
+        {"type": "input_audio", "input_audio": {"data": "A" * 5000, "format": "wav"}},
+    ):
+        assert (
+            count_request(encode(input=[{"role": "user", "content": [part]}]))
+            == ITEM_TOKENS + MEDIA_TOKENS
+        )
+
+
+def test_schema_counts_as_json() -> None:
+    tool = {"type": "function", "name": "x", "parameters": {"type": "object"}}
+    text = json.dumps(tool, separators=(",", ":"))
+    assert count_request(encode(tools=[tool])) == ITEM_TOKENS + estimate_tokens(text)
+
+
+def test_tokenizer_replaces_the_estimate() -> None:
+    assert (
+        count_request(encode(input="one two three"), lambda text: len(text.split()))
+        == ITEM_TOKENS + 3
+    )
