@@ -31,7 +31,7 @@ from adapters.legacy import LEGACY
 from adapters.losses import Loss, Policy, Severity
 from adapters.reasoning.sealed import Sealer
 from adapters.responses import RESPONSES
-from adapters.tool_emulation import GrammarCheck
+from adapters.tool_emulation import CustomInput
 from adapters.translation.exchange import Exchange
 from adapters.translation.reply_stages import UNKNOWN_REQUEST
 from adapters.translation.result import Translation
@@ -64,7 +64,6 @@ def exchange(  # noqa: PLR0913 - the same as `Exchange`, by names
     policy: Policy = "report",
     asked: Request = UNKNOWN_REQUEST,
     rewrite: bool = False,
-    check_grammar: GrammarCheck | None = None,
     seal: Sealer | None = None,
 ) -> Exchange:
     """Begin an exchange between a client and a backend, each known by the name of its dialect."""
@@ -77,7 +76,6 @@ def exchange(  # noqa: PLR0913 - the same as `Exchange`, by names
         policy=policy,
         asked=asked,
         rewrite=rewrite,
-        check_grammar=check_grammar,
         seal=seal,
     )
 
@@ -90,10 +88,10 @@ def check(name: str, stream: bytes) -> list[Violation]:
 __all__ = [
     "DIALECTS",
     "Capabilities",
+    "CustomInput",
     "Dialect",
     "DragomanError",
     "Exchange",
-    "GrammarCheck",
     "IdSource",
     "InvalidReplyError",
     "InvalidRequestError",

@@ -178,6 +178,9 @@ class Dialect:
     names: Mapping[str, str]
     # Fields of the hub that it cannot say at all.
     unsupported_fields: frozenset[str]
+    # Where reasoning stands in its conversations: in items, which can carry it encrypted, or in a
+    # field of the assistant's message.
+    reasoning: Literal["items", "message_field"]
     # Whether its calls have ids, and whether it wraps a tool once more.
     has_call_ids: bool
     nests_tools: bool

@@ -29,7 +29,7 @@ from adapters.wire.json_object import MISSING, decode, is_present, read_body
 from gateway.config.schema import DialectName
 from gateway.config.validation import expected
 from gateway.crypto import RANDOM_IDS
-from gateway.grammar_check import check_grammar
+from gateway.grammar_check import check_inputs_blocking
 
 Kind = Literal["request", "reply", "stream", "error"]
 
@@ -86,7 +86,6 @@ class OfflineTranslator:
             asked=self.request or UNKNOWN_REQUEST,
             # A body in the target's dialect is changed only to fit a backend's capabilities.
             rewrite=self.capabilities != GENERIC,
-            check_grammar=check_grammar,
         )
 
     def detect_kind(self, body: bytes) -> Kind:
@@ -107,12 +106,18 @@ class OfflineTranslator:
             raise InvalidRequestError(None, "the input is empty")
         try:
             if kind == "reply":
-                return self.exchange(kind).reply(body)
+                return _translate_reply(self.exchange(kind), body)
             # A training example has no model, and may end with the call that is to be learned.
             is_example = not _read_kind_fields(body).model
             return self.exchange(kind).request(body, ends_open=is_example)
         except RecursionError:
             raise InvalidRequestError(None, "the JSON is nested too deeply") from None
+
+
+def _translate_reply(exchange: Exchange, body: bytes) -> Translation:
+    translation = exchange.reply(body)
+    mismatches = check_inputs_blocking(exchange.custom_inputs)
+    return structs.replace(translation, losses=(*translation.losses, *mismatches))
 
 
 def read_request(body: bytes, dialect_names: tuple[str, str]) -> Request:
@@ -244,11 +249,11 @@ def _capabilities(profile: str | None) -> Capabilities:
 
 
 def _translate_stream(translator: OfflineTranslator, stream: bytes) -> TranslateResult:
-    reply = translator.exchange("stream").stream()
+    exchange = translator.exchange("stream")
+    reply = exchange.stream()
     written = reply.feed(stream) + reply.flush()
-    return TranslateResult(
-        kind="stream", status=200, losses=list(reply.losses), stream=written.decode()
-    )
+    losses = [*reply.losses, *check_inputs_blocking(exchange.custom_inputs)]
+    return TranslateResult(kind="stream", status=200, losses=losses, stream=written.decode())
 
 
 def _translate_body(

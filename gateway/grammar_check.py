@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     # Not imported in the process that checks: that would take longer than the check.
+    from adapters import CustomInput
     from adapters.ir.types import CustomTool
     from adapters.losses import Loss
 
@@ -36,23 +37,7 @@ _PACKAGE_PARENT = Path(__file__).parent.parent
 _SLOTS = asyncio.Semaphore(4)
 
 
-class GrammarChecks:
-    """The custom tool inputs of one reply, which are checked at its end."""
-
-    def __init__(self) -> None:
-        self._inputs: list[tuple[CustomTool, str]] = []
-
-    def add(self, tool: "CustomTool", text: str) -> None:
-        """Add an input."""
-        self._inputs.append((tool, text))
-
-    async def losses(self) -> "list[Loss]":
-        """Check the inputs and return the mismatches found within the timeout."""
-        inputs, self._inputs = self._inputs, []
-        return await check_inputs(inputs)
-
-
-async def check_inputs(inputs: "Iterable[tuple[CustomTool, str]]") -> "list[Loss]":
+async def check_inputs(inputs: "Iterable[CustomInput]") -> "list[Loss]":
     """Return a loss for each input that does not match its tool's grammar.
 
     Inputs that cannot be checked, or not within the timeout, are taken to match.
@@ -62,24 +47,17 @@ async def check_inputs(inputs: "Iterable[tuple[CustomTool, str]]") -> "list[Loss
     losses: list[Loss] = []
     with suppress(TimeoutError):
         async with asyncio.timeout(TIMEOUT_SECONDS):
-            for tool, text in inputs:
-                mismatch = await _check(tool, text)
+            for custom_input in inputs:
+                mismatch = await _check(custom_input.tool, custom_input.input)
                 if mismatch is not None:
                     reason = f"its input does not keep to the grammar: {mismatch}"
-                    losses.append(Loss("changed", f"call {tool.name}", reason))
+                    losses.append(Loss("changed", custom_input.path, reason))
     return losses
 
 
-def check_grammar(tool: "CustomTool", text: str) -> str | None:
-    """Return what in an input does not match the grammar; None if it matches or is not checked."""
-
-    async def check() -> str | None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(TIMEOUT_SECONDS):
-                return await _check(tool, text)
-        return None
-
-    return asyncio.run(check())
+def check_inputs_blocking(inputs: "list[CustomInput]") -> "list[Loss]":
+    """Do the same where no event loop runs."""
+    return asyncio.run(check_inputs(inputs)) if inputs else []
 
 
 async def _check(tool: "CustomTool", text: str) -> str | None:

@@ -15,10 +15,9 @@ from msgspec.structs import replace
 
 import adapters
 from adapters.dialect import ReplyContext
-from adapters.ir.events import Event, EventOrderChecker
+from adapters.ir.events import Event, check_order
 from adapters.losses import Losses
 from adapters.sse import Decoder
-from adapters.stages.stage import Pipeline
 from adapters.translation.reply_stages import UNKNOWN_REQUEST
 
 CASES = Path(__file__).parent / "cases"
@@ -211,11 +210,9 @@ def read_events(case: StreamCase, pieces: Sequence[bytes]) -> list[Event]:
     """Read a stream as the hub sees it, and hold it to the grammar."""
     decoder = Decoder()
     reader = adapters.dialect(case.dialect).read_stream(surroundings(case))
-    pipeline = Pipeline(reader, EventOrderChecker())
-    frames = (frame for piece in pieces for frame in decoder.feed(piece))
-    events: list[Event] = [event for frame in frames for event in pipeline.feed(frame)]
-    events += [event for frame in decoder.flush() for event in pipeline.feed(frame)]
-    return [*events, *pipeline.flush()]
+    frames = [frame for piece in pieces for frame in decoder.feed(piece)] + decoder.flush()
+    events = [event for frame in frames for event in reader.feed(frame)]
+    return check_order([*events, *reader.flush()])
 
 
 REQUESTS = load("requests", RequestCase)

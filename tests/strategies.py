@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from adapters.capabilities import Capabilities
 from adapters.ids import StableIds
 from adapters.ir.accumulator import to_events
-from adapters.ir.events import Closed, Delta, Event, Opened
+from adapters.ir.events import BlockId, Closed, Delta, Event, Opened
 from adapters.ir.normalize import has_calls, has_truncated_arguments, mark_incomplete
 from adapters.ir.types import (
     AllowedToolsChoice,
@@ -595,7 +595,7 @@ def events(draw: DrawFn, reply: Reply, overlapping: type[Struct] = Struct) -> li
     own only if nothing overlaps it.
     """
     first, *middle, last = to_events(reply)
-    blocks: dict[int, list[Event]] = {}
+    blocks: dict[BlockId, list[Event]] = {}
     for event in middle:
         match event:
             case Opened():

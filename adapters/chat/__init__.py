@@ -14,6 +14,7 @@ from adapters.wire.error_body import write_error
 CHAT = Dialect(
     name="chat",
     family=FAMILY,
+    reasoning="message_field",
     names=NAMES,
     unsupported_fields=UNSUPPORTED_FIELDS,
     has_call_ids=True,

@@ -147,9 +147,9 @@ class ChoiceReader:
         else:
             events += self._close_block("completed")
             events += self.calls.close_complete()
-            opened = self._open_block(self._new_item(channel))
+            self._block, opened = self._open_block(self._new_item(channel))
             events.append(opened)
-            self._block = self._last_block = opened.index
+            self._last_block = self._block
             self._part = 0
         self._channel = channel
 

@@ -237,10 +237,10 @@ class StreamReader(BaseStreamReader):
         return events
 
     def _new_reader(self, number: int) -> ChoiceReader:
-        def open_block(item: Item) -> Opened:
-            opened = Opened(self._blocks, item, number)
+        def open_block(item: Item) -> tuple[int, Opened]:
+            block = self._blocks
             self._blocks += 1
-            return opened
+            return block, Opened(block, item, number)
 
         ids = self._context.mint
         calls = ToolCallAssembler(open_block, self._declared, ids, self._unique_ids)

@@ -26,7 +26,7 @@ from adapters.chat.wire import (
     write_usage,
 )
 from adapters.dialect import BaseStreamWriter, ReplyContext
-from adapters.ir.events import Closed, Delta, Failed, Finished, Opened, Started
+from adapters.ir.events import BlockId, Closed, Delta, Failed, Finished, Opened, Started
 from adapters.ir.normalize import (
     EMPTY_REPLY_REASON,
     MISSING_USAGE_REASON,
@@ -155,7 +155,7 @@ class ReasoningWriter:
         self._template = frames.template(choice, {field: PLACEHOLDER}) if field else None
         self._losses = losses
         # The block and the part that was written last.
-        self._last_part: tuple[int, int] | None = None
+        self._last_part: tuple[BlockId, int] | None = None
 
     def write_delta(self, event: Delta) -> list[bytes]:
         """Write a piece, with an empty line between parts."""
@@ -186,7 +186,7 @@ class ChoiceWriter:
         self.has_text = False
         # The length of the text so far, and the start of each part of a message in it.
         self.length = 0
-        self.starts: dict[tuple[int, int], int] = {}
+        self.starts: dict[tuple[BlockId, int], int] = {}
         self.annotations: list[Wire | Raw] = []
         self.has_annotations = False
         self.text: FrameTemplate = frames.template(number, {"content": PLACEHOLDER})
@@ -208,11 +208,11 @@ class StreamWriter(BaseStreamWriter):
         self._frames = Frames({}, with_usage=False)
         self._choices: dict[int, ChoiceWriter] = {}
         # The choice of each block, by what the block is.
-        self._messages: dict[int, ChoiceWriter] = {}
-        self._calls: dict[int, tuple[ChoiceWriter, CallStream]] = {}
-        self._reasoning: dict[int, ChoiceWriter] = {}
+        self._messages: dict[BlockId, ChoiceWriter] = {}
+        self._calls: dict[BlockId, tuple[ChoiceWriter, CallStream]] = {}
+        self._reasoning: dict[BlockId, ChoiceWriter] = {}
         # Messages whose text needs a separator before it.
-        self._separate: set[int] = set()
+        self._separate: set[BlockId] = set()
 
     def start(self, event: Started) -> list[bytes]:
         """Begin the stream."""

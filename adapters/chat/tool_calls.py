@@ -34,8 +34,8 @@ from adapters.ir.types import CallKind, ExtraField, Extras, Item, Status, ToolCa
 from adapters.json_text import is_complete_json
 from adapters.wire.json_object import is_present, string_or_raw_json
 
-# Opens a block for an item.
-OpenBlock = Callable[[Item], Opened]
+# Opens a block for an item; returns its id and its event.
+OpenBlock = Callable[[Item], tuple[int, Opened]]
 
 # The type of a call from `function_call`; no server sends this one.
 LEGACY_TYPE = "function_call"
@@ -285,14 +285,14 @@ class ToolCallAssembler:
         ]
         events += self.close_complete()
         call.unique_id = self._unique_id(call)
-        opened = self._open_block(
+        block, opened = self._open_block(
             ToolCall(call.unique_id, call.name, kind=call.kind, extras=call.extras)
         )
-        call.block = self.last_block = opened.index
+        call.block = self.last_block = block
         call.emitted = len(call.fragments)
         events.append(opened)
         if call.fragments:
-            events.append(Delta(opened.index, "arguments", call.arguments()))
+            events.append(Delta(block, "arguments", call.arguments()))
         return events
 
     def _unique_id(self, call: PartialCall) -> str:

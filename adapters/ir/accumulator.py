@@ -1,8 +1,8 @@
 """Conversion of events to a complete reply and back.
 
-`accumulate(to_events(reply)) == reply` holds for every reply of reasoning, texts, refusals and
-calls, so a client that wants a stream can use a backend that sends a complete reply, and vice
-versa.
+`accumulate(to_events(reply)) == reply` holds for every reply in which each item has a status and
+each choice has a finish, so a client that wants a stream can use a backend that sends a complete
+reply, and vice versa, and stages need to handle events only.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from adapters.ir.events import (
+    BlockId,
     Channel,
     Closed,
     Delta,
@@ -40,6 +41,9 @@ from adapters.ir.types import (
     Usage,
 )
 from adapters.losses import Losses
+
+# Parts of which deltas say everything, without their text.
+_PLAIN_PARTS = (Text(""), Refusal(""))
 
 
 class PartBuffer(Struct, eq=False):
@@ -72,7 +76,16 @@ class PartBuffer(Struct, eq=False):
 class ItemBuffer:
     """One item and its deltas so far."""
 
-    __slots__ = ("choice", "closed", "encrypted", "extras", "opened_item", "parts", "status")
+    __slots__ = (
+        "choice",
+        "closed",
+        "encrypted",
+        "extras",
+        "known_parts",
+        "opened_item",
+        "parts",
+        "status",
+    )
 
     def __init__(self, opened: Opened) -> None:
         self.opened_item = opened.item
@@ -83,6 +96,7 @@ class ItemBuffer:
         self.status: Status | None = None
         self.encrypted: str | None = None
         self.extras: Extras = ()
+        self.known_parts: tuple[Part, ...] = ()
 
     def add(self, delta: Delta) -> None:
         """Add a delta; the first one of a part begins the part."""
@@ -97,6 +111,7 @@ class ItemBuffer:
         self.status = closed.status
         self.encrypted = closed.encrypted
         self.extras = closed.extras
+        self.known_parts = closed.parts
 
     def texts(self, channel: Channel) -> tuple[str, ...]:
         """Return the texts of the parts of one channel."""
@@ -106,8 +121,7 @@ class ItemBuffer:
         """Return the item so far."""
         match self.opened_item:
             case Message() as message:
-                content = tuple(part.part() for part in self.parts)
-                return replace(message, content=content, status=self.status)
+                return replace(message, content=self._content(), status=self.status)
             case ToolCall() as call:
                 arguments = "".join(self.texts("arguments"))
                 extras = call.extras + self.extras
@@ -124,13 +138,31 @@ class ItemBuffer:
             case complete:
                 return complete
 
+    def _content(self) -> tuple[Part, ...]:
+        streamed = (part.part() for part in self.parts)
+        if not self.known_parts:
+            return tuple(streamed)
+        content = tuple(
+            _with_text(part, next(streamed, part)) if isinstance(part, Text | Refusal) else part
+            for part in self.known_parts
+        )
+        return (*content, *streamed)
+
+
+def _with_text(part: Text | Refusal, streamed: Text | Refusal) -> Text | Refusal:
+    """Return a known part with its streamed text."""
+    if isinstance(part, Text) and isinstance(streamed, Text):
+        annotations, logprobs = streamed.annotations, streamed.logprobs
+        return replace(part, text=streamed.text, annotations=annotations, logprobs=logprobs)
+    return replace(part, text=streamed.text)
+
 
 class ReplyAccumulator:
     """Accumulates the events of one reply."""
 
     def __init__(self) -> None:
         self._started = Started()
-        self._blocks: dict[int, ItemBuffer] = {}
+        self._blocks: dict[BlockId, ItemBuffer] = {}
 
     def feed(self, event: Event) -> list[Reply]:
         """Add one event; return the reply at the last one."""
@@ -159,19 +191,24 @@ class ReplyAccumulator:
             id=started.id,
             model=started.model,
             created=started.created,
-            choices=tuple(self._choices(finished.finishes)),
+            choices=tuple(self._choices(finished)),
             usage=usage,
             service_tier=finished.service_tier or started.service_tier,
             error=error,
             extras=started.extras + finished.extras,
         )
 
-    def _choices(self, finishes: tuple[Finish, ...]) -> Iterator[Choice]:
+    def _choices(self, finished: Finished) -> Iterator[Choice]:
+        finishes, extras = finished.finishes, finished.choice_extras
         blocks = self._blocks.values()
         count = max(len(finishes), max((block.choice + 1 for block in blocks), default=0))
         for number in range(count):
             items = tuple(block.item() for block in blocks if block.choice == number)
-            yield Choice(items, finishes[number] if number < len(finishes) else None)
+            yield Choice(
+                items,
+                finishes[number] if number < len(finishes) else None,
+                extras[number] if number < len(extras) else (),
+            )
 
 
 def accumulate(events: Iterable[Event]) -> Reply:
@@ -186,25 +223,35 @@ def accumulate(events: Iterable[Event]) -> Reply:
 def to_events(reply: Reply, losses: Losses | None = None) -> Iterator[Event]:
     """Yield the events of a reply, with one delta for each part.
 
-    Content other than text and refusals cannot be streamed and is reported as a loss.
+    Events have room for everything, streams of bytes do not: what will be lost when the events are
+    written is reported if losses are given.
     """
-    losses = Losses(None) if losses is None else losses
+    if losses is not None:
+        _report_unstreamable(reply, losses)
     yield Started(reply.id, reply.model, reply.created, reply.service_tier, reply.extras)
     index = 0
     for number, choice in enumerate(reply.choices):
-        for extra in choice.extras:
-            losses.dropped(f"choices[{number}].{extra.name}", "a stream has no place for it")
         for item in choice.items:
-            yield from _item_events(index, number, item, losses)
+            yield from _item_events(index, number, item)
             index += 1
     if reply.error is not None:
         yield Failed(reply.error, reply.usage)
     else:
         finishes = tuple(choice.finish or Finish("stop", "") for choice in reply.choices)
-        yield Finished(finishes, reply.usage)
+        extras = tuple(choice.extras for choice in reply.choices)
+        yield Finished(finishes, reply.usage, choice_extras=extras if any(extras) else ())
 
 
-def _item_events(index: int, choice: int, item: Item, losses: Losses) -> Iterator[Event]:
+def _report_unstreamable(reply: Reply, losses: Losses) -> None:
+    for number, choice in enumerate(reply.choices):
+        for extra in choice.extras:
+            losses.dropped(f"choices[{number}].{extra.name}", "a stream has no place for it")
+        for item in choice.items:
+            if isinstance(item, Message) and not all(map(_is_streamable, item.content)):
+                losses.dropped("content", "only text can be streamed", "capability")
+
+
+def _item_events(index: int, choice: int, item: Item) -> Iterator[Event]:
     opened = without_content(item)
     if isinstance(opened, Reasoning):
         # Servers send the extra fields of reasoning with its end.
@@ -212,8 +259,8 @@ def _item_events(index: int, choice: int, item: Item, losses: Losses) -> Iterato
     yield Opened(index, opened, choice)
     match item:
         case Message():
-            yield from _part_deltas(index, item.content, losses)
-            yield Closed(index, item.status or "completed")
+            yield from _part_deltas(index, item.content)
+            yield Closed(index, item.status or "completed", parts=_known_parts(item.content))
         case ToolCall():
             yield Delta(index, "arguments", item.arguments)
             yield Closed(index, item.status or "completed")
@@ -227,12 +274,34 @@ def _item_events(index: int, choice: int, item: Item, losses: Losses) -> Iterato
             yield Closed(index)
 
 
-def _part_deltas(index: int, content: tuple[Part, ...], losses: Losses) -> Iterator[Delta]:
-    parts = [part for part in content if isinstance(part, Text | Refusal)]
-    if len(parts) < len(content):
-        losses.dropped("content", "only text can be streamed", "capability")
-    for number, part in enumerate(parts):
-        if isinstance(part, Text):
-            yield Delta(index, "text", part.text, number, part.logprobs, part.annotations)
-        else:
-            yield Delta(index, "refusal", part.text, number)
+def _part_deltas(index: int, content: tuple[Part, ...]) -> Iterator[Delta]:
+    for number, part in enumerate(filter(_is_streamable, content)):
+        match part:
+            case Text():
+                yield Delta(index, "text", part.text, number, part.logprobs, part.annotations)
+            case Refusal():
+                yield Delta(index, "refusal", part.text, number)
+            case _:
+                pass
+
+
+def _is_streamable(part: Part) -> bool:
+    return isinstance(part, Text | Refusal)
+
+
+def _known_parts(content: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Return the parts without their deltas; nothing if the deltas say everything."""
+    known = tuple(map(_without_deltas, content))
+    return () if all(part in _PLAIN_PARTS for part in known) else known
+
+
+def _without_deltas(part: Part) -> Part:
+    match part:
+        case Text(extras=(), cache_breakpoint=None):
+            return _PLAIN_PARTS[0]
+        case Text():
+            return replace(part, text="", annotations=(), logprobs=())
+        case Refusal():
+            return replace(part, text="")
+        case _:
+            return part

@@ -5,6 +5,7 @@ Blocks may overlap. A part of a block begins with its first `Delta`, which may b
 `Finished` or `Failed` ends the stream; `Failed` may leave blocks open.
 """
 
+from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct
@@ -17,6 +18,7 @@ from adapters.ir.types import (
     Item,
     Logprob,
     Message,
+    Part,
     Reasoning,
     Status,
     ToolCall,
@@ -32,6 +34,11 @@ TRUNCATED_STREAM = "stream_cut"
 Channel = Literal["text", "refusal", "summary", "thought", "arguments"]
 
 
+# The id of a block is unique within its reply and has no other meaning: writers number blocks in
+# the order in which they are opened. A stage that adds a block derives its id from another block.
+BlockId = int | str
+
+
 class Started(Struct, frozen=True, tag="started"):
     """The start of a reply."""
 
@@ -45,7 +52,7 @@ class Started(Struct, frozen=True, tag="started"):
 class Opened(Struct, frozen=True, tag="opened"):
     """The start of a block: its item without content."""
 
-    index: int
+    index: BlockId
     item: Item
     choice: int = 0
 
@@ -54,7 +61,7 @@ class Opened(Struct, frozen=True, tag="opened"):
 class Delta(Struct, frozen=True, gc=False, tag="delta"):
     """A piece of a block's content."""
 
-    index: int
+    index: BlockId
     channel: Channel
     text: str
     part: int = 0
@@ -65,10 +72,13 @@ class Delta(Struct, frozen=True, gc=False, tag="delta"):
 class Closed(Struct, frozen=True, tag="closed"):
     """The end of a block, with what its server sends only then."""
 
-    index: int
+    index: BlockId
     status: Status = "completed"
     encrypted: str | None = None
     extras: Extras = ()
+    # All parts of a message, if it has any that cannot be streamed: those are complete, the others
+    # are without their text.
+    parts: tuple[Part, ...] = ()
 
 
 class Finished(Struct, frozen=True, tag="finished"):
@@ -78,6 +88,8 @@ class Finished(Struct, frozen=True, tag="finished"):
     usage: Usage | None = None
     service_tier: str | None = None
     extras: Extras = ()
+    # The extra fields of each choice, if any choice has some; they cannot be streamed.
+    choice_extras: tuple[Extras, ...] = ()
 
 
 class Failed(Struct, frozen=True, tag="failed"):
@@ -133,24 +145,33 @@ class EventOrderError(AssertionError):
     """Events in an order that the table does not allow."""
 
 
-class EventOrderChecker:
-    """A stage that passes all events on and raises at the first that is out of order."""
+def check_order(events: Iterable[Event]) -> list[Event]:
+    """Return the events of a stream; raise `EventOrderError` if they are out of order."""
+    checker = _OrderChecker()
+    checked = list(events)
+    for event in checked:
+        checker.check(event)
+    if checker.phase != "ended":
+        raise EventOrderError("the stream ends without Finished or Failed")
+    return checked
 
+
+class _OrderChecker:
     def __init__(self) -> None:
-        self._phase: Phase = "idle"
+        self.phase: Phase = "idle"
         # The channels of each open block, and the channel of each of its parts so far.
-        self._open: dict[int, frozenset[Channel]] = {}
-        self._parts: dict[int, list[Channel]] = {}
+        self._open: dict[BlockId, frozenset[Channel]] = {}
+        self._parts: dict[BlockId, list[Channel]] = {}
 
-    def feed(self, event: Event) -> list[Event]:
+    def check(self, event: Event) -> None:
         """Check one event."""
-        phase = PHASES[self._phase].get(type(event))
+        phase = PHASES[self.phase].get(type(event))
         if phase is None:
-            raise EventOrderError(f"{event!r} may not come while {self._phase}")
-        self._phase = phase
+            raise EventOrderError(f"{event!r} may not come while {self.phase}")
+        self.phase = phase
         match event:
             case Opened():
-                self._require(event.index == len(self._parts), event, "blocks are numbered from 0")
+                self._require(event.index not in self._parts, event, "block ids are unique")
                 self._open[event.index] = ITEM_CHANNELS.get(type(event.item), frozenset())
                 self._parts[event.index] = []
             case Delta():
@@ -162,13 +183,6 @@ class EventOrderChecker:
                 self._require(not self._open, event, "blocks are still open")
             case Started() | Failed():
                 pass
-        return [event]
-
-    def flush(self) -> list[Event]:
-        """Check that the stream has ended."""
-        if self._phase != "ended":
-            raise EventOrderError("the stream was flushed without Finished or Failed")
-        return []
 
     def _check_delta(self, event: Delta) -> None:
         self._require(event.index in self._open, event, "its block is not open")

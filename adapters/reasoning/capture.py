@@ -1,324 +1,227 @@
-"""Seals what a Chat backend thought, for a Responses client that carries it itself.
+"""The stages that capture the reasoning of a reply for the next request.
 
-Each reasoning item gets its own seal. What the backend put on a call, such as the signature of a
-thought, travels with the reasoning right before the call; if there is none, one is put there with
-nothing to show, as OpenAI's own often have. In a stream it may come too late for that: then such a
-reasoning follows the call.
+- `SealReasoning` seals the reasoning of a Chat backend into the reasoning items of the reply.
+- `AttachReasoningToCalls` seals the reasoning of a Responses backend onto the calls that follow it.
+- `RecordReasoningForCalls` seals what a Chat backend expects back with a call, and changes nothing.
+
+What the last two seal is also collected in `reasoning`, for the gateway to store.
 """
+
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from adapters.ids import short_call_id
 from adapters.ir.accumulator import ItemBuffer
-from adapters.ir.events import Closed, Delta, Event, Failed, Finished, Opened
-from adapters.ir.types import Choice, Extras, Item, Message, Reasoning, Reply, ToolCall
+from adapters.ir.events import BlockId, Closed, Delta, Event, Failed, Finished, Opened
+from adapters.ir.types import Extras, Item, Message, Reasoning, ToolCall
 from adapters.reasoning.sealed import SealedReasoning, Sealer, call_fingerprint, extra_content_field
+from adapters.stages.stage import Stage
 
 
-class SealReasoning:
-    """Puts seals on the reasoning of a reply, whole or streamed."""
+class CaptureReasoning(Stage):
+    """What the three stages have in common."""
 
-    def __init__(self, seal: Sealer) -> None:
-        self._seal = seal
-        # How many blocks were told, and the new numbers of those that the reader opened.
-        self._blocks = 0
-        self._numbers: dict[int, int] = {}
-        # Whether any of them got another number.
-        self._moved = False
-        # The reasoning that is open, and the one that ended just now: what follows may belong to
-        # its seal.
-        self._thoughts: dict[int, ItemBuffer] = {}
-        self._ended: tuple[ItemBuffer, Closed] | None = None
+    def __init__(self, sealer: Sealer) -> None:
+        super().__init__()
+        self._sealer = sealer
+        # What the gateway is to store, sealed, by the keys of the calls.
+        self.reasoning: dict[str, str] = {}
+
+
+class _ItemCollector:
+    """A handler that passes a block on, and hands the complete item over at its end."""
+
+    def __init__(self, opened: Opened, end: Callable[[Item, Closed], list[Event]]) -> None:
+        self._buffer = ItemBuffer(opened)
+        self._end = end
+
+    def fill(self, delta: Delta) -> list[Event]:
+        """Collect a delta."""
+        self._buffer.add(delta)
+        return [delta]
+
+    def close(self, closed: Closed) -> list[Event]:
+        """Hand the item over."""
+        self._buffer.close(closed)
+        return self._end(self._buffer.item(), closed)
+
+
+class SealReasoning(CaptureReasoning):
+    """A stage that seals the reasoning of a Chat backend for a Responses client.
+
+    Each reasoning item carries its own sealed text. What the backend put on a call, such as a
+    thought signature, travels in the reasoning item right before the call. If there is none, one
+    without visible content is added, as OpenAI's own models often send it. In a stream this may
+    come with the end of the call; then the added item follows the call.
+    """
+
+    def __init__(self, sealer: Sealer) -> None:
+        super().__init__(sealer)
+        # The reasoning that was closed last: its end waits, because a call that follows at once
+        # adds to what is sealed.
+        self._waiting: tuple[Opened, Reasoning, Closed] | None = None
         # The calls that are open.
-        self._calls: dict[int, Opened] = {}
+        self._calls: dict[BlockId, tuple[Opened, ToolCall]] = {}
 
-    @property
-    def passes_deltas(self) -> bool:
-        """Tell whether deltas need not be seen, until something else comes."""
-        return not self._thoughts and not self._moved
-
-    # Whole
-
-    def reply(self, reply: Reply) -> Reply:
-        """Seal the reasoning of a whole reply."""
-        return replace(reply, choices=tuple(map(self._seal_choice, reply.choices)))
-
-    def _seal_choice(self, choice: Choice) -> Choice:
-        items: list[Item] = []
-        for number, item in enumerate(choice.items):
-            match item:
-                case Reasoning():
-                    items.append(self._sealed(item, choice.items[number + 1 : number + 2]))
-                case ToolCall() if _extras(item):
-                    if not number or not isinstance(choice.items[number - 1], Reasoning):
-                        items.append(self._sealed(Reasoning(status="completed"), (item,)))
-                    items.append(_without_extras(item))
-                case _:
-                    items.append(item)
-        return replace(choice, items=tuple(items))
-
-    def _sealed(self, thought: Reasoning, followed_by: tuple[Item, ...]) -> Reasoning:
-        """Give a reasoning with its seal, and without what is only in there."""
-        calls = {
-            short_call_id(item.call_id): _extras(item)
-            for item in followed_by
-            if isinstance(item, ToolCall) and _extras(item)
-        }
-        told = thought.content or thought.summary or thought.extras
-        kept = SealedReasoning(
-            (replace(thought, item_id=None, status=None),) if told else (), calls
-        )
-        return replace(thought, encrypted=kept.sealed(self._seal), extras=())
-
-    # Streamed
-
-    def feed(self, event: Event) -> list[Event]:
-        """Pass an event on, blocks under their new numbers."""
-        match event:
-            case Delta():
-                # The hot path: mostly there is nothing to do.
-                return [self._fill(event) if self._thoughts or self._moved else event]
-            case Opened(item=ToolCall() as call):
+    def _open(self, event: Opened) -> list[Event]:
+        match event.item:
+            case ToolCall() as call:
                 return self._open_call(event, call)
-            case Opened():
-                return [*self._end(), self._open(event)]
-            case Closed():
-                return self._close(event)
-            case Finished() | Failed():
-                return [*self._end(), event]
+            case Reasoning() as reasoning:
+                end = self._end_reasoning()
+                self._collect(event)
+                return [*end, replace(event, item=replace(reasoning, extras=()))]
             case _:
-                return [event]
+                return [*self._end_reasoning(), event]
 
-    def flush(self) -> list[Event]:
-        """Give nothing more: the last event ended what was open."""
-        return []
+    def _collect(self, opened: Opened) -> None:
+        def end(item: Item, closed: Closed) -> list[Event]:
+            if isinstance(item, Reasoning):
+                self._waiting = (opened, item, closed)
+            return []
 
-    def _open(self, event: Opened) -> Opened:
-        number = self._numbers[event.index] = self._blocks
-        self._blocks += 1
-        if isinstance(event.item, Reasoning):
-            self._thoughts[event.index] = ItemBuffer(event)
-            event = replace(event, item=replace(event.item, extras=()))
-        return replace(event, index=number)
+        self._handlers[opened.index] = _ItemCollector(opened, end)
 
     def _open_call(self, event: Opened, call: ToolCall) -> list[Event]:
-        self._calls[event.index] = event
-        if not _extras(call):
-            return [*self._end(), self._open(event)]
-        before = self._end(call) if self._ended is not None else self._carry(event, call)
-        return [*before, self._open(replace(event, item=_without_extras(call)))]
-
-    def _carry(self, event: Opened, call: ToolCall) -> list[Event]:
-        """Tell a reasoning with nothing to show, for what comes with a call."""
-        number = self._blocks
-        self._blocks += 1
-        self._moved = True
-        sealed = self._sealed(Reasoning(), (call,))
-        return [
-            Opened(number, Reasoning(), event.choice),
-            Closed(number, encrypted=sealed.encrypted),
-        ]
-
-    def _carry_late(self, event: Closed) -> list[Event]:
-        """Tell what came with the end of a call."""
-        opened = self._calls.pop(event.index, None)
-        if opened is None or not isinstance(opened.item, ToolCall):
-            return []
-        call = replace(opened.item, extras=event.extras)
-        return self._carry(opened, call) if _extras(call) else []
-
-    def _fill(self, event: Delta) -> Delta:
-        thought = self._thoughts.get(event.index)
-        if thought is not None:
-            thought.add(event)
-        number = self._numbers[event.index]
-        return event if number == event.index else replace(event, index=number)
+        self._calls[event.index] = event, call
+        if not _required_extras(call):
+            return [*self._end_reasoning(), event]
+        if self._waiting is not None and self._waiting[0].choice == event.choice:
+            before = self._end_reasoning(call)
+        else:
+            before = [*self._end_reasoning(), *self._add_reasoning(event, call, "before")]
+        return [*before, replace(event, item=replace(call, extras=()))]
 
     def _close(self, event: Closed) -> list[Event]:
-        ended = self._end()
-        thought = self._thoughts.pop(event.index, None)
-        if thought is None:
-            closed = replace(event, index=self._numbers[event.index], extras=())
-            return [*ended, closed, *self._carry_late(event)]
-        thought.close(event)
-        self._ended = (thought, event)
-        return ended
+        end = self._end_reasoning()
+        if event.index not in self._calls:
+            return [*end, *super()._close(event)]
+        opened, call = self._calls.pop(event.index)
+        call = replace(call, extras=event.extras)
+        after = self._add_reasoning(opened, call, "after") if _required_extras(call) else []
+        return [*end, replace(event, extras=()), *after]
 
-    def _end(self, *followed_by: Item) -> list[Event]:
-        """Tell the end of the reasoning that ended last."""
-        if self._ended is None:
+    def _finish(self, event: Finished) -> list[Event]:
+        return [*self._end_reasoning(), event]
+
+    def _fail(self, event: Failed) -> list[Event]:
+        return [*self._end_reasoning(), event]
+
+    def _end_reasoning(self, call: ToolCall | None = None) -> list[Event]:
+        """Return the end of the reasoning that was closed last, sealed with the call after it."""
+        if self._waiting is None:
             return []
-        (thought, event), self._ended = self._ended, None
-        item = thought.item()
-        if not isinstance(item, Reasoning):
-            raise TypeError("only reasoning waits for its end")
-        encrypted = self._sealed(item, followed_by).encrypted
-        return [Closed(self._numbers[event.index], event.status, encrypted)]
+        (_, reasoning, closed), self._waiting = self._waiting, None
+        return [Closed(closed.index, closed.status, self._seal(reasoning, call))]
+
+    def _add_reasoning(self, opened: Opened, call: ToolCall, place: str) -> list[Event]:
+        """Return a reasoning item without visible content, for what comes with a call."""
+        block = f"{opened.index}.{place}"
+        return [
+            Opened(block, Reasoning(), opened.choice),
+            Closed(block, encrypted=self._seal(Reasoning(), call)),
+        ]
+
+    def _seal(self, reasoning: Reasoning, call: ToolCall | None) -> str:
+        has_content = reasoning.content or reasoning.summary or reasoning.extras
+        sealed = SealedReasoning(
+            (replace(reasoning, item_id=None, status=None),) if has_content else (),
+            {} if call is None else {short_call_id(call.call_id): _required_extras(call)},
+        )
+        return sealed.sealed(self._sealer)
 
 
-def _extras(call: ToolCall) -> Extras:
-    """Give what a backend wants to see again with a call."""
+def _required_extras(call: ToolCall) -> Extras:
+    """Return what a backend expects back with a call."""
     return tuple(extra for extra in call.extras if extra.severity is not None)
 
 
-def _without_extras(call: ToolCall) -> ToolCall:
-    return replace(call, extras=())
+class AttachReasoningToCalls(CaptureReasoning):
+    """A stage that seals the reasoning of a Responses backend for a Chat client.
 
+    Chat has no place for it, so it goes with the first call that follows: in a field of the call
+    that some clients send back, and under the id of the call for the gateway to store. Without it,
+    a reasoning model starts over at every step of a loop. Reasoning that leads to no call is not
+    needed again.
+    """
 
-# Keeps what a Responses backend thought before its calls, for a Chat client that has no place.
-#
-# It goes with the first call after it: sealed, in a field that some clients echo, and under the
-# id of
-# the call for whoever serves to keep. Without it, a model that reasons begins anew at every step
-# of a
-# loop (P078). What led to no call is not needed again.
+    def __init__(self, sealer: Sealer, family: str, *, accepts_unsealed: bool) -> None:
+        super().__init__(sealer)
+        # The family of dialects that has the field.
+        self._family = family
+        # Whether the backend accepts reasoning items that it did not seal.
+        self._accepts_unsealed = accepts_unsealed
+        # The reasoning since the last call, and whether a message followed it.
+        self._pending: list[Reasoning] = []
+        self._before_text = False
 
-
-class AttachReasoningToCalls:
-    """Takes sealed reasoning out of a reply, whole or streamed, and puts it on the calls."""
-
-    def __init__(self, seal: Sealer, kept: dict[str, str], *, plain: bool) -> None:
-        self._seal = seal
-        # By the ids of calls: what is to be kept.
-        self._kept = kept
-        # The backend takes back thoughts that it did not seal, too.
-        self._plain = plain
-        # The reasoning that is open, and what was thought since the last call.
-        self._open: dict[int, ItemBuffer] = {}
-        self._thoughts: list[Reasoning] = []
-        self._spoke = False
-
-    # Whole
-
-    def reply(self, reply: Reply) -> Reply:
-        """Take what is sealed out of a whole reply."""
-        return replace(reply, choices=tuple(map(self._keep_choice, reply.choices)))
-
-    def _keep_choice(self, choice: Choice) -> Choice:
-        return replace(choice, items=tuple(map(self._keep_item, choice.items)))
-
-    def _keep_item(self, item: Item) -> Item:
-        match item:
+    def _open(self, event: Opened) -> list[Event]:
+        match event.item:
             case Reasoning():
-                self._think(item)
-                return replace(item, encrypted=None)
-            case ToolCall():
-                return self._call(item)
+                self._handlers[event.index] = _ItemCollector(event, self._end_reasoning)
+            case ToolCall() as call if self._pending:
+                return [replace(event, item=self._attach(call))]
             case Message():
-                self._spoke = bool(self._thoughts)
-                return item
-            case _:
-                return item
-
-    def _think(self, thought: Reasoning) -> None:
-        if thought.encrypted is not None:
-            # The id and the seal belong together (P081).
-            self._thoughts.append(replace(thought, status=None))
-        elif self._plain and (thought.content or thought.summary):
-            # Without one, the id is only known to a server that stores (P066).
-            self._thoughts.append(replace(thought, status=None, item_id=None))
-
-    def _call(self, call: ToolCall) -> ToolCall:
-        if not self._thoughts:
-            return call
-        sealed = SealedReasoning(tuple(self._thoughts), before_text=self._spoke).sealed(self._seal)
-        self._thoughts, self._spoke = [], False
-        self._kept[call.call_id] = sealed
-        return replace(call, extras=(*call.extras, extra_content_field(sealed)))
-
-    # Streamed
-
-    def feed(self, event: Event) -> list[Event]:
-        """Pass an event on, without what is sealed."""
-        match event:
-            case Delta():
-                if event.index in self._open:
-                    self._open[event.index].add(event)
-                return [event]
-            case Opened(item=Reasoning()):
-                self._open[event.index] = ItemBuffer(event)
-                return [event]
-            case Opened():
-                return [replace(event, item=self._keep_item(event.item))]
-            case Closed() if event.index in self._open:
-                return [self._end(self._open.pop(event.index), event)]
-            case _:
-                return [event]
-
-    def flush(self) -> list[Event]:
-        """Give nothing more."""
-        return []
-
-    def _end(self, block: ItemBuffer, event: Closed) -> Closed:
-        block.close(event)
-        self._keep_item(block.item())
-        return replace(event, encrypted=None)
-
-
-# Notes what a Chat backend wants to see again with a call, for a client that does not carry it.
-#
-# What was thought comes back with the summary that the client was shown. A list of details or the
-# signature of a thought cannot be shown; whoever serves may keep them. That is reported all the
-# same,
-# for nobody knows for how long.
-
-
-class RecordReasoningForCalls:
-    """Looks at a reply, whole or streamed; nothing in it changes."""
-
-    def __init__(self, seal: Sealer, kept: dict[str, str]) -> None:
-        self._seal = seal
-        # By the names of calls: what is to be kept.
-        self._kept = kept
-        self._open: dict[int, ItemBuffer] = {}
-        # What was thought since the last call.
-        self._thoughts: list[Reasoning] = []
-
-    @property
-    def passes_deltas(self) -> bool:
-        """Tell whether deltas need not be seen, until something else comes."""
-        return not self._open
-
-    def reply(self, reply: Reply) -> Reply:
-        """Look at a whole reply."""
-        for choice in reply.choices:
-            for item in choice.items:
-                self._note(item)
-        return reply
-
-    def feed(self, event: Event) -> list[Event]:
-        """Look at an event."""
-        match event:
-            case Delta():
-                # The hot path: mostly there is nothing to do.
-                if self._open and event.index in self._open:
-                    self._open[event.index].add(event)
-            case Opened(item=Reasoning()):
-                self._open[event.index] = ItemBuffer(event)
-            case Opened(item=ToolCall() as call) if call.extras or self._thoughts or self._open:
-                # Only a call that something comes with is to be named. What comes with the end of
-                # another is reported and not kept.
-                self._open[event.index] = ItemBuffer(event)
-            case Closed() if event.index in self._open:
-                block = self._open.pop(event.index)
-                block.close(event)
-                self._note(block.item())
+                self._before_text = bool(self._pending)
             case _:
                 pass
         return [event]
 
-    def flush(self) -> list[Event]:
-        """Give nothing more."""
-        return []
+    def _end_reasoning(self, item: Item, closed: Closed) -> list[Event]:
+        if isinstance(item, Reasoning):
+            self._collect(item)
+        return [replace(closed, encrypted=None)]
 
-    def _note(self, item: object) -> None:
-        match item:
-            case Reasoning() if item.extras:
-                self._thoughts.append(replace(item, status=None))
-            case ToolCall() if self._thoughts or item.extras:
-                calls = {short_call_id(item.call_id): item.extras} if item.extras else {}
-                kept = SealedReasoning(tuple(self._thoughts), calls)
-                self._kept[call_fingerprint(item)] = kept.sealed(self._seal)
-                self._thoughts = []
+    def _collect(self, reasoning: Reasoning) -> None:
+        if reasoning.encrypted is not None:
+            # The backend rejects encrypted content under another id.
+            self._pending.append(replace(reasoning, status=None))
+        elif self._accepts_unsealed and (reasoning.content or reasoning.summary):
+            # Only a backend that stores replies knows the id of an item that is not encrypted.
+            self._pending.append(replace(reasoning, status=None, item_id=None))
+
+    def _attach(self, call: ToolCall) -> ToolCall:
+        pending = SealedReasoning(tuple(self._pending), before_text=self._before_text)
+        self._pending, self._before_text = [], False
+        sealed = self.reasoning[call.call_id] = pending.sealed(self._sealer)
+        return replace(call, extras=(*call.extras, extra_content_field(sealed, self._family)))
+
+
+class RecordReasoningForCalls(CaptureReasoning):
+    """A stage that seals what a Chat backend expects back, for a client that does not carry it.
+
+    The text of the reasoning comes back in the summary that the client was shown. Lists of
+    reasoning details and thought signatures cannot be shown, so the gateway stores them. They are
+    reported as losses all the same, because the gateway stores them for a limited time.
+    """
+
+    def __init__(self, sealer: Sealer) -> None:
+        super().__init__(sealer)
+        # The reasoning since the last call.
+        self._pending: list[Reasoning] = []
+
+    def _open(self, event: Opened) -> list[Event]:
+        match event.item:
+            case Reasoning():
+                self._handlers[event.index] = _ItemCollector(event, self._record)
+            case ToolCall() as call if call.extras or self._pending or self._handlers:
+                # The arguments of other calls need not be collected. What comes with the end of
+                # one is reported and not stored.
+                self._handlers[event.index] = _ItemCollector(event, self._record)
             case _:
                 pass
+        return [event]
+
+    def _record(self, item: Item, closed: Closed) -> list[Event]:
+        match item:
+            case Reasoning() if item.extras:
+                self._pending.append(replace(item, status=None))
+            case ToolCall() if self._pending or item.extras:
+                calls = {short_call_id(item.call_id): item.extras} if item.extras else {}
+                sealed = SealedReasoning(tuple(self._pending), calls).sealed(self._sealer)
+                self.reasoning[call_fingerprint(item)] = sealed
+                self._pending = []
+            case _:
+                pass
+        return [closed]

@@ -1,16 +1,17 @@
 """How reasoning travels in one exchange: who carries it, and where it goes in and out.
 
-| client    | backend   | what its backend thought                                               |
+| client    | backend   | the reasoning of the backend                                           |
 |-----------|-----------|------------------------------------------------------------------------|
-| Responses | Chat      | is sealed into the reasoning items, if the client asks for that; else  |
-|           |           | what cannot be shown is kept by whoever serves                         |
-| Chat      | Responses | goes sealed with the call that it led to; whoever serves keeps it, too |
-| any       | the same  | passes as it is; only what we sealed for another backend is taken out  |
+| Responses | Chat      | is sealed into the reasoning items if the client asks for that; if     |
+|           |           | not, the gateway stores what cannot be shown                           |
+| Chat      | Responses | is sealed onto the call that it leads to; the gateway stores it, too   |
+| any       | the same  | passes as it is; what was sealed for another backend is removed        |
 
-Without a seal nothing of this happens.
+Without a sealer nothing of this happens.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import msgspec
 from msgspec import Raw
@@ -18,186 +19,127 @@ from msgspec.structs import replace
 
 from adapters.capabilities import Capabilities
 from adapters.dialect import Dialect
-from adapters.ir.types import ExtraField, Request, ToolCall
-from adapters.json_text import DECODE_ERRORS
+from adapters.ir.types import ExtraField, Family, Request, ToolCall
 from adapters.losses import Losses, Severity
 from adapters.reasoning.capture import (
     AttachReasoningToCalls,
+    CaptureReasoning,
     RecordReasoningForCalls,
     SealReasoning,
 )
 from adapters.reasoning.restore import ReasoningRestorer
-from adapters.reasoning.sealed import CARRIER, INCLUDE, Sealer, call_fingerprint
+from adapters.reasoning.sealed import INCLUDE, Sealer, call_fingerprint
+from adapters.reasoning.strip import strip_sealed
 
-# Takes what we sealed out of a request that otherwise passes as it is.
-#
-# A client may go on with another backend in the middle of a conversation. What was sealed for the
-# first is nothing to the second, which may refuse what it does not know (P081). All else keeps its
-# spelling.
+_STRINGS = msgspec.json.Decoder(list[str])
+_INCLUDE_FIELD = "include"
 
 
-_OBJECT = msgspec.json.Decoder(dict[str, Raw])
-_LIST = msgspec.json.Decoder(list[Raw])
-_ENCODER = msgspec.json.Encoder()
-NOT_FOR_THIS = "what was sealed for another backend is left out"
-
-# Where a Responses client carries it.
-_ENCRYPTED = "encrypted_content"
-
-
-def strip_sealed(body: bytes, prefix: str) -> bytes:
-    """Give a body without what begins with the prefix, in the places where clients carry it."""
-    stripping = _Stripping(prefix.encode())
-    try:
-        stripped = stripping.strip(body)
-    except DECODE_ERRORS:
-        # Its own server will say what is wrong with it.
-        return body
-    return stripped if stripped and stripping.found else body
-
-
-class _Stripping:
-    def __init__(self, prefix: bytes) -> None:
-        self._prefix = prefix
-        self._spelled = b'"' + prefix
-        # Whether there was any: a text may tell of seals, too.
-        self.found = False
-
-    def strip(self, raw: bytes) -> bytes | None:
-        """Give a value without seals; None if it is nothing without."""
-        if self._prefix not in raw:
-            return raw
-        start = raw.lstrip()[:1]
-        if start == b"{":
-            return self._strip_object(raw)
-        return self._strip_list(raw) if start == b"[" else raw
-
-    def _strip_list(self, raw: bytes) -> bytes:
-        stripped = (self.strip(bytes(one)) for one in _LIST.decode(raw))
-        return _ENCODER.encode([Raw(one) for one in stripped if one is not None])
-
-    def _strip_object(self, raw: bytes) -> bytes | None:
-        kept: dict[str, Raw] = {}
-        for name, inner in _OBJECT.decode(raw).items():
-            value = bytes(inner)
-            if name == _ENCRYPTED and value.startswith(self._spelled):
-                # The item is ours, and so is its id.
-                self.found = True
-                return None
-            carried = name == CARRIER and self._prefix in value
-            stripped = self._strip_carried(value) if carried else self.strip(value)
-            if stripped is not None:
-                kept[name] = Raw(stripped)
-        return _ENCODER.encode(kept)
-
-    def _strip_carried(self, raw: bytes) -> bytes | None:
-        """Leave what others put into the field."""
-        self.found = True
-        kept = {
-            name: value
-            for name, value in _OBJECT.decode(raw).items()
-            if self._prefix not in bytes(value)
-        }
-        return _ENCODER.encode(kept) if kept else None
-
-
-_WORDS = msgspec.json.Decoder(list[str])
-
-
+@dataclass(frozen=True, slots=True)
 class ReasoningPolicy:
-    """What becomes of the reasoning of one exchange."""
+    """What happens to the reasoning of one exchange."""
 
-    def __init__(
-        self, seal: Sealer | None, client: Dialect, backend: Dialect, capabilities: Capabilities
-    ) -> None:
-        self._seal = seal
-        self._native = backend.family == "responses"
-        crosses = seal is not None and client.family != backend.family
-        # The client carries it, if it wants to.
-        self._seals = crosses and client.family == "responses"
-        # The client does not know of it. One without ids could not be given it back.
-        self._remembers = crosses and self._native and client.has_call_ids
-        self._crosses = crosses and client.has_call_ids
-        self._plain = capabilities.reasoning_items != "encrypted"
-        # Whether the backend was asked to seal what it thinks, though the client did not ask.
-        self.asked = False
-        # What is to be kept of the answer for the next request, by the names of its calls.
-        self.kept: dict[str, str] = {}
+    sealer: Sealer | None
+    client: Dialect
+    backend: Dialect
+    capabilities: Capabilities
+
+    @property
+    def _crosses(self) -> bool:
+        """Whether reasoning must change its form."""
+        return self.sealer is not None and self.client.reasoning != self.backend.reasoning
+
+    @property
+    def _has_carrier(self) -> bool:
+        """Whether the client can carry sealed reasoning in its items, if it asks for that."""
+        return self._crosses and self.client.reasoning == "items"
+
+    @property
+    def _attaches(self) -> bool:
+        """Whether reasoning goes with calls; without call ids it could not be found again."""
+        return self._crosses and self.backend.reasoning == "items" and self.client.has_call_ids
+
+    @property
+    def _accepts_unsealed(self) -> bool:
+        return self.capabilities.reasoning_items != "encrypted"
 
     # The request
 
     @property
-    def remembers(self) -> bool:
-        """Tell whether something may have been kept elsewhere for the client."""
-        return self._crosses
+    def may_have_stored(self) -> bool:
+        """Whether the gateway may have stored reasoning for the client."""
+        return self._crosses and self.client.has_call_ids
 
     def storage_keys(self, request: Request) -> tuple[str, ...]:
-        """Give the names of the calls under which it may have been kept."""
-        if self._seals and wants_encrypted_reasoning(request):
+        """Return the keys of the calls for which the gateway may have stored reasoning."""
+        if self._carries(request):
             return ()
+        by_id = self.backend.reasoning == "items"
         calls = (item for item in request.items if isinstance(item, ToolCall))
-        return tuple(call.call_id if self._native else call_fingerprint(call) for call in calls)
+        return tuple(call.call_id if by_id else call_fingerprint(call) for call in calls)
 
-    def restore(self, request: Request, found: Mapping[str, str], losses: Losses) -> Request:
-        """Give a request with what its client carried, or what was kept for it."""
-        if self._seal is None:
-            return request
-        request = ReasoningRestorer(self._seal, losses, native=self._native).open(request, found)
-        if self._seals and wants_encrypted_reasoning(request):
-            return _without_include(request)
-        # Even where the backend stores its answer: a Chat client's next request does not name it.
-        self.asked = self._remembers and not self._plain
-        return _with_include(request) if self.asked else request
+    def restore(
+        self, request: Request, stored: Mapping[str, str], losses: Losses
+    ) -> tuple[Request, bool]:
+        """Return a request with the reasoning that its client carried or the gateway stored.
+
+        The flag says whether the backend is asked for encrypted reasoning although the client did
+        not ask for it.
+        """
+        if self.sealer is None:
+            return request, False
+        native = self.backend.reasoning == "items"
+        request = ReasoningRestorer(self.sealer, losses, native=native).restore(request, stored)
+        if self._carries(request):
+            # The gateway does what the client asks for; the backend need not.
+            return _change_include(request, self.client.family, remove=INCLUDE), False
+        # This holds even if the backend stores its reply, because the next request of a Chat
+        # client does not name it.
+        if not self._attaches or self._accepts_unsealed:
+            return request, False
+        return _change_include(request, self.backend.family, add=INCLUDE), True
 
     def strip(self, body: bytes) -> bytes:
-        """Give a body that passes as it is, but for what we sealed."""
-        seal = self._seal
-        if seal is None or seal.prefix.encode() not in body:
-            return body
-        return strip_sealed(body, seal.prefix)
+        """Return the body of a request that passes unchanged, without what was sealed here."""
+        return body if self.sealer is None else strip_sealed(body, self.sealer.prefix)
 
-    # The answer
+    # The reply
 
-    def stages(
-        self, asked: Request
-    ) -> "list[SealReasoning | AttachReasoningToCalls | RecordReasoningForCalls]":
-        """Give what stands before the writer; each takes whole replies too."""
-        if self._seal is None:
-            return []
-        if self._remembers:
-            return [AttachReasoningToCalls(self._seal, self.kept, plain=self._plain)]
-        if not self._seals:
-            return []
-        asks = wants_encrypted_reasoning(asked)
-        return [
-            SealReasoning(self._seal) if asks else RecordReasoningForCalls(self._seal, self.kept)
-        ]
+    def capture_stage(self, request: Request) -> CaptureReasoning | None:
+        """Return the stage that captures the reasoning of the reply, if any does."""
+        if self.sealer is None:
+            return None
+        if self._attaches:
+            return AttachReasoningToCalls(
+                self.sealer, self.client.family, accepts_unsealed=self._accepts_unsealed
+            )
+        if not self._has_carrier:
+            return None
+        carries = self._carries(request)
+        return SealReasoning(self.sealer) if carries else RecordReasoningForCalls(self.sealer)
 
-
-def wants_encrypted_reasoning(request: Request) -> bool:
-    """Tell whether a client wants to carry reasoning itself."""
-    return INCLUDE in _included(request)
+    def _carries(self, request: Request) -> bool:
+        """Whether the client asks to carry reasoning itself."""
+        return self._has_carrier and INCLUDE in _included(request, self.client.family)
 
 
-def _included(request: Request) -> list[str]:
-    raw = request.find_extra("responses", "include")
-    return [] if raw is None else _WORDS.decode(raw)
+def _included(request: Request, family: Family) -> list[str]:
+    raw = request.find_extra(family, _INCLUDE_FIELD)
+    return [] if raw is None else _STRINGS.decode(raw)
 
 
-def _without_include(request: Request) -> Request:
-    """Leave out the wish that is fulfilled here."""
-    return _including(request, [word for word in _included(request) if word != INCLUDE])
-
-
-def _with_include(request: Request) -> Request:
-    return _including(request, [*_included(request), INCLUDE])
-
-
-def _including(request: Request, words: list[str]) -> Request:
-    others = tuple(extra for extra in request.extras if extra.name != "include")
-    if not words:
+def _change_include(
+    request: Request, family: Family, *, add: str | None = None, remove: str | None = None
+) -> Request:
+    """Return a request that asks for one thing more or less in `include`."""
+    included = _included(request, family)
+    values = [value for value in included if value != remove]
+    if add is not None:
+        values.append(add)
+    others = tuple(extra for extra in request.extras if extra.name != _INCLUDE_FIELD)
+    if not values:
         return replace(request, extras=others)
-    # That a backend has no place for it is nothing to a client that never asked.
-    severity: Severity | None = "hint" if _included(request) else None
-    include = ExtraField("responses", "include", Raw(msgspec.json.encode(words)), severity)
+    # A client that did not ask for anything need not know that the backend has no place for it.
+    severity: Severity | None = "hint" if included else None
+    include = ExtraField(family, _INCLUDE_FIELD, Raw(msgspec.json.encode(values)), severity)
     return replace(request, extras=(include, *others))

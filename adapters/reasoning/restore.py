@@ -1,9 +1,9 @@
-"""Opens what clients bring back sealed, and puts it where its backend wants to see it.
+"""Puts sealed reasoning that comes back with a request where its backend expects it.
 
-A Responses client brings seals on reasoning items; a Chat client on calls, or not at all: then what
-was kept elsewhere under the ids of its calls does as well. What cannot be opened, because it was
-sealed elsewhere or for another backend, is left out and reported, with what was shown of it; no
-request fails for it.
+A Responses client sends it in reasoning items; a Chat client on calls, or not at all: then the
+gateway has stored it under the keys of the calls. What cannot be opened, because it was sealed
+elsewhere or for another backend, is dropped and reported, together with the visible reasoning. No
+request fails because of it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,15 +13,7 @@ from msgspec.structs import replace
 
 from adapters.ids import short_call_id
 from adapters.ir.normalize import is_assistant_item, unzip
-from adapters.ir.types import (
-    Extras,
-    Item,
-    Message,
-    OpaqueItem,
-    Reasoning,
-    Request,
-    ToolCall,
-)
+from adapters.ir.types import Extras, Item, Message, OpaqueItem, Reasoning, Request, ToolCall
 from adapters.losses import Losses
 from adapters.reasoning.sealed import (
     SealedReasoning,
@@ -31,112 +23,114 @@ from adapters.reasoning.sealed import (
     pop_sealed_extra,
 )
 
-Placed = tuple[Item, str]
+# An item with its path in the client's body.
+PlacedItem = tuple[Item, str]
 
 _FOREIGN = "its encrypted_content was sealed by another server, which alone can open it"
 _NOT_OURS = "it cannot be opened: it was sealed elsewhere, for another backend, or was changed"
 
 
 class ReasoningRestorer:
-    """Opens what one request brings."""
+    """Restores the sealed reasoning of one request."""
 
-    def __init__(self, seal: Sealer, losses: Losses, *, native: bool) -> None:
-        self._seal = seal
+    def __init__(self, sealer: Sealer, losses: Losses, *, native: bool) -> None:
+        self._sealer = sealer
         self._losses = losses
-        # The backend seals reasoning itself; what is not ours is taken for its own.
+        # Whether the backend encrypts reasoning itself: what was not sealed here is its own.
         self._native = native
-        # What comes back with the calls of a turn, by their ids.
+        # What goes back with the calls of the current turn, by short call id.
         self._extras: dict[str, Extras] = {}
 
-    def open(self, request: Request, found: Mapping[str, str]) -> Request:
-        """Give a request with all that can be opened, or was kept elsewhere and found again."""
-        if not found and not any(map(_brings, request.items)):
+    def restore(self, request: Request, stored: Mapping[str, str]) -> Request:
+        """Return the request with everything that can be opened or was stored by the gateway."""
+        if not stored and not any(map(_may_carry, request.items)):
             return request
-        spliced: list[Placed] = []
+        restored: list[PlacedItem] = []
         for _, turn in groupby(request.items_with_paths(), _is_of_turn):
-            self._open_turn(turn, found, spliced)
-        items, paths = unzip(spliced)
+            self._restore_turn(turn, stored, restored)
+        items, paths = unzip(restored)
         return replace(request, items=items, paths=paths)
 
-    def _open_turn(
-        self, turn: Iterable[Placed], found: Mapping[str, str], spliced: list[Placed]
+    def _restore_turn(
+        self, turn: Iterable[PlacedItem], stored: Mapping[str, str], restored: list[PlacedItem]
     ) -> None:
-        """Open what one turn brings: the ids of its calls may come again in the next (P056)."""
+        """Restore one turn of the model; the next turn may use the same call ids again."""
         self._extras = {}
-        # All of it first: what a backend said of a call at its end follows the call.
-        opened = [one for item, path in turn for one in self._opened(item, path)]
+        # Open everything first: what came late in a stream stands after its call.
+        opened = [one for item, path in turn for one in self._open_item(item, path)]
         for item, path in opened:
             if isinstance(item, ToolCall):
-                self._splice(item, path, found, spliced)
+                self._restore_call(item, path, stored, restored)
             else:
-                spliced.append((item, path))
-        self._attach_leftovers(spliced)
+                restored.append((item, path))
+        self._attach_leftovers(restored)
 
-    def _attach_leftovers(self, spliced: list[Placed]) -> None:
-        """Put what is left of a turn on its call, where a client put the output between them."""
-        for place in reversed(range(len(spliced) if self._extras else 0)):
-            item, path = spliced[place]
+    def _attach_leftovers(self, restored: list[PlacedItem]) -> None:
+        """Put what is left on the call before it: a client may put the output between the two."""
+        for place in reversed(range(len(restored) if self._extras else 0)):
+            item, path = restored[place]
             if isinstance(item, Message):
                 return
             if isinstance(item, ToolCall) and not item.extras:
                 extras = self._extras.pop(short_call_id(item.call_id), ())
-                spliced[place] = (replace(item, extras=extras), path)
+                restored[place] = (replace(item, extras=extras), path)
 
     # On reasoning items
 
-    def _opened(self, item: Item, path: str) -> Iterator[Placed]:
+    def _open_item(self, item: Item, path: str) -> Iterator[PlacedItem]:
         if not isinstance(item, Reasoning) or item.encrypted is None:
             yield item, path
             return
-        ours = item.encrypted.startswith(self._seal.prefix)
-        if self._native and not ours:
+        sealed_here = item.encrypted.startswith(self._sealer.prefix)
+        if self._native and not sealed_here:
             yield item, path
             return
-        kept = open_sealed(item.encrypted, self._seal)
-        if kept is not None:
-            self._extras |= kept.calls
-            for thought in kept.thoughts:
-                yield thought, path
+        opened = open_sealed(item.encrypted, self._sealer)
+        if opened is not None:
+            self._extras |= opened.calls
+            for reasoning in opened.reasoning:
+                yield reasoning, path
             return
-        # What was shown of it is no more this backend's than what is sealed.
-        self._losses.dropped(path, _NOT_OURS if ours else _FOREIGN)
+        # The visible reasoning is not from this backend either.
+        self._losses.dropped(path, _NOT_OURS if sealed_here else _FOREIGN)
 
     # On calls
 
-    def _splice(
-        self, call: ToolCall, path: str, found: Mapping[str, str], before: list[Placed]
+    def _restore_call(
+        self, call: ToolCall, path: str, stored: Mapping[str, str], restored: list[PlacedItem]
     ) -> None:
         text, extras = pop_sealed_extra(call)
-        kept = self._found(text, call, path, found)
-        if kept is not None:
-            self._extras = kept.calls | self._extras
-            if kept.thoughts:
-                _put_thoughts(kept, path, before)
+        opened = self._open_call(text, call, path, stored)
+        if opened is not None:
+            self._extras = opened.calls | self._extras
+            if opened.reasoning:
+                _insert_reasoning(opened, path, restored)
         extras += self._extras.pop(short_call_id(call.call_id), ())
-        before.append((call if extras == call.extras else replace(call, extras=extras), path))
+        restored.append((call if extras == call.extras else replace(call, extras=extras), path))
 
-    def _found(
-        self, text: str | None, call: ToolCall, path: str, found: Mapping[str, str]
+    def _open_call(
+        self, text: str | None, call: ToolCall, path: str, stored: Mapping[str, str]
     ) -> SealedReasoning | None:
-        kept = None if text is None else open_sealed(text, self._seal)
-        if kept is not None:
-            return kept
-        name = call.call_id if self._native else call_fingerprint(call)
-        if name in found and short_call_id(call.call_id) not in self._extras:
-            kept = open_sealed(found[name], self._seal)
-        if kept is None and text is not None:
+        """Return what the call carries, or else what was stored for it."""
+        opened = None if text is None else open_sealed(text, self._sealer)
+        if opened is not None:
+            return opened
+        key = call.call_id if self._native else call_fingerprint(call)
+        if key in stored and short_call_id(call.call_id) not in self._extras:
+            opened = open_sealed(stored[key], self._sealer)
+        if opened is None and text is not None:
             self._losses.dropped(f"{path}.extra_content", _NOT_OURS)
-        return kept
+        return opened
 
 
-def _is_of_turn(placed: Placed) -> bool:
-    """Tell whether an item leaves a turn of the model open."""
+def _is_of_turn(placed: PlacedItem) -> bool:
+    """Whether an item can stand within a turn of the model."""
     item, _ = placed
     return isinstance(item, OpaqueItem) or is_assistant_item(item)
 
 
-def _brings(item: Item) -> bool:
-    """Tell whether an item may bring something back."""
+def _may_carry(item: Item) -> bool:
+    """Whether an item may carry sealed reasoning."""
     match item:
         case ToolCall():
             return bool(item.extras)
@@ -146,20 +140,19 @@ def _brings(item: Item) -> bool:
             return False
 
 
-def _put_thoughts(kept: SealedReasoning, path: str, before: list[Placed]) -> None:
-    """Put thoughts where they stood in their turn, in the place of what the client was told."""
-    start = len(before)
-    while start and is_assistant_item(before[start - 1][0]):
+def _insert_reasoning(opened: SealedReasoning, path: str, restored: list[PlacedItem]) -> None:
+    """Replace the reasoning that the client was shown with the original, in its original place."""
+    start = len(restored)
+    while start and is_assistant_item(restored[start - 1][0]):
         start -= 1
-    turn = [one for one in before[start:] if not _is_plain(one[0])]
-    del before[start:]
+    turn = [placed for placed in restored[start:] if not _is_visible_reasoning(placed[0])]
+    del restored[start:]
     place = len(turn)
-    if kept.before_text and turn and isinstance(turn[-1][0], Message):
+    if opened.before_text and turn and isinstance(turn[-1][0], Message):
         place -= 1
-    turn[place:place] = [(thought, path) for thought in kept.thoughts]
-    before += turn
+    turn[place:place] = [(reasoning, path) for reasoning in opened.reasoning]
+    restored += turn
 
 
-def _is_plain(item: Item) -> bool:
-    """Tell whether an item is a thought as a client was shown it."""
+def _is_visible_reasoning(item: Item) -> bool:
     return isinstance(item, Reasoning) and item.encrypted is None

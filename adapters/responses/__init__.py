@@ -13,6 +13,7 @@ from adapters.wire.error_body import write_error
 RESPONSES = Dialect(
     name="responses",
     family="responses",
+    reasoning="items",
     names=NAMES,
     unsupported_fields=LACKS,
     has_call_ids=True,

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from msgspec import Raw
 from msgspec.structs import replace
 
-from adapters.dialect import BaseStreamWriter, ReplyContext, ReplyOptions
+from adapters.dialect import BaseStreamWriter, ReplyContext
 from adapters.errors import InvalidRequestError
 from adapters.ir.accumulator import ItemBuffer, PartBuffer
-from adapters.ir.events import Channel, Closed, Delta, Failed, Finished, Opened, Started
+from adapters.ir.events import BlockId, Channel, Closed, Delta, Failed, Finished, Opened, Started
 from adapters.ir.normalize import wants_one_choice, worst_finish
 from adapters.ir.types import Error, Item, Status, ToolCall
-from adapters.losses import Losses
 from adapters.responses.output_writer import (
     LABEL,
     OutputWriter,
@@ -48,19 +47,19 @@ class ItemStreamWriter:
     def __init__(
         self,
         opened: Opened,
+        output_index: int,
         item_id: str,
         frames: Frames,
         output: OutputWriter,
-        reply_options: ReplyOptions,
-        losses: Losses,
+        around: ReplyContext,
     ) -> None:
         self._block = ItemBuffer(opened)
         self.item_id = item_id
-        self._place: Wire = {"item_id": item_id, "output_index": opened.index}
+        self._place: Wire = {"item_id": item_id, "output_index": output_index}
         self._frames = frames
         self._output = output
-        self._reply_options = reply_options
-        self._losses = losses
+        self._reply_options = around.reply_options
+        self._losses = around.losses
         # The frame of its deltas: of the part that is open, or of the call.
         self._template: DeltaTemplate | None = None
         self._annotations = 0
@@ -127,7 +126,8 @@ class ItemStreamWriter:
                 # Gone from the newest types, required by others: it does no harm.
                 fields["name"] = bare.name
             written.append(self._frames.event(words.done, fields))
-        self._block.close(closed)
+        # No event of a stream has room for parts other than text.
+        self._block.close(replace(closed, parts=()) if closed.parts else closed)
         written.append(self._item_event("response.output_item.done", self.item(), closed.status))
         return written
 
@@ -217,7 +217,7 @@ class StreamWriter(BaseStreamWriter):
         self._frames = Frames()
         self._output = OutputWriter(around.reply_options, around.losses)
         self._response: Response | None = None
-        self._blocks: dict[int, ItemStreamWriter] = {}
+        self._blocks: dict[BlockId, ItemStreamWriter] = {}
 
     def start(self, event: Started) -> list[bytes]:
         """Begin the stream, if it was not begun before its answer was."""
@@ -269,7 +269,7 @@ class StreamWriter(BaseStreamWriter):
         around = self._around
         item_id = mint_item_id(event.item, around.mint)
         block = self._blocks[event.index] = ItemStreamWriter(
-            event, item_id, self._frames, self._output, around.reply_options, around.losses
+            event, len(self._blocks), item_id, self._frames, self._output, around
         )
         return block.open()
 

@@ -1,1 +1,1 @@
-"""Transformations between a reader and a writer."""
+"""Stages that change a reply between its reader and its writer."""

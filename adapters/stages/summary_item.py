@@ -1,6 +1,6 @@
-"""Makes of an answer, which sums up a conversation, one item that holds the summary.
+"""The stages for context compaction: one replaces a reply with an item, one prepends an item.
 
-Whoever serves makes the item: it is sealed, so that a client carries what it cannot read.
+The gateway makes the item. Its content is sealed, so the client carries what it cannot read.
 """
 
 from collections.abc import Callable
@@ -8,116 +8,81 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from adapters.ir.events import Closed, Delta, Event, Failed, Finished, Opened, Started
-from adapters.ir.types import Choice, Error, Finish, Message, OpaqueItem, Reply, Text, Usage
+from adapters.ir.types import Error, Finish, Message, OpaqueItem, Usage
 from adapters.losses import Losses
+from adapters.stages.stage import DiscardBlock, Stage
 
 _EMPTY = Error(
     "the backend was asked for a summary and said nothing", code="empty_summary", status=502
 )
 _DONE = Finish("stop", "stop")
+_SUMMARY = "summary"
+_PREPENDED = "prepended"
 
 
-class SummarizeReply:
-    """Gathers what is said, whole or streamed; thoughts and calls are no part of a summary."""
+class SummarizeReply(Stage):
+    """A stage that replaces a reply with one item, made of the text of its messages."""
 
-    def __init__(self, condense: Callable[[str], OpaqueItem], losses: Losses) -> None:
-        self._condense = condense
+    def __init__(self, make_item: Callable[[str], OpaqueItem], losses: Losses) -> None:
+        super().__init__()
+        self._make_item = make_item
         self._losses = losses
-        # What each message says, by the number of its block.
-        self._said: dict[int, list[str]] = {}
+        self._messages: list[_TextCollector] = []
 
-    def reply(self, reply: Reply) -> Reply:
-        """Condense a whole reply."""
-        if reply.error is not None:
-            return reply
-        said = [_said(item) for choice in reply.choices for item in choice.items]
-        item = self._item([text for text in said if text is not None])
-        if item is None:
-            return replace(reply, choices=(), error=_EMPTY)
-        self._note_limit(tuple(one.finish for one in reply.choices if one.finish is not None))
-        return replace(reply, choices=(Choice((item,), _DONE),))
-
-    def feed(self, event: Event) -> list[Event]:
-        """Take an event; the item comes with the last one."""
-        match event:
-            case Opened():
-                if isinstance(event.item, Message):
-                    self._said[event.index] = []
-                return []
-            case Delta():
-                if event.channel == "text" and event.index in self._said:
-                    self._said[event.index].append(event.text)
-                return []
-            case Closed():
-                return []
-            case Finished():
-                return self._finish(event)
-            case _:
-                return [event]
-
-    def flush(self) -> list[Event]:
-        """Give nothing more: the last event gave the item."""
+    def _open(self, event: Opened) -> list[Event]:
+        if isinstance(event.item, Message):
+            self._handlers[event.index] = message = _TextCollector()
+            self._messages.append(message)
+        else:
+            self._handlers[event.index] = DiscardBlock()
         return []
 
     def _finish(self, event: Finished) -> list[Event]:
-        item = self._item(["".join(texts) for texts in self._said.values()])
-        if item is None:
+        texts = ("".join(message.texts).strip() for message in self._messages)
+        summary = "\n\n".join(text for text in texts if text)
+        if not summary:
             return [Failed(_EMPTY, event.usage)]
-        self._note_limit(event.finishes)
-        return [Opened(0, item), Closed(0), replace(event, finishes=(_DONE,))]
-
-    def _item(self, said: list[str]) -> OpaqueItem | None:
-        summary = "\n\n".join(text.strip() for text in said if text.strip())
-        return self._condense(summary) if summary else None
-
-    def _note_limit(self, finishes: tuple[Finish, ...]) -> None:
-        """Say so if a summary was cut off: it serves all the same, and there is no better one."""
-        if any(finish.reason in ("length", "filter") for finish in finishes):
+        item = self._make_item(summary)
+        if any(finish.reason in ("length", "filter") for finish in event.finishes):
+            # There is no better summary, so the truncated one is used.
             self._losses.changed("output[0]", "the summary was cut off by the backend")
+        finished = replace(event, finishes=(_DONE,), choice_extras=())
+        return [Opened(_SUMMARY, item), Closed(_SUMMARY), finished]
 
 
-def _said(item: object) -> str | None:
-    if not isinstance(item, Message):
-        return None
-    return "".join(part.text for part in item.content if isinstance(part, Text))
+class _TextCollector(DiscardBlock):
+    """A handler that collects the text of a message and passes nothing on."""
 
+    def __init__(self) -> None:
+        self.texts: list[str] = []
 
-# Puts an item before an answer, and adds what the item cost to what the answer cost.
-
-
-class PrependItem:
-    """Begins an answer, whole or streamed, with an item that its backend did not make."""
-
-    def __init__(self, item: OpaqueItem, usage: Usage | None) -> None:
-        self._item = item
-        self._usage = usage
-
-    def reply(self, reply: Reply) -> Reply:
-        """Put it before a whole reply."""
-        usage = add_usage(self._usage, reply.usage)
-        if not reply.choices:
-            return replace(reply, usage=usage)
-        first, *others = reply.choices
-        first = replace(first, items=(self._item, *first.items))
-        return replace(reply, choices=(first, *others), usage=usage)
-
-    def feed(self, event: Event) -> list[Event]:
-        """Put it behind the first event; the numbers of all blocks then move up by one."""
-        match event:
-            case Started():
-                return [event, Opened(0, self._item), Closed(0)]
-            case Opened() | Delta() | Closed():
-                return [replace(event, index=event.index + 1)]
-            case Finished() | Failed():
-                return [replace(event, usage=add_usage(self._usage, event.usage))]
-
-    def flush(self) -> list[Event]:
-        """Give nothing more."""
+    def fill(self, delta: Delta) -> list[Event]:
+        """Collect the text of a delta."""
+        if delta.channel == "text":
+            self.texts.append(delta.text)
         return []
 
 
+class PrependItem(Stage):
+    """A stage that puts an item before a reply, and adds the usage of making it."""
+
+    def __init__(self, item: OpaqueItem, usage: Usage | None) -> None:
+        super().__init__()
+        self._item = item
+        self._usage = usage
+
+    def _start(self, event: Started) -> list[Event]:
+        return [event, Opened(_PREPENDED, self._item), Closed(_PREPENDED)]
+
+    def _finish(self, event: Finished) -> list[Event]:
+        return [replace(event, usage=add_usage(self._usage, event.usage))]
+
+    def _fail(self, event: Failed) -> list[Event]:
+        return [replace(event, usage=add_usage(self._usage, event.usage))]
+
+
 def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:
-    """Add up what two answers cost; where one did not say, nobody knows the sum."""
+    """Return the sum of two usages; None if one of them is not known."""
     if one is None or other is None:
         return None
     return Usage(

@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from adapters.capabilities import TextFormat
 from adapters.ids import IdSource
-from adapters.ir.accumulator import accumulate, to_events
-from adapters.ir.events import Closed, Delta, Event, Finished, Opened
+from adapters.ir.events import BlockId, Closed, Delta, Event, Finished, Opened
 from adapters.ir.normalize import (
     EMPTY_ARGUMENTS_REASON,
     call_path,
@@ -20,9 +19,9 @@ from adapters.ir.normalize import (
     lacks_arguments,
     with_empty_arguments,
 )
-from adapters.ir.types import Choice, Finish, Item, Message, Reply, Text, Tool, ToolCall
+from adapters.ir.types import Finish, Message, Refusal, Text, Tool, ToolCall
 from adapters.losses import Losses
-from adapters.stages.stage import MessageSplitter
+from adapters.stages.message_splitter import MessageSplitter, SplitMessage
 from adapters.text_tools.declared_tools import DeclaredTools
 from adapters.text_tools.formats import FORMATS
 from adapters.text_tools.parser import TextToolCall
@@ -41,52 +40,24 @@ class TextToolCallParser(MessageSplitter):
         ids: IdSource,
         losses: Losses,
     ) -> None:
-        super().__init__(losses, _TEXT_SPLIT)
+        super().__init__()
         self._formats = tuple(FORMATS[name] for name in dict.fromkeys(formats))
-        self._format_names = formats
-        self._tools = tools
         self._declared = DeclaredTools(tools)
         self._ids = ids
+        self._losses = losses
         self._choices_with_calls: set[int] = set()
 
-    # Whole replies
-
-    def _split_choice(self, choice: Choice) -> Choice:
-        split = super()._split_choice(choice)
-        if split.items == choice.items:
-            return choice
-        return replace(split, finish=choice.finish and _with_calls(choice.finish))
-
-    def _split(self, message: Message) -> tuple[Item, ...]:
-        """Split a message as the same message in a stream is split."""
-        if not self._has_calls(message):
-            return (message,)
-        stage = TextToolCallParser(self._format_names, self._tools, self._ids, self._losses)
-        events = to_events(Reply(choices=(Choice((message,)),)), self._losses)
-        return accumulate(out for event in events for out in stage.feed(event)).choices[0].items
-
-    def _has_calls(self, message: Message) -> bool:
-        texts = [part.text for part in message.content if isinstance(part, Text)]
-        for number, text in enumerate(texts):
-            scanner = self.scanner(at_reply_start=not number)
-            segments = (*scanner.feed(text), *scanner.end())
-            if any(isinstance(segment, FoundCalls) for segment in segments):
-                return True
-        return False
-
-    # Streams
-
-    def _begin(self, opened: Opened) -> "_SplitText":
+    def _split(self, opened: Opened) -> "_SplitText":
         return _SplitText(opened, self)
 
-    def _finished(self, event: Finished) -> Finished:
+    def _finish(self, event: Finished) -> list[Event]:
         if not self._choices_with_calls:
-            return event
+            return [event]
         finishes = [
             _with_calls(finish) if number in self._choices_with_calls else finish
             for number, finish in enumerate(event.finishes)
         ]
-        return replace(event, finishes=tuple(finishes))
+        return [replace(event, finishes=tuple(finishes))]
 
     # For the messages being split
 
@@ -94,7 +65,7 @@ class TextToolCallParser(MessageSplitter):
         """Return a scanner for a new text."""
         return Scanner(self._formats, self._declared, at_reply_start=at_reply_start)
 
-    def call_events(self, found: TextToolCall, choice: int) -> list[Event]:
+    def call_events(self, found: TextToolCall, block: BlockId, choice: int) -> list[Event]:
         """Return the events of a call that was found in a text."""
         self._choices_with_calls.add(choice)
         opened_call = ToolCall(self._ids.id("call_"), found.name)
@@ -102,31 +73,35 @@ class TextToolCallParser(MessageSplitter):
         if lacks_arguments(call):
             self._losses.changed(call_path(call), EMPTY_ARGUMENTS_REASON)
             call = with_empty_arguments(call)
-        number = self.number()
         return [
-            Opened(number, opened_call, choice),
-            Delta(number, "arguments", call.arguments),
-            Closed(number),
+            Opened(block, opened_call, choice),
+            Delta(block, "arguments", call.arguments),
+            Closed(block),
         ]
 
+    def report_split(self) -> None:
+        """Report logprobs or annotations that do not fit the text that is left."""
+        self._losses.dropped("content", _TEXT_SPLIT)
 
-class _SplitText:
-    """A message in a stream, which may become several messages with calls between them."""
+
+class _SplitText(SplitMessage):
+    """A message that may become several messages with calls between them."""
 
     def __init__(self, opened: Opened, stage: TextToolCallParser) -> None:
+        super().__init__(opened)
         self._stage = stage
-        self.choice = opened.choice
         # The scanner of the current content part, and the deltas that it was fed.
         self._scanner = stage.scanner(at_reply_start=True)
         self._deltas = DeltaBuffer()
         self._part = 0
         # Leading whitespace, which is written only if text follows it or no call does.
         self._whitespace: list[Delta] = []
-        # The number of the open message, and the new numbers of its parts.
-        self._number: int | None = None
+        # The message to open next: first the original one, then new ones.
+        self._next = opened
+        # The open message, and the new numbers of its parts.
+        self._block: BlockId | None = None
         self._parts: dict[int, int] = {}
-        # The item to open next: first the original message, then new ones.
-        self._item = opened.item
+        self._added_blocks = 0
         self._has_calls = False
 
     def fill(self, delta: Delta) -> list[Event]:
@@ -140,19 +115,25 @@ class _SplitText:
             events += self._emit_segments(self._scanner.feed(token_delta.text))
         return events if self._scanner.is_holding else [*events, *self._emit_held(0)]
 
-    def close(self, event: Closed) -> list[Event]:
+    def close(self, closed: Closed) -> list[Event]:
         """End the message; a message of calls alone has none to end."""
-        return [*self.flush_before_next_block(), *self._end_message(event)]
+        events = self.flush_before_next_block()
+        if not self._has_calls:
+            return [*events, closed]
+        others = tuple(part for part in closed.parts if not isinstance(part, Text | Refusal))
+        if others and self._block is None:
+            events += self._open_message()
+        return [*events, *self._end_message(replace(closed, parts=others))]
 
     def flush_before_next_block(self) -> list[Event]:
         """Emit what was held back, before the end or another block."""
         events = [*self._emit_segments(self._scanner.end()), *self._emit_held(0)]
         self._scanner = self._stage.scanner(at_reply_start=False)
-        is_unopened = self._number is None and not self._has_calls
-        return [*events, *self._begin_message()] if is_unopened else events
+        is_unopened = self._block is None and not self._has_calls
+        return [*events, *self._open_message()] if is_unopened else events
 
     def flush(self) -> list[Event]:
-        """Emit what was held back, because the stream ends."""
+        """Emit what was held back, because the stream has failed."""
         return self.flush_before_next_block()
 
     def _emit_segments(self, segments: list[Segment]) -> list[Event]:
@@ -173,58 +154,65 @@ class _SplitText:
         if self._has_calls and (delta.annotations or len(delta.logprobs) > 1):
             # Annotations count positions from the start of the unsplit text, and a group of
             # logprobs may include tokens of the removed markup.
-            self._stage.report()
+            self._stage.report_split()
             logprobs = delta.logprobs if len(delta.logprobs) == 1 else ()
             delta = replace(delta, annotations=(), logprobs=logprobs)
-        if self._number is not None:
-            return [self._renumbered(delta)]
-        if delta.channel != "text":
-            return [*self._begin_message(), self._renumbered(delta)]
-        if delta.text.strip():
-            first = replace(delta, text=delta.text.lstrip()) if self._has_calls else delta
-            return [*self._begin_message(), self._renumbered(first)]
-        return self._hold_whitespace(delta)
+        if self._block is not None:
+            return [self._moved(delta, self._block)]
+        if delta.channel == "text" and not delta.text.strip():
+            return self._hold_whitespace(delta)
+        if delta.channel == "text" and self._has_calls:
+            delta = replace(delta, text=delta.text.lstrip())
+        return self._open_message(delta)
 
     def _hold_whitespace(self, delta: Delta) -> list[Event]:
         """Keep whitespace until text follows; after a call it belongs to the markup."""
         if not self._has_calls:
             self._whitespace.append(delta)
         elif delta.logprobs:
-            self._stage.report()
+            self._stage.report_split()
         return []
 
-    def _begin_message(self) -> list[Event]:
+    def _open_message(self, *first: Delta) -> list[Event]:
         """Open a message, with the whitespace that was kept for it."""
-        self._number = self._stage.number()
-        opened = Opened(self._number, self._item, self.choice)
-        self._item = Message("assistant")
+        opened = self._next
+        self._block = block = opened.index
+        self._next = Opened(self._new_block(), Message("assistant"), self.choice)
         whitespace, self._whitespace = self._whitespace, []
-        return [opened, *map(self._renumbered, whitespace)]
+        return [opened, *(self._moved(delta, block) for delta in (*whitespace, *first))]
 
-    def _renumbered(self, delta: Delta) -> Delta:
-        """Return a delta with the numbers of the open message and its part."""
+    def _moved(self, delta: Delta, block: BlockId) -> Delta:
+        """Return a delta for the open message and its part."""
         part = self._parts.setdefault(delta.part, len(self._parts))
-        return replace(delta, index=self._number or 0, part=part)
+        if delta.index == block and delta.part == part:
+            return delta
+        return replace(delta, index=block, part=part)
 
     def _end_message(self, closed: Closed) -> list[Event]:
-        if self._number is None:
+        if self._block is None:
             return []
-        number, self._number = self._number, None
+        block, self._block = self._block, None
         self._parts.clear()
-        return [replace(closed, index=number)]
+        return [replace(closed, index=block)]
 
     def _emit_calls(self, found: FoundCalls) -> list[Event]:
         """Emit calls in place of their markup."""
         markup = list(self._deltas.take(found.length))
         for removed in (markup, self._whitespace):
             if any(delta.logprobs or delta.annotations for delta in removed):
-                self._stage.report()
+                self._stage.report_split()
         self._whitespace.clear()
         self._has_calls = True
         calls = [
-            event for call in found.calls for event in self._stage.call_events(call, self.choice)
+            event
+            for call in found.calls
+            for event in self._stage.call_events(call, self._new_block(), self.choice)
         ]
-        return [*self._end_message(Closed(0)), *calls]
+        return [*self._end_message(Closed(self._opened.index)), *calls]
+
+    def _new_block(self) -> BlockId:
+        self._added_blocks += 1
+        return f"{self._opened.index}.{self._added_blocks}"
 
 
 class DeltaBuffer:

@@ -19,15 +19,15 @@ from adapters.tool_emulation.declare import declare_tools
 from adapters.tool_emulation.downgrade import CallDowngrader
 from adapters.tool_emulation.history import HistoryEmulator
 from adapters.tool_emulation.registry import BackendToolSupport, ToolRegistry
-from adapters.tool_emulation.restore import CallRestorer, GrammarCheck
+from adapters.tool_emulation.restore import CallRestorer, CustomInput
 from adapters.tool_emulation.tool_choice import emulate_tool_choice
 
 __all__ = [
     "BackendToolSupport",
     "CallDowngrader",
     "CallRestorer",
+    "CustomInput",
     "EmulatedRequest",
-    "GrammarCheck",
     "ToolRegistry",
     "emulate_tools",
 ]

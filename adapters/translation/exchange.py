@@ -19,13 +19,13 @@ from adapters.ids import IdSource
 from adapters.ir.accumulator import to_events
 from adapters.ir.types import Error, FunctionTool, Reply, Request, Usage
 from adapters.losses import Losses, Policy
+from adapters.reasoning.capture import CaptureReasoning
 from adapters.reasoning.sealed import Sealer
-from adapters.stages.stage import Pipeline
-from adapters.tool_emulation import GrammarCheck
+from adapters.stages.stage import Pipeline, Stage
+from adapters.tool_emulation import CallRestorer, CustomInput
 from adapters.translation.redaction import Redact, redact_errors, redact_text
 from adapters.translation.reply_stages import (
     UNKNOWN_REQUEST,
-    Between,
     Reshaping,
     stages,
     telling,
@@ -62,7 +62,6 @@ class Exchange:
         policy: Policy = "report",
         asked: Request = UNKNOWN_REQUEST,
         rewrite: bool = False,
-        check_grammar: GrammarCheck | None = None,
         seal: Sealer | None = None,
         stamp: Mapping[str, object] | None = None,
         reshape: Callable[[Losses], Reshaping] | None = None,
@@ -83,12 +82,12 @@ class Exchange:
             seal=seal,
             reshapes=reshape is not None,
         )
-        # Judges the input of custom tools, if the capabilities ask for that.
-        self._check_grammar = check_grammar
         # What the answer says of itself, whatever the backend says.
         self._stamp = stamp or {}
         # Makes what the answer goes through in the end, where it is not just the backend's.
         self._reshape = reshape
+        # The stages of the reply, once they were made.
+        self._made: list[Stage] = []
         # Replaces secrets in what is an error, and in nothing else.
         self._redact = redact
 
@@ -112,12 +111,19 @@ class Exchange:
     @property
     def asks_for_seals(self) -> bool:
         """Tell whether the backend was asked to seal its reasoning on our own account."""
-        return self._asking.keeping.asked
+        return self._asking.requests_encrypted_reasoning
 
     @property
     def kept(self) -> Mapping[str, str]:
         """Give what should be kept of the answer for later requests, by the names of calls."""
-        return self._asking.keeping.kept
+        stages = (stage for stage in self._made if isinstance(stage, CaptureReasoning))
+        return {key: sealed for stage in stages for key, sealed in stage.reasoning.items()}
+
+    @property
+    def custom_inputs(self) -> list[CustomInput]:
+        """Return the inputs of custom tools to check, if the capabilities ask for that."""
+        stages = (stage for stage in self._made if isinstance(stage, CallRestorer))
+        return [custom_input for stage in stages for custom_input in stage.custom_inputs]
 
     def recall(self, body: bytes) -> tuple[str, ...]:
         """Name the calls of a request for which something may have been `kept` of an answer.
@@ -156,8 +162,9 @@ class Exchange:
             return self._pass_reply(body)
         around = self._surroundings()
         reply = self._read_reply(body, around)
-        for stage in self._stages(around):
-            reply = stage.reply(reply)
+        stages = self._stages(around)
+        if stages:
+            reply = Pipeline(*stages).reply(reply)
         return self._finish_reply(reply, around)
 
     def _pass_reply(self, body: bytes) -> Translation:
@@ -195,15 +202,17 @@ class Exchange:
             body = self._client.write_reply(reply, around)
         return Translation(body, tuple(around.losses), _status(reply), reply.usage)
 
-    def _stages(self, around: ReplyContext) -> list[Between]:
-        """Give what stands between reader and writer."""
+    def _stages(self, around: ReplyContext) -> list[Stage]:
+        """Return the stages between reader and writer, in their order."""
         told = self._asking.told()
-        return [
-            *stages(around, told, self._capabilities, self._check_grammar),
+        capture = self._asking.reasoning.capture_stage(self.asked)
+        self._made = [
+            *stages(around, told, self._capabilities),
             *telling(around, told, self._client, self._backend),
-            *self._asking.keeping.stages(self.asked),
+            *([] if capture is None else [capture]),
             *([] if self._reshape is None else [self._reshape(around.losses)]),
         ]
+        return self._made
 
     # The answer, streamed
 
@@ -238,9 +247,9 @@ class Exchange:
         reply = self._read_reply(redact_errors(body, self._redact), around)
         if reply.error is not None:
             return self._finish_reply(reply, around)
-        pipeline = Pipeline(*self._stages(around), self._client.write_stream(around))
-        told = pipeline.feed_all(list(to_events(reply, around.losses)))
-        body = b"".join([*told, *pipeline.flush()])
+        events = Pipeline(*self._stages(around)).feed_all(list(to_events(reply, around.losses)))
+        writer = self._client.write_stream(around)
+        body = b"".join(frame for event in events for frame in writer.feed(event))
         return Translation(body, tuple(around.losses), usage=reply.usage)
 
     def _surroundings(self) -> ReplyContext:

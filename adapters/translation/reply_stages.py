@@ -9,12 +9,8 @@ from typing import get_args
 from adapters.capabilities import Capabilities, TextFormat
 from adapters.dialect import Dialect, ReplyContext
 from adapters.ir.types import CallKind, CustomTool, Request
-from adapters.reasoning.capture import (
-    AttachReasoningToCalls,
-    RecordReasoningForCalls,
-    SealReasoning,
-)
-from adapters.stages.call_filter import DisallowedCallFilter, call_filters
+from adapters.stages.call_filter import call_filters
+from adapters.stages.stage import Stage
 from adapters.stages.summary_item import PrependItem, SummarizeReply
 from adapters.stages.think_tags import ThinkTagParser
 from adapters.text_tools.stage import TextToolCallParser
@@ -22,7 +18,6 @@ from adapters.tool_emulation import (
     CallDowngrader,
     CallRestorer,
     EmulatedRequest,
-    GrammarCheck,
 )
 from adapters.wire.tools import declared_names
 
@@ -31,17 +26,6 @@ UNKNOWN_REQUEST = Request(include_usage=True)
 
 # What an answer is made into in the end, by whoever serves.
 Reshaping = SummarizeReply | PrependItem
-Between = (
-    ThinkTagParser
-    | TextToolCallParser
-    | CallRestorer
-    | DisallowedCallFilter
-    | CallDowngrader
-    | SealReasoning
-    | AttachReasoningToCalls
-    | RecordReasoningForCalls
-    | Reshaping
-)
 
 _ANY_KIND: frozenset[CallKind] = frozenset(get_args(CallKind))
 
@@ -50,16 +34,14 @@ def stages(
     around: ReplyContext,
     told: EmulatedRequest,
     capabilities: Capabilities,
-    check_grammar: GrammarCheck | None,
-) -> list[Between]:
+) -> list[Stage]:
     """Give what makes of a backend's answer the answer to what was asked."""
     losses, table = around.losses, told.registry
-    # Judged only where somebody wants that.
-    check = check_grammar if capabilities.check_grammars else None
+    collects = capabilities.check_grammars
     return [
         *([ThinkTagParser(losses)] if capabilities.think_tags else []),
         *_text_calls(around, told, capabilities),
-        *([CallRestorer(table, losses, check)] if table.entries else []),
+        *([CallRestorer(table, losses, collects_inputs=collects)] if table.entries else []),
         *call_filters(around.request, table, losses),
     ]
 

@@ -13,8 +13,9 @@ from adapters.dialect import Dialect
 from adapters.errors import DragomanError, InvalidRequestError
 from adapters.ir.types import AllowedToolsChoice, FunctionTool, ItemReference, Request, Tool
 from adapters.losses import Loss, Losses, Policy
-from adapters.reasoning.policy import NOT_FOR_THIS, ReasoningPolicy
+from adapters.reasoning.policy import ReasoningPolicy
 from adapters.reasoning.sealed import Sealer
+from adapters.reasoning.strip import NOT_FOR_THIS
 from adapters.tool_emulation import (
     BackendToolSupport,
     EmulatedRequest,
@@ -54,7 +55,9 @@ class Asking:
         # A request that was passed on unread; it is read only if somebody wants to know.
         self._unread: bytes | None = None
         self._client_streams = bool(asked.stream)
-        self.keeping = ReasoningPolicy(seal, client, backend, capabilities)
+        self.reasoning = ReasoningPolicy(seal, client, backend, capabilities)
+        # Whether the backend was asked for encrypted reasoning on our own account.
+        self.requests_encrypted_reasoning = False
         # Whether the answer is made into something else in the end.
         self._reshapes = reshapes
         # What was lost of a request that was read before it was sent.
@@ -76,10 +79,10 @@ class Asking:
 
     def recall(self, body: bytes) -> tuple[str, ...]:
         """Name the calls for which something may have been kept (see `Exchange.recall`)."""
-        if self.passes or not self.keeping.remembers:
+        if self.passes or not self.reasoning.may_have_stored:
             return ()
         self._read_losses = self._read(body)
-        return self.keeping.storage_keys(self._asked)
+        return self.reasoning.storage_keys(self._asked)
 
     def _read(self, body: bytes) -> Losses:
         losses = Losses(self._policy, self._client.names)
@@ -99,7 +102,9 @@ class Asking:
         if self.passes:
             return self._pass_request(body, model)
         losses = self._read(body) if self._read_losses is None else self._read_losses
-        addressed = self.keeping.restore(self._addressed(model, losses), kept or {}, losses)
+        addressed, self.requests_encrypted_reasoning = self.reasoning.restore(
+            self._addressed(model, losses), kept or {}, losses
+        )
         self._lowered = emulate_tools(addressed, self._client.family, self._target(), losses)
         request = self._paired(self._lowered.request, losses, ends_open=ends_open)
         capabilities = self._capabilities
@@ -137,7 +142,7 @@ class Asking:
         """Pass a request on, all but the name of the model and what was sealed for another."""
         fields = read_body(body)
         losses: tuple[Loss, ...] = ()
-        stripped = self.keeping.strip(body)
+        stripped = self.reasoning.strip(body)
         if stripped is not body:
             body, fields = stripped, read_body(stripped)
             losses = (Loss("dropped", self._client.names["items"], NOT_FOR_THIS),)

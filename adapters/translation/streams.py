@@ -10,7 +10,7 @@ from adapters.ir.types import Error, Reply
 from adapters.json_text import is_complete_json, is_utf8
 from adapters.losses import Losses
 from adapters.sse import Decoder, Frame, is_done, parse_event, write_block
-from adapters.stages.stage import AnyStage, Pipeline, ignores_deltas
+from adapters.stages.stage import Pipeline, Stage
 from adapters.translation.redaction import Redact, redact_errors, redact_frame
 
 # The two events that end a stream.
@@ -23,7 +23,7 @@ class StreamTranslator:
     def __init__(
         self,
         reader: BaseStreamReader,
-        between: list[AnyStage],
+        between: list[Stage],
         writer: BaseStreamWriter,
         losses: Losses,
         redact: Redact | None = None,
@@ -32,7 +32,6 @@ class StreamTranslator:
         self._redact = redact
         self._reader = reader
         self._writer = writer
-        self._between = between
         self._pipeline = Pipeline(*between)
         # Whether deltas need nothing between reader and writer, until something else comes.
         self._direct = not between
@@ -94,7 +93,7 @@ class StreamTranslator:
         told: list[Event] = self._pipeline.feed_all(events)
         if told and isinstance(told[-1], _LAST):
             self.outcome = told[-1]
-        self._direct = all(map(ignores_deltas, self._between))
+        self._direct = self._pipeline.passes_deltas
         return [piece for event in told for piece in self._writer.feed(event)]
 
 
@@ -115,14 +114,15 @@ class StreamCollector:
     def __init__(
         self,
         reader: BaseStreamReader,
-        between: list[AnyStage],
+        between: list[Stage],
         losses: Losses,
         redact: Redact | None = None,
     ) -> None:
         self._decoder = Decoder()
         self._redact = redact
         self._reader = reader
-        self._pipeline = Pipeline(reader, *between, ReplyAccumulator())
+        self._pipeline = Pipeline(*between)
+        self._accumulator = ReplyAccumulator()
         self._replies: list[Reply] = []
         self.losses = losses
 
@@ -148,12 +148,16 @@ class StreamCollector:
     def reply(self) -> Reply:
         """Learn that the stream is over; give the whole."""
         self._take(self._decoder.flush())
-        self._replies += self._pipeline.flush()
+        self._accumulate(self._reader.flush())
         return self._replies[0]
 
     def _take(self, frames: Iterable[Frame]) -> None:
         for frame in frames:
-            self._replies += self._pipeline.feed(redact_frame(frame, self._redact))
+            self._accumulate(self._reader.feed(redact_frame(frame, self._redact)))
+
+    def _accumulate(self, events: list[Event]) -> None:
+        for event in self._pipeline.feed_all(events):
+            self._replies += self._accumulator.feed(event)
 
 
 def is_broken(event: Event | None) -> bool:

@@ -27,6 +27,7 @@ from gateway.cli.capability_options import read_capabilities, read_profile
 from gateway.cli.jsonl import JsonlTranslator, describe_kind, is_jsonl
 from gateway.crypto import RANDOM_IDS
 from gateway.dry_run import Kind, OfflineTranslator, read_request
+from gateway.grammar_check import check_inputs_blocking
 from gateway.terminal import (
     CHUNK_BYTES,
     STANDARD_INPUT,
@@ -209,11 +210,12 @@ def _translate_stream(translator: OfflineTranslator, chunks: Iterable[bytes]) ->
     A stream that is truncated or invalid ends with an error in the client's dialect; the command
     fails too.
     """
-    stream = translator.exchange("stream").stream()
+    exchange = translator.exchange("stream")
+    stream = exchange.stream()
     for chunk in chunks:
         write_output(stream.feed(chunk))
     write_output(stream.flush())
-    print_losses(stream.losses)
+    print_losses([*stream.losses, *check_inputs_blocking(exchange.custom_inputs)])
     if isinstance(stream.outcome, Failed) and is_broken(stream.outcome):
         raise InvalidReplyError(None, stream.outcome.error.message)
 

@@ -29,7 +29,7 @@ from gateway.errors import (
     InternalError,
     ShuttingDownError,
 )
-from gateway.grammar_check import GrammarChecks
+from gateway.grammar_check import check_inputs
 from gateway.http.auth import Principal
 from gateway.http.client_connection import ClientConnection
 from gateway.http.headers import backend_headers, read_headers
@@ -107,8 +107,6 @@ class Visit:
         self._record = record
         # The request, until a backend has begun to answer it.
         self._words = Wording(b"", None, None, desk.mint)
-        # Judges the input of custom tools when an answer is whole.
-        self._grammar_checks = GrammarChecks()
         # What is asked of the memory, and whether the answer is to be kept here.
         self._plan: Turn | None = None
         self._keeps = False
@@ -249,7 +247,7 @@ class Visit:
             watch=watch,
             upstream=upstream,
             record=record,
-            judge=self._grammar_checks.losses,
+            judge=lambda: check_inputs(exchange.custom_inputs),
             notary=self._notary(exchange, upstream, caller, seen),
         )
         self._delivery = Delivery(parties)
@@ -325,7 +323,6 @@ class Visit:
             reply_options=self._reply_options(caller),
             policy=config.loss_policy,
             rewrite=upstream.rewrite,
-            check_grammar=self._grammar_checks.add,
             seal=self._desk.sealer.reasoning_sealer(upstream.name) if seals else None,
             stamp=self._plan.stamp if self._plan else None,
             reshape=self._words.reshape,

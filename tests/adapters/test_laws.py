@@ -28,11 +28,11 @@ from adapters.ir.events import (
     Channel,
     Delta,
     Event,
-    EventOrderChecker,
     Failed,
     Finished,
     Opened,
     Started,
+    check_order,
 )
 from adapters.ir.normalize import merge_choices, without_content, without_paths
 from adapters.ir.types import (
@@ -66,7 +66,6 @@ from adapters.legacy import wire as legacy_wire
 from adapters.losses import Losses
 from adapters.responses import wire as responses_wire
 from adapters.sse import Decoder
-from adapters.stages.stage import Pipeline
 from adapters.translation.exchange import Exchange
 from adapters.translation.pairing import pair_tool_calls
 from adapters.translation.reply_stages import UNKNOWN_REQUEST
@@ -179,11 +178,10 @@ def write_stream(name: str, told: Sequence[Event], asked: Request = UNKNOWN_REQU
 def read_stream(name: str, pieces: Sequence[bytes]) -> list[Event]:
     """Read a stream, and hold what is read to the grammar."""
     decoder = Decoder()
-    pipeline = Pipeline(adapters.dialect(name).read_stream(around()), EventOrderChecker())
-    frames = (frame for piece in pieces for frame in decoder.feed(piece))
-    read: list[Event] = [event for frame in frames for event in pipeline.feed(frame)]
-    read += [event for frame in decoder.flush() for event in pipeline.feed(frame)]
-    return [*read, *pipeline.flush()]
+    reader = adapters.dialect(name).read_stream(around())
+    frames = [frame for piece in pieces for frame in decoder.feed(piece)] + decoder.flush()
+    events = [event for frame in frames for event in reader.feed(frame)]
+    return check_order([*events, *reader.flush()])
 
 
 def run(

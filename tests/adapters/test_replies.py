@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 import pytest
 from msgspec import Raw
+from msgspec.structs import replace
 from syrupy.assertion import SnapshotAssertion
 
 import adapters
-from gateway.grammar_check import check_grammar
+from gateway.grammar_check import check_inputs_blocking
 from tests.corpus import REPLIES, ReplyCase, alone, asked, crossings, on_wire, pair
 from tests.judges import open_responses, sdk
 from tests.judges.reading import read_object
@@ -40,12 +41,13 @@ def tell(case: ReplyCase, target: str) -> adapters.Translation:
         mint=adapters.deterministic_ids(),
         capabilities=case.capabilities,
         asked=asked(case),
-        check_grammar=check_grammar,
     )
     try:
-        return exchange.reply(on_wire(case.body))
+        reply = exchange.reply(on_wire(case.body))
     except adapters.InvalidReplyError as problem:
         return exchange.problem(problem)
+    violations = check_inputs_blocking(exchange.custom_inputs)
+    return replace(reply, losses=(*reply.losses, *violations))
 
 
 @pytest.mark.parametrize(("case", "target"), crossings(REPLIES))

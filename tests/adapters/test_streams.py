@@ -10,7 +10,7 @@ import adapters
 from adapters.ir.events import TRUNCATED_STREAM, UNDECODABLE_STREAM, Event, Failed
 from adapters.ir.types import Error
 from adapters.sse import Decoder
-from gateway.grammar_check import check_grammar
+from gateway.grammar_check import check_inputs_blocking
 from tests.corpus import (
     STREAMS,
     StreamCase,
@@ -35,11 +35,10 @@ def tell(case: StreamCase, target: str, pieces: Sequence[bytes]) -> Told:
         mint=adapters.deterministic_ids(),
         capabilities=case.capabilities,
         asked=asked(case),
-        check_grammar=check_grammar,
     )
     machine = exchange.stream()
     out = b"".join([*map(machine.feed, pieces), machine.flush()])
-    return out, tuple(machine.losses)
+    return out, (*machine.losses, *check_inputs_blocking(exchange.custom_inputs))
 
 
 def judge(target: str, stream: bytes) -> None:

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from adapters.chat.stream_writer import CallsWriter
 from adapters.chat.wire import Frames
-from adapters.ir.accumulator import ReplyAccumulator, accumulate, to_events
-from adapters.ir.events import Closed, Delta, Event, EventOrderChecker, Opened
+from adapters.ir.accumulator import accumulate, to_events
+from adapters.ir.events import BlockId, Closed, Delta, Event, Opened, check_order
 from adapters.ir.types import (
     Choice,
     ExtraField,
@@ -36,7 +36,7 @@ from adapters.reasoning.capture import (
 )
 from adapters.reasoning.restore import ReasoningRestorer
 from adapters.reasoning.sealed import extra_content_field, pop_sealed_extra
-from adapters.stages.stage import AnyStage, Pipeline
+from adapters.stages.stage import Stage
 from tests.adapters.test_loops import ReadableSeal
 
 SEAL = ReadableSeal("here")
@@ -91,14 +91,9 @@ SEALED = answers(
 )
 
 
-def told(reply: Reply, stage: AnyStage) -> Reply:
+def told(reply: Reply, stage: Stage) -> Reply:
     """Pass a reply through a stage as events, and gather it again."""
-    pipeline = Pipeline(stage, EventOrderChecker(), ReplyAccumulator())
-    events: list[Event] = list(to_events(reply, Losses(None)))
-    [gathered] = [reply for event in events for reply in pipeline.feed(event)]
-    assert pipeline.flush() == []
-    assert isinstance(gathered, Reply)
-    return gathered
+    return accumulate(check_order(stage.feed_all(list(to_events(reply)))))
 
 
 def items_of(reply: Reply) -> tuple[Item, ...]:
@@ -117,7 +112,7 @@ def test_seals_are_the_same_on_a_whole_and_on_a_stream(reply: Reply) -> None:
 @given(PLAIN)
 def test_what_was_sealed_comes_back_as_it_was(reply: Reply) -> None:
     sealed = items_of(SealReasoning(SEAL).reply(reply))
-    opened = ReasoningRestorer(SEAL, Losses(), native=False).open(Request(items=sealed), {})
+    opened = ReasoningRestorer(SEAL, Losses(), native=False).restore(Request(items=sealed), {})
     assert [_bare(item) for item in opened.items] == [
         _bare(item) for item in items_of(reply) if not _is_empty(item)
     ]
@@ -125,7 +120,7 @@ def test_what_was_sealed_comes_back_as_it_was(reply: Reply) -> None:
 
 def late(events: Sequence[Event]) -> list[Event]:
     """Tell what comes with calls with their ends, as some servers do."""
-    extras: dict[int, Extras] = {}
+    extras: dict[BlockId, Extras] = {}
     told: list[Event] = []
     for event in events:
         match event:
@@ -141,14 +136,12 @@ def late(events: Sequence[Event]) -> list[Event]:
 
 @given(PLAIN)
 def test_what_comes_late_with_a_call_is_sealed_too(reply: Reply) -> None:
-    stage = Pipeline(SealReasoning(SEAL), EventOrderChecker(), ReplyAccumulator())
-    events = late(list(to_events(reply, Losses(None))))
-    [gathered] = [told for event in events for told in stage.feed(event)]
-    assert isinstance(gathered, Reply)
+    events = late(list(to_events(reply)))
+    gathered = accumulate(check_order(SealReasoning(SEAL).feed_all(events)))
     assert all(
         not isinstance(i, ToolCall | Reasoning) or i.extras == () for i in items_of(gathered)
     )
-    opened = ReasoningRestorer(SEAL, Losses(), native=False).open(
+    opened = ReasoningRestorer(SEAL, Losses(), native=False).restore(
         Request(items=items_of(gathered)), {}
     )
     assert [_bare(item) for item in opened.items] == [
@@ -210,14 +203,16 @@ def test_calls_of_one_id_in_several_turns_get_back_each_its_own(*, carries: bool
     kept: dict[str, str] = {}
     for call in turns:
         reply = Reply(choices=(Choice((call,), FINISH),))
-        told_items = items_of(
-            (SealReasoning(SEAL) if carries else RecordReasoningForCalls(SEAL, kept)).reply(reply)
-        )
+        stage = SealReasoning(SEAL) if carries else RecordReasoningForCalls(SEAL)
+        told_items = items_of(stage.reply(reply))
+        kept |= stage.reasoning
         echoed = [
             replace(one, extras=()) if isinstance(one, ToolCall) else one for one in told_items
         ]
         items += [*echoed, ToolOutput("call_0", "seen")]
-    opened = ReasoningRestorer(SEAL, Losses(), native=False).open(Request(items=tuple(items)), kept)
+    opened = ReasoningRestorer(SEAL, Losses(), native=False).restore(
+        Request(items=tuple(items)), kept
+    )
     assert [item for item in opened.items if isinstance(item, ToolCall)] == turns
 
 
@@ -227,7 +222,7 @@ def test_what_came_late_finds_its_call_behind_the_output_too() -> None:
         SealReasoning(SEAL).reply(Reply(choices=(Choice((call,), FINISH),)))
     )
     items = (told_call, ToolOutput("call_0", "seen"), carrier)
-    opened = ReasoningRestorer(SEAL, Losses(), native=False).open(Request(items=items), {})
+    opened = ReasoningRestorer(SEAL, Losses(), native=False).restore(Request(items=items), {})
     assert opened.items == (call, ToolOutput("call_0", "seen"))
 
 
@@ -238,14 +233,14 @@ def test_nothing_of_what_cannot_be_opened_goes_on(encrypted: str) -> None:
         items=(thought, ToolCall("call_1", "look", "{}")), paths=("input[0]", "input[1]")
     )
     losses = Losses()
-    opened = ReasoningRestorer(SEAL, losses, native=False).open(asked, {})
+    opened = ReasoningRestorer(SEAL, losses, native=False).restore(asked, {})
     assert opened.items == asked.items[1:]
     assert [loss.path for loss in losses] == ["input[0]"]
 
 
 def test_what_a_backend_sealed_itself_goes_back_to_it() -> None:
     asked = Request(items=(Reasoning(("Ebb first.",), encrypted="gAAAAABo1", item_id="rs_1"),))
-    assert ReasoningRestorer(SEAL, Losses(), native=True).open(asked, {}).items == asked.items
+    assert ReasoningRestorer(SEAL, Losses(), native=True).restore(asked, {}).items == asked.items
 
 
 def _bare(item: Item) -> object:
@@ -267,29 +262,22 @@ def test_what_is_kept_is_the_same_of_a_whole_and_of_a_stream(
     reply: Reply,
     plain: bool,  # noqa: FBT001 - hypothesis gives it by its place
 ) -> None:
-    first: dict[str, str] = {}
-    second: dict[str, str] = {}
-    whole = AttachReasoningToCalls(SEAL, first, plain=plain).reply(reply)
-    assert told(reply, AttachReasoningToCalls(SEAL, second, plain=plain)) == whole
-    assert first == second
+    stage = AttachReasoningToCalls(SEAL, "completions", accepts_unsealed=plain)
+    whole = stage.reply(reply)
     carried_by = [item for item in items_of(whole) if isinstance(item, ToolCall)]
     found = {call.call_id: pop_sealed_extra(call)[0] for call in carried_by}
-    assert {name: text for name, text in found.items() if text} == first
+    assert {name: text for name, text in found.items() if text} == stage.reasoning
     assert all(not isinstance(i, Reasoning) or i.encrypted is None for i in items_of(whole))
 
 
 @given(PLAIN)
 def test_what_is_noted_is_the_same_of_a_whole_and_of_a_stream(reply: Reply) -> None:
-    first: dict[str, str] = {}
-    second: dict[str, str] = {}
-    assert RecordReasoningForCalls(SEAL, first).reply(reply) is reply
-    assert told(reply, RecordReasoningForCalls(SEAL, second)) == reply
-    assert first == second
+    assert RecordReasoningForCalls(SEAL).reply(reply) == reply
 
 
 @given(st.text(max_size=10), signed)
 def test_what_a_call_carries_is_taken_out_again(text: str, extras: Extras) -> None:
-    call = ToolCall("call_1", "look", extras=(*extras, extra_content_field(text)))
+    call = ToolCall("call_1", "look", extras=(*extras, extra_content_field(text, "completions")))
     assert pop_sealed_extra(call) == (text, extras)
     assert pop_sealed_extra(ToolCall("call_1", "look", extras=extras)) == (None, extras)
 

@@ -68,9 +68,8 @@ def test_only_the_first_call_is_kept(client: str, backend: str) -> None:
 
 
 def test_each_choice_may_have_its_call() -> None:
-    choice = Choice(
-        (ToolCall("call_1", "f"), ToolCall("call_2", "f")), Finish("calls", "tool_calls")
-    )
+    calls = tuple(ToolCall(call_id, "f", status="completed") for call_id in CALLS)
+    choice = Choice(calls, Finish("calls", "tool_calls"))
     (stage,) = call_filters(Request(parallel_tool_calls=False), ToolRegistry(), Losses(None))
     kept = stage.reply(Reply(choices=(choice, choice)))
     first = replace(choice, items=choice.items[:1])

@@ -12,11 +12,11 @@ from adapters.ir.events import (
     Closed,
     Delta,
     Event,
-    EventOrderChecker,
     Failed,
     Finished,
     Opened,
     Started,
+    check_order,
     truncated_stream,
 )
 from adapters.ir.normalize import without_content
@@ -35,7 +35,6 @@ from adapters.ir.types import (
     ToolCall,
 )
 from adapters.losses import Losses
-from adapters.stages.stage import Pipeline
 from adapters.stages.think_tags import ThinkTagParser
 
 STOP = Finish("stop", "stop")
@@ -67,8 +66,7 @@ def told(pieces: Sequence[str], status: Status = "completed", *after: Item) -> l
 
 def run(events: Sequence[Event], losses: Losses | None = None) -> list[Event]:
     stage = ThinkTagParser(Losses(None) if losses is None else losses)
-    pipeline = Pipeline(EventOrderChecker(), stage, EventOrderChecker())
-    return [out for event in events for out in pipeline.feed(event)]
+    return check_order(stage.feed_all(check_order(events)))
 
 
 def folded(events: Sequence[Event]) -> tuple[Item, ...]:
@@ -135,7 +133,7 @@ def test_space_without_end_is_read_once(begin: str) -> None:
 def test_what_was_held_back_is_told_when_the_stream_breaks_off() -> None:
     events = [*told(["<think>why ", "</th"])[:-2], truncated_stream()]
     *_, last, failed = run(events)
-    assert last == Delta(0, "thought", " </th")
+    assert last == Delta("0.reasoning", "thought", " </th")
     assert isinstance(failed, Failed)
     held = run(
         [Started(), Opened(0, Message("assistant")), Delta(0, "text", "<th"), truncated_stream()]

@@ -13,11 +13,11 @@ from adapters.ir.events import (
     Closed,
     Delta,
     Event,
-    EventOrderChecker,
     Failed,
     Finished,
     Opened,
     Started,
+    check_order,
     truncated_stream,
 )
 from adapters.ir.normalize import without_content
@@ -37,7 +37,6 @@ from adapters.ir.types import (
     ToolCall,
 )
 from adapters.losses import Losses
-from adapters.stages.stage import Pipeline
 from adapters.text_tools.stage import TextToolCallParser
 from tests.adapters.text_tools.test_formats import ALL
 
@@ -92,8 +91,7 @@ def told(pieces: Sequence[str], status: Status = "completed", *others: Item) -> 
 
 
 def run(events: Sequence[Event], losses: Losses | None = None) -> list[Event]:
-    pipeline = Pipeline(EventOrderChecker(), stage(losses), EventOrderChecker())
-    return [out for event in events for out in pipeline.feed(event)] + pipeline.flush()
+    return check_order(stage(losses).feed_all(check_order(events)))
 
 
 def cut_up(text: str, places: Sequence[int]) -> list[str]:

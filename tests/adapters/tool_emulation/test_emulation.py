@@ -2,7 +2,6 @@
 
 import json
 import re
-from typing import cast
 
 import pytest
 from hypothesis import given
@@ -15,12 +14,13 @@ import adapters
 from adapters.errors import UnsupportedRequestError
 from adapters.ir.accumulator import accumulate, to_events
 from adapters.ir.events import (
+    BlockId,
     Closed,
     Delta,
     Event,
-    EventOrderChecker,
     Opened,
     Started,
+    check_order,
     truncated_stream,
 )
 from adapters.ir.types import (
@@ -41,7 +41,7 @@ from adapters.ir.types import (
     ToolOutput,
 )
 from adapters.losses import Losses
-from adapters.stages.stage import AnyStage, Pipeline
+from adapters.stages.stage import Pipeline
 from adapters.tool_emulation import (
     BackendToolSupport,
     CallDowngrader,
@@ -227,7 +227,7 @@ def overlapping(events: list[Event], data: DataObject) -> list[Event]:
     return [first, *told, last]
 
 
-def number_of(event: Event) -> int | None:
+def number_of(event: Event) -> BlockId | None:
     return event.index if isinstance(event, Opened | Delta | Closed) else None
 
 
@@ -289,9 +289,7 @@ def test_a_replayed_call_says_what_is_no_input() -> None:
 
 
 def through(between: list[CallRestorer | CallDowngrader], events: list[Event]) -> list[Event]:
-    first, last = EventOrderChecker(), EventOrderChecker()
-    pipeline = Pipeline(first, *cast("list[AnyStage]", between), last)
-    return [*pipeline.feed_all(events), *pipeline.flush()]
+    return check_order(Pipeline(*between).feed_all(check_order(events)))
 
 
 def in_pieces(reply: Reply, data: DataObject) -> list[Event]:

@@ -10,9 +10,9 @@ from msgspec import Raw
 
 from adapters.ir.types import ExtraField, Reasoning, Request, ToolCall
 from adapters.losses import Losses
-from adapters.reasoning.policy import strip_sealed
 from adapters.reasoning.restore import ReasoningRestorer
 from adapters.reasoning.sealed import SealedReasoning, extra_content_field
+from adapters.reasoning.strip import strip_sealed
 from gateway.config import ConfigError, load_config
 from gateway.crypto import REASONING_PREFIX, KeyRing, new_sealing_key, parse_sealing_key
 
@@ -153,10 +153,13 @@ def test_a_request_never_fails_for_what_cannot_be_opened(text: str) -> None:
         ToolCall(
             "call_1",
             "look",
-            extras=(extra_content_field(text), ExtraField("completions", "mine", Raw(b"1"))),
+            extras=(
+                extra_content_field(text, "completions"),
+                ExtraField("completions", "mine", Raw(b"1")),
+            ),
         ),
     )
-    opened = ReasoningRestorer(SEAL, losses, native=False).open(
+    opened = ReasoningRestorer(SEAL, losses, native=False).restore(
         Request(items=items), {"call_1": text}
     )
     assert opened.items == (ToolCall("call_1", "look", extras=items[2].extras[1:]),)
@@ -167,7 +170,8 @@ def test_a_seal_of_another_version_is_left_out() -> None:
     losses = Losses()
     item = Reasoning(encrypted=SEAL.seal(b'{"thoughts":"in another way"}'))
     assert (
-        ReasoningRestorer(SEAL, losses, native=False).open(Request(items=(item,)), {}).items == ()
+        ReasoningRestorer(SEAL, losses, native=False).restore(Request(items=(item,)), {}).items
+        == ()
     )
     assert len(losses) == 1
 
