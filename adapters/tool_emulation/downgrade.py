@@ -1,7 +1,7 @@
 """The stage that rewrites the calls of a reply for clients that know only some kinds of calls.
 
-The input of a custom tool becomes the one argument of a function, escaped as it streams. A tool in a
-namespace gets a qualified name, and a built-in tool is called by its kind. When the client sends
+The input of a custom tool becomes the one argument of a function, escaped as it streams. A tool in
+a namespace gets a qualified name, and a built-in tool is called by its kind. When the client sends
 the calls back in its history, `emulate_tools` finds the tools by these names.
 """
 

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from adapters import Loss
+from adapters import CustomInput, Loss
 from adapters.ir.types import CustomTool
 from gateway import grammar_check
-from gateway.grammar_check import MAX_INPUT_CHARACTERS, GrammarChecks, check_grammar
+from gateway.grammar_check import MAX_INPUT_CHARACTERS, check_inputs, check_inputs_blocking
 from tests.adapters.test_loops import streamed
 from tests.gateway.calling import Answered, call, post
 from tests.gateway.conftest import assert_no_fault, backend_table, capability
@@ -52,6 +52,12 @@ def regex(definition: str) -> CustomTool:
 
 
 SLOW_TEXT = "a" * 60
+
+
+def check_grammar(tool: CustomTool, text: str) -> str | None:
+    """Return what does not match, as a loss says it."""
+    losses = check_inputs_blocking([CustomInput(tool, text, "call t (1)")])
+    return losses[0].why if losses else None
 
 
 @pytest.fixture(autouse=True)
@@ -114,12 +120,13 @@ def test_long_input_is_not_checked() -> None:
 
 
 def test_mismatches_of_a_reply_are_losses() -> None:
-    checks = GrammarChecks()
-    for tool, text in ((regex("a"), "b"), (regex("a"), "a"), (CustomTool("u"), "b")):
-        checks.add(tool, text)
+    inputs = [
+        CustomInput(regex("a"), "b", "call t (1)"),
+        CustomInput(regex("a"), "a", "call t (2)"),
+        CustomInput(CustomTool("u"), "b", "call u (3)"),
+    ]
     reason = "its input does not keep to the grammar: it does not match the regular expression"
-    assert asyncio.run(checks.losses()) == [Loss("changed", "call t", reason)]
-    assert asyncio.run(checks.losses()) == []
+    assert check_inputs_blocking(inputs) == [Loss("changed", "call t (1)", reason)]
 
 
 @pytest.mark.parametrize("tool", [regex("(a+)+b"), lark("start: /(a+)+b/")], ids=["regex", "lark"])
@@ -129,9 +136,8 @@ def test_slow_check_is_killed_and_blocks_nothing(
     monkeypatch.setattr(grammar_check, "TIMEOUT_SECONDS", 1.0)
 
     async def count_loop_turns() -> int:
-        checks = GrammarChecks()
-        checks.add(tool, SLOW_TEXT)
-        task = asyncio.ensure_future(checks.losses())
+        inputs = [CustomInput(tool, SLOW_TEXT, "call t (1)")]
+        task = asyncio.ensure_future(check_inputs(inputs))
         turns = 0
         while not task.done():
             await asyncio.sleep(0.01)

@@ -28,6 +28,7 @@ from adapters.ir.types import (
     Message,
     OpaqueItem,
     OtherPart,
+    Part,
     Reasoning,
     Refusal,
     Reply,
@@ -48,19 +49,16 @@ FAILED = Failed(Error("broken"))
 
 EXTRA = ExtraField("completions", "stop_reason", Raw(b"7"))
 PICTURE = OtherPart("completions", "image_url", Raw(b'{"type":"image_url"}'))
-PARTS = st.lists(
-    st.sampled_from(
-        (
-            Text("a"),
-            Text("b", logprobs=(Logprob("b", -0.1),), extras=(EXTRA,)),
-            Refusal("c"),
-            Refusal("", (EXTRA,)),
-            PICTURE,
-        )
-    ),
-    max_size=4,
+PARTS: tuple[Part, ...] = (
+    Text("a"),
+    Text("b", logprobs=(Logprob("b", -0.1),), extras=(EXTRA,)),
+    Refusal("c"),
+    Refusal("", (EXTRA,)),
+    PICTURE,
 )
-ANY_MESSAGES = PARTS.map(lambda parts: Message("assistant", tuple(parts), status="completed"))
+ANY_MESSAGES = st.lists(st.sampled_from(PARTS), max_size=4).map(
+    lambda parts: Message("assistant", tuple(parts), status="completed")
+)
 
 
 @st.composite

@@ -248,12 +248,12 @@ def test_what_waits_is_told_when_a_stream_breaks_off() -> None:
     told = through([CallRestorer(LOWERED.registry, Losses(None))], events)
     assert told == [
         Started(),
-        Opened(0, Message("assistant"), choice=1),
+        Opened(4, Message("assistant"), choice=1),
         Opened(1, Message("assistant")),
         Delta(1, "text", "So."),
-        Opened(2, ToolCall("3", "look")),
-        Delta(2, "arguments", "{}"),
-        Closed(2),
+        Opened(3, ToolCall("3", "look")),
+        Delta(3, "arguments", "{}"),
+        Closed(3),
         truncated_stream(),
     ]
 
@@ -308,9 +308,9 @@ def in_pieces(reply: Reply, data: DataObject) -> list[Event]:
 def test_what_is_told_as_a_function_is_understood_again() -> None:
     """A client that knows only functions replays what it was told."""
     calls = (
-        ToolCall("1", "note", "raw\n", "custom"),
-        ToolCall("2", "f", "{}", namespace="ns"),
-        ToolCall("3", "shell", '{"commands":["ls"]}', "shell"),
+        ToolCall("1", "note", "raw\n", "custom", status="completed"),
+        ToolCall("2", "f", "{}", namespace="ns", status="completed"),
+        ToolCall("3", "shell", '{"commands":["ls"]}', "shell", status="completed"),
     )
     telling = CallDowngrader(frozenset(("function",)), Losses(None))
     (choice,) = telling.reply(reply_of(*calls)).choices
