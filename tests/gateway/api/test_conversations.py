@@ -1,9 +1,8 @@
-"""Conversations by the real client, over both databases and in front of every kind of backend."""
+"""Conversations through the openai package, on both databases and for every backend."""
 
 from collections.abc import Iterator
 from typing import Any, cast
 
-import httpx
 import openai
 import pytest
 from openai.types.conversations import ConversationItem
@@ -11,17 +10,23 @@ from openai.types.responses import Response, ResponseInputItemParam
 from pydantic import TypeAdapter
 
 from tests.gateway import wire
+from tests.gateway.api.common import (
+    STREAMED_OR_NOT,
+    assert_invalid,
+    metadata_pairs,
+    not_found_body,
+    request,
+)
 from tests.gateway.background.requests import events_of
 from tests.gateway.conftest import DIALECTS, Fresh
 from tests.gateway.keeping import client_of, heard, says
 from tests.gateway.process import Gateway
-from tests.gateway.scripted import PATIENCE, ScriptedBackend, answer, cut_stream, stream
+from tests.gateway.scripted import ScriptedBackend, answer, cut_stream, stream
 from tests.gateway.speech import Call, Turn, error_frames, frames
 from tests.judges.reading import object_in, text_in
-from tests.judges.sdk import judge_error
 
-BOTH_WAYS = pytest.mark.parametrize("streamed", [False, True], ids=["unary", "streamed"])
 _ITEM: TypeAdapter[ConversationItem] = TypeAdapter(ConversationItem)
+UNKNOWN_REFERENCE: Any = {"type": "item_reference", "id": "msg_unknown"}
 
 
 @pytest.fixture
@@ -31,93 +36,103 @@ def client(kept: Gateway) -> Iterator[openai.OpenAI]:
 
 
 def message(text: str, **fields: str) -> ResponseInputItemParam:
-    made = {"type": "message", "role": "user", "content": text, **fields}
-    return cast("ResponseInputItemParam", made)
+    item = {"type": "message", "role": "user", "content": text, **fields}
+    return cast("ResponseInputItemParam", item)
 
 
 def texts(client: openai.OpenAI, conversation: str) -> list[str]:
-    """Give what is said in a conversation, in its order, as the real client pages through it."""
-    said: list[str] = []
+    """Return the texts of all messages and the types of all other items, in their order."""
+    result: list[str] = []
     for item in client.conversations.items.list(conversation, order="asc", limit=3):
-        whole: Any = _ITEM.validate_python(item.to_dict())
+        parsed: Any = _ITEM.validate_python(item.to_dict())
         if item.type == "message":
-            said += [part["text"] for part in whole.to_dict()["content"]]
+            result += [part["text"] for part in parsed.to_dict()["content"]]
         else:
-            said.append(item.type)
-    return said
+            result.append(item.type)
+    return result
 
 
 def create(
-    client: openai.OpenAI, *, streamed: bool, model: str, conversation: Any, **asked: Any
+    client: openai.OpenAI, *, streamed: bool, model: str, conversation: Any, **fields: Any
 ) -> Response:
+    """Create a response in a conversation."""
     responses: Any = client.responses
+    response: Response
     if not streamed:
-        made: Response = responses.create(model=model, conversation=conversation, **asked)
-        return made
-    with responses.stream(model=model, conversation=conversation, **asked) as events:
-        final: Response = events.get_final_response()
-    return final
+        response = responses.create(model=model, conversation=conversation, **fields)
+        return response
+    with responses.stream(model=model, conversation=conversation, **fields) as events:
+        response = events.get_final_response()
+    return response
 
 
-# The conversation itself
+def assert_in_order(text: str, *parts: str) -> None:
+    positions = [text.index(part) for part in parts]
+    assert positions == sorted(positions)
 
 
-def test_a_conversation_from_beginning_to_end(client: openai.OpenAI) -> None:
-    made = client.conversations.create(metadata={"topic": "tea"}, items=[message("Hello")])
-    assert made.id.startswith("conv_")
-    assert made.object == "conversation"
-    assert made.metadata == {"topic": "tea"}
-    assert client.conversations.retrieve(made.id) == made
-    changed = client.conversations.update(made.id, metadata={"topic": "coffee"})
-    assert changed.metadata == {"topic": "coffee"}
-    assert client.conversations.retrieve(made.id) == changed
-    assert changed.created_at == made.created_at
-    assert client.conversations.update(made.id, metadata=None).metadata == {}
-    assert texts(client, made.id) == ["Hello"]
-    gone = client.conversations.delete(made.id)
-    assert (gone.id, gone.object, gone.deleted) == (made.id, "conversation.deleted", True)
-    with pytest.raises(openai.NotFoundError):
-        client.conversations.retrieve(made.id)
+# Conversations and items
 
 
-def test_a_conversation_may_begin_with_nothing(kept: Gateway, client: openai.OpenAI) -> None:
+def test_conversation_is_created_updated_and_deleted(client: openai.OpenAI) -> None:
+    created = client.conversations.create(metadata={"topic": "tea"}, items=[message("Hello")])
+    assert created.id.startswith("conv_")
+    assert created.object == "conversation"
+    assert created.metadata == {"topic": "tea"}
+    assert client.conversations.retrieve(created.id) == created
+    updated = client.conversations.update(created.id, metadata={"topic": "coffee"})
+    assert updated.metadata == {"topic": "coffee"}
+    assert client.conversations.retrieve(created.id) == updated
+    assert updated.created_at == created.created_at
+    assert client.conversations.update(created.id, metadata=None).metadata == {}
+    assert texts(client, created.id) == ["Hello"]
+    deleted = client.conversations.delete(created.id)
+    assert deleted.to_dict() == {
+        "id": created.id,
+        "object": "conversation.deleted",
+        "deleted": True,
+    }
+    not_found_body(lambda: client.conversations.retrieve(created.id))
+
+
+def test_conversation_may_start_empty(kept: Gateway, client: openai.OpenAI) -> None:
     assert texts(client, client.conversations.create().id) == []
-    bare = httpx.post(f"{kept.url}/conversations", timeout=PATIENCE)
-    assert bare.status_code == 200
-    assert bare.json()["metadata"] == {}
+    without_body = request(kept, "POST", "/conversations")
+    assert without_body.status_code == 200
+    assert without_body.json()["metadata"] == {}
 
 
-def test_items_are_added_listed_shown_and_taken_out(client: openai.OpenAI) -> None:
+def test_items_are_added_listed_returned_and_deleted(client: openai.OpenAI) -> None:
     name = client.conversations.create(items=[message("one")]).id
     call: Any = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": '{"a": 1.0}'}
     output: Any = {"type": "function_call_output", "call_id": "c1", "output": "fine"}
-    made = client.conversations.items.create(
+    added = client.conversations.items.create(
         name, items=[message("two"), call, output], include=["reasoning.encrypted_content"]
     )
-    assert [item.type for item in made.data] == [
+    assert [item.type for item in added.data] == [
         "message",
         "function_call",
         "function_call_output",
     ]
-    assert (made.first_id, made.last_id) == (made.data[0].id, made.data[-1].id)
-    assert not made.has_more
-    for item in made.data:
+    assert (added.first_id, added.last_id) == (added.data[0].id, added.data[-1].id)
+    assert not added.has_more
+    for item in added.data:
         _ITEM.validate_python(item.to_dict())
-        shown = client.conversations.items.retrieve(item.id or "", conversation_id=name)
-        assert shown == item
-    # The newest first, unless it is asked for otherwise.
+        assert client.conversations.items.retrieve(item.id or "", conversation_id=name) == item
+    # The newest items come first by default.
     listed = [item.id for item in client.conversations.items.list(name)]
-    assert listed[:3] == [item.id for item in reversed(made.data)]
+    assert listed[:3] == [item.id for item in reversed(added.data)]
     assert texts(client, name) == ["one", "two", "function_call", "function_call_output"]
-    left = client.conversations.items.delete(made.data[1].id or "", conversation_id=name)
-    assert (left.id, left.object) == (name, "conversation")
+    call_id = added.data[1].id or ""
+    conversation = client.conversations.items.delete(call_id, conversation_id=name)
+    assert (conversation.id, conversation.object) == (name, "conversation")
     assert texts(client, name) == ["one", "two", "function_call_output"]
-    with pytest.raises(openai.NotFoundError) as caught:
-        client.conversations.items.retrieve(made.data[1].id or "", conversation_id=name)
-    assert caught.value.code == "item_not_found"
+    assert "item_not_found" in not_found_body(
+        lambda: client.conversations.items.retrieve(call_id, conversation_id=name)
+    )
 
 
-def test_an_item_may_refer_to_one_that_is_kept(client: openai.OpenAI) -> None:
+def test_item_may_refer_to_a_stored_item(client: openai.OpenAI) -> None:
     first = client.conversations.create(items=[message("said before", id="msg_before")]).id
     reference: Any = {"type": "item_reference", "id": "msg_before"}
     other = client.conversations.create(items=[reference]).id
@@ -125,52 +140,43 @@ def test_an_item_may_refer_to_one_that_is_kept(client: openai.OpenAI) -> None:
     client.conversations.delete(first)
     assert texts(client, other) == ["said before", "and after", "said before"]
     with pytest.raises(openai.NotFoundError) as caught:
-        client.conversations.items.create(other, items=[message("x"), unknown_reference()])
+        client.conversations.items.create(other, items=[message("x"), UNKNOWN_REFERENCE])
     assert caught.value.param == "items[1]"
     assert texts(client, other) == ["said before", "and after", "said before"]
 
 
-def unknown_reference() -> Any:
-    return {"type": "item_reference", "id": "msg_unknown"}
-
-
-# What is wrong
-
-
-def pairs(count: int) -> dict[str, str]:
-    return {f"name{number}": "value" for number in range(count)}
+# Invalid requests
 
 
 @pytest.mark.parametrize(
-    ("asked", "param"),
+    ("fields", "param"),
     [
         ({"items": [message("x")] * 21}, "items"),
         ({"items": "x"}, "items"),
         ({"items": [message("x"), 3]}, "items[1]"),
         ({"items": [{"type": "message", "role": "user", "content": 7}]}, "items[0].content"),
-        ({"metadata": pairs(17)}, "metadata"),
+        ({"metadata": metadata_pairs(17)}, "metadata"),
         ({"metadata": {"n" * 65: "v"}}, "metadata"),
         ({"metadata": {"n": "v" * 513}}, "metadata.n"),
         ({"metadata": {"n": 1}}, "metadata[...]"),
         ({"unheard_of": 1}, "unheard_of"),
     ],
 )
-def test_what_is_wrong_is_named(kept: Gateway, asked: dict[str, Any], param: str) -> None:
-    told = httpx.post(f"{kept.url}/conversations", json=asked, timeout=PATIENCE)
-    assert told.status_code == 400
-    judge_error(told.content)
-    assert told.json()["error"]["param"] == param
+def test_invalid_conversation_names_the_field(
+    kept: Gateway, fields: dict[str, Any], param: str
+) -> None:
+    assert_invalid(request(kept, "POST", "/conversations", json=fields), param)
 
 
-def test_twenty_items_and_sixteen_pairs_are_not_too_many(client: openai.OpenAI) -> None:
-    longest = pairs(15) | {"n" * 64: "v" * 512}
-    made = client.conversations.create(items=[message("x")] * 20, metadata=longest)
-    assert made.metadata == longest
-    assert len(texts(client, made.id)) == 20
+def test_twenty_items_and_sixteen_metadata_pairs_are_accepted(client: openai.OpenAI) -> None:
+    longest = metadata_pairs(15) | {"n" * 64: "v" * 512}
+    created = client.conversations.create(items=[message("x")] * 20, metadata=longest)
+    assert created.metadata == longest
+    assert len(texts(client, created.id)) == 20
 
 
 @pytest.mark.parametrize(
-    ("path", "asked", "param"),
+    ("path", "fields", "param"),
     [
         ("", {}, "metadata"),
         ("", {"items": []}, "items"),
@@ -179,79 +185,60 @@ def test_twenty_items_and_sixteen_pairs_are_not_too_many(client: openai.OpenAI) 
         ("/items", {"items": [message("x")] * 21}, "items"),
     ],
 )
-def test_what_is_wrong_with_a_change_is_named(
-    kept: Gateway, client: openai.OpenAI, path: str, asked: dict[str, Any], param: str
+def test_invalid_update_names_the_field(
+    kept: Gateway, client: openai.OpenAI, path: str, fields: dict[str, Any], param: str
 ) -> None:
     name = client.conversations.create(items=[message("one")]).id
-    told = httpx.post(
-        f"{kept.url}/conversations/{name}{path}",
-        json=asked,
-        headers=headers_of(client),
-        timeout=PATIENCE,
-    )
-    assert told.status_code == 400
-    assert told.json()["error"]["param"] == param
+    assert_invalid(request(kept, "POST", f"/conversations/{name}{path}", json=fields), param)
     assert texts(client, name) == ["one"]
 
 
-def headers_of(client: openai.OpenAI) -> dict[str, str]:
-    return {"authorization": f"Bearer {client.api_key}"}
-
-
 @pytest.mark.parametrize("query", ["limit=0", "limit=101", "limit=x", "order=up", "after=none"])
-def test_a_part_that_cannot_be_is_refused(kept: Gateway, client: openai.OpenAI, query: str) -> None:
+def test_invalid_page_names_the_parameter(kept: Gateway, client: openai.OpenAI, query: str) -> None:
     name = client.conversations.create(items=[message("one")]).id
-    path = f"/conversations/{name}/items?{query}"
-    told = httpx.get(f"{kept.url}{path}", headers=headers_of(client), timeout=PATIENCE)
-    assert told.status_code == 400
-    assert told.json()["error"]["param"] == query.partition("=")[0]
+    response = request(kept, "GET", f"/conversations/{name}/items?{query}")
+    assert_invalid(response, query.partition("=")[0])
 
 
-def test_what_is_not_there_is_told_alike(
+def test_missing_conversations_are_all_reported_alike(
     kept: Gateway, client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
 ) -> None:
-    """Unknown, deleted, or somebody else's: nobody can tell which."""
+    """Unknown, deleted and foreign conversations cannot be told apart."""
     model = fresh("chat")
     foreign = client.conversations.create(items=[message("secret", id="msg_secret")]).id
     deleted = client.conversations.create().id
     client.conversations.delete(deleted)
-    told: list[list[str]] = []
+    replies: list[list[str]] = []
     with client_of(kept, "sk-other") as stranger:
+        conversations, items = stranger.conversations, stranger.conversations.items
         for name in (foreign, deleted, "conv_unknown"):
-            items = stranger.conversations.items
-            attempts: list[Any] = [
-                lambda name=name: stranger.conversations.retrieve(name),
-                lambda name=name: stranger.conversations.update(name, metadata={}),
-                lambda name=name: stranger.conversations.delete(name),
-                lambda name=name, items=items: items.list(name),
-                lambda name=name, items=items: items.list(name, after="msg_secret"),
-                lambda name=name, items=items: items.create(name, items=[message("x")]),
-                lambda name=name, items=items: items.create(name, items=[]),
-                lambda name=name, items=items: items.retrieve("msg_secret", conversation_id=name),
-                lambda name=name, items=items: items.delete("msg_secret", conversation_id=name),
+            calls: list[Any] = [
+                lambda name=name: conversations.retrieve(name),
+                lambda name=name: conversations.update(name, metadata={}),
+                lambda name=name: conversations.delete(name),
+                lambda name=name: items.list(name),
+                lambda name=name: items.list(name, after="msg_secret"),
+                lambda name=name: items.create(name, items=[message("x")]),
+                lambda name=name: items.create(name, items=[]),
+                lambda name=name: items.retrieve("msg_secret", conversation_id=name),
+                lambda name=name: items.delete("msg_secret", conversation_id=name),
                 lambda name=name: create(
                     stranger, streamed=False, model=model, conversation=name, input="x"
                 ),
             ]
-            told.append([refusal(attempt).replace(name, "NAME") for attempt in attempts])
-    assert told[0] == told[1] == told[2]
-    assert all("conversation_not_found" in one for one in told[0])
+            replies.append([not_found_body(call).replace(name, "NAME") for call in calls])
+    assert replies[0] == replies[1] == replies[2]
+    assert all("conversation_not_found" in one for one in replies[0])
     assert not backend.received(model)
     assert texts(client, foreign) == ["secret"]
-
-
-def refusal(attempt: Any) -> str:
-    with pytest.raises(openai.NotFoundError) as caught:
-        attempt()
-    return caught.value.response.text
 
 
 # Responses in a conversation
 
 
-@BOTH_WAYS
+@STREAMED_OR_NOT
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_responses_go_on_with_a_conversation(
+def test_responses_continue_a_conversation(
     dialect: str, *, streamed: bool, client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
 ) -> None:
     model = fresh(dialect)
@@ -265,8 +252,8 @@ def test_responses_go_on_with_a_conversation(
     assert first.conversation is not None
     assert first.conversation.id == name
     assert "I live in Oslo." in heard(backend, model)
-    said = ["I live in Oslo.", "What is the weather?", "Let me see.", "function_call"]
-    assert texts(client, name) == said
+    expected = ["I live in Oslo.", "What is the weather?", "Let me see.", "function_call"]
+    assert texts(client, name) == expected
     made = next(item for item in first.output if item.type == "function_call")
     output: Any = {"type": "function_call_output", "call_id": made.call_id, "output": "18 degrees"}
     reference: Any = {"type": "item_reference", "id": "msg_metric"}
@@ -278,47 +265,47 @@ def test_responses_go_on_with_a_conversation(
         input=[output, reference],
     )
     assert second.output_text == "Sunny."
-    for words in (*said[:3], "city", "18 degrees", "In metric, please."):
-        assert words in heard(backend, model)
-    said += ["function_call_output", "In metric, please.", "Sunny."]
-    assert texts(client, name) == said
-    shown = client.responses.retrieve(second.id)
-    assert shown.conversation == second.conversation
-    assert shown.output_text == "Sunny."
-    before = [item.type for item in client.responses.input_items.list(first.id)]
-    assert before == ["message", "message"]
+    for text in (*expected[:3], "city", "18 degrees", "In metric, please."):
+        assert text in heard(backend, model)
+    expected += ["function_call_output", "In metric, please.", "Sunny."]
+    assert texts(client, name) == expected
+    stored = client.responses.retrieve(second.id)
+    assert stored.conversation == second.conversation
+    assert stored.output_text == "Sunny."
+    input_types = [item.type for item in client.responses.input_items.list(first.id)]
+    assert input_types == ["message", "message"]
 
 
-@BOTH_WAYS
+@STREAMED_OR_NOT
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_what_fails_leaves_the_conversation_as_it_was(
+def test_failed_response_leaves_the_conversation_unchanged(
     dialect: str, *, streamed: bool, client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
 ) -> None:
     model = fresh(dialect)
     name = client.conversations.create(items=[message("Hello")]).id
     if streamed:
-        begun = frames(dialect, Turn("Half an answer"))[:3]
-        backend.play(model, stream(*begun, *error_frames(dialect, "no more")))
-        backend.play(model, cut_stream(*begun))
+        start = frames(dialect, Turn("Half an answer"))[:3]
+        backend.play(model, stream(*start, *error_frames(dialect, "no more")))
+        backend.play(model, cut_stream(*start))
     else:
-        wrong = b'{"error":{"message":"no","type":"x","param":null,"code":null}}'
-        backend.play(model, answer(wrong, status=500), answer(b"{", status=200))
+        error = b'{"error":{"message":"no","type":"x","param":null,"code":null}}'
+        backend.play(model, answer(error, status=500), answer(b"{", status=200))
     for _ in range(2):
         try:
-            answered = create(
+            response = create(
                 client, streamed=streamed, model=model, conversation=name, input="And now?"
             )
         except openai.APIError:
             continue
-        assert answered.status == "failed"
+        assert response.status == "failed"
     assert texts(client, name) == ["Hello"]
 
 
-@BOTH_WAYS
-def test_what_is_not_to_be_stored_is_not_added(
+@STREAMED_OR_NOT
+def test_response_that_is_not_stored_is_not_added(
     *, streamed: bool, client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
 ) -> None:
-    """As at OpenAI: the conversation is read, and stays as it is."""
+    """OpenAI does the same: the conversation is read and not changed."""
     model = fresh("chat")
     says(backend, "chat", model, Turn("Fine."))
     name = client.conversations.create(items=[message("Hello")]).id
@@ -327,7 +314,7 @@ def test_what_is_not_to_be_stored_is_not_added(
     assert texts(client, name) == ["Hello"]
 
 
-def test_a_conversation_and_a_previous_response_exclude_each_other(
+def test_conversation_and_previous_response_exclude_each_other(
     client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
 ) -> None:
     model = fresh("chat")
@@ -342,7 +329,7 @@ def test_a_conversation_and_a_previous_response_exclude_each_other(
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_who_continues_a_response_stands_on_the_conversation_that_it_was_made_in(
+def test_continued_response_brings_its_conversation(
     dialect: str, client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
 ) -> None:
     model = fresh(dialect)
@@ -350,37 +337,34 @@ def test_who_continues_a_response_stands_on_the_conversation_that_it_was_made_in
     conversation = client.conversations.create(items=[message("long ago")])
     made = client.responses.create(model=model, input="lately", conversation=conversation.id)
     aside = client.responses.create(model=model, input="aside", previous_response_id=made.id)
-    sent = heard(backend, model)
-    assert sent.index("long ago") < sent.index("lately") < sent.index("first")
+    assert_in_order(heard(backend, model), "long ago", "lately", "first")
     listed = client.responses.input_items.list(aside.id, order="asc").to_json()
-    assert listed.index("long ago") < listed.index("lately") < listed.index("first")
-    # The conversation knows nothing of it.
+    assert_in_order(listed, "long ago", "lately", "first")
+    # The continuation itself is not added to the conversation.
     assert len(list(client.conversations.items.list(conversation.id))) == 3
     client.conversations.delete(conversation.id)
     client.responses.create(model=model, input="still", previous_response_id=aside.id)
-    sent = heard(backend, model)
-    assert sent.index("lately") < sent.index("aside") < sent.index("second")
+    assert_in_order(heard(backend, model), "lately", "aside", "second")
 
 
-def test_who_continues_what_failed_stands_on_its_conversation_too(
+def test_continued_failed_response_brings_its_conversation(
     kept: Gateway, client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
 ) -> None:
     model = fresh("chat")
     conversation = client.conversations.create(items=[message("long ago")])
     backend.play(model, cut_stream(*frames("chat", Turn("One two three four"))[:3]))
-    asked = {"model": model, "input": "lately", "conversation": conversation.id, "stream": True}
-    told = wire.post(kept.port, "/v1/responses", asked, {"Authorization": "Bearer sk-me"}).body
-    failed = object_in(events_of(told)[-1], "response")
+    body = {"model": model, "input": "lately", "conversation": conversation.id, "stream": True}
+    sent = wire.post(kept.port, "/v1/responses", body, {"Authorization": "Bearer sk-me"}).body
+    failed = object_in(events_of(sent)[-1], "response")
     assert failed["status"] == "failed"
     listed = client.responses.input_items.list(text_in(failed, "id"), order="asc").to_json()
-    assert listed.index("long ago") < listed.index("lately")
+    assert_in_order(listed, "long ago", "lately")
     says(backend, "chat", model, Turn("again"))
     client.responses.create(model=model, input="so?", previous_response_id=text_in(failed, "id"))
-    sent = heard(backend, model)
-    assert sent.index("long ago") < sent.index("lately") < sent.index("so?")
+    assert_in_order(heard(backend, model), "long ago", "lately", "so?")
 
 
-def test_what_a_response_repeats_of_its_conversation_hides_nothing(
+def test_reference_to_an_item_of_the_conversation_is_listed_too(
     client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
 ) -> None:
     model = fresh("chat")

@@ -1,4 +1,4 @@
-"""What operators see: a line for each exchange, counts, traces, and how the service is."""
+"""Health checks, error bodies, log lines, metrics and traces."""
 
 import http.server
 import json
@@ -26,29 +26,30 @@ REPLY = (
 )
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
 @pytest.mark.parametrize("path", ["/health", "/v1/health", "/ready", "/v1/ready"])
-def test_says_how_it_is(gateway: Gateway, path: str) -> None:
-    assert call(gateway, "GET", path).status == 200
+def test_health_checks_succeed(gateway: Gateway, method: str, path: str) -> None:
+    assert call(gateway, method, path).status == 200
 
 
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [("GET", "/v1/nothing", 404), ("DELETE", "/v1/models", 405), ("GET", "/v1/responses", 404)],
 )
-def test_no_answer_is_without_the_envelope(
+def test_unknown_routes_have_an_error_body(
     gateway: Gateway, method: str, path: str, status: int
 ) -> None:
-    answered = call(gateway, method, path)
-    assert answered.status == status
-    assert answered.error["type"] == "invalid_request_error"
+    response = call(gateway, method, path)
+    assert response.status == status
+    assert response.error["type"] == "invalid_request_error"
 
 
-def test_an_exchange_is_one_line(gateway: Gateway, backend: ScriptedBackend, fresh: Fresh) -> None:
+def test_request_is_one_log_line(gateway: Gateway, backend: ScriptedBackend, fresh: Fresh) -> None:
     model = fresh("chat")
     backend.play(model, answer(REPLY, headers={"x-request-id": "req_7"}))
-    asked = b'{"model":"%s","input":"hi","truncation":"auto"}' % model.encode()
-    answered = post(gateway, "/responses", asked)
-    assert answered.headers["x-request-id"] == "req_7"
+    body = b'{"model":"%s","input":"hi","truncation":"auto"}' % model.encode()
+    response = post(gateway, "/responses", body)
+    assert response.headers["x-request-id"] == "req_7"
     line: JsonObject = json.loads(line_about(gateway, model))
     first_byte, total = line.pop("time_to_first_byte_ms"), line.pop("duration_ms")
     assert isinstance(first_byte, float)
@@ -76,11 +77,11 @@ def test_an_exchange_is_one_line(gateway: Gateway, backend: ScriptedBackend, fre
     }
 
 
-def test_exchanges_are_counted(gateway: Gateway, backend: ScriptedBackend, fresh: Fresh) -> None:
+def test_requests_are_counted(gateway: Gateway, backend: ScriptedBackend, fresh: Fresh) -> None:
     model = fresh("legacy")
     backend.play(model, answer(REPLY))
     post(gateway, "/responses", b'{"model":"%s","input":"hi"}' % model.encode())
-    # It is counted in the same breath as it is written down.
+    # The request is counted when its log line is written.
     line_about(gateway, model)
     metrics = call(gateway, "GET", "/metrics").body.decode()
     pair = 'backend_dialect="legacy",client_dialect="responses"'
@@ -88,22 +89,22 @@ def test_exchanges_are_counted(gateway: Gateway, backend: ScriptedBackend, fresh
     assert 'dragoman_tokens_total{backend="legacy",token_type="input"} ' in metrics
     assert f'dragoman_time_to_first_byte_seconds_count{{backend="legacy",{pair}}} ' in metrics
     assert "dragoman_http_requests_total{" in metrics
-    # What clients choose freely is no label.
+    # A label must not hold a value that clients choose freely.
     assert model not in metrics
 
 
 class _Collector(http.server.ThreadingHTTPServer):
-    """Takes traces as a collector does."""
+    """A collector of traces."""
 
     daemon_threads = True
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Take)
+        super().__init__(("127.0.0.1", 0), _CollectorHandler)
         self.spans: list[Span] = []
-        self.news = threading.Event()
+        self.received = threading.Event()
 
 
-class _Take(http.server.BaseHTTPRequestHandler):
+class _CollectorHandler(http.server.BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         assert isinstance(self.server, _Collector)
         body = self.rfile.read(int(self.headers["content-length"]))
@@ -114,14 +115,14 @@ class _Take(http.server.BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("content-length", "0")
         self.end_headers()
-        self.server.news.set()
+        self.server.received.set()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the base
         del format, args
 
 
 @contextmanager
-def _collecting() -> Generator[_Collector]:
+def _running_collector() -> Generator[_Collector]:
     with _Collector() as collector:
         thread = threading.Thread(target=collector.serve_forever)
         thread.start()
@@ -132,19 +133,19 @@ def _collecting() -> Generator[_Collector]:
             thread.join()
 
 
-def test_a_trace_goes_from_the_client_to_the_backend(
+def test_trace_continues_from_the_client_to_the_backend(
     backend: ScriptedBackend, tmp_path: Path
 ) -> None:
     trace = "0af7651916cd43dd8448eb211c80319c"
-    with _collecting() as collector:
+    with _running_collector() as collector:
         config = f'[tracing]\nendpoint = "http://127.0.0.1:{collector.server_port}/v1/traces"\n'
         config += backend_table(backend.address, "traced", "chat")
         backend.play("traced-1", answer(REPLY))
         with running(config, tmp_path) as gateway:
             parent = {"traceparent": f"00-{trace}-b7ad6b7169203331-01"}
             post(gateway, "/v1/responses", b'{"model":"traced-1","input":"hi"}', parent)
-        # It has ended, and sent what it had.
-        assert collector.news.wait(PATIENCE)
+        # The gateway sends its spans before it exits.
+        assert collector.received.wait(PATIENCE)
     span, server = sorted(collector.spans, key=lambda one: one.name != "backend request")
     attributes = {one.key: one.value for one in span.attributes}
     assert span.trace_id.hex() == trace
@@ -153,6 +154,6 @@ def test_a_trace_goes_from_the_client_to_the_backend(
     assert attributes["gen_ai.request.model"].string_value == "traced-1"
     assert attributes["gen_ai.usage.input_tokens"].int_value == 7
     assert attributes["dragoman.backend"].string_value == "traced"
-    # The backend's own span would hang on ours.
+    # The span of the backend has ours as its parent.
     sent = backend.wait("traced-1").headers["traceparent"]
     assert sent == f"00-{trace}-{span.span_id.hex()}-01"

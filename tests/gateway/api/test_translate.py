@@ -1,4 +1,4 @@
-"""The dry run: what would become of a body, and what would be lost."""
+"""Dry runs: translations and their losses, without a backend."""
 
 from typing import cast
 
@@ -22,19 +22,20 @@ STREAM = (
 )
 
 
-def _translate(gateway: Gateway, **errand: object) -> JsonObject:
-    answered = post(gateway, "/v1/translate", msgspec.json.encode(errand))
-    assert answered.status == 200, answered.body
-    return answered.json()
+def _translate(gateway: Gateway, **fields: object) -> JsonObject:
+    response = post(gateway, "/v1/translate", msgspec.json.encode(fields))
+    assert response.status == 200, response.body
+    return response.json()
 
 
-def _refuse(gateway: Gateway, body: bytes) -> JsonObject:
-    answered = post(gateway, "/translate", body)
-    assert answered.status == 400
-    return answered.error
+def _error(gateway: Gateway, body: object) -> JsonObject:
+    encoded = body if isinstance(body, bytes) else msgspec.json.encode(body)
+    response = post(gateway, "/translate", encoded)
+    assert response.status == 400
+    return response.error
 
 
-def test_a_request(gateway: Gateway) -> None:
+def test_request_is_translated(gateway: Gateway) -> None:
     result = _translate(gateway, **{"from": "chat", "to": "responses", "body": REQUEST})
     assert result["kind"] == "request"
     assert result["status"] == 200
@@ -49,17 +50,17 @@ def test_a_request(gateway: Gateway) -> None:
     ]
 
 
-def test_a_stream(gateway: Gateway) -> None:
-    errand = {"from": "chat", "to": "responses", "stream": STREAM, "deterministic": True}
-    result = _translate(gateway, **errand)
+def test_stream_is_translated(gateway: Gateway) -> None:
+    fields = {"from": "chat", "to": "responses", "stream": STREAM, "deterministic": True}
+    result = _translate(gateway, **fields)
     assert result["kind"] == "stream"
-    told = str(result["stream"])
-    assert told.startswith("event: response.created\n")
-    assert "event: response.completed\n" in told
-    assert result == _translate(gateway, **errand)
+    events = str(result["stream"])
+    assert events.startswith("event: response.created\n")
+    assert "event: response.completed\n" in events
+    assert result == _translate(gateway, **fields)
 
 
-def test_a_reply_that_answers_a_request(gateway: Gateway) -> None:
+def test_reply_is_translated_with_its_request(gateway: Gateway) -> None:
     reply = {
         "id": "c",
         "object": "chat.completion",
@@ -70,16 +71,16 @@ def test_a_reply_that_answers_a_request(gateway: Gateway) -> None:
         ],
     }
     asked = {"model": "m", "input": "hi", "metadata": {"a": "b"}}
-    errand = {"from": "chat", "to": "responses", "body": reply, "asked": asked}
-    body = cast("JsonObject", _translate(gateway, **errand)["body"])
+    fields = {"from": "chat", "to": "responses", "body": reply, "asked": asked}
+    body = cast("JsonObject", _translate(gateway, **fields)["body"])
     assert body["object"] == "response"
     assert body["metadata"] == {"a": "b"}
 
 
-def test_an_error(gateway: Gateway) -> None:
+def test_error_is_translated(gateway: Gateway) -> None:
     error = {"error": {"message": "slow down", "code": 429}}
-    errand = {"from": "chat", "to": "legacy", "kind": "error", "status": 429, "body": error}
-    result = _translate(gateway, **errand)
+    fields = {"from": "chat", "to": "legacy", "kind": "error", "status": 429, "body": error}
+    result = _translate(gateway, **fields)
     assert result["status"] == 429
     assert cast("JsonObject", result["body"])["error"] == {
         "message": "slow down",
@@ -89,7 +90,7 @@ def test_an_error(gateway: Gateway) -> None:
     }
 
 
-def test_a_profile_says_what_the_backend_takes(gateway: Gateway) -> None:
+def test_profile_sets_the_capabilities_of_the_backend(gateway: Gateway) -> None:
     body = {"model": "m", "input": [{"role": "developer", "content": "x"}]}
     plain = _translate(gateway, **{"from": "responses", "to": "chat", "body": body})
     known = _translate(
@@ -117,12 +118,12 @@ def test_a_profile_says_what_the_backend_takes(gateway: Gateway) -> None:
         (b'{"from":"chat","to":"responses","body":{},"asked":[]}', "expected object"),
     ],
 )
-def test_an_errand_that_makes_no_sense(gateway: Gateway, body: bytes, message: str) -> None:
-    assert message in str(_refuse(gateway, body)["message"])
+def test_invalid_body_is_rejected(gateway: Gateway, body: bytes, message: str) -> None:
+    assert message in str(_error(gateway, body)["message"])
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "legal"),
+    ("field", "value", "expected"),
     [
         ("from", "latin", 'expected one of "chat", "legacy", "responses", got "latin"'),
         ("from", 1, 'expected one of "chat", "legacy", "responses", got 1'),
@@ -135,19 +136,17 @@ def test_an_errand_that_makes_no_sense(gateway: Gateway, body: bytes, message: s
         ("profile", 1, "expected a text, got 1"),
     ],
 )
-def test_a_field_of_the_errand_is_named_with_what_is_legal(
-    gateway: Gateway, field: str, value: object, legal: str
+def test_error_names_the_field_and_its_valid_values(
+    gateway: Gateway, field: str, value: object, expected: str
 ) -> None:
-    errand = {"from": "chat", "to": "responses", "body": REQUEST} | {field: value}
-    error = _refuse(gateway, msgspec.json.encode(errand))
+    error = _error(gateway, {"from": "chat", "to": "responses", "body": REQUEST} | {field: value})
     assert error["param"] == field
-    assert error["message"] == f"{field}: {legal}"
+    assert error["message"] == f"{field}: {expected}"
 
 
 @pytest.mark.parametrize("kind", ["request", "reply", "error"])
-def test_a_stream_is_nothing_else(gateway: Gateway, kind: str) -> None:
-    errand = {"from": "chat", "to": "responses", "kind": kind, "stream": STREAM}
-    error = _refuse(gateway, msgspec.json.encode(errand))
+def test_stream_has_no_other_kind(gateway: Gateway, kind: str) -> None:
+    error = _error(gateway, {"from": "chat", "to": "responses", "kind": kind, "stream": STREAM})
     assert error["param"] == "kind"
     assert error["message"] == (
         f'kind: expected "stream" for what is given in `stream`, got "{kind}"; '
@@ -155,12 +154,10 @@ def test_a_stream_is_nothing_else(gateway: Gateway, kind: str) -> None:
     )
 
 
-def test_malformed_json_is_called_so_once(gateway: Gateway) -> None:
-    assert _refuse(gateway, b"nothing")["message"] == ("malformed JSON: invalid character (byte 4)")
+def test_malformed_json_has_one_message(gateway: Gateway) -> None:
+    assert _error(gateway, b"nothing")["message"] == "malformed JSON: invalid character (byte 4)"
 
 
-def test_what_is_refused_is_named(gateway: Gateway) -> None:
-    body = msgspec.json.encode(
-        {"from": "chat", "to": "responses", "body": REQUEST | {"stop": ["x"]}}
-    )
-    assert _refuse(gateway, body)["param"] == "stop"
+def test_refused_field_is_named(gateway: Gateway) -> None:
+    fields = {"from": "chat", "to": "responses", "body": REQUEST | {"stop": ["x"]}}
+    assert _error(gateway, fields)["param"] == "stop"

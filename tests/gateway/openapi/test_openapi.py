@@ -252,7 +252,7 @@ def _responses_parts(body: Any) -> Iterator[tuple[Any, Any]]:
 
 def _list(value: Any, name: str) -> list[Any]:
     found = value.get(name)
-    return found if isinstance(found, list) else []
+    return cast("list[Any]", found) if isinstance(found, list) else []
 
 
 def _with_type(item: JsonObject) -> JsonObject:
