@@ -21,9 +21,8 @@ def metadata_pairs(count: int) -> dict[str, str]:
 def request(gateway: Gateway, method: str, path: str, **options: Any) -> httpx.Response:
     """Send a request with the key of the default client of the tests."""
     headers = {"authorization": "Bearer sk-me"}
-    return httpx.request(
-        method, f"{gateway.url}{path}", **{"headers": headers, "timeout": PATIENCE, **options}
-    )
+    url = f"{gateway.url}{path}"
+    return httpx.request(method, url, headers=headers, timeout=PATIENCE, **options)
 
 
 def assert_invalid(response: httpx.Response, param: str) -> None:

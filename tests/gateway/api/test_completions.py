@@ -18,8 +18,9 @@ from tests.gateway.api.common import (
     not_found_body,
     request,
 )
+from tests.gateway.api.conftest import NewModel
 from tests.gateway.conftest import DIALECTS, Fresh
-from tests.gateway.keeping import client_of, says, until
+from tests.gateway.keeping import client_of, until
 from tests.gateway.process import Gateway
 from tests.gateway.scripted import (
     PATIENCE,
@@ -87,11 +88,11 @@ def text(completion: ChatCompletion) -> str | None:
 
 @STREAMED_OR_NOT
 @pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("kind", ["", "streaming-", "unary-"])
 def test_completion_is_stored_as_it_was_sent(
-    dialect: str, *, streamed: bool, client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    kind: str, dialect: str, *, streamed: bool, client: openai.OpenAI, model_with: NewModel
 ) -> None:
-    model = fresh(dialect)
-    says(backend, dialect, model, TOOL_CALL)
+    model = model_with(f"{kind}{dialect}", TOOL_CALL)
     sent = complete(client, streamed=streamed, model=model, tools=TOOLS, metadata={"topic": "tea"})
     stored = client.chat.completions.retrieve(sent.id)
     assert content(stored) == content(sent)
@@ -100,52 +101,28 @@ def test_completion_is_stored_as_it_was_sent(
     ChatCompletion.model_validate(stored.to_dict())
     if not streamed:
         assert {**stored.to_dict(), "metadata": None} == {**sent.to_dict(), "metadata": None}
-    elif dialect != "chat":
-        # A Chat backend gets the request unchanged, and this client did not ask for usage.
-        assert (stored.usage and stored.usage.total_tokens) == TOTAL_TOKENS
+    # The stream of a Chat backend passes through unchanged, here without usage.
+    unchanged = streamed and dialect == "chat" and kind != "unary-"
+    assert (stored.usage and stored.usage.total_tokens) == (None if unchanged else TOTAL_TOKENS)
+
+
+def test_deleted_completion_is_gone(client: openai.OpenAI, model_with: NewModel) -> None:
+    sent = complete(client, streamed=False, model=model_with("chat", Turn("Fine.")))
     assert list_ids(client) == [sent.id]
     deleted = client.chat.completions.delete(sent.id)
-    assert deleted.to_dict() == {
-        "id": sent.id,
-        "object": "chat.completion.deleted",
-        "deleted": True,
-    }
+    expected = {"id": sent.id, "object": "chat.completion.deleted", "deleted": True}
+    assert deleted.to_dict() == expected
     assert list_ids(client) == []
-    assert "completion_not_found" in not_found_body(
-        lambda: client.chat.completions.retrieve(sent.id)
-    )
-
-
-@STREAMED_OR_NOT
-@pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("kind", ["streaming", "unary"])
-def test_completion_is_stored_whether_or_not_the_backend_streams(
-    kind: str,
-    dialect: str,
-    *,
-    streamed: bool,
-    client: openai.OpenAI,
-    backend: ScriptedBackend,
-    fresh: Fresh,
-) -> None:
-    model = fresh(f"{kind}-{dialect}")
-    says(backend, dialect, model, TOOL_CALL)
-    sent = complete(client, streamed=streamed, model=model, tools=TOOLS)
-    assert bool(backend.received(model)[0].json().get("stream")) == (kind == "streaming")
-    stored = client.chat.completions.retrieve(sent.id)
-    assert content(stored) == content(sent)
-    # The stream of a Chat backend passes through unchanged, here without usage.
-    unchanged = streamed and kind == "streaming" and dialect == "chat"
-    assert (stored.usage and stored.usage.total_tokens) == (None if unchanged else TOTAL_TOKENS)
+    reply = not_found_body(lambda: client.chat.completions.retrieve(sent.id))
+    assert "completion_not_found" in reply
 
 
 @STREAMED_OR_NOT
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_completion_of_a_legacy_client_is_stored(
-    dialect: str, *, streamed: bool, client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    dialect: str, *, streamed: bool, client: openai.OpenAI, model_with: NewModel
 ) -> None:
-    model = fresh(dialect)
-    says(backend, dialect, model, TOOL_CALL)
+    model = model_with(dialect, TOOL_CALL)
     functions: Any = [{"name": "weather", "parameters": {}}]
     fields = {"model": model, "messages": HELLO, "functions": functions, "store": True}
     completions: Any = client.chat.completions
@@ -163,10 +140,14 @@ def test_completion_of_a_legacy_client_is_stored(
 @STREAMED_OR_NOT
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_store_is_no_loss_and_is_sent_only_to_chat_backends(
-    dialect: str, *, streamed: bool, client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    dialect: str,
+    *,
+    streamed: bool,
+    client: openai.OpenAI,
+    backend: ScriptedBackend,
+    model_with: NewModel,
 ) -> None:
-    model = fresh(dialect)
-    says(backend, dialect, model, Turn("Fine."))
+    model = model_with(dialect, Turn("Fine."))
     fields = {"model": model, "messages": HELLO, "store": True, "stream": streamed}
     response = post(client, json=fields)
     assert response.status_code == 200
@@ -202,11 +183,10 @@ def test_choices_of_a_stream_are_stored_separately(
 
 @STREAMED_OR_NOT
 def test_request_with_a_lone_surrogate_is_stored(
-    *, streamed: bool, client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    *, streamed: bool, client: openai.OpenAI, model_with: NewModel
 ) -> None:
     """JavaScript writes one when it cuts a string in the middle of an emoji."""
-    model = fresh("chat")
-    says(backend, "chat", model, Turn("Fine."))
+    model = model_with("chat", Turn("Fine."))
     body = (
         '{"model":"%s","store":true,"stream":%s,"messages":[{"role":"user","content":"\\ud83d"}]}'
     )
@@ -266,21 +246,19 @@ def test_failed_completion_is_not_stored(
 
 @STREAMED_OR_NOT
 def test_completion_is_not_stored_without_store(
-    *, streamed: bool, client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    *, streamed: bool, client: openai.OpenAI, model_with: NewModel
 ) -> None:
-    model = fresh("responses")
-    says(backend, "responses", model, *[Turn("Fine.")] * 3)
+    model = model_with("responses", *[Turn("Fine.")] * 3)
     for store in (False, None, openai.NOT_GIVEN):
         assert text(complete(client, streamed=streamed, model=model, store=store)) == "Fine."
     assert list_ids(client) == []
 
 
 def test_repeated_id_returns_the_latest_completion_of_the_owner(
-    kept: Gateway, client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    kept: Gateway, client: openai.OpenAI, model_with: NewModel
 ) -> None:
     """Some servers give every completion the same id; the scripted one uses `chatcmpl-1`."""
-    model = fresh("chat")
-    says(backend, "chat", model, Turn("One."), Turn("Theirs."), Turn("Two."))
+    model = model_with("chat", Turn("One."), Turn("Theirs."), Turn("Two."))
     first = complete(client, streamed=False, model=model, metadata={"turn": "one"})
     with client_of(kept, f"sk-{next(_OWNERS)}") as stranger:
         theirs = complete(stranger, streamed=True, model=model)
@@ -337,11 +315,8 @@ def test_completions_are_filtered_and_paged(
     assert list_ids(client, metadata={"even": "neither"}) == [ids[0]]
 
 
-def test_messages_of_the_request_are_listed(
-    client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
-) -> None:
-    model = fresh("chat")
-    says(backend, "chat", model, Turn("Fine."))
+def test_messages_of_the_request_are_listed(client: openai.OpenAI, model_with: NewModel) -> None:
+    model = model_with("chat", Turn("Fine."))
     parts = [
         {"type": "text", "text": "See?"},
         {"type": "image_url", "image_url": {"url": "https://example.com/x.png"}},
@@ -403,11 +378,10 @@ def test_invalid_page_names_the_parameter(kept: Gateway, query: str) -> None:
 
 
 def test_missing_completions_are_all_reported_alike(
-    kept: Gateway, client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    kept: Gateway, client: openai.OpenAI, model_with: NewModel
 ) -> None:
     """Unknown, deleted and foreign completions cannot be told apart."""
-    model = fresh("responses")
-    says(backend, "responses", model, Turn("Fine."), Turn("Gone."))
+    model = model_with("responses", Turn("Fine."), Turn("Gone."))
     foreign = complete(client, streamed=False, model=model).id
     replies: list[list[str]] = []
     with client_of(kept, f"sk-{next(_OWNERS)}") as stranger:

@@ -17,6 +17,7 @@ from tests.gateway.api.common import (
     not_found_body,
     request,
 )
+from tests.gateway.api.conftest import NewModel
 from tests.gateway.background.requests import events_of
 from tests.gateway.conftest import DIALECTS, Fresh
 from tests.gateway.keeping import client_of, heard, says
@@ -303,11 +304,10 @@ def test_failed_response_leaves_the_conversation_unchanged(
 
 @STREAMED_OR_NOT
 def test_response_that_is_not_stored_is_not_added(
-    *, streamed: bool, client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    *, streamed: bool, client: openai.OpenAI, backend: ScriptedBackend, model_with: NewModel
 ) -> None:
     """OpenAI does the same: the conversation is read and not changed."""
-    model = fresh("chat")
-    says(backend, "chat", model, Turn("Fine."))
+    model = model_with("chat", Turn("Fine."))
     name = client.conversations.create(items=[message("Hello")]).id
     create(client, streamed=streamed, model=model, conversation=name, input="And now?", store=False)
     assert "Hello" in heard(backend, model)
@@ -315,10 +315,9 @@ def test_response_that_is_not_stored_is_not_added(
 
 
 def test_conversation_and_previous_response_exclude_each_other(
-    client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    client: openai.OpenAI, model_with: NewModel
 ) -> None:
-    model = fresh("chat")
-    says(backend, "chat", model, Turn("Fine."))
+    model = model_with("chat", Turn("Fine."))
     name = client.conversations.create().id
     first = client.responses.create(model=model, input="Hello")
     with pytest.raises(openai.BadRequestError) as caught:
@@ -330,10 +329,9 @@ def test_conversation_and_previous_response_exclude_each_other(
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_continued_response_brings_its_conversation(
-    dialect: str, client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    dialect: str, client: openai.OpenAI, backend: ScriptedBackend, model_with: NewModel
 ) -> None:
-    model = fresh(dialect)
-    says(backend, dialect, model, Turn("first"), Turn("second"), Turn("third"))
+    model = model_with(dialect, Turn("first"), Turn("second"), Turn("third"))
     conversation = client.conversations.create(items=[message("long ago")])
     made = client.responses.create(model=model, input="lately", conversation=conversation.id)
     aside = client.responses.create(model=model, input="aside", previous_response_id=made.id)
@@ -365,10 +363,9 @@ def test_continued_failed_response_brings_its_conversation(
 
 
 def test_reference_to_an_item_of_the_conversation_is_listed_too(
-    client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    client: openai.OpenAI, model_with: NewModel
 ) -> None:
-    model = fresh("chat")
-    says(backend, "chat", model, Turn("answer"))
+    model = model_with("chat", Turn("answer"))
     conversation = client.conversations.create(items=[message("one"), message("two")])
     (first, _) = client.conversations.items.list(conversation.id, order="asc").data
     made = client.responses.create(
