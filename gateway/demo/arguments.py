@@ -319,8 +319,10 @@ def _find(reference: Json, root: Schema) -> Schema:
 
 def _first_option(schema: Schema, key: str) -> Schema:
     """Return the first option that is not null."""
-    options = [_as_schema(option) for option in _list(schema, key)]
-    return next((option for option in options if option.get("type") != "null"), {})
+    for option in map(_as_schema, _list(schema, key)):
+        if option.get("type") != "null":
+            return option
+    return {}
 
 
 def _type_of(schema: Schema) -> str:

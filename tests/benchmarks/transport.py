@@ -1,7 +1,7 @@
-"""What the transports cost: `python -m tests.benchmarks.transport`.
+"""CPU time of the transports: `python -m tests.benchmarks.transport`.
 
-The same requests over our own transport, that of httpx, and httpx-aiohttp if it is installed, in
-interleaved rounds against one server in a process of its own. CPU is this process's own.
+The same requests over the direct transport, httpx's and, if it is installed, httpx-aiohttp's, in
+interleaved rounds against one server in its own process. Only the CPU time of this process counts.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ HEADERS = (
     (b"Accept-Encoding", b"identity"),
     (b"User-Agent", b"benchmark"),
 )
-# The way of a request, and how many pieces its answer has.
+# The path, the number of requests, and the chunks in each response.
 LOADS = {
     "unary, 5 kB": ("/unary", UNARY_REQUESTS, 1),
     "a burst of 1,000 chunks": ("/burst", STREAMS, CHUNKS),
@@ -46,7 +46,7 @@ LOADS = {
 }
 
 
-async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def serve_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Serve one connection."""
     try:
         while True:
@@ -65,7 +65,7 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 
 async def trickle(writer: asyncio.StreamWriter) -> None:
-    """Send the chunks so slowly that each is read by itself."""
+    """Send the chunks so slowly that each is read separately."""
     writer.write(STREAM)
     for _ in range(CHUNKS):
         writer.write(CHUNK)
@@ -74,10 +74,10 @@ async def trickle(writer: asyncio.StreamWriter) -> None:
 
 
 def serve(pipe: Pipe) -> None:
-    """Run the server, and tell its port."""
+    """Run the server and send its port through the pipe."""
 
     async def main() -> None:
-        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        server = await asyncio.start_server(serve_connection, "127.0.0.1", 0)
         pipe.send(server.sockets[0].getsockname()[1])
         await server.serve_forever()
 
@@ -86,34 +86,34 @@ def serve(pipe: Pipe) -> None:
 
 @contextmanager
 def running_server() -> Generator[str, None, None]:
-    """Run the server in a process of its own, and give its address."""
+    """Run the server in its own process; yield its address."""
     context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
-    process = context.Process(target=serve, args=(there,), daemon=True)
+    parent_end, child_end = context.Pipe()
+    process = context.Process(target=serve, args=(child_end,), daemon=True)
     process.start()
     try:
-        yield f"http://127.0.0.1:{here.recv()}"
+        yield f"http://127.0.0.1:{parent_end.recv()}"
     finally:
         process.terminate()
         process.join()
 
 
 def transports() -> dict[str, Callable[[], httpx.AsyncBaseTransport]]:
-    """Give the transports to compare."""
-    found: dict[str, Callable[[], httpx.AsyncBaseTransport]] = {
+    """Return the transports to compare."""
+    compared: dict[str, Callable[[], httpx.AsyncBaseTransport]] = {
         "direct": DirectTransport,
         "httpx": httpx.AsyncHTTPTransport,
     }
     if find_spec("httpx_aiohttp") is not None:
-        found["httpx-aiohttp"] = import_module("httpx_aiohttp").AiohttpTransport
-    return found
+        compared["httpx-aiohttp"] = import_module("httpx_aiohttp").AiohttpTransport
+    return compared
 
 
 @asynccontextmanager
-async def warm(
+async def connected(
     make: Callable[[], httpx.AsyncBaseTransport], url: str
 ) -> AsyncGenerator[httpx.AsyncBaseTransport, None]:
-    """Give a transport that has an open connection."""
+    """Yield a transport that has an open connection."""
     transport = make()
     try:
         await exchange(transport, RequestTemplate(url + "/unary", HEADERS))
@@ -122,9 +122,9 @@ async def warm(
         await transport.aclose()
 
 
-async def exchange(transport: httpx.AsyncBaseTransport, target: RequestTemplate) -> int:
-    """Send one request, read its answer, and give how many reads it took."""
-    response = await transport.handle_async_request(target.post(BODY))
+async def exchange(transport: httpx.AsyncBaseTransport, template: RequestTemplate) -> int:
+    """Send one request and read its response; return the number of reads."""
+    response = await transport.handle_async_request(template.post(BODY))
     reads = 0
     if isinstance(response.stream, httpx.AsyncByteStream):
         async for _ in response.stream:
@@ -134,55 +134,57 @@ async def exchange(transport: httpx.AsyncBaseTransport, target: RequestTemplate)
 
 
 async def measure(
-    transport: httpx.AsyncBaseTransport, target: RequestTemplate, requests: int
+    transport: httpx.AsyncBaseTransport, template: RequestTemplate, requests: int
 ) -> float:
-    """Give the microseconds of CPU that one request takes."""
+    """Return the CPU time of one request in microseconds."""
     start = time.process_time()
     for _ in range(requests):
-        await exchange(transport, target)
+        await exchange(transport, template)
     return (time.process_time() - start) / requests * 1e6
 
 
 async def compare(url: str) -> dict[str, dict[str, float]]:
-    """Measure every load on every transport, and give the medians."""
+    """Measure every load on every transport; return the medians."""
     samples: dict[str, dict[str, list[float]]] = {load: {} for load in LOADS}
     for _ in range(ROUNDS):
         for name, make in transports().items():
-            async with warm(make, url) as transport:
-                for load, (path, requests, pieces) in LOADS.items():
-                    taken = await measure(transport, RequestTemplate(url + path, HEADERS), requests)
-                    samples[load].setdefault(name, []).append(taken / pieces)
+            async with connected(make, url) as transport:
+                for load, (path, requests, chunks) in LOADS.items():
+                    microseconds = await measure(
+                        transport, RequestTemplate(url + path, HEADERS), requests
+                    )
+                    samples[load].setdefault(name, []).append(microseconds / chunks)
     return {
-        load: {name: median(values) for name, values in of_load.items()}
-        for load, of_load in samples.items()
+        load: {name: median(values) for name, values in by_transport.items()}
+        for load, by_transport in samples.items()
     }
 
 
-def building() -> dict[str, float]:
-    """Give the microseconds it takes to build a request and a response."""
+def construction_times() -> dict[str, float]:
+    """Return the microseconds it takes to build a request and a response."""
     url, count = "http://127.0.0.1:8000/v1/chat/completions", 5000
-    target = RequestTemplate(url, HEADERS)
+    template = RequestTemplate(url, HEADERS)
     headers = dict(HEADERS)
-    ways: dict[str, Callable[[], object]] = {
+    builders: dict[str, Callable[[], object]] = {
         "httpx.Request(content=...)": lambda: httpx.Request(
             "POST", url, headers=headers, content=BODY
         ),
-        "Target.post": lambda: target.post(BODY),
+        "RequestTemplate.post": lambda: template.post(BODY),
         "httpx.Response": lambda: httpx.Response(
             200, headers=list(HEADERS), stream=httpx.ByteStream(b"")
         ),
     }
-    taken: dict[str, float] = {}
-    for name, build in ways.items():
+    times: dict[str, float] = {}
+    for name, build in builders.items():
         start = time.process_time()
         for _ in range(count):
             build()
-        taken[name] = (time.process_time() - start) / count * 1e6
-    return taken
+        times[name] = (time.process_time() - start) / count * 1e6
+    return times
 
 
 def main() -> None:
-    """Measure, and print the costs and their ratios to our own transport."""
+    """Measure, and print the times and their ratios to the direct transport."""
     with running_server() as url:
         results = uvloop.run(compare(url))
     write = sys.stdout.write
@@ -190,8 +192,8 @@ def main() -> None:
         write(f"{load}: CPU in µs per {'request' if 'unary' in load else 'chunk'}\n")
         for name, cost in costs.items():
             write(f"  {name:<28}{cost:8.1f}  {cost / costs['direct']:5.1f} x\n")
-    write("to build one, µs\n")
-    for name, cost in building().items():
+    write("construction in µs\n")
+    for name, cost in construction_times().items():
         write(f"  {name:<28}{cost:8.1f}\n")
 
 

@@ -115,31 +115,32 @@ def test_any_body_gives_a_valid_list(body: object) -> None:
 # Merging
 
 
-def test_only_matching_models_are_listed() -> None:
-    one = backend_config(models=("qwen*", "llama-?"))
-    assert names((one, ["qwen3", "gpt-4", "llama-3", "llama-10"])) == ["qwen3", "llama-3"]
+RENAMING = backend_config(models=("gpt-*",), model_aliases={"gpt-4": "qwen3"})
 
 
-def test_globs_are_case_sensitive() -> None:
-    assert names((backend_config(models=("Qwen*",)), ["qwen3", "Qwen3"])) == ["Qwen3"]
-
-
-def test_configured_names_are_listed_without_the_backend() -> None:
-    assert names((backend_config(models=("b", "a*", "c")), [])) == ["b", "c"]
-    assert names((backend_config(models=("b", "a*")), ["a1", "b"])) == ["a1", "b"]
-
-
-def test_renamed_model_is_listed_by_its_alias() -> None:
-    one = backend_config(models=("gpt-*",), model_aliases={"gpt-4": "qwen3"})
-    assert names((one, ["qwen3", "gpt-oss"])) == ["gpt-4", "gpt-oss"]
-    assert names((one, [])) == ["gpt-4"]
-
-
-def test_renamed_model_is_listed_by_its_own_name_too() -> None:
-    assert names((backend_config(model_aliases={"small": "qwen3"}), ["qwen3"])) == [
-        "small",
-        "qwen3",
-    ]
+@pytest.mark.parametrize(
+    ("config", "listed", "expected"),
+    [
+        pytest.param(
+            backend_config(models=("qwen*", "llama-?")),
+            ["qwen3", "gpt-4", "llama-3", "llama-10"],
+            ["qwen3", "llama-3"],
+            id="globs",
+        ),
+        pytest.param(backend_config(models=("Q*",)), ["qwen3", "Qwen3"], ["Qwen3"], id="case"),
+        pytest.param(backend_config(models=("b", "a*", "c")), [], ["b", "c"], id="only-configured"),
+        pytest.param(backend_config(models=("b", "a*")), ["a1", "b"], ["a1", "b"], id="both"),
+        pytest.param(RENAMING, ["qwen3", "gpt-oss"], ["gpt-4", "gpt-oss"], id="alias"),
+        pytest.param(RENAMING, [], ["gpt-4"], id="unlisted-alias"),
+        pytest.param(
+            backend_config(model_aliases={"small": "a"}), ["a"], ["small", "a"], id="alias-and-name"
+        ),
+    ],
+)
+def test_names_that_clients_see(
+    config: BackendConfig, listed: list[str], expected: list[str]
+) -> None:
+    assert names((config, listed)) == expected
 
 
 def test_alias_hides_a_model_of_the_same_name() -> None:

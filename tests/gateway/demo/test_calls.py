@@ -65,37 +65,52 @@ def calls(
     return [(call.name, json.loads(call.arguments)) for call in made]
 
 
-# --- which tools ------------------------------------------------------------------------------
+CITY_LIST = FunctionTool(
+    "compare", None, Raw(b'{"properties":{"cities":{"type":"array","items":{"type":"string"}}}}')
+)
+ARTICLES = "Which articles are there on tea?"
+ROME = ToolCall("call_1", "get_weather", '{"city":"Rome"}')
+SUN = ToolOutput("call_1", "sun")
+
+WEATHER_IN_ROME = ("get_weather", {"city": "Rome"})
+WEATHER_IN_OSLO = ("get_weather", {"city": "Oslo"})
+TIME_IN_ROME = ("get_time", {"city": "Rome"})
 
 
-def test_tool_is_chosen_by_its_name() -> None:
-    assert calls("What time is it in Rome?", WEATHER, TIME) == [("get_time", {"city": "Rome"})]
-
-
-def test_tool_is_chosen_by_its_description() -> None:
-    text = "Which articles are there on tea?"
-    assert calls(text, WEATHER, SEARCH) == [("lookup", {"query": text})]
-
-
-def test_first_tool_is_called_if_none_matches() -> None:
-    assert calls("Hello there!", WEATHER, TIME) == [("get_weather", {"city": "Paris"})]
-
-
-def test_all_matching_tools_are_called() -> None:
-    made = calls("What are the time and the weather in Rome?", WEATHER, TIME)
-    assert made == [("get_weather", {"city": "Rome"}), ("get_time", {"city": "Rome"})]
-
-
-def test_call_with_two_names_gets_both() -> None:
-    assert calls("Convert USD to EUR", CONVERT) == [
-        ("convert_currency", {"from": "USD", "to": "EUR"})
-    ]
-
-
-def test_list_parameter_takes_all_names() -> None:
-    schema = b'{"type":"object","properties":{"cities":{"type":"array","items":{"type":"string"}}}}'
-    made = calls("Compare Paris and Rome", FunctionTool("compare", None, Raw(schema)))
-    assert made == [("compare", {"cities": ["Paris", "Rome"]})]
+@pytest.mark.parametrize(
+    ("text", "tools", "expected"),
+    [
+        pytest.param("What time is it in Rome?", (WEATHER, TIME), [TIME_IN_ROME], id="by-name"),
+        pytest.param(
+            ARTICLES, (WEATHER, SEARCH), [("lookup", {"query": ARTICLES})], id="by-description"
+        ),
+        pytest.param(
+            "Hello there!", (WEATHER, TIME), [("get_weather", {"city": "Paris"})], id="first"
+        ),
+        pytest.param(
+            "What are the time and the weather in Rome?",
+            (WEATHER, TIME),
+            [WEATHER_IN_ROME, TIME_IN_ROME],
+            id="all-that-match",
+        ),
+        pytest.param(
+            "Convert USD to EUR",
+            (CONVERT,),
+            [("convert_currency", {"from": "USD", "to": "EUR"})],
+            id="two-names",
+        ),
+        pytest.param(
+            "Compare Paris and Rome",
+            (CITY_LIST,),
+            [("compare", {"cities": ["Paris", "Rome"]})],
+            id="list-of-names",
+        ),
+    ],
+)
+def test_calls_for_a_question(
+    text: str, tools: tuple[Tool, ...], expected: list[tuple[str, JsonObject]]
+) -> None:
+    assert calls(text, *tools) == expected
 
 
 def test_number_of_calls_is_limited() -> None:
@@ -109,32 +124,20 @@ def test_custom_tool_with_unknown_name_gets_the_question() -> None:
     assert make_call(planned, deterministic_ids()).arguments == "Say hello"
 
 
-# --- tool choice ------------------------------------------------------------------------------
+ONLY_TIME = (NamedToolChoice("get_time"),)
 
 
 @pytest.mark.parametrize(
-    "choice",
-    [ToolChoiceMode("none"), AllowedToolsChoice("none", (NamedToolChoice("get_time"),))],
+    ("choice", "expected"),
+    [
+        (ToolChoiceMode("none"), []),
+        (AllowedToolsChoice("none", ONLY_TIME), []),
+        (NamedToolChoice("get_time"), [TIME_IN_ROME]),
+        (AllowedToolsChoice("auto", ONLY_TIME), [TIME_IN_ROME]),
+    ],
 )
-def test_tool_choice_none_calls_nothing(choice: ToolChoice) -> None:
-    assert calls("Weather in Rome?", WEATHER, choice=choice) == []
-
-
-def test_named_tool_is_called_for_any_question() -> None:
-    made = calls("Weather in Rome?", WEATHER, TIME, choice=NamedToolChoice("get_time"))
-    assert made == [("get_time", {"city": "Rome"})]
-
-
-def test_only_allowed_tools_are_called() -> None:
-    choice = AllowedToolsChoice("auto", (NamedToolChoice("get_time"),))
-    made = calls("Weather in Rome?", WEATHER, TIME, choice=choice)
-    assert made == [("get_time", {"city": "Rome"})]
-
-
-def test_one_call_without_parallel_tool_calls() -> None:
-    assert calls("Weather in Rome and Oslo?", WEATHER, parallel=False) == [
-        ("get_weather", {"city": "Rome"})
-    ]
+def test_tool_choice(choice: ToolChoice, expected: list[tuple[str, JsonObject]]) -> None:
+    assert calls("Weather in Rome?", WEATHER, TIME, choice=choice) == expected
 
 
 @pytest.mark.parametrize(
@@ -151,36 +154,29 @@ def test_hosted_tool_cannot_be_required() -> None:
         calls("Hello?", HostedTool("web_search", Raw(b"{}")), choice=ToolChoiceMode("required"))
 
 
-# --- earlier calls ----------------------------------------------------------------------------
-
-ROME = ToolCall("call_1", "get_weather", '{"city":"Rome"}')
-SUN = ToolOutput("call_1", "sun")
-
-
-def test_call_with_output_is_not_repeated() -> None:
-    assert calls("Weather in Rome?", WEATHER, since=(ROME, SUN)) == []
-
-
-def test_second_call_follows_the_first() -> None:
-    made = calls("Weather in Rome and Oslo?", WEATHER, parallel=False, since=(ROME, SUN))
-    assert made == [("get_weather", {"city": "Oslo"})]
+@pytest.mark.parametrize(
+    ("since", "expected"),
+    [
+        pytest.param((), [WEATHER_IN_ROME], id="first-call"),
+        pytest.param((ROME, SUN), [WEATHER_IN_OSLO], id="second-call"),
+        pytest.param((SUN,), [WEATHER_IN_OSLO], id="output-without-its-call"),
+        pytest.param((ROME, SUN, ROME, SUN), [], id="all-called"),
+        pytest.param(
+            (ROME, SUN, user("The weather in Oslo?")), [WEATHER_IN_OSLO], id="new-question"
+        ),
+    ],
+)
+def test_next_call_without_parallel_calls(
+    since: tuple[Item, ...], expected: list[tuple[str, JsonObject]]
+) -> None:
+    assert calls("Weather in Rome and Oslo?", WEATHER, parallel=False, since=since) == expected
 
 
 @pytest.mark.parametrize("choice", [ToolChoiceMode("required"), NamedToolChoice("get_weather")])
 def test_required_call_is_repeated(choice: ToolChoice) -> None:
-    made = calls("Weather in Rome?", WEATHER, choice=choice, since=(ROME, SUN))
-    assert made == [("get_weather", {"city": "Rome"})]
-
-
-def test_output_without_its_call_counts_as_a_call() -> None:
-    assert calls("Weather in Rome?", WEATHER, since=(SUN,)) == []
+    assert calls("Weather in Rome?", WEATHER, choice=choice, since=(ROME, SUN)) == [WEATHER_IN_ROME]
 
 
 def test_output_without_id_is_matched_by_tool_name() -> None:
     turn = read_turn((user("Weather?"), ROME, ToolOutput(None, "sun", name="get_weather")))
     assert [result.call for result in turn.results] == [ROME]
-
-
-def test_new_question_gets_new_calls() -> None:
-    made = calls("Weather in Rome?", WEATHER, since=(ROME, SUN, user("And the weather in Oslo?")))
-    assert made == [("get_weather", {"city": "Oslo"})]
