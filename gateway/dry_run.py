@@ -27,7 +27,7 @@ from adapters.sse import BYTE_ORDER_MARK
 from adapters.translation.reply_stages import UNKNOWN_REQUEST
 from adapters.wire.json_object import MISSING, decode, is_present, read_body
 from gateway.config.schema import DialectName
-from gateway.config.validation import expected
+from gateway.config.shape import expected
 from gateway.crypto import RANDOM_IDS
 from gateway.grammar_check import check_inputs_blocking
 

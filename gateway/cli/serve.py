@@ -7,10 +7,11 @@ import rich_click as click
 from click import option
 from msgspec import Struct, structs
 
+from adapters import DIALECTS
 from gateway.config import ConfigError, load_config
-from gateway.config.checks import check_shared_state
 from gateway.config.schema import BackendConfig, Config, DialectName
-from gateway.config.validation import check_profile, check_url, preview_value
+from gateway.config.shape import preview
+from gateway.config.validation import check_profile, check_shared_state, check_url
 from gateway.terminal import exit_on_error, print_error
 
 _HELP = """Run the gateway, with backends from a configuration file or from options.
@@ -64,7 +65,7 @@ class Options(Struct, frozen=True):
 )
 @option(
     "--dialect",
-    type=click.Choice(["chat", "responses", "legacy"]),
+    type=click.Choice(list(DIALECTS)),
     help="Dialect of the --backend.",
 )
 @option("--profile", metavar="NAME", help="Profile of the --backend, for example vllm.")
@@ -104,7 +105,7 @@ def _make_backend(url: str, dialect: DialectName, profile: str | None) -> Backen
             {"name": "backend", "url": url, "dialect": dialect, "profile": profile}, BackendConfig
         )
     except msgspec.ValidationError:
-        message = f"--backend: expected a URL, http://… or https://…, got {preview_value(url, '')}"
+        message = f"--backend: expected a URL, http://… or https://…, got {preview(url, '')}"
         raise click.UsageError(message) from None
     for error in (*check_url(url, "--backend"), *check_profile(profile, "--profile")):
         raise click.UsageError(error)
@@ -130,7 +131,7 @@ def _load(file: str | None) -> Config:
     try:
         return load_config(file)
     except ConfigError as error:
-        _exit_invalid_config(error.mistakes)
+        _exit_invalid_config(error.errors)
 
 
 def _exit_invalid_config(errors: list[str]) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Reads the configuration file, and says all that is wrong with it."""
+"""The configuration file."""
 
 import tomllib
 from pathlib import Path
@@ -6,34 +6,33 @@ from typing import cast
 
 import msgspec
 
-from gateway.config.checks import check_parts
 from gateway.config.schema import Config, backend_capabilities
-from gateway.config.validation import Table, check_shape
+from gateway.config.shape import Table, check_shape
+from gateway.config.validation import check_values
 
 __all__ = ["ConfigError", "backend_capabilities", "load_config"]
 
 
 class ConfigError(Exception):
-    """The file will not do: one line for each mistake, none with a secret in it."""
+    """An invalid configuration file: one line for each error, none of which shows a secret."""
 
-    def __init__(self, path: Path, mistakes: list[str]) -> None:
-        self.mistakes = [f"{path}: {mistake}" for mistake in mistakes]
-        super().__init__("\n".join(self.mistakes))
+    def __init__(self, path: Path, errors: list[str]) -> None:
+        self.errors = [f"{path}: {error}" for error in errors]
+        super().__init__("\n".join(self.errors))
 
 
 def load_config(path: str | Path) -> Config:
-    """Read a file that says everything right, or raise all its mistakes."""
+    """Read a configuration file, or raise all its errors at once."""
     path = Path(path)
-    table = _read_table(path)
-    mistakes = [*check_shape(table, Config), *check_parts(table)]
-    if mistakes:
-        raise ConfigError(path, mistakes)
-    _inherit(table)
+    table = _read_toml(path)
+    if errors := [*check_shape(table, Config), *check_values(table)]:
+        raise ConfigError(path, errors)
+    _inherit_limits(table)
     return msgspec.convert(table, Config)
 
 
-def _inherit(table: Table) -> None:
-    """Let what a backend leaves out of its own timeouts and retries be as for all backends."""
+def _inherit_limits(table: Table) -> None:
+    """Complete the timeouts and retries of each backend with the general ones."""
     for name in ("timeouts", "retries"):
         general = cast("Table", table.get(name, {}))
         for backend in cast("list[Table]", table.get("backends", [])):
@@ -41,16 +40,16 @@ def _inherit(table: Table) -> None:
                 backend[name] = general | cast("Table", backend[name])
 
 
-def _read_table(path: Path) -> Table:
+def _read_toml(path: Path) -> Table:
     try:
-        # Some editors begin a file with a byte order mark, which TOML does not know.
+        # Some editors begin a file with a byte order mark, which TOML does not allow.
         return tomllib.loads(path.read_text("utf-8-sig"))
-    except OSError as problem:
-        raise ConfigError(path, [problem.strerror or str(problem)]) from None
-    except UnicodeDecodeError as problem:
-        line = problem.object.count(b"\n", 0, problem.start) + 1
+    except OSError as error:
+        raise ConfigError(path, [error.strerror or str(error)]) from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
         raise ConfigError(path, [f"the file is not UTF-8 (at line {line})"]) from None
     except RecursionError:
         raise ConfigError(path, ["the file is nested too deeply"]) from None
-    except ValueError as problem:
-        raise ConfigError(path, [f"this is not TOML: {problem}"]) from None
+    except ValueError as error:
+        raise ConfigError(path, [f"invalid TOML: {error}"]) from None

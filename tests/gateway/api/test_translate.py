@@ -130,10 +130,10 @@ def test_invalid_body_is_rejected(gateway: Gateway, body: bytes, message: str) -
         ("to", None, 'expected one of "chat", "legacy", "responses", got null'),
         ("kind", "x", 'expected one of "error", "reply", "request", "stream", got "x"'),
         ("loss", "gain", 'expected one of "refuse", "report", got "gain"'),
-        ("status", 99, "expected a whole number from 100 to 599, got 99"),
+        ("status", 99, "expected an integer from 100 to 599, got 99"),
         ("deterministic", "yes", 'expected true or false, got "yes"'),
-        ("stream", {}, "expected a text, got an object"),
-        ("profile", 1, "expected a text, got 1"),
+        ("stream", {}, "expected a string, got an object"),
+        ("profile", 1, "expected a string, got 1"),
     ],
 )
 def test_error_names_the_field_and_its_valid_values(

@@ -89,8 +89,8 @@ def test_file_is_used_without_options(served: list[Config], tmp_path: Path) -> N
         ("--dialect chat", "--dialect requires --backend."),
         ("--profile openai", "--profile requires --backend."),
         ("--backend h:1 --dialect chat", "--backend: expected a URL, http://… or https://…"),
-        ("--backend http://h:x --dialect chat", "--backend: expected a host and perhaps a port"),
-        ("--backend http://h/responses --dialect chat", "what comes before /responses"),
+        ("--backend http://h:x --dialect chat", "--backend: expected a URL with a valid host"),
+        ("--backend http://h/responses --dialect chat", "the base URL without /responses"),
         (f"--backend {URL} --dialect chat --profile none", "--profile: expected one of"),
         (f"--backend {URL} --dialect klingon", "klingon"),
         ("--port 65536", "65536"),
@@ -113,8 +113,8 @@ def test_workers_require_a_shared_database(served: list[Config], tmp_path: Path)
     file.write_text('[state]\nurl = "memory:"\n')
     result = run(f"serve --config {file} --workers 3")
     assert one_line(result.stderr) == (
-        'dragoman: state.url: expected "sqlite:FILE" or "postgresql://…", which 3 workers share, '
-        'got "memory:", which each would have for itself'
+        'dragoman: state.url: 3 workers cannot share "memory:"; '
+        'use "sqlite:FILE" or "postgresql://…"'
     )
     assert result.exit_code == 78
     assert served == []
@@ -180,7 +180,7 @@ def test_errors_in_the_file_are_printed(tmp_path: Path) -> None:
     result = serve("--config", str(file))
     assert result.stderr.splitlines() == [
         f'dragoman: {file}: loss_policy: expected one of "refuse", "report", got "gain"',
-        f'dragoman: {file}: server.port: expected a whole number from 0 to 65535, got "x"',
+        f'dragoman: {file}: server.port: expected an integer from 0 to 65535, got "x"',
     ]
     assert (result.stdout, result.returncode) == ("", 78)
 

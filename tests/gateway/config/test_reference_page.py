@@ -1,77 +1,86 @@
-"""The page about the configuration says what is so, and all of it."""
+"""The reference page describes every key and capability with its default, and nothing else."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
 
 import msgspec
 import pytest
+from msgspec.structs import FieldInfo, fields
 
-from adapters import Capabilities
+from adapters import DIALECTS, Capabilities
+from adapters.capabilities import PROFILES
 from gateway.config import load_config
-from gateway.config.schema import Config
+from gateway.config.schema import BackendConfig, Config, KeyConfig, TlsConfig
 
-PAGE = (Path(__file__).parents[3] / "gateway" / "CONFIGURATION.md").read_text()
-DEFAULTS, BACKEND = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+PAGE = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text()
+SECTIONS: dict[str, str] = dict(re.findall(r"^## (.+)\n((?:(?!## ).*\n)+)", PAGE, re.MULTILINE))
+# The tables of the file that have a section of their own.
+TABLES = {
+    f"`[{field.name}]`": type(field.default)
+    for field in fields(Config)
+    if isinstance(field.default, msgspec.Struct) and field.name != "access"
+} | {
+    "`[[access.keys]]`": KeyConfig,
+    "`[[backends]]`": BackendConfig,
+    "`[backends.tls]`": TlsConfig,
+}
+OTHER_DEFAULTS = {
+    "access.keys.replies": "`[replies]`",
+    "backends.timeouts": "`[timeouts]`",
+    "backends.retries": "`[retries]`",
+    "backends.tls": "`{}`",
+}
 
 
-def _read(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
+def cells(section: str, column: int) -> dict[str, str]:
+    """Return a column of the table in a section, by the names in the first column."""
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", SECTIONS[section], re.MULTILINE)
+    return {name: rest.split(" | ")[column - 1] for name, rest in rows}
+
+
+def default(section: str, field: FieldInfo) -> str:
+    """Write the default of a key as the page does."""
+    if other := OTHER_DEFAULTS.get(f"{section.strip('`[]')}.{field.name}"):
+        return other
+    if field.required:
+        return "required"
+    factory = field.default_factory
+    value: object = field.default if factory is msgspec.NODEFAULT else factory()
+    return "not set" if value is None else f"`{msgspec.json.encode(value).decode()}`"
+
+
+@pytest.mark.parametrize("section", TABLES)
+def test_keys_have_their_defaults(section: str) -> None:
+    assert cells(section, 2) == {
+        field.name: default(section, field) for field in fields(TABLES[section])
+    }
+
+
+def test_every_table_has_a_section() -> None:
+    (top_level,) = cells("Top level", 2).items()
+    assert top_level == ("loss_policy", '`"report"`')
+    described = {section.strip("`[]").partition(".")[0] for section in SECTIONS}
+    assert {field.name for field in fields(Config)} - {"loss_policy"} <= described
+
+
+def test_example_is_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOCAL_API_KEY", "sk-local")
-    file = folder / "dragoman.toml"
-    file.write_text(text)
-    return load_config(file)
+    file = tmp_path / "dragoman.toml"
+    [example] = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    file.write_text(example)
+    assert [backend.name for backend in load_config(file).backends] == ["local", "openai"]
 
 
-def test_the_defaults_are_those_on_the_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert _read(DEFAULTS, tmp_path, monkeypatch) == Config()
+def test_dialects_and_profiles_are_listed() -> None:
+    assert re.findall(r'`"(\w+)"`', cells("`[[backends]]`", 3)["dialect"]) == list(DIALECTS)
+    assert re.findall(r"`(\w+)`", SECTIONS["Profiles"].split(".")[0]) == list(PROFILES)
 
 
-def test_the_example_of_a_backend_is_legal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    [backend] = _read(BACKEND, tmp_path, monkeypatch).backends
-    assert backend.name == "local"
-
-
-def _structs(kind: object) -> Iterator[type[msgspec.Struct]]:
-    """Give a Struct, and all that its fields hold."""
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        yield kind
-        for field in msgspec.structs.fields(kind):
-            yield from _structs(field.type)
-    else:
-        for inner in get_args(kind):
-            yield from _structs(inner)
-
-
-@pytest.mark.parametrize(
-    "name",
-    sorted(
-        {field.encode_name for kind in _structs(Config) for field in msgspec.structs.fields(kind)}
-    ),
-)
-def test_every_key_is_described(name: str) -> None:
-    assert re.search(rf"^(?:# )?{name} = |^(?:# )?\[+(?:\w+\.)*{name}\]+", PAGE, re.MULTILINE)
-
-
-def _row(name: str) -> str:
-    found = re.search(rf"^\| `{name}` \| (.*?) \|", PAGE, re.MULTILINE)
-    assert found is not None, f"{name} has no row"
-    return found[1]
-
-
-@pytest.mark.parametrize(
-    "field", msgspec.structs.fields(Capabilities), ids=lambda field: str(field.name)
-)
-def test_every_capability_has_a_row_that_begins_with_its_default(
-    field: msgspec.structs.FieldInfo,
-) -> None:
-    default = msgspec.json.encode("null" if field.default is None else field.default).decode()
-    several = default.startswith("[") and default != "[]"
-    assert _row(field.name).startswith("all of " if several else f"`{default}`")
-
-
-def test_no_row_is_about_something_that_is_not() -> None:
-    rows = re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)
-    assert rows == [field.name for field in msgspec.structs.fields(Capabilities)]
+def test_capabilities_begin_with_their_defaults() -> None:
+    values = cells("`[backends.capabilities]`", 1)
+    assert list(values) == [field.name for field in fields(Capabilities)]
+    for field in fields(Capabilities):
+        value = "null" if field.default is None else field.default
+        encoded = msgspec.json.encode(value).decode()
+        several = encoded.startswith("[") and encoded != "[]"
+        assert values[field.name].startswith("all of " if several else f"`{encoded}`")

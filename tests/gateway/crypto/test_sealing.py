@@ -119,13 +119,13 @@ def _mistakes(tmp_path: Path, text: str) -> list[str]:
     file.write_text(text)
     with pytest.raises(ConfigError) as caught:
         load_config(file)
-    return [mistake.removeprefix(f"{file}: ") for mistake in caught.value.mistakes]
+    return [mistake.removeprefix(f"{file}: ") for mistake in caught.value.errors]
 
 
 def test_mistakes_about_keys_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BAD_KEY", "secret but short")
     monkeypatch.delenv("NO_KEY", raising=False)
-    wrong = "expected 32 bytes in base64 or hex in the variable (not shown)"
+    wrong = "the variable must contain 32 bytes in base64 or hex (value not shown)"
     assert _mistakes(
         tmp_path, '[sealing]\nkey_env = "BAD_KEY"\nprevious_key_envs = ["BAD_KEY"]'
     ) == [
@@ -133,11 +133,11 @@ def test_mistakes_about_keys_are_named(tmp_path: Path, monkeypatch: pytest.Monke
         f"sealing.key_env: {wrong}",
     ]
     assert _mistakes(tmp_path, '[sealing]\nkey_env = "NO_KEY"') == [
-        "sealing.key_env: expected an environment variable that is set, but NO_KEY is not"
+        "sealing.key_env: the environment variable NO_KEY is not set"
     ]
     monkeypatch.setenv("OLD_KEY", KEY.hex())
     assert _mistakes(tmp_path, '[sealing]\nprevious_key_envs = ["OLD_KEY"]') == [
-        "sealing.key_env: it is missing; older keys open, but do not seal"
+        "sealing.key_env: required with previous_key_envs, whose keys only decrypt"
     ]
 
 

@@ -1,0 +1,458 @@
+"""Errors in configuration files, each with the whole message that explains it."""
+
+import re
+from pathlib import Path
+
+import pytest
+from msgspec import Struct, structs
+
+from adapters import DIALECTS, Capabilities, ReplyOptions
+from adapters.capabilities import PROFILES
+from gateway.config import ConfigError, load_config
+from gateway.config.renames import RENAMED_KEYS, RENAMED_VALUES
+from gateway.config.schema import (
+    BackendConfig,
+    BackgroundConfig,
+    Config,
+    KeyConfig,
+    RetryConfig,
+    SealingConfig,
+    ServerConfig,
+    TimeoutConfig,
+    TlsConfig,
+)
+from gateway.crypto import api_key_digest
+
+BACKEND = '[[backends]]\nname = "local"\nurl = "http://127.0.0.1:8000/v1"\ndialect = "chat"\n'
+OTHER = BACKEND.replace("local", "other")
+KEY = f'[[access.keys]]\nname = "ci"\nsha256 = "{api_key_digest("one")}"\n'
+HIDDEN = "got a value that is not shown because it may be a secret"
+LOCAL = 'backends[0] "local"'
+SECONDS = "a number of seconds from 0 to 31536000"
+HOST = "a URL with a valid host and, optionally, a port from 1 to 65535"
+
+
+def quoted(names: list[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
+
+def errors_in(file: Path, text: str) -> list[str]:
+    """Return the errors in a file, without the name of the file."""
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_config(file)
+    assert str(caught.value).splitlines() == caught.value.errors
+    assert all(error.startswith(f"{file}: ") for error in caught.value.errors)
+    return [error.removeprefix(f"{file}: ") for error in caught.value.errors]
+
+
+SHAPES = {
+    "unknown word": (
+        'loss_policy = "reprot"',
+        'loss_policy: expected one of "refuse", "report", got "reprot"',
+    ),
+    "unknown table": (
+        "[sever]",
+        (
+            "sever: unknown key (did you mean server?); known keys: loss_policy, server, access, "
+            "timeouts, retries, replies, logging, metrics, tracing, sealing, state, background, "
+            "backends"
+        ),
+    ),
+    "unknown key": ("[metrics]\ncolour = 1", "metrics.colour: unknown key; known keys: enabled"),
+    "unknown key of a backend": (
+        BACKEND + '[backends.tls]\nverfy = "sk-1"',
+        (
+            f"{LOCAL}: tls.verfy: unknown key (did you mean verify?); "
+            "known keys: verify, ca_file, cert_file, key_file"
+        ),
+    ),
+    "unknown key that needs quotes": (
+        '[metrics]\n"a b" = 1',
+        'metrics."a b": unknown key; known keys: enabled',
+    ),
+    "unknown reply option": (
+        "[replies]\nreasoning_txt = true",
+        (
+            "replies.reasoning_txt: unknown key (did you mean reasoning_text?); "
+            "known keys: reasoning_text, reasoning_field, incomplete_as_completed"
+        ),
+    ),
+    "too large": (
+        "[server]\nport = 99999",
+        "server.port: expected an integer from 0 to 65535, got 99999",
+    ),
+    "too small": (
+        "[server]\nworkers = 0",
+        "server.workers: expected an integer of at least 1, got 0",
+    ),
+    "too short": (
+        "[background]\nlease_duration = 0",
+        "background.lease_duration: expected a number of seconds from 1 to 3600, got 0",
+    ),
+    "fraction": (
+        "[server]\nport = 80.5",
+        "server.port: expected an integer from 0 to 65535, got 80.5",
+    ),
+    "string for seconds": (
+        '[timeouts]\nconnect = "x"',
+        f'timeouts.connect: expected {SECONDS}, got "x"',
+    ),
+    "infinity": ("[timeouts]\ntotal = inf", f"timeouts.total: expected {SECONDS}, got inf"),
+    "not a number": (
+        "[server]\nheartbeat_interval = nan",
+        f"server.heartbeat_interval: expected {SECONDS}, got nan",
+    ),
+    "string for a boolean": (
+        '[metrics]\nenabled = "yes"',
+        'metrics.enabled: expected true or false, got "yes"',
+    ),
+    "number for a boolean": (
+        "[logging]\nbodies = 1",
+        "logging.bodies: expected true or false, got 1",
+    ),
+    "boolean for a string": (
+        "[server]\nhost = true",
+        "server.host: expected a non-empty string, got true",
+    ),
+    "empty string": ('[server]\nhost = ""', 'server.host: expected a non-empty string, got ""'),
+    "date": (
+        "[server]\nhost = 2026-01-01",
+        "server.host: expected a non-empty string, got the date 2026-01-01",
+    ),
+    "number for a table": ("server = 3", "server: expected a table, got 3"),
+    "array for a table": ("server = []", "server: expected a table, got an array"),
+    "table for an array": (
+        BACKEND.replace("[[", "[").replace("]]", "]"),
+        "backends: expected an array of tables, each headed by [[…]], got a table",
+    ),
+    "number for the access table": ("access = 3", "access: expected a table, got 3"),
+    "string for an array": (
+        BACKEND + 'models = "*"',
+        f'{LOCAL}: models: expected an array, got "*"',
+    ),
+    "element of an array": (
+        "[retries]\nstatus_codes = [503, 200]",
+        "retries.status_codes[1]: expected an integer from 400 to 599, got 200",
+    ),
+    "value of a table": (
+        BACKEND + "model_aliases = { a = 1 }",
+        f"{LOCAL}: model_aliases.a: expected a non-empty string, got 1",
+    ),
+    "missing key": (
+        '[[backends]]\nurl = "http://h/v1"\ndialect = "chat"',
+        "backends[0]: name: required key is missing; expected a name of printable ASCII characters",
+    ),
+    "dialect": (
+        BACKEND + OTHER.replace("chat", "chatt"),
+        f'backends[1] "other": dialect: expected one of {quoted(sorted(DIALECTS))}, got "chatt"',
+    ),
+    "optional table": (
+        BACKEND + "timeouts = { connect = -1 }",
+        f"{LOCAL}: timeouts.connect: expected {SECONDS}, got -1",
+    ),
+    "url without scheme": (
+        BACKEND.replace("http://127", "127"),
+        (
+            f"{LOCAL}: url: expected a URL that begins with http:// or https://, "
+            'got "127.0.0.1:8000/v1"'
+        ),
+    ),
+    "state": (
+        '[state]\nurl = "mysql://me:sk-1@db"',
+        'state.url: expected "sqlite:FILE", "postgresql://…" or "memory:", got "mysql://…@db"',
+    ),
+    # Each connection would have its own database.
+    "state in SQLite's memory": (
+        '[state]\nurl = "sqlite::memory:"',
+        'state.url: expected "sqlite:FILE", "postgresql://…" or "memory:", got "sqlite::memory:"',
+    ),
+    "long value": (
+        f'[logging]\nlevel = "{"x" * 200}"',
+        f'logging.level: expected one of "debug", "error", "info", "warning", got "{"x" * 80}…"',
+    ),
+    "key instead of its digest": (
+        '[[access.keys]]\nname = "ci"\nsha256 = "sk-1"',
+        (
+            'access.keys[0] "ci": sha256: expected the SHA-256 of a key as 64 lower-case hex '
+            f"digits (see `dragoman key`), {HIDDEN}"
+        ),
+    ),
+    "number for a header": (
+        BACKEND + "headers = { x-key = 1 }",
+        f"{LOCAL}: headers.x-key: expected a string, {HIDDEN}",
+    ),
+}
+
+VALUES = {
+    "memory of several workers": (
+        '[server]\nworkers = 2\n[state]\nurl = "memory:"',
+        'state.url: 2 workers cannot share "memory:"; use "sqlite:FILE" or "postgresql://…"',
+    ),
+    "same name of backends": (
+        BACKEND + BACKEND,
+        f'backends[1] "local": name: names must be unique, and {LOCAL} has the same one',
+    ),
+    "same name of keys": (
+        KEY + KEY.replace(api_key_digest("one"), api_key_digest("two")),
+        'access.keys[1] "ci": name: names must be unique, and access.keys[0] "ci" has the same one',
+    ),
+    "same key": (
+        KEY + KEY.replace("ci", "laptop"),
+        'access.keys[1] "laptop": sha256: this is the same key as access.keys[0] "ci"; remove one',
+    ),
+    "two defaults": (
+        BACKEND + "default = true\n" + OTHER + "default = true\n",
+        (
+            'backends[1] "other": default: only one backend can be the default, '
+            f"and {LOCAL} already is"
+        ),
+    ),
+    "no models": (
+        BACKEND + "models = []",
+        f'{LOCAL}: models: expected at least one model or pattern such as "*", got an empty array',
+    ),
+    "port of a url": (
+        BACKEND.replace("8000", "80000"),
+        f'{LOCAL}: url: expected {HOST}, got "http://127.0.0.1:80000/v1"',
+    ),
+    "space in a url": (
+        BACKEND.replace("127.0.0.1", "my host"),
+        f'{LOCAL}: url: expected {HOST}, got "http://my host:8000/v1"',
+    ),
+    "bracket in a url": (
+        BACKEND.replace("127.0.0.1", "[::1"),
+        f'{LOCAL}: url: expected {HOST}, got "http://[::1:8000/v1"',
+    ),
+    "port of a proxy": (
+        BACKEND + 'proxy = "http://me:sk-1@proxy:80000"',
+        f'{LOCAL}: proxy: expected {HOST}, got "http://…@proxy:80000"',
+    ),
+    "port of a collector": (
+        '[tracing]\nendpoint = "http://127.0.0.1:x/v1/traces"',
+        f'tracing.endpoint: expected {HOST}, got "http://127.0.0.1:x/v1/traces"',
+    ),
+    "endpoint in a url": (
+        BACKEND.replace("/v1", "/v1/chat/completions/"),
+        (
+            f"{LOCAL}: url: expected the base URL without /chat/completions, "
+            'got "http://127.0.0.1:8000/v1/chat/completions/"'
+        ),
+    ),
+    "password in a url": (
+        BACKEND.replace("127", "me:sk-1@127"),
+        (
+            f"{LOCAL}: url: expected a URL without a user name (for keys use api_key_env), "
+            'got "http://…@127.0.0.1:8000/v1"'
+        ),
+    ),
+    "query in a url": (
+        BACKEND.replace("/v1", "/v1?key=sk-1"),
+        f'{LOCAL}: url: expected a URL without query and fragment, got "http://127.0.0.1:8000/v1"',
+    ),
+    "profile": (
+        BACKEND + 'profile = "opnai"',
+        f'{LOCAL}: profile: expected one of {quoted(list(PROFILES))}, got "opnai"',
+    ),
+    "unset variable": (
+        BACKEND + 'api_key_env = "NOT_SET_HERE"',
+        f"{LOCAL}: api_key_env: the environment variable NOT_SET_HERE is not set",
+    ),
+    "key for a variable": (
+        BACKEND + 'api_key_env = "sk-1"',
+        f"{LOCAL}: api_key_env: expected the name of an environment variable, {HIDDEN}",
+    ),
+    "header name": (
+        BACKEND + 'headers = { "a b" = "sk-1" }',
+        f'{LOCAL}: headers."a b": not a valid header name',
+    ),
+    "header value": (
+        BACKEND + 'headers = { x-key = "sk-1\\n" }',
+        f"{LOCAL}: headers.x-key: expected printable ASCII characters (value not shown)",
+    ),
+    "header of the gateway": (
+        BACKEND + 'headers = { Content-Length = "1" }',
+        f"{LOCAL}: headers.Content-Length: the gateway sets this header itself; remove it",
+    ),
+    "key in a header": (
+        BACKEND + 'headers = { Authorization = "Bearer sk-1" }',
+        (
+            f"{LOCAL}: headers.Authorization: keys are read from environment variables; "
+            "use api_key_env"
+        ),
+    ),
+    "key without certificate": (
+        BACKEND + 'tls = { key_file = "key.pem" }',
+        f"{LOCAL}: tls.cert_file: required with key_file",
+    ),
+    "missing authorities": (
+        BACKEND + 'tls = { ca_file = "/none.pem" }',
+        f'{LOCAL}: tls.ca_file: cannot read "/none.pem": No such file or directory',
+    ),
+    "missing certificate": (
+        BACKEND + 'tls = { cert_file = "/none.pem" }',
+        f'{LOCAL}: tls.cert_file: cannot read "/none.pem": No such file or directory',
+    ),
+    "capability that is a word": (
+        BACKEND + 'capabilities = { empty_content = "nil" }',
+        (
+            f'{LOCAL}: capabilities.empty_content: expected one of "empty_string", "null", "omit", '
+            'got "nil"'
+        ),
+    ),
+    "capability that is a boolean": (
+        BACKEND + 'capabilities = { strict_tools = "null" }',
+        f'{LOCAL}: capabilities.strict_tools: expected true or false, got "null"',
+    ),
+    "capability that can be null": (
+        BACKEND + "capabilities = { reasoning_field = 1 }",
+        f"{LOCAL}: capabilities.reasoning_field: expected a string, got 1",
+    ),
+    "capability that is an array": (
+        BACKEND + 'capabilities = { reasoning_efforts = ["low", 3] }',
+        f"{LOCAL}: capabilities.reasoning_efforts[1]: expected a string, got 3",
+    ),
+    "capability that is a number": (
+        BACKEND + "capabilities = { max_deferred_tools = -1 }",
+        f"{LOCAL}: capabilities.max_deferred_tools: expected an integer of at least 0, got -1",
+    ),
+    "unknown capability": (
+        BACKEND + "capabilities = { developer_rol = true }",
+        (
+            f"{LOCAL}: capabilities.developer_rol: unknown key (did you mean developer_role?); "
+            f"known keys: {', '.join(field.name for field in structs.fields(Capabilities))}"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "error"), (SHAPES | VALUES).values(), ids=SHAPES | VALUES)
+def test_error_names_the_key_and_the_remedy(text: str, error: str, file: Path) -> None:
+    assert errors_in(file, text) == [error]
+    assert "sk-1" not in error
+
+
+@pytest.mark.parametrize("key", ["sk-1\nX-Other: 1", "“sk-1”", "sk-1 and more", " \n"])
+def test_api_key_that_cannot_be_sent_is_rejected(
+    key: str, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A_KEY", key)
+    assert errors_in(file, BACKEND + 'api_key_env = "A_KEY"') == [
+        (
+            f"{LOCAL}: api_key_env: the variable must contain printable ASCII characters "
+            "without spaces (value not shown)"
+        )
+    ]
+
+
+def test_all_errors_are_reported_together(file: Path) -> None:
+    text = '[server]\nport = -1\nhots = 1\n[[backends]]\nname = "x"\n' + BACKEND + "models = []"
+    assert [error.partition(": ")[0] for error in errors_in(file, text)] == [
+        "server.hots",
+        "server.port",
+        'backends[0] "x"',
+        'backends[0] "x"',
+        LOCAL.replace("0", "1"),
+    ]
+
+
+SYNTAX = {
+    "no value": (b"port =", r"invalid TOML: Invalid value \(at .*\)"),
+    "no table": (b"\n\n[server", r"invalid TOML: .*\(at .*\)"),
+    "twice": (b"[server]\nport = 1\nport = 2\n", r"invalid TOML: .*\(at line 3, column 9\)"),
+    "deep": (b"x = " + b"[" * 100_000, "the file is nested too deeply"),
+    "digits": (b"x = " + b"9" * 5000, "invalid TOML: .*"),
+    "not UTF-8": (b"loss = 1\nx = '\xff'", r"the file is not UTF-8 \(at line 2\)"),
+}
+
+
+@pytest.mark.parametrize(("content", "error"), SYNTAX.values(), ids=SYNTAX)
+def test_invalid_toml_is_reported_with_its_line(content: bytes, error: str, file: Path) -> None:
+    file.write_bytes(content)
+    with pytest.raises(ConfigError) as caught:
+        load_config(file)
+    assert re.fullmatch(f"{re.escape(str(file))}: {error}", str(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("name", "error"), [("none.toml", "No such file or directory"), (".", "Is a directory")]
+)
+def test_unreadable_file_is_reported(name: str, error: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config(tmp_path / name)
+    assert caught.value.errors == [f"{tmp_path / name}: {error}"]
+
+
+@pytest.mark.parametrize(
+    ("key", "error"),
+    [
+        ("ca_file", '"{}" contains no certificates in PEM format'),
+        ("cert_file", "expected a certificate and its key in PEM format, without a password"),
+    ],
+)
+def test_tls_files_must_be_pem(key: str, error: str, file: Path) -> None:
+    pem = file.with_suffix(".pem")
+    pem.write_text("noise")
+    text = f'{BACKEND}tls = {{ {key} = "{pem}" }}'
+    assert errors_in(file, text) == [f"{LOCAL}: tls.{key}: {error.format(pem)}"]
+
+
+def test_tracing_requires_its_packages(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = '[tracing]\nendpoint = "http://127.0.0.1:4318/v1/traces"'
+    file.write_text(text)
+    assert load_config(file).tracing.endpoint == "http://127.0.0.1:4318/v1/traces"
+    monkeypatch.setattr("gateway.config.validation.find_spec", {}.get)
+    assert errors_in(file, text) == [
+        'tracing.endpoint: requires more packages; run: pip install "dragoman[tracing]"'
+    ]
+
+
+# Renamed keys and values: a file with the key of each struct, and the path of that key.
+TABLES: dict[type[Struct], tuple[str, str]] = {
+    Config: ("{} = 1", "{}"),
+    ServerConfig: ("server.{} = 1", "server.{}"),
+    KeyConfig: (KEY + "{} = 1", 'access.keys[0] "ci": {}'),
+    TimeoutConfig: ("timeouts.{} = 1", "timeouts.{}"),
+    RetryConfig: (BACKEND + "retries.{} = 1", LOCAL + ": retries.{}"),
+    ReplyOptions: ("replies.{} = 1", "replies.{}"),
+    SealingConfig: ("sealing.{} = 1", "sealing.{}"),
+    BackgroundConfig: ("background.{} = 1", "background.{}"),
+    BackendConfig: (BACKEND + "{} = 1", LOCAL + ": {}"),
+    TlsConfig: (BACKEND + "tls.{} = 1", LOCAL + ": tls.{}"),
+    Capabilities: (BACKEND + "capabilities.{} = 1", LOCAL + ": capabilities.{}"),
+}
+
+
+@pytest.mark.parametrize(
+    ("struct", "old", "new"),
+    [(struct, old, new) for struct, names in RENAMED_KEYS.items() for old, new in names.items()],
+)
+def test_old_key_is_reported_with_its_new_name(
+    struct: type[Struct], old: str, new: str, file: Path
+) -> None:
+    text, path = TABLES[struct]
+    assert errors_in(file, text.format(old)) == [f"{path.format(old)}: renamed to {new}"]
+    assert new in {field.name for field in structs.fields(struct)}
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [(name, old, new) for name, values in RENAMED_VALUES.items() for old, new in values.items()],
+)
+def test_old_value_is_reported_with_its_new_name(name: str, old: str, new: str, file: Path) -> None:
+    array = isinstance(getattr(Capabilities(), name), tuple)
+    value, index = ('["{}"]', "[0]") if array else ('"{}"', "")
+    text = BACKEND + f"capabilities.{name} = {value}"
+    assert errors_in(file, text.format(old)) == [
+        f'{LOCAL}: capabilities.{name}{index}: "{old}" was renamed to "{new}"'
+    ]
+    file.write_text(text.format(new))
+    assert load_config(file).backends
+
+
+def test_every_renamed_key_is_in_the_changelog() -> None:
+    page = (Path(__file__).parents[3] / "CHANGELOG.md").read_text()
+    rows = set(re.findall(r"^ *\| .*?`([^`]+)` \| `([^`]+)`", page, re.MULTILINE))
+    renamed = [*RENAMED_KEYS.values(), *RENAMED_VALUES.values()]
+    for old, new in (pair for names in renamed for pair in names.items()):
+        assert (old, new) in rows or (f'"{old}"', f'"{new}"') in rows
