@@ -1,4 +1,4 @@
-"""Tools in words: what a backend that knows none is asked."""
+"""Requests for a backend that has no tools."""
 
 import msgspec
 import pytest
@@ -29,14 +29,14 @@ from adapters.ir.types import (
 )
 from adapters.losses import Losses
 from adapters.text_tools.prompt import call_as_text, describe_tools_in_prompt
-from tests.adapters.text_tools.test_formats import told
+from tests.adapters.text_tools.scanning import scan
 
 SCHEMA = Raw(b'{"type": "object", "properties": {"city": {"type": "string"}}}')
 LOOK = FunctionTool("look", "Looks\nout.", SCHEMA)
 TIME = FunctionTool("time")
-ASKED = Message("user", (Text("How is it in Rome?"),))
+QUESTION = Message("user", (Text("How is it in Rome?"),))
 
-DESCRIBED = """\
+PROMPT = """\
 # Tools
 
 You can call tools. Each line between <tools> and </tools> declares one of them, with the JSON \
@@ -59,7 +59,7 @@ Write nothing after your calls. Their results follow in the next message, each b
 Call tools only where they help; otherwise answer in plain words."""
 
 
-def ask(
+def convert(
     *items: Item,
     tools: tuple[Tool, ...] = (LOOK, TIME),
     choice: ToolChoice | None = None,
@@ -68,7 +68,7 @@ def ask(
     losses: Losses | None = None,
 ) -> Request:
     request = Request(
-        items=items or (ASKED,),
+        items=items or (QUESTION,),
         tools=tools,
         tool_choice=choice,
         parallel_tool_calls=parallel,
@@ -77,23 +77,23 @@ def ask(
     return describe_tools_in_prompt(request, Losses() if losses is None else losses)
 
 
-def test_tools_are_described() -> None:
+def test_prompt_describes_tools() -> None:
     losses = Losses()
-    assert ask(losses=losses) == Request(instructions=DESCRIBED, items=(ASKED,))
+    assert convert(losses=losses) == Request(instructions=PROMPT, items=(QUESTION,))
     assert [str(loss) for loss in losses] == [
         "changed tools: the backend knows no tools; they are described to it in words"
     ]
 
 
-def test_the_description_follows_what_the_model_is_told_first() -> None:
-    assert ask(instructions="Be brief.").instructions == f"Be brief.\n\n{DESCRIBED}"
+def test_prompt_follows_the_instructions() -> None:
+    assert convert(instructions="Be brief.").instructions == f"Be brief.\n\n{PROMPT}"
     system = Message("system", (Text("Be brief."),), item_id="msg_1")
-    first, second = ask(system, ASKED).items
-    assert first == Message("system", (Text(f"Be brief.\n\n{DESCRIBED}"),), item_id="msg_1")
-    assert second == ASKED
+    first, second = convert(system, QUESTION).items
+    assert first == Message("system", (Text(f"Be brief.\n\n{PROMPT}"),), item_id="msg_1")
+    assert second == QUESTION
     marked = Message("developer", (Text("Be brief.", cache_breakpoint=Raw(b"{}")),))
-    assert ask(marked, ASKED).items[0] == Message(
-        "developer", (*marked.content, Text(f"\n\n{DESCRIBED}"))
+    assert convert(marked, QUESTION).items[0] == Message(
+        "developer", (*marked.content, Text(f"\n\n{PROMPT}"))
     )
 
 
@@ -116,55 +116,57 @@ def test_the_description_follows_what_the_model_is_told_first() -> None:
         ),
     ],
 )
-def test_the_choice_is_said_in_words(choice: ToolChoice, last: str) -> None:
+def test_prompt_states_the_choice(choice: ToolChoice, last: str) -> None:
     losses = Losses()
-    asked = ask(choice=choice, losses=losses)
-    assert (asked.instructions or "").splitlines()[-1] == last
-    assert asked.tool_choice is None
-    demanded = [loss.why for loss in losses if loss.severity == "capability"]
+    converted = convert(choice=choice, losses=losses)
+    assert (converted.instructions or "").splitlines()[-1] == last
+    assert converted.tool_choice is None
+    reasons = [loss.why for loss in losses if loss.severity == "capability"]
     expected = ["the backend cannot be made to call a tool; it is asked to in words"]
-    assert demanded == ([] if choice == ToolChoiceMode("auto") else expected)
+    assert reasons == ([] if choice == ToolChoiceMode("auto") else expected)
 
 
 def test_only_allowed_tools_are_described() -> None:
-    words = ask(choice=AllowedToolsChoice("auto", (NamedToolChoice("time"),))).instructions or ""
-    assert '"time"' in words
-    assert '"look"' not in words
+    prompt = (
+        convert(choice=AllowedToolsChoice("auto", (NamedToolChoice("time"),))).instructions or ""
+    )
+    assert '"time"' in prompt
+    assert '"look"' not in prompt
 
 
 @pytest.mark.parametrize(
     "choice", [ToolChoiceMode("none"), AllowedToolsChoice("none", (NamedToolChoice("look"),))]
 )
-def test_without_a_choice_no_tool_is_described(choice: ToolChoice) -> None:
+def test_choice_none_describes_no_tools(choice: ToolChoice) -> None:
     losses = Losses()
-    assert ask(choice=choice, losses=losses) == Request(items=(ASKED,))
+    assert convert(choice=choice, losses=losses) == Request(items=(QUESTION,))
     assert [loss.path for loss in losses] == ["tool_choice"]
 
 
-def test_a_demand_can_be_refused_instead() -> None:
-    for demand in (ToolChoiceMode("required"), NamedToolChoice("look")):
+def test_choice_is_refused_under_the_refuse_policy() -> None:
+    for choice in (ToolChoiceMode("required"), NamedToolChoice("look")):
         with pytest.raises(UnsupportedRequestError):
-            ask(choice=demand, losses=Losses("refuse"))
+            convert(choice=choice, losses=Losses("refuse"))
     with pytest.raises(UnsupportedRequestError):
-        ask(parallel=False, losses=Losses("refuse"))
+        convert(parallel=False, losses=Losses("refuse"))
     with pytest.raises(UnsupportedRequestError):
-        ask(choice=NamedToolChoice("fly"))
+        convert(choice=NamedToolChoice("fly"))
 
 
-def test_one_call_at_a_time_is_said_in_words() -> None:
+def test_prompt_asks_for_one_call_at_a_time() -> None:
     losses = Losses()
-    asked = ask(parallel=False, losses=losses)
-    assert "Make at most one call in each of your answers." in (asked.instructions or "")
-    assert "several" not in (asked.instructions or "")
-    assert asked.parallel_tool_calls is None
+    converted = convert(parallel=False, losses=losses)
+    assert "Make at most one call in each of your answers." in (converted.instructions or "")
+    assert "several" not in (converted.instructions or "")
+    assert converted.parallel_tool_calls is None
     assert [loss.path for loss in losses] == ["tools", "parallel_tool_calls"]
 
 
-def test_what_words_cannot_say_is_reported() -> None:
+def test_undescribed_fields_are_reported() -> None:
     losses = Losses()
     odd = FunctionTool("odd", strict=True, extras=(ExtraField("completions", "cache", Raw(b"1")),))
     tools = (odd, CustomTool("patch"), HostedTool("web_search", Raw(b"{}")))
-    assert '"odd"' in (ask(tools=tools, losses=losses).instructions or "")
+    assert '"odd"' in (convert(tools=tools, losses=losses).instructions or "")
     assert [str(loss).partition(":")[0] for loss in losses] == [
         "dropped tools[1]",
         "dropped tools[2]",
@@ -174,15 +176,15 @@ def test_what_words_cannot_say_is_reported() -> None:
     ]
 
 
-def test_without_tools_nothing_is_said() -> None:
-    request = Request(items=(ASKED,), instructions="Be brief.")
+def test_request_without_tools_is_unchanged() -> None:
+    request = Request(items=(QUESTION,), instructions="Be brief.")
     assert describe_tools_in_prompt(request, Losses()) == request
 
 
 def test_calls_and_outputs_are_written_as_text() -> None:
     losses = Losses()
     items: tuple[Item, ...] = (
-        ASKED,
+        QUESTION,
         Reasoning(content=("hm",)),
         Message("assistant", (Text("Let me see."),), item_id="msg_1", status="completed"),
         ToolCall("call_1", "look", '{ "city":"Rome" }'),
@@ -191,13 +193,13 @@ def test_calls_and_outputs_are_written_as_text() -> None:
         Message("user", (Text("Hurry."),)),
         ToolOutput("call_1", (Text("Sunny."), Image("data:image/png;base64,AA=="))),
     )
-    asked = ask(*items, tools=(), losses=losses)
+    converted = convert(*items, tools=(), losses=losses)
     calls = (
         'Let me see.\n<tool_call>\n{"name":"look","arguments":{ "city":"Rome" }}\n</tool_call>\n'
         '<tool_call>\n{"name":"time","arguments":{}}\n</tool_call>'
     )
-    assert asked.items == (
-        ASKED,
+    assert converted.items == (
+        QUESTION,
         Reasoning(content=("hm",)),
         Message("assistant", (Text(calls),), status="completed"),
         Message(
@@ -210,11 +212,11 @@ def test_calls_and_outputs_are_written_as_text() -> None:
         ),
         Message("user", (Text("Hurry."),)),
     )
-    assert len(asked.paths) == len(asked.items)
+    assert len(converted.paths) == len(converted.items)
     assert [loss.path for loss in losses] == ["items"]
 
 
-def test_a_turn_of_calls_alone_and_text_behind_a_call() -> None:
+def test_text_follows_a_call_in_one_message() -> None:
     items: tuple[Item, ...] = (
         ToolCall("call_1", "time", "{}"),
         Message("assistant", (Text("Wait."),)),
@@ -222,20 +224,23 @@ def test_a_turn_of_calls_alone_and_text_behind_a_call() -> None:
         Message("assistant", (Text("It is noon."),), item_id="msg_2"),
     )
     call = '<tool_call>\n{"name":"time","arguments":{}}\n</tool_call>'
-    assert ask(*items, tools=()).items == (
+    assert convert(*items, tools=()).items == (
         Message("assistant", (Text(f"{call}\nWait."),)),
         Message("user", (Text("<tool_response>\nnoon\n</tool_response>"),)),
         items[-1],
     )
 
 
-def test_outputs_of_calls_that_only_the_server_knows_stay_where_they_are() -> None:
-    items: tuple[Item, ...] = (ToolOutput("call_8", "noon"), ToolOutput("call_9", "Sunny."), ASKED)
-    said = "<tool_response>\nnoon\n</tool_response>\n<tool_response>\nSunny.\n</tool_response>"
-    assert ask(*items, tools=()).items == (Message("user", (Text(said),)), ASKED)
+def test_outputs_without_calls_keep_their_place() -> None:
+    outputs = (ToolOutput("call_8", "noon"), ToolOutput("call_9", "Sunny."))
+    text = "<tool_response>\nnoon\n</tool_response>\n<tool_response>\nSunny.\n</tool_response>"
+    assert convert(*outputs, QUESTION, tools=()).items == (
+        Message("user", (Text(text),)),
+        QUESTION,
+    )
 
 
-def test_arguments_that_are_no_json_are_a_string() -> None:
+def test_invalid_arguments_are_a_string() -> None:
     broken = ToolCall("call_1", "look", '{"city": "Ro')
     assert call_as_text(broken) == (
         '<tool_call>\n{"name":"look","arguments":"{\\"city\\": \\"Ro"}\n</tool_call>'
@@ -244,10 +249,10 @@ def test_arguments_that_are_no_json_are_a_string() -> None:
     assert '"arguments":"{}"' in call_as_text(custom)
 
 
-def test_extras_of_calls_and_outputs_are_reported() -> None:
+def test_extra_fields_of_calls_and_outputs_are_reported() -> None:
     losses = Losses()
     extras = (ExtraField("completions", "extra_content", Raw(b"1")),)
-    ask(
+    convert(
         ToolCall("call_1", "time", "{}", extras=extras),
         ToolOutput("call_1", "noon", extras=extras),
         tools=(),
@@ -264,12 +269,12 @@ def test_extras_of_calls_and_outputs_are_reported() -> None:
     name=st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True),
     arguments=st.dictionaries(st.text(max_size=8), st.text(max_size=20) | st.integers(-9, 9)),
 )
-def test_what_is_written_is_read_again(name: str, arguments: dict[str, object]) -> None:
-    spelled = msgspec.json.encode(arguments).decode()
-    assert told([call_as_text(ToolCall("call_1", name, spelled))], "hermes") == [(name, spelled)]
+def test_written_call_can_be_read(name: str, arguments: dict[str, object]) -> None:
+    written = msgspec.json.encode(arguments).decode()
+    assert scan([call_as_text(ToolCall("call_1", name, written))], "hermes") == [(name, written)]
 
 
-def test_a_freeform_tool_in_words_and_its_call_back() -> None:
+def test_custom_tool_round_trip() -> None:
     exchange = adapters.exchange(
         "responses",
         "chat",
@@ -281,8 +286,8 @@ def test_a_freeform_tool_in_words_and_its_call_back() -> None:
     assert '{\\"name\\":\\"patch\\"' in sent
     call = '<tool_call>{"name": "patch", "arguments": {"input": "*** Begin\\nEnd"}}</tool_call>'
     message = {"role": "assistant", "content": call}
-    answer = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
-    heard = msgspec.json.decode(exchange.reply(msgspec.json.encode(answer)).body)
-    (item,) = heard["output"]
+    reply = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+    response = msgspec.json.decode(exchange.reply(msgspec.json.encode(reply)).body)
+    (item,) = response["output"]
     assert (item["type"], item["name"]) == ("custom_tool_call", "patch")
     assert item["input"] == "*** Begin\nEnd"

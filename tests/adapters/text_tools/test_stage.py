@@ -1,7 +1,6 @@
-"""Calls in the text of an answer: whole and streamed they are found alike."""
+"""Calls in the text of whole and streamed replies."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -38,18 +37,18 @@ from adapters.ir.types import (
 )
 from adapters.losses import Losses
 from adapters.text_tools.stage import TextToolCallParser
-from tests.adapters.text_tools.test_formats import ALL
+from tests.adapters.text_tools.scanning import ALL, cut_up
 
 STOP = Finish("stop", "stop")
 TOOLS = (FunctionTool("look"), FunctionTool("time"))
 LOOK = '<tool_call>\n{"name": "look", "arguments": {"city": "Rome"}}\n</tool_call>'
 TIME = "[TOOL_CALLS]time{}"
 NATIVE = ToolCall("call_x", "look", "{}", status="completed")
-THOUGHT = Reasoning(content=("why",), status="completed")
+REASONING = Reasoning(content=("why",), status="completed")
 
-WORDS = (LOOK, TIME, "<tool_call>", "</tool_call>", "{", "}", "<", " ", "\n", "a", "b <t", "é")
-TEXTS = st.lists(st.sampled_from(WORDS), max_size=10).map("".join)
-PLACES = st.lists(st.integers(0, 300), max_size=30)
+TOKENS = (LOOK, TIME, "<tool_call>", "</tool_call>", "{", "}", "<", " ", "\n", "a", "b <t", "é")
+TEXTS = st.lists(st.sampled_from(TOKENS), max_size=10).map("".join)
+POSITIONS = st.lists(st.integers(0, 300), max_size=30)
 
 
 def stage(losses: Losses | None = None) -> TextToolCallParser:
@@ -74,16 +73,19 @@ def whole(*items: Item) -> Choice:
     return stage().reply(Reply(choices=(Choice(items, STOP),))).choices[0]
 
 
-def told(pieces: Sequence[str], status: Status = "completed", *others: Item) -> list[Event]:
-    """Tell some items, then one message in pieces."""
+def stream(*deltas: Delta) -> list[Event]:
+    """Return the events of a reply with one message."""
+    return [Started(), Opened(0, Message("assistant")), *deltas, Closed(0), Finished((STOP,))]
+
+
+def text_stream(pieces: Sequence[str], status: Status = "completed", *others: Item) -> list[Event]:
+    """Return the events of some items, then of one message in pieces."""
     events: list[Event] = [Started()]
     for number, item in enumerate(others):
-        events.append(Opened(number, without_content(item)))
+        delta = Delta(number, "arguments", "{}")
         if isinstance(item, Reasoning):
-            events.append(Delta(number, "thought", "why"))
-        else:
-            events.append(Delta(number, "arguments", "{}"))
-        events.append(Closed(number))
+            delta = Delta(number, "thought", "why")
+        events += [Opened(number, without_content(item)), delta, Closed(number)]
     index = len(others)
     events.append(Opened(index, Message("assistant")))
     events += [Delta(index, "text", piece) for piece in pieces]
@@ -92,11 +94,6 @@ def told(pieces: Sequence[str], status: Status = "completed", *others: Item) -> 
 
 def run(events: Sequence[Event], losses: Losses | None = None) -> list[Event]:
     return check_order(stage(losses).feed_all(check_order(events)))
-
-
-def cut_up(text: str, places: Sequence[int]) -> list[str]:
-    borders = sorted({0, len(text), *(place % (len(text) + 1) for place in places)})
-    return [text[start:end] for start, end in pairwise(borders)] or [""]
 
 
 @pytest.mark.parametrize(
@@ -116,71 +113,73 @@ def cut_up(text: str, places: Sequence[int]) -> list[str]:
         ("", (message(""),)),
     ],
 )
-def test_a_text_is_split(text: str, items: tuple[Item, ...]) -> None:
+def test_text_is_split(text: str, items: tuple[Item, ...]) -> None:
     assert whole(message(text)).items == items
-    assert accumulate(run(told(list(text) or [""]))).choices[0].items == items
+    assert accumulate(run(text_stream(list(text) or [""]))).choices[0].items == items
 
 
-def test_an_answer_with_calls_ends_with_calls() -> None:
+def test_reply_with_calls_finishes_with_calls() -> None:
     assert whole(message(LOOK)).finish == Finish("calls", "stop")
-    assert accumulate(run(told([LOOK]))).choices[0].finish == Finish("calls", "stop")
+    assert accumulate(run(text_stream([LOOK]))).choices[0].finish == Finish("calls", "stop")
     assert whole(message("So.")).finish == STOP
-    cut_off = Reply(choices=(Choice((message(LOOK, "incomplete"),), Finish("length", "length")),))
-    assert stage().reply(cut_off).choices[0].finish == Finish("length", "length")
+    truncated = Reply(choices=(Choice((message(LOOK, "incomplete"),), Finish("length", "length")),))
+    assert stage().reply(truncated).choices[0].finish == Finish("length", "length")
 
 
-def test_a_reply_without_calls_is_given_back_itself() -> None:
+def test_reply_without_calls_is_unchanged() -> None:
     reply = Reply(choices=(Choice((message("a <b> {}"), NATIVE), STOP),))
     assert stage().reply(reply) == reply
 
 
 @pytest.mark.parametrize("status", ["completed", "incomplete"])
-@pytest.mark.parametrize("others", [(), (THOUGHT,), (THOUGHT, NATIVE)])
-@given(text=TEXTS, places=PLACES)
-def test_a_stream_folds_to_its_whole_twin(
-    status: Status, others: tuple[Item, ...], text: str, places: Sequence[int]
+@pytest.mark.parametrize("others", [(), (REASONING,), (REASONING, NATIVE)])
+@given(text=TEXTS, positions=POSITIONS)
+def test_stream_equals_whole_reply(
+    status: Status, others: tuple[Item, ...], text: str, positions: Sequence[int]
 ) -> None:
-    events = run(told(cut_up(text, places), status, *others))
+    events = run(text_stream(cut_up(text, positions) or [""], status, *others))
     assert accumulate(events).choices[0] == whole(*others, message(text, status))
 
 
-@given(places=PLACES)
-def test_markup_is_never_shown_half(places: Sequence[int]) -> None:
+@given(positions=POSITIONS)
+def test_markup_is_never_emitted(positions: Sequence[int]) -> None:
     text = f"a {LOOK} b {TIME} c"
-    events = run(told(cut_up(text, places)))
-    shown = [event.text for event in events if isinstance(event, Delta) and event.channel == "text"]
-    assert "".join(shown) == "a b c"
+    events = run(text_stream(cut_up(text, positions)))
+    emitted = [
+        event.text for event in events if isinstance(event, Delta) and event.channel == "text"
+    ]
+    assert "".join(emitted) == "a b c"
 
 
-def test_text_passes_at_once() -> None:
-    events = told(["So ", "it ", "is: ", LOOK, " and ", "on"])
-    machine = stage()
-    shown = [
-        [out.text for out in machine.feed(event) if isinstance(out, Delta)]
+def test_text_is_emitted_at_once() -> None:
+    events = text_stream(["So ", "it ", "is: ", LOOK, " and ", "on"])
+    parser = stage()
+    emitted = [
+        [out.text for out in parser.feed(event) if isinstance(out, Delta)]
         for event in events
         if isinstance(event, Delta | Opened | Started)
     ]
     arguments = '{"city": "Rome"}'
-    assert shown == [[], [], ["So "], ["it "], ["is: "], [arguments], ["and "], ["on"]]
+    assert emitted == [[], [], ["So "], ["it "], ["is: "], [arguments], ["and "], ["on"]]
 
 
-def test_calls_without_arguments_get_some_that_can_be_parsed() -> None:
+def test_missing_arguments_become_an_empty_object() -> None:
     losses = Losses(None)
     text = '<tool_call>{"name": "time"}</tool_call>'
-    assert accumulate(run(told([text]), losses)).choices[0].items == (time(),)
+    assert accumulate(run(text_stream([text]), losses)).choices[0].items == (time(),)
     assert [str(loss) for loss in losses] == [
         "changed call time (call_0001): empty arguments become {}, which can be parsed"
     ]
 
 
-def test_what_was_held_back_is_told_when_the_stream_breaks_off() -> None:
-    events = [*told(["So: ", "<tool_call>{"])[:-2], truncated_stream()]
+def test_held_text_is_emitted_when_the_stream_is_truncated() -> None:
+    events = [*text_stream(["So: ", "<tool_call>{"])[:-2], truncated_stream()]
     *_, last, failed = run(events)
     assert last == Delta(0, "text", "<tool_call>{")
     assert isinstance(failed, Failed)
 
 
-def test_a_text_keeps_its_place_before_a_block_that_begins() -> None:
+def test_held_text_precedes_the_next_block() -> None:
     events: list[Event] = [
         Started(),
         Opened(0, Message("assistant")),
@@ -195,7 +194,7 @@ def test_a_text_keeps_its_place_before_a_block_that_begins() -> None:
     assert accumulate(run(events)).choices[0].items == (message(" <tool_call>"), NATIVE)
 
 
-def test_each_choice_is_read_for_itself() -> None:
+def test_choices_are_parsed_independently() -> None:
     events: list[Event] = [
         Started(),
         Opened(0, Message("assistant"), choice=0),
@@ -213,30 +212,24 @@ def test_each_choice_is_read_for_itself() -> None:
 
 
 @pytest.mark.parametrize("text", ["", " ", "a", LOOK, f"{LOOK} a", "<tool_call>"])
-def test_a_refusal_follows_the_text(text: str) -> None:
-    events: list[Event] = [
-        Started(),
-        Opened(0, Message("assistant")),
-        *(Delta(0, "text", piece) for piece in (list(text) or [""])),
-        Delta(0, "refusal", "no", part=1),
-        Closed(0),
-        Finished((STOP,)),
-    ]
+def test_refusal_follows_the_text(text: str) -> None:
+    deltas = [Delta(0, "text", piece) for piece in (list(text) or [""])]
+    events = stream(*deltas, Delta(0, "refusal", "no", part=1))
     both = Message("assistant", (Text(text), Refusal("no")), status="completed")
     assert accumulate(run(events)).choices[0] == whole(both)
 
 
-def test_parts_of_a_text_are_read_apart() -> None:
+def test_content_parts_are_parsed_independently() -> None:
     parts = Message("assistant", (Text("a <tool"), Text(f"_call> {LOOK}")), status="completed")
-    said = Message("assistant", (Text("a <tool"), Text("_call> ")), status="completed")
-    assert whole(parts).items == (said, look())
-    # JSON is the whole answer only in the first of them.
+    kept = Message("assistant", (Text("a <tool"), Text("_call> ")), status="completed")
+    assert whole(parts).items == (kept, look())
+    # JSON is the whole reply only in the first part.
     bare_call = '{"name": "time", "arguments": {}}'
     parts = Message("assistant", (Text("So: "), Text(bare_call)), status="completed")
     assert whole(parts).items == (parts,)
 
 
-def test_a_message_keeps_its_name() -> None:
+def test_first_message_keeps_its_id() -> None:
     named = Message("assistant", (Text(f"a{LOOK}b"),), item_id="msg_1", status="completed")
     first, _, last = whole(named).items
     assert isinstance(first, Message)
@@ -244,52 +237,41 @@ def test_a_message_keeps_its_name() -> None:
     assert (first.item_id, last.item_id) == ("msg_1", None)
 
 
-CITED = (Citation("https://a.example", "A", 0, 1),)
-
-
-def probable(text: str) -> tuple[Logprob, ...]:
+def logprobs_of(text: str) -> tuple[Logprob, ...]:
     return tuple(Logprob(token, -0.5) for token in text)
 
 
 @given(text=st.lists(st.sampled_from(["a", " ", "<", LOOK, TIME]), max_size=6).map("".join))
-def test_probabilities_stay_with_the_text_that_stays(text: str) -> None:
+def test_logprobs_stay_with_the_remaining_text(text: str) -> None:
     losses = Losses(None)
-    events: list[Event] = [Started(), Opened(0, Message("assistant"))]
-    events += [Delta(0, "text", one, logprobs=(Logprob(one, -0.5),)) for one in text]
-    events += [Closed(0), Finished((STOP,))]
+    events = stream(*(Delta(0, "text", one, logprobs=logprobs_of(one)) for one in text))
     items = accumulate(run(events, losses)).choices[0].items
     for item in items:
         for part in item.content if isinstance(item, Message) else ():
             assert isinstance(part, Text)
-            assert part.logprobs == probable(part.text)
+            assert part.logprobs == logprobs_of(part.text)
     assert [loss.path for loss in losses] == (["content"] if LOOK in text or TIME in text else [])
     if text:
-        message_ = Message("assistant", (Text(text, (), probable(text)),), status="completed")
+        message_ = Message("assistant", (Text(text, (), logprobs_of(text)),), status="completed")
         assert whole(message_).items == items
 
 
 @pytest.mark.parametrize(("before", "after"), [("a", ""), ("", "a"), ("b", "a")])
-def test_probabilities_that_tell_no_tokens_are_dropped(before: str, after: str) -> None:
+def test_logprobs_without_tokens_are_dropped(before: str, after: str) -> None:
     losses = Losses(None)
     text = Text(before + LOOK + after, logprobs=(Logprob("x", -0.1), Logprob("y", -0.2)))
     reply = Reply(choices=(Choice((Message("assistant", (text,)),), STOP),))
     items = stage(losses).reply(reply).choices[0].items
-    said = [message(one) for one in (before, after) if one]
-    assert [item for item in items if isinstance(item, Message)] == said
+    kept = [message(one) for one in (before, after) if one]
+    assert [item for item in items if isinstance(item, Message)] == kept
     assert [loss.path for loss in losses] == ["content"]
 
 
-def test_places_in_a_text_that_was_split_are_dropped_and_reported() -> None:
+def test_annotations_of_split_text_are_dropped_and_reported() -> None:
     losses = Losses(None)
-    events: list[Event] = [
-        Started(),
-        Opened(0, Message("assistant")),
-        Delta(0, "text", f"a{LOOK}b"),
-        Delta(0, "text", "", annotations=CITED),
-        Closed(0),
-        Finished((STOP,)),
-    ]
+    citation = Delta(0, "text", "", annotations=(Citation("https://a.example", "A", 0, 1),))
+    events = stream(Delta(0, "text", f"a{LOOK}b"), citation)
     assert accumulate(run(events, losses)).choices[0].items == (message("a"), look(), message("b"))
     assert [loss.path for loss in losses] == ["content"]
-    kept: list[Event] = [*events[:2], Delta(0, "text", "a"), *events[3:]]
-    assert run(kept) == kept
+    unsplit = stream(Delta(0, "text", "a"), citation)
+    assert run(unsplit) == unsplit

@@ -1,0 +1,62 @@
+"""Tools and helpers for the tests of tool emulation."""
+
+import json
+
+from msgspec import Raw
+from msgspec.structs import replace
+
+import adapters
+from adapters.ir.types import (
+    Choice,
+    Finish,
+    FunctionTool,
+    HostedTool,
+    Item,
+    Message,
+    Reply,
+    Request,
+    Tool,
+    ToolCall,
+)
+from adapters.losses import Losses
+from adapters.tool_emulation import BackendToolSupport, EmulatedRequest, emulate_tools
+
+Wire = dict[str, object]
+
+FUNCTIONS_ONLY = BackendToolSupport(lambda tool: isinstance(tool, FunctionTool))
+ALL_TOOLS = BackendToolSupport(lambda _tool: True)
+
+
+def namespace(name: str, *tools: Wire) -> HostedTool:
+    value = {"type": "namespace", "name": name, "description": "", "tools": tools}
+    return HostedTool("namespace", Raw(json.dumps(value).encode()))
+
+
+def hosted(kind: str, **more: object) -> HostedTool:
+    return HostedTool(kind, Raw(json.dumps({"type": kind, **more}).encode()))
+
+
+def emulate(
+    *items: Item,
+    tools: tuple[Tool, ...] = (),
+    backend: BackendToolSupport = FUNCTIONS_ONLY,
+    losses: Losses | None = None,
+) -> EmulatedRequest:
+    request = Request(items=items, tools=tools)
+    return emulate_tools(request, "responses", backend, Losses() if losses is None else losses)
+
+
+def reply_of(*items: ToolCall | Message) -> Reply:
+    return Reply("r", "m", 1, (Choice(items, Finish("calls", "tool_calls")),))
+
+
+def exchange(
+    client: str, backend: str, *, rewrite: bool = False, **capabilities: object
+) -> adapters.Exchange:
+    return adapters.exchange(
+        client,
+        backend,
+        mint=adapters.deterministic_ids(),
+        capabilities=replace(adapters.Capabilities(), **capabilities),
+        rewrite=rewrite,
+    )

@@ -1,0 +1,272 @@
+"""Custom tools as functions, and their input as arguments."""
+
+import json
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from adapters.ir.types import CustomTool
+from adapters.losses import Losses
+from adapters.tool_emulation.custom_tools import (
+    CustomInputParser,
+    ParsedInput,
+    custom_tool_as_function,
+    escape,
+    input_as_arguments,
+    json_schema_pattern,
+    unwrap_input,
+    wrap_input,
+)
+
+texts = st.text(st.characters(codec="utf-8"), max_size=60) | st.text('"\\/{}u\nd8aé🦜', max_size=30)
+
+
+# Input
+
+
+def in_pieces(arguments: str, *cuts: int) -> ParsedInput:
+    parser = CustomInputParser()
+    positions = [0, *cuts, len(arguments)]
+    pieces = [arguments[start:end] for start, end in pairwise(positions)]
+    text = "".join(map(parser.feed, pieces))
+    rest = parser.finish()
+    return replace(rest, text=text + rest.text)
+
+
+def unwrap_at_every_cut(arguments: str) -> str:
+    """Unwrap whole, cut in two everywhere, and by characters; all must be equal."""
+    whole = unwrap_input(arguments)
+    for cut in range(len(arguments) + 1):
+        assert in_pieces(arguments, cut) == whole, cut
+    assert in_pieces(arguments, *range(1, len(arguments))) == whole
+    return whole.text
+
+
+@given(texts)
+def test_wrapped_input_is_unwrapped(text: str) -> None:
+    assert unwrap_at_every_cut(wrap_input(text)) == text
+    assert unwrap_at_every_cut(json.dumps({"input": text})) == text
+    assert unwrap_at_every_cut(json.dumps({"input": text, "note": 1}, indent=1)) == text
+
+
+@given(texts)
+def test_input_in_another_field_is_found(text: str) -> None:
+    assert unwrap_at_every_cut(json.dumps({"patch": text})) == text
+    assert unwrap_at_every_cut(json.dumps({"n": 1, "patch": text})) == text
+
+
+@given(texts)
+def test_escaped_pieces_join_to_the_escaped_text(text: str) -> None:
+    assert "".join(map(escape, text)) == escape(text)
+    assert json.loads(wrap_input(text)) == {"input": text}
+
+
+@given(texts)
+def test_cuts_do_not_change_the_input(text: str) -> None:
+    unwrap_at_every_cut(text)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ('{"input": "a"}', "a"),
+        (' \n{ "input" :\t"a" } ', "a"),
+        ('{"input":"a"}{"input":"b"}', "a"),
+        ('{"why":"x","input":"a"}', "a"),
+        ('{"\\u0069nput":"a"}', "a"),
+        ('{"cmd":"a","times":2}', "a"),
+        ('{"cmd":"line\none"}', "line\none"),
+        ('{"input":"line\none"}', "line\none"),
+        ("*** Begin Patch\n*** End Patch", "*** Begin Patch\n*** End Patch"),
+        ("  text", "  text"),
+        ('"a"', '"a"'),
+        ("[1]", "[1]"),
+        ("", ""),
+        ("{}", ""),
+        ("{ }", ""),
+        ('{"input":5}', '{"input":5}'),
+        ('{"a":"x","b":"y"}', '{"a":"x","b":"y"}'),
+        ('{"in put":"a"}', "a"),
+        ('{"input":"\\ud83e\\udd9c"}', "🦜"),
+        ('{"input":"\\ud83e"}', "\N{REPLACEMENT CHARACTER}"),
+        ('{"input":"\\udd9c!"}', "\N{REPLACEMENT CHARACTER}!"),
+        ('{"input":"\\ud83ex"}', "\N{REPLACEMENT CHARACTER}x"),
+        ('{"input":"\\ud83e\\n"}', "\N{REPLACEMENT CHARACTER}\n"),
+        ('{"patch":"\\ud83e"}', "\N{REPLACEMENT CHARACTER}"),
+        ('{"input":"\\q\\u12x"}', "\\q\\u12x"),
+        ('{"input":"cut of', "cut of"),
+        ('{"input":"cut\\', "cut"),
+        ('{"input":"cut\\u00', "cut"),
+        ('{"input":"cut\\ud83e\\ud', "cut"),
+        ('{"inp', ""),
+        ('{"input":', ""),
+        ('{"patch":"cut of', '{"patch":"cut of'),
+    ],
+)
+def test_arguments_are_unwrapped(arguments: str, expected: str) -> None:
+    assert unwrap_at_every_cut(arguments) == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_truncated"),
+    [
+        ('{"input":"*** Begin Pa', True),
+        ('{"input":"cut\\u00', True),
+        ('{"input":', True),
+        ('{"inp', True),
+        ("{", True),
+        ('{"patch":"*** Begin Pa', True),
+        ('{"why":"x","input":"*** Beg', True),
+        ('{"why":"x",', True),
+        # Only the brace is missing; the input is complete.
+        ('{"input":"a"', False),
+        ('{"input":"a"}', False),
+        ('{"patch":"a"}', False),
+        ("{}", False),
+        ("", False),
+        # Raw text.
+        ("*** Begin Pa", False),
+        ("{ print(1) }", False),
+        ("{x", False),
+    ],
+)
+def test_truncated_input_is_detected(arguments: str, *, is_truncated: bool) -> None:
+    unwrap_at_every_cut(arguments)
+    assert unwrap_input(arguments).is_truncated == is_truncated
+
+
+@pytest.mark.parametrize(
+    ("arguments", "losses"),
+    [
+        ('{"input":"x","workdir":"/tmp"}', ["dropped"]),
+        ('{"cmd":"ls","timeout":5}', ["dropped"]),
+        ('{"why":"y","input":"x"}', ["dropped"]),
+        ('{"input":"x"} and more', ["dropped"]),
+        ('{"input":"x"}}', ["dropped"]),
+        ('{"input":"x\\ud83d"}', ["changed"]),
+        ('{"patch":"x\\ud83d"}', ["changed"]),
+        ('{"input":"x\\ud83d", "n": 1}', ["dropped", "changed"]),
+        ('{"input":"x\\ufffd"}', []),
+        (' { "input" : "x" } \n', []),
+        ('{"patch":"x"}', []),
+        ('{"input":5,"n":1}', []),
+        ("{}", []),
+        ("raw", []),
+    ],
+)
+def test_losses_are_reported(arguments: str, losses: list[str]) -> None:
+    unwrap_at_every_cut(arguments)
+    reported = Losses(None)
+    unwrap_input(arguments).report("call", reported)
+    assert [loss.action for loss in reported] == losses
+
+
+@pytest.mark.parametrize(
+    ("text", "complete", "truncated"),
+    [
+        ('say "hi"', r'{"input":"say \"hi\""}', r'{"input":"say \"hi\"'),
+        (' {"a":1}', ' {"a":1}', ' {"a":1}'),
+        ('{"a":', r'{"input":"{\"a\":"}', '{"a":'),
+        ("[1]", '{"input":"[1]"}', '{"input":"[1]'),
+        ("", "", ""),
+    ],
+)
+def test_raw_input_becomes_arguments(text: str, complete: str, truncated: str) -> None:
+    assert input_as_arguments(text, is_complete=True) == complete
+    assert input_as_arguments(text, is_complete=False) == truncated
+
+
+def test_input_is_returned_as_it_comes() -> None:
+    parser = CustomInputParser()
+    pieces = ('{"in', 'put":', '"*** ', "Begin\\", 'nPatch"', "}")
+    assert [*map(parser.feed, pieces)] == ["", "", "*** ", "Begin", "\nPatch", ""]
+
+
+@pytest.mark.parametrize("piece", ["    ", "word", "\\\\", "\\u00"])
+@pytest.mark.parametrize("start", ["", "{", '{"input":', '{"input":"', '{"patch":"', "*"])
+def test_long_input_is_read_once(start: str, piece: str) -> None:
+    """A parser that reads pieces again takes minutes here."""
+    count = 50_000
+    parser = CustomInputParser()
+    parts = [*map(parser.feed, (start, *[piece] * count))]
+    rest = parser.finish()
+    assert replace(rest, text="".join(parts) + rest.text) == unwrap_input(start + piece * count)
+
+
+# Declaration
+
+
+def regex(definition: str) -> CustomTool:
+    return CustomTool("t", format="grammar", syntax="regex", definition=definition)
+
+
+@pytest.mark.parametrize(
+    ("definition", "pattern"),
+    [
+        (r"\d{4}-\d{2}", r"^\d{4}-\d{2}$"),
+        (r"^\d+$", r"^\d+$"),
+        (r"^a|b$", r"^(^a|b$)$"),
+        (r"a\$", r"^a\$$"),
+        (r"(a|b)+", r"^(a|b)+$"),
+        (r"[|]", r"^[|]$"),
+        (r"(?:a|b)", r"^(?:a|b)$"),
+        (r"a{2,}?", r"^a{2,}?$"),
+        (r"(?i)a", None),
+        (r"(?P<year>\d+)", None),
+        (r"(?=a)b", None),
+        (r"\p{L}+", None),
+        (r"\Aa\Z", None),
+        (r"a++", None),
+        (r"[[:alpha:]]", None),
+        (r"[a-z&&[^x]]", None),
+        (r"(", None),
+        (r"\x{41}", None),
+        (r"\x41\u00e9", r"^\x41\u00e9$"),
+        (r"[^\]\-a-z]*", r"^[^\]\-a-z]*$"),
+        (r"\{\}\/\[", r"^\{\}\/\[$"),
+        # Other engines read these differently, or not at all.
+        (r"a{,3}", None),
+        (r"a{}", None),
+        (r"a{2}+", None),
+        (r"{a}", None),
+        (r"a]", None),
+        (r"[^]]", None),
+        (r"[]a]", None),
+        (r"[\<]", None),
+        (r"\U0001F600", None),
+        (r"\07", None),
+        (r"\<a", None),
+        (r"\ ", None),
+        (r"\-", None),
+        (r"[a||b]", None),
+        # The group would get another number.
+        (r"(a)\1|b", None),
+    ],
+)
+def test_regular_expression_becomes_a_pattern(definition: str, pattern: str | None) -> None:
+    assert json_schema_pattern(regex(definition)) == pattern
+
+
+def test_grammar_is_described() -> None:
+    lark = CustomTool("ns__p", "Edits files.", "grammar", "lark", "start: LINE+")
+    function = custom_tool_as_function(lark, strict=True)
+    assert function.name == "ns__p"
+    assert function.description is not None
+    assert function.description.startswith("Edits files.\n\n")
+    schema = json.loads(bytes(function.parameters or b""))
+    input_schema = schema["properties"]["input"]
+    assert "lark grammar" in input_schema["description"]
+    assert "start: LINE+" in input_schema["description"]
+    assert "pattern" not in input_schema
+    assert schema["required"] == ["input"]
+    assert schema["additionalProperties"] is False
+
+
+def test_tool_without_grammar_has_a_plain_description() -> None:
+    plain = custom_tool_as_function(CustomTool("p"), strict=False)
+    schema = json.loads(bytes(plain.parameters or b""))
+    assert schema["properties"]["input"] == {"type": "string", "description": "The raw text."}
+    assert json_schema_pattern(CustomTool("p", format="text")) is None

@@ -1,0 +1,120 @@
+"""Valid names, qualified names and the resolution of hallucinated names."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.tool_emulation.names import (
+    ToolName,
+    qualified_name,
+    resolve_hallucinated_name,
+    sanitize_name,
+)
+
+VALID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=90)
+
+
+@given(NAMES)
+def test_sanitized_names_are_valid(name: str) -> None:
+    valid = sanitize_name(name)
+    assert VALID.fullmatch(valid)
+    assert sanitize_name(valid) == valid
+    assert valid == name or not VALID.fullmatch(name)
+
+
+@given(st.lists(NAMES, unique=True))
+def test_long_and_non_ascii_names_stay_unique(names: list[str]) -> None:
+    hashed = [name for name in names if len(name) > 64 or not name.isascii()]
+    assert len({*map(sanitize_name, hashed)}) == len(hashed)
+
+
+def test_long_name_keeps_its_start() -> None:
+    valid = sanitize_name("mcp_" + "x" * 80)
+    assert len(valid) == 64
+    assert valid.startswith("mcp_" + "x" * 51 + "_")
+    assert qualified_name("mcp__weather", "get") == "mcp__weather__get"
+    assert len(qualified_name("n" * 60, "get", 128)) == 65
+
+
+EXEC = ToolName("functions__exec", "exec", "functions")
+WEATHER = ToolName("mcp__weather__get_weather", "get_weather", "mcp__weather")
+READ = ToolName("files_read", "files.read")
+SHELL = ToolName("shell", "shell")
+TOOLS = (EXEC, WEATHER, READ, SHELL)
+
+
+@pytest.mark.parametrize(
+    ("called", "expected"),
+    [
+        ("functions.exec", EXEC),
+        ("functions/exec", EXEC),
+        ("exec", EXEC),
+        ("Exec", EXEC),
+        ("mcp__weather.get_weather", WEATHER),
+        ("mcp-weather-get-weather", WEATHER),
+        ("get_weather", WEATHER),
+        ("functions.get_weather", WEATHER),
+        ("GetWeather", WEATHER),
+        ("files.read", READ),
+        ("functions.files_read", READ),
+        ("Shell", SHELL),
+        ("functions.shell", SHELL),
+        ("container.shell", SHELL),
+        ("container.exec", None),
+        ("rm", None),
+        ("", None),
+    ],
+)
+def test_hallucinated_name_is_resolved(called: str, expected: ToolName | None) -> None:
+    assert resolve_hallucinated_name(called, TOOLS) == expected
+
+
+def test_ambiguous_name_is_not_resolved() -> None:
+    other = ToolName("ns__exec", "exec", "ns")
+    assert resolve_hallucinated_name("exec", (EXEC, other)) is None
+    assert resolve_hallucinated_name("ns.exec", (EXEC, other)) == other
+    assert (
+        resolve_hallucinated_name("Run", (ToolName("run", "run"), ToolName("RUN", "RUN"))) is None
+    )
+
+
+def test_possible_namespace_is_not_ignored() -> None:
+    delete, commit = ToolName("delete", "delete"), ToolName("commit", "commit")
+    namespaced = ToolName("mcp__git__commit", "commit", "mcp__git")
+    assert resolve_hallucinated_name("container.delete", (delete, namespaced)) == delete
+    assert resolve_hallucinated_name("mcp__files__delete", (delete,)) is None
+    assert resolve_hallucinated_name("mcp_git.delete", (delete, namespaced)) is None
+    assert resolve_hallucinated_name("git.commit", (commit, namespaced)) is None
+
+
+PARTS = st.sampled_from(("a", "b", "A", "tools", "_", ".", "__", "/", "-"))
+CALLED = st.lists(PARTS, min_size=1, max_size=5).map("".join)
+
+
+def tool_name(name: str, namespace: str | None) -> ToolName:
+    return ToolName(qualified_name(namespace, name), name, namespace)
+
+
+DECLARED = st.builds(tool_name, CALLED, st.none() | CALLED)
+
+
+@given(CALLED, st.lists(DECLARED, max_size=5, unique_by=lambda tool: tool.qualified))
+def test_resolution_is_unambiguous(called: str, tools: list[ToolName]) -> None:
+    resolved = resolve_hallucinated_name(called, tools)
+    assert resolve_hallucinated_name(called, tools[::-1]) == resolved
+    if resolved is None:
+        return
+    assert letters(called).endswith(letters(resolved.name))
+    similar = [tool for tool in tools if letters(called) in letters_of(tool)]
+    assert similar in ([], [resolved])
+
+
+def letters(name: str) -> str:
+    return re.sub(r"[\W_]", "", name).casefold()
+
+
+def letters_of(tool: ToolName) -> tuple[str, str]:
+    return letters(tool.qualified), letters((tool.namespace or "") + tool.name)

@@ -1,0 +1,216 @@
+"""Restoring and downgrading of the calls in whole and streamed replies."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.strategies import DataObject
+from msgspec import Raw
+from msgspec.structs import replace
+
+from adapters.ir.accumulator import accumulate, to_events
+from adapters.ir.events import (
+    BlockId,
+    Closed,
+    Delta,
+    Event,
+    Opened,
+    Started,
+    check_order,
+    truncated_stream,
+)
+from adapters.ir.types import (
+    CallKind,
+    CustomTool,
+    ExtraField,
+    FunctionTool,
+    Message,
+    Reply,
+    Status,
+    Text,
+    Tool,
+    ToolCall,
+)
+from adapters.losses import Losses
+from adapters.stages.stage import Pipeline
+from adapters.tool_emulation import (
+    CallDowngrader,
+    CallRestorer,
+)
+from adapters.tool_emulation.custom_tools import wrap_input
+from tests.adapters.tool_emulation.emulating import (
+    ALL_TOOLS,
+    emulate,
+    hosted,
+    namespace,
+    reply_of,
+)
+
+TOOLS: tuple[Tool, ...] = (
+    FunctionTool("look"),
+    FunctionTool("a.b"),
+    CustomTool("note"),
+    namespace("ns", {"type": "function", "name": "f"}, {"type": "custom", "name": "c"}),
+    hosted("shell"),
+    hosted("apply_patch"),
+    hosted("tool_search", execution="client"),
+)
+REGISTRY = emulate(tools=TOOLS).registry
+FUNCTION: frozenset[CallKind] = frozenset(("function",))
+
+called = st.sampled_from(
+    ("look", "a_b", "note", "ns__f", "ns__c", "shell", "apply_patch", "tool_search")
+) | st.sampled_from(("Look", "functions.note", "ns.c", "f", "c", "strange", "shell_"))
+texts = st.text(st.characters(codec="utf-8"), max_size=8)
+arguments = (
+    texts
+    | texts.map(wrap_input)
+    | texts.map(lambda text: wrap_input(text)[:-1])
+    | texts.map(lambda text: wrap_input(text)[:-2])
+    | texts.map(lambda text: json.dumps({"input": text, "more": 1}))
+    | texts.map(lambda text: wrap_input(text)[:-2] + "\\ud83d")
+    | texts.map(lambda text: json.dumps({"commands": [text]}))
+    | texts.map(lambda text: json.dumps({"patch": text}))
+)
+
+
+@st.composite
+def replies(draw: st.DrawFn) -> Reply:
+    items: list[ToolCall | Message] = []
+    for number in range(draw(st.integers(0, 4))):
+        status: Status = draw(st.sampled_from(("completed", "incomplete")))
+        if draw(st.integers(0, 3)) == 0:
+            items.append(Message("assistant", (Text(draw(texts)),), status=status))
+        else:
+            name, text = draw(called), draw(arguments)
+            kind: CallKind = draw(st.sampled_from(("function", "function", "custom")))
+            items.append(ToolCall(f"call_{number}", name, text, kind, status=status))
+    return reply_of(*items)
+
+
+def stages(losses: Losses, *, downgrade: bool) -> list[CallRestorer | CallDowngrader]:
+    restorer = CallRestorer(REGISTRY, losses)
+    return [restorer, CallDowngrader(FUNCTION, losses)] if downgrade else [restorer]
+
+
+@pytest.mark.parametrize("downgrade", [False, True])
+@given(data=st.data())
+def test_stream_equals_whole_reply(data: DataObject, *, downgrade: bool) -> None:
+    reply = data.draw(replies())
+    whole, of_whole = reply, Losses(None)
+    for stage in stages(of_whole, downgrade=downgrade):
+        whole = stage.reply(whole)
+    of_stream = Losses(None)
+    streamed = accumulate(run(stages(of_stream, downgrade=downgrade), cut_arguments(reply, data)))
+    assert streamed == whole
+    assert set(of_stream) == set(of_whole)
+
+
+@given(data=st.data())
+def test_overlapping_blocks_keep_their_order(data: DataObject) -> None:
+    reply = data.draw(replies())
+    whole = CallRestorer(REGISTRY, Losses(None)).reply(reply)
+    events = overlapping([*to_events(reply)], data)
+    assert accumulate(run([CallRestorer(REGISTRY, Losses(None))], events)) == whole
+
+
+def overlapping(events: list[Event], data: DataObject) -> list[Event]:
+    """Open all blocks in their order, then fill and close them in any order."""
+    first, *between, last = events
+    opened = [event for event in between if isinstance(event, Opened)]
+    rest = {
+        block.index: [one for one in between if index_of(one) == block.index][1:]
+        for block in opened
+    }
+    mixed: list[Event] = []
+    while opened or rest:
+        ready = [number for number in rest if not any(one.index == number for one in opened)]
+        if opened and (not ready or data.draw(st.booleans())):
+            mixed.append(opened.pop(0))
+            continue
+        number = data.draw(st.sampled_from(ready))
+        mixed.append(rest[number].pop(0))
+        if not rest[number]:
+            del rest[number]
+    return [first, *mixed, last]
+
+
+def index_of(event: Event) -> BlockId | None:
+    return event.index if isinstance(event, Opened | Delta | Closed) else None
+
+
+def test_waiting_blocks_are_emitted_when_the_stream_is_truncated() -> None:
+    events: list[Event] = [
+        Started(),
+        Opened(0, ToolCall("1", "shell")),
+        Delta(0, "arguments", '{"comm'),
+        Opened(1, Message("assistant")),
+        Delta(1, "text", "So."),
+        Opened(2, ToolCall("2", "apply_patch")),
+        Opened(3, ToolCall("3", "look")),
+        Delta(3, "arguments", "{}"),
+        Closed(3),
+        Opened(4, Message("assistant"), choice=1),
+        truncated_stream(),
+    ]
+    emitted = run([CallRestorer(REGISTRY, Losses(None))], events)
+    assert emitted == [
+        Started(),
+        Opened(4, Message("assistant"), choice=1),
+        Opened(1, Message("assistant")),
+        Delta(1, "text", "So."),
+        Opened(3, ToolCall("3", "look")),
+        Delta(3, "arguments", "{}"),
+        Closed(3),
+        truncated_stream(),
+    ]
+
+
+def test_truncated_builtin_arguments_are_reported() -> None:
+    losses = Losses(None)
+    truncated = ToolCall("1", "shell", '{"commands":["rm', status="incomplete")
+    empty = ToolCall("2", "shell", "", status="incomplete")
+    (choice,) = CallRestorer(REGISTRY, losses).reply(reply_of(truncated, empty)).choices
+    restored = [one.arguments for one in choice.items if isinstance(one, ToolCall)]
+    assert restored == ['{"commands":[]}'] * 2
+    assert [loss.path for loss in losses] == ["call shell (1).arguments"]
+
+
+@pytest.mark.parametrize("kind", ["program", "direct"])
+def test_caller_of_a_call_is_reported(kind: str) -> None:
+    caller = ExtraField("responses", "caller", Raw(json.dumps({"type": kind}).encode()))
+    losses = Losses(None)
+    call = ToolCall("1", "look", "{}", extras=(caller,))
+    CallDowngrader(FUNCTION, losses).reply(reply_of(call))
+    assert [loss.path for loss in losses] == ["call look (1).caller"] * (kind == "program")
+
+
+def run(stages_: list[CallRestorer | CallDowngrader], events: list[Event]) -> list[Event]:
+    return check_order(Pipeline(*stages_).feed_all(check_order(events)))
+
+
+def cut_arguments(reply: Reply, data: DataObject) -> list[Event]:
+    """Return the events of a reply, with its arguments cut anywhere."""
+    events: list[Event] = []
+    for event in to_events(reply):
+        text = getattr(event, "text", "")
+        if getattr(event, "channel", None) != "arguments" or not text:
+            events.append(event)
+            continue
+        cut = data.draw(st.integers(0, len(text)))
+        events += [replace(event, text=piece) for piece in (text[:cut], text[cut:])]
+    return events
+
+
+def test_downgraded_calls_are_recognized_in_the_history() -> None:
+    """A client that knows only functions sends the calls back."""
+    calls = (
+        ToolCall("1", "note", "raw\n", "custom", status="completed"),
+        ToolCall("2", "f", "{}", namespace="ns", status="completed"),
+        ToolCall("3", "shell", '{"commands":["ls"]}', "shell", status="completed"),
+    )
+    downgrader = CallDowngrader(FUNCTION, Losses(None))
+    (choice,) = downgrader.reply(reply_of(*calls)).choices
+    again = emulate(*choice.items, tools=TOOLS, backend=ALL_TOOLS)
+    assert again.request.items == calls
