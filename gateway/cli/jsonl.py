@@ -53,7 +53,7 @@ class JsonlTranslator:
     ) -> None:
         self._translator = translator
         # None: to be detected for each line.
-        self._kind = kind
+        self._kind: Kind | None = kind
         self._keep_going = keep_going
         self._verbose = verbose
 

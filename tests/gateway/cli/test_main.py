@@ -47,6 +47,10 @@ def test_check_prints_each_violation_with_its_line() -> None:
 COMMANDS: dict[str, Command] = {"dragoman": main, **main.commands}
 
 
+def exit_code_zero(_: object) -> int:
+    return 0
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_examples_in_the_help_run(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -56,7 +60,7 @@ def test_examples_in_the_help_run(
     (tmp_path / "examples.jsonl").write_bytes(EXAMPLE)
     (tmp_path / "dragoman.toml").touch()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("gateway.server.run.run", lambda _: 0)
+    monkeypatch.setattr("gateway.server.run.run", exit_code_zero)
     examples = re.findall(r"^ +dragoman (.*)$", COMMANDS[name].help or "", re.MULTILINE)
     assert examples
     for example in examples:

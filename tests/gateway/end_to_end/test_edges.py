@@ -303,28 +303,6 @@ def test_counts_below_nothing_harm_nobody(
 # Clients with manners of their own
 
 
-def test_an_offer_to_go_on_in_another_protocol_is_declined(edgy: Gateway) -> None:
-    body = json.dumps({"model": "nobody", "messages": []}).encode()
-    request = (
-        b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\n"
-        b"Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\nContent-Length: %d\r\n\r\n"
-    )
-    whole_request = request % len(body) + body
-    for pieces in (
-        [whole_request],
-        [whole_request[:60], whole_request[60:260], whole_request[260:]],
-    ):
-        with socket.create_connection(("127.0.0.1", edgy.port), PATIENCE) as plug:
-            for piece in pieces:
-                plug.sendall(piece)
-                time.sleep(0.02)
-            told = http.client.HTTPResponse(plug)
-            told.begin()
-            # The body was read, for it says which model there is none of.
-            assert told.status == 404
-            assert b"nobody" in told.read()
-
-
 @pytest.mark.parametrize(
     ("host", "status"), [("x", 404), ("[::1]:80", 404), ("a~b,c", 404), ("", 404), ("a/b", 400)]
 )
@@ -370,24 +348,3 @@ def test_headers_that_are_meant_for_one_hop_go_no_further(
     answered = post(edgy, "/v1/chat/completions", _ask("chat", model), hops)
     assert "x-title" not in backend.wait(model).headers
     assert answered.headers["x-request-id"] != "for you alone"
-
-
-NO_HTTP = {
-    "no request": b"hello\r\n\r\n",
-    "two lengths": b"POST /v1 HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}",
-    "no chunk": b"POST /v1/responses HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-}
-
-
-@pytest.mark.parametrize("sent", NO_HTTP.values(), ids=NO_HTTP)
-def test_what_is_no_http_is_refused_in_the_same_envelope(sent: bytes, gateway: Gateway) -> None:
-    with socket.create_connection(("127.0.0.1", gateway.port), PATIENCE) as plug:
-        plug.sendall(sent)
-        told = http.client.HTTPResponse(plug)
-        told.begin()
-        assert (told.status, told.getheader("content-type")) == (400, "application/json")
-        error = json.loads(told.read())["error"]
-        assert (error["type"], error["message"]) == (
-            "invalid_request_error",
-            "what was sent is not HTTP/1.1",
-        )

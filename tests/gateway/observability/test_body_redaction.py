@@ -1,3 +1,5 @@
+"""Secrets are redacted in logged bodies."""
+
 import json
 
 import pytest
@@ -6,7 +8,7 @@ from hypothesis import strategies as st
 
 from gateway.observability.body_redaction import redact_body
 
-SECRET = "f3c0-ee61"  # noqa: S105 - made up, to be looked for
+SECRET = "f3c0-ee61"  # noqa: S105 - not a real one
 FIELDS = (
     "api_key",
     "apiKey",
@@ -24,12 +26,13 @@ FIELDS = (
 
 @pytest.mark.parametrize("name", FIELDS)
 @pytest.mark.parametrize("value", [SECRET, [SECRET], {"a": SECRET}, f'a "{SECRET}"'])
-def test_a_secret_field_is_blacked_out_wherever_it_stands(name: str, value: object) -> None:
-    inside = {"tools": [{"headers": {name: value}}]}
-    arguments = json.dumps({"run": json.dumps(inside)})
-    for body in (inside, {"tool_calls": [{"function": {"arguments": arguments}}]}):
-        assert SECRET not in redact_body(json.dumps(body).encode())
-        assert "[redacted]" in redact_body(json.dumps(body).encode())
+def test_secret_field_is_redacted_at_any_depth(name: str, value: object) -> None:
+    nested = {"tools": [{"headers": {name: value}}]}
+    arguments = json.dumps({"run": json.dumps(nested)})
+    for body in (nested, {"tool_calls": [{"function": {"arguments": arguments}}]}):
+        redacted = redact_body(json.dumps(body).encode())
+        assert SECRET not in redacted
+        assert "[redacted]" in redacted
 
 
 @pytest.mark.parametrize(
@@ -45,38 +48,38 @@ def test_a_secret_field_is_blacked_out_wherever_it_stands(name: str, value: obje
         "Bearer abcdefghijkl",
     ],
 )
-def test_what_looks_like_a_key_is_blacked_out(key: str) -> None:
+def test_text_that_looks_like_a_key_is_redacted(key: str) -> None:
     for body in (json.dumps({"input": f"use {key} please"}), f"use {key} please"):
         assert key not in redact_body(body.encode())
 
 
-def test_all_else_stays() -> None:
+def test_other_fields_are_kept() -> None:
     body = '{"model":"m","max_tokens":5,"input":"a \\"quoted\\" word","usage":{"input_tokens":2}}'
     assert redact_body(body.encode()) == body
 
 
-def test_pieces_of_arguments_are_left_out_of_a_stream() -> None:
+def test_argument_fragments_of_a_stream_are_left_out() -> None:
     stream = (
         "event: response.function_call_arguments.delta\n"
         'data: {"type":"response.function_call_arguments.delta","delta":"{\\"key\\":\\"f3c0"}\n\n'
         'data: {"choices":[{"delta":{"tool_calls":[{"function":{"arguments":"-ee61"}}]}}]}\n\n'
         "data: [DONE]\n\n"
     )
-    told = redact_body(stream.encode())
-    assert "f3c0" not in told
-    assert "ee61" not in told
-    assert told.count("[arguments]") == 2
-    assert told.endswith("data: [DONE]\n\n")
+    redacted = redact_body(stream.encode())
+    assert "f3c0" not in redacted
+    assert "ee61" not in redacted
+    assert redacted.count("[arguments]") == 2
+    assert redacted.endswith("data: [DONE]\n\n")
 
 
 @given(st.text() | st.binary())
-def test_any_body_can_be_told(body: str | bytes) -> None:
+def test_any_body_can_be_redacted(body: str | bytes) -> None:
     redact_body(body if isinstance(body, bytes) else body.encode("utf-8", "surrogatepass"))
 
 
-def test_a_long_body_of_nothing_but_secrets_can_be_told() -> None:
-    """A careless pattern looks from each word to the end, and takes hours for this."""
-    whole = json.dumps({"input": "secret " * 300_000})
-    assert redact_body(whole.encode()) == whole.replace('": "', '":"')
-    broken = '"secret' * 300_000
-    assert redact_body(broken.encode()) == broken
+def test_long_body_is_redacted_in_linear_time() -> None:
+    """A pattern that scans from each match to the end would take hours."""
+    body = json.dumps({"input": "secret " * 300_000})
+    assert redact_body(body.encode()) == body.replace('": "', '":"')
+    invalid = '"secret' * 300_000
+    assert redact_body(invalid.encode()) == invalid

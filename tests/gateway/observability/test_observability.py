@@ -1,0 +1,140 @@
+"""Each exchange is logged, counted and traced."""
+
+import http.server
+import json
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from tests.gateway.calling import call, post
+from tests.gateway.conftest import Fresh, backend_table
+from tests.gateway.keeping import line_about
+from tests.gateway.process import Gateway, running
+from tests.gateway.scripted import PATIENCE, ScriptedBackend, answer
+from tests.judges.reading import JsonObject
+
+REPLY = (
+    b'{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,'
+    b'"message":{"role":"assistant","content":"Hello."},"finish_reason":"stop"}],'
+    b'"usage":{"prompt_tokens":7,"completion_tokens":2,"total_tokens":9}}'
+)
+
+
+def test_exchange_is_logged_on_one_line(
+    gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+) -> None:
+    model = fresh("chat")
+    backend.play(model, answer(REPLY, headers={"x-request-id": "req_7"}))
+    body = b'{"model":"%s","input":"hi","truncation":"auto"}' % model.encode()
+    response = post(gateway, "/responses", body)
+    assert response.headers["x-request-id"] == "req_7"
+    line: JsonObject = json.loads(line_about(gateway, model))
+    time_to_first_byte, duration = line.pop("time_to_first_byte_ms"), line.pop("duration_ms")
+    assert isinstance(time_to_first_byte, float)
+    assert isinstance(duration, float)
+    assert 0 < time_to_first_byte <= duration
+    assert line.pop("timestamp")
+    [loss] = cast("list[str]", line.pop("losses"))
+    assert loss.startswith("dropped truncation: ")
+    assert line == {
+        "client_dialect": "responses",
+        "backend_dialect": "chat",
+        "backend": "chat",
+        "model": model,
+        "status": 200,
+        "outcome": "ok",
+        "error_code": None,
+        "stream": False,
+        "input_tokens": 7,
+        "output_tokens": 2,
+        "key_name": None,
+        "request_id": "req_7",
+        "path": "/responses",
+        "event": "request",
+        "level": "info",
+    }
+
+
+def test_exchanges_are_counted(gateway: Gateway, backend: ScriptedBackend, fresh: Fresh) -> None:
+    model = fresh("legacy")
+    backend.play(model, answer(REPLY))
+    post(gateway, "/responses", b'{"model":"%s","input":"hi"}' % model.encode())
+    call(gateway, "GET", "/health")
+    # Metrics are recorded right after the log line.
+    line_about(gateway, model)
+    metrics = call(gateway, "GET", "/metrics").body.decode()
+    labels = 'backend_dialect="legacy",client_dialect="responses"'
+    assert 'dragoman_requests_total{backend="legacy",' in metrics
+    assert 'dragoman_tokens_total{backend="legacy",token_type="input"} ' in metrics
+    assert f'dragoman_time_to_first_byte_seconds_count{{backend="legacy",{labels}}} ' in metrics
+    assert "dragoman_http_requests_total{" in metrics
+    # A value that clients choose is no label.
+    assert model not in metrics
+
+
+class _Collector(http.server.ThreadingHTTPServer):
+    """A collector of traces."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _CollectorHandler)
+        self.spans: list[Span] = []
+        self.received_spans = threading.Event()
+
+
+class _CollectorHandler(http.server.BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        assert isinstance(self.server, _Collector)
+        body = self.rfile.read(int(self.headers["content-length"]))
+        request = ExportTraceServiceRequest.FromString(body)
+        for resource in request.resource_spans:
+            for scope in resource.scope_spans:
+                self.server.spans += scope.spans
+        self.send_response(200)
+        self.send_header("content-length", "0")
+        self.end_headers()
+        self.server.received_spans.set()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the base
+        del format, args
+
+
+@contextmanager
+def _running_collector() -> Generator[_Collector]:
+    with _Collector() as collector:
+        thread = threading.Thread(target=collector.serve_forever)
+        thread.start()
+        try:
+            yield collector
+        finally:
+            collector.shutdown()
+            thread.join()
+
+
+def test_trace_continues_from_client_to_backend(backend: ScriptedBackend, tmp_path: Path) -> None:
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    with _running_collector() as collector:
+        config = f'[tracing]\nendpoint = "http://127.0.0.1:{collector.server_port}/v1/traces"\n'
+        config += backend_table(backend.address, "traced", "chat")
+        backend.play("traced-1", answer(REPLY))
+        with running(config, tmp_path) as gateway:
+            parent = {"traceparent": f"00-{trace}-b7ad6b7169203331-01"}
+            post(gateway, "/v1/responses", b'{"model":"traced-1","input":"hi"}', parent)
+        # The gateway exports its spans when it stops.
+        assert collector.received_spans.wait(PATIENCE)
+    span, server = sorted(collector.spans, key=lambda span: span.name != "backend request")
+    attributes = {attribute.key: attribute.value for attribute in span.attributes}
+    assert span.trace_id.hex() == trace
+    assert span.parent_span_id == server.span_id
+    assert server.parent_span_id.hex() == "b7ad6b7169203331"
+    assert attributes["gen_ai.request.model"].string_value == "traced-1"
+    assert attributes["gen_ai.usage.input_tokens"].int_value == 7
+    assert attributes["dragoman.backend"].string_value == "traced"
+    # The backend would continue the trace from our span.
+    assert backend.wait("traced-1").headers["traceparent"] == f"00-{trace}-{span.span_id.hex()}-01"
