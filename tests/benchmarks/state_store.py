@@ -1,9 +1,8 @@
-"""What the store costs by itself: to write turns, and to read what a turn stands on."""
+"""The cost of the store alone: saving turns, and loading the history of a turn."""
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from functools import partial
 from itertools import count
 
 from msgspec import Raw
@@ -11,7 +10,7 @@ from msgspec import Raw
 from gateway.store import Item, Response, Store, StoredTurn
 from tests.gateway.stores import opened_store
 
-# About what a turn of an agent holds: a tool's output in, and a call out.
+# The size of a typical turn of an agent: a tool's output, and a call.
 INPUT = Raw(b'{"type":"function_call_output","output":"' + b"x" * 1500 + b'"}')
 OUTPUT = Raw(b'{"type":"function_call","arguments":"' + b"y" * 300 + b'"}')
 BODY = Raw(b'{"object":"response","tools":["' + b"z" * 3000 + b'"],"output":[]}')
@@ -19,71 +18,64 @@ SETTINGS = Raw(b'{"namespaces":{}}')
 
 WRITERS = (1, 64)
 DEPTHS = (2, 20, 200)
-_NAMES = count()
+_NUMBERS = count()
 
 
-def made(parent: str | None) -> StoredTurn:
-    """Make the next turn of a chain."""
-    name = f"resp_{next(_NAMES):032}"
-    response = Response(name, "", 1000, "completed", BODY, SETTINGS, "m", parent)
-    return StoredTurn(response, (Item(f"i{name}", INPUT),), (Item(f"o{name}", OUTPUT),))
+def new_turn(parent: str | None) -> StoredTurn:
+    """Return the next turn of a chain."""
+    response_id = f"resp_{next(_NUMBERS):032}"
+    response = Response(response_id, "", 1000, "completed", BODY, SETTINGS, "m", parent)
+    items = (Item(f"i{response_id}", INPUT),), (Item(f"o{response_id}", OUTPUT),)
+    return StoredTurn(response, *items)
 
 
-async def write_chain(store: Store, turns: int) -> list[str]:
-    """Write a chain; give its names."""
-    names: list[str] = []
+async def save_chain(store: Store, turns: int) -> list[str]:
+    """Save a chain and return its ids."""
+    ids: list[str] = []
     for _ in range(turns):
-        turn = made(names[-1] if names else None)
+        turn = new_turn(ids[-1] if ids else None)
         await store.responses.save(turn)
-        names.append(turn.response.id)
-    return names
+        ids.append(turn.response.id)
+    return ids
 
 
-async def timed(work: Awaitable[object], number: int) -> tuple[float, float]:
-    """Give the seconds and the processor's seconds of each of a number of things."""
-    begin, begin_processor = time.perf_counter(), time.process_time()
-    await work
+async def measure_writers(store: Store, writers: int, turns: int) -> str:
+    """Measure the time and the processor time of saving turns."""
+    turns_each = max(1, turns // writers)
+    total = turns_each * writers
+    start, processor_start = time.perf_counter(), time.process_time()
+    await asyncio.gather(*(save_chain(store, turns_each) for _ in range(writers)))
+    seconds = time.perf_counter() - start
+    processor_seconds = time.process_time() - processor_start
     return (
-        (time.perf_counter() - begin) / number,
-        (time.process_time() - begin_processor) / number,
+        f"{writers:3} writers: {total / seconds:8.0f} turns/s,"
+        f" {processor_seconds / total * 1e6:5.0f} µs processor time each"
     )
 
 
-async def measure_writing(store: Store, writers: int, turns: int) -> str:
-    """Measure stored turns."""
-    each = max(1, turns // writers)
-    work = asyncio.gather(*(write_chain(store, each) for _ in range(writers)))
-    seconds, processor = await timed(work, each * writers)
+async def measure_depth(store: Store, ids: list[str], depth: int, repetitions: int) -> str:
+    """Measure loading the history of a turn, and saving it."""
+    parent = ids[depth - 2]
+    chain = await store.responses.load_chain("", parent) or ()
+    size = sum(len(bytes(item.body)) for link in chain for item in link.input + link.output)
+
+    async def microseconds(operation: Callable[[], Awaitable[object]]) -> float:
+        start = time.perf_counter()
+        for _ in range(repetitions):
+            await operation()
+        return (time.perf_counter() - start) / repetitions * 1e6
+
+    loading = await microseconds(lambda: store.responses.load_chain("", parent))
+    saving = await microseconds(lambda: store.responses.save(new_turn(parent)))
     return (
-        f"{writers:3} writers: {1 / seconds:8.0f} turns/s,"
-        f" {processor * 1e6:5.0f} µs of our processor each"
+        f"turn {depth:3}: loads {size / 1000:6.1f} kB in {loading:6.0f} µs,"
+        f" {loading * 1000 / size:5.0f} ns per byte; saved in {saving:5.0f} µs"
     )
 
 
-async def measure_depth(store: Store, names: list[str], depth: int, times: int) -> str:
-    """Measure a turn that stands on so many others."""
-    parent = names[depth - 2]
-    steps = await store.responses.load_chain("", parent) or ()
-    size = sum(len(bytes(item.body)) for step in steps for item in step.input + step.output)
-
-    async def repeat(work: Callable[[], Awaitable[object]]) -> None:
-        for _ in range(times):
-            await work()
-
-    async def save() -> None:
-        await store.responses.save(made(parent))
-
-    reading, _ = await timed(repeat(partial(store.responses.load_chain, "", parent)), times)
-    saving, _ = await timed(repeat(save), times)
-    return (
-        f"turn {depth:3}: reads {size / 1000:6.1f} kB in {reading * 1e6:6.0f} µs,"
-        f" {reading * 1e9 / size:5.0f} ns a byte; is stored in {saving * 1e6:5.0f} µs"
-    )
-
-
-async def measure_store(url: str, turns: int, times: int) -> list[str]:
-    """Measure one database."""
+async def measure_store(url: str, turns: int, repetitions: int) -> list[str]:
+    """Measure the store on one database."""
     async with opened_store(url) as store:
-        lines = [await measure_writing(store, writers, turns) for writers in WRITERS]
-        names = await write_chain(store, max(DEPTHS))
-        return lines + [await measure_depth(store, names, depth, times) for depth in DEPTHS]
+        lines = [await measure_writers(store, writers, turns) for writers in WRITERS]
+        ids = await save_chain(store, max(DEPTHS))
+        return lines + [await measure_depth(store, ids, depth, repetitions) for depth in DEPTHS]

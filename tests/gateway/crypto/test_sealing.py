@@ -1,4 +1,4 @@
-"""Seals: what was sealed opens to the same bytes, for its backend, and in no other way."""
+"""Sealed texts open to the same bytes, for their purpose only, and only if unchanged."""
 
 import base64
 from pathlib import Path
@@ -17,75 +17,67 @@ from gateway.config import ConfigError, load_config
 from gateway.crypto import REASONING_PREFIX, KeyRing, new_sealing_key, parse_sealing_key
 
 KEY = bytes(range(32))
-OTHER = bytes(32)
-SEAL = KeyRing(KEY).reasoning_sealer("local")
+OTHER_KEY = bytes(32)
+SEALER = KeyRing(KEY).reasoning_sealer("local")
 
 
-@given(st.binary(max_size=300))
-def test_what_was_sealed_opens_to_the_same_bytes(payload: bytes) -> None:
-    sealed = SEAL.seal(payload)
-    assert sealed.startswith(REASONING_PREFIX)
-    # A restart, or another node, with the same key.
-    assert KeyRing(KEY).reasoning_sealer("local").open(sealed) == payload
-    # And the key may have been replaced since.
-    assert KeyRing(OTHER, [KEY]).reasoning_sealer("local").open(sealed) == payload
-
-
-@given(st.binary(max_size=60), st.data())
-def test_any_changed_bit_is_refused(payload: bytes, data: st.DataObject) -> None:
-    sealed = SEAL.seal(payload)
-    blob = bytearray(_blob(sealed))
-    place = data.draw(st.integers(0, 8 * len(blob) - 1))
-    blob[place // 8] ^= 1 << place % 8
-    assert SEAL.open(_text(bytes(blob))) is None
-
-
-@given(st.binary(max_size=60), st.data())
-def test_any_changed_character_is_refused(payload: bytes, data: st.DataObject) -> None:
-    sealed = SEAL.seal(payload)
-    place = data.draw(st.integers(0, len(sealed) - 1))
-    changed = data.draw(st.characters(codec="utf-8").filter(lambda one: one != sealed[place]))
-    assert SEAL.open(sealed[:place] + changed + sealed[place + 1 :]) is None
-
-
-@given(st.binary(max_size=60), st.integers(0, 200))
-def test_what_was_cut_or_grew_is_refused(payload: bytes, length: int) -> None:
-    sealed = SEAL.seal(payload)
-    assert SEAL.open(sealed[: min(length, len(sealed) - 1)]) is None
-    assert SEAL.open(sealed + "A" * (length + 1)) is None
-    assert SEAL.open(sealed + "=") is None
-
-
-@given(st.binary(max_size=60), st.text(max_size=8).filter(lambda name: name != "local"))
-def test_another_backend_or_key_does_not_open(payload: bytes, name: str) -> None:
-    sealed = SEAL.seal(payload)
-    assert KeyRing(KEY).reasoning_sealer(name).open(sealed) is None
-    assert KeyRing(OTHER).reasoning_sealer("local").open(sealed) is None
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "gAAAAABo", REASONING_PREFIX, REASONING_PREFIX + "AQ", REASONING_PREFIX + "é", "\ud800"],
-)
-def test_what_is_no_seal_is_refused(text: str) -> None:
-    assert SEAL.open(text) is None
-
-
-def test_no_two_seals_are_alike() -> None:
-    assert SEAL.seal(b"the same") != SEAL.seal(b"the same")
-
-
-def test_what_repeats_itself_is_short() -> None:
-    assert len(SEAL.seal(b"so I think, " * 1000)) < 300
-
-
-def _blob(sealed: str) -> bytes:
+def decode(sealed: str) -> bytes:
     text = sealed.removeprefix(REASONING_PREFIX)
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
-def _text(blob: bytes) -> str:
+def encode(blob: bytes) -> str:
     return REASONING_PREFIX + base64.urlsafe_b64encode(blob).decode().rstrip("=")
+
+
+@given(st.binary(max_size=300))
+def test_sealed_text_opens_to_the_same_bytes(payload: bytes) -> None:
+    sealed = SEALER.seal(payload)
+    assert sealed.startswith(REASONING_PREFIX)
+    # Another process with the same key, and one in which the key was replaced.
+    for ring in (KeyRing(KEY), KeyRing(OTHER_KEY, [KEY])):
+        assert ring.reasoning_sealer("local").open(sealed) == payload
+
+
+@given(st.binary(max_size=60), st.data())
+def test_changed_text_does_not_open(payload: bytes, data: st.DataObject) -> None:
+    sealed = SEALER.seal(payload)
+    blob = bytearray(decode(sealed))
+    bit = data.draw(st.integers(0, 8 * len(blob) - 1))
+    blob[bit // 8] ^= 1 << bit % 8
+    assert SEALER.open(encode(bytes(blob))) is None
+    index = data.draw(st.integers(0, len(sealed) - 1))
+    changed = data.draw(st.characters(codec="utf-8").filter(lambda one: one != sealed[index]))
+    assert SEALER.open(sealed[:index] + changed + sealed[index + 1 :]) is None
+
+
+@given(st.binary(max_size=60), st.integers(0, 200))
+def test_shortened_or_extended_text_does_not_open(payload: bytes, length: int) -> None:
+    sealed = SEALER.seal(payload)
+    assert SEALER.open(sealed[: min(length, len(sealed) - 1)]) is None
+    assert SEALER.open(sealed + "A" * (length + 1)) is None
+    assert SEALER.open(sealed + "=") is None
+
+
+@given(st.binary(max_size=60), st.text(max_size=8).filter(lambda name: name != "local"))
+def test_another_backend_or_key_does_not_open(payload: bytes, name: str) -> None:
+    sealed = SEALER.seal(payload)
+    assert KeyRing(KEY).reasoning_sealer(name).open(sealed) is None
+    assert KeyRing(OTHER_KEY).reasoning_sealer("local").open(sealed) is None
+
+
+@pytest.mark.parametrize("text", ["", "gAAAAABo", "AQ", "é", "\ud800"])
+@pytest.mark.parametrize("prefix", ["", REASONING_PREFIX])
+def test_other_text_does_not_open(prefix: str, text: str) -> None:
+    assert SEALER.open(prefix + text) is None
+
+
+def test_same_payload_is_sealed_differently() -> None:
+    assert SEALER.seal(b"the same") != SEALER.seal(b"the same")
+
+
+def test_payload_is_compressed() -> None:
+    assert len(SEALER.seal(b"so I think, " * 1000)) < 300
 
 
 # Keys
@@ -101,51 +93,51 @@ def _text(blob: bytes) -> str:
         f" {base64.b64encode(KEY).decode()}\n",
     ],
 )
-def test_a_key_is_read_in_hex_or_base64(text: str) -> None:
+def test_key_is_parsed_from_hex_or_base64(text: str) -> None:
     assert parse_sealing_key(text) == KEY
 
 
 @pytest.mark.parametrize("text", ["", "short", "z" * 64, base64.b64encode(bytes(31)).decode(), "é"])
-def test_what_is_no_key_is_refused(text: str) -> None:
+def test_invalid_key_is_rejected(text: str) -> None:
     assert parse_sealing_key(text) is None
 
 
-def test_keys_are_made_new() -> None:
+def test_new_keys_differ() -> None:
     assert new_sealing_key() != new_sealing_key()
 
 
-def _mistakes(tmp_path: Path, text: str) -> list[str]:
+def config_errors(tmp_path: Path, text: str) -> list[str]:
     file = tmp_path / "dragoman.toml"
     file.write_text(text)
     with pytest.raises(ConfigError) as caught:
         load_config(file)
-    return [mistake.removeprefix(f"{file}: ") for mistake in caught.value.errors]
+    return [error.removeprefix(f"{file}: ") for error in caught.value.errors]
 
 
-def test_mistakes_about_keys_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_errors_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BAD_KEY", "secret but short")
     monkeypatch.delenv("NO_KEY", raising=False)
-    wrong = "the variable must contain 32 bytes in base64 or hex (value not shown)"
-    assert _mistakes(
+    invalid = "the variable must contain 32 bytes in base64 or hex (value not shown)"
+    assert config_errors(
         tmp_path, '[sealing]\nkey_env = "BAD_KEY"\nprevious_key_envs = ["BAD_KEY"]'
     ) == [
-        f"sealing.previous_key_envs[0]: {wrong}",
-        f"sealing.key_env: {wrong}",
+        f"sealing.previous_key_envs[0]: {invalid}",
+        f"sealing.key_env: {invalid}",
     ]
-    assert _mistakes(tmp_path, '[sealing]\nkey_env = "NO_KEY"') == [
+    assert config_errors(tmp_path, '[sealing]\nkey_env = "NO_KEY"') == [
         "sealing.key_env: the environment variable NO_KEY is not set"
     ]
     monkeypatch.setenv("OLD_KEY", KEY.hex())
-    assert _mistakes(tmp_path, '[sealing]\nprevious_key_envs = ["OLD_KEY"]') == [
+    assert config_errors(tmp_path, '[sealing]\nprevious_key_envs = ["OLD_KEY"]') == [
         "sealing.key_env: required with previous_key_envs, whose keys only decrypt"
     ]
 
 
-# Opening, whatever clients bring
+# Sealed texts in requests
 
 
 @given(st.text(max_size=40))
-def test_a_request_never_fails_for_what_cannot_be_opened(text: str) -> None:
+def test_request_with_invalid_sealed_texts_loses_only_these(text: str) -> None:
     losses = Losses("refuse")
     items = (
         Reasoning(("Look.",), encrypted=REASONING_PREFIX + text, item_id="rs_1"),
@@ -159,53 +151,50 @@ def test_a_request_never_fails_for_what_cannot_be_opened(text: str) -> None:
             ),
         ),
     )
-    opened = ReasoningRestorer(SEAL, losses, native=False).restore(
-        Request(items=items), {"call_1": text}
-    )
-    assert opened.items == (ToolCall("call_1", "look", extras=items[2].extras[1:]),)
+    restorer = ReasoningRestorer(SEALER, losses, native=False)
+    request = restorer.restore(Request(items=items), {"call_1": text})
+    assert request.items == (ToolCall("call_1", "look", extras=items[2].extras[1:]),)
     assert len(losses) == 3
 
 
-def test_a_seal_of_another_version_is_left_out() -> None:
+def test_sealed_payload_of_another_version_is_dropped() -> None:
     losses = Losses()
-    item = Reasoning(encrypted=SEAL.seal(b'{"thoughts":"in another way"}'))
-    assert (
-        ReasoningRestorer(SEAL, losses, native=False).restore(Request(items=(item,)), {}).items
-        == ()
-    )
+    item = Reasoning(encrypted=SEALER.seal(b'{"thoughts":"another format"}'))
+    restorer = ReasoningRestorer(SEALER, losses, native=False)
+    assert restorer.restore(Request(items=(item,)), {}).items == ()
     assert len(losses) == 1
 
 
-# Passing by
+# Sealed texts in bodies that pass through
 
 
-def test_only_what_was_sealed_here_leaves_a_body_that_passes() -> None:
-    sealed = SealedReasoning((Reasoning(("Hm.",)),)).sealed(SEAL)
+def test_only_our_sealed_items_are_stripped() -> None:
+    sealed = SealedReasoning((Reasoning(("Hm.",)),)).sealed(SEALER)
     text = f"What does {sealed} mean?"
     body = (
         b'{"model": "m", "n": 1.10, "input": [{"role": "user", "content": "%s"},'
         b' {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "%s"},'
         b' {"type": "reasoning", "id": "rs_2", "summary": [], "encrypted_content": "gAAAA"}]}'
     )
-    kept = strip_sealed(body % (text.encode(), sealed.encode()), REASONING_PREFIX)
-    assert kept == (
+    stripped = strip_sealed(body % (text.encode(), sealed.encode()), REASONING_PREFIX)
+    assert stripped == (
         b'{"model":"m","n":1.10,"input":[{"role":"user","content":"%s"},'
         b'{"type": "reasoning", "id": "rs_2", "summary": [], "encrypted_content": "gAAAA"}]}'
         % text.encode()
     )
 
 
-def test_what_others_put_beside_a_seal_stays() -> None:
-    sealed = SEAL.seal(b"{}").encode()
+def test_foreign_extra_content_is_not_stripped() -> None:
+    sealed = SEALER.seal(b"{}").encode()
     body = b'{"tool_calls":[{"extra_content":{"google":{"a": 1},"dragoman":{"sealed":"%s"}}}]}'
-    kept = b'{"tool_calls":[{"extra_content":{"google":{"a": 1}}}]}'
-    assert strip_sealed(body % sealed, REASONING_PREFIX) == kept
+    stripped = b'{"tool_calls":[{"extra_content":{"google":{"a": 1}}}]}'
+    assert strip_sealed(body % sealed, REASONING_PREFIX) == stripped
     assert strip_sealed(
         b'{"tool_calls":[{"extra_content":{"dragoman":"%s"}}]}' % sealed, REASONING_PREFIX
     ) == (b'{"tool_calls":[{}]}')
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b'{"input": "%s"}', b'["%s"', b'{"a": {"b": ["%s"]}}'])
-def test_a_body_without_seals_stays_as_it_is(body: bytes) -> None:
-    given_body = body.replace(b"%s", REASONING_PREFIX.encode())
-    assert strip_sealed(given_body, REASONING_PREFIX) is given_body
+def test_body_without_sealed_items_is_not_changed(body: bytes) -> None:
+    original = body.replace(b"%s", REASONING_PREFIX.encode())
+    assert strip_sealed(original, REASONING_PREFIX) is original

@@ -1,4 +1,4 @@
-"""Where no key to seal with is configured, all nodes on one database share the one kept there."""
+"""Without a configured sealing key, all nodes on one database share one that is stored there."""
 
 import asyncio
 import base64
@@ -6,51 +6,38 @@ from pathlib import Path
 
 import pytest
 
+from adapters import Sealer
 from gateway.assembly import make_sealer
 from gateway.config.schema import Config, SealingConfig
 from gateway.store import Store
-from tests.gateway.stores import ON_BOTH_DATABASES, new_url, opened_store, with_two_stores
+from tests.gateway.stores import new_url, opened_store, with_two_stores, with_url
 
 
 @with_two_stores
-async def test_the_first_offer_is_the_secret_of_all(one: Store, other: Store) -> None:
+async def test_first_value_of_a_secret_is_kept(one: Store, other: Store) -> None:
     assert await one.secrets.get_or_create("a", b"first\0\xff") == b"first\0\xff"
     assert await other.secrets.get_or_create("a", b"second") == b"first\0\xff"
     assert await one.secrets.get_or_create("a", b"third") == b"first\0\xff"
     assert await other.secrets.get_or_create("b", b"another") == b"another"
 
 
-@ON_BOTH_DATABASES
-def test_nodes_that_start_at_once_agree(kind: str, tmp_path: Path) -> None:
-    url = new_url(kind, tmp_path)
-
+@with_url
+async def test_nodes_that_start_at_once_get_the_same_secret(url: str) -> None:
     async def start(number: int) -> bytes:
         async with opened_store(url) as store:
             return await store.secrets.get_or_create("a", b"%d" % number)
 
-    async def run() -> list[bytes]:
-        return await asyncio.gather(*map(start, range(8)))
-
-    assert len(set(asyncio.run(run()))) == 1
+    assert len(set(await asyncio.gather(*map(start, range(8))))) == 1
 
 
-@ON_BOTH_DATABASES
-def test_what_one_node_sealed_opens_on_another_and_after_a_restart(
-    kind: str, tmp_path: Path
-) -> None:
-    url = new_url(kind, tmp_path)
-
-    async def sealed_by_one() -> str:
+@with_url
+async def test_sealed_text_opens_on_another_node_and_after_a_restart(url: str) -> None:
+    async def local_sealer() -> Sealer:
         async with opened_store(url) as store:
-            sealer = await make_sealer(Config(), store)
-            return sealer.reasoning_sealer("local").seal(b"thoughts")
+            return (await make_sealer(Config(), store)).reasoning_sealer("local")
 
-    async def opened_by_another(text: str) -> bytes | None:
-        async with opened_store(url) as store:
-            sealer = await make_sealer(Config(), store)
-            return sealer.reasoning_sealer("local").open(text)
-
-    assert asyncio.run(opened_by_another(asyncio.run(sealed_by_one()))) == b"thoughts"
+    sealed = (await local_sealer()).seal(b"reasoning")
+    assert (await local_sealer()).open(sealed) == b"reasoning"
 
 
 @pytest.fixture
@@ -59,10 +46,10 @@ def configured(monkeypatch: pytest.MonkeyPatch) -> Config:
     return Config(sealing=SealingConfig(key_env="A_SEALING_KEY"))
 
 
-def test_a_configured_key_stays_out_of_the_database(configured: Config, tmp_path: Path) -> None:
+def test_configured_key_is_not_stored(configured: Config, tmp_path: Path) -> None:
     async def run() -> bytes:
         async with opened_store(new_url("sqlite", tmp_path)) as store:
             await make_sealer(configured, store)
-            return await store.secrets.get_or_create("sealing key", b"nobody was before")
+            return await store.secrets.get_or_create("sealing key", b"not stored before")
 
-    assert asyncio.run(run()) == b"nobody was before"
+    assert asyncio.run(run()) == b"not stored before"

@@ -1,4 +1,4 @@
-"""A database that is away for a while, and a node that sleeps for too long."""
+"""A database that is unavailable for a while, and a node that is suspended for too long."""
 
 import json
 from collections.abc import Generator, Iterator
@@ -36,36 +36,28 @@ from tests.gateway.stores import ON_BOTH_DATABASES, new_url
 from tests.judges.reading import JsonObject, text_in
 from tests.judges.sample_streams import responses_events, responses_stream
 
-# So much of a stream of each dialect says that it has begun.
-BEGUN = b"output_text.delta"
+# In a stream of each dialect once it has started.
+STARTED = b"output_text.delta"
 
 
-@contextmanager
-def away(url: str) -> Generator[None]:
-    """Let nobody connect to a database, and cut off who is."""
-    name = url.partition("?")[0].rpartition("/")[2]
-    _refuse(name, connections=False)
-    try:
-        _cut(name)
-        yield
-    finally:
-        _refuse(name, connections=True)
-
-
-def _refuse(name: str, *, connections: bool) -> None:
-    execute(server().get_uri(), f"ALTER DATABASE {name} ALLOW_CONNECTIONS {connections}")
-
-
-# Who is still being let in is connected to no database yet.
-_CUT = """
+# A connection that is being accepted has no database yet.
+_DISCONNECT = """
     SELECT CASE WHEN datname = '{name}' THEN pg_terminate_backend(pid) END FROM pg_stat_activity
     WHERE backend_type = 'client backend' AND (datname = '{name}' OR datname IS NULL)
 """
 
 
-def _cut(name: str) -> None:
-    """Cut off all who are connected, and wait until they are."""
-    until(lambda: not execute(server().get_uri(), _CUT.format(name=name)))
+@contextmanager
+def unavailable(url: str) -> Generator[None]:
+    """Refuse connections to a database, and close the existing ones."""
+    name = url.partition("?")[0].rpartition("/")[2]
+    allow = f"ALTER DATABASE {name} ALLOW_CONNECTIONS"
+    execute(server().get_uri(), f"{allow} false")
+    try:
+        until(lambda: not execute(server().get_uri(), _DISCONNECT.format(name=name)))
+        yield
+    finally:
+        execute(server().get_uri(), f"{allow} true")
 
 
 @pytest.fixture(scope="module")
@@ -77,14 +69,14 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
 def node(
     url: str, backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Gateway]:
-    folder = tmp_path_factory.mktemp("away")
+    folder = tmp_path_factory.mktemp("outage")
     with running(configured(backend, url), folder) as gateway:
         yield gateway
     assert "a fault" not in gateway.log, gateway.log
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_what_cannot_be_kept_ends_as_failed_and_all_is_well_again(
+def test_requests_that_need_the_database_fail_until_it_is_back(
     dialect: str, node: Gateway, url: str, backend: ScriptedBackend, fresh: Fresh
 ) -> None:
     model, gate = fresh(dialect), Gate()
@@ -92,15 +84,15 @@ def test_what_cannot_be_kept_ends_as_failed_and_all_is_well_again(
         says(backend, dialect, model, *[Turn("Fine.")] * 4)
         first = client.responses.create(model=model, input="Hello.")
         backend.play(model, halved(dialect, gate))
-        asked: dict[str, Any] = {"model": model, "input": "Count.", "stream": True}
-        with wire.Streamed(node.port, "/v1/responses", asked, AUTHORIZED) as streamed:
-            seen = streamed.read_until(BEGUN)
-            with away(url):
+        body: dict[str, Any] = {"model": model, "input": "Count.", "stream": True}
+        with wire.Streamed(node.port, "/v1/responses", body, AUTHORIZED) as streamed:
+            received = streamed.read_until(STARTED)
+            with unavailable(url):
                 gate.open()
-                seen += streamed.read_all()
-                assert kinds_of(seen)[-2:] == ["error", "response.failed"]
-                assert b'"code":"state_unavailable"' in seen
-                for ask in (
+                received += streamed.read_all()
+                assert kinds_of(received)[-2:] == ["error", "response.failed"]
+                assert b'"code":"state_unavailable"' in received
+                for request in (
                     lambda: client.responses.create(model=model, input="Hello."),
                     lambda: client.responses.create(model=model, input="Hello.", background=True),
                     lambda: client.responses.retrieve(first.id),
@@ -108,17 +100,17 @@ def test_what_cannot_be_kept_ends_as_failed_and_all_is_well_again(
                     client.conversations.create,
                     client.chat.completions.list,
                 ):
-                    with pytest.raises(openai.InternalServerError) as refused:
-                        ask()
-                    assert refused.value.status_code == 503
-                    assert refused.value.code == "state_unavailable"
-                # Who asks nothing of the memory does not notice.
+                    with pytest.raises(openai.InternalServerError) as error:
+                        request()
+                    assert error.value.status_code == 503
+                    assert error.value.code == "state_unavailable"
+                # A request that stores nothing does not need the database.
                 assert client.responses.create(model=model, input="Hello.", store=False).output_text
-        again = client.responses.create(model=model, input="So?", previous_response_id=first.id)
-        assert client.responses.retrieve(again.id).output_text == "Fine."
+        second = client.responses.create(model=model, input="So?", previous_response_id=first.id)
+        assert client.responses.retrieve(second.id).output_text == "Fine."
 
 
-SEALED: list[JsonObject] = [
+REASONING_AND_CALL: list[JsonObject] = [
     {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAAA"},
     {
         "type": "function_call",
@@ -131,7 +123,7 @@ SEALED: list[JsonObject] = [
 ]
 
 
-def going(model: str) -> JsonObject:
+def chat_request(model: str) -> JsonObject:
     return {
         "model": model,
         "messages": [{"role": "user", "content": "Go."}],
@@ -139,91 +131,94 @@ def going(model: str) -> JsonObject:
     }
 
 
-def test_a_whole_answer_of_which_nobody_can_keep_what_a_chat_client_cannot_carry(
+def test_chat_reply_fails_if_its_reasoning_cannot_be_saved(
     node: Gateway, url: str, backend: ScriptedBackend, fresh: Fresh
 ) -> None:
     model = fresh("responses")
-    said = {"id": "resp_1", "object": "response", "status": "completed", "output": SEALED}
-    backend.play(model, answer(json.dumps(said).encode()))
-    with away(url):
-        told = post(node, "/v1/chat/completions", json.dumps(going(model)).encode(), AUTHORIZED)
-    assert (told.status, told.error["code"]) == (503, "state_unavailable")
+    reply = {"id": "resp_1", "object": "response", "status": "completed"}
+    backend.play(model, answer(json.dumps({**reply, "output": REASONING_AND_CALL}).encode()))
+    body = json.dumps(chat_request(model)).encode()
+    with unavailable(url):
+        received = post(node, "/v1/chat/completions", body, AUTHORIZED)
+    assert (received.status, received.error["code"]) == (503, "state_unavailable")
     lines = [json.loads(line) for line in node.log.splitlines() if model in line]
     assert [(one["status"], one["outcome"]) for one in lines if one["event"] == "request"] == [
         (503, "error")
     ]
 
 
-def test_what_a_chat_client_cannot_carry_and_nobody_can_keep(
+def test_chat_stream_fails_if_its_reasoning_cannot_be_saved(
     node: Gateway, url: str, backend: ScriptedBackend, fresh: Fresh
 ) -> None:
-    # What a backend has sealed for a later turn is kept by us: that turn may fail without it.
+    # The backend may refuse the next turn without its reasoning.
     model, gate = fresh("responses"), Gate()
-    said = [responses_stream([event], end=b"") for event in responses_events(SEALED)]
-    backend.play(model, stream(*said[:-2], gate, *said[-2:]))
-    asked = going(model) | {"stream": True}
-    with wire.Streamed(node.port, "/v1/chat/completions", asked, AUTHORIZED) as streamed:
-        seen = streamed.read_until(b"tide")
-        with away(url):
+    events = [responses_stream([event], end=b"") for event in responses_events(REASONING_AND_CALL)]
+    backend.play(model, stream(*events[:-2], gate, *events[-2:]))
+    body = chat_request(model) | {"stream": True}
+    with wire.Streamed(node.port, "/v1/chat/completions", body, AUTHORIZED) as streamed:
+        received = streamed.read_until(b"tide")
+        with unavailable(url):
             gate.open()
-            seen += streamed.read_all()
-    assert b'"code":"state_unavailable"' in seen
-    assert seen.endswith(b"data: [DONE]\n\n")
+            received += streamed.read_all()
+    assert b'"code":"state_unavailable"' in received
+    assert received.endswith(b"data: [DONE]\n\n")
     until(lambda: '"status":200,"outcome":"error","error_code":"state_unavailable"' in node.log)
 
 
-def test_what_runs_in_the_background_waits_for_the_database(
+def test_background_job_waits_for_the_database(
     node: Gateway, url: str, backend: ScriptedBackend, fresh: Fresh
 ) -> None:
     model, gate = fresh("chat"), Gate()
     backend.play(model, halved("chat", gate))
     name = text_in(create(node, model), "id")
     with wire.Streamed(node.port, events_path(name), None, AUTHORIZED) as streamed:
-        streamed.read_until(BEGUN)
-        with away(url):
+        streamed.read_until(STARTED)
+        with unavailable(url):
             gate.open()
             assert b'"code":"state_unavailable"' in streamed.read_all()
     assert text_in(judge_stream(replay(node, name)), "status") in ("completed", "failed")
 
 
-def test_what_runs_in_the_background_outlasts_a_database_that_is_away_for_long(
+def test_background_jobs_survive_an_outage_longer_than_their_lease(
     backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
 ) -> None:
     url = new_url("postgresql", tmp_path)
-    # What the other has to wait before it takes anything over is longer than any test.
-    patient, short = (
+    # The other node would take jobs over only after this test.
+    long, short = (
         QUICK.replace("lease_duration = 60", f"lease_duration = {lease}") for lease in (600, 3)
     )
-    ended, waits = fresh("chat"), fresh("chat")
-    gates = {model: Gate() for model in (ended, waits)}
+    finishing, waiting = fresh("chat"), fresh("chat")
+    gates = {model: Gate() for model in (finishing, waiting)}
     with (
-        running(configured(backend, url, patient), _folder(tmp_path, "other")) as other,
-        running(configured(backend, url, short), _folder(tmp_path, "one")) as one,
+        running(configured(backend, url, long), new_folder(tmp_path, "other")) as other,
+        running(configured(backend, url, short), new_folder(tmp_path, "one")) as one,
     ):
-        names: dict[str, str] = {}
+        response_ids: dict[str, str] = {}
         for model, gate in gates.items():
             backend.play(model, halved("chat", gate))
-            names[model] = text_in(create(one, model), "id")
-            with wire.Streamed(one.port, events_path(names[model]), None, AUTHORIZED) as streamed:
-                streamed.read_until(BEGUN)
-        with away(url):
-            gates[ended].open()
+            response_ids[model] = text_in(create(one, model), "id")
+            with wire.Streamed(
+                one.port, events_path(response_ids[model]), None, AUTHORIZED
+            ) as streamed:
+                streamed.read_until(STARTED)
+        with unavailable(url):
+            gates[finishing].open()
             until(lambda: "database unavailable" in other.log)
-            # Half a second lies between two tries: this is longer than the lease.
-            until(lambda: one.log.count("a response waits for the database") > 8)
-        gates[waits].open()
-        for name in names.values():
+            # Half a second passes between attempts, so this is longer than the lease.
+            until(lambda: one.log.count("database unavailable, retrying") > 8)
+        gates[waiting].open()
+        for name in response_ids.values():
             wait_for(other, name, "completed")
     assert "taken over" not in one.log + other.log
 
 
-def _folder(parent: Path, name: str) -> Path:
+def new_folder(parent: Path, name: str) -> Path:
     (parent / name).mkdir()
     return parent / name
 
 
 @ON_BOTH_DATABASES
-def test_a_node_that_slept_beyond_its_lease_writes_nothing_more(
+def test_node_suspended_beyond_its_lease_writes_nothing_more(
     kind: str, backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
 ) -> None:
     model, gate = fresh("chat"), Gate()
@@ -232,16 +227,16 @@ def test_a_node_that_slept_beyond_its_lease_writes_nothing_more(
     with nodes(url, backend, tmp_path, QUICK, QUICK) as (one, other):
         name = text_in(create(one, model), "id")
         with wire.Streamed(other.port, events_path(name), None, AUTHORIZED) as streamed:
-            streamed.read_until(BEGUN)
+            streamed.read_until(STARTED)
             with asleep(one, url):
                 streamed.read_all()
-                ended = wait_for(other, name, "failed")
-                told = replay(other, name)
+                failed = wait_for(other, name, "failed")
+                events = replay(other, name)
                 gate.open()
-        # It wakes up with the rest of the answer in its hands, and does other things again.
+        # It continues with the rest of the reply, and then with other requests.
         later = fresh("chat")
         backend.play(later, stream(*frames("chat", Turn("Awake."))))
         wait_for(one, text_in(create(one, later), "id"), "completed")
-        assert replay(one, name) == told
-        assert wait_for(one, name, "failed") == ended
+        assert replay(one, name) == events
+        assert wait_for(one, name, "failed") == failed
         assert_no_fault(one)

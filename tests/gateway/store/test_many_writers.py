@@ -1,4 +1,4 @@
-"""Two hundred writers to one conversation, over two gateways on one PostgreSQL."""
+"""200 clients write to one conversation, through two gateways on one PostgreSQL."""
 
 import asyncio
 from collections.abc import Iterable
@@ -19,18 +19,15 @@ from tests.judges.reading import objects_in, text_in
 WRITERS = 200
 
 
-def test_two_hundred_writers_lose_nothing(
-    tmp_path: Path, backend: ScriptedBackend, fresh: Fresh
-) -> None:
+def test_200_clients_lose_nothing(tmp_path: Path, backend: ScriptedBackend, fresh: Fresh) -> None:
     model = fresh("chat")
 
-    def answered(received: Received) -> Script:
-        """Answer each writer by its name."""
-        asked = received.json()
-        last = objects_in(asked, "messages")[-1]["content"]
-        return script("chat", Turn(f"{last}.answer"), asked)
+    def reply(received: Received) -> Script:
+        request = received.json()
+        last = objects_in(request, "messages")[-1]["content"]
+        return script("chat", Turn(f"{last}.reply"), request)
 
-    backend.play_always(model, answered)
+    backend.play_always(model, reply)
     settings = state(new_database()) + tables(backend.address)
     (tmp_path / "other").mkdir()
     with (
@@ -38,50 +35,51 @@ def test_two_hundred_writers_lose_nothing(
         running(settings, tmp_path / "other") as other,
         client_of(one) as client,
     ):
-        name = client.conversations.create().id
-        asyncio.run(write_all([one.url, other.url], model, name))
-        found = texts(client.conversations.items.list(name, order="asc", limit=100))
-        assert texts(client.conversations.items.list(name, limit=100)) == found[::-1]
-    expected = [said(writer) for writer in range(WRITERS)]
-    assert sorted(found) == sorted(text for group in expected for text in group)
-    for group in expected:
-        place = found.index(group[0])
-        assert found[place : place + len(group)] == group
+        conversation = client.conversations.create().id
+        asyncio.run(write_all([one.url, other.url], model, conversation))
+        listed = texts(client.conversations.items.list(conversation, order="asc", limit=100))
+        assert texts(client.conversations.items.list(conversation, limit=100)) == listed[::-1]
+    groups = [texts_of(writer) for writer in range(WRITERS)]
+    assert sorted(listed) == sorted(text for group in groups for text in group)
+    for group in groups:
+        first = listed.index(group[0])
+        assert listed[first : first + len(group)] == group
 
 
 def texts(items: Iterable[ConversationItem]) -> list[str]:
     return [text_in(objects_in(item.to_dict(), "content")[0], "text") for item in items]
 
 
-def said(writer: int) -> list[str]:
-    """Give what a writer adds: those with odd numbers add items, the others have responses made."""
-    return [f"w{writer}.{part}" for part in ("a", "b", "c")] if writer % 2 else response_of(writer)
+def texts_of(writer: int) -> list[str]:
+    """Return the texts of a writer: items, if its number is odd, or else a turn."""
+    name = f"w{writer}"
+    return [f"{name}.a", f"{name}.b", f"{name}.c"] if writer % 2 else [name, f"{name}.reply"]
 
 
-def response_of(writer: int) -> list[str]:
-    return [f"w{writer}", f"w{writer}.answer"]
-
-
-async def write_all(urls: list[str], model: str, name: str) -> None:
+async def write_all(urls: list[str], model: str, conversation: str) -> None:
     clients = [openai.AsyncOpenAI(base_url=url, api_key="sk-me", timeout=120) for url in urls]
     try:
         await asyncio.gather(
-            *(write(clients[number // 2 % 2], model, name, number) for number in range(WRITERS))
+            *(
+                write(clients[number // 2 % 2], model, conversation, number)
+                for number in range(WRITERS)
+            )
         )
     finally:
         for client in clients:
             await client.close()
 
 
-async def write(client: openai.AsyncOpenAI, model: str, name: str, writer: int) -> None:
-    own = said(writer)
+async def write(client: openai.AsyncOpenAI, model: str, conversation: str, writer: int) -> None:
+    own = texts_of(writer)
+    request: Any = {"model": model, "input": own[0], "conversation": conversation}
     if writer % 2:
         items: Any = [{"role": "user", "content": text} for text in own]
-        made = await client.conversations.items.create(name, items=items)
-        assert len(made.data) == len(items)
+        created = await client.conversations.items.create(conversation, items=items)
+        assert len(created.data) == len(items)
     elif writer % 4:
-        response = await client.responses.create(model=model, input=own[0], conversation=name)
+        response = await client.responses.create(**request)
         assert response.output_text == own[1]
     else:
-        async with client.responses.stream(model=model, input=own[0], conversation=name) as events:
+        async with client.responses.stream(**request) as events:
             assert (await events.get_final_response()).output_text == own[1]

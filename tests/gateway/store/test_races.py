@@ -1,4 +1,4 @@
-"""What happens at the same time: turns that go on from what somebody deletes meanwhile."""
+"""Turns that continue a response which is deleted meanwhile."""
 
 import openai
 import pytest
@@ -11,13 +11,13 @@ from tests.gateway.scripted import Gate, ScriptedBackend, stream
 from tests.gateway.speech import Turn, frames
 
 
-def texts(client: openai.OpenAI, name: str) -> str:
-    """Give all that a response was made from, as it is listed."""
-    return "".join(item.model_dump_json() for item in client.responses.input_items.list(name))
+def list_input(client: openai.OpenAI, response_id: str) -> str:
+    items = client.responses.input_items.list(response_id)
+    return "".join(item.model_dump_json() for item in items)
 
 
-@pytest.mark.parametrize("background", [False, True], ids=["at once", "in the background"])
-def test_a_turn_stands_on_what_is_deleted_while_it_runs(
+@pytest.mark.parametrize("background", [False, True], ids=["foreground", "background"])
+def test_turn_keeps_its_history_if_the_parent_is_deleted_while_it_runs(
     *, background: bool, kept: Gateway, backend: ScriptedBackend, fresh: Fresh
 ) -> None:
     model, gate = fresh("chat"), Gate()
@@ -29,8 +29,8 @@ def test_a_turn_stands_on_what_is_deleted_while_it_runs(
         stream(*frames("chat", Turn("the fourth answer"))),
     )
     with client_of(kept) as client:
-        first = _ask(client, model, "the beginning", None)
-        second = _ask(client, model, "the middle", first)
+        first = create(client, model, "the beginning", None)
+        second = create(client, model, "the middle", first)
         with client.responses.create(
             model=model,
             input="more",
@@ -38,28 +38,28 @@ def test_a_turn_stands_on_what_is_deleted_while_it_runs(
             stream=True,
             background=background,
         ) as events:
-            name = ""
+            deleted, third = False, ""
             for event in events:
-                if event.type == "response.output_text.delta" and not name:
-                    name = "begun"
+                if event.type == "response.output_text.delta" and not deleted:
+                    deleted = True
                     client.responses.delete(second)
                     client.responses.delete(first)
                     gate.open()
                 if event.type == "response.completed":
-                    name = event.response.id
-        assert client.responses.retrieve(name).output_text.startswith("the third")
-        listed = texts(client, name)
+                    third = event.response.id
+        assert client.responses.retrieve(third).output_text.startswith("the third")
+        listed = list_input(client, third)
         assert "the beginning" in listed
         assert "the second answer" in listed
-        last = _ask(client, model, "and more", name)
+        fourth = create(client, model, "and more", third)
         sent = heard(backend, model)
         assert sent.index("the beginning") < sent.index("the second") < sent.index("the third")
-        assert client.responses.retrieve(last).previous_response_id == name
+        assert client.responses.retrieve(fourth).previous_response_id == third
 
 
-def _ask(client: openai.OpenAI, model: str, text: str, previous: str | None) -> str:
+def create(client: openai.OpenAI, model: str, text: str, previous: str | None) -> str:
     with client.responses.create(
         model=model, input=text, previous_response_id=previous, stream=True
     ) as events:
-        (name,) = [event.response.id for event in events if event.type == "response.completed"]
-    return name
+        (response,) = [event.response for event in events if event.type == "response.completed"]
+    return response.id

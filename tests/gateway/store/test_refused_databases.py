@@ -1,4 +1,4 @@
-"""A database that cannot be served from: said in one line, before anything is served."""
+"""`dragoman serve` refuses an unusable database with one line on standard error."""
 
 import os
 import sqlite3
@@ -14,7 +14,7 @@ from tests.gateway.process import COMMAND, ROOT
 from tests.gateway.rows import execute
 from tests.gateway.scripted import PATIENCE
 
-# As the help of the command says.
+# Documented in the help of the command.
 CANNOT_START = 3
 
 
@@ -31,18 +31,18 @@ def garbage(folder: Path) -> str:
     return "sqlite:garbage.db"
 
 
-def nowhere(folder: Path) -> str:
+def missing_folder(folder: Path) -> str:
     del folder
-    return "sqlite:not/there/state.db"
+    return "sqlite:missing/folder/state.db"
 
 
 def unreachable(folder: Path) -> str:
     del folder
-    return "postgresql://somebody:hidden-word@127.0.0.1:1/state"
+    return "postgresql://somebody:secret-word@127.0.0.1:1/state"
 
 
 def forbidden(folder: Path) -> str:
-    """Make a database in which nobody else may make anything."""
+    """Create a database, and a role that may create nothing in it."""
     del folder
     url = new_database()
     role = f"weak_{url.partition('?')[0].rpartition('/')[2]}"
@@ -53,22 +53,22 @@ def forbidden(folder: Path) -> str:
 
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize(
-    ("make", "why"),
+    ("make_url", "message"),
     [
         (newer, "the database has version 99, and this gateway knows 1"),
         (garbage, "file is not a database"),
-        (nowhere, "unable to open database file"),
+        (missing_folder, "unable to open database file"),
         (unreachable, "the database cannot be opened"),
         (forbidden, "permission denied for schema public"),
     ],
 )
-def test_it_is_said_in_one_line(
-    make: Callable[[Path], str], why: str, workers: int, tmp_path: Path
+def test_unusable_database_is_refused(
+    make_url: Callable[[Path], str], message: str, workers: int, tmp_path: Path
 ) -> None:
-    (tmp_path / "dragoman.toml").write_text(f'[state]\nurl = "{make(tmp_path)}"\n')
-    asked = ["serve", "--config", "dragoman.toml", "--port", "0", "--workers", str(workers)]
-    ended = subprocess.run(  # noqa: S603 - our own command
-        [*COMMAND, *asked],
+    (tmp_path / "dragoman.toml").write_text(f'[state]\nurl = "{make_url(tmp_path)}"\n')
+    arguments = ["serve", "--config", "dragoman.toml", "--port", "0", "--workers", str(workers)]
+    process = subprocess.run(  # noqa: S603 - our own command
+        [*COMMAND, *arguments],
         capture_output=True,
         text=True,
         check=False,
@@ -76,9 +76,9 @@ def test_it_is_said_in_one_line(
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         timeout=PATIENCE,
     )
-    assert ended.returncode == CANNOT_START
-    assert ended.stdout == ""
-    (line,) = ended.stderr.splitlines()
+    assert process.returncode == CANNOT_START
+    assert process.stdout == ""
+    (line,) = process.stderr.splitlines()
     assert line.startswith("dragoman: state.url: ")
-    assert why in line
-    assert "hidden-word" not in line
+    assert message in line
+    assert "secret-word" not in line

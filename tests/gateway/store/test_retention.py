@@ -1,8 +1,8 @@
-"""What is kept, for how long, and what is not kept at all: seen in the database itself."""
+"""What is stored, for how long, and what is not stored, seen in the database itself."""
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,20 +26,18 @@ ME = Principal(authorization="Bearer sk-me").owner
 HELLO: Any = [{"role": "user", "content": "Hello"}]
 
 
-def written(url: str, work: Callable[[Store], Any]) -> None:
-    """Write something into a database that nobody serves yet."""
+def write_to(url: str, write: Callable[[Store], Awaitable[None]]) -> None:
+    """Write to a database before a gateway uses it."""
 
-    async def write() -> None:
+    async def run() -> None:
         async with opened_store(url) as store:
-            await work(store)
+            await write(store)
 
-    asyncio.run(write())
+    asyncio.run(run())
 
 
-async def write_all(store: Store, suffix: str, created: int) -> None:
-    """Write one of each kind."""
-    made = turn(f"resp_{suffix}", owner=ME, created=created)
-    await store.responses.save(made)
+async def save_one_of_each(store: Store, suffix: str, created: int) -> None:
+    await store.responses.save(turn(f"resp_{suffix}", owner=ME, created=created))
     conversation = Conversation(f"conv_{suffix}", ME, created)
     await store.conversations.create(conversation, [item(f"msg_{suffix}")])
     body = Raw(b'{"object":"chat.completion","choices":[]}')
@@ -48,9 +46,7 @@ async def write_all(store: Store, suffix: str, created: int) -> None:
 
 
 @ON_BOTH_DATABASES
-def test_what_is_old_goes_and_what_is_used_stays(
-    kind: str, tmp_path: Path, backend: ScriptedBackend
-) -> None:
+def test_unused_objects_are_deleted(kind: str, tmp_path: Path, backend: ScriptedBackend) -> None:
     url = new_url(kind, tmp_path)
     now = int(time.time())
 
@@ -59,29 +55,27 @@ def test_what_is_old_goes_and_what_is_used_stays(
             await store.completions.save(
                 Completion(f"many-{number}", ME, 1000, Raw(b"{}"), Raw(b"[]"))
             )
-        await write_all(store, "old", now - 2 * 86_400)
-        await write_all(store, "new", now - 60)
-        # Old, but continued or added to since.
+        await save_one_of_each(store, "old", now - 2 * 86_400)
+        await save_one_of_each(store, "new", now - 60)
+        # Old, but used since.
         await store.responses.save(turn("resp_first", owner=ME, created=1000))
         await store.responses.save(turn("resp_second", "resp_first", owner=ME, created=now))
         await store.conversations.create(Conversation("conv_used", ME, 1000))
         await store.conversations.append_items(ME, "conv_used", [item("msg_used")])
 
-    written(url, write)
+    write_to(url, write)
     settings = state(url, "retention_days = 1.5") + tables(backend.address)
     with running(settings, tmp_path) as gateway, client_of(gateway) as client:
         until(lambda: execute(url, "SELECT COUNT(*) FROM completions")[0][0] == 1)
-        missing: list[Callable[[str], object]] = [
+        retrieve: list[Callable[[str], object]] = [
             lambda name: client.responses.retrieve(f"resp_{name}"),
             lambda name: client.conversations.retrieve(f"conv_{name}"),
             lambda name: client.chat.completions.retrieve(f"chatcmpl-{name}"),
         ]
-        for find in missing:
-            # Told exactly as what was never there.
-            assert refusal(find, "old").replace("old", "") == refusal(find, "nil").replace(
-                "nil", ""
-            )
-            find("new")
+        for get in retrieve:
+            # The same error as for an object that never existed.
+            assert error_text(get, "old").replace("old", "nil") == error_text(get, "nil")
+            get("new")
         client.responses.retrieve("resp_first")
         assert [one.id for one in client.conversations.items.list("conv_used")] == ["msg_used"]
         assert execute(url, "SELECT COUNT(*) FROM labels") == [(1,)]
@@ -89,85 +83,78 @@ def test_what_is_old_goes_and_what_is_used_stays(
     assert "expired data deleted" in gateway.log
 
 
-def refusal(find: Callable[[str], object], name: str) -> str:
+def error_text(get: Callable[[str], object], name: str) -> str:
     with pytest.raises(openai.NotFoundError) as caught:
-        find(name)
+        get(name)
     return caught.value.response.text
 
 
+async def run_retention_once(store: Store, days: float) -> int:
+    """Run the retention task until its first run is over; return how often it ran."""
+    runs = -1
+    finished = asyncio.Event()
+
+    def jitter() -> float:
+        """Return no delay; called before the first run and after each one."""
+        nonlocal runs
+        runs += 1
+        if runs:
+            finished.set()
+        return 0
+
+    async with retention_task(store, days, jitter):
+        if days:
+            await asyncio.wait_for(finished.wait(), PATIENCE)
+    return max(runs, 0)
+
+
 @pytest.mark.parametrize(("days", "left"), [(0, ["old", "new"]), (1, ["new"])])
-def test_zero_days_are_for_ever(days: float, left: list[str]) -> None:
-    """Without chance a sweep begins at once; where nothing is swept, nobody even asks for it."""
-    asked: list[int] = []
-
+def test_zero_days_disable_retention(days: float, left: list[str]) -> None:
     async def run() -> list[str]:
-        swept = asyncio.Event()
-
-        def chance() -> float:
-            # Asked before the first sweep, and again when that is done.
-            asked.append(1)
-            if len(asked) > 1:
-                swept.set()
-            return 0
-
         async with opened_store("memory:") as store:
-            await write_all(store, "old", 1000)
-            await write_all(store, "new", int(time.time()))
-            async with retention_task(store, days, chance):
-                if days:
-                    await asyncio.wait_for(swept.wait(), PATIENCE)
-            found = [await store.completions.load(ME, f"chatcmpl-{it}") for it in ("old", "new")]
-            return [one.id.removeprefix("chatcmpl-") for one in found if one]
+            await save_one_of_each(store, "old", 1000)
+            await save_one_of_each(store, "new", int(time.time()))
+            assert bool(await run_retention_once(store, days)) == bool(days)
+            loaded = {
+                it: await store.completions.load(ME, f"chatcmpl-{it}") for it in ("old", "new")
+            }
+            return [suffix for suffix, completion in loaded.items() if completion]
 
     assert asyncio.run(run()) == left
-    assert bool(asked) == bool(days)
 
 
-def test_a_machine_whose_clock_is_ahead_forgets_nothing_that_is_young(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_retention_uses_the_clock_of_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
     now = int(time.time())
-    asked: list[int] = []
 
     async def run() -> bool:
-        swept = asyncio.Event()
-
-        def chance() -> float:
-            # Asked before the first sweep, and again when that is done.
-            asked.append(1)
-            if len(asked) > 1:
-                swept.set()
-            return 0
-
         async with opened_store("memory:") as store:
-            await write_all(store, "new", now)
+            await save_one_of_each(store, "new", now)
             monkeypatch.setattr(time, "time", lambda: now + 100 * 86_400)
-            async with retention_task(store, 30, chance):
-                await asyncio.wait_for(swept.wait(), PATIENCE)
+            assert await run_retention_once(store, 30)
             return await store.responses.load(ME, "resp_new") is not None
 
     assert asyncio.run(run())
 
 
-def test_a_sweep_that_fails_is_tried_again(tmp_path: Path, backend: ScriptedBackend) -> None:
+def test_failed_retention_run_is_repeated(tmp_path: Path, backend: ScriptedBackend) -> None:
     url = new_url("sqlite", tmp_path)
-    written(url, lambda store: write_all(store, "old", 1000))
-    execute(url, "ALTER TABLE labels RENAME TO elsewhere")
-    # About a second: so often it is tried, too.
+    write_to(url, lambda store: save_one_of_each(store, "old", 1000))
+    execute(url, "ALTER TABLE labels RENAME TO missing")
+    # About a second, which is then the interval, too.
     settings = state(url, "retention_days = 0.00001") + tables(backend.address)
     with running(settings, tmp_path) as gateway:
         until(lambda: "retention run failed" in gateway.log)
         assert httpx.get(f"{gateway.address}/health", timeout=PATIENCE).status_code == 200
-        execute(url, "ALTER TABLE elsewhere RENAME TO labels")
+        execute(url, "ALTER TABLE missing RENAME TO labels")
         until(lambda: count_rows(url) == {})
     assert "Traceback" not in gateway.log
 
 
-# What is not to be kept
+# Requests that are not stored
 
 
 @ON_BOTH_DATABASES
-def test_what_is_not_to_be_stored_is_nowhere(
+def test_requests_without_store_leave_no_rows(
     kind: str, tmp_path: Path, backend: ScriptedBackend, fresh: Fresh
 ) -> None:
     url = new_url(kind, tmp_path)
@@ -181,33 +168,33 @@ def test_what_is_not_to_be_stored_is_nowhere(
             responses: Any = client.responses
             completions: Any = client.chat.completions
             for stream in (False, True):
-                asked = {"model": model, "stream": stream}
-                read(responses.create(**asked, input="Hello", store=False))
-                read(completions.create(**asked, messages=HELLO, store=False))
-                read(completions.create(**asked, messages=HELLO))
+                body = {"model": model, "stream": stream}
+                read(responses.create(**body, input="Hello", store=False))
+                read(completions.create(**body, messages=HELLO, store=False))
+                read(completions.create(**body, messages=HELLO))
             assert len(backend.received(model)) == 6
         assert count_rows(url) == {}
-        # The other way round, to know that it would have been seen.
+        # With `store` there are rows.
         says(backend, "chat", model := fresh("chat"), *[Turn("Fine.")] * 2)
         client.responses.create(model=model, input="Hello")
         client.chat.completions.create(model=model, messages=HELLO, store=True, metadata={"a": "b"})
         assert count_rows(url) == {"responses": 1, "items": 2, "completions": 1, "labels": 1}
 
 
-def read(answer: Any) -> None:
-    """Read an answer to its end, whole or streamed."""
-    if isinstance(answer, openai.Stream):
-        assert [*cast("Iterable[object]", answer)]
+def read(reply: Any) -> None:
+    """Read a reply, streamed or not."""
+    if isinstance(reply, openai.Stream):
+        assert [*cast("Iterable[object]", reply)]
 
 
-# What cannot be kept
+# Failed writes
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def broken(
     request: pytest.FixtureRequest, tmp_path: Path, backend: ScriptedBackend
 ) -> Iterator[Gateway]:
-    """Run a gateway whose database has lost what it needs for completions."""
+    """Run a gateway whose database has lost the table of completions."""
     url = new_url(request.param, tmp_path)
     with running(state(url) + tables(backend.address), tmp_path) as gateway:
         execute(url, "DROP TABLE completions")
@@ -215,26 +202,21 @@ def broken(
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_what_cannot_be_kept_is_not_told_as_if_it_were(
+def test_completion_fails_if_it_cannot_be_stored(
     dialect: str, broken: Gateway, backend: ScriptedBackend, fresh: Fresh
 ) -> None:
     model = fresh(dialect)
     says(backend, dialect, model, *[Turn("Fine.")] * 3)
-    asked: Any = {"model": model, "messages": HELLO, "store": True}
+    body: Any = {"model": model, "messages": HELLO, "store": True}
     with client_of(broken) as client:
-        with pytest.raises(openai.InternalServerError) as caught:
-            client.chat.completions.create(**asked)
-        assert caught.value.status_code == 503
-        assert caught.value.code == "state_unavailable"
-        said: list[str] = []
-        with pytest.raises(openai.APIError) as streamed:
-            said += [
-                chunk.choices[0].delta.content or ""
-                for chunk in client.chat.completions.create(**asked, stream=True)
-                if chunk.choices
-            ]
-        assert streamed.value.code == "state_unavailable"
-        # Who did not ask for it has nothing to fear.
+        with pytest.raises(openai.InternalServerError) as error:
+            client.chat.completions.create(**body)
+        assert error.value.status_code == 503
+        assert error.value.code == "state_unavailable"
+        with pytest.raises(openai.APIError) as stream_error:
+            list(client.chat.completions.create(**body, stream=True))
+        assert stream_error.value.code == "state_unavailable"
+        # A completion that is not stored does not need the table.
         plain = client.chat.completions.create(model=model, messages=HELLO)
         assert plain.choices[0].message.content == "Fine."
         with pytest.raises(openai.InternalServerError):
