@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from adapters.ids import short_call_id
 from adapters.ir.accumulator import ItemBuffer
 from adapters.ir.events import BlockId, Closed, Delta, Event, Failed, Finished, Opened
-from adapters.ir.types import Extras, Item, Message, Reasoning, ToolCall
+from adapters.ir.types import Extras, Item, Message, Reasoning, Reply, ToolCall
 from adapters.reasoning.sealed import SealedReasoning, Sealer, call_fingerprint, extra_content_field
 from adapters.stages.stage import Stage
 
@@ -27,6 +27,14 @@ class CaptureReasoning(Stage):
         self._sealer = sealer
         # What the gateway is to store, sealed, by the keys of the calls.
         self.reasoning: dict[str, str] = {}
+
+    def may_change(self, reply: Reply) -> bool:
+        """Whether the reply has reasoning, or calls with something that is expected back."""
+        return any(
+            isinstance(item, Reasoning) or (isinstance(item, ToolCall) and bool(item.extras))
+            for choice in reply.choices
+            for item in choice.items
+        )
 
 
 class _ItemCollector:

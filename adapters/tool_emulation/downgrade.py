@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from adapters.ir.events import Closed, Delta, Event, Opened
 from adapters.ir.normalize import call_path
-from adapters.ir.types import CallKind, ToolCall
+from adapters.ir.types import CallKind, Reply, ToolCall
 from adapters.losses import Losses
 from adapters.stages.stage import Stage
 from adapters.tool_emulation.custom_tools import (
@@ -29,6 +29,10 @@ class CallDowngrader(Stage):
         super().__init__()
         self._kinds = kinds
         self._losses = losses
+
+    def may_change(self, reply: Reply) -> bool:
+        """Whether the reply has calls."""
+        return any(isinstance(item, ToolCall) for choice in reply.choices for item in choice.items)
 
     def _open(self, event: Opened) -> list[Event]:
         call = event.item

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from adapters.ir.events import Closed, Delta, Event, Failed, Opened
 from adapters.ir.normalize import call_path
-from adapters.ir.types import CallKind, CustomTool, HostedTool, Status, ToolCall
+from adapters.ir.types import CallKind, CustomTool, HostedTool, Reply, Status, ToolCall
 from adapters.losses import Losses
 from adapters.stages.stage import BlockHandler, Stage
 from adapters.tool_emulation.builtin_tools import empty_arguments, parse_builtin_arguments
@@ -50,6 +50,21 @@ class CallRestorer(Stage):
         self.custom_inputs: list[CustomInput] = []
         # By choice: the blocks that wait for the end of a built-in tool call.
         self._queues: dict[int, deque[QueuedBlock]] = {}
+
+    def may_change(self, reply: Reply) -> bool:
+        """Whether the reply has calls other than those of declared functions by their own names."""
+        return not all(
+            self._is_unchanged(item)
+            for choice in reply.choices
+            for item in choice.items
+            if isinstance(item, ToolCall)
+        )
+
+    def _is_unchanged(self, call: ToolCall) -> bool:
+        entry = self._registry.by_backend_name(call)
+        if entry is None or call.kind != "function" or entry.kind != "function":
+            return False
+        return (entry.namespace, entry.name) == (call.namespace, call.name)
 
     def _open(self, event: Opened) -> list[Event]:
         queue = self._queues.get(event.choice)
