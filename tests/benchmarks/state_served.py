@@ -74,7 +74,7 @@ async def _create_loads(target: Target) -> dict[str, bytes]:
     return loads
 
 
-def _post(body: dict[str, object], **fields: object) -> bytes:
+def _post(body: Mapping[str, object], **fields: object) -> bytes:
     return post(_PATH, msgspec.json.encode({**body, **fields}))
 
 

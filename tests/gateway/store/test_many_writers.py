@@ -72,14 +72,17 @@ async def write_all(urls: list[str], model: str, conversation: str) -> None:
 
 async def write(client: openai.AsyncOpenAI, model: str, conversation: str, writer: int) -> None:
     own = texts_of(writer)
-    request: Any = {"model": model, "input": own[0], "conversation": conversation}
     if writer % 2:
         items: Any = [{"role": "user", "content": text} for text in own]
         created = await client.conversations.items.create(conversation, items=items)
         assert len(created.data) == len(items)
     elif writer % 4:
-        response = await client.responses.create(**request)
+        response = await client.responses.create(
+            model=model, input=own[0], conversation=conversation
+        )
         assert response.output_text == own[1]
     else:
-        async with client.responses.stream(**request) as events:
+        async with client.responses.stream(
+            model=model, input=own[0], conversation=conversation
+        ) as events:
             assert (await events.get_final_response()).output_text == own[1]
