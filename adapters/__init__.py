@@ -1,45 +1,53 @@
-r"""Dragoman's core: translates between tool-calling dialects, and says what it could not carry.
+r"""Dragoman's core: translates between tool-calling dialects and reports what it could not carry.
 
-    import secrets, time
     import adapters
 
-    mint = adapters.IdSource(secrets.token_hex, time.time)
-    exchange = adapters.exchange("responses", "chat", mint=mint)
-    sent = exchange.request(body)            # bytes for the backend
-    print(sent.body, *sent.losses, sep="\n")
-    answer = exchange.reply(reply)           # bytes for the client
-    stream = exchange.stream()               # or piece by piece
-    out = stream.feed(piece)                 # … as long as pieces come
-    out = stream.flush()                     # … and once at the end
+    request = adapters.translate_request(body, client="responses", backend="chat")
+    print(request.body, *request.losses, sep="\n")     # for the backend
+    reply = adapters.translate_reply(backend_body, request)
+    print(reply.body, *reply.losses, sep="\n")         # for the client
 
-Nothing here waits, reads a clock or a file, or draws a random number.
+A stream is translated chunk by chunk:
+
+    stream = adapters.ReplyTranslator(request.reply_plan, streamed=True)
+    sent = stream.feed(chunk)                          # as long as chunks come
+    sent = stream.finish().body                        # once at the end
+
+Nothing here waits, reads a clock or a file, or draws a random number: ids and the time come from
+`ids`, by default from the content of the request.
 """
 
-from adapters.capabilities import GENERIC, Capabilities
+from collections.abc import Mapping
+
+import msgspec
+
+from adapters.capabilities import GENERIC, PROFILES, Capabilities
 from adapters.chat import CHAT
 from adapters.conformance import Violation
-from adapters.dialect import Dialect, ReplyOptions
+from adapters.dialect import DEFAULT, Dialect, ReplyOptions
 from adapters.errors import (
     DragomanError,
     InvalidReplyError,
     InvalidRequestError,
     UnsupportedRequestError,
 )
-from adapters.ids import IdSource, deterministic_ids
-from adapters.ir.types import Request
+from adapters.ids import IdSource, content_ids, deterministic_ids
+from adapters.ir.types import EMPTY_REQUEST, Request
 from adapters.legacy import LEGACY
 from adapters.losses import Loss, Policy, Severity
 from adapters.reasoning.sealed import Sealer
 from adapters.responses import RESPONSES
 from adapters.tool_emulation import CustomInput
-from adapters.translation.exchange import Exchange
-from adapters.translation.reply_stages import UNKNOWN_REQUEST
-from adapters.translation.result import Translation
-from adapters.translation.streams import (
-    PassthroughStream,
-    StreamCollector,
-    StreamTranslator,
+from adapters.translation.options import TranslationOptions
+from adapters.translation.reply import ReplyEnd, ReplyTranslator, own_error, plan_reply
+from adapters.translation.request import (
+    BackendRequest,
+    ClientRequest,
+    ReplyPlan,
+    read_client_request,
+    write_backend_request,
 )
+from adapters.wire.json_object import InputItem, RequestBody, parse_body
 
 __version__ = "0.1.0"
 
@@ -47,68 +55,107 @@ DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (CHAT, RESP
 
 
 def dialect(name: str) -> Dialect:
-    """Find a dialect by its name."""
+    """Return a dialect by its name."""
     found = DIALECTS.get(name)
     if found is None:
         raise InvalidRequestError("dialect", f"{name!r} is none of {', '.join(DIALECTS)}")
     return found
 
 
-def exchange(  # noqa: PLR0913 - the same as `Exchange`, by names
+def translate_request(  # noqa: PLR0913 - each is one choice of the caller, most with a default
+    body: bytes | Mapping[str, object],
+    *,
     client: str,
     backend: str,
-    *,
-    mint: IdSource,
+    profile: str | None = None,
     capabilities: Capabilities | None = None,
-    reply_options: ReplyOptions | None = None,
+    reply_options: ReplyOptions = DEFAULT,
     policy: Policy = "report",
-    asked: Request = UNKNOWN_REQUEST,
-    rewrite: bool = False,
-    seal: Sealer | None = None,
-) -> Exchange:
-    """Begin an exchange between a client and a backend, each known by the name of its dialect."""
-    return Exchange(
+    model: str | None = None,
+    ids: IdSource | None = None,
+) -> BackendRequest:
+    """Translate a client's request for a backend, each known by the name of its dialect.
+
+    What the backend accepts is given as `capabilities` or by the name of a `profile`; `model` is
+    the backend's own name for the model. Raises `InvalidRequestError` if the request cannot be
+    read and `UnsupportedRequestError` if it cannot be translated.
+    """
+    data = body if isinstance(body, bytes) else msgspec.json.encode(body)
+    options = TranslationOptions(
         dialect(client),
         dialect(backend),
-        mint=mint,
-        capabilities=capabilities or GENERIC,
-        reply_options=reply_options,
-        policy=policy,
-        asked=asked,
-        rewrite=rewrite,
-        seal=seal,
+        ids or content_ids(data),
+        capabilities or _profile(profile),
+        reply_options,
+        policy,
+        rewrite=capabilities is not None or profile is not None,
     )
+    return write_backend_request(read_client_request(parse_body(data), options), model=model)
+
+
+def translate_reply(
+    body: bytes | Mapping[str, object], request: BackendRequest, *, status: int = 200
+) -> ReplyEnd:
+    """Translate a backend's whole reply to a request from `translate_request`.
+
+    Raises `InvalidReplyError` if it cannot be read.
+    """
+    data = body if isinstance(body, bytes) else msgspec.json.encode(body)
+    translator = ReplyTranslator(request.reply_plan, status=status)
+    sent = translator.feed(data)
+    end = translator.finish(started=bool(sent))
+    return msgspec.structs.replace(end, body=sent + end.body) if sent else end
+
+
+def _profile(name: str | None) -> Capabilities:
+    if name is None:
+        return GENERIC
+    if name not in PROFILES:
+        raise InvalidRequestError("profile", f"{name!r} is none of {', '.join(PROFILES)}")
+    return PROFILES[name]
 
 
 def check(name: str, stream: bytes) -> list[Violation]:
-    """Say whether a recorded stream is legal in its dialect: name each breach."""
+    """Return every violation of its dialect's rules in a recorded stream."""
     return dialect(name).check_stream(stream)
 
 
 __all__ = [
     "DIALECTS",
+    "EMPTY_REQUEST",
+    "PROFILES",
+    "BackendRequest",
     "Capabilities",
+    "ClientRequest",
     "CustomInput",
     "Dialect",
     "DragomanError",
-    "Exchange",
     "IdSource",
+    "InputItem",
     "InvalidReplyError",
     "InvalidRequestError",
     "Loss",
-    "PassthroughStream",
     "Policy",
+    "ReplyEnd",
     "ReplyOptions",
+    "ReplyPlan",
+    "ReplyTranslator",
     "Request",
+    "RequestBody",
     "Sealer",
     "Severity",
-    "StreamCollector",
-    "StreamTranslator",
-    "Translation",
+    "TranslationOptions",
     "UnsupportedRequestError",
     "Violation",
     "check",
+    "content_ids",
     "deterministic_ids",
     "dialect",
-    "exchange",
+    "own_error",
+    "parse_body",
+    "plan_reply",
+    "read_client_request",
+    "translate_reply",
+    "translate_request",
+    "write_backend_request",
 ]

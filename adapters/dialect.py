@@ -25,8 +25,8 @@ from adapters.ir.events import (
 from adapters.ir.types import CallKind, Error, Family, Reply, Request, Tool, Usage
 from adapters.json_text import is_complete_json
 from adapters.losses import Losses
-from adapters.sse import Frame
-from adapters.wire.json_object import JsonObject
+from adapters.sse import Frame, is_done, parse_event
+from adapters.wire.json_object import JsonObject, RequestBody
 
 
 class ReplyOptions(Struct, frozen=True):
@@ -51,6 +51,12 @@ DEFAULT = ReplyOptions()
 
 # Shows proxies and most clients that the connection lives.
 COMMENT = b": keep-alive\n\n"
+
+
+def without_done(frames: list[bytes]) -> list[bytes]:
+    """Return frames without the marker that ends a stream."""
+    parsed = ((frame, parse_event(frame.rstrip(b"\n"))) for frame in frames)
+    return [frame for frame, event in parsed if event is None or not is_done(event)]
 
 
 class BaseStreamReader(ABC):
@@ -121,6 +127,19 @@ class BaseStreamWriter(ABC):
         """Give the lines of another server's event with what the answer says of itself here."""
         return block
 
+    @property
+    def reply(self) -> Mapping[str, object] | None:
+        """The whole reply object that the last event carried, if the dialect has one."""
+        return None
+
+    def note_relayed_end(self, _block: bytes) -> None:
+        """Note the event that ended a stream which was passed on as it came."""
+        return
+
+    def fail_after_end(self, last: list[bytes], error: Error) -> list[bytes]:
+        """Return the last frames of a stream with a failure in place of its end."""
+        return [*without_done(last), *self.fail(Failed(error))]
+
     def fail_relayed(self, failed: Failed, _passed: int) -> list[bytes]:
         """End, as a failure, a stream of which so many events were passed on as they came."""
         return self.fail(failed)
@@ -150,10 +169,6 @@ class BaseStreamWriter(ABC):
         """End the stream as a failure."""
 
 
-def _same(param: str | None) -> str | None:
-    return param
-
-
 class ReplyContext(Struct, frozen=True):
     """What a writer or a stream reader may ask besides what it reads or writes."""
 
@@ -162,8 +177,6 @@ class ReplyContext(Struct, frozen=True):
     mint: IdSource
     losses: Losses
     reply_options: ReplyOptions = DEFAULT
-    # Names, for the client, a parameter that the backend complains of.
-    param: Callable[[str | None], str | None] = _same
     # What the answer says of itself, whatever the backend says: who keeps answers gives them ids.
     stamp: Mapping[str, object] = {}
 
@@ -174,6 +187,11 @@ class Dialect:
 
     name: str
     family: Family
+    # The endpoint that its clients post to; dialects at one endpoint are told apart by `matches`.
+    path: str
+    matches: Callable[[RequestBody], bool]
+    # Whether its API stores replies and continues conversations.
+    stateful: bool
     # How this dialect spells a field of the hub, where the two differ.
     names: Mapping[str, str]
     # Fields of the hub that it cannot say at all.
@@ -196,10 +214,10 @@ class Dialect:
     stores_by_default: bool
     # Names of request fields by which its servers look up what was said before.
     server_state_fields: frozenset[str]
-    read_request: Callable[[bytes, Losses], Request]
+    read_request: Callable[[RequestBody, Losses], Request]
     write_request: Callable[[Request, Capabilities, Losses], bytes]
     read_reply: Callable[[bytes, ReplyContext], Reply]
-    write_reply: Callable[[Reply, ReplyContext], bytes]
+    write_reply: Callable[[Reply, ReplyContext], dict[str, object]]
     # Reads what a reply cost, without the rest of it.
     read_usage: Callable[[JsonObject | None], Usage | None]
     read_stream: Callable[[ReplyContext], BaseStreamReader]

@@ -10,7 +10,6 @@ from litestar.middleware import DefineMiddleware
 from litestar.plugins import PluginProtocol
 from litestar.types import ControllerRouterHandler
 
-from gateway.api.create import fronts
 from gateway.api.errors import handle_error
 from gateway.api.routes import dependencies, routes
 from gateway.assembly import make_sealer, make_upstreams
@@ -21,7 +20,6 @@ from gateway.background.worker import BackgroundWorker
 from gateway.config.schema import Config
 from gateway.context import AppContext
 from gateway.crypto import RANDOM_IDS
-from gateway.entrance import Application
 from gateway.http.auth import Authenticator
 from gateway.observability.logging import LOG, exchange_logger, logging_config
 from gateway.observability.record import ExchangeRecord
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
     from gateway.observability.tracing import Tracer
 
 
-def create_app(config: Config) -> Application:
+def create_app(config: Config) -> Litestar:
     """Make the application."""
     logging = logging_config(config.logging)
     logging.configure()
@@ -48,8 +46,7 @@ def create_app(config: Config) -> Application:
         record_exchange=_teller(config, tracer),
         trace=_no_headers if tracer is None else tracer.start_span,
     )
-    posted = fronts(desk)
-    handlers: list[ControllerRouterHandler] = [*routes(desk, posted)]
+    handlers: list[ControllerRouterHandler] = [*routes(desk)]
     schemas = SchemaPlugin()
     plugins: list[PluginProtocol] = [schemas]
     middleware: list[DefineMiddleware] = []
@@ -60,7 +57,7 @@ def create_app(config: Config) -> Application:
         middleware.append(metrics.HTTP_METRICS.middleware)
     if tracer is not None:
         plugins.append(tracer.plugin())
-    app = Application(
+    return Litestar(
         route_handlers=handlers,
         dependencies=dependencies(desk, ModelList(upstreams)),
         plugins=plugins,
@@ -71,9 +68,6 @@ def create_app(config: Config) -> Application:
         lifespan=[_opening(desk, upstreams, tracer)],
         request_max_body_size=config.server.max_body_bytes,
     )
-    # Traces are made by a plugin, which must see every request.
-    app.fronts = posted if tracer is None else {}
-    return app
 
 
 def _opening(

@@ -9,7 +9,7 @@ from gateway.backends.routing import Router
 from gateway.config.schema import Config
 from gateway.crypto import KeyRing
 from gateway.http.auth import Authenticator, Principal
-from gateway.http.client_connection import ClientConnection
+from gateway.http.sinks import ReplySink
 from gateway.observability.record import ExchangeRecord
 from gateway.store import Store
 from gateway.turns.service import TurnService
@@ -19,7 +19,7 @@ from gateway.turns.turn import Turn
 class Background(Protocol):
     """Takes requests, and answers them later."""
 
-    async def accept(self, caller: Principal, plan: Turn, client: ClientConnection) -> None:
+    async def accept(self, principal: Principal, turn: Turn, sink: ReplySink) -> None:
         """Keep a request, and tell the client that it is queued; it may want all events, too."""
         ...
 

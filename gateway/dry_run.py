@@ -8,23 +8,28 @@ import msgspec
 from msgspec import Meta, Raw, Struct, field, structs
 
 from adapters import (
+    EMPTY_REQUEST,
     Capabilities,
     Dialect,
-    Exchange,
+    DragomanError,
     IdSource,
     InvalidRequestError,
     Loss,
     Policy,
+    ReplyTranslator,
     Request,
-    Translation,
+    TranslationOptions,
     deterministic_ids,
     dialect,
-    exchange,
+    own_error,
+    parse_body,
+    plan_reply,
+    read_client_request,
+    write_backend_request,
 )
 from adapters.capabilities import GENERIC, PROFILES
 from adapters.losses import Losses
 from adapters.sse import BYTE_ORDER_MARK
-from adapters.translation.reply_stages import UNKNOWN_REQUEST
 from adapters.wire.json_object import MISSING, decode, is_present, read_body
 from gateway.config.schema import DialectName
 from gateway.config.shape import expected
@@ -58,6 +63,14 @@ def _read_kind_fields(body: bytes) -> _KindFields:
         return _KindFields()
 
 
+class Translation(Struct, frozen=True):
+    """A translated body."""
+
+    body: bytes
+    losses: tuple[Loss, ...] = ()
+    status: int = 200
+
+
 @dataclass(frozen=True, slots=True)
 class OfflineTranslator:
     """A translator of single bodies between two dialects."""
@@ -72,21 +85,29 @@ class OfflineTranslator:
     # The request that a reply or stream belongs to, if known.
     request: Request | None = None
 
-    def exchange(self, kind: Kind) -> Exchange:
-        """Begin an exchange; only requests go from client to backend."""
+    def _options(self, kind: Kind) -> TranslationOptions:
+        """Return the options; only requests go from client to backend."""
         client, backend = self.source, self.target
         if kind != "request":
             client, backend = backend, client
-        return exchange(
-            client,
-            backend,
-            mint=self.ids,
-            capabilities=self.capabilities,
+        return TranslationOptions(
+            dialect(client),
+            dialect(backend),
+            self.ids,
+            self.capabilities,
             policy=self.policy,
-            asked=self.request or UNKNOWN_REQUEST,
             # A body in the target's dialect is changed only to fit a backend's capabilities.
             rewrite=self.capabilities != GENERIC,
         )
+
+    def stream(self) -> ReplyTranslator:
+        """Return a translator of a stream."""
+        plan = plan_reply(self._options("stream"), self.request or EMPTY_REQUEST, streams=True)
+        return ReplyTranslator(plan, streamed=True)
+
+    def own_error(self, error: DragomanError) -> bytes:
+        """Return one of our own errors as the body of a reply."""
+        return own_error(self._options("reply"), error).body
 
     def detect_kind(self, body: bytes) -> Kind:
         """Return the kind of a JSON body; if the body does not tell, the other options do."""
@@ -101,23 +122,26 @@ class OfflineTranslator:
         """Translate one JSON body."""
         body = body.removeprefix(BYTE_ORDER_MARK)
         if kind == "error":
-            return self.exchange(kind).error(self.status or _DEFAULT_ERROR_STATUS, body)
+            return self._translate_reply(body, kind, self.status or _DEFAULT_ERROR_STATUS)
         if not body.strip():
             raise InvalidRequestError(None, "the input is empty")
         try:
             if kind == "reply":
-                return _translate_reply(self.exchange(kind), body)
+                return self._translate_reply(body, kind)
+            read = read_client_request(parse_body(body), self._options(kind))
             # A training example has no model, and may end with the call that is to be learned.
-            is_example = not _read_kind_fields(body).model
-            return self.exchange(kind).request(body, ends_open=is_example)
+            sent = write_backend_request(read, ends_open="model" not in read.body.fields)
         except RecursionError:
             raise InvalidRequestError(None, "the JSON is nested too deeply") from None
+        return Translation(sent.body, sent.losses)
 
-
-def _translate_reply(exchange: Exchange, body: bytes) -> Translation:
-    translation = exchange.reply(body)
-    mismatches = check_inputs_blocking(exchange.custom_inputs)
-    return structs.replace(translation, losses=(*translation.losses, *mismatches))
+    def _translate_reply(self, body: bytes, kind: Kind, status: int = 200) -> Translation:
+        plan = plan_reply(self._options(kind), self.request or EMPTY_REQUEST, streams=False)
+        translator = ReplyTranslator(plan, status=status)
+        translator.feed(body)
+        end = translator.finish()
+        mismatches = check_inputs_blocking(translator.custom_inputs)
+        return Translation(end.body, (*end.losses, *mismatches), end.status)
 
 
 def read_request(body: bytes, dialect_names: tuple[str, str]) -> Request:
@@ -125,7 +149,7 @@ def read_request(body: bytes, dialect_names: tuple[str, str]) -> Request:
     body = body.removeprefix(BYTE_ORDER_MARK)
     likely, other = map(dialect, dialect_names)
     found = other if _has_items(other, body) and not _has_items(likely, body) else likely
-    request = found.read_request(body, Losses(None))
+    request = found.read_request(parse_body(body), Losses(None))
     if request.include_usage is None and found.family == "responses":
         # The Responses API always reports usage.
         return structs.replace(request, include_usage=True)
@@ -249,10 +273,9 @@ def _capabilities(profile: str | None) -> Capabilities:
 
 
 def _translate_stream(translator: OfflineTranslator, stream: bytes) -> TranslateResult:
-    exchange = translator.exchange("stream")
-    reply = exchange.stream()
-    written = reply.feed(stream) + reply.flush()
-    losses = [*reply.losses, *check_inputs_blocking(exchange.custom_inputs)]
+    reply = translator.stream()
+    written = reply.feed(stream) + reply.finish(started=True).body
+    losses = [*reply.losses, *check_inputs_blocking(reply.custom_inputs)]
     return TranslateResult(kind="stream", status=200, losses=losses, stream=written.decode())
 
 

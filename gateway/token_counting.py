@@ -14,8 +14,19 @@ from typing import Final, Literal, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters import Exchange, IdSource, InvalidReplyError, Policy, Sealer, dialect
+from adapters import (
+    IdSource,
+    InvalidReplyError,
+    Policy,
+    RequestBody,
+    Sealer,
+    TranslationOptions,
+    dialect,
+    read_client_request,
+    write_backend_request,
+)
 from adapters.json_text import DECODE_ERRORS
+from adapters.responses import RESPONSES
 from adapters.wire.json_object import Json, parse
 from gateway import statuses
 from gateway.backends.client import SideRequest
@@ -71,25 +82,26 @@ _COUNT_REPLY: Final = msgspec.json.Decoder(_CountReply)
 class CountableRequest(Struct, frozen=True):
     """A request that can be written in the dialect that a backend counts."""
 
-    body: bytes
+    body: RequestBody
     route: Route
-    mint: IdSource
+    ids: IdSource
     policy: Policy
-    seal: Sealer
+    sealer: Sealer
 
     def write(self, dialect_name: str | None = None) -> bytes:
         """Return the body in a dialect, by default the backend's own."""
         backend = self.route.backend
-        exchange = Exchange(
-            dialect("responses"),
+        options = TranslationOptions(
+            RESPONSES,
             backend.dialect if dialect_name is None else dialect(dialect_name),
-            mint=self.mint,
-            capabilities=backend.capabilities,
+            self.ids,
+            backend.capabilities,
             policy=self.policy,
             rewrite=backend.rewrite,
-            seal=self.seal,
+            sealer=self.sealer,
         )
-        return exchange.request(self.body, model=self.route.model).body
+        read = read_client_request(self.body, options)
+        return write_backend_request(read, model=self.route.model).body
 
 
 async def count_on_backend(request: CountableRequest, side_request: SideRequest) -> int | None:

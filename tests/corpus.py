@@ -16,9 +16,9 @@ from msgspec.structs import replace
 import adapters
 from adapters.dialect import ReplyContext
 from adapters.ir.events import Event, check_order
+from adapters.ir.types import EMPTY_REQUEST
 from adapters.losses import Losses
 from adapters.sse import Decoder
-from adapters.translation.reply_stages import UNKNOWN_REQUEST
 
 CASES = Path(__file__).parent / "cases"
 DIALECTS = tuple(adapters.DIALECTS)
@@ -187,9 +187,11 @@ def on_wire(body: Raw) -> bytes:
 def asked(case: AnswerCase) -> adapters.Request:
     """Read what had been asked, if the case says so."""
     if not bytes(case.request):
-        return UNKNOWN_REQUEST
+        return EMPTY_REQUEST
     spoken = case.client or case.dialect
-    request = adapters.dialect(spoken).read_request(bytes(case.request), Losses(None))
+    request = adapters.dialect(spoken).read_request(
+        adapters.parse_body(bytes(case.request)), Losses(None)
+    )
     if spoken == "responses":
         # There nobody can ask for the usage: it always comes.
         return replace(request, include_usage=True)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-import msgspec
 from msgspec import Raw
 
 from adapters.chat.parts import TEXT_SEPARATOR, reasoning_text
@@ -45,8 +44,6 @@ from adapters.ir.types import (
 from adapters.losses import Losses
 from adapters.wire.json_object import read_fields
 
-_ENCODER = msgspec.json.Encoder()
-
 
 def completion_id(reply_id: str) -> str | None:
     """Return a reply's id for a Chat client; the id of a Chat backend does not change."""
@@ -65,7 +62,7 @@ class ReplyWriter:
         self._losses = context.losses
         self._extras = extras_writer(context.losses)
 
-    def write(self, reply: Reply) -> bytes:
+    def write(self, reply: Reply) -> Wire:
         """Write the reply."""
         context = self._context
         if wants_one_choice(context.request):
@@ -84,7 +81,7 @@ class ReplyWriter:
         if reply.service_tier is not None:
             wire["service_tier"] = reply.service_tier
         self._extras.carry(reply.extras, wire)
-        return _ENCODER.encode(wire)
+        return wire
 
     def _write_choice(self, number: int, choice: Choice) -> Wire:
         message = self._write_message(choice.items)
@@ -132,7 +129,7 @@ class ReplyWriter:
         return wire
 
 
-def write_reply(reply: Reply, context: ReplyContext) -> bytes:
+def write_reply(reply: Reply, context: ReplyContext) -> Wire:
     """Write a complete reply."""
     return ReplyWriter(context).write(reply)
 

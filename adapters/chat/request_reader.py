@@ -1,7 +1,7 @@
 """Reader of requests to `/chat/completions`, with tools or legacy functions."""
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from adapters.chat.message_reader import read_messages
@@ -16,9 +16,17 @@ from adapters.ir.types import (
     Tool,
     ToolChoice,
 )
+from adapters.json_text import DECODE_ERRORS
 from adapters.losses import Losses
 from adapters.wire.extra_fields import read_cache_options, unread_fields
-from adapters.wire.json_object import JsonObject, decode, read_body
+from adapters.wire.json_object import (
+    MISSING,
+    NULL,
+    JsonObject,
+    RequestBody,
+    decode,
+    is_present,
+)
 from adapters.wire.tools import read_format, read_tool_choice, read_tools
 
 _SEARCH_OPTIONS = "web_search_options"
@@ -27,9 +35,9 @@ _ALLOWED_SEARCH = Raw(b'{"type":"web_search"}')
 _STOP = msgspec.json.Decoder(str | list[str])
 
 
-def read_request(body: bytes, losses: Losses) -> Request:
+def read_request(body: RequestBody, losses: Losses) -> Request:
     """Read a request."""
-    fields = read_body(body)
+    fields = body.reader()
     _check_fields(fields)
     is_legacy = fields.has("functions")
     items, paths = unzip(list(read_messages(fields.array("messages"), losses)))
@@ -147,3 +155,36 @@ def _read_stop(fields: JsonObject) -> tuple[str, ...]:
     raw = fields.raw("stop")
     stop = () if raw is None else decode(raw, _STOP, "stop")
     return tuple(text for text in ((stop,) if isinstance(stop, str) else stop) if text)
+
+
+class _MessageHead(Struct):
+    """The fields of a message that only one of the two forms has."""
+
+    role: Raw = MISSING
+    function_call: Raw = MISSING
+    tool_calls: Raw = MISSING
+
+
+_MESSAGE_HEADS = msgspec.json.Decoder(list[_MessageHead])
+
+
+def is_legacy(body: RequestBody) -> bool:
+    """Whether a request is in the legacy form: by its declarations, or by its messages.
+
+    A later turn may repeat calls and declare nothing.
+    """
+    fields = body.fields
+    if is_present(fields.get("functions", NULL)) or is_present(fields.get("function_call", NULL)):
+        return True
+    messages = bytes(fields.get("messages", NULL))
+    if is_present(fields.get("tools", NULL)) or b'"function' not in messages:
+        return False
+    try:
+        heads = _MESSAGE_HEADS.decode(messages)
+    except DECODE_ERRORS:
+        return False
+    return any(
+        bytes(head.role) == b'"function"'
+        or (is_present(head.function_call) and not is_present(head.tool_calls))
+        for head in heads
+    )

@@ -373,5 +373,4 @@ class StreamWriter(BaseStreamWriter):
 
     def fail(self, event: Failed) -> list[bytes]:
         """End the stream with an error."""
-        error = replace(event.error, param=self._context.param(event.error.param))
-        return [error_frame(error), DONE]
+        return [error_frame(event.error), DONE]

@@ -18,6 +18,8 @@ Wire = dict[str, object]
 # The key under which Chat and legacy own fields, and how messages to clients name the dialect.
 FAMILY = "completions"
 LABEL = "Chat Completions"
+# The endpoint of both.
+PATH = "/chat/completions"
 
 # The names of IR fields, where they differ.
 NAMES = {

@@ -365,6 +365,10 @@ class Request(Struct, frozen=True, gc=False):
 FinishReason = Literal["stop", "calls", "length", "filter"]
 
 
+# Stands for a request that is not known: its reply is written in full.
+EMPTY_REQUEST = Request(include_usage=True)
+
+
 class Finish(Struct, frozen=True, gc=False):
     """The reason why the model stopped, also as its server wrote it."""
 

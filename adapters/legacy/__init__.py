@@ -7,6 +7,7 @@ of `adapters.chat` read both, and only the writers differ.
 from dataclasses import replace
 
 from adapters.chat import CHAT
+from adapters.chat.request_reader import is_legacy
 from adapters.legacy.conformance import check_stream
 from adapters.legacy.reply_writer import write_reply
 from adapters.legacy.request_writer import supports_tool, write_request
@@ -16,6 +17,7 @@ from adapters.legacy.wire import NAMES
 LEGACY = replace(
     CHAT,
     name="legacy",
+    matches=is_legacy,
     names=NAMES,
     has_call_ids=False,
     nests_tools=False,

@@ -22,6 +22,6 @@ class LegacyReplyWriter(ReplyWriter):
             self._losses.dropped(call_path(call), ONE_CALL_REASON, "capability")
 
 
-def write_reply(reply: Reply, context: ReplyContext) -> bytes:
+def write_reply(reply: Reply, context: ReplyContext) -> Wire:
     """Write a complete reply."""
     return LegacyReplyWriter(context).write(reply)

@@ -13,6 +13,9 @@ from adapters.wire.error_body import write_error
 RESPONSES = Dialect(
     name="responses",
     family="responses",
+    path="/responses",
+    matches=lambda _body: True,
+    stateful=True,
     reasoning="items",
     names=NAMES,
     unsupported_fields=LACKS,

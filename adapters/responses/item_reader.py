@@ -1,6 +1,6 @@
 """Reads the items of the Responses API: of a request's input and of a reply's output alike."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated
 
 import msgspec
@@ -31,7 +31,7 @@ from adapters.responses.client_tools import read_arguments, read_output, runs_on
 from adapters.responses.wire import ALL_CALL_NAMES, CALL_KINDS, CALLS, OUTPUT_KINDS
 from adapters.wire.content import read_content
 from adapters.wire.extra_fields import DropPolicy, unread_fields
-from adapters.wire.json_object import JsonObject, decode, read_fields, string_or_raw_json
+from adapters.wire.json_object import InputItem, JsonObject, decode, read_fields, string_or_raw_json
 
 # A short way for plain items: read in one step, by the shape that nearly all of them have.
 #
@@ -151,12 +151,14 @@ _ONLY_HERE = {
 }
 
 
-def read_items(raws: list[Raw], losses: Losses, *, short_way: bool = True) -> Iterator[Placed]:
-    """Read a list of items, each with the path of where it stood."""
+def read_items(
+    items: Iterable[InputItem], losses: Losses, *, short_way: bool = True
+) -> Iterator[Placed]:
+    """Read a list of items, each with its path in the client's request."""
     name_call = StableIds()
     seen: dict[str, Item] = {}
-    for number, raw in enumerate(raws):
-        path = f"input[{number}]"
+    for given in items:
+        raw, path = given.raw, given.path
         plain = read_plain(raw) if short_way else None
         item = plain or read_item(raw, path, name_call)
         if _is_repeated(item, seen):

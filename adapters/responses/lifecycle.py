@@ -9,6 +9,7 @@ from adapters.responses.reply import new_response
 from adapters.responses.request_reader import read_request
 from adapters.responses.response import ResponseSnapshot
 from adapters.sse import encode
+from adapters.wire.json_object import parse_body
 
 
 def queued_response(request: bytes, stamp: Mapping[str, object], mint: IdSource) -> bytes:
@@ -17,6 +18,6 @@ def queued_response(request: bytes, stamp: Mapping[str, object], mint: IdSource)
     Raises `InvalidInput` if the request cannot be read.
     """
     # That something is lost by repeating it, who really answers tells.
-    asked = read_request(request, Losses(None))
+    asked = read_request(parse_body(request), Losses(None))
     around = ReplyContext(asked, mint, Losses(None), stamp=stamp)
     return encode(new_response("", "", None, None, around).write(ResponseSnapshot("queued")))

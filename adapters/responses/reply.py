@@ -183,7 +183,7 @@ def _read_unknown(fields: JsonObject) -> Extras:
 # Writing
 
 
-def write_reply(reply: Reply, around: ReplyContext) -> bytes:
+def write_reply(reply: Reply, around: ReplyContext) -> Wire:
     """Write a whole reply."""
     if len(reply.choices) > 1 and not wants_one_choice(around.request):
         around.losses.changed("choices", SEVERAL_ANSWERS)
@@ -207,7 +207,7 @@ def write_reply(reply: Reply, around: ReplyContext) -> bytes:
     outcome = make_outcome(finish, items, around)
     outcome.output = list(output)
     outcome.usage = usage_or_zeros(reply.usage, around.losses)
-    return _ENCODER.encode(response.write(outcome))
+    return response.write(outcome)
 
 
 def new_response(

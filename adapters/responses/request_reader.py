@@ -18,7 +18,7 @@ from adapters.losses import Losses
 from adapters.responses.item_reader import Placed, read_items
 from adapters.responses.wire import INCLUDE_LOGPROBS, ONLY_HERE
 from adapters.wire.extra_fields import read_cache_options, unread_fields
-from adapters.wire.json_object import JsonObject, read_body, read_fields
+from adapters.wire.json_object import InputItem, JsonObject, RequestBody, read_fields
 from adapters.wire.tools import read_format, read_tool_choice, read_tools
 
 
@@ -48,15 +48,15 @@ class InlineSettings:
         )
 
 
-def read_request(body: bytes, losses: Losses) -> Request:
+def read_request(body: RequestBody, losses: Losses) -> Request:
     """Read a request."""
-    fields = read_body(body)
-    if fields.has("messages") and not fields.has("input"):
+    fields = body.reader()
+    if fields.has("messages") and not fields.has("input") and body.items is None:
         raise InvalidRequestError(
             "input", "this is a request of Chat Completions: it has `messages`"
         )
     settings = InlineSettings(losses)
-    placed = [one for one in _read_input(fields, losses) if not settings.take(*one)]
+    placed = [one for one in _read_input(body, fields, losses) if not settings.take(*one)]
     declared = fields.array("tools")
     tools = read_tools(declared, "tools", "responses")
     text = fields.nested("text") or JsonObject({}, "text")
@@ -107,12 +107,30 @@ def _places(path: str, raws: list[Raw]) -> tuple[str, ...]:
     return tuple(f"{path}[{number}]" for number in range(len(raws)))
 
 
-def _read_input(fields: JsonObject, losses: Losses) -> list[Placed]:
-    """Read the input: a string is what the user says."""
+def _read_input(body: RequestBody, fields: JsonObject, losses: Losses) -> list[Placed]:
+    """Read the input: a string is a message of the user."""
+    if body.items is not None:
+        fields.raw("input")
+        return list(read_items(body.items, losses))
     given = fields.text_or_raws("input")
     if isinstance(given, str):
         return [(Message("user", (Text(given),)), "input")]
-    return list(read_items(given or [], losses))
+    return list(read_items(_with_paths(given or []), losses))
+
+
+def _with_paths(raws: list[Raw]) -> tuple[InputItem, ...]:
+    return tuple(InputItem(raw, f"input[{number}]") for number, raw in enumerate(raws))
+
+
+def input_items(body: RequestBody) -> tuple[InputItem, ...]:
+    """Return the input of a request as items; a string becomes a message of the user."""
+    if body.items is not None:
+        return body.items
+    given = body.reader().text_or_raws("input") or []
+    if isinstance(given, str):
+        message = {"type": "message", "role": "user", "content": given}
+        return (InputItem(Raw(msgspec.json.encode(message)), "input[0]"),)
+    return _with_paths(given)
 
 
 def _read_include(include: tuple[str, ...]) -> Extras:

@@ -2,16 +2,19 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 
-from msgspec import Raw
+import msgspec
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from adapters.dialect import BaseStreamWriter, ReplyContext
+from adapters.dialect import BaseStreamWriter, ReplyContext, without_done
 from adapters.errors import InvalidRequestError
 from adapters.ir.accumulator import ItemBuffer, PartBuffer
 from adapters.ir.events import BlockId, Channel, Closed, Delta, Failed, Finished, Opened, Started
 from adapters.ir.normalize import wants_one_choice, worst_finish
 from adapters.ir.types import Error, Item, Status, ToolCall
+from adapters.json_text import DECODE_ERRORS
 from adapters.responses.output_writer import (
     LABEL,
     OutputWriter,
@@ -36,7 +39,7 @@ from adapters.responses.wire import (
 )
 from adapters.sse import PLACEHOLDER, Frame, encode, parse_event
 from adapters.wire.extra_fields import ExtrasWriter
-from adapters.wire.json_object import read_body
+from adapters.wire.json_object import MISSING, read_body
 
 # Writes one item of a Responses stream, from its first event to its last.
 
@@ -218,6 +221,8 @@ class StreamWriter(BaseStreamWriter):
         self._output = OutputWriter(around.reply_options, around.losses)
         self._response: Response | None = None
         self._blocks: dict[BlockId, ItemStreamWriter] = {}
+        # The response object that the last event carried.
+        self._reply: Mapping[str, object] | None = None
 
     def start(self, event: Started) -> list[bytes]:
         """Begin the stream, if it was not begun before its answer was."""
@@ -305,8 +310,7 @@ class StreamWriter(BaseStreamWriter):
         return [*written, *self._break_off(event)]
 
     def _break_off(self, event: Failed) -> list[bytes]:
-        param = self._around.param(event.error.param)
-        error = self._error(replace(event.error, param=param))
+        error = self._error(event.error)
         outcome = ResponseSnapshot("failed", error=write_failure(event.error))
         if event.usage is not None:
             outcome.usage = write_usage(event.usage)
@@ -330,9 +334,53 @@ class StreamWriter(BaseStreamWriter):
         if response is None:
             raise AssertionError("a response is told before it is started")
         outcome.output = [block.write_item("incomplete") for block in self._blocks.values()]
-        return self._frames.event(
-            f"response.{outcome.status}", {"response": response.write(outcome)}
-        )
+        self._reply = response.write(outcome)
+        return self._frames.event(f"response.{outcome.status}", {"response": self._reply})
+
+    @property
+    def reply(self) -> Mapping[str, object] | None:
+        """The response object of the last event."""
+        return self._reply
+
+    def note_relayed_end(self, block: bytes) -> None:
+        """Read the response and the number of the event that ended a relayed stream."""
+        frame = parse_event(block.rstrip(b"\n"))
+        if frame is None or not frame.data.startswith(b"{"):
+            return
+        with suppress(*DECODE_ERRORS):
+            end = _END.decode(frame.data)
+            if end.type in _TERMINAL and end.response:
+                self._reply = _OBJECT.decode(end.response)
+                self._frames.skip_to(end.sequence_number + 1)
+
+    def fail_after_end(self, last: list[bytes], error: Error) -> list[bytes]:
+        """Return the last frames with a failed response in place of the one that ended them."""
+        if self._reply is None:
+            return super().fail_after_end(last, error)
+        failure = {"code": "server_error", "message": error.message}
+        failed = dict(self._reply) | {"status": "failed", "error": failure}
+        self._frames.step_back()
+        return [
+            *without_done(last)[:-1],
+            self._error(error),
+            self._frames.event("response.failed", {"response": failed}),
+            DONE,
+        ]
+
+
+class _End(Struct):
+    """The event that ends a stream of another server."""
+
+    type: str = ""
+    response: Raw = MISSING
+    sequence_number: int = 0
+
+
+_END = msgspec.json.Decoder(_End)
+_OBJECT = msgspec.json.Decoder(dict[str, Raw])
+_TERMINAL = frozenset(
+    ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
+)
 
 
 def _stamped(frame: Frame, stamp: Mapping[str, object]) -> bytes:

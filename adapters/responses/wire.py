@@ -211,6 +211,10 @@ class Frames:
         """Count on from where another server's numbers ended."""
         self._count = number or self._count
 
+    def step_back(self) -> None:
+        """Use the last number again."""
+        self._count -= 1
+
     def event(self, kind: str, fields: Wire) -> bytes:
         """Make a frame."""
         return frame(kind, fields, self._next())

@@ -1,17 +1,15 @@
-"""What stands between the reader of an answer and its writer, in the order in which it must.
+"""The stages between the reader of a reply and its writer, in the order in which they run.
 
-Each is a stage that takes whole replies too, so that an answer is the same however it comes. Most
-answers need only one or two of them.
+Most replies need only one or two of them.
 """
 
 from typing import get_args
 
 from adapters.capabilities import Capabilities, TextFormat
 from adapters.dialect import Dialect, ReplyContext
-from adapters.ir.types import CallKind, CustomTool, Request
+from adapters.ir.types import EMPTY_REQUEST, CallKind, CustomTool
 from adapters.stages.call_filter import call_filters
 from adapters.stages.stage import Stage
-from adapters.stages.summary_item import PrependItem, SummarizeReply
 from adapters.stages.think_tags import ThinkTagParser
 from adapters.text_tools.stage import TextToolCallParser
 from adapters.tool_emulation import (
@@ -21,60 +19,51 @@ from adapters.tool_emulation import (
 )
 from adapters.wire.tools import declared_names
 
-# Of a request that nobody knows, the answer is told in full.
-UNKNOWN_REQUEST = Request(include_usage=True)
-
-# What an answer is made into in the end, by whoever serves.
-Reshaping = SummarizeReply | PrependItem
-
-_ANY_KIND: frozenset[CallKind] = frozenset(get_args(CallKind))
+_ALL_KINDS: frozenset[CallKind] = frozenset(get_args(CallKind))
 
 
-def stages(
-    around: ReplyContext,
-    told: EmulatedRequest,
+def reply_stages(
+    context: ReplyContext,
+    emulated: EmulatedRequest,
     capabilities: Capabilities,
 ) -> list[Stage]:
-    """Give what makes of a backend's answer the answer to what was asked."""
-    losses, table = around.losses, told.registry
+    """Return the stages that restore what the client's request meant."""
+    losses, registry = context.losses, emulated.registry
     collects = capabilities.check_grammars
     return [
         *([ThinkTagParser(losses)] if capabilities.think_tags else []),
-        *_text_calls(around, told, capabilities),
-        *([CallRestorer(table, losses, collects_inputs=collects)] if table.entries else []),
-        *call_filters(around.request, table, losses),
+        *_text_call_stages(context, emulated, capabilities),
+        *([CallRestorer(registry, losses, collects_inputs=collects)] if registry.entries else []),
+        *call_filters(context.request, registry, losses),
     ]
 
 
 def text_formats(capabilities: Capabilities) -> tuple[TextFormat, ...]:
-    """Give the formats in which a backend writes calls into its text."""
-    own = capabilities.text_calls
-    return own if capabilities.tools == "native" else ("hermes", *own)
+    """Return the formats in which a backend writes calls into its text."""
+    formats = capabilities.text_calls
+    return formats if capabilities.tools == "native" else ("hermes", *formats)
 
 
-def _text_calls(
-    around: ReplyContext, told: EmulatedRequest, capabilities: Capabilities
+def _text_call_stages(
+    context: ReplyContext, emulated: EmulatedRequest, capabilities: Capabilities
 ) -> list[TextToolCallParser]:
-    """Give what reads calls from the text, where there may be any."""
-    formats, tools = text_formats(capabilities), told.request.tools
-    known = bool(declared_names(tools)) or around.request is UNKNOWN_REQUEST
-    return (
-        [TextToolCallParser(formats, tools, around.mint, around.losses)]
-        if formats and known
-        else []
-    )
+    formats, tools = text_formats(capabilities), emulated.request.tools
+    expected = bool(declared_names(tools)) or context.request == EMPTY_REQUEST
+    if not formats or not expected:
+        return []
+    return [TextToolCallParser(formats, tools, context.mint, context.losses)]
 
 
-def telling(
-    around: ReplyContext, told: EmulatedRequest, client: Dialect, backend: Dialect
+def downgrade_stages(
+    context: ReplyContext, emulated: EmulatedRequest, client: Dialect, backend: Dialect
 ) -> list[CallDowngrader]:
-    """Give what tells calls to a client that does not know all kinds of them."""
-    kinds, tools = client.call_kinds, around.request.tools
-    if kinds >= _ANY_KIND:
+    """Return the stage that rewrites kinds of calls that the client does not know."""
+    kinds, tools = client.call_kinds, context.request.tools
+    if kinds >= _ALL_KINDS:
         return []
     if tools and not any(isinstance(tool, CustomTool) for tool in tools):
         # A client that declares no custom tools does not expect their calls.
         kinds -= {"custom"}
-    if kinds >= backend.call_kinds and not told.registry.has_emulated:
+    if kinds >= backend.call_kinds and not emulated.registry.has_emulated:
         return []
-    return [CallDowngrader(kinds, around.losses)]
+    return [CallDowngrader(kinds, context.losses)]

@@ -8,7 +8,7 @@ cannot vanish unseen. `null` reads as absent.
 from collections.abc import Iterator
 from typing import TypeVar
 
-from msgspec import Raw, ValidationError
+from msgspec import Raw, Struct, ValidationError
 from msgspec.json import Decoder, Encoder
 
 from adapters.errors import InvalidRequestError
@@ -148,10 +148,49 @@ class JsonObject:
         """Give the object again as it was spelled, with some of its fields changed."""
         return _ENCODER.encode(self._left | changes)
 
+    def take_all(self) -> Object:
+        """Take all fields, nulls included."""
+        left, self._left = self._left, {}
+        return left
+
     def take_remaining(self) -> Iterator[tuple[str, Raw]]:
         """Take what is left, nulls excepted."""
         left, self._left = self._left, {}
         return ((name, raw) for name, raw in left.items() if raw != NULL)
+
+
+class InputItem(Struct, frozen=True, gc=False):
+    """An item of a request as raw JSON, with its path in the client's own request."""
+
+    raw: Raw
+    path: str
+
+
+class RequestBody(Struct, frozen=True):
+    """A request body after its only top-level decode."""
+
+    fields: Object
+    # Replaces the field `input`: the gateway puts stored history before a client's own items.
+    items: tuple[InputItem, ...] | None = None
+    # The bytes as received, for passthrough; None once anything was replaced.
+    raw: bytes | None = None
+
+    def reader(self) -> JsonObject:
+        """Return a reader of the fields; each reader takes them from a copy."""
+        return JsonObject(dict(self.fields))
+
+    def encode(self, **changes: object) -> bytes:
+        """Return the body as JSON, with some of its fields changed."""
+        if self.raw is not None and not changes:
+            return self.raw
+        if self.items is not None:
+            changes.setdefault("input", [item.raw for item in self.items])
+        return _ENCODER.encode(self.fields | changes)
+
+
+def parse_body(body: bytes) -> RequestBody:
+    """Decode a request body, which must be one JSON object in UTF-8, at its top level."""
+    return RequestBody(read_body(body).take_all(), raw=body)
 
 
 def read_fields(raw: Raw, path: str = "") -> JsonObject:

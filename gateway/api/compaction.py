@@ -1,38 +1,49 @@
-"""Where clients have a conversation summed up: by the backend itself, or with an answer of its.
+"""The endpoint that summarizes a conversation: by the backend itself, or with one of its replies.
 
-The summary is asked for as any answer is, by a request whose last item is the trigger: so routing,
-retries, errors, losses, log and metrics are those of every request.
+A summary is requested like any reply, by a request whose last item is the trigger: routing,
+retries, errors, losses, logs and metrics are those of every request.
 """
 
 from collections.abc import Sequence
 from contextlib import suppress
+from http import HTTPStatus
 from typing import Final
 
+import msgspec
 from litestar import post
 from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp, Receive, Scope, Send
-from msgspec import Struct
+from msgspec import Raw, Struct
 
-from adapters import DragomanError, InvalidRequestError, Sealer
-from adapters.wire.json_object import read_body
-from gateway import statuses
+from adapters import (
+    IdSource,
+    InvalidReplyError,
+    InvalidRequestError,
+    RequestBody,
+    parse_body,
+)
+from adapters.ir.types import Usage
+from adapters.responses import RESPONSES
+from adapters.responses.request_reader import input_items
+from adapters.responses.wire import read_usage
+from adapters.wire.json_object import MISSING, read_body
 from gateway.backends.client import UNSUPPORTED_PATH_STATUSES, SideRequest, SideResponse
 from gateway.backends.routing import Route
-from gateway.compaction.reply import compacted, read_summary_usage, user_messages
-from gateway.compaction.request import to_sum_up
-from gateway.compaction.reshaped import Reshaped
-from gateway.compaction.spoken import (
+from gateway.compaction.summary import COMPACTION
+from gateway.compaction.summary_request import (
     accepts_foreign_summaries,
     compacts_natively,
     nothing_to_compact,
+    to_summarize,
 )
-from gateway.compaction.window import TRIGGER_ITEM, Window, message_of_user, read_window
+from gateway.compaction.window import TRIGGER_ITEM, Window, WindowItem, head_of, read_window
 from gateway.context import AppContext
-from gateway.errors import BackendUnreachableError
+from gateway.errors import BackendUnreachableError, write_error_body
 from gateway.http.auth import Principal
-from gateway.http.client_connection import ClientConnection
-from gateway.http.headers import JSON, read_headers
+from gateway.http.create_request import ParsedRequest, parse_request
+from gateway.http.headers import JSON, Headers, read_headers
 from gateway.http.monitor import ExchangeMonitor
+from gateway.http.sinks import AsgiSink, BufferSink, ReplySink
 from gateway.observability.record import ExchangeRecord
 from gateway.openapi.objects import CompactReply, CompactRequest
 from gateway.openapi.operations import (
@@ -41,30 +52,36 @@ from gateway.openapi.operations import (
     request_body,
     responses,
 )
-from gateway.pipeline.handler import Visit, attend, take_request
+from gateway.pipeline.handler import handle_create, receive_request, report_errors, serve
+from gateway.pipeline.request import Request
+from gateway.turns.items import to_stored_item
 from gateway.turns.turn import Turn
 
-# The same here and at backends.
-_ADDRESS: Final = "/responses/compact"
+# The same path here and at backends.
+_PATH: Final = "/responses/compact"
+_ENCODER: Final = msgspec.json.Encoder()
+_FALSE: Final = Raw(b"false")
 
 
-class _Asked(Struct, frozen=True):
-    """What is to be summed up, with all that it stands on."""
+class _Compaction(Struct, frozen=True):
+    """What is to be summarized, with its history."""
 
-    model: str
-    plan: Turn | None
-    # With the trigger, as any request for a summary.
-    body: bytes
+    request: ParsedRequest
+    turn: Turn | None
     window: Window
     route: Route
 
 
-def compaction_handlers(desk: AppContext) -> Sequence[HTTPRouteHandler]:
-    """Give the address of compaction."""
-    front = CompactFront(desk)
+def compaction_handlers(app: AppContext) -> Sequence[HTTPRouteHandler]:
+    """Return the handler of the compaction endpoint."""
+
+    async def reply(scope: Scope, receive: Receive, send: Send) -> None:
+        record = ExchangeRecord(scope["path"])
+        sink = AsgiSink(read_headers(scope["headers"]), receive, send, record)
+        await serve(app, sink, compact_conversation(app, sink))
 
     @post(
-        _ADDRESS,
+        _PATH,
         status_code=200,
         tags=("Responses",),
         operation_id="compactResponse",
@@ -74,104 +91,132 @@ def compaction_handlers(desk: AppContext) -> Sequence[HTTPRouteHandler]:
         responses=responses(CompactReply, "The summarized conversation.", BACKEND_ERRORS),
     )
     async def compact() -> ASGIApp:
-        """Sum up a conversation."""
-        return front
+        """Summarize a conversation."""
+        return reply
 
     return [compact]
 
 
-class CompactFront:
-    """Answers the requests of this address."""
-
-    def __init__(self, desk: AppContext) -> None:
-        self._desk = desk
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        answer, record = Reshaped(send), ExchangeRecord(scope["path"])
-        client = ClientConnection(read_headers(scope["headers"]), receive, answer.send, record)
-        visit = Visit(self._desk, "responses", client, record)
-        work = self._serve(visit, client, record, answer)
-        await attend(self._desk, record, visit.attempt(work))
-
-    async def _serve(
-        self, visit: Visit, client: ClientConnection, record: ExchangeRecord, answer: Reshaped
-    ) -> None:
-        desk = self._desk
-        caller, body = await take_request(desk, client, record)
-        asked = await self._read(caller, body)
-        if compacts_natively(asked.route.backend) and await self._natively(
-            client, record, caller, asked
-        ):
-            return
-        words = user_messages(asked.window.items, desk.mint)
-        answer.reshape = lambda response: compacted(response, words)
-        await visit.serve(caller, asked.body, asked.plan)
-
-    # The request
-
-    async def _read(self, caller: Principal, body: bytes) -> _Asked:
-        """Read what is to be summed up; raise `InvalidInput` if there is nothing."""
-        desk, seal = self._desk, self._desk.sealer.summary_sealer(caller.owner)
-        model, body = _with_trigger(body)
-        route = desk.router.find(model)[0]
-        plan = await desk.ledger.begin(caller, body)
-        window = _window(body if plan is None else plan.body, plan, seal, route)
-        return _Asked(model, plan, body, window, route)
-
-    # Natively
-
-    async def _natively(
-        self, client: ClientConnection, record: ExchangeRecord, caller: Principal, asked: _Asked
-    ) -> bool:
-        """Have the backend do it; False if it cannot be asked so, and may know the trigger."""
-        upstream = asked.route.backend
-        record.backend, record.backend_dialect = upstream.name, upstream.dialect.name
-        record.client_dialect, record.model = "responses", asked.model
-        record.redact = upstream.redact
-        fields = read_body(asked.body if asked.plan is None else asked.plan.body)
-        fields.raw("store")
-        body = fields.encode_with(model=asked.route.model or asked.model, input=asked.window.raws)
-        with suppress(BackendUnreachableError):
-            async with ExchangeMonitor(client.receive, 0) as watch:
-                answer = await SideRequest(upstream, caller, client, watch).post(_ADDRESS, body)
-            if answer.status not in UNSUPPORTED_PATH_STATUSES:
-                await _pass(answer, client, record)
-                return True
-        return False
+async def compact_conversation(app: AppContext, sink: ReplySink) -> None:
+    """Serve one request."""
+    principal, body = await receive_request(app, sink)
+    compaction = await _read(app, principal, parse_body(body))
+    if compacts_natively(compaction.route.backend) and await _compact_natively(
+        sink, principal, compaction
+    ):
+        return
+    buffer = BufferSink(sink.headers, sink.receive, sink.record)
+    request = Request(RESPONSES.path, principal, compaction.request.body, compaction.turn)
+    await report_errors(buffer, handle_create(app, request, buffer))
+    messages = _user_messages(compaction.window.items, app.mint)
+    await _send_compacted(buffer, messages, sink)
 
 
-async def _pass(answer: SideResponse, client: ClientConnection, record: ExchangeRecord) -> None:
-    """Pass on what the backend says, which speaks as the client does."""
-    if answer.status >= statuses.ERROR:
-        record.note_error(None)
-    else:
-        record.usage = read_summary_usage(answer.body)
-    await client.send_response(answer.status, [*JSON, *answer.headers], answer.body)
+async def _read(app: AppContext, principal: Principal, body: RequestBody) -> _Compaction:
+    """Read what is to be summarized; raise `InvalidRequestError` if there is nothing."""
+    request = parse_request(_with_trigger(body), RESPONSES.path)
+    route = app.router.find(request.model)[0]
+    turn = await app.ledger.begin(principal, request)
+    request = request if turn is None else turn.request
+    sealer = app.sealer.summary_sealer(principal.owner)
+    passes = accepts_foreign_summaries(route.backend)
+    window = read_window(request.body, sealer, passes=passes)
+    if not to_summarize(window).items:
+        raise nothing_to_compact()
+    return _Compaction(request, turn, window, route)
 
 
-def _with_trigger(body: bytes) -> tuple[str, bytes]:
-    """Make a request for a response of it: one that is not stored, and is just a summary."""
-    fields = read_body(body)
-    model, given = fields.string("model"), fields.text_or_raws("input")
-    if not model:
-        # What was said before may have been said by another.
+def _with_trigger(body: RequestBody) -> RequestBody:
+    """Return the request for a response that is not stored and is just a summary."""
+    fields = body.reader()
+    if not fields.string("model"):
+        # The history may come from another model.
         raise InvalidRequestError("model", "it is missing")
     for name in ("stream", "background"):
         if fields.boolean(name):
             raise InvalidRequestError(name, "a conversation is summed up whole, and at once")
-    if isinstance(given, str):
-        given = [message_of_user(given)]
-    return model, fields.encode_with(model=model, input=[*(given or ()), TRIGGER_ITEM], store=False)
+    items = [*(item.raw for item in input_items(body)), TRIGGER_ITEM]
+    given = Raw(_ENCODER.encode(items))
+    return RequestBody(body.fields | {"input": given, "store": _FALSE})
 
 
-def _window(body: bytes, plan: Turn | None, seal: Sealer, route: Route) -> Window:
-    past = 0 if plan is None else len(plan.history)
-    try:
-        window = read_window(body, seal, passes=accepts_foreign_summaries(route.backend), past=past)
-    except DragomanError as problem:
-        path = problem.path if plan is None else plan.client_path(problem.path or "")
-        raise type(problem)(path, problem.why, problem.code) from None
-    if not to_sum_up(window).items:
-        raise nothing_to_compact()
-    return window
+# By the backend itself
+
+
+async def _compact_natively(sink: ReplySink, principal: Principal, compaction: _Compaction) -> bool:
+    """Let the backend summarize; return False if it has no such endpoint."""
+    backend, record, request = compaction.route.backend, sink.record, compaction.request
+    record.backend, record.backend_dialect = backend.name, backend.dialect.name
+    record.client_dialect, record.model = RESPONSES.name, request.model
+    record.redact = backend.redact
+    fields = {name: raw for name, raw in request.body.fields.items() if name != "store"}
+    body = RequestBody(fields, compaction.window.input_items())
+    model = compaction.route.model or request.model
+    with suppress(BackendUnreachableError):
+        async with ExchangeMonitor(sink.receive, 0) as monitor:
+            side_request = SideRequest(backend, principal, sink.headers, monitor)
+            response = await side_request.post(_PATH, body.encode(model=model))
+        if response.status not in UNSUPPORTED_PATH_STATUSES:
+            await _pass_response(response, sink)
+            return True
+    return False
+
+
+async def _pass_response(response: SideResponse, sink: ReplySink) -> None:
+    """Pass on the backend's response, which is in the client's own dialect."""
+    if response.status >= HTTPStatus.BAD_REQUEST:
+        sink.record.note_error(None)
+    else:
+        sink.record.usage = _read_usage(response.body)
+    await sink.send_response(response.status, [*JSON, *response.headers], response.body)
+
+
+def _read_usage(body: bytes) -> Usage | None:
+    with suppress(InvalidRequestError):
+        return read_usage(read_body(body).nested("usage"))
+    return None
+
+
+# With a reply
+
+
+class _Response(Struct):
+    id: str = ""
+    created_at: float = 0
+    output: list[Raw] = []
+    usage: Raw = MISSING
+
+
+class _Compacted(Struct, frozen=True):
+    id: str
+    created_at: int
+    output: list[Raw]
+    usage: Raw
+    object: str = "response.compaction"
+
+
+_RESPONSE: Final = msgspec.json.Decoder(_Response)
+
+
+def _user_messages(items: Sequence[WindowItem], ids: IdSource) -> list[Raw]:
+    """Return the messages of users, each with an id."""
+    messages = (item for item in items if item.is_user_message)
+    return [to_stored_item(item.raw, ids, item.path).body for item in messages]
+
+
+async def _send_compacted(buffer: BufferSink, messages: list[Raw], sink: ReplySink) -> None:
+    """Send the messages of users, unchanged, and behind them the summary of all the rest."""
+    status, body = buffer.status, buffer.body
+    if status == HTTPStatus.OK:
+        response = _RESPONSE.decode(body)
+        summaries = [raw for raw in response.output if head_of(raw).type == COMPACTION]
+        output = [*messages, *summaries]
+        if summaries:
+            body = _ENCODER.encode(
+                _Compacted(response.id, int(response.created_at), output, response.usage)
+            )
+        else:
+            error = InvalidReplyError(None, "the backend was asked for a summary and gave none")
+            status, body = error.status, write_error_body(error)
+    headers: Headers = [one for one in buffer.response_headers if one[0] != b"content-length"]
+    await sink.send_response(status, headers, body)

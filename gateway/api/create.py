@@ -1,88 +1,95 @@
-"""Where clients post their requests."""
+"""The endpoints that create replies: one for each path of a dialect, and the WebSocket."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from litestar import get, post, websocket
 from litestar.handlers import HTTPRouteHandler, WebsocketRouteHandler
-from litestar.types import ASGIApp
+from litestar.types import ASGIApp, Receive, Scope, Send
 
+from adapters import DIALECTS
+from adapters.chat import CHAT
+from adapters.responses import RESPONSES
 from gateway.api.common import AnyRequest, AnySocket
 from gateway.context import AppContext
 from gateway.errors import NotFoundError, UpgradeRequiredError
+from gateway.http.headers import read_headers
+from gateway.http.sinks import AsgiSink
+from gateway.observability.record import ExchangeRecord
 from gateway.openapi.chat_reply import ChatChunk, ChatReply
 from gateway.openapi.chat_request import ChatRequest
 from gateway.openapi.operations import BACKEND_ERRORS, CreateOperation, request_body, responses
 from gateway.openapi.responses_reply import ResponsesEvent, ResponsesReply
 from gateway.openapi.responses_request import ResponsesRequest
-from gateway.pipeline.handler import Front
+from gateway.pipeline.handler import create, serve
 from gateway.websocket.connection import open_socket
 
-_COMPLETIONS = "/chat/completions"
-_RESPONSES = "/responses"
-
-
-def fronts(desk: AppContext) -> dict[str, Front]:
-    """Give who answers Chat, legacy and Responses clients, by the addresses that they post to."""
-    completions, responses = Front("completions", desk), Front("responses", desk)
-    by_path = {_COMPLETIONS: completions, _RESPONSES: responses}
-    return by_path | {f"/v1{path}": front for path, front in by_path.items()}
-
-
-def exchange_handlers(
-    desk: AppContext, fronts: Mapping[str, ASGIApp]
-) -> Sequence[HTTPRouteHandler | WebsocketRouteHandler]:
-    """Give the addresses of Chat, legacy and Responses clients."""
-
-    @post(
-        _COMPLETIONS,
-        status_code=200,
-        tags=("Chat Completions",),
-        operation_id="createChatCompletion",
-        summary="Create a chat completion",
-        operation_class=CreateOperation,
-        dependencies=request_body(ChatRequest),
-        responses=responses(
+# How the endpoints are described in the OpenAPI document.
+_DOCUMENTATION: dict[str, dict[str, Any]] = {
+    CHAT.path: {
+        "tags": ("Chat Completions",),
+        "operation_id": "createChatCompletion",
+        "summary": "Create a chat completion",
+        "description": "Answer a Chat or a legacy request, in kind.",
+        "dependencies": request_body(ChatRequest),
+        "responses": responses(
             ChatReply,
             "The completion, or a stream of chunks with `stream`.",
             BACKEND_ERRORS,
             stream=ChatChunk,
         ),
-    )
-    async def create_completion() -> ASGIApp:
-        """Answer a Chat or a legacy request, in kind."""
-        return fronts[_COMPLETIONS]
-
-    @post(
-        _RESPONSES,
-        status_code=200,
-        tags=("Responses",),
-        operation_id="createResponse",
-        summary="Create a response",
-        operation_class=CreateOperation,
-        dependencies=request_body(ResponsesRequest),
-        responses=responses(
+    },
+    RESPONSES.path: {
+        "tags": ("Responses",),
+        "operation_id": "createResponse",
+        "summary": "Create a response",
+        "description": "Answer a Responses request.",
+        "dependencies": request_body(ResponsesRequest),
+        "responses": responses(
             ResponsesReply,
             "The response, or a stream of events with `stream`.",
             BACKEND_ERRORS,
             stream=ResponsesEvent,
         ),
-    )
-    async def create_response() -> ASGIApp:
-        """Answer a Responses request."""
-        return fronts[_RESPONSES]
+    },
+}
 
-    @get(_RESPONSES, include_in_schema=False, sync_to_thread=False)
-    def refuse_socket(request: AnyRequest) -> None:
-        """Refuse a WebSocket so that Codex at once does without: only 426 does that (P171)."""
+
+def create_handlers(context: AppContext) -> Sequence[HTTPRouteHandler | WebsocketRouteHandler]:
+    """Return the handlers that create replies: one for each path of a dialect."""
+    paths = dict.fromkeys(dialect.path for dialect in DIALECTS.values())
+    handlers = [_create_handler(context, path) for path in paths]
+    return [*handlers, *_websocket_handlers(context)]
+
+
+def _create_handler(context: AppContext, path: str) -> HTTPRouteHandler:
+    async def reply(scope: Scope, receive: Receive, send: Send) -> None:
+        record = ExchangeRecord(scope["path"])
+        sink = AsgiSink(read_headers(scope["headers"]), receive, send, record)
+        await serve(context, sink, create(context, path, sink))
+
+    @post(path, status_code=200, operation_class=CreateOperation, **_DOCUMENTATION.get(path, {}))
+    async def create_reply() -> ASGIApp:
+        """Create a reply."""
+        # The pipeline reads the body itself, within its own limits.
+        return reply
+
+    return create_reply
+
+
+def _websocket_handlers(context: AppContext) -> Sequence[HTTPRouteHandler | WebsocketRouteHandler]:
+    @get(RESPONSES.path, include_in_schema=False, sync_to_thread=False)
+    def refuse_upgrade(request: AnyRequest) -> None:
+        """Refuse a WebSocket with 426: only that makes Codex continue over HTTP at once."""
         if request.headers.get("upgrade", "").lower() == "websocket":
             raise UpgradeRequiredError(
                 None, "no WebSocket is opened for this; POST to this address"
             )
         raise NotFoundError(None, "responses are made with POST; each has an address of its own")
 
-    @websocket(_RESPONSES)
-    async def serve_socket(socket: AnySocket) -> None:
-        """Answer turn after turn over a WebSocket."""
-        await open_socket(desk, socket.scope, socket.receive, socket.send)
+    @websocket(RESPONSES.path)
+    async def serve_websocket(socket: AnySocket) -> None:
+        """Serve the turns of a WebSocket."""
+        await open_socket(context, socket.scope, socket.receive, socket.send)
 
-    return [create_completion, create_response, refuse_socket, serve_socket]
+    return [refuse_upgrade, serve_websocket]

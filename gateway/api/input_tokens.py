@@ -1,36 +1,38 @@
-"""Where clients ask how many tokens a request would have."""
+"""The endpoint that counts the input tokens of a request."""
 
 import asyncio
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Final
 
 import msgspec
 from litestar import post
 from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp, Receive, Scope, Send
-from msgspec import Struct
+from msgspec import Raw, Struct
 
-from adapters import DragomanError
-from adapters.wire.json_object import read_body
-from gateway import statuses
+from adapters import DragomanError, InvalidRequestError, RequestBody, parse_body
+from adapters.responses import RESPONSES
 from gateway.backends.client import SideRequest
-from gateway.compaction.wording import Wording
+from gateway.compaction.summary_request import mentions_compaction, prepare_request
 from gateway.context import AppContext
 from gateway.http.auth import Principal
-from gateway.http.client_connection import ClientConnection
+from gateway.http.create_request import parse_request
 from gateway.http.headers import JSON, read_headers
 from gateway.http.monitor import ExchangeMonitor
+from gateway.http.sinks import AsgiSink, ReplySink
 from gateway.observability.logging import LOG
 from gateway.observability.record import ExchangeRecord
 from gateway.openapi.objects import InputTokensReply, InputTokensRequest
 from gateway.openapi.operations import BODY_ERRORS, request_body, responses
-from gateway.pipeline.handler import Visit, attend, take_request
-from gateway.pipeline.request import outline
+from gateway.pipeline.handler import receive_request, serve
 from gateway.token_counting import CountableRequest, TokenCount, count_locally, count_on_backend
 
-# A backend that takes longer to count is not waited for: there is another way.
-_PATIENCE: Final = 10.0
+# A backend that takes longer to count is not waited for: the gateway can estimate.
+_COUNT_TIMEOUT_SECONDS: Final = 10.0
 _HEADER: Final = b"dragoman-token-count-source"
+_PATH: Final = "/responses/input_tokens"
+_FALSE: Final = Raw(b"false")
 
 
 class _Tokens(Struct, frozen=True):
@@ -38,9 +40,13 @@ class _Tokens(Struct, frozen=True):
     object: str = "response.input_tokens"
 
 
-def counting_handlers(desk: AppContext) -> Sequence[HTTPRouteHandler]:
-    """Give the address where tokens are counted."""
-    front = CountFront(desk)
+def input_token_handlers(app: AppContext) -> Sequence[HTTPRouteHandler]:
+    """Return the handler that counts tokens."""
+
+    async def reply(scope: Scope, receive: Receive, send: Send) -> None:
+        record = ExchangeRecord(scope["path"])
+        sink = AsgiSink(read_headers(scope["headers"]), receive, send, record)
+        await serve(app, sink, count_input_tokens(app, sink))
 
     @post(
         "/responses/input_tokens",
@@ -58,69 +64,59 @@ def counting_handlers(desk: AppContext) -> Sequence[HTTPRouteHandler]:
     )
     async def count_tokens() -> ASGIApp:
         """Count the tokens of a request."""
-        return front
+        return reply
 
     return [count_tokens]
 
 
-class CountFront:
-    """Answers the requests of this address."""
+async def count_input_tokens(app: AppContext, sink: ReplySink) -> None:
+    """Serve one request."""
+    principal, body = await receive_request(app, sink)
+    countable = await _read(app, principal, parse_body(body), sink.record)
+    counted = await _count(countable, principal, sink)
+    reply = msgspec.json.encode(_Tokens(counted.tokens))
+    headers = [*JSON, (_HEADER, counted.source.encode())]
+    await sink.send_response(HTTPStatus.OK, headers, reply)
 
-    def __init__(self, desk: AppContext) -> None:
-        self._desk = desk
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        record = ExchangeRecord(scope["path"])
-        client = ClientConnection(read_headers(scope["headers"]), receive, send, record)
-        visit = Visit(self._desk, "responses", client, record)
-        await attend(self._desk, record, visit.attempt(self._serve(client, record)))
+async def _read(
+    app: AppContext, principal: Principal, body: RequestBody, record: ExchangeRecord
+) -> CountableRequest:
+    """Load the history of a request and find the backend that would get it."""
+    # Nothing is stored, whatever the default is, and nothing runs in the background.
+    fields = {name: raw for name, raw in body.fields.items() if name != "background"}
+    request = parse_request(RequestBody(fields | {"store": _FALSE}), RESPONSES.path)
+    turn = await app.ledger.begin(principal, request)
+    request = request if turn is None else turn.request
+    if not request.model:
+        raise InvalidRequestError("model", "it is missing")
+    route = app.router.find(request.model)[0]
+    backend = route.backend
+    record.client_dialect, record.model = request.dialect.name, request.model
+    record.backend, record.backend_dialect = backend.name, backend.dialect.name
+    record.redact = backend.redact
+    opened = request.body
+    if mentions_compaction(opened):
+        sealer = app.sealer.summary_sealer(principal.owner)
+        whole = turn is not None and turn.conversation is not None
+        opened = prepare_request(opened, backend, sealer, app.mint, whole=whole).body
+    sealer = app.sealer.reasoning_sealer(backend.name)
+    return CountableRequest(opened, route, app.mint, app.config.loss_policy, sealer)
 
-    async def _serve(self, client: ClientConnection, record: ExchangeRecord) -> None:
-        desk = self._desk
-        caller, body = await take_request(desk, client, record)
-        written = await self._written(caller, body, record)
-        counted = await self._count(written, caller, client)
-        answer = msgspec.json.encode(_Tokens(counted.tokens))
-        await client.send_response(
-            statuses.WHOLE, [*JSON, (_HEADER, counted.source.encode())], answer
-        )
 
-    async def _written(
-        self, caller: Principal, body: bytes, record: ExchangeRecord
-    ) -> CountableRequest:
-        """Find what the request stands on, and the backend that would get it."""
-        desk = self._desk
-        # Nothing is stored, whatever the default is, and nothing runs in the background.
-        fields = read_body(body)
-        fields.raw("background")
-        body = fields.encode_with(store=False)
-        plan = await desk.ledger.begin(caller, body)
-        body = body if plan is None else plan.body
-        seen = outline(body, "responses")
-        route = desk.router.find(seen.model)[0]
-        upstream = route.backend
-        record.client_dialect, record.model = seen.dialect, seen.model
-        record.backend, record.backend_dialect = upstream.name, upstream.dialect.name
-        record.redact = upstream.redact
-        words = Wording(body, plan, desk.sealer.summary_sealer(caller.owner), desk.mint)
-        words.speak(upstream)
-        seal = desk.sealer.reasoning_sealer(upstream.name)
-        return CountableRequest(words.spoken.body, route, desk.mint, desk.config.loss_policy, seal)
-
-    async def _count(
-        self, written: CountableRequest, caller: Principal, client: ClientConnection
-    ) -> TokenCount:
-        """Have the backend count, or else do it here."""
-        upstream = written.route.backend
-        # What cannot be said to the backend cannot be counted either.
-        body = written.write()
-        try:
-            async with asyncio.timeout(_PATIENCE), ExchangeMonitor(client.receive, 0) as watch:
-                there = await count_on_backend(
-                    written, SideRequest(upstream, caller, client, watch)
-                )
-        except (DragomanError, TimeoutError) as problem:
-            LOG.warning("backend did not count tokens", backend=upstream.name, error=str(problem))
-            there = None
-        return await count_locally(body) if there is None else TokenCount(there, "backend")
+async def _count(countable: CountableRequest, principal: Principal, sink: ReplySink) -> TokenCount:
+    """Let the backend count, or else do it here."""
+    backend = countable.route.backend
+    # What cannot be sent to the backend cannot be counted either.
+    body = countable.write()
+    try:
+        async with (
+            asyncio.timeout(_COUNT_TIMEOUT_SECONDS),
+            ExchangeMonitor(sink.receive, 0) as monitor,
+        ):
+            side_request = SideRequest(backend, principal, sink.headers, monitor)
+            tokens = await count_on_backend(countable, side_request)
+    except (DragomanError, TimeoutError) as error:
+        LOG.warning("tokens not counted by the backend", backend=backend.name, error=str(error))
+        tokens = None
+    return await count_locally(body) if tokens is None else TokenCount(tokens, "backend")

@@ -23,8 +23,8 @@ from gateway.background import worker
 from gateway.background.events import EventReplay
 from gateway.context import AppContext
 from gateway.errors import ClientDisconnectedError, NotStreamableError, ResponseNotFoundError
-from gateway.http.client_connection import ClientConnection
 from gateway.http.headers import read_headers
+from gateway.http.sinks import AsgiSink
 from gateway.observability.record import ExchangeRecord
 from gateway.openapi import objects
 from gateway.openapi.operations import STORE_ERRORS, StreamOperation, errors, responses
@@ -136,7 +136,7 @@ def _replay(context: AppContext, response: StoredResponse, after: int) -> ASGIAp
 
     async def send_events(scope: Scope, receive: Receive, send: Send) -> None:
         record = ExchangeRecord(scope["path"])
-        client = ClientConnection(read_headers(scope["headers"]), receive, send, record)
+        client = AsgiSink(read_headers(scope["headers"]), receive, send, record)
         interval = context.config.server.heartbeat_interval
         with suppress(ClientDisconnectedError):
             await EventReplay(context.store, client, interval).tell(response, after)

@@ -1,17 +1,17 @@
 """All routes. Every path is served with and without the prefix `/v1`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from litestar import Router
 from litestar.di import Provide
-from litestar.types import ASGIApp, ControllerRouterHandler
+from litestar.types import ControllerRouterHandler
 
 from gateway.api.common import authenticate
 from gateway.api.compaction import compaction_handlers
 from gateway.api.completions import CompletionController
 from gateway.api.conversations import ConversationController, ConversationItemController
-from gateway.api.create import exchange_handlers
-from gateway.api.input_tokens import counting_handlers
+from gateway.api.create import create_handlers
+from gateway.api.input_tokens import input_token_handlers
 from gateway.api.models import ModelController
 from gateway.api.operations import OperationsController, openapi_document
 from gateway.api.responses import ResponseController
@@ -20,7 +20,7 @@ from gateway.backends.models import ModelList
 from gateway.context import AppContext
 
 
-def routes(context: AppContext, fronts: Mapping[str, ASGIApp]) -> Sequence[ControllerRouterHandler]:
+def routes(context: AppContext) -> Sequence[ControllerRouterHandler]:
     """Return all routes."""
     handlers: list[ControllerRouterHandler] = [
         ResponseController,
@@ -31,9 +31,9 @@ def routes(context: AppContext, fronts: Mapping[str, ASGIApp]) -> Sequence[Contr
         TranslateController,
         OperationsController,
         # Litestar adds a function to the path of a controller, but not the other way round.
-        *exchange_handlers(context, fronts),
+        *create_handlers(context),
         *compaction_handlers(context),
-        *counting_handlers(context),
+        *input_token_handlers(context),
     ]
     return [
         *handlers,

@@ -21,7 +21,6 @@ from gateway.backends.transport import SENDING_EVENT
 from gateway.config.schema import BackendConfig, RetryConfig, TimeoutConfig
 from gateway.errors import BackendDisconnectedError, BackendTimeoutError, BackendUnreachableError
 from gateway.http.auth import Principal
-from gateway.http.client_connection import ClientConnection
 from gateway.http.headers import (
     Headers,
     backend_headers,
@@ -338,13 +337,14 @@ class SideRequest(Struct, frozen=True):
 
     backend: BackendClient
     principal: Principal
-    client: ClientConnection
+    # The headers of the client's request.
+    headers: dict[str, str]
     monitor: ExchangeMonitor
 
     async def post(self, path: str, body: bytes, *, root: bool = False) -> SideResponse:
         """Send the request, with retries; every failure is a `DragomanError`."""
         backend = self.backend
-        headers = [*backend_headers(self.client.headers), *backend.authorization(self.principal)]
+        headers = [*backend_headers(self.headers), *backend.authorization(self.principal)]
         template = backend.template_for(path, root=root)
         response = await backend.post(body, headers, self.monitor, streams=False, template=template)
         self.monitor.expect_more()

@@ -6,6 +6,7 @@ from contextlib import aclosing
 from typing import Final
 
 import msgspec
+from litestar.types import Receive
 from msgspec import Raw, Struct
 
 from adapters import DragomanError
@@ -18,11 +19,11 @@ from adapters.wire.error_body import read_error, read_error_value, to_error
 from adapters.wire.json_object import MISSING, is_present, read_body
 from gateway import statuses
 from gateway.errors import ShuttingDownError
-from gateway.http.client_connection import ClientConnection
-from gateway.http.headers import STREAM
+from gateway.http.headers import STREAM, Headers
 from gateway.http.monitor import ExchangeMonitor
-from gateway.http.sinks import Sink
+from gateway.http.sinks import ReplySink
 from gateway.observability.logging import LOG
+from gateway.observability.record import ExchangeRecord
 from gateway.store import RUNNING, Event, Response, Store, StoreUnavailableError
 
 # How a stream ends. There is none for a response that was cancelled: neither the SDK nor Open
@@ -113,11 +114,18 @@ _MOST_WAITING: Final = 1000
 Append = Callable[[list[Event]], Awaitable[bool]]
 
 
-class EventRecorder(Sink):
+class EventRecorder(ReplySink):
     """Keeps all events but the last, which are kept together with the response."""
 
-    def __init__(self, append: Append, lose: Callable[[], None]) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        headers: dict[str, str],
+        receive: Receive,
+        append: Append,
+        lose: Callable[[], None],
+    ) -> None:
+        super().__init__(headers, receive, ExchangeRecord(""))
+        self.status = 0
         self._append = append
         # Called when the events are no longer ours to keep.
         self._lose = lose
@@ -135,9 +143,13 @@ class EventRecorder(Sink):
         # Whether anything of the output was told.
         self._has_output = False
 
-    async def take(self, piece: bytes, *, more: bool) -> None:
-        """Take the events of a piece; wait while too many are not kept yet."""
-        del more  # how a stream ends, its events tell
+    async def _send_head(self, status: int, headers: Headers) -> None:
+        del headers
+        self.status = status
+
+    async def _send_body(self, piece: bytes, *, more: bool) -> None:
+        """Record the events of a chunk; wait while too many are not stored yet."""
+        del more
         if self.status != statuses.WHOLE:
             self._refusal.append(piece)
             return
@@ -219,7 +231,7 @@ _STOPPING: Final = ShuttingDownError(
 class EventReplay:
     """One client that is told the events of one response."""
 
-    def __init__(self, store: Store, client: ClientConnection, keep_alive: float) -> None:
+    def __init__(self, store: Store, client: ReplySink, keep_alive: float) -> None:
         self._store = store
         self._client = client
         self._keep_alive = keep_alive
@@ -234,7 +246,7 @@ class EventReplay:
         number of the last that was told, and whoever goes on from there misses nothing.
         """
         self._last = after
-        await self._client.send_headers(200, STREAM)
+        await self._client.start(200, STREAM)
         try:
             ending = await self._follow(response)
         except DragomanError as problem:

@@ -11,9 +11,11 @@ from litestar.types.asgi_types import HTTPDisconnectEvent
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from adapters import DragomanError
+from adapters import DragomanError, parse_body
 from adapters.ir.types import Error
 from adapters.json_text import DECODE_ERRORS
+from adapters.responses import RESPONSES
+from adapters.responses.request_reader import input_items
 from adapters.responses.stream_repair import failure_events
 from adapters.wire.error_body import to_error
 from adapters.wire.json_object import read_body
@@ -22,14 +24,15 @@ from gateway.context import AppContext
 from gateway.crypto import KeyRing
 from gateway.errors import ClientDisconnectedError, DecryptionError
 from gateway.http.auth import Principal
-from gateway.http.client_connection import ClientConnection
+from gateway.http.create_request import ParsedRequest
 from gateway.http.headers import backend_headers
 from gateway.observability.logging import LOG
 from gateway.observability.record import ExchangeRecord
-from gateway.pipeline.handler import Visit
-from gateway.store import JSON_NULL, Event, Item, Response, Store, StoreUnavailableError
+from gateway.pipeline.handler import handle_create, report_errors
+from gateway.pipeline.request import Request
+from gateway.store import Event, Item, Response, Store, StoreUnavailableError
 from gateway.store.records import CommitOutcomeUnknownError, DatabaseUnavailableError
-from gateway.turns.service import TurnService, concealed_tools
+from gateway.turns.service import TurnService, redacted_tools
 from gateway.turns.turn import Turn
 
 # What is kept of a request until it is answered: enough to answer it on another node.
@@ -59,25 +62,26 @@ _SEALED: Final = Raw(b"{}")
 
 _KEPT: Final = msgspec.json.Decoder(QueuedRequest)
 _ENCODER: Final = msgspec.json.Encoder()
+_OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
 
 
 def queue_request(
-    plan: Turn, caller: Principal, headers: dict[str, str], sealer: KeyRing
+    turn: Turn, principal: Principal, headers: dict[str, str], sealer: KeyRing
 ) -> QueuedRequest:
-    """Gather what it takes to answer a request."""
-    seal = sealer.job_sealer(plan.owner, plan.response_id)
+    """Collect what it takes to serve a request later."""
+    job_sealer = sealer.job_sealer(turn.owner, turn.response_id)
     authorization = None
-    if caller.authorization is not None:
-        authorization = seal.seal(caller.authorization.encode("latin-1"))
-    # However the client wants to be told: here every event is to be seen.
-    body = read_body(plan.body).encode_with(stream=True)
+    if principal.authorization is not None:
+        authorization = job_sealer.seal(principal.authorization.encode("latin-1"))
+    # Every event is recorded, whether or not the client streams.
+    body = turn.request.body.encode(stream=True)
     return QueuedRequest(
         body=Raw(body),
-        stamp=plan.stamp | {"created_at": plan.created},
-        previous=plan.previous,
-        before=len(plan.history),
+        stamp=turn.overrides | {"created_at": turn.created},
+        previous=turn.previous,
+        before=len(turn.history),
         headers=_shown(headers),
-        sealed=seal.seal(body) if concealed_tools(body) is not None else None,
+        sealed=job_sealer.seal(body) if redacted_tools(turn.request.body) is not None else None,
         authorization=authorization,
     )
 
@@ -110,25 +114,32 @@ def opened(kept: QueuedRequest, response: Response, sealer: KeyRing) -> QueuedRe
     return replace(kept, body=Raw(body))
 
 
-def plan_of(kept: QueuedRequest, response: Response) -> Turn:
-    """Give the plan again; the items that came with it are in the store already."""
+def turn_of(queued: QueuedRequest, response: Response) -> Turn:
+    """Return the turn of a queued request; the items that came with it are stored already."""
+    body = parse_body(bytes(queued.body))
+    items = tuple(
+        replace(item, path=_client_path(number, queued.before))
+        for number, item in enumerate(input_items(body))
+    )
     return Turn(
         owner=response.owner,
-        model=response.model,
-        body=bytes(kept.body),
+        request=ParsedRequest(replace(body, items=items, raw=None), RESPONSES, response.model),
         store=True,
         background=True,
         stream=True,
         response_id=response.id,
         created=response.created,
-        previous=kept.previous,
+        previous=queued.previous,
         parent=response.parent,
         conversation=response.conversation,
         input=(),
-        # Only how many there are is asked, to name places as the client knows them.
-        history=(Item("", JSON_NULL),) * kept.before,
-        stamp=kept.stamp,
+        history=(),
+        overrides=queued.stamp,
     )
+
+
+def _client_path(number: int, before: int) -> str:
+    return f"history[{number}]" if number < before else f"input[{number - before}]"
 
 
 def authorization_of(kept: QueuedRequest, response: Response, sealer: KeyRing) -> str | None:
@@ -197,7 +208,7 @@ async def cancelled(store: Store, job: Job, number: int) -> JobOutcome:
 def _ending(
     ledger: TurnService, job: Job, response: Raw, last: list[bytes], number: int
 ) -> JobOutcome:
-    turn = ledger.turn(plan_of(job.kept, job.response), response)
+    turn = ledger.stored_turn(turn_of(job.kept, job.response), _OBJECT.decode(response))
     return JobOutcome(turn.response, turn.output, tuple(numbered(last, number)))
 
 
@@ -278,7 +289,9 @@ class BackgroundJob:
         self._lease = lease
         self._reason: Reason | None = None
         self._stopped = asyncio.Event()
-        self._recorder = EventRecorder(self._append, lambda: self.stop(Reason.LOST))
+        self._recorder = EventRecorder(
+            dict(job.kept.headers), self._receive, self._append, lambda: self.stop(Reason.LOST)
+        )
         self._recorder.next = next_event
         # Why the backend was not even asked.
         self._problem: Error | None = None
@@ -324,14 +337,15 @@ class BackgroundJob:
         return True
 
     async def _serve(self) -> None:
-        desk, record = self._desk, ExchangeRecord(_PATH)
-        kept, response = self._job.kept, self._job.response
-        client = ClientConnection(dict(kept.headers), self._receive, self._recorder.send, record)
+        desk, sink = self._desk, self._recorder
+        queued, response = self._job.kept, self._job.response
+        record = sink.record = ExchangeRecord(_PATH)
         try:
-            shown = authorization_of(kept, response, desk.sealer)
-            caller = desk.gatekeeper.reauthenticate(response.owner, shown)
-            plan = plan_of(opened(kept, response, desk.sealer), response)
-            await Visit(desk, "responses", client, record).serve(caller, plan.body, plan)
+            authorization = authorization_of(queued, response, desk.sealer)
+            principal = desk.gatekeeper.reauthenticate(response.owner, authorization)
+            turn = turn_of(opened(queued, response, desk.sealer), response)
+            request = Request(RESPONSES.path, principal, turn.request.body, turn)
+            await report_errors(sink, handle_create(desk, request, sink))
         except DragomanError as problem:
             self._problem = to_error(problem)
             record.note_error(problem.code)

@@ -31,13 +31,15 @@ from gateway.background.job import (
 from gateway.context import AppContext
 from gateway.errors import NotCancellableError, ResponseNotFoundError
 from gateway.http.auth import Principal
-from gateway.http.client_connection import ClientConnection
 from gateway.http.headers import JSON
+from gateway.http.sinks import ReplySink
 from gateway.observability.logging import LOG
 from gateway.server import shutdown as stopping
 from gateway.store import RUNNING, Response, Store, StoredTurn
 from gateway.turns.history import find_turn
 from gateway.turns.turn import Turn
+
+_OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
 
 # Between two looks at what others ask or leave: not every database can call us.
 _LOOK: Final = 1.0
@@ -83,9 +85,9 @@ class BackgroundWorker:
 
     # Requests
 
-    async def accept(self, caller: Principal, plan: Turn, client: ClientConnection) -> None:
+    async def accept(self, principal: Principal, turn: Turn, sink: ReplySink) -> None:
         """Keep a request, and tell the client that it is queued; it may want all events, too."""
-        job = await self._start(caller, plan, client.headers)
+        job = await self._start(principal, turn, sink.headers)
         if self._end is None:
             self._take(
                 BackgroundJob(
@@ -94,18 +96,18 @@ class BackgroundWorker:
             )
         else:
             await self._release([job.response.id])
-        if not plan.stream:
-            await client.send_response(200, JSON, bytes(job.response.body))
+        if not turn.stream:
+            await sink.send_response(200, JSON, bytes(job.response.body))
             return
         keep_alive = self._desk.config.server.heartbeat_interval
-        await EventReplay(self._desk.store, client, keep_alive).tell(job.response, -1)
+        await EventReplay(self._desk.store, sink, keep_alive).tell(job.response, -1)
 
     async def _start(self, caller: Principal, plan: Turn, headers: dict[str, str]) -> Job:
         """Write everything down; when this returns, it is committed."""
         desk, name = self._desk, plan.response_id
         kept = queue_request(plan, caller, headers, desk.sealer)
         body = Raw(queued_response(bytes(kept.body), kept.stamp, desk.mint))
-        turn = desk.ledger.turn(plan, body, queued=True)
+        turn = desk.ledger.stored_turn(plan, _OBJECT.decode(body), queued=True)
         begun = [event("response.created", 0, body), event("response.queued", 1, body)]
         self._starting.add(name)
         try:

@@ -11,10 +11,10 @@ from pathlib import PurePath
 import msgspec
 from msgspec import Raw
 
-from adapters import DragomanError, InvalidRequestError, Translation, dialect
+from adapters import DragomanError, InvalidRequestError, dialect
 from adapters.ir.types import Family
 from adapters.sse import BYTE_ORDER_MARK
-from gateway.dry_run import Kind, OfflineTranslator
+from gateway.dry_run import Kind, OfflineTranslator, Translation
 from gateway.terminal import fail, print_error, print_losses, print_message, write_output
 
 _Object = dict[str, Raw]
@@ -73,7 +73,7 @@ class JsonlTranslator:
             if not self._keep_going:
                 fail(f"{prefix}{error}")
             print_error(f"{prefix}{error}")
-            write_output(self._translator.exchange("reply").problem(error).body + b"\n")
+            write_output(self._translator.own_error(error) + b"\n")
             return False
         write_output(translation.body + b"\n")
         print_losses(translation.losses, prefix)

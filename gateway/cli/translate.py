@@ -20,9 +20,7 @@ from adapters import (
     deterministic_ids,
 )
 from adapters.capabilities import PROFILES
-from adapters.ir.events import Failed
 from adapters.sse import STREAM_PREFIX_BYTES, is_stream
-from adapters.translation.streams import is_broken
 from gateway.cli.capability_options import read_capabilities, read_profile
 from gateway.cli.jsonl import JsonlTranslator, describe_kind, is_jsonl
 from gateway.crypto import RANDOM_IDS
@@ -210,14 +208,14 @@ def _translate_stream(translator: OfflineTranslator, chunks: Iterable[bytes]) ->
     A stream that is truncated or invalid ends with an error in the client's dialect; the command
     fails too.
     """
-    exchange = translator.exchange("stream")
-    stream = exchange.stream()
+    stream = translator.stream()
     for chunk in chunks:
         write_output(stream.feed(chunk))
-    write_output(stream.flush())
-    print_losses([*stream.losses, *check_inputs_blocking(exchange.custom_inputs)])
-    if isinstance(stream.outcome, Failed) and is_broken(stream.outcome):
-        raise InvalidReplyError(None, stream.outcome.error.message)
+    end = stream.finish(started=True)
+    write_output(end.body)
+    print_losses([*stream.losses, *check_inputs_blocking(stream.custom_inputs)])
+    if end.error is not None and end.error_origin == "gateway":
+        raise InvalidReplyError(None, end.error.message)
 
 
 def _read_head(source: io.BufferedReader) -> bytes:

@@ -1,1 +1,1 @@
-"""Conversations that have become too long: summed up by a backend, sealed, opened again."""
+"""Summaries of long conversations, which clients carry sealed in `compaction` items."""

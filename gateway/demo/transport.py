@@ -17,8 +17,9 @@ from adapters.ir.accumulator import to_events
 from adapters.ir.events import Delta, Event
 from adapters.ir.types import Error, Reply
 from adapters.losses import Losses
+from adapters.sse import encode
 from adapters.wire.error_body import to_error, write_error
-from adapters.wire.json_object import read_body
+from adapters.wire.json_object import parse_body, read_body
 from gateway.demo.reply import DEMO_MODEL, demo_reply
 
 # Long enough for a person to see that the reply is streamed.
@@ -58,11 +59,11 @@ class DemoTransport(httpx.AsyncBaseTransport):
 
     def _reply(self, dialect_name: str, body: bytes) -> httpx.Response:
         dialect = adapters.dialect(dialect_name)
-        request = dialect.read_request(body, Losses("report", dialect.names))
+        request = dialect.read_request(parse_body(body), Losses("report", dialect.names))
         reply = demo_reply(request, self._ids, dialect.names)
         context = ReplyContext(request, self._ids, Losses(None))
         if not request.stream:
-            return self._send(200, dialect.write_reply(reply, context))
+            return self._send(200, encode(dialect.write_reply(reply, context)))
         stream = DemoStream(reply, dialect.write_stream(context), self._delta_delay)
         headers = self._headers("text/event-stream; charset=utf-8")
         return httpx.Response(200, headers=headers, stream=stream)

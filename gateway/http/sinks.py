@@ -1,46 +1,117 @@
-"""Takes an answer in place of a client: what is sent to it are the messages of ASGI."""
+"""Where a reply goes: an HTTP client, or a buffer for requests that the gateway makes itself."""
 
 from abc import ABC, abstractmethod
+from secrets import token_hex
 
-from litestar.types import Message
+from litestar.types import Receive, Send
+from litestar.types.asgi_types import HTTPResponseBodyEvent, HTTPResponseStartEvent
 
-from gateway.http.headers import Headers
+from adapters import DragomanError
+from gateway.errors import write_error_body
+from gateway.http.headers import JSON, Headers
+from gateway.observability.record import ExchangeRecord
 
 
-class Sink(ABC):
-    """One answer; its `send` is what a `Client` is given."""
+class ReplySink(ABC):
+    """The receiver of one reply.
 
-    def __init__(self) -> None:
-        # There once the answer has begun.
-        self.status = 0
-        self.headers: Headers = []
+    A reply is sent whole by `send_response`, or as `start`, any number of `write`s and `end`. Each
+    chunk of a stream consists of whole events.
+    """
 
-    async def send(self, message: Message) -> None:
-        """Take a message of the answer."""
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            self.headers = list(message["headers"])
-        elif message["type"] == "http.response.body":
-            await self.take(message["body"], more=message["more_body"])
+    def __init__(self, headers: dict[str, str], receive: Receive, record: ExchangeRecord) -> None:
+        # The headers of the request.
+        self.headers = headers
+        # Returns a disconnect message when the client has left.
+        self.receive = receive
+        self.record = record
+        # Whether the status was sent: then it can no longer change.
+        self.started = False
+
+    async def send_response(self, status: int, headers: Headers, body: bytes) -> None:
+        """Send a whole reply."""
+        length = (b"content-length", b"%d" % len(body))
+        await self.start(status, [*headers, length])
+        await self.end(body)
+
+    async def send_error(self, error: DragomanError) -> None:
+        """Send one of our own errors."""
+        await self.send_response(error.status, JSON, write_error_body(error))
+
+    async def start(self, status: int, headers: Headers) -> None:
+        """Send the status and the headers."""
+        record = self.record
+        self.started = True
+        record.status = status
+        record.note_first_byte()
+        if record.request_id is None:
+            # The backend's own request id is among the headers already.
+            record.request_id = f"req_{token_hex(16)}"
+            headers = [*headers, (b"x-request-id", record.request_id.encode())]
+        await self._send_head(status, headers)
+
+    async def write(self, data: bytes) -> None:
+        """Send a chunk; wait while the client is slow to read."""
+        self.record.note_response_chunk(data)
+        await self._send_body(data, more=True)
+
+    async def end(self, data: bytes = b"") -> None:
+        """Send the last chunk."""
+        self.record.note_response_chunk(data)
+        await self._send_body(data, more=False)
 
     @abstractmethod
-    async def take(self, piece: bytes, *, more: bool) -> None:
-        """Take a piece of the body; the answer goes on when this returns."""
+    async def _send_head(self, status: int, headers: Headers) -> None:
+        """Send the status and the headers."""
+
+    @abstractmethod
+    async def _send_body(self, data: bytes, *, more: bool) -> None:
+        """Send a chunk of the body."""
 
 
-class Gathered(Sink):
-    """Keeps an answer until it is whole."""
+class AsgiSink(ReplySink):
+    """An HTTP client behind an ASGI server."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._pieces: list[bytes] = []
+    def __init__(
+        self, headers: dict[str, str], receive: Receive, send: Send, record: ExchangeRecord
+    ) -> None:
+        super().__init__(headers, receive, record)
+        self._send = send
 
-    async def take(self, piece: bytes, *, more: bool) -> None:
-        """Take a piece of it."""
-        del more  # it is read when it is over
-        self._pieces.append(piece)
+    async def _send_head(self, status: int, headers: Headers) -> None:
+        start: HTTPResponseStartEvent = {
+            "type": "http.response.start",
+            "status": status,
+            "headers": headers,
+        }
+        await self._send(start)
+
+    async def _send_body(self, data: bytes, *, more: bool) -> None:
+        body: HTTPResponseBodyEvent = {
+            "type": "http.response.body",
+            "body": data,
+            "more_body": more,
+        }
+        await self._send(body)
+
+
+class BufferSink(ReplySink):
+    """A buffer that holds a whole reply."""
+
+    def __init__(self, headers: dict[str, str], receive: Receive, record: ExchangeRecord) -> None:
+        super().__init__(headers, receive, record)
+        self.status = 0
+        self.response_headers: Headers = []
+        self._chunks: list[bytes] = []
+
+    async def _send_head(self, status: int, headers: Headers) -> None:
+        self.status, self.response_headers = status, headers
+
+    async def _send_body(self, data: bytes, *, more: bool) -> None:
+        del more
+        self._chunks.append(data)
 
     @property
     def body(self) -> bytes:
-        """Give all of it."""
-        return b"".join(self._pieces)
+        """The body as far as it was sent."""
+        return b"".join(self._chunks)

@@ -1,347 +1,212 @@
-"""The address that clients post to: takes a request, finds its backend, delivers the answer.
-
-An ASGI application of its own inside Litestar: on this path every microsecond counts, and the
-client's bytes go to the core as they are.
-"""
+"""Serve a create request, from its body to the last byte of its reply."""
 
 import asyncio
 from collections.abc import Coroutine
-from functools import partial
+from http import HTTPStatus
+from typing import Final
 
-import httpx
-from litestar.enums import ScopeType
-from litestar.types import Receive, Scope, Send
-from msgspec import Raw
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
 
-from adapters import DragomanError, Exchange, ReplyOptions, dialect
-from adapters.ir.types import Family
-from gateway import statuses
-from gateway.api.stored_completions import PendingCompletion, read_deposit, without_store
-from gateway.backends.client import BackendClient, read_refusal, rejects_encrypted_reasoning
-from gateway.backends.routing import Route
-from gateway.compaction.beforehand import ask_aside
-from gateway.compaction.managing import GeneratedSummary
-from gateway.compaction.wording import Wording, speaks_of_summaries
-from gateway.context import AppContext
-from gateway.errors import (
-    BackendUnreachableError,
-    ClientDisconnectedError,
-    InternalError,
-    ShuttingDownError,
+from adapters import DragomanError, InvalidRequestError, Loss, RequestBody
+from adapters.responses import RESPONSES
+from gateway.backends.client import BackendClient
+from gateway.compaction.context_management import (
+    FIELD,
+    GeneratedSummary,
+    plan_summary,
+    read_context_management,
+    summary_failed,
 )
-from gateway.grammar_check import check_inputs
+from gateway.compaction.summary_request import (
+    PreparedRequest,
+    accepts_foreign_summaries,
+    compacts_natively,
+)
+from gateway.compaction.window import Window, read_window
+from gateway.context import AppContext
+from gateway.errors import ClientDisconnectedError, InternalError, ShuttingDownError
 from gateway.http.auth import Principal
-from gateway.http.client_connection import ClientConnection
-from gateway.http.headers import backend_headers, read_headers
+from gateway.http.create_request import ParsedRequest, parse_request
 from gateway.http.monitor import ExchangeMonitor
 from gateway.http.request_body import read_body
+from gateway.http.sinks import BufferSink, ReplySink
 from gateway.observability.logging import LOG
 from gateway.observability.record import ExchangeRecord
-from gateway.pipeline.delivery import Delivery
-from gateway.pipeline.depositing import CompletionNotary
-from gateway.pipeline.gathering import Gathering
-from gateway.pipeline.hearing import stream_of
-from gateway.pipeline.notary import Notary
-from gateway.pipeline.parties import Parties
-from gateway.pipeline.request import RequestSummary, outline
-from gateway.turns.turn import Turn, UnstoredResponses
+from gateway.pipeline.backend_call import Call, call_backends, start_call
+from gateway.pipeline.exchange import Exchange
+from gateway.pipeline.reply import StreamSender, fail_reply, forward_chunks, send_end
+from gateway.pipeline.request import Request
+from gateway.token_counting import count_locally
 
-# So much of a model's name is logged; clients choose it freely.
-_LONGEST_NAME = 200
-
-
-class Front:
-    """Answers the requests of one address."""
-
-    def __init__(self, family: Family, desk: AppContext) -> None:
-        self._family: Family = family
-        self._desk = desk
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        if scope["type"] != ScopeType.HTTP:
-            raise TypeError("only HTTP is spoken at this address")
-        record = ExchangeRecord(scope["path"])
-        client = ClientConnection(read_headers(scope["headers"]), receive, send, record)
-        await attend(self._desk, record, Visit(self._desk, self._family, client, record).run())
+# Clients choose model names freely; this many characters are logged.
+_MAX_LOGGED_MODEL: Final = 200
+# The status that proxies log when a client left before its reply.
+_CLIENT_CLOSED_REQUEST: Final = 499
 
 
-async def attend(
-    desk: AppContext, record: ExchangeRecord, work: Coroutine[None, None, None]
-) -> None:
-    """Do all that is to be done for a client, and tell of it in the end."""
+class _Output(Struct):
+    output: list[Raw] = []
+
+
+_OUTPUT: Final = msgspec.json.Decoder(_Output)
+
+
+async def serve(app: AppContext, sink: ReplySink, work: Coroutine[None, None, None]) -> None:
+    """Do the work for one client; send its errors and record the exchange."""
+    record = sink.record
     try:
-        await work
+        await report_errors(sink, work)
     except ClientDisconnectedError:
         record.outcome = "client_disconnected"
-        record.status = record.status or statuses.CLIENT_GONE
+        record.status = record.status or _CLIENT_CLOSED_REQUEST
     finally:
-        desk.record_exchange(record)
+        app.record_exchange(record)
 
 
-async def take_request(
-    desk: AppContext, client: ClientConnection, record: ExchangeRecord
-) -> tuple[Principal, bytes]:
-    """Let a client in; give who it is, and what it sends."""
-    caller = desk.gatekeeper.authenticate(client.headers)
-    record.key_name = caller.name
-    limit = desk.config.server.max_body_bytes
-    return caller, await read_body(client.receive, client.headers, limit)
-
-
-class Visit:
-    """One request, from its coming to the end of its answer."""
-
-    def __init__(
-        self,
-        desk: AppContext,
-        family: Family,
-        client: ClientConnection,
-        record: ExchangeRecord,
-        nearby: UnstoredResponses | None = None,
-    ) -> None:
-        self._desk = desk
-        self._nearby = nearby
-        self._family: Family = family
-        self._client = client
-        self._record = record
-        # The request, until a backend has begun to answer it.
-        self._words = Wording(b"", None, None, desk.mint)
-        # What is asked of the memory, and whether the answer is to be kept here.
-        self._plan: Turn | None = None
-        self._keeps = False
-        # A completion that is to be kept here, for a Chat client that wants that.
-        self._deposit: PendingCompletion | None = None
-        # There once a backend has begun to answer.
-        self._delivery: Delivery | None = None
-
-    async def run(self) -> None:
-        """Let the client in, take its request, and serve it."""
-        await self.attempt(self._receive())
-
-    async def serve(self, caller: Principal, body: bytes, plan: Turn | None = None) -> None:
-        """Serve a request that is there already; who gives a plan keeps the answer too."""
-        self._record.key_name = caller.name
-        self._plan = plan
-        await self.attempt(self._serve(caller, body))
-
-    async def attempt(self, work: Coroutine[None, None, None]) -> None:
-        """Do something; whatever goes wrong, the client is told in its own words."""
+async def report_errors(sink: ReplySink, work: Coroutine[None, None, None]) -> None:
+    """Do some work; whatever goes wrong before the reply starts is sent as an error."""
+    try:
+        await work
+    except DragomanError as error:
+        await _send_error(sink, error)
+    except asyncio.CancelledError:
+        # The server stops and has waited long enough.
         try:
-            await work
-        except DragomanError as problem:
-            await self._fail(problem)
+            await _send_error(sink, ShuttingDownError(None, "the gateway is stopping"))
         except asyncio.CancelledError:
-            # The server stops and has waited long enough.
-            await self._tell_of_stop()
-        except ClientDisconnectedError:
-            raise
-        except Exception:  # noqa: BLE001 - the last resort: whatever it is, the client is told
-            LOG.exception("internal error", path=self._record.path)
-            await self._fail(InternalError(None, "the gateway failed; its log says why"))
-
-    async def _tell_of_stop(self) -> None:
-        try:
-            await self._fail(ShuttingDownError(None, "the gateway is stopping"))
-        except asyncio.CancelledError:
-            # A client that does not read is not told anything.
+            # A client that does not read gets no error.
             raise ClientDisconnectedError from None
+    except ClientDisconnectedError:
+        raise
+    except Exception:  # noqa: BLE001 - the last resort: the client gets an error, whatever it is
+        LOG.exception("internal error", path=sink.record.path)
+        await _send_error(sink, InternalError(None, "the gateway failed; its log says why"))
 
-    async def _fail(self, problem: DragomanError) -> None:
-        self._record.note_error(problem.code)
+
+async def _send_error(sink: ReplySink, error: DragomanError) -> None:
+    sink.record.note_error(error.code)
+    if not sink.started:
+        await sink.send_error(error)
+
+
+async def receive_request(app: AppContext, sink: ReplySink) -> tuple[Principal, bytes]:
+    """Authenticate a client and read its request body."""
+    principal = app.gatekeeper.authenticate(sink.headers)
+    sink.record.key_name = principal.name
+    body = await read_body(sink.receive, sink.headers, app.config.server.max_body_bytes)
+    if app.config.logging.bodies:
+        sink.record.request_body = body
+    return principal, body
+
+
+async def create(app: AppContext, endpoint: str, sink: ReplySink) -> None:
+    """Serve a create request that a client has posted to an endpoint."""
+    principal, body = await receive_request(app, sink)
+    await handle_create(app, Request(endpoint, principal, body), sink)
+
+
+async def handle_create(app: AppContext, given: Request, sink: ReplySink) -> None:
+    """Serve one create request, from its body to the last byte of its reply."""
+    record, principal, turn = sink.record, given.principal, given.turn
+    record.key_name = principal.name
+    request = parse_request(given.body, given.endpoint)
+    if request.dialect.stateful and turn is None:
+        turn = await app.ledger.begin(principal, request, given.cache)
+    request = request if turn is None else turn.request
+    record.client_dialect, record.model = request.dialect.name, request.model[:_MAX_LOGGED_MODEL]
+    if not request.model:
+        raise InvalidRequestError("model", "it is missing")
+    routes = app.router.find(request.model)
+    if turn is not None and turn.background and given.turn is None:
+        record.stream = turn.stream
+        await app.background.accept(principal, turn, sink)
+        return
+    call = start_call(app, given, request, turn, sink)
+    prepared = await _manage_context(app, call, request, routes[0].backend)
+    heartbeat = app.config.server.heartbeat_interval
+    exchange: Exchange | None = None
+    sender: StreamSender | None = None
+    try:
         try:
-            if self._delivery is not None:
-                await self._delivery.fail(problem)
-            elif not self._client.begun:
-                await self._client.send_error(problem)
-        except DragomanError as worse:
-            # What has to be kept of a failure cannot be kept, say.
-            if self._client.begun:
+            async with ExchangeMonitor(sink.receive, heartbeat) as monitor:
+                exchange = await call_backends(app, call, request, prepared, routes, monitor)
+                sender = StreamSender(exchange, sink, monitor)
+                await forward_chunks(exchange, sender, monitor)
+            end = exchange.reply.finish(started=sink.started)
+        except (Exception, asyncio.CancelledError) as error:
+            if exchange is None or sender is None or isinstance(error, ClientDisconnectedError):
                 raise
-            self._record.note_error(worse.code)
-            await self._client.send_error(worse)
-
-    async def _receive(self) -> None:
-        await self._serve(*await take_request(self._desk, self._client, self._record))
-
-    async def _serve(self, caller: Principal, body: bytes) -> None:
-        desk, record = self._desk, self._record
-        if desk.config.logging.bodies:
-            record.request_body = body
-        if self._family == "responses" and self._plan is None:
-            self._plan = await desk.ledger.begin(caller, body, self._nearby)
-            self._keeps = self._plan is not None
-        body = body if self._plan is None else self._plan.body
-        seen = outline(body, self._family)
-        record.client_dialect, record.model = seen.dialect, seen.model[:_LONGEST_NAME]
-        if self._keeps and self._plan is not None and self._plan.background:
-            # What no backend serves need not be queued first.
-            desk.router.find(seen.model)
-            record.stream = self._plan.stream
-            await desk.background.accept(caller, self._plan, self._client)
-            return
-        if seen.store:
-            self._deposit = read_deposit(caller.owner, body, desk.mint)
-        await self._word(body, caller, seen)
-        async with ExchangeMonitor(
-            self._client.receive, desk.config.server.heartbeat_interval
-        ) as watch:
-            await self._carry(watch, caller, seen)
-
-    async def _word(self, body: bytes, caller: Principal, seen: RequestSummary) -> None:
-        """Make the request ready; a conversation that is too long is summed up first."""
-        desk = self._desk
-        knows = self._family == "responses" and speaks_of_summaries(body)
-        seal = desk.sealer.summary_sealer(caller.owner) if knows else None
-        self._words = Wording(body, self._plan, seal, desk.mint)
-        if not knows:
-            return
-
-        async def ask(asking: bytes) -> GeneratedSummary | None:
-            return await ask_aside(asking, caller, self._client, self._aside, desk.record_exchange)
-
-        first = desk.router.find(seen.model)[0].backend
-        await self._words.manage(first, desk.config.loss_policy, ask)
-
-    def _aside(self, client: ClientConnection, record: ExchangeRecord) -> "Visit":
-        return Visit(self._desk, "responses", client, record)
-
-    async def _carry(self, watch: ExchangeMonitor, caller: Principal, seen: RequestSummary) -> None:
-        """Carry the request to the first backend that can be reached, and its answer back."""
-        *first, last = self._desk.router.find(seen.model)
-        for route in first:
-            try:
-                await self._take(route, watch, caller, seen)
-            except BackendUnreachableError as problem:
-                LOG.warning(
-                    "backend unreachable, trying the next one",
-                    backend=route.backend.name,
-                    model=self._record.model,
-                    error=problem.why,
-                )
-            else:
-                return
-        await self._take(last, watch, caller, seen)
-
-    async def _take(
-        self, route: Route, watch: ExchangeMonitor, caller: Principal, seen: RequestSummary
-    ) -> None:
-        """Take one route."""
-        upstream, record = route.backend, self._record
-        record.backend, record.backend_dialect = upstream.name, upstream.dialect.name
-        record.redact = upstream.redact
-        self._words.speak(upstream)
-        exchange = self._exchange(route, caller, seen)
-        response = await self._ask(exchange, route, watch, caller)
-        if exchange.asks_for_seals and response.status_code == statuses.BAD_REQUEST:
-            watch.expect_more()
-            response = await read_refusal(response)
-            if rejects_encrypted_reasoning(response.content):
-                upstream.note_refusal(seen.model, response.content)
-                exchange = self._exchange(route, caller, seen, seals=False)
-                response = await self._ask(exchange, route, watch, caller)
-        parties = Parties(
-            exchange,
-            losses=tuple(record.losses),
-            client=self._client,
-            watch=watch,
-            upstream=upstream,
-            record=record,
-            judge=lambda: check_inputs(exchange.custom_inputs),
-            notary=self._notary(exchange, upstream, caller, seen),
-        )
-        self._delivery = Delivery(parties)
-        self._words.forget()
-        await self._deliver(self._delivery, response)
-
-    async def _ask(
-        self, exchange: Exchange, route: Route, watch: ExchangeMonitor, caller: Principal
-    ) -> httpx.Response:
-        """Send the request; what was kept for the client goes with it."""
-        upstream, record, body = route.backend, self._record, self._words.spoken.body
-        if self._deposit is not None:
-            body = without_store(
-                body, upstream.dialect.family, upstream.capabilities.unsupported_fields
-            )
-        try:
-            names = exchange.recall(body)
-            notes = self._desk.store.reasoning_notes
-            kept = await notes.find(_scope(upstream, caller), names) if names else None
-            sent = exchange.request(body, model=route.model, kept=kept)
-        except DragomanError as problem:
-            raise self._words.placed(problem) from None
-        record.losses = self._words.losses(sent.losses)
-        headers = backend_headers(self._client.headers | self._desk.trace(record))
-        headers += upstream.authorization(caller)
-        return await upstream.post(sent.body, headers, watch, streams=exchange.backend_streams)
-
-    def _notary(
-        self, exchange: Exchange, upstream: BackendClient, caller: Principal, seen: RequestSummary
-    ) -> Notary:
-        """Say who keeps what of an answer."""
-        desk, deposit = self._desk, self._deposit
-
-        async def keep() -> None:
-            await desk.store.reasoning_notes.save(_scope(upstream, caller), exchange.kept)
-
-        keep_notes = None if self._keeps_nothing(exchange) else keep
-        if deposit is None:
-            return Notary(exchange, keep_notes, self._keep if self._keeps else None)
-        gathering = None
-        if exchange.client_streams:
-            own, reply_options = dialect(seen.dialect), self._reply_options(caller)
-            body = self._words.spoken.body
-            gathering = Gathering(own, body, mint=desk.mint, reply_options=reply_options)
-        keep_completion = partial(deposit.keep, desk.store, desk.mint)
-        return CompletionNotary(exchange, keep_notes, keep_completion, gathering)
-
-    def _keeps_nothing(self, exchange: Exchange) -> bool:
-        """Tell whether a client wants nothing to be kept; those of Chat have to say so."""
-        if self._family == "responses":
-            return self._plan is None or not self._plan.store
-        return exchange.asked.store is False
-
-    async def _keep(self, response: Raw) -> None:
-        """Keep a finished response, wherever it is to be kept."""
-        if self._plan is None:
-            return
-        if self._plan.store:
-            await self._desk.ledger.save(self._plan, response)
-        elif self._nearby is not None:
-            self._nearby.remember(self._plan, response)
-
-    def _exchange(
-        self, route: Route, caller: Principal, seen: RequestSummary, *, seals: bool = True
-    ) -> Exchange:
-        config, upstream = self._desk.config, route.backend
-        seals = seals and not upstream.lacks_encrypted_reasoning(seen.model)
-        return Exchange(
-            dialect(seen.dialect),
-            upstream.dialect,
-            mint=self._desk.mint,
-            capabilities=self._words.spoken.capabilities(upstream),
-            reply_options=self._reply_options(caller),
-            policy=config.loss_policy,
-            rewrite=upstream.rewrite,
-            seal=self._desk.sealer.reasoning_sealer(upstream.name) if seals else None,
-            stamp=self._plan.stamp if self._plan else None,
-            reshape=self._words.reshape,
-            redact=upstream.redact,
-        )
-
-    def _reply_options(self, caller: Principal) -> ReplyOptions:
-        """Say how a client wants to be told things."""
-        own = caller.key.replies if caller.key else None
-        return own or self._desk.config.replies
-
-    async def _deliver(self, delivery: Delivery, response: httpx.Response) -> None:
-        try:
-            await delivery.run(response)
-        finally:
-            # One that is read to its end leaves its connection for others; any other closes it.
-            await stream_of(response).aclose()
+            end = fail_reply(exchange, error, sink)
+        await send_end(app, exchange, end, call.saver, sender)
+    finally:
+        if exchange is not None:
+            await exchange.release()
 
 
-def _scope(upstream: BackendClient, caller: Principal) -> str:
-    """Say for whom something is kept: one client at one backend."""
-    return f"{upstream.name} {caller.owner}"
+async def _manage_context(
+    app: AppContext, call: Call, request: ParsedRequest, backend: BackendClient
+) -> PreparedRequest:
+    """Summarize a conversation that is longer than its client allows, unless the backend does."""
+    body, sealer, policy = request.body, call.summary_sealer, app.config.loss_policy
+    if sealer is None or FIELD not in body.fields or compacts_natively(backend):
+        return PreparedRequest(body)
+    wanted = read_context_management(body, policy)
+    body = wanted.body
+    unchanged = PreparedRequest(body, losses=wanted.losses)
+    if wanted.threshold is None:
+        return unchanged
+    window = read_window(body, sealer, passes=accepts_foreign_summaries(backend))
+    if window.triggered:
+        return unchanged
+    opened = replace(body, items=window.input_items(), raw=None)
+    if (await count_locally(opened.encode())).tokens < wanted.threshold:
+        return unchanged
+    return await _summarize(app, call, unchanged, window)
+
+
+async def _summarize(
+    app: AppContext, call: Call, unchanged: PreparedRequest, window: Window
+) -> PreparedRequest:
+    """Replace the older part of a conversation by a summary; without one it stays as it is."""
+    policy, sealer = app.config.loss_policy, call.summary_sealer
+    plan = plan_summary(unchanged.body, window, policy)
+    if isinstance(plan, Loss) or sealer is None:
+        lost = (plan,) if isinstance(plan, Loss) else ()
+        return replace(unchanged, losses=(*unchanged.losses, *lost))
+    summary = await _generate_summary(app, call, plan.request)
+    continued = None if summary is None else plan.apply(summary, sealer, app.mint)
+    if summary is None or continued is None:
+        return replace(unchanged, losses=(*unchanged.losses, summary_failed(policy)))
+    return replace(continued, losses=(*unchanged.losses, *summary.losses))
+
+
+async def _generate_summary(
+    app: AppContext, call: Call, body: RequestBody
+) -> GeneratedSummary | None:
+    """Ask for a summary in an exchange of its own; return None if that failed."""
+    sink = await collect_reply(app, call, body)
+    if sink.record.error_code == ShuttingDownError.code:
+        raise ShuttingDownError(None, "the gateway is stopping")
+    if sink.status != HTTPStatus.OK:
+        return None
+    output = _OUTPUT.decode(sink.body).output
+    if not output:
+        return None
+    return GeneratedSummary(output[0], sink.record.usage, tuple(sink.record.losses))
+
+
+async def collect_reply(app: AppContext, call: Call, body: RequestBody) -> BufferSink:
+    """Serve a request that the gateway makes in the name of a client, into a buffer."""
+    outer = call.sink
+    sink = BufferSink(outer.headers, outer.receive, ExchangeRecord(outer.record.path))
+    nested = Request(RESPONSES.path, call.principal, body)
+    try:
+        await report_errors(sink, handle_create(app, nested, sink))
+    except ClientDisconnectedError:
+        sink.record.outcome = "client_disconnected"
+        raise
+    finally:
+        app.record_exchange(sink.record)
+    return sink

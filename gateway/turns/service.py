@@ -1,16 +1,18 @@
 """Prepares a turn from what is remembered, and keeps what came of it."""
 
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters import IdSource, InvalidRequestError
+from adapters import IdSource, InputItem, InvalidRequestError, RequestBody
 from adapters.json_text import DECODE_ERRORS
 from adapters.translation.redaction import REDACTED
-from adapters.wire.json_object import MISSING, NULL, read_body
+from adapters.wire.json_object import MISSING, NULL
 from gateway.http.auth import Principal
+from gateway.http.create_request import ParsedRequest
 from gateway.store import RUNNING, Item, Response, Status, Store, StoredTurn
 from gateway.turns.history import (
     History,
@@ -20,7 +22,14 @@ from gateway.turns.history import (
     resolve_item_references,
 )
 from gateway.turns.items import is_compaction_trigger, kept_items, to_stored_item
-from gateway.turns.turn import StateFields, Turn, UnstoredResponses, is_stateless, read_asking
+from gateway.turns.turn import (
+    StateFields,
+    Turn,
+    UnstoredResponses,
+    is_stateless,
+    read_state_fields,
+    without_state_fields,
+)
 
 # What authorises a backend to use a server of the client's: it is passed on, and kept nowhere.
 #
@@ -33,32 +42,28 @@ _AUTHORIZATION: Final = "authorization"
 _HEADERS: Final = "headers"
 
 
-class _Body(Struct):
-    tools: list[Raw] = []
-
-
 class _Kind(Struct):
     type: Raw = MISSING
 
 
-_BODY: Final = msgspec.json.Decoder(_Body)
 _KIND: Final = msgspec.json.Decoder(_Kind)
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
 
 
-def concealed_tools(body: bytes) -> list[Raw | dict[str, object]] | None:
-    """Give the tools of a request as they may be shown; None if they may be shown as they are."""
-    if _MCP not in body:
+def redacted_tools(body: RequestBody) -> list[Raw | dict[str, object]] | None:
+    """Return the tools of a request without credentials; None if they contain none."""
+    declared = body.fields.get("tools", NULL)
+    if _MCP not in bytes(declared):
         return None
     try:
-        tools = [_concealed(tool) for tool in _BODY.decode(body).tools]
+        tools = [_redacted(tool) for tool in _ITEMS.decode(declared)]
     except DECODE_ERRORS:
-        # Whoever reads it next says what is wrong.
+        # The reader of the request reports what is wrong.
         return None
     return None if all(isinstance(tool, Raw) for tool in tools) else tools
 
 
-def _concealed(tool: Raw) -> Raw | dict[str, object]:
+def _redacted(tool: Raw) -> Raw | dict[str, object]:
     if bytes(_KIND.decode(tool).type) != _MCP:
         return tool
     fields = _OBJECT.decode(tool)
@@ -70,20 +75,10 @@ def _concealed(tool: Raw) -> Raw | dict[str, object]:
     return shown
 
 
-T = TypeVar("T")
-
 _ENCODER = msgspec.json.Encoder()
 
 
-class _Finished(Struct):
-    """What is read of a response that is to be kept; one that is passed on may say anything."""
-
-    status: Raw = MISSING
-    output: Raw = MISSING
-
-
-_FINISHED = msgspec.json.Decoder(_Finished)
-_STATUS = msgspec.json.Decoder(Status)
+_STATUS: msgspec.json.Decoder[Status] = msgspec.json.Decoder(Status)
 _ITEMS = msgspec.json.Decoder(list[Raw])
 
 
@@ -95,112 +90,117 @@ class TurnService:
         self._mint = mint
 
     async def begin(
-        self, caller: Principal, body: bytes, nearby: UnstoredResponses | None = None
+        self, principal: Principal, request: ParsedRequest, cache: UnstoredResponses | None = None
     ) -> Turn | None:
-        """Find what a request stands on; None if it asks nothing of the memory.
+        """Load what a request continues; return None if it neither stores nor continues anything.
 
-        Raises `PreviousNotFound` and the like if it is not there.
+        Raises `PreviousResponseNotFoundError` and the like if that is not there.
         """
-        if nearby is None and is_stateless(body):
+        body, owner = request.body, principal.owner
+        if cache is None and is_stateless(body):
             return None
-        asking, owner = read_asking(body), caller.owner
-        past = await load_history(self._store, owner, asking, nearby)
-        items, spoken = await self._read_input(owner, asking, past)
-        if asking.previous is not None:
-            check_outputs_have_calls(past.items, items)
-        return self._plan(owner, asking, past, items, self._body(body, asking, past, spoken))
+        state = read_state_fields(body)
+        history = await load_history(self._store, owner, state, cache)
+        items, resolved = await self._read_input(owner, state, history)
+        if state.previous is not None:
+            check_outputs_have_calls(history.items, items)
+        model = request.model or history.model or ""
+        if not model:
+            raise InvalidRequestError("model", "it is missing")
+        fields = without_state_fields(body, state)
+        if model != request.model:
+            fields["model"] = Raw(_ENCODER.encode(model))
+        prepared = RequestBody(fields, (*_history_items(history), *resolved))
+        return self._turn(
+            owner, state, history, items, ParsedRequest(prepared, request.dialect, model)
+        )
 
     async def _read_input(
-        self, owner: str, asking: StateFields, past: History
-    ) -> tuple[tuple[Item, ...], list[Raw] | None]:
-        """Give the new items as they are kept, and as the backend gets them; None: as they are."""
-        given = asking.input
+        self, owner: str, state: StateFields, history: History
+    ) -> tuple[tuple[Item, ...], list[InputItem]]:
+        """Return the new items in their stored form, and as the backend gets them."""
+        given = state.input
         if isinstance(given, str):
             items = kept_items(given, self._mint)
-            return items, [item.body for item in items] if past.items else None
+            return items, [InputItem(item.body, "input") for item in items]
         resolved: list[Raw | Item] = [*given]
-        if asking.may_refer:
-            resolved = await resolve_item_references(self._store, owner, given, past.items)
+        if state.may_refer:
+            resolved = await resolve_item_references(self._store, owner, given, history.items)
         items = tuple(
             one if isinstance(one, Item) else to_stored_item(one, self._mint, f"input[{place}]")
             for place, one in enumerate(resolved)
         )
-        spoken = [one.body if isinstance(one, Item) else one for one in resolved]
-        return items, spoken if past.items or spoken != given else None
+        sent = [
+            InputItem(one.body if isinstance(one, Item) else one, f"input[{place}]")
+            for place, one in enumerate(resolved)
+        ]
+        return items, sent
 
-    def _body(
-        self, body: bytes, asking: StateFields, past: History, spoken: list[Raw] | None
-    ) -> bytes:
-        """Write the request for a backend, which knows nothing of what was before."""
-        model = asking.model or past.model
-        if not model:
-            raise InvalidRequestError("model", "it is missing")
-        if spoken is None:
-            return body if asking.plain and asking.model else asking.spelled(asking.input, model)
-        return asking.spelled([*(item.body for item in past.items), *spoken], model)
-
-    def _plan(
-        self, owner: str, asking: StateFields, past: History, items: tuple[Item, ...], body: bytes
+    def _turn(
+        self,
+        owner: str,
+        state: StateFields,
+        history: History,
+        items: tuple[Item, ...],
+        request: ParsedRequest,
     ) -> Turn:
         response_id = self._mint.id("resp_")
-        stamp: dict[str, object] = {
+        overrides: dict[str, object] = {
             "id": response_id,
-            "previous_response_id": asking.previous,
-            "store": asking.store,
-            "background": asking.background,
+            "previous_response_id": state.previous,
+            "store": state.store,
+            "background": state.background,
         }
-        if asking.conversation is not None:
-            stamp["conversation"] = {"id": asking.conversation}
-        tools = concealed_tools(body)
+        if state.conversation is not None:
+            overrides["conversation"] = {"id": state.conversation}
+        tools = redacted_tools(request.body)
         if tools is not None:
-            stamp["tools"] = tools
+            overrides["tools"] = tools
         return Turn(
             owner=owner,
-            model=asking.model or past.model or "",
-            body=body,
-            store=asking.store,
-            background=asking.background,
-            stream=asking.stream,
+            request=request,
+            store=state.store,
+            background=state.background,
+            stream=state.stream,
             response_id=response_id,
             created=self._mint.now(),
-            previous=asking.previous,
-            parent=past.parent,
-            conversation=asking.conversation,
+            previous=state.previous,
+            parent=history.parent,
+            conversation=state.conversation,
             input=tuple(item for item in items if not is_compaction_trigger(item)),
-            history=past.items,
-            stamp=stamp,
+            history=history.items,
+            overrides=overrides,
         )
 
-    async def save(self, plan: Turn, response: Raw) -> None:
-        """Keep a finished response; when this returns, it is committed."""
-        await self._store.responses.save(self.turn(plan, response))
+    async def save(self, turn: Turn, response: Mapping[str, object]) -> None:
+        """Save a finished response; when this returns, it is committed."""
+        await self._store.responses.save(self.stored_turn(turn, response))
 
-    def turn(self, plan: Turn, response: Raw, *, queued: bool = False) -> StoredTurn:
-        """Give a turn as it is kept: one that has ended, or one that is queued."""
-        seen = _FINISHED.decode(response)
-        output = self._kept_output(_read_or(seen.output, _ITEMS, []))
-        said = _read_or(seen.status, _STATUS, "completed")
-        status = said if queued else _ended(said, output)
-        # The items are kept apart.
-        changes: dict[str, object] = {"output": ()}
-        if status != said:
-            changes["status"] = status
+    def stored_turn(
+        self, turn: Turn, response: Mapping[str, object], *, queued: bool = False
+    ) -> StoredTurn:
+        """Return a turn in its stored form: one that has ended, or one that is queued."""
+        output = self._stored_output(_output_items(response))
+        reported = _read_status(response.get("status"))
+        status = reported if queued else _final_status(reported, output)
+        # The output items are stored on their own.
+        body = dict(response) | {"output": (), "status": status}
         row = Response(
-            id=plan.response_id,
-            owner=plan.owner,
-            created=plan.created,
+            id=turn.response_id,
+            owner=turn.owner,
+            created=turn.created,
             status=status,
-            body=Raw(read_body(bytes(response)).encode_with(**changes)),
-            settings=Raw(_ENCODER.encode(Settings(plan.model))),
-            model=plan.model,
-            parent=plan.parent,
-            conversation=plan.conversation,
+            body=Raw(_ENCODER.encode(body)),
+            settings=Raw(_ENCODER.encode(Settings(turn.model))),
+            model=turn.model,
+            parent=turn.parent,
+            conversation=turn.conversation,
         )
         return StoredTurn(
-            row, plan.kept_input, output, None if plan.parent is None else plan.history
+            row, turn.stored_input, output, None if turn.parent is None else turn.history
         )
 
-    def _kept_output(self, output: list[Raw]) -> tuple[Item, ...]:
+    def _stored_output(self, output: list[Raw]) -> tuple[Item, ...]:
         """Give the items of an answer as they are kept, but for those that are none."""
         items: list[Item] = []
         for place, raw in enumerate(output):
@@ -209,18 +209,37 @@ class TurnService:
         return tuple(items)
 
 
-def _ended(said: Status, output: tuple[Item, ...]) -> Status:
-    """Tell how a response ended; some backends say at the end that they are still at it.
+def _history_items(history: History) -> list[InputItem]:
+    return [InputItem(item.body, f"history[{place}]") for place, item in enumerate(history.items)]
 
-    Nobody is. Kept as they say it, it could not be continued, and who polls it would never stop.
+
+def _final_status(reported: Status, output: tuple[Item, ...]) -> Status:
+    """Return how a response ended.
+
+    Some backends report a running status at the end; stored like that, the response could not be
+    continued, and whoever polls it would never stop.
     """
-    if said not in RUNNING:
-        return said
+    if reported not in RUNNING:
+        return reported
     return "completed" if output else "incomplete"
 
 
-def _read_or(raw: Raw, decoder: msgspec.json.Decoder[T], otherwise: T) -> T:
+def _read_status(value: object) -> Status:
+    """Return the status of a response; a relayed one may have any value."""
+    raw = value if isinstance(value, Raw) else _ENCODER.encode(value)
     try:
-        return decoder.decode(raw)
+        return _STATUS.decode(raw)
     except DECODE_ERRORS:
-        return otherwise
+        return "completed"
+
+
+def _output_items(response: Mapping[str, object]) -> list[Raw]:
+    output = response.get("output", ())
+    if isinstance(output, Raw):
+        try:
+            return _ITEMS.decode(output)
+        except DECODE_ERRORS:
+            return []
+    if not isinstance(output, list | tuple):
+        return []
+    return [item if isinstance(item, Raw) else Raw(_ENCODER.encode(item)) for item in output]

@@ -1,56 +1,52 @@
 """What a request asks of the memory, and what was found there."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters import InvalidRequestError
+from adapters import InvalidRequestError, RequestBody
 from adapters.json_text import DECODE_ERRORS
-from adapters.wire.json_object import MISSING, JsonObject, is_present, read_body
+from adapters.wire.json_object import NULL, JsonObject, is_present
+from gateway.http.create_request import ParsedRequest
 from gateway.store import Item
-
-_PLACE: Final = re.compile(r"input\[(\d+)\]")
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One turn, before it is answered."""
+    """One request and its reply in a stored chain, before there is a reply."""
 
     owner: str
-    model: str
-    # For the backend: the history stands before the input, and nothing refers to it any more.
-    body: bytes
+    # The request for the backend: history before the input, no reference to it.
+    request: ParsedRequest
     store: bool
     background: bool
     stream: bool
     response_id: str
     created: int
-    # What the client says that it continues, and that response if it is in the store.
+    # The response that the client continues, and that response if it is in the store.
     previous: str | None
     parent: str | None
     conversation: str | None
-    # The new items, as they are kept, and those that stand before them.
+    # The new items in their stored form, and those before them.
     input: tuple[Item, ...]
     history: tuple[Item, ...]
-    # What the response says of itself, whatever the backend says.
-    stamp: dict[str, object]
+    # Fields of the response object that the gateway decides.
+    overrides: dict[str, object]
 
     @property
-    def kept_input(self) -> tuple[Item, ...]:
-        """Give the items that are kept with this turn: with nothing to link to, the history too."""
+    def model(self) -> str:
+        """The model that the client names, or that of the response that it continues."""
+        return self.request.model
+
+    @property
+    def stored_input(self) -> tuple[Item, ...]:
+        """The items stored with this turn: the history too if there is nothing to link to."""
         linked = self.parent is not None or self.conversation is not None
         return self.input if linked else (*self.history, *self.input)
-
-    def client_path(self, path: str) -> str:
-        """Name a place of the body as the client knows it, who did not write the history."""
-        return _PLACE.sub(self._placed, path) if self.history else path
-
-    def _placed(self, found: re.Match[str]) -> str:
-        place = int(found[1]) - len(self.history)
-        return f"input[{place}]" if place >= 0 else f"history[{int(found[1])}]"
 
 
 class UnstoredResponses(Protocol):
@@ -60,7 +56,7 @@ class UnstoredResponses(Protocol):
         """Give the whole history up to a response, that one included."""
         ...
 
-    def remember(self, plan: Turn, response: Raw) -> None:
+    def remember(self, turn: Turn, response: Mapping[str, object]) -> None:
         """Remember an answer."""
         ...
 
@@ -118,75 +114,49 @@ def has_bare_reference(given: Raw) -> bool:
     return any(read_reference(item) is not None for item in items)
 
 
-# Reads of a Responses request what concerns the memory; the rest of it is skipped over.
+_FALSE: Final = b"false"
+# An item of this type stands for another, which only the store knows.
+_COMPACTION: Final = b'"compaction"'
 
 
-class _Body(Struct):
-    store: Raw = MISSING
-    previous_response_id: Raw = MISSING
-    conversation: Raw = MISSING
-    background: Raw = MISSING
-    input: Raw = MISSING
-
-
-_BODY = msgspec.json.Decoder(_Body)
-_FALSE = b"false"
-_STATE_FIELDS_ID = b'"id"'
-# Items of these kinds stand for others, which only the memory knows.
-_REFERENCE = b'"item_reference"'
-_COMPACTION = b'"compaction"'
-
-
-def is_stateless(body: bytes) -> bool:
-    """Tell whether a request neither wants to be kept nor stands on anything that was."""
-    try:
-        seen = _BODY.decode(body)
-    except DECODE_ERRORS:
-        # Whoever reads it next says what is wrong.
-        return False
+def is_stateless(body: RequestBody) -> bool:
+    """Whether a request neither is to be stored nor refers to anything stored."""
+    fields = body.fields
+    given = fields.get("input", NULL)
+    background = fields.get("background", NULL)
     return (
-        bytes(seen.store) == _FALSE
-        and not is_present(seen.previous_response_id)
-        and not is_present(seen.conversation)
-        and (not is_present(seen.background) or bytes(seen.background) == _FALSE)
-        and _REFERENCE not in body
-        and _COMPACTION not in body
-        and not has_bare_reference(seen.input)
+        bytes(fields.get("store", NULL)) == _FALSE
+        and not is_present(fields.get("previous_response_id", NULL))
+        and not is_present(fields.get("conversation", NULL))
+        and (not is_present(background) or bytes(background) == _FALSE)
+        and b'"item_reference"' not in bytes(given)
+        and _COMPACTION not in bytes(given)
+        and not has_bare_reference(given)
     )
 
 
 class StateFields(Struct, frozen=True):
-    """What a request asks of the memory."""
+    """The fields of a request that concern the store."""
 
-    # What else it says, as it was spelled.
-    rest: JsonObject
     input: str | list[Raw]
     store: bool
     background: bool
     stream: bool
     previous: str | None
     conversation: str | None
-    model: str | None
-    # Whether a backend may see it as it is.
-    plain: bool
-    # Whether an item may stand for another: such a one has an id, if nothing else.
+    # Whether an item may stand for another: such an item has an id.
     may_refer: bool
 
-    def spelled(self, given: str | list[Raw], model: str | None) -> bytes:
-        """Give the request again with another input, and with nothing that asks for memory."""
-        changes: dict[str, object] = {"input": given}
-        if model is not None:
-            changes["model"] = model
-        if self.stream:
-            changes["stream"] = True
-        if not self.store:
-            changes["store"] = False
-        return self.rest.encode_with(**changes)
+
+# A backend gets none of these: the gateway fulfils them.
+_STATE_FIELDS: Final = frozenset(
+    ("background", "conversation", "input", "previous_response_id", "store")
+)
 
 
-def read_asking(body: bytes) -> StateFields:
-    """Read it; raise `InvalidInput` where something is not what it should be."""
-    fields = read_body(body)
+def read_state_fields(body: RequestBody) -> StateFields:
+    """Read the fields that concern the store; raise `InvalidRequestError` if they are invalid."""
+    fields = body.reader()
     given = fields.text_or_raws("input")
     store, background = fields.boolean("store"), bool(fields.boolean("background"))
     previous, conversation = fields.string("previous_response_id"), _conversation(fields)
@@ -196,17 +166,20 @@ def read_asking(body: bytes) -> StateFields:
     if background and store is False:
         raise InvalidRequestError("background", "what runs in the background has to be stored")
     return StateFields(
-        rest=fields,
         input=[] if given is None else given,
         store=store is not False,
         background=background,
         stream=bool(fields.boolean("stream")),
         previous=previous,
         conversation=conversation,
-        model=fields.string("model"),
-        plain=not (previous or conversation or background or store),
-        may_refer=_STATE_FIELDS_ID in body,
+        may_refer=_SIGN in bytes(body.fields.get("input", NULL)),
     )
+
+
+def without_state_fields(body: RequestBody, state: StateFields) -> dict[str, Raw]:
+    """Return the fields of a request that a backend gets."""
+    fields = {name: raw for name, raw in body.fields.items() if name not in _STATE_FIELDS}
+    return fields if state.store else fields | {"store": Raw(_FALSE)}
 
 
 def _conversation(fields: JsonObject) -> str | None:

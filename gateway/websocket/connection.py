@@ -29,8 +29,8 @@ from gateway.errors import (
     ShuttingDownError,
     TooManyStreamsError,
 )
-from gateway.http.client_connection import ClientConnection
 from gateway.http.headers import read_headers
+from gateway.http.sinks import AsgiSink
 from gateway.observability.logging import LOG
 from gateway.observability.record import ExchangeRecord
 from gateway.server.protocols import SHUTDOWN_EXTENSION
@@ -338,7 +338,7 @@ async def _refuse(
 ) -> None:
     record = ExchangeRecord(path)
     record.note_error(problem.code)
-    await ClientConnection({}, receive, HandshakeRejection(send).send, record).send_error(problem)
+    await AsgiSink({}, receive, HandshakeRejection(send).send, record).send_error(problem)
     desk.record_exchange(record)
 
 

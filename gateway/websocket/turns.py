@@ -1,32 +1,42 @@
 """One turn of a socket: the same visit as over HTTP, told as events."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Final
 
 import msgspec
+from litestar.types import Receive
 from litestar.types.asgi_types import HTTPDisconnectEvent
 from msgspec import Raw
 from msgspec.structs import replace
 
-from adapters import DragomanError, Exchange, dialect
+from adapters import (
+    DragomanError,
+    ReplyEnd,
+    ReplyTranslator,
+    TranslationOptions,
+    read_client_request,
+    write_backend_request,
+)
 from adapters.ir.types import Error
+from adapters.responses import RESPONSES
 from adapters.sse import Decoder
 from adapters.wire.error_body import error_body, read_error, to_error
 from gateway import statuses
 from gateway.context import AppContext
 from gateway.http.auth import Principal
-from gateway.http.client_connection import ClientConnection
-from gateway.http.headers import STREAM
-from gateway.http.sinks import Sink
+from gateway.http.create_request import parse_request
+from gateway.http.headers import STREAM, Headers
+from gateway.http.sinks import ReplySink
 from gateway.observability.record import ExchangeRecord
-from gateway.pipeline.handler import Visit, attend
-from gateway.pipeline.terminal import last_response
+from gateway.pipeline.handler import handle_create, serve
+from gateway.pipeline.request import Request
 from gateway.store import ChainLink, Item
 from gateway.turns.history import chain_items
 from gateway.turns.service import TurnService
-from gateway.turns.turn import Turn, UnstoredResponses
+from gateway.turns.turn import Turn
 from gateway.websocket.messages import CreateMessage
 
 # Answers a turn that only prepares another one: nothing is generated, no backend is asked.
@@ -35,51 +45,43 @@ from gateway.websocket.messages import CreateMessage
 # there.
 
 
-_NOTHING: Final = (
+_EMPTY_REPLY: Final = (
     b'{"id":"resp_0","object":"response","status":"completed","output":[],"usage":{'
     b'"input_tokens":0,"input_tokens_details":{"cached_tokens":0,"cache_write_tokens":0},'
     b'"output_tokens":0,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":0}}'
 )
 
 
-async def prewarm(
-    desk: AppContext,
-    client: ClientConnection,
-    record: ExchangeRecord,
-    caller: Principal,
-    body: bytes,
-    nearby: UnstoredResponses,
-) -> None:
-    """Tell a response without output, and keep it, so that it can be continued."""
-    if desk.config.logging.bodies:
-        record.request_body = body
-    plan = await desk.ledger.begin(caller, body, nearby)
-    if plan is None:
-        raise AssertionError("with something nearby there is always a plan")
-    record.client_dialect, record.model = "responses", plan.model
+async def prewarm(app: AppContext, given: Request, sink: ReplySink) -> None:
+    """Send a response without output, and save it, so that it can be continued."""
+    record = sink.record
+    request = parse_request(given.body, given.endpoint)
+    turn = await app.ledger.begin(given.principal, request, given.cache)
+    if turn is None or given.cache is None:
+        raise AssertionError("a connection with a cache always begins a turn")
+    record.client_dialect, record.model = turn.request.dialect.name, turn.model
     # Whether the model is served is better learned now.
-    desk.router.find(plan.model)
-    told = _told(desk, plan)
-    response = last_response(told)
-    if response is not None:
-        await _keep(desk, plan, response, nearby)
+    app.router.find(turn.model)
+    end = _empty_reply(app, turn)
+    if end.client_reply is not None:
+        if turn.store:
+            await app.ledger.save(turn, end.client_reply)
+        else:
+            given.cache.remember(turn, end.client_reply)
     record.stream = True
-    await client.send_response(200, [*STREAM], told)
+    await sink.send_response(HTTPStatus.OK, [*STREAM], end.body)
 
 
-def _told(desk: AppContext, plan: Turn) -> bytes:
-    """Write the events, as if a server of the client's own dialect had said nothing."""
-    spoken = dialect("responses")
-    exchange = Exchange(spoken, spoken, mint=desk.mint, rewrite=True, stamp=plan.stamp)
-    exchange.request(plan.body)
-    return exchange.tell(_NOTHING).body
-
-
-async def _keep(desk: AppContext, plan: Turn, response: Raw, nearby: UnstoredResponses) -> None:
-    if plan.store:
-        await desk.ledger.save(plan, response)
-    else:
-        nearby.remember(plan, response)
+def _empty_reply(app: AppContext, turn: Turn) -> ReplyEnd:
+    """Write the events as if a backend of the client's own dialect had replied with nothing."""
+    options = TranslationOptions(
+        RESPONSES, RESPONSES, app.mint, rewrite=True, response_overrides=turn.overrides
+    )
+    body = replace(turn.request.body, fields=turn.request.body.fields | {"stream": Raw(b"true")})
+    sent = write_backend_request(read_client_request(body, options))
+    translator = ReplyTranslator(sent.reply_plan)
+    translator.feed(_EMPTY_REPLY)
+    return translator.finish()
 
 
 # Says on a socket what would have been answered over HTTP.
@@ -96,19 +98,31 @@ _LEFT_OUT: Final = frozenset((b"content-type", b"content-length", b"dragoman-los
 _ENCODER: Final = msgspec.json.Encoder()
 
 
-class WebSocketSink(Sink):
-    """Takes one answer, and waits while the client is slow to hear what it says."""
+class WebSocketSink(ReplySink):
+    """Sends a reply as events of a WebSocket; waits while the client is slow to read."""
 
-    def __init__(self, tell: Tell, lane: str | None) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        headers: dict[str, str],
+        receive: Receive,
+        record: ExchangeRecord,
+        tell: Tell,
+        lane: str | None,
+    ) -> None:
+        super().__init__(headers, receive, record)
+        self.status = 0
+        self.response_headers: Headers = []
         self._tell = tell
         self._lane = lane
         self._decoder = Decoder()
         # Of an error, until it is whole.
         self._body: list[bytes] = []
 
-    async def take(self, piece: bytes, *, more: bool) -> None:
-        """Say a piece of the answer, or gather the error that it is."""
+    async def _send_head(self, status: int, headers: Headers) -> None:
+        self.status, self.response_headers = status, headers
+
+    async def _send_body(self, piece: bytes, *, more: bool) -> None:
+        """Send the events of a chunk, or collect the body of an error."""
         if self.status < statuses.ERROR:
             await self._pass(piece)
         else:
@@ -126,7 +140,7 @@ class WebSocketSink(Sink):
             error = read_error(self.status, b"".join(self._body))
             headers = {
                 name.decode("latin-1"): value.decode("latin-1")
-                for name, value in self.headers
+                for name, value in self.response_headers
                 if name not in _LEFT_OUT
             }
             await self._tell(write_error(self.status, error, self._lane, headers))
@@ -193,9 +207,9 @@ class ResponseCache:
         """Give what is remembered of a response."""
         return None if response_id is None else self._known.get(response_id)
 
-    def add(self, lane: str | None, plan: Turn, response: Raw) -> None:
+    def add(self, lane: str | None, plan: Turn, response: Mapping[str, object]) -> None:
         """Remember a response, and forget others for it."""
-        turn = self._ledger.turn(plan, response)
+        turn = self._ledger.stored_turn(plan, response)
         if turn.response.status == "failed":
             return
         before = (*plan.history, *map(_apart, plan.input))
@@ -246,9 +260,9 @@ class StreamResponseCache:
         known = self._whole.get(response_id)
         return None if known is None else known.model
 
-    def remember(self, plan: Turn, response: Raw) -> None:
+    def remember(self, turn: Turn, response: Mapping[str, object]) -> None:
         """Remember an answer."""
-        self._whole.add(self._lane, plan, response)
+        self._whole.add(self._lane, turn, response)
 
     def forget(self, response_id: str | None) -> None:
         """Forget an answer of this lane."""
@@ -278,12 +292,10 @@ class TurnHandler:
     async def answer(self, create: CreateMessage, tell: Tell) -> None:
         """Answer one; whatever goes wrong with it is told and written down."""
         record = self.record()
-        client = ClientConnection(
-            self._headers, self._left, WebSocketSink(tell, create.lane).send, record
-        )
+        sink = WebSocketSink(self._headers, self._left, record, tell, create.lane)
         recollection = self._recollection.of(create.lane)
         try:
-            await attend(self._desk, record, self._serve(create, client, record, recollection))
+            await serve(self._desk, sink, self._serve(create, sink, recollection))
         finally:
             if record.outcome != "ok" or record.status >= statuses.ERROR:
                 recollection.forget(create.previous)
@@ -302,19 +314,16 @@ class TurnHandler:
         self._desk.record_exchange(record)
 
     async def _serve(
-        self,
-        create: CreateMessage,
-        client: ClientConnection,
-        record: ExchangeRecord,
-        recollection: StreamResponseCache,
+        self, create: CreateMessage, sink: WebSocketSink, cache: StreamResponseCache
     ) -> None:
-        body = create.body(recollection.model_of(create.previous))
-        visit = Visit(self._desk, "responses", client, record, recollection)
+        body = create.body(cache.model_of(create.previous))
+        if self._desk.config.logging.bodies:
+            sink.record.request_body = body
+        request = Request(RESPONSES.path, self._caller, body, cache=cache)
         if create.generates:
-            await visit.serve(self._caller, body)
+            await handle_create(self._desk, request, sink)
         else:
-            warming = prewarm(self._desk, client, record, self._caller, body, recollection)
-            await visit.attempt(warming)
+            await prewarm(self._desk, request, sink)
 
     async def _left(self) -> HTTPDisconnectEvent:
         """Wait until the client has left."""

@@ -7,13 +7,14 @@ from syrupy.assertion import SnapshotAssertion
 import adapters
 from adapters.wire.error_body import CONTEXT_OVERFLOW
 from tests.corpus import ERRORS, ErrorCase, alone, crossings, pair
+from tests.exchange import Exchange
 from tests.judges import sdk
 from tests.judges.reading import object_in, read_object
 from tests.snapshots import json_page
 
 
-def tell(case: ErrorCase, target: str) -> adapters.Translation:
-    exchange = adapters.exchange(target, case.dialect, mint=adapters.deterministic_ids())
+def tell(case: ErrorCase, target: str) -> adapters.ReplyEnd:
+    exchange = Exchange(target, case.dialect, mint=adapters.deterministic_ids())
     return exchange.error(case.status, case.answer())
 
 

@@ -141,7 +141,7 @@ class Spot:
         losses = Losses(None)
         body = msgspec.json.encode(self.place(value))
         try:
-            request = adapters.dialect(self.dialect).read_request(body, losses)
+            request = adapters.dialect(self.dialect).read_request(adapters.parse_body(body), losses)
         except adapters.DragomanError as error:
             return str(error)
         return without_paths(request), tuple(losses)

@@ -36,6 +36,7 @@ from adapters.ir.events import (
 )
 from adapters.ir.normalize import merge_choices, without_content, without_paths
 from adapters.ir.types import (
+    EMPTY_REQUEST,
     Annotation,
     CacheOptions,
     Choice,
@@ -65,10 +66,8 @@ from adapters.ir.types import (
 from adapters.legacy import wire as legacy_wire
 from adapters.losses import Losses
 from adapters.responses import wire as responses_wire
-from adapters.sse import Decoder
-from adapters.translation.exchange import Exchange
+from adapters.sse import Decoder, encode
 from adapters.translation.pairing import pair_tool_calls
-from adapters.translation.reply_stages import UNKNOWN_REQUEST
 from adapters.wire.json_object import string_or_raw_json
 from adapters.wire.json_schema import EMPTY_SCHEMA, is_strict
 from tests.corpus import (
@@ -82,6 +81,7 @@ from tests.corpus import (
     StreamCase,
     on_wire,
 )
+from tests.exchange import Exchange
 from tests.strategies import (
     ABLE,
     CAREFUL,
@@ -134,12 +134,12 @@ PLAINLY = ReplyOptions(reasoning_text=True)
 # --- reading and writing ----------------------------------------------------------------------
 
 
-def around(request: Request = UNKNOWN_REQUEST) -> ReplyContext:
+def around(request: Request = EMPTY_REQUEST) -> ReplyContext:
     return ReplyContext(request, adapters.deterministic_ids(), Losses(None), PLAINLY)
 
 
-def exchange(client: str, backend: str, asked: Request = UNKNOWN_REQUEST) -> Exchange:
-    return adapters.exchange(
+def exchange(client: str, backend: str, asked: Request = EMPTY_REQUEST) -> Exchange:
+    return Exchange(
         client, backend, mint=adapters.deterministic_ids(), asked=asked, reply_options=PLAINLY
     )
 
@@ -152,21 +152,23 @@ def write_request(name: str, request: Request) -> bytes:
 
 
 def read_request(name: str, body: bytes) -> Request:
-    return without_paths(adapters.dialect(name).read_request(body, Losses(None)))
+    return without_paths(
+        adapters.dialect(name).read_request(adapters.parse_body(body), Losses(None))
+    )
 
 
 def write_reply(name: str, reply: Reply) -> bytes:
     surroundings = around()
     written = adapters.dialect(name).write_reply(reply, surroundings)
     assert list(surroundings.losses) == []
-    return written
+    return encode(written)
 
 
 def read_reply(name: str, body: bytes) -> Reply:
     return adapters.dialect(name).read_reply(body, around())
 
 
-def write_stream(name: str, told: Sequence[Event], asked: Request = UNKNOWN_REQUEST) -> bytes:
+def write_stream(name: str, told: Sequence[Event], asked: Request = EMPTY_REQUEST) -> bytes:
     surroundings = around(asked)
     writer = adapters.dialect(name).write_stream(surroundings)
     stream = b"".join(piece for event in told for piece in writer.feed(event))
@@ -184,10 +186,8 @@ def read_stream(name: str, pieces: Sequence[bytes]) -> list[Event]:
     return check_order([*events, *reader.flush()])
 
 
-def run(
-    machine: adapters.StreamTranslator | adapters.PassthroughStream, pieces: Sequence[bytes]
-) -> bytes:
-    return b"".join([*(machine.feed(piece) for piece in pieces), machine.flush()])
+def run(machine: adapters.ReplyTranslator, pieces: Sequence[bytes]) -> bytes:
+    return b"".join([*(machine.feed(piece) for piece in pieces), machine.finish(started=True).body])
 
 
 def tellings(
@@ -483,7 +483,7 @@ def test_what_stands_for_a_text_may_be_meant(name: DialectName) -> None:
     reply = Reply(
         "", "\0", 0, (Choice(items, Finish("stop", word)),), usage=Usage(1, 1, 2), service_tier="\0"
     )
-    exchanged = exchange(name, "responses").tell(write_reply("responses", reply)).body
+    exchanged = exchange(name, "responses").reply_as_stream(write_reply("responses", reply)).body
     assert adapters.check(name, exchanged) == []
     read = canonical_reply(accumulate(read_stream(name, [exchanged])))
     assert shown(read) == shown(canonical_reply(replace(reply, id=read.id)))
@@ -574,7 +574,7 @@ def test_a_stream_folds_to_its_whole_twin(name: DialectName, data: DataObject) -
 @given(data=st.data())
 def test_a_reply_is_told_as_a_stream(client: str, backend: DialectName, data: DataObject) -> None:
     body = write_reply(backend, unadorned(data.draw(replies(backend))))
-    told = exchange(client, backend).tell(body)
+    told = exchange(client, backend).reply_as_stream(body)
     assert adapters.check(client, told.body) == []
     heard = canonical_reply(accumulate(read_stream(client, [told.body])))
     whole = exchange(client, backend).reply(body)
@@ -593,7 +593,7 @@ def test_a_stream_is_collected_to_its_whole_twin(
     exchanged = exchange(client, backend)
     collector = exchanged.collect()
     collector.feed(told.stream)
-    collected = exchanged.collected(collector)
+    collected = collector.finish()
     whole = exchange(client, backend).reply(write_reply(backend, reply))
     assert collected.status == whole.status
     gathered = canonical_reply(read_reply(client, collected.body))
@@ -893,7 +893,7 @@ def rewritten_stream(stream: bytes) -> SearchStrategy[bytes]:
 def attempt(client: str, backend: str, body: bytes, status: int) -> None:
     """Try all that can be done with a body; only an error of ours may be raised."""
     exchanged = exchange(client, backend)
-    for use in (exchanged.request, exchanged.reply, exchanged.tell):
+    for use in (exchanged.request, exchanged.reply, exchanged.reply_as_stream):
         with suppress(adapters.DragomanError):
             use(body)
     exchanged.error(status, body)
@@ -905,7 +905,7 @@ def feed_anything(client: str, backend: str, pieces: Sequence[bytes]) -> bytes:
     collector = exchanged.collect()
     for piece in pieces:
         collector.feed(piece)
-    exchanged.collected(collector)
+    collector.finish()
     return run(exchange(client, backend).stream(), pieces)
 
 

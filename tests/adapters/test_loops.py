@@ -14,9 +14,9 @@ from msgspec import Meta, Raw, Struct
 from syrupy.assertion import SnapshotAssertion
 
 import adapters
-from adapters.translation.exchange import Exchange
 from tests.adapters.test_streams import judge
 from tests.corpus import CASES, Abilities, DialectName, Row, Sentence, on_wire
+from tests.exchange import Exchange
 from tests.judges.reading import JsonObject, object_in, objects_in
 from tests.snapshots import json_page, loss_lines
 
@@ -73,7 +73,7 @@ LOOPS = {
 
 
 def begin(loop: Loop, then: Then) -> Exchange:
-    return adapters.exchange(
+    return Exchange(
         loop.client,
         then.dialect or loop.backend,
         mint=adapters.deterministic_ids(),
@@ -91,7 +91,9 @@ def answer(loop: Loop, exchange: Exchange, way: Way) -> tuple[JsonObject, list[a
         return json.loads(told.body), [*told.losses]
     machine = exchange.stream()
     spoken = streamed(loop.backend, body)
-    stream = machine.feed(_late(spoken) if way == "late" else spoken) + machine.flush()
+    stream = (
+        machine.feed(_late(spoken) if way == "late" else spoken) + machine.finish(started=True).body
+    )
     judge(loop.client, stream)
     return gathered(loop.client, stream), [*machine.losses]
 
@@ -99,10 +101,10 @@ def answer(loop: Loop, exchange: Exchange, way: Way) -> tuple[JsonObject, list[a
 def streamed(dialect: str, reply: bytes) -> bytes:
     """Tell a whole reply as a stream of its own dialect."""
     thoughts = adapters.ReplyOptions(reasoning_field="reasoning_content", reasoning_text=True)
-    teller = adapters.exchange(
+    teller = Exchange(
         dialect, dialect, mint=adapters.deterministic_ids(), reply_options=thoughts, rewrite=True
     )
-    return teller.tell(reply).body
+    return teller.reply_as_stream(reply).body
 
 
 def _late(stream: bytes) -> bytes:
@@ -215,14 +217,16 @@ def _given(message: JsonObject) -> list[JsonObject]:
     ]
 
 
-def run(loop: Loop, way: Way) -> tuple[adapters.Translation, JsonObject, adapters.Translation]:
+def run(
+    loop: Loop, way: Way
+) -> tuple[adapters.BackendRequest, JsonObject, adapters.BackendRequest]:
     """Run a loop; give what was sent, told and sent again."""
     first = begin(loop, Then("first"))
     sent = first.request(_asking(loop, way))
     told, losses = answer(loop, first, way)
-    kept: Mapping[str, str] = first.kept if loop.keeps else {}
+    kept: Mapping[str, str] = first.reasoning if loop.keeps else {}
     second, body = begin(loop, loop.then), next_request(loop, told)
-    names = second.recall(body)
+    names = second.reasoning_keys(body)
     again = second.request(body, kept={name: kept[name] for name in names if name in kept})
     shown: JsonObject = {"told": _spoken(told), "losses": loss_lines(losses)}
     return sent, shown, again
@@ -240,7 +244,7 @@ def _spoken(told: JsonObject) -> object:
     return cast("list[JsonObject]", told["choices"])[0]["message"]
 
 
-def show(sent: adapters.Translation, told: JsonObject, again: adapters.Translation) -> str:
+def show(sent: adapters.BackendRequest, told: JsonObject, again: adapters.BackendRequest) -> str:
     return json_page(
         {
             "sent": Raw(sent.body),
@@ -274,7 +278,7 @@ def _carries(loop: Loop) -> bool:
     return loop.backend == "chat" and "include" in request
 
 
-def _meant(sent: adapters.Translation) -> list[JsonObject]:
+def _meant(sent: adapters.BackendRequest) -> list[JsonObject]:
     """Give a history without what says nothing: a whole message has nulls, a stream has not."""
     items = cast("list[JsonObject]", _history(json.loads(sent.body)))
     return [{name: value for name, value in item.items() if value} for item in items]

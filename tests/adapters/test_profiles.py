@@ -9,6 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 import adapters
 from adapters.capabilities import GENERIC, PROFILES
 from tests.corpus import REPLIES, REQUESTS, STREAMS
+from tests.exchange import Exchange
 from tests.snapshots import json_page, loss_lines
 
 # All that servers are known to differ about, in one request.
@@ -80,7 +81,7 @@ REQUEST = msgspec.json.encode(
 
 
 def send(profile: str, backend: str) -> dict[str, object]:
-    exchange = adapters.exchange(
+    exchange = Exchange(
         "responses",
         backend,
         mint=adapters.deterministic_ids(),

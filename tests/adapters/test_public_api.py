@@ -4,37 +4,49 @@ import inspect
 import textwrap
 from importlib.resources import files
 
-import msgspec
 import pytest
 
 import adapters
 
 # To add, rename or take away a name is a change for callers: say so in the changelog.
 DOCUMENTED = {
-    # To translate
-    "exchange",
-    "Exchange",
-    "Translation",
-    "StreamTranslator",
-    "PassthroughStream",
-    "StreamCollector",
-    # What an exchange may be told
+    # Translating in one call
+    "translate_request",
+    "translate_reply",
+    # Translating step by step, for a service
+    "parse_body",
+    "RequestBody",
+    "InputItem",
+    "TranslationOptions",
+    "read_client_request",
+    "ClientRequest",
+    "write_backend_request",
+    "BackendRequest",
+    "plan_reply",
+    "ReplyPlan",
+    "ReplyTranslator",
+    "ReplyEnd",
+    "CustomInput",
+    "own_error",
+    # Options
     "IdSource",
+    "content_ids",
     "deterministic_ids",
     "Capabilities",
-    "CustomInput",
+    "PROFILES",
     "ReplyOptions",
     "Policy",
     "Request",
+    "EMPTY_REQUEST",
     "Sealer",
-    # What was lost, and what went wrong
+    # Losses and errors
     "Loss",
     "Severity",
     "DragomanError",
     "InvalidRequestError",
     "UnsupportedRequestError",
     "InvalidReplyError",
-    # Dialects, and whether a stream is legal in one
+    # Dialects and conformance
     "DIALECTS",
     "Dialect",
     "dialect",
@@ -42,14 +54,14 @@ DOCUMENTED = {
     "Violation",
 }
 # Neither an alias nor a table can have a docstring.
-DESCRIBED = sorted(DOCUMENTED - {"DIALECTS", "Policy", "Severity"})
+DESCRIBED = sorted(DOCUMENTED - {"DIALECTS", "EMPTY_REQUEST", "PROFILES", "Policy", "Severity"})
 
 REQUEST = b"""{"model": "m", "stream": true, "input": "What is there?",
     "tools": [{"type": "function", "name": "look"}], "truncation": "auto"}"""
 REPLY = b"""{"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "m",
     "choices": [{"index": 0, "message": {"role": "assistant", "content": "A river."},
     "finish_reason": "stop"}]}"""
-PIECE = b"""data: {"id": "chatcmpl-1", "choices": [{"index": 0, "delta": {"content": "A river."},
+CHUNK = b"""data: {"id": "chatcmpl-1", "choices": [{"index": 0, "delta": {"content": "A river."},
 data: "finish_reason": "stop"}]}
 
 data: [DONE]
@@ -83,11 +95,12 @@ def test_public_name_is_described(name: str) -> None:
 def test_example_of_the_package_runs(capsys: pytest.CaptureFixture[str]) -> None:
     text = adapters.__doc__ or ""
     blocks = [block for block in text.split("\n\n") if block.startswith("    ")]
-    names: dict[str, object] = {"body": REQUEST, "reply": REPLY, "piece": PIECE}
+    names: dict[str, object] = {"body": REQUEST, "backend_body": REPLY, "chunk": CHUNK}
     exec(textwrap.dedent("\n\n".join(blocks)), names)  # noqa: S102 - our own example
     assert "What is there?" in capsys.readouterr().out
-    answer, out = names["answer"], names["out"]
-    assert isinstance(answer, adapters.Translation)
-    assert msgspec.json.decode(answer.body)["object"] == "response"
-    # The piece was the whole stream, so nothing is left for the end.
-    assert out == b""
+    reply, sent = names["reply"], names["sent"]
+    assert isinstance(reply, adapters.ReplyEnd)
+    assert b"response.completed" in reply.body
+    # The last event comes with the end.
+    assert isinstance(sent, bytes)
+    assert sent.startswith(b"event: response.completed")

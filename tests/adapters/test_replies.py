@@ -10,6 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 import adapters
 from gateway.grammar_check import check_inputs_blocking
 from tests.corpus import REPLIES, ReplyCase, alone, asked, crossings, on_wire, pair
+from tests.exchange import Exchange
 from tests.judges import open_responses, sdk
 from tests.judges.reading import read_object
 from tests.snapshots import json_page, loss_lines
@@ -33,9 +34,9 @@ DISPUTED = {
 }
 
 
-def tell(case: ReplyCase, target: str) -> adapters.Translation:
+def tell(case: ReplyCase, target: str) -> adapters.ReplyEnd:
     """Do as a service does: what cannot be read becomes an error of the client's dialect."""
-    exchange = adapters.exchange(
+    exchange = Exchange(
         target,
         case.dialect,
         mint=adapters.deterministic_ids(),
@@ -45,7 +46,7 @@ def tell(case: ReplyCase, target: str) -> adapters.Translation:
     try:
         reply = exchange.reply(on_wire(case.body))
     except adapters.InvalidReplyError as problem:
-        return exchange.problem(problem)
+        return exchange.own_error(problem)
     violations = check_inputs_blocking(exchange.custom_inputs)
     return replace(reply, losses=(*reply.losses, *violations))
 
@@ -65,7 +66,7 @@ def test_reply_in_another_dialect(
         judge(told.body)
 
 
-def show(told: adapters.Translation) -> str:
+def show(told: adapters.ReplyEnd) -> str:
     losses = loss_lines(told.losses)
     return json_page({"status": told.status, "body": Raw(told.body), "losses": losses})
 

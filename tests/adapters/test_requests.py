@@ -20,10 +20,11 @@ from tests.corpus import (
     on_wire,
     pair,
 )
+from tests.exchange import Exchange
 from tests.judges import sdk
 from tests.snapshots import json_page, loss_lines
 
-Outcome = adapters.Translation | adapters.InvalidRequestError | adapters.UnsupportedRequestError
+Outcome = adapters.BackendRequest | adapters.InvalidRequestError | adapters.UnsupportedRequestError
 
 
 class Judge(Protocol):
@@ -81,7 +82,7 @@ SEVERITIES: tuple[str, ...] = get_args(adapters.Severity)[::-1]
 
 
 def carry(case: RequestCase, target: str, policy: adapters.Policy | None = None) -> Outcome:
-    exchange = adapters.exchange(
+    exchange = Exchange(
         case.dialect,
         target,
         mint=adapters.deterministic_ids(),
@@ -95,7 +96,7 @@ def carry(case: RequestCase, target: str, policy: adapters.Policy | None = None)
 
 
 def show(outcome: Outcome) -> str:
-    if isinstance(outcome, adapters.Translation):
+    if isinstance(outcome, adapters.BackendRequest):
         return json_page({"sent": Raw(outcome.body), "losses": loss_lines(outcome.losses)})
     told = {"path": outcome.path, "why": outcome.why, "code": outcome.code}
     return json_page({"refused": told})
@@ -109,10 +110,10 @@ def test_request_in_another_dialect(
     page = f"{pair(case, target)}/{case.name}"
     assert show(outcome) == json_pages(name=page)
     if page in DISPUTED:
-        assert isinstance(outcome, adapters.Translation)
+        assert isinstance(outcome, adapters.BackendRequest)
         with pytest.raises(AssertionError, match=DISPUTED[page]):
             JUDGES[target](outcome.body)
-    elif isinstance(outcome, adapters.Translation):
+    elif isinstance(outcome, adapters.BackendRequest):
         JUDGES[target](outcome.body, beyond=BEYOND.get(page, ()))
 
 
@@ -121,7 +122,7 @@ def test_the_judge_still_refuses_what_is_beyond_it(page: str) -> None:
     direction, _, name = page.partition("/")
     target = direction.rpartition("-")[2]
     outcome = carry(next(case for case in REQUESTS if case.name == name), target)
-    assert isinstance(outcome, adapters.Translation)
+    assert isinstance(outcome, adapters.BackendRequest)
     with pytest.raises(AssertionError):
         JUDGES[target](outcome.body)
 
@@ -129,8 +130,8 @@ def test_the_judge_still_refuses_what_is_beyond_it(page: str) -> None:
 @pytest.mark.parametrize("case", alone(REQUESTS))
 def test_request_in_its_own_dialect(case: RequestCase) -> None:
     outcome = carry(case, case.dialect)
-    if isinstance(outcome, adapters.Translation):
-        assert outcome == adapters.Translation(on_wire(case.body))
+    if isinstance(outcome, adapters.BackendRequest):
+        assert (outcome.body, outcome.losses) == (on_wire(case.body), ())
     else:
         assert isinstance(outcome, adapters.InvalidRequestError)
 
@@ -154,7 +155,7 @@ Line = tuple[str, str, str, str]
 
 def losses_of(outcome: Outcome) -> Iterator[Line]:
     match outcome:
-        case adapters.Translation(losses=losses):
+        case adapters.BackendRequest(losses=losses):
             for loss in losses:
                 yield loss.severity, _anywhere(loss.path), loss.why, loss.action
         case adapters.UnsupportedRequestError(path=path, why=why):

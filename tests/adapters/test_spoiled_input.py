@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import adapters
 from adapters.sse import EVENT_LIMIT
+from tests.exchange import Exchange
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
@@ -80,8 +81,8 @@ REPLIES = {
 }
 
 
-def begin(client: str, backend: str) -> adapters.Exchange:
-    return adapters.exchange(client, backend, mint=adapters.deterministic_ids())
+def begin(client: str, backend: str) -> Exchange:
+    return Exchange(client, backend, mint=adapters.deterministic_ids())
 
 
 # Anything anywhere
@@ -106,7 +107,9 @@ def all_spoiled(body: bytes) -> Iterator[bytes]:
     return map(msgspec.json.encode, spoiled(msgspec.json.decode(body)))
 
 
-def assert_only_our_errors(run: Callable[[bytes], adapters.Translation], body: bytes) -> None:
+def assert_only_our_errors(
+    run: Callable[[bytes], adapters.ReplyEnd | adapters.BackendRequest], body: bytes
+) -> None:
     try:
         told = run(body)
     except adapters.DragomanError:
@@ -126,7 +129,7 @@ def test_spoiled_request(client: str, backend: str) -> None:
 def test_spoiled_reply(client: str, backend: str) -> None:
     for body in all_spoiled(REPLIES[backend]):
         assert_only_our_errors(begin(client, backend).reply, body)
-        assert_only_our_errors(begin(client, backend).tell, body)
+        assert_only_our_errors(begin(client, backend).reply_as_stream, body)
 
 
 # Streams
@@ -134,13 +137,13 @@ def test_spoiled_reply(client: str, backend: str) -> None:
 
 def frames(backend: str) -> list[bytes]:
     """Tell a reply as the frames that a backend would send, each without its empty line."""
-    told = begin(backend, backend).tell(REPLIES[backend]).body
+    told = begin(backend, backend).reply_as_stream(REPLIES[backend]).body
     return told.removesuffix(b"\n\n").split(b"\n\n")
 
 
 def run_stream(client: str, backend: str, *reads: bytes) -> bytes:
     stream = begin(client, backend).stream()
-    return b"".join([*map(stream.feed, reads), stream.flush()])
+    return b"".join([*map(stream.feed, reads), stream.finish(started=True).body])
 
 
 def looks_whole(client: str, told: bytes) -> bool:
@@ -241,14 +244,16 @@ def test_any_bytes_are_a_failed_stream(client: str, backend: str, reads: list[by
     collector = begin(client, backend).collect()
     for read in reads:
         collector.feed(read)
-    assert begin(client, backend).collected(collector).status >= 400
+    assert collector.finish().status >= 400
 
 
 @every_pair
 def test_event_without_end_is_not_kept(client: str, backend: str) -> None:
     stream = begin(client, backend).stream()
     piece = b"data: " + b"x" * 1024 * 1024
-    told = b"".join(stream.feed(piece) for _ in range(EVENT_LIMIT // len(piece) + 2))
-    assert told
-    assert not looks_whole(client, told)
-    assert stream.feed(piece) == stream.flush() == b""
+    for _ in range(EVENT_LIMIT // len(piece) + 2):
+        assert stream.feed(piece) == b""
+    assert stream.ended
+    end = stream.finish(started=True)
+    assert end.error is not None
+    assert not looks_whole(client, end.body)

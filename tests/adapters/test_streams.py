@@ -21,6 +21,7 @@ from tests.corpus import (
     pair,
     read_events,
 )
+from tests.exchange import Exchange
 from tests.judges import open_responses, sdk
 from tests.judges.reading import JsonObject, objects_in, read_object
 from tests.snapshots import stream_page
@@ -29,7 +30,7 @@ Told = tuple[bytes, tuple[adapters.Loss, ...]]
 
 
 def tell(case: StreamCase, target: str, pieces: Sequence[bytes]) -> Told:
-    exchange = adapters.exchange(
+    exchange = Exchange(
         target,
         case.dialect,
         mint=adapters.deterministic_ids(),
@@ -37,7 +38,7 @@ def tell(case: StreamCase, target: str, pieces: Sequence[bytes]) -> Told:
         asked=asked(case),
     )
     machine = exchange.stream()
-    out = b"".join([*map(machine.feed, pieces), machine.flush()])
+    out = b"".join([*map(machine.feed, pieces), machine.finish(started=True).body])
     return out, (*machine.losses, *check_inputs_blocking(exchange.custom_inputs))
 
 

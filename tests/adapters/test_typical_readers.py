@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 import adapters
+from adapters import InputItem
 from adapters.chat import message_reader, reply_reader
 from adapters.dialect import ReplyContext
 from adapters.errors import DragomanError
+from adapters.ir.types import EMPTY_REQUEST
 from adapters.losses import Losses
 from adapters.responses.item_reader import read_items
-from adapters.translation.reply_stages import UNKNOWN_REQUEST
 from adapters.wire.tools import read_tools
 from tests.corpus import REPLIES, REQUESTS, ReplyCase, RequestCase
 
@@ -40,7 +41,7 @@ def read_messages(raws: list[Raw], *, fast: bool) -> tuple[object, object]:
 
 def read_reply(body: bytes, *, fast: bool) -> tuple[object, object]:
     def read_body(losses: Losses) -> object:
-        context = ReplyContext(UNKNOWN_REQUEST, adapters.deterministic_ids(), losses)
+        context = ReplyContext(EMPTY_REQUEST, adapters.deterministic_ids(), losses)
         return reply_reader.read_reply(body, context)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -63,9 +64,12 @@ def read_array(case: RequestCase, name: str) -> list[Raw]:
 @pytest.mark.parametrize("case", REQUESTS, ids=lambda case: case.name)
 def test_items_are_the_same_for_every_case(case: RequestCase) -> None:
     if case.dialect == "responses":
-        raws = read_array(case, "input")
-        fast = read(lambda losses: list(read_items(raws, losses)))
-        assert fast == read(lambda losses: list(read_items(raws, losses, short_way=False)))
+        items = [
+            InputItem(raw, f"input[{number}]")
+            for number, raw in enumerate(read_array(case, "input"))
+        ]
+        fast = read(lambda losses: list(read_items(items, losses)))
+        assert fast == read(lambda losses: list(read_items(items, losses, short_way=False)))
     else:
         raws = read_array(case, "messages")
         assert read_messages(raws, fast=True) == read_messages(raws, fast=False)

@@ -39,6 +39,7 @@ from adapters.ir.types import (
     Usage,
 )
 from adapters.losses import Losses
+from tests.exchange import Exchange
 
 PAIRS = tuple(product(adapters.DIALECTS, adapters.DIALECTS))
 SHORT = 64
@@ -175,15 +176,15 @@ def _time(run: Callable[[], object], repeats: int) -> float:
 
 
 def _translate_request(pair: Pair, given: bytes) -> None:
-    adapters.exchange(*pair, mint=adapters.deterministic_ids()).request(given)
+    Exchange(*pair, mint=adapters.deterministic_ids()).request(given)
 
 
 def _translate_stream(pair: Pair, reads: list[bytes]) -> None:
-    exchange = adapters.exchange(*pair, mint=adapters.deterministic_ids(), asked=SIZES["5 kB"])
+    exchange = Exchange(*pair, mint=adapters.deterministic_ids(), asked=SIZES["5 kB"])
     stream = exchange.stream()
     for read in reads:
         stream.feed(read)
-    stream.flush()
+    stream.finish(started=True)
 
 
 def _repeat_json(texts: list[bytes]) -> None:

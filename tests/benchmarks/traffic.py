@@ -19,6 +19,7 @@ from adapters.ir.accumulator import ReplyAccumulator
 from adapters.ir.events import Closed, Delta, Event, Finished, Opened, Started
 from adapters.ir.types import Finish, Message, Reply, ToolCall, Usage
 from adapters.losses import Losses
+from adapters.sse import encode
 from tests.benchmarks.core import SIZES, prose
 
 Kind = Literal["text", "arguments"]
@@ -117,7 +118,7 @@ def _whole(dialect: str) -> bytes:
 
 
 def _write_reply(dialect: str, reply: Reply) -> bytes:
-    return adapters.dialect(dialect).write_reply(reply, _surroundings())
+    return encode(adapters.dialect(dialect).write_reply(reply, _surroundings()))
 
 
 def _surroundings() -> ReplyContext:

@@ -32,7 +32,9 @@ from tests.snapshots import json_page
 def test_request_ir(case: RequestCase, json_pages: SnapshotAssertion) -> None:
     read = adapters.dialect(case.dialect).read_request
     try:
-        page = json_page(to_plain(read(on_wire(case.body), Losses(case.policy))))
+        page = json_page(
+            to_plain(read(adapters.parse_body(on_wire(case.body)), Losses(case.policy)))
+        )
     except adapters.DragomanError as error:
         page = json_page(error_page(error))
     assert page == json_pages(name=f"{case.dialect}/requests/{case.name}")

@@ -11,7 +11,7 @@ from adapters.ir.types import Choice, Finish, Reply, Request, ToolCall
 from adapters.losses import Losses
 from adapters.stages.call_filter import call_filters
 from adapters.tool_emulation import ToolRegistry
-from adapters.translation.exchange import Exchange
+from tests.exchange import Exchange
 from tests.judges.reading import JsonObject
 
 WHY = "the request asked for one call at a time; only the first is kept"
@@ -50,7 +50,7 @@ def reply(dialect: str) -> bytes:
 
 
 def asked(client: str, backend: str) -> Exchange:
-    exchange = adapters.exchange(client, backend, mint=adapters.deterministic_ids(), rewrite=True)
+    exchange = Exchange(client, backend, mint=adapters.deterministic_ids(), rewrite=True)
     exchange.request(request(client))
     return exchange
 
@@ -59,7 +59,7 @@ def asked(client: str, backend: str) -> Exchange:
 def test_only_the_first_call_is_kept(client: str, backend: str) -> None:
     for told in (
         asked(client, backend).reply(reply(backend)),
-        asked(client, backend).tell(reply(backend)),
+        asked(client, backend).reply_as_stream(reply(backend)),
     ):
         assert [one for one in CALLS if one.encode() in told.body] == ["call_1"]
         lost = [loss for loss in told.losses if loss.why == WHY]

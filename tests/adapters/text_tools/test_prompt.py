@@ -29,6 +29,7 @@ from adapters.ir.types import (
 )
 from adapters.losses import Losses
 from adapters.text_tools.prompt import call_as_text, describe_tools_in_prompt
+from tests.exchange import Exchange
 from tests.adapters.text_tools.scanning import scan
 
 SCHEMA = Raw(b'{"type": "object", "properties": {"city": {"type": "string"}}}')
@@ -275,7 +276,7 @@ def test_written_call_can_be_read(name: str, arguments: dict[str, object]) -> No
 
 
 def test_custom_tool_round_trip() -> None:
-    exchange = adapters.exchange(
+    exchange = Exchange(
         "responses",
         "chat",
         mint=adapters.deterministic_ids(),

@@ -6,6 +6,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 import adapters
+from tests.exchange import Exchange
 from adapters.ir.types import (
     Choice,
     Finish,
@@ -52,8 +53,8 @@ def reply_of(*items: ToolCall | Message) -> Reply:
 
 def exchange(
     client: str, backend: str, *, rewrite: bool = False, **capabilities: object
-) -> adapters.Exchange:
-    return adapters.exchange(
+) -> Exchange:
+    return Exchange(
         client,
         backend,
         mint=adapters.deterministic_ids(),

@@ -6,8 +6,8 @@ from typing import cast
 import pytest
 
 import adapters
+from tests.exchange import Exchange
 from adapters.capabilities import OPENAI
-from adapters.translation.exchange import Exchange
 
 Wire = dict[str, object]
 
@@ -54,7 +54,7 @@ CHOICES: list[Wire] = [
 def rewriting_exchange() -> Exchange:
     """Return an exchange that rewrites requests for a backend with all tools."""
     mint = adapters.deterministic_ids()
-    return adapters.exchange("responses", "responses", mint=mint, capabilities=OPENAI, rewrite=True)
+    return Exchange("responses", "responses", mint=mint, capabilities=OPENAI, rewrite=True)
 
 
 def send(exchange: Exchange, **body: object) -> Wire:
@@ -86,7 +86,7 @@ def test_choice_of_an_ambiguous_name_has_its_namespace() -> None:
         "tools": [NAMESPACE, RUN],
         "tool_choice": {"type": "function", "function": {"name": "jobs__run"}},
     }
-    exchange = adapters.exchange("chat", "responses", mint=adapters.deterministic_ids())
+    exchange = Exchange("chat", "responses", mint=adapters.deterministic_ids())
     request = cast("Wire", json.loads(exchange.request(json.dumps(body).encode()).body))
     assert request["tool_choice"] == CHOICES[0]
 

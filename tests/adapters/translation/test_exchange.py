@@ -7,7 +7,7 @@ import pytest
 
 import adapters
 from adapters.ir.types import Error, Usage
-from adapters.translation.exchange import Exchange
+from tests.exchange import Exchange
 
 CHAT_USAGE = b'{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}'
 CHAT_REPLY = b"""{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m","choices":
@@ -29,7 +29,7 @@ USAGE = Usage(3, 4, 7)
 def begin(client: str, backend: str, *, rewrite: bool = False, **capabilities: object) -> Exchange:
     able = msgspec.convert(capabilities, adapters.Capabilities)
     mint = adapters.deterministic_ids()
-    return adapters.exchange(client, backend, mint=mint, capabilities=able, rewrite=rewrite)
+    return Exchange(client, backend, mint=mint, capabilities=able, rewrite=rewrite)
 
 
 def sent(exchange: Exchange, body: bytes, model: str | None = None) -> Mapping[str, object]:
@@ -53,7 +53,7 @@ def test_a_body_that_passes_without_a_model_gets_one() -> None:
 def test_a_backend_knows_a_model_by_another_name(backend: str) -> None:
     exchange = begin("responses", backend)
     assert sent(exchange, b'{"model":"a","input":"hi"}', "b")["model"] == "b"
-    assert exchange.asked.model == "a"
+    assert exchange.plan(streams=False).request.model == "a"
     assert sent(begin("responses", backend), b'{"input":"hi"}', "b")["model"] == "b"
 
 
@@ -93,7 +93,7 @@ def test_the_usage_of_a_gathered_answer_is_known() -> None:
     assert request["stream_options"] == {"include_usage": True}
     collector = exchange.collect()
     collector.feed(CHAT_STREAM % CHAT_USAGE)
-    assert exchange.collected(collector).usage == USAGE
+    assert collector.finish().usage == USAGE
 
 
 def test_a_stream_is_told_of_a_backend_that_never_streams() -> None:
@@ -104,7 +104,7 @@ def test_a_stream_is_told_of_a_backend_that_never_streams() -> None:
     assert [loss.path for loss in translation.losses] == ["stream"]
     assert exchange.client_streams
     assert not exchange.backend_streams
-    told = exchange.tell(CHAT_REPLY % CHAT_USAGE)
+    told = exchange.reply_as_stream(CHAT_REPLY % CHAT_USAGE)
     assert told.usage == USAGE
     assert adapters.check("chat", told.body) == []
 
@@ -167,9 +167,9 @@ def test_an_answer_passes_though_its_request_was_rewritten() -> None:
     exchange = begin("chat", "chat", rewrite=True)
     exchange.request(REQUEST)
     machine = exchange.stream()
-    assert isinstance(machine, adapters.PassthroughStream)
+    assert machine.plan.passthrough
     stream = CHAT_STREAM % b"{}"
-    assert machine.feed(stream) + machine.flush() == stream
+    assert machine.feed(stream) + machine.finish(started=True).body == stream
     body = CHAT_REPLY % CHAT_USAGE
     assert exchange.reply(body).body == body
 
@@ -180,7 +180,7 @@ def test_an_answer_that_thinks_aloud_is_read() -> None:
     assert request["stream_options"] == {"include_usage": True}
     machine = exchange.stream()
     stream = (CHAT_STREAM % CHAT_USAGE).replace(b"Hi.", b"<think>hm</think>Hi.")
-    told = machine.feed(stream) + machine.flush()
+    told = machine.feed(stream) + machine.finish(started=True).body
     assert b"think" not in told
     assert b'"content":"Hi."' in told
     # Nobody asked for the usage.

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 import adapters
 from adapters.ir.types import HostedTool
-from adapters.translation.exchange import Exchange
 from tests.adapters.test_laws import (
     canonical,
     difference,
@@ -25,6 +24,7 @@ from tests.adapters.test_laws import (
     write_request,
 )
 from tests.corpus import DIALECTS, REQUESTS, DialectName, RequestCase, alone, on_wire
+from tests.exchange import Exchange
 from tests.strategies import ABLE, requests
 
 # A backend that takes all that its dialect can say.
@@ -55,7 +55,7 @@ REWORDED = frozenset(
 
 def rewriting(dialect: str, capabilities: adapters.Capabilities = FULL) -> Exchange:
     mint = adapters.deterministic_ids()
-    return adapters.exchange(dialect, dialect, mint=mint, capabilities=capabilities, rewrite=True)
+    return Exchange(dialect, dialect, mint=mint, capabilities=capabilities, rewrite=True)
 
 
 def assert_rewritten(dialect: str, body: bytes) -> None:

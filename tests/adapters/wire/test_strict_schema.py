@@ -10,6 +10,7 @@ import adapters
 from adapters.ir.types import CustomTool, FunctionTool
 from adapters.losses import Losses
 from adapters.wire.json_schema import to_strict_schema
+from tests.exchange import Exchange
 
 TEXT = {"type": "string"}
 
@@ -149,7 +150,7 @@ def test_only_on_request() -> None:
 
     def sent(capabilities: adapters.Capabilities) -> object:
         mint = adapters.deterministic_ids()
-        exchange = adapters.exchange("responses", "chat", mint=mint, capabilities=capabilities)
+        exchange = Exchange("responses", "chat", mint=mint, capabilities=capabilities)
         wire = json.loads(exchange.request(body).body)
         return wire["tools"][0]["function"]["parameters"]
 

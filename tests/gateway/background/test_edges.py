@@ -13,6 +13,7 @@ from gateway.background.job import authorization_of, queue_request, read_kept, w
 from gateway.crypto import KeyRing, api_key_digest
 from gateway.errors import DecryptionError
 from gateway.http.auth import Principal
+from gateway.http.create_request import parse_request
 from gateway.store import JSON_NULL, Conversation, Item, Page, Response, open_store
 from gateway.turns.turn import Turn
 from tests.gateway import wire
@@ -218,8 +219,7 @@ def test_what_authorises_the_work_opens_for_nothing_else() -> None:
 def _plan(name: str) -> Turn:
     return Turn(
         owner="me",
-        model="m",
-        body=b'{"model":"m","input":"hi"}',
+        request=parse_request(b'{"model":"m","input":"hi"}', "/responses"),
         store=True,
         background=True,
         stream=False,
@@ -230,5 +230,5 @@ def _plan(name: str) -> Turn:
         conversation=None,
         input=(),
         history=(),
-        stamp={},
+        overrides={},
     )

@@ -20,6 +20,7 @@ from tests.corpus import (
     on_wire,
     read_events,
 )
+from tests.exchange import Exchange
 from tests.gateway.cli.command_line import one_line, translate
 
 
@@ -27,10 +28,10 @@ from tests.gateway.cli.command_line import one_line, translate
 def test_stream_is_translated_as_by_the_core(case: StreamCase, target: str, tmp_path: Path) -> None:
     options = f"--from {case.dialect} --to {target} --kind stream"
     arguments = _request_option(case, tmp_path)
-    stream = adapters.exchange(
+    stream = Exchange(
         target, case.dialect, mint=adapters.deterministic_ids(), asked=asked(case)
     ).stream()
-    expected = stream.feed(case.body) + stream.flush()
+    expected = stream.feed(case.body) + stream.finish(started=True).body
     result = translate(options, case.body, *arguments)
     if not case.body.strip():
         assert one_line(result.stderr) == "dragoman: the input is empty"
@@ -74,11 +75,11 @@ def test_lines_are_translated_as_single_requests(source: str, target: str) -> No
 
 
 def _translated_request(source: str, target: str, body: bytes) -> bytes:
-    exchange = adapters.exchange(source, target, mint=adapters.deterministic_ids())
+    exchange = Exchange(source, target, mint=adapters.deterministic_ids())
     try:
         return exchange.request(body).body + b"\n"
     except adapters.DragomanError as error:
-        return exchange.problem(error).body + b"\n"
+        return exchange.own_error(error).body + b"\n"
 
 
 @pytest.mark.parametrize(("case", "target"), crossings(REPLIES))
@@ -87,13 +88,11 @@ def test_reply_is_translated_as_by_the_core(case: ReplyCase, target: str, tmp_pa
     result = translate(
         f"--from {case.dialect} --to {target} --kind reply", bytes(case.body), *arguments
     )
-    exchange = adapters.exchange(
-        target, case.dialect, mint=adapters.deterministic_ids(), asked=asked(case)
-    )
+    exchange = Exchange(target, case.dialect, mint=adapters.deterministic_ids(), asked=asked(case))
     assert (result.stdout_bytes, result.exit_code) == _translated_reply(exchange, bytes(case.body))
 
 
-def _translated_reply(exchange: adapters.Exchange, body: bytes) -> tuple[bytes, int]:
+def _translated_reply(exchange: Exchange, body: bytes) -> tuple[bytes, int]:
     try:
         return exchange.reply(body).body + b"\n", 0
     except adapters.InvalidReplyError:
@@ -103,6 +102,6 @@ def _translated_reply(exchange: adapters.Exchange, body: bytes) -> tuple[bytes, 
 @pytest.mark.parametrize(("case", "target"), crossings(ERRORS))
 def test_error_is_translated_as_by_the_core(case: ErrorCase, target: str) -> None:
     options = f"--from {case.dialect} --to {target} --kind error --status {case.status}"
-    exchange = adapters.exchange(target, case.dialect, mint=adapters.deterministic_ids())
+    exchange = Exchange(target, case.dialect, mint=adapters.deterministic_ids())
     expected = exchange.error(case.status, case.answer()).body
     assert translate(options, case.answer()).stdout_bytes == expected + b"\n"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from adapters import InvalidRequestError, deterministic_ids
+from adapters import InputItem, InvalidRequestError, RequestBody, deterministic_ids, parse_body
 from gateway.compaction.summary import Summary, unsealed
 from gateway.compaction.window import Window, read_window
 from gateway.crypto import SUMMARY_PREFIX, KeyRing
@@ -42,13 +42,16 @@ def carried(summary: Summary) -> JsonObject:
     return read_object(bytes(summary.sealed(SEAL, MINT).value))
 
 
-def window(given: list[JsonObject], *, passes: bool = False, past: int = 0) -> Window:
-    body = json.dumps({"model": "m", "input": given}).encode()
-    return read_window(body, SEAL, passes=passes, past=past)
+def window(given: list[JsonObject], *, passes: bool = False, history: int = 0) -> Window:
+    items = tuple(
+        InputItem(raw(item), f"history[{i}]" if i < history else f"input[{i - history}]")
+        for i, item in enumerate(given)
+    )
+    return read_window(RequestBody({"model": Raw(b'"m"')}, items), SEAL, passes=passes)
 
 
 def shown(found: Window) -> list[JsonObject]:
-    return [read_object(bytes(one)) for one in found.raws]
+    return [read_object(bytes(item.raw)) for item in found.items]
 
 
 # Seals
@@ -169,27 +172,21 @@ def test_last_summary_counts() -> None:
 def test_places_are_named_as_they_were() -> None:
     item = carried(Summary("x", after=(raw(HISTORY[4]),)))
     found = window([HISTORY[0], HISTORY[3], item, says("user", "Hi")])
-    assert [found.client_path(f"input[{place}].content") for place in range(5)] == [
-        "input[0].content",
-        "input[2].content",
-        "input[2].content",
-        "input[3].content",
-        "input.content",
-    ]
-    assert found.client_path("tools[3]") == "tools[3]"
+    paths = [item.path for item in found.items]
+    assert paths == ["input[0]", "input[2]", "input[2]", "input[3]"]
 
 
 def test_triggers_of_earlier_turns_are_nothing() -> None:
-    assert shown(window([HISTORY[0], TRIGGER, HISTORY[1]], past=2)) == HISTORY[:2]
-    assert not window([HISTORY[0], TRIGGER], past=2).triggered
+    assert shown(window([HISTORY[0], TRIGGER, HISTORY[1]], history=2)) == HISTORY[:2]
+    assert not window([HISTORY[0], TRIGGER], history=2).triggered
     with pytest.raises(InvalidRequestError):
-        window([HISTORY[0], TRIGGER, HISTORY[1]], past=1)
+        window([HISTORY[0], TRIGGER, HISTORY[1]], history=1)
 
 
 def test_odd_items_are_left_to_whoever_reads_them() -> None:
     body = b'{"input":[5,{"type":7},null,{"type":"compaction_trigger","role":null}]}'
-    found = read_window(body, SEAL, passes=False)
-    assert [*map(bytes, found.raws)] == [b"5", b'{"type":7}', b"null"]
+    found = read_window(parse_body(body), SEAL, passes=False)
+    assert [bytes(item.raw) for item in found.items] == [b"5", b'{"type":7}', b"null"]
     assert found.triggered
-    text = read_window(b'{"input":"Hi"}', SEAL, passes=False)
+    text = read_window(parse_body(b'{"input":"Hi"}'), SEAL, passes=False)
     assert shown(text) == [{"type": "message", "role": "user", "content": "Hi"}]

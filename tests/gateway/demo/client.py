@@ -8,9 +8,10 @@ import httpx
 
 import adapters
 from adapters.dialect import ReplyContext
-from adapters.ir.types import Choice, Item, Message, Reply, Text, ToolCall
+from adapters.ir.accumulator import accumulate
+from adapters.ir.types import EMPTY_REQUEST, Choice, Item, Message, Reply, Text, ToolCall
 from adapters.losses import Losses
-from adapters.translation.reply_stages import UNKNOWN_REQUEST
+from adapters.sse import Decoder
 from gateway.demo import DemoTransport
 from tests.judges.reading import JsonObject, objects_in
 from tests.judges.sdk import (
@@ -61,15 +62,12 @@ def send_request(name: DialectName, body: JsonObject, *, stream: bool = False) -
     response = send(PATHS[name], json.dumps(request).encode())
     assert response.status == 200, response.body
     validate(name, response.body, stream=stream)
-    exchange = adapters.exchange(
-        "chat", name, mint=adapters.deterministic_ids(), asked=UNKNOWN_REQUEST
-    )
+    context = ReplyContext(EMPTY_REQUEST, adapters.deterministic_ids(), Losses(None))
     if not stream:
-        context = ReplyContext(UNKNOWN_REQUEST, adapters.deterministic_ids(), Losses(None))
         return adapters.dialect(name).read_reply(response.body, context)
-    collector = exchange.collect()
-    collector.feed(response.body)
-    return collector.reply()
+    reader = adapters.dialect(name).read_stream(context)
+    frames = Decoder().feed(response.body)
+    return accumulate([event for frame in frames for event in reader.feed(frame)])
 
 
 def validate(name: DialectName, body: bytes, *, stream: bool) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 import adapters
 from tests.corpus import ERRORS, REPLIES, STREAMS, ErrorCase, ReplyCase, StreamCase
+from tests.exchange import Exchange
 from tests.gateway import wire
 from tests.gateway.asked import PATHS
 from tests.gateway.conftest import DIALECTS, Fresh
@@ -57,13 +58,13 @@ def _translated(client: str, case: ReplyCase | StreamCase) -> JsonObject:
         said.pop("n", None)
     if client == spoken:
         return said
-    exchange = adapters.exchange(spoken, client, mint=adapters.deterministic_ids())
+    exchange = Exchange(spoken, client, mint=adapters.deterministic_ids())
     return read_object(exchange.request(encoded(said)).body)
 
 
-def exchange_for(client: str, spoken: str, request: JsonObject) -> adapters.Exchange:
+def exchange_for(client: str, spoken: str, request: JsonObject) -> Exchange:
     """Make the exchange that the gateway must make for a request."""
-    exchange = adapters.exchange(client, spoken, mint=adapters.deterministic_ids())
+    exchange = Exchange(client, spoken, mint=adapters.deterministic_ids())
     exchange.request(encoded(request))
     return exchange
 
@@ -107,10 +108,10 @@ def test_stream(
     heard = wire.post(gateway.port, f"/v1{PATHS[client]}", request)
     exchange = exchange_for(client, case.dialect, request)
     machine = exchange.stream()
-    told = machine.feed(case.body) + machine.flush()
+    told = machine.feed(case.body) + machine.finish(started=True).body
     collector = exchange.collect()
     collector.feed(case.body)
-    whole = exchange.collected(collector)
+    whole = collector.finish()
     if whole.status == 200 or any(_is_output(read_object(data)) for data in _data_lines(told)):
         assert heard.status == 200
         assert heard.headers["content-type"].startswith("text/event-stream")
@@ -153,7 +154,7 @@ def test_reply(
     try:
         told = exchange.reply(bytes(case.body))
     except adapters.InvalidReplyError as problem:
-        told = exchange.problem(problem)
+        told = exchange.own_error(problem)
     assert heard.status == told.status
     assert comparable(heard.body) == comparable(told.body)
 

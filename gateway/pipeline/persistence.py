@@ -1,0 +1,136 @@
+"""Save what a reply leaves behind, before the client sees its end."""
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+import msgspec
+from msgspec import Raw, Struct
+
+from adapters import Loss, ReplyEnd, RequestBody
+from adapters.json_text import DECODE_ERRORS
+from adapters.wire.json_object import MISSING, decode
+from gateway.backends.client import BackendClient
+from gateway.context import AppContext
+from gateway.pipeline.exchange import Exchange
+from gateway.store import Completion
+from gateway.turns.items import LEGAL_ID, read_metadata
+from gateway.turns.turn import Turn, UnstoredResponses
+
+_ENCODER: Final = msgspec.json.Encoder()
+_MESSAGES: Final = msgspec.json.Decoder(list[dict[str, Raw]])
+_TEXT: Final = msgspec.json.Decoder(str)
+_NO_MESSAGES: Final = Raw(b"[]")
+
+_REASONING_NOT_STORED: Final = Loss(
+    "dropped",
+    "store",
+    "what the backend wants to see again with its calls is kept for no client that says"
+    " `store: false`; one of the Responses API can carry it, with `reasoning.encrypted_content`",
+)
+
+
+class Saver(Protocol):
+    """Saves one kind of reply."""
+
+    async def save(self, reply: Mapping[str, object]) -> None:
+        """Save a reply; when this returns, it is committed."""
+        ...
+
+
+class ResponseSaver(Struct, frozen=True):
+    """Saves a stored response."""
+
+    app: AppContext
+    turn: Turn
+
+    async def save(self, reply: Mapping[str, object]) -> None:
+        """Save the response with its turn."""
+        await self.app.ledger.save(self.turn, reply)
+
+
+class ConnectionSaver(Struct, frozen=True):
+    """Keeps a response that is not stored for later turns of the same connection."""
+
+    cache: UnstoredResponses
+    turn: Turn
+
+    async def save(self, reply: Mapping[str, object]) -> None:
+        """Keep the response in memory."""
+        self.cache.remember(self.turn, reply)
+
+
+class CompletionSaver(Struct, frozen=True):
+    """Saves a stored completion."""
+
+    app: AppContext
+    owner: str
+    created: int
+    model: str
+    # The messages of the request, as they were spelled.
+    messages: Raw
+    metadata: dict[str, str]
+
+    async def save(self, reply: Mapping[str, object]) -> None:
+        """Save the completion under the id that the client knows."""
+        name = _read_id(reply) or self.app.mint.id("chatcmpl-")
+        body = Raw(_ENCODER.encode(reply))
+        await self.app.store.completions.save(
+            Completion(
+                name, self.owner, self.created, body, self.messages, self.model, self.metadata
+            )
+        )
+
+
+def completion_saver(app: AppContext, owner: str, body: RequestBody, model: str) -> CompletionSaver:
+    """Read what of a request is stored with its completion.
+
+    Raises `InvalidRequestError` if it could not be shown later.
+    """
+    messages = body.fields.get("messages", _NO_MESSAGES)
+    decode(messages, _MESSAGES, "messages")
+    metadata = read_metadata(body.fields.get("metadata", MISSING))
+    return CompletionSaver(app, owner, app.mint.now(), model, messages, metadata)
+
+
+def without_stored_fields(body: RequestBody, backend: BackendClient) -> RequestBody:
+    """Return a request whose completion is stored here as a backend gets it.
+
+    A backend of the client's own family gets the fields, unless it refuses them: nothing is lost
+    then, because they are fulfilled here. A Responses backend would store a response that this
+    client could neither see nor delete.
+    """
+    dropped = {
+        name for name in ("store", "metadata") if name in backend.capabilities.unsupported_fields
+    }
+    if backend.dialect.stateful:
+        dropped.add("store")
+    fields = {name: raw for name, raw in body.fields.items() if name not in dropped}
+    return body if len(fields) == len(body.fields) else RequestBody(fields)
+
+
+def _read_id(reply: Mapping[str, object]) -> str | None:
+    """Return the id of a completion; a backend may give any value, or none."""
+    name = reply.get("id")
+    if isinstance(name, Raw):
+        try:
+            name = _TEXT.decode(name)
+        except DECODE_ERRORS:
+            return None
+    return name if isinstance(name, str) and LEGAL_ID.fullmatch(name) else None
+
+
+async def save_reply(
+    app: AppContext, exchange: Exchange, end: ReplyEnd, saver: Saver | None
+) -> list[Loss]:
+    """Save a reply and the reasoning that the client does not carry; return the losses.
+
+    Raises a `DragomanError` if something cannot be saved.
+    """
+    losses: list[Loss] = []
+    if end.reasoning and exchange.reasoning_scope is not None:
+        await app.store.reasoning_notes.save(exchange.reasoning_scope, end.reasoning)
+    elif end.reasoning:
+        losses.append(_REASONING_NOT_STORED)
+    if saver is not None and end.client_reply is not None:
+        await saver.save(end.client_reply)
+    return losses
