@@ -6,7 +6,6 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 import adapters
-from tests.exchange import Exchange
 from adapters.ir.types import (
     Choice,
     Finish,
@@ -21,6 +20,7 @@ from adapters.ir.types import (
 )
 from adapters.losses import Losses
 from adapters.tool_emulation import BackendToolSupport, EmulatedRequest, emulate_tools
+from tests.exchange import Exchange
 
 Wire = dict[str, object]
 

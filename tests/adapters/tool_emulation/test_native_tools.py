@@ -6,8 +6,8 @@ from typing import cast
 import pytest
 
 import adapters
-from tests.exchange import Exchange
 from adapters.capabilities import OPENAI
+from tests.exchange import Exchange
 
 Wire = dict[str, object]
 
