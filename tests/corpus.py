@@ -121,10 +121,11 @@ def _load_json(path: Path, form: type[JsonCase]) -> JsonCase:
 
 def load_streams() -> list[StreamCase]:
     """Load the stream cases, in the order of their names."""
-    return [_load_stream(path) for path in sorted((CASES / "streams").glob("*.sse"))]
+    return [load_stream(path) for path in sorted((CASES / "streams").glob("*.sse"))]
 
 
-def _load_stream(path: Path) -> StreamCase:
+def load_stream(path: Path) -> StreamCase:
+    """Load one stream case."""
     head, _, body = path.read_bytes().partition(b"\n\n")
     fields = dict(_read_head(head.decode()))
     try:

@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.readme import ROOT
-from tests.test_readme import TEST_COMMAND, TEXT, blocks
+from tests.losses_page import ROOT
+from tests.test_quality import TEST_COMMAND
+from tests.test_readme import TEXT, blocks
 
 # Packages are fetched and installed meanwhile.
 _LONG = 600
 _PORT = 8080
+_SOME_TESTS = ("tests/adapters/test_sse.py", "tests/gateway/http/test_auth.py")
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +107,9 @@ def test_the_test_command_sets_up_all_that_tests_need(copy: Path) -> None:
         shell=True,
         cwd=copy,
         # A few tests of each kind: whoever runs this one runs them all.
-        env=_environment(PYTEST_ADDOPTS="tests/test_sse.py tests/gateway/test_access.py"),
+        env=_environment(
+            PYTEST_ADDOPTS="tests/adapters/test_sse.py tests/gateway/http/test_auth.py"
+        ),
         capture_output=True,
         text=True,
         check=False,

@@ -1,6 +1,7 @@
 """The linters, the formatter and both type checkers have nothing to say about the whole project."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -32,9 +33,16 @@ def test_tool_is_content(tool: str) -> None:
         pytest.fail(f"{tool}\n{ran.stdout}\n{ran.stderr}", pytrace=False)
 
 
-@pytest.mark.parametrize("file", ["README.md", ".ci/run"])
+@pytest.mark.parametrize("file", ["README.md", "CONTRIBUTING.md", ".ci/run"])
 def test_command_is_everywhere_the_same(file: str) -> None:
     assert TEST_COMMAND in (ROOT / file).read_text()
+
+
+def test_pre_commit_runs_these_tools() -> None:
+    config = (ROOT / ".pre-commit-config.yaml").read_text()
+    entries = re.findall(r"entry: \.venv/bin/python -m (\w+(?: \w+)?)", config)
+    assert entries == ["ruff check", "ruff format", "mypy"]
+    assert set(re.findall(r"repo: (.*)", config)) == {"local"}
 
 
 def test_continuous_integration_can_be_run() -> None:

@@ -1,0 +1,103 @@
+"""Write docs/losses.md from the snapshots of losses.
+
+python -m tests.losses_page
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from adapters import DIALECTS
+from tests.judges.fields import request_fields
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "losses.md"
+LOSSES = ROOT / "snapshots" / "losses"
+
+HEAD = """# Losses by field
+
+This page lists what happens to a field of a request if the backend speaks another dialect than the
+client. It is generated from `snapshots/losses/` by `python -m tests.losses_page`.
+
+- *result*: `dropped`, `changed` or `invented` (added by the translation). `refused` means that the
+  request is rejected with status 400 and an error that names the field.
+- *severity*: see [the README](../README.md#losses).
+- *reason*: the text that is reported. It is an example from the test cases, so the names of tools
+  and models in it differ from request to request.
+- `[*]` stands for any index.
+
+The rows are those of a backend with the default capabilities; a profile or single capabilities
+change them. A field without a row is carried without loss in all test cases. Only fields of
+OpenAI's specification are listed. Other fields pass between Chat Completions and legacy functions,
+and are dropped between these and the Responses API, unless the capability `extra_fields` names
+them.
+
+The page describes the translation library. The gateway also stores responses, and therefore accepts
+`previous_response_id`, `conversation`, `background` and item references in front of every backend.
+"""
+SECTION = """
+## {client} clients
+
+| field | backend | result | severity | reason |
+|---|---|---|---|---|
+"""
+TITLES = {"chat": "Chat Completions", "responses": "Responses API", "legacy": "Legacy functions"}
+LINE = re.compile(r"(?P<severity>\w+) +(?P<result>\w+) +(?P<path>[^:]+): (?P<reason>.*)")
+
+
+class Row(Struct, frozen=True):
+    """One line of a snapshot."""
+
+    backend: str
+    severity: str
+    result: str
+    path: str
+    reason: str
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """What rows with different examples have in common."""
+        return self.path, self.result, self.severity, self.reason.partition(";")[0]
+
+
+def page() -> str:
+    """Return the text of the page."""
+    known = set[str]().union(*request_fields().values())
+    sections = (section(client, known) for client in DIALECTS)
+    return HEAD + "".join(sections)
+
+
+def section(client: str, known: set[str]) -> str:
+    """Return the section of one client dialect, ordered by field."""
+    groups: dict[tuple[str, str, str, str], list[Row]] = {}
+    for row in sorted(rows(client, known), key=lambda row: row.path):
+        groups.setdefault(row.key, []).append(row)
+    lines = (write_line(group) for group in groups.values())
+    return SECTION.format(client=TITLES[client]) + "".join(lines)
+
+
+def rows(client: str, known: set[str]) -> Iterator[Row]:
+    """Read the snapshots of one client dialect, without fields that no specification has."""
+    for file in sorted(LOSSES.glob(f"{client}-to-*.txt")):
+        backend = file.stem.partition("-to-")[2]
+        for match in filter(None, map(LINE.match, file.read_text().splitlines())):
+            if is_known(match["path"], known):
+                yield Row(backend, **match.groupdict())
+
+
+def write_line(group: list[Row]) -> str:
+    first = group[0]
+    backends = ", ".join(f"`{name}`" for name in dict.fromkeys(row.backend for row in group))
+    reason = first.reason.replace("|", "\\|")
+    return f"| `{first.path}` | {backends} | {first.result} | {first.severity} | {reason} |\n"
+
+
+def is_known(path: str, known: set[str]) -> bool:
+    """Whether OpenAI's specification has the field."""
+    return path.replace("[*]", "").rpartition(".")[2] in known
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
