@@ -75,7 +75,7 @@ def section(client: str, known: set[str]) -> str:
     for row in sorted(rows(client, known), key=lambda row: row.path):
         groups.setdefault(row.key, []).append(row)
     lines = (write_line(group) for group in groups.values())
-    return SECTION.format(client=TITLES[client]) + "".join(lines)
+    return SECTION.format(client=TITLES.get(client, client)) + "".join(lines)
 
 
 def rows(client: str, known: set[str]) -> Iterator[Row]:

@@ -97,16 +97,26 @@ def test_agents_example_runs(demo: Gateway, tmp_path: Path) -> None:
     assert "18 degrees and sunny" in output
 
 
+def run_curl(command: str, demo: Gateway) -> httpx.Response:
+    """Send what a curl command would send."""
+    _curl, *words = [word for word in shlex.split(command) if word != "-i"]
+    url, header_option, header, data_option, data = words
+    assert (header_option, data_option) == ("-H", "-d")
+    name, _, value = header.partition(": ")
+    return httpx.post(url.replace(ADDRESS, demo.address), headers={name: value}, content=data)
+
+
 def test_curl_example_has_the_loss_header_of_the_readme(demo: Gateway) -> None:
-    command, show_headers, url, *options = shlex.split(block("sh", "curl "))
-    assert (command, show_headers, options[0::2]) == ("curl", "-i", ["-H", "-d"])
-    name, _, value = options[1].partition(": ")
-    response = httpx.post(
-        url.replace(ADDRESS, demo.address), headers={name: value}, content=options[3]
-    )
+    response = run_curl(block("sh", "/v1/chat/completions"), demo)
     assert response.json()["choices"][0]["finish_reason"] == "tool_calls"
     [header] = blocks("http")
     assert header == f"dragoman-loss: {response.headers['dragoman-loss']}\n"
+
+
+def test_translate_example_returns_the_request_and_its_losses(demo: Gateway) -> None:
+    result = run_curl(block("sh", "/v1/translate"), demo).json()
+    assert result["body"]["messages"] == [{"role": "user", "content": "Hello!"}]
+    assert [loss["path"] for loss in result["losses"]] == ["truncation"]
 
 
 def test_serve_example_starts(tmp_path: Path) -> None:
