@@ -8,6 +8,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
@@ -28,7 +29,6 @@ from adapters import (
 from adapters.json_text import DECODE_ERRORS
 from adapters.responses import RESPONSES
 from adapters.wire.json_object import Json, parse
-from gateway import statuses
 from gateway.backends.client import SideRequest
 from gateway.backends.routing import Route
 
@@ -135,7 +135,7 @@ async def _post(
     side_request: SideRequest, path: str, body: Mapping[str, object], *, root: bool = True
 ) -> _CountReply:
     response = await side_request.post(path, _ENCODER.encode(body), root=root)
-    if response.status != statuses.WHOLE:
+    if response.status != HTTPStatus.OK:
         raise InvalidReplyError(None, f"{_NOT_COUNTED}: status {response.status}")
     try:
         return _COUNT_REPLY.decode(response.body)

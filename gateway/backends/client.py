@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from typing import Final
 
 import httpx
@@ -15,7 +16,6 @@ from msgspec import Struct
 from adapters import Capabilities, Dialect, InvalidReplyError, dialect
 from adapters.translation.redaction import redact_errors, redact_text
 from adapters.wire.error_body import read_error
-from gateway import statuses
 from gateway.backends.key_redaction import key_redactor
 from gateway.backends.transport import SENDING_EVENT
 from gateway.config.schema import BackendConfig, RetryConfig, TimeoutConfig
@@ -353,6 +353,6 @@ class SideRequest(Struct, frozen=True):
         except httpx.HTTPError:
             raise InvalidReplyError(None, "the backend's answer was cut off") from None
         status = response.status_code
-        redact = redact_text if status >= statuses.ERROR else redact_errors
+        redact = redact_text if status >= HTTPStatus.BAD_REQUEST else redact_errors
         passed_headers = client_headers(backend.headers_of(response))
         return SideResponse(status, passed_headers, redact(response.content, backend.redact))

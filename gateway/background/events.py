@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing
+from http import HTTPStatus
 from typing import Final
 
 import msgspec
@@ -17,7 +18,6 @@ from adapters.responses.response import write_failure
 from adapters.sse import Decoder, Frame
 from adapters.wire.error_body import read_error, read_error_value, to_error
 from adapters.wire.json_object import MISSING, is_present, read_body
-from gateway import statuses
 from gateway.errors import ShuttingDownError
 from gateway.http.headers import STREAM, Headers
 from gateway.http.monitor import ExchangeMonitor
@@ -150,7 +150,7 @@ class EventRecorder(ReplySink):
     async def _send_body(self, piece: bytes, *, more: bool) -> None:
         """Record the events of a chunk; wait while too many are not stored yet."""
         del more
-        if self.status != statuses.WHOLE:
+        if self.status != HTTPStatus.OK:
             self._refusal.append(piece)
             return
         for frame in self._decoder.feed(piece):
@@ -214,7 +214,7 @@ class EventRecorder(ReplySink):
 
     def error(self) -> Error | None:
         """Give why there is no whole answer, if anybody said so."""
-        if self.status not in (0, statuses.WHOLE):
+        if self.status not in (0, HTTPStatus.OK):
             return read_error(self.status, b"".join(self._refusal))
         return error_in(self.last[0]) if self.last else None
 

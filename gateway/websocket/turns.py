@@ -24,7 +24,6 @@ from adapters.ir.types import Error
 from adapters.responses import RESPONSES
 from adapters.sse import Decoder
 from adapters.wire.error_body import error_body, read_error, to_error
-from gateway import statuses
 from gateway.context import AppContext
 from gateway.http.auth import Principal
 from gateway.http.create_request import parse_request
@@ -123,7 +122,7 @@ class WebSocketSink(ReplySink):
 
     async def _send_body(self, piece: bytes, *, more: bool) -> None:
         """Send the events of a chunk, or collect the body of an error."""
-        if self.status < statuses.ERROR:
+        if self.status < HTTPStatus.BAD_REQUEST:
             await self._pass(piece)
         else:
             await self._gather(piece, more=more)
@@ -297,7 +296,7 @@ class TurnHandler:
         try:
             await serve(self._desk, sink, self._serve(create, sink, recollection))
         finally:
-            if record.outcome != "ok" or record.status >= statuses.ERROR:
+            if record.outcome != "ok" or record.status >= HTTPStatus.BAD_REQUEST:
                 recollection.forget(create.previous)
 
     def record(self) -> ExchangeRecord:
