@@ -24,11 +24,6 @@ STREAM_PREFIX_BYTES = len(BYTE_ORDER_MARK) + max(map(len, _FIELDS))
 _NEWLINE, _RETURN = 10, 13
 
 
-# A file saved on Windows may begin with it.
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_FIELD_NAMES = (b"data:", b"event:", b"id:", b"retry:", b":")
-
-
 class Frame(Struct, frozen=True, gc=False):
     """One event: its name, if it has one, and its data lines joined."""
 
@@ -139,11 +134,6 @@ def write_block(frame: Frame) -> bytes:
     """Write the lines of one event, without the empty line that ends it."""
     name = b"event: %b\n" % frame.name if frame.name else b""
     return name + _DATA + frame.data.replace(b"\n", b"\n" + _DATA)
-
-
-def is_event_stream(head: bytes) -> bool:
-    """Whether a body begins like a stream of server-sent events."""
-    return head.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(_FIELD_NAMES)
 
 
 def is_done(frame: Frame) -> bool:

@@ -21,7 +21,7 @@ from adapters.sse import (
     Frame,
     encode,
     is_done,
-    is_event_stream,
+    is_stream,
     parse_event,
     write_block,
 )
@@ -148,7 +148,7 @@ class ReplyTranslator:
 
     def _switch_if_stream(self, data: bytes) -> bytes:
         """Read a body as a stream if it begins like one, whatever its content type."""
-        if not is_event_stream(data[:_SNIFFED_BYTES]):
+        if not is_stream(data[:_SNIFFED_BYTES]):
             return b""
         self._body = None
         return self._open_stream().feed(data)

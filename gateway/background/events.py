@@ -147,13 +147,13 @@ class EventRecorder(ReplySink):
         del headers
         self.status = status
 
-    async def _send_body(self, piece: bytes, *, more: bool) -> None:
+    async def _send_body(self, data: bytes, *, more: bool) -> None:
         """Record the events of a chunk; wait while too many are not stored yet."""
         del more
         if self.status != HTTPStatus.OK:
-            self._refusal.append(piece)
+            self._refusal.append(data)
             return
-        for frame in self._decoder.feed(piece):
+        for frame in self._decoder.feed(data):
             if frame.data.startswith(b"{") and self.response is None:
                 self._take_event(frame)
         self._keep()

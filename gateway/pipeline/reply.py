@@ -62,10 +62,17 @@ class StreamSender:
             if not self._held:
                 self._monitor.set_heartbeat(self._heartbeat, at_most=_HOLD_SECONDS)
             self._held.append(data)
-            if not self._reply.has_content and not self._reply.ended:
+            if not self._reply.has_content:
                 return
             data = await self._start()
         await self._send(data)
+
+    async def write_end(self, data: bytes) -> None:
+        """Send the end of the stream, and its beginning if that was held back."""
+        if not self.sink.started:
+            data = await self._start() + data
+        if data:
+            await self._send(data)
 
     async def _send(self, data: bytes) -> None:
         self._sending = True
@@ -177,7 +184,7 @@ async def send_end(
     record.usage = end.usage
     _note_backend_error(exchange, end, record)
     if end.streamed and sender.has_sent:
-        await sender.write(end.body)
+        await sender.write_end(end.body)
         await _drain(exchange, end, sender)
         await sender.sink.end()
     else:

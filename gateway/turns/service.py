@@ -1,8 +1,8 @@
 """Prepares a turn from what is remembered, and keeps what came of it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 from msgspec import Raw, Struct
@@ -110,7 +110,9 @@ class TurnService:
         fields = without_state_fields(body, state)
         if model != request.model:
             fields["model"] = Raw(_ENCODER.encode(model))
-        prepared = RequestBody(fields, (*_history_items(history), *resolved))
+        prepared = _with_input(
+            RequestBody(fields), body, state, [*_history_items(history), *resolved]
+        )
         return self._turn(
             owner, state, history, items, ParsedRequest(prepared, request.dialect, model)
         )
@@ -209,6 +211,17 @@ class TurnService:
         return tuple(items)
 
 
+def _with_input(
+    prepared: RequestBody, body: RequestBody, state: StateFields, items: list[InputItem]
+) -> RequestBody:
+    """Add the input to a request; as it was given, if nothing was put before or into it."""
+    given = state.input
+    unchanged = len(items) == 1 if isinstance(given, str) else [i.raw for i in items] == given
+    if unchanged and "input" in body.fields:
+        return RequestBody(prepared.fields | {"input": body.fields["input"]})
+    return RequestBody(prepared.fields, tuple(items))
+
+
 def _history_items(history: History) -> list[InputItem]:
     return [InputItem(item.body, f"history[{place}]") for place, item in enumerate(history.items)]
 
@@ -242,4 +255,5 @@ def _output_items(response: Mapping[str, object]) -> list[Raw]:
             return []
     if not isinstance(output, list | tuple):
         return []
-    return [item if isinstance(item, Raw) else Raw(_ENCODER.encode(item)) for item in output]
+    items = cast("Sequence[object]", output)
+    return [item if isinstance(item, Raw) else Raw(_ENCODER.encode(item)) for item in items]

@@ -120,12 +120,12 @@ class WebSocketSink(ReplySink):
     async def _send_head(self, status: int, headers: Headers) -> None:
         self.status, self.response_headers = status, headers
 
-    async def _send_body(self, piece: bytes, *, more: bool) -> None:
+    async def _send_body(self, data: bytes, *, more: bool) -> None:
         """Send the events of a chunk, or collect the body of an error."""
         if self.status < HTTPStatus.BAD_REQUEST:
-            await self._pass(piece)
+            await self._pass(data)
         else:
-            await self._gather(piece, more=more)
+            await self._gather(data, more=more)
 
     async def _pass(self, piece: bytes) -> None:
         # Comments and the word that ends a stream are for those who read lines.

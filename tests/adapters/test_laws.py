@@ -284,7 +284,7 @@ def bare_item(item: Item) -> Item:
         case Message():
             role = "system" if item.role == "developer" else item.role
             content = joined(item.content)
-            return Message(role, content, extras=missed(item.extras))
+            return Message(role, content, item.continues, extras=missed(item.extras))
         case ToolCall():
             return replace(item, item_id=None, status=None, extras=missed(item.extras))
         case ToolOutput():
@@ -359,13 +359,14 @@ def one_message(messages: Sequence[Message]) -> Message:
     parts: list[Part] = []
     for message in messages:
         speaks = any(isinstance(part, Text) and part.text for part in message.content)
-        if speaks and any(isinstance(part, Text) for part in parts):
+        if speaks and not message.continues and any(isinstance(part, Text) for part in parts):
             parts.append(Text(TEXT_SEPARATOR))
         parts += message.content
     said = [part for part in parts if isinstance(part, Text)]
     declined = [part for part in parts if not isinstance(part, Text)]
     extras = missed(tuple(extra for message in messages for extra in message.extras))
-    return replace(messages[0], content=joined([*said, *declined]), extras=extras)
+    content = joined([*said, *declined])
+    return replace(messages[0], content=content, continues=False, extras=extras)
 
 
 def plain_tool(tool: Tool) -> Tool:

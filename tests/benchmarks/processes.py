@@ -87,7 +87,7 @@ def gateway(
     file = folder / "benchmark.toml"
     text = _CONFIGURATION.format(port=port, backend_port=backend_port, dialect=dialect, state=state)
     file.write_text(text, encoding="utf-8")
-    command = [sys.executable, "-m", "gateway.cli.main", "serve", "--config", str(file)]
+    command = [sys.executable, "-m", "gateway", "serve", "--config", str(file)]
     with Popen(command, cwd=folder, stdout=DEVNULL, stderr=DEVNULL, text=True) as process:  # noqa: S603 - our own command
         try:
             yield Target("gateway", port, process)

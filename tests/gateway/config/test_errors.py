@@ -394,14 +394,21 @@ def test_tls_files_must_be_pem(key: str, error: str, file: Path) -> None:
     pem = file.with_suffix(".pem")
     pem.write_text("noise")
     text = f'{BACKEND}tls = {{ {key} = "{pem}" }}'
-    assert errors_in(file, text) == [f"{LOCAL}: tls.{key}: {error.format(pem)}"]
+    # A long path is shortened.
+    (found,) = errors_in(file, text)
+    assert found.startswith(f"{LOCAL}: tls.{key}: ")
+    assert found.endswith(error.removeprefix('"{}"'))
 
 
 def test_tracing_requires_its_packages(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = '[tracing]\nendpoint = "http://127.0.0.1:4318/v1/traces"'
     file.write_text(text)
     assert load_config(file).tracing.endpoint == "http://127.0.0.1:4318/v1/traces"
-    monkeypatch.setattr("gateway.config.validation.find_spec", {}.get)
+
+    def find_nothing(_name: str) -> None:
+        return
+
+    monkeypatch.setattr("gateway.config.validation.find_spec", find_nothing)
     assert errors_in(file, text) == [
         'tracing.endpoint: requires more packages; run: pip install "dragoman[tracing]"'
     ]

@@ -80,7 +80,7 @@ def test_a_socket_that_is_old_is_closed_but_not_in_the_middle(
     model, gate = fresh("chat"), Gate()
     backend.play(model, stream(*SAID[:3], gate, *SAID[3:]))
     # Long enough for the busy one to have begun.
-    lifetime = "[server]\nwebsocket_lifetime = 8\n"
+    lifetime = "[server]\nwebsocket_max_lifetime = 8\n"
     with (
         running(lifetime + tables(backend.address), tmp_path) as gateway,
         Socket(gateway) as idle,
