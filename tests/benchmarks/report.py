@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from tests.benchmarks.measure import Plan, Record
 
-GATEWAY, FLOOR, USUAL = "gateway", "relay", "litestar"
+GATEWAY, FLOOR, USUAL = "gateway", "relay", "litestar_app"
 _TITLES = {GATEWAY: "gateway", FLOOR: "pass-through", USUAL: "litestar+httpx"}
 _SECOND = 1_000_000
 _KILO, _MEGA = 1000, 1_000_000
