@@ -298,11 +298,10 @@ class ReplyTranslator:
         """Write a whole reply as a stream."""
         stream = _TranslatedStream(self)
         self._stream = stream
-        before = stream.write(list(to_events(reply, self.losses)))
-        stream.flush_stages()
+        stream.write_whole(list(to_events(reply, self.losses)))
         self.has_content = True
         end = stream.end(started=True)
-        return replace(end, body=b"".join(before) + end.body, usage=reply.usage)
+        return replace(end, usage=reply.usage)
 
     def reply_end(self, reply: Reply) -> ReplyEnd:
         """Write a whole reply; one that failed becomes an HTTP error."""
@@ -378,6 +377,8 @@ class _TranslatedStream:
         # How the stream ended, as the client sees it, and the frames that end it.
         self._outcome: Finished | Failed | None = None
         self._last: list[bytes] = []
+        # Frames before the end that were written too late to be sent on their own.
+        self._unsent: list[bytes] = []
 
     def feed(self, data: bytes) -> bytes:
         """Take what one read brought; return the frames for it, without those of the end."""
@@ -442,21 +443,20 @@ class _TranslatedStream:
         if self._outcome is None:
             before = self._write_frames(self._decoder.flush())
             before += self.write(self._reader.flush())
-            self._last = before + self._last
+            self._unsent += before
 
-    def flush_stages(self) -> None:
-        """Flush the stages after events that came from a whole reply."""
-        self._last = self._write_all(self._pipeline.flush()) + self._last
+    def write_whole(self, events: list[Event]) -> None:
+        """Write all events of a whole reply; nothing of it is sent before its end."""
+        self._unsent += self.write(events)
 
     def fail(self, error: Error) -> None:
         """End the stream, because the backend's cannot go on."""
         if self._outcome is None:
-            before = self.write(self._reader.fail(Failed(error, origin="gateway")))
-            self._last = before + self._last
+            self._unsent += self.write(self._reader.fail(Failed(error, origin="gateway")))
 
     def fail_after_end(self, error: Error) -> list[bytes]:
         """Return the last frames with a failure in place of the end."""
-        return self._writer.fail_after_end(self._last, error)
+        return [*self._unsent, *self._writer.fail_after_end(self._last, error)]
 
     def end(self, *, started: bool) -> ReplyEnd:
         """Return the end of the stream, or an HTTP error if nothing was sent."""
@@ -473,7 +473,7 @@ class _TranslatedStream:
             self._recorder.feed(self._last)
             reply, lost = self._recorder.reply(None if outcome is None else outcome.usage)
         return ReplyEnd(
-            b"".join(self._last),
+            b"".join([*self._unsent, *self._last]),
             streamed=True,
             error=None if failed is None else failed.error,
             error_origin=None if failed is None else failed.origin,
@@ -575,6 +575,8 @@ class _PassedStream:
         self.has_content = False
         self._outcome: Finished | Failed | None = None
         self._last: list[bytes] = []
+        # Frames before the end that were written too late to be sent on their own.
+        self._unsent: list[bytes] = []
 
     def feed(self, data: bytes) -> bytes:
         """Take what one read brought; return the events in it, without those of the end."""
@@ -685,7 +687,8 @@ class _PassedStream:
         complete = [block for block in rest if _is_complete(parse_event(block))]
         before = self._pass(complete)
         ending = self._track(self._reader.flush())
-        self._last = [before, *self._last, *ending] if before else [*self._last, *ending]
+        self._unsent += [before] if before else []
+        self._last += ending
 
     def _write_json_body(self, body: bytes) -> None:
         """Write a JSON body, which some backends send in place of a stream, as a stream."""
@@ -702,7 +705,7 @@ class _PassedStream:
 
     def fail_after_end(self, error: Error) -> list[bytes]:
         """Return the last frames with a failure in place of the end."""
-        return self._writer.fail_after_end(self._last, error)
+        return [*self._unsent, *self._writer.fail_after_end(self._last, error)]
 
     def end(self, *, started: bool) -> ReplyEnd:
         """Return the end of the stream, or an HTTP error if nothing was sent."""
@@ -717,7 +720,7 @@ class _PassedStream:
             self._recorder.feed(self._last)
             reply, losses = self._recorder.reply(None if outcome is None else outcome.usage)
         return ReplyEnd(
-            b"".join(self._last),
+            b"".join([*self._unsent, *self._last]),
             streamed=True,
             error=None if failed is None else failed.error,
             error_origin=None if failed is None else failed.origin,
