@@ -206,8 +206,11 @@ def _note_backend_error(exchange: Exchange, end: ReplyEnd, record: ExchangeRecor
 
 
 async def _drain(exchange: Exchange, end: ReplyEnd, sender: StreamSender | None) -> None:
-    """Wait a little for the end of the backend's stream; pass on what follows its last event."""
-    if end.error is not None:
+    """Wait a little for the end of the backend's stream; pass on what follows its last event.
+
+    A Responses backend sends `response.failed` after `error`, perhaps in a later read.
+    """
+    if end.error is not None and end.error_origin != "backend":
         return
     with suppress(TimeoutError, *_TRUNCATED):
         async with asyncio.timeout(_DRAIN_SECONDS):

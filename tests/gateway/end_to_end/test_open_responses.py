@@ -14,7 +14,7 @@ import pytest
 from tests.gateway import wire
 from tests.gateway.conftest import DIALECTS, Fresh
 from tests.gateway.process import Gateway, running
-from tests.gateway.scripted import ScriptedBackend, answer, cut_stream
+from tests.gateway.scripted import Pause, ScriptedBackend, answer, cut_stream
 from tests.gateway.speech import Call, Turn, error_frames, frames, script, whole
 from tests.judges.open_responses import assert_compaction, assert_response, assert_stream
 from tests.judges.reading import JsonObject, object_in, objects_in, read_object, text_in
@@ -226,7 +226,11 @@ def test_an_error_is_followed_by_a_failed_response(
 ) -> None:
     model = fresh(dialect)
     begun = frames(dialect, Turn("Once upon a time"))[:4]
-    backend.play(model, cut_stream(*begun, *error_frames(dialect, "out of memory")))
+    # Each event arrives in a read of its own.
+    errors = [
+        step for frame in error_frames(dialect, "out of memory") for step in (frame, Pause(0.1))
+    ]
+    backend.play(model, cut_stream(*begun, *errors))
     heard = ask(gateway, model=model, input="hi", stream=True)
     kinds = [event["type"] for event in events_of(heard.body)]
     assert kinds[-2:] == ["error", "response.failed"]
