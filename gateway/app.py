@@ -80,8 +80,8 @@ def _opening(
         async with AsyncExitStack() as stack:
             desk.store = await open_store(desk.config.state.url)
             stack.push_async_callback(desk.store.close)
-            desk.ledger = TurnService(desk.store, desk.mint)
-            desk.sealer = await make_sealer(desk.config, desk.store)
+            desk.turns = TurnService(desk.store, desk.mint)
+            desk.sealing_keys = await make_sealer(desk.config, desk.store)
             if tracer is not None:
                 stack.callback(tracer.close)
             for transport in {upstream.transport for upstream in upstreams}:

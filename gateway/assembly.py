@@ -8,7 +8,7 @@ from gateway.backends.client import BackendClient
 from gateway.backends.transport import make_transport
 from gateway.config import backend_capabilities
 from gateway.config.schema import BackendConfig, Config
-from gateway.crypto import KeyRing, new_sealing_key, parse_sealing_key
+from gateway.crypto import SealingKeys, new_sealing_key, parse_sealing_key
 from gateway.demo import DemoTransport
 from gateway.store import Store
 
@@ -33,7 +33,7 @@ def make_upstreams(config: Config) -> list[BackendClient]:
     return [_make(config, backend, make_transport(backend)) for backend in config.backends]
 
 
-async def make_sealer(config: Config, store: Store) -> KeyRing:
+async def make_sealer(config: Config, store: Store) -> SealingKeys:
     """Make what seals for all clients and backends, with the configured keys.
 
     Where none is configured, the nodes on one database agree on one and keep it there: what was
@@ -47,7 +47,7 @@ async def make_sealer(config: Config, store: Store) -> KeyRing:
     # They were looked at when the configuration was read.
     keys = [one for one in found if one is not None]
     first, *older = keys or [await store.secrets.get_or_create(_SEALING_KEY, new_sealing_key())]
-    return KeyRing(first, older)
+    return SealingKeys(first, older)
 
 
 def _make(

@@ -7,7 +7,7 @@ from typing import Protocol
 from adapters import IdSource
 from gateway.backends.routing import Router
 from gateway.config.schema import Config
-from gateway.crypto import KeyRing
+from gateway.crypto import SealingKeys
 from gateway.http.auth import Authenticator, Principal
 from gateway.http.sinks import ReplySink
 from gateway.observability.record import ExchangeRecord
@@ -38,8 +38,8 @@ class AppContext:
     trace: Callable[[ExchangeRecord], dict[str, str]]
     # Keeps what clients do not carry; opened with the application.
     store: Store = field(init=False)
-    ledger: TurnService = field(init=False)
+    turns: TurnService = field(init=False)
     # Seals what clients carry; its key may be kept in the store.
-    sealer: KeyRing = field(init=False)
+    sealing_keys: SealingKeys = field(init=False)
     # Takes what is to be answered in the background.
     background: Background = field(init=False)

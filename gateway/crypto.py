@@ -37,7 +37,7 @@ _ID_TIME_BYTES: Final = 6
 _NANOSECONDS_PER_MILLISECOND: Final = 1_000_000
 
 
-class KeyRing:
+class SealingKeys:
     """The current sealing key and the keys before it."""
 
     def __init__(self, key: bytes, older: Sequence[bytes] = ()) -> None:
@@ -45,18 +45,18 @@ class KeyRing:
 
     def reasoning_sealer(self, backend: str) -> Sealer:
         """Return the sealer for the reasoning of one backend."""
-        return _KeyRingSealer(self._keys, REASONING_PREFIX, b"reasoning", backend)
+        return _PurposeSealer(self._keys, REASONING_PREFIX, b"reasoning", backend)
 
     def summary_sealer(self, owner: str) -> Sealer:
         """Return the sealer for the summaries of one client."""
-        return _KeyRingSealer(self._keys, SUMMARY_PREFIX, b"summary", owner)
+        return _PurposeSealer(self._keys, SUMMARY_PREFIX, b"summary", owner)
 
     def job_sealer(self, owner: str, response_id: str) -> Sealer:
         """Return the sealer for the request and the credentials of one background job."""
-        return _KeyRingSealer(self._keys, JOB_PREFIX, b"job", f"{owner} {response_id}")
+        return _PurposeSealer(self._keys, JOB_PREFIX, b"job", f"{owner} {response_id}")
 
 
-class _KeyRingSealer:
+class _PurposeSealer:
     """Seals with the first key and opens with any, for one purpose."""
 
     def __init__(self, keys: tuple[AESGCM, ...], prefix: str, purpose: bytes, scope: str) -> None:
@@ -97,7 +97,7 @@ def _decode_base64url(text: str) -> bytes:
 
 
 def new_sealing_key() -> bytes:
-    """Return a new random key for a `KeyRing`."""
+    """Return a new random key for `SealingKeys`."""
     return secrets.token_bytes(_SEALING_KEY_BYTES)
 
 

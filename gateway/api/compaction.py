@@ -116,9 +116,9 @@ async def _read(app: AppContext, principal: Principal, body: RequestBody) -> _Co
     """Read what is to be summarized; raise `InvalidRequestError` if there is nothing."""
     request = parse_request(_with_trigger(body), RESPONSES.path)
     route = app.router.find(request.model)[0]
-    turn = await app.ledger.begin(principal, request)
+    turn = await app.turns.begin(principal, request)
     request = request if turn is None else turn.request
-    sealer = app.sealer.summary_sealer(principal.owner)
+    sealer = app.sealing_keys.summary_sealer(principal.owner)
     passes = accepts_foreign_summaries(route.backend)
     window = read_window(request.body, sealer, passes=passes)
     if not to_summarize(window).items:

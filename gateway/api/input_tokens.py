@@ -86,7 +86,7 @@ async def _read(
     # Nothing is stored, whatever the default is, and nothing runs in the background.
     fields = {name: raw for name, raw in body.fields.items() if name != "background"}
     request = parse_request(RequestBody(fields | {"store": _FALSE}), RESPONSES.path)
-    turn = await app.ledger.begin(principal, request)
+    turn = await app.turns.begin(principal, request)
     request = request if turn is None else turn.request
     if not request.model:
         raise InvalidRequestError("model", "it is missing")
@@ -97,10 +97,10 @@ async def _read(
     record.redact = backend.redact
     opened = request.body
     if mentions_compaction(opened):
-        sealer = app.sealer.summary_sealer(principal.owner)
+        sealer = app.sealing_keys.summary_sealer(principal.owner)
         whole = turn is not None and turn.conversation is not None
         opened = prepare_request(opened, backend, sealer, app.mint, whole=whole).body
-    sealer = app.sealer.reasoning_sealer(backend.name)
+    sealer = app.sealing_keys.reasoning_sealer(backend.name)
     return CountableRequest(opened, route, app.mint, app.config.loss_policy, sealer)
 
 

@@ -21,7 +21,7 @@ from adapters.wire.error_body import to_error
 from adapters.wire.json_object import read_body
 from gateway.background.events import ERROR, EventRecorder, event, frame, numbered, peek_event
 from gateway.context import AppContext
-from gateway.crypto import KeyRing
+from gateway.crypto import SealingKeys
 from gateway.errors import ClientDisconnectedError, DecryptionError
 from gateway.http.auth import Principal
 from gateway.http.create_request import ParsedRequest
@@ -66,7 +66,7 @@ _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
 
 
 def queue_request(
-    turn: Turn, principal: Principal, headers: dict[str, str], sealer: KeyRing
+    turn: Turn, principal: Principal, headers: dict[str, str], sealer: SealingKeys
 ) -> QueuedRequest:
     """Collect what it takes to serve a request later."""
     job_sealer = sealer.job_sealer(turn.owner, turn.response_id)
@@ -104,7 +104,7 @@ def read_kept(request: Raw) -> QueuedRequest | None:
         return None
 
 
-def opened(kept: QueuedRequest, response: Response, sealer: KeyRing) -> QueuedRequest:
+def opened(kept: QueuedRequest, response: Response, sealer: SealingKeys) -> QueuedRequest:
     """Give it with the body as it was; raise `Unopened` if that was sealed with a key of others."""
     if kept.sealed is None:
         return kept
@@ -142,7 +142,7 @@ def _client_path(number: int, before: int) -> str:
     return f"history[{number}]" if number < before else f"input[{number - before}]"
 
 
-def authorization_of(kept: QueuedRequest, response: Response, sealer: KeyRing) -> str | None:
+def authorization_of(kept: QueuedRequest, response: Response, sealer: SealingKeys) -> str | None:
     """Open what authorises the work; raise `Unopened` if it was sealed with a key of others."""
     if kept.authorization is None:
         return None
@@ -188,7 +188,7 @@ def finished(
 async def failed(desk: AppContext, job: Job, error: Error, number: int) -> JobOutcome:
     """End it in the middle: what there is of it is told and kept."""
     bodies = await _last_events(desk.store, job, error, number)
-    return _ending(desk.ledger, job, _response_of(bodies), bodies, number)
+    return _ending(desk.turns, job, _response_of(bodies), bodies, number)
 
 
 async def cancelled(store: Store, job: Job, number: int) -> JobOutcome:
@@ -341,9 +341,9 @@ class BackgroundJob:
         queued, response = self._job.kept, self._job.response
         record = sink.record = ExchangeRecord(_PATH)
         try:
-            authorization = authorization_of(queued, response, desk.sealer)
+            authorization = authorization_of(queued, response, desk.sealing_keys)
             principal = desk.gatekeeper.reauthenticate(response.owner, authorization)
-            turn = turn_of(opened(queued, response, desk.sealer), response)
+            turn = turn_of(opened(queued, response, desk.sealing_keys), response)
             request = Request(RESPONSES.path, principal, turn.request.body, turn)
             await report_errors(sink, handle_create(desk, request, sink))
         except DragomanError as problem:
@@ -371,7 +371,7 @@ class BackgroundJob:
         desk, job, recorder = self._desk, self._job, self._recorder
         if recorder.response is not None and recorder.is_whole:
             # Who wants to stop what is whole already comes too late.
-            return finished(desk.ledger, job, recorder.response, recorder.last, recorder.next)
+            return finished(desk.turns, job, recorder.response, recorder.last, recorder.next)
         if self._reason is Reason.CANCELLED:
             return await cancelled(desk.store, job, recorder.next)
         return await failed(desk, job, self._why(), recorder.next)

@@ -105,9 +105,9 @@ class BackgroundWorker:
     async def _start(self, caller: Principal, plan: Turn, headers: dict[str, str]) -> Job:
         """Write everything down; when this returns, it is committed."""
         desk, name = self._desk, plan.response_id
-        kept = queue_request(plan, caller, headers, desk.sealer)
+        kept = queue_request(plan, caller, headers, desk.sealing_keys)
         body = Raw(queued_response(bytes(kept.body), kept.stamp, desk.mint))
-        turn = desk.ledger.stored_turn(plan, _OBJECT.decode(body), queued=True)
+        turn = desk.turns.stored_turn(plan, _OBJECT.decode(body), queued=True)
         begun = [event("response.created", 0, body), event("response.queued", 1, body)]
         self._starting.add(name)
         try:

@@ -76,7 +76,7 @@ def start_call(
     """Decide what is saved of the reply, and whether summaries have to be opened."""
     principal, sealer = given.principal, None
     if request.dialect.stateful and mentions_compaction(request.body):
-        sealer = app.sealer.summary_sealer(principal.owner)
+        sealer = app.sealing_keys.summary_sealer(principal.owner)
     if request.dialect.stateful:
         may_store = turn is not None and turn.store
     else:
@@ -189,7 +189,7 @@ def _translation_options(
         _reply_options(app, call.principal),
         app.config.loss_policy,
         rewrite=backend.rewrite,
-        sealer=app.sealer.reasoning_sealer(backend.name) if sealed else None,
+        sealer=app.sealing_keys.reasoning_sealer(backend.name) if sealed else None,
         response_overrides={} if call.turn is None else call.turn.overrides,
         final_stage=opened.final_stage,
         redact=backend.redact,

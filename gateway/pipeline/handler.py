@@ -113,7 +113,7 @@ async def handle_create(app: AppContext, given: Request, sink: ReplySink) -> Non
     record.key_name = principal.name
     request = parse_request(given.body, given.endpoint)
     if request.dialect.stateful and turn is None:
-        turn = await app.ledger.begin(principal, request, given.cache)
+        turn = await app.turns.begin(principal, request, given.cache)
     request = request if turn is None else turn.request
     record.client_dialect, record.model = request.dialect.name, request.model[:_MAX_LOGGED_MODEL]
     if not request.model:

@@ -45,7 +45,7 @@ class ResponseSaver(Struct, frozen=True):
 
     async def save(self, reply: Mapping[str, object]) -> None:
         """Save the response with its turn."""
-        await self.app.ledger.save(self.turn, reply)
+        await self.app.turns.save(self.turn, reply)
 
 
 class ConnectionSaver(Struct, frozen=True):

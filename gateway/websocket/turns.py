@@ -55,7 +55,7 @@ async def prewarm(app: AppContext, given: Request, sink: ReplySink) -> None:
     """Send a response without output, and save it, so that it can be continued."""
     record = sink.record
     request = parse_request(given.body, given.endpoint)
-    turn = await app.ledger.begin(given.principal, request, given.cache)
+    turn = await app.turns.begin(given.principal, request, given.cache)
     if turn is None or given.cache is None:
         raise AssertionError("a connection with a cache always begins a turn")
     record.client_dialect, record.model = turn.request.dialect.name, turn.model
@@ -64,7 +64,7 @@ async def prewarm(app: AppContext, given: Request, sink: ReplySink) -> None:
     end = _empty_reply(app, turn)
     if end.client_reply is not None:
         if turn.store:
-            await app.ledger.save(turn, end.client_reply)
+            await app.turns.save(turn, end.client_reply)
         else:
             given.cache.remember(turn, end.client_reply)
     record.stream = True
@@ -284,7 +284,7 @@ class TurnHandler:
         self._caller = caller
         self._headers = _of_a_turn(headers)
         self._path = path
-        self._recollection = ResponseCache(desk.ledger, desk.config.server.max_body_bytes)
+        self._recollection = ResponseCache(desk.turns, desk.config.server.max_body_bytes)
         # Nobody is there any more to be told anything.
         self.gone = asyncio.Event()
 

@@ -10,7 +10,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from gateway.background.job import authorization_of, queue_request, read_kept, write_kept
-from gateway.crypto import KeyRing, api_key_digest
+from gateway.crypto import SealingKeys, api_key_digest
 from gateway.errors import DecryptionError
 from gateway.http.auth import Principal
 from gateway.http.create_request import parse_request
@@ -201,7 +201,7 @@ def test_several_processes_serve_one_port(
 
 
 def test_what_authorises_the_work_opens_for_nothing_else() -> None:
-    sealer, other = KeyRing(b"1" * 32), KeyRing(b"2" * 32)
+    sealer, other = SealingKeys(b"1" * 32), SealingKeys(b"2" * 32)
     plan = _plan("resp_1")
     kept = queue_request(plan, Principal(authorization="Bearer sk"), {"cookie": "c"}, sealer)
     assert kept.headers == {}

@@ -11,13 +11,13 @@ from msgspec import Raw
 from adapters import InputItem, InvalidRequestError, RequestBody, deterministic_ids, parse_body
 from gateway.compaction.summary import Summary, unsealed
 from gateway.compaction.window import Window, read_window
-from gateway.crypto import SUMMARY_PREFIX, KeyRing
+from gateway.crypto import SUMMARY_PREFIX, SealingKeys
 from gateway.errors import RequestTooLargeError
 from tests.gateway.compacting import HISTORY, TRIGGER, says
 from tests.judges.reading import JsonObject, read_object, text_in
 
 KEY = bytes(range(32))
-SEAL = KeyRing(KEY).summary_sealer("me")
+SEAL = SealingKeys(KEY).summary_sealer("me")
 MINT = deterministic_ids()
 
 words = st.text(max_size=40)
@@ -63,12 +63,12 @@ def test_summary_opens_to_what_was_sealed(summary: Summary) -> None:
     sealed = text_in(item, "encrypted_content")
     assert sealed.startswith(SUMMARY_PREFIX)
     # A restart, another node, a key that was replaced since.
-    assert unsealed(sealed, KeyRing(KEY).summary_sealer("me")) == summary
-    assert unsealed(sealed, KeyRing(bytes(32), [KEY]).summary_sealer("me")) == summary
-    assert unsealed(sealed, KeyRing(bytes(32)).summary_sealer("me")) is None
+    assert unsealed(sealed, SealingKeys(KEY).summary_sealer("me")) == summary
+    assert unsealed(sealed, SealingKeys(bytes(32), [KEY]).summary_sealer("me")) == summary
+    assert unsealed(sealed, SealingKeys(bytes(32)).summary_sealer("me")) is None
     # Another caller, and a backend of that name.
-    assert unsealed(sealed, KeyRing(KEY).summary_sealer("you")) is None
-    assert unsealed(sealed, KeyRing(KEY).reasoning_sealer("me")) is None
+    assert unsealed(sealed, SealingKeys(KEY).summary_sealer("you")) is None
+    assert unsealed(sealed, SealingKeys(KEY).reasoning_sealer("me")) is None
 
 
 @given(summaries, st.data())

@@ -14,11 +14,11 @@ from adapters.reasoning.restore import ReasoningRestorer
 from adapters.reasoning.sealed import SealedReasoning, extra_content_field
 from adapters.reasoning.strip import strip_sealed
 from gateway.config import ConfigError, load_config
-from gateway.crypto import REASONING_PREFIX, KeyRing, new_sealing_key, parse_sealing_key
+from gateway.crypto import REASONING_PREFIX, SealingKeys, new_sealing_key, parse_sealing_key
 
 KEY = bytes(range(32))
 OTHER_KEY = bytes(32)
-SEALER = KeyRing(KEY).reasoning_sealer("local")
+SEALER = SealingKeys(KEY).reasoning_sealer("local")
 
 
 def decode(sealed: str) -> bytes:
@@ -35,7 +35,7 @@ def test_sealed_text_opens_to_the_same_bytes(payload: bytes) -> None:
     sealed = SEALER.seal(payload)
     assert sealed.startswith(REASONING_PREFIX)
     # Another process with the same key, and one in which the key was replaced.
-    for ring in (KeyRing(KEY), KeyRing(OTHER_KEY, [KEY])):
+    for ring in (SealingKeys(KEY), SealingKeys(OTHER_KEY, [KEY])):
         assert ring.reasoning_sealer("local").open(sealed) == payload
 
 
@@ -62,8 +62,8 @@ def test_shortened_or_extended_text_does_not_open(payload: bytes, length: int) -
 @given(st.binary(max_size=60), st.text(max_size=8).filter(lambda name: name != "local"))
 def test_another_backend_or_key_does_not_open(payload: bytes, name: str) -> None:
     sealed = SEALER.seal(payload)
-    assert KeyRing(KEY).reasoning_sealer(name).open(sealed) is None
-    assert KeyRing(OTHER_KEY).reasoning_sealer("local").open(sealed) is None
+    assert SealingKeys(KEY).reasoning_sealer(name).open(sealed) is None
+    assert SealingKeys(OTHER_KEY).reasoning_sealer("local").open(sealed) is None
 
 
 @pytest.mark.parametrize("text", ["", "gAAAAABo", "AQ", "é", "\ud800"])
