@@ -1,10 +1,12 @@
-"""The Litestar application: addresses, plugins, and what is opened and closed with it."""
+"""The Litestar application: its parts, its routes, and what is opened and closed with it."""
 
-from collections.abc import AsyncGenerator, Callable
+import os
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from random import random
 from typing import TYPE_CHECKING
 
+import httpx
 from litestar import Litestar
 from litestar.middleware import DefineMiddleware
 from litestar.plugins import PluginProtocol
@@ -12,46 +14,60 @@ from litestar.types import ControllerRouterHandler
 
 from gateway.api.errors import handle_error
 from gateway.api.routes import dependencies, routes
-from gateway.assembly import make_sealer, make_upstreams
 from gateway.backends.client import BackendClient
 from gateway.backends.models import ModelList
 from gateway.backends.routing import Router
+from gateway.backends.transport import make_transport
 from gateway.background.worker import BackgroundWorker
-from gateway.config.schema import Config
+from gateway.config import backend_capabilities
+from gateway.config.schema import BackendConfig, Config
 from gateway.context import AppContext
-from gateway.crypto import RANDOM_IDS
+from gateway.crypto import RANDOM_IDS, SealingKeys, new_sealing_key, parse_sealing_key
+from gateway.demo import DemoTransport
 from gateway.http.auth import Authenticator
 from gateway.observability.logging import LOG, exchange_logger, logging_config
 from gateway.observability.record import ExchangeRecord
 from gateway.openapi.document import SchemaPlugin, openapi_config
 from gateway.retention import retention_task
-from gateway.store import open_store
+from gateway.store import Store, open_store
 from gateway.turns.service import TurnService
 
 if TYPE_CHECKING:
     from gateway.observability.tracing import Tracer
 
+# Without a configured backend, the demo is served in each dialect, so that any client can be tried
+# with any backend. The first serves all other model names.
+_DEMO_URL = "http://demo.invalid/v1"
+_DEMO_BACKENDS = (
+    BackendConfig("demo", _DEMO_URL, "chat", models=("demo", "demo-chat"), default=True),
+    BackendConfig("demo-responses", _DEMO_URL, "responses", models=("demo-responses",)),
+    BackendConfig("demo-legacy", _DEMO_URL, "legacy", models=("demo-legacy",)),
+)
+
+# The name of the key that all nodes on one database share.
+_SEALING_KEY = "sealing key"
+
 
 def create_app(config: Config) -> Litestar:
-    """Make the application."""
+    """Return the application for a configuration."""
     logging = logging_config(config.logging)
     logging.configure()
-    upstreams = make_upstreams(config)
-    tracer = _tracer(config)
-    desk = AppContext(
+    backends = _make_backends(config)
+    tracer = _make_tracer(config)
+    context = AppContext(
         config=config,
-        router=Router(upstreams),
-        gatekeeper=Authenticator(config.access),
-        mint=RANDOM_IDS,
-        record_exchange=_teller(config, tracer),
-        trace=_no_headers if tracer is None else tracer.start_span,
+        router=Router(backends),
+        authenticator=Authenticator(config.access),
+        ids=RANDOM_IDS,
+        record_exchange=_exchange_recorder(config, tracer),
+        tracer=tracer,
     )
-    handlers: list[ControllerRouterHandler] = [*routes(desk)]
+    handlers: list[ControllerRouterHandler] = [*routes(context)]
     schemas = SchemaPlugin()
     plugins: list[PluginProtocol] = [schemas]
     middleware: list[DefineMiddleware] = []
     if config.metrics.enabled:
-        from gateway.observability import metrics  # noqa: PLC0415 - only where wanted
+        from gateway.observability import metrics  # noqa: PLC0415 - only if enabled
 
         handlers += [metrics.MetricsController, metrics.VersionedMetricsController]
         middleware.append(metrics.HTTP_METRICS.middleware)
@@ -59,44 +75,81 @@ def create_app(config: Config) -> Litestar:
         plugins.append(tracer.plugin())
     return Litestar(
         route_handlers=handlers,
-        dependencies=dependencies(desk, ModelList(upstreams)),
+        dependencies=dependencies(context, ModelList(backends)),
         plugins=plugins,
         logging_config=logging,
         middleware=middleware,
         exception_handlers={Exception: handle_error},
         openapi_config=openapi_config(schemas),
-        lifespan=[_opening(desk, upstreams, tracer)],
+        lifespan=[_lifespan(context, backends)],
         request_max_body_size=config.server.max_body_bytes,
     )
 
 
-def _opening(
-    desk: AppContext, upstreams: list[BackendClient], tracer: "Tracer | None"
+def _lifespan(
+    context: AppContext, backends: Sequence[BackendClient]
 ) -> Callable[[Litestar], AbstractAsyncContextManager[None]]:
-    """Open what the application needs, and close it when it ends."""
+    """Return a context manager that opens and closes the parts of the service."""
 
     @asynccontextmanager
-    async def opening(_: Litestar) -> AsyncGenerator[None]:
+    async def lifespan(_: Litestar) -> AsyncGenerator[None]:
         async with AsyncExitStack() as stack:
-            desk.store = await open_store(desk.config.state.url)
-            stack.push_async_callback(desk.store.close)
-            desk.turns = TurnService(desk.store, desk.mint)
-            desk.sealing_keys = await make_sealer(desk.config, desk.store)
-            if tracer is not None:
-                stack.callback(tracer.close)
-            for transport in {upstream.transport for upstream in upstreams}:
+            context.store = await open_store(context.config.state.url)
+            stack.push_async_callback(context.store.close)
+            context.turns = TurnService(context.store, context.ids)
+            context.sealing_keys = await make_sealing_keys(context.config, context.store)
+            if context.tracer is not None:
+                stack.callback(context.tracer.close)
+            for transport in {backend.transport for backend in backends}:
                 stack.push_async_callback(transport.aclose)
-            desk.background = node = BackgroundWorker(desk)
-            await stack.enter_async_context(node.running())
+            context.background = worker = BackgroundWorker(context)
+            await stack.enter_async_context(worker.running())
             await stack.enter_async_context(
-                retention_task(desk.store, desk.config.state.retention_days, random)
+                retention_task(context.store, context.config.state.retention_days, random)
             )
             yield
 
-    return opening
+    return lifespan
 
 
-def _tracer(config: Config) -> "Tracer | None":
+def _make_backends(config: Config) -> list[BackendClient]:
+    if not config.backends:
+        demo = DemoTransport()
+        return [_make_backend(config, backend, demo) for backend in _DEMO_BACKENDS]
+    return [_make_backend(config, backend, make_transport(backend)) for backend in config.backends]
+
+
+def _make_backend(
+    config: Config, backend: BackendConfig, transport: httpx.AsyncBaseTransport
+) -> BackendClient:
+    capabilities, rewrite = backend_capabilities(backend)
+    return BackendClient(
+        backend,
+        transport,
+        capabilities=capabilities,
+        rewrite=rewrite,
+        timeouts=backend.timeouts or config.timeouts,
+        retries=backend.retries or config.retries,
+        # A key that was read from a file often ends with a line break.
+        key=os.environ.get(backend.api_key_env or "", "").strip() or None,
+    )
+
+
+async def make_sealing_keys(config: Config, store: Store) -> SealingKeys:
+    """Return the configured sealing keys, or the one that all nodes on one database share.
+
+    With the shared key, whoever has a copy of the database can open and create sealed texts;
+    `[sealing] key_env` keeps the key out of the database.
+    """
+    names = (config.sealing.key_env, *config.sealing.previous_key_envs)
+    parsed = [parse_sealing_key(os.environ.get(name, "")) for name in names if name is not None]
+    # Invalid keys were rejected when the configuration was read.
+    keys = [key for key in parsed if key is not None]
+    first, *older = keys or [await store.secrets.get_or_create(_SEALING_KEY, new_sealing_key())]
+    return SealingKeys(first, older)
+
+
+def _make_tracer(config: Config) -> "Tracer | None":
     if config.tracing.endpoint is None:
         return None
     from gateway.observability.tracing import Tracer  # noqa: PLC0415 - an extra, and slow to import
@@ -104,25 +157,21 @@ def _tracer(config: Config) -> "Tracer | None":
     return Tracer(config.tracing)
 
 
-def _teller(config: Config, tracer: "Tracer | None") -> Callable[[ExchangeRecord], None]:
-    """Put together what is told at the end of each exchange."""
-    tellers: list[Callable[[ExchangeRecord], None]] = [exchange_logger()]
+def _exchange_recorder(config: Config, tracer: "Tracer | None") -> Callable[[ExchangeRecord], None]:
+    """Return a function that writes an exchange to the log, the metrics and the traces."""
+    recorders: list[Callable[[ExchangeRecord], None]] = [exchange_logger()]
     if config.metrics.enabled:
-        from gateway.observability.metrics import record_metrics  # noqa: PLC0415 - only where wanted
+        from gateway.observability.metrics import record_metrics  # noqa: PLC0415 - only if enabled
 
-        tellers.append(record_metrics)
+        recorders.append(record_metrics)
     if tracer is not None:
-        tellers.append(tracer.end_span)
+        recorders.append(tracer.end_span)
 
-    def tell(record: ExchangeRecord) -> None:
-        for one in tellers:
+    def record_exchange(exchange: ExchangeRecord) -> None:
+        for record in recorders:
             try:
-                one(record)
-            except Exception:  # noqa: BLE001 - the exchange went well, whoever cannot write it down
+                record(exchange)
+            except Exception:  # noqa: BLE001 - the exchange itself did not fail
                 LOG.exception("exchange not recorded")
 
-    return tell
-
-
-def _no_headers(_: ExchangeRecord) -> dict[str, str]:
-    return {}
+    return record_exchange

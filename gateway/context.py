@@ -1,8 +1,8 @@
-"""What every request is served with."""
+"""The parts of the service that every request is served with."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from adapters import IdSource
 from gateway.backends.routing import Router
@@ -15,31 +15,32 @@ from gateway.store import Store
 from gateway.turns.service import TurnService
 from gateway.turns.turn import Turn
 
+if TYPE_CHECKING:
+    from gateway.observability.tracing import Tracer
+
 
 class Background(Protocol):
-    """Takes requests, and answers them later."""
+    """Runs requests in the background."""
 
     async def accept(self, principal: Principal, turn: Turn, sink: ReplySink) -> None:
-        """Keep a request, and tell the client that it is queued; it may want all events, too."""
+        """Queue a request, and send the queued response or all its events."""
         ...
 
 
 @dataclass(slots=True)
 class AppContext:
-    """The parts of the service, for whoever serves a request."""
+    """The parts of the service; those without a value here are opened with the application."""
 
     config: Config
     router: Router
-    gatekeeper: Authenticator
-    mint: IdSource
-    # Writes down what happened, once for each request.
+    authenticator: Authenticator
+    ids: IdSource
+    # Writes an exchange to the log, the metrics and the traces.
     record_exchange: Callable[[ExchangeRecord], None]
-    # Gives the headers by which a backend joins a trace.
-    trace: Callable[[ExchangeRecord], dict[str, str]]
-    # Keeps what clients do not carry; opened with the application.
+    # None if requests are not traced.
+    tracer: "Tracer | None"
     store: Store = field(init=False)
     turns: TurnService = field(init=False)
-    # Seals what clients carry; its key may be kept in the store.
+    # Encrypts what clients carry.
     sealing_keys: SealingKeys = field(init=False)
-    # Takes what is to be answered in the background.
     background: Background = field(init=False)

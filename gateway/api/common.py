@@ -49,7 +49,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 def authenticate(request: AnyRequest, context: Context) -> Principal:
     """Return who sent the request; raise `UnauthorizedError` without a known key."""
-    return context.gatekeeper.authenticate(read_headers(request.scope["headers"]))
+    return context.authenticator.authenticate(read_headers(request.scope["headers"]))
 
 
 def oldest_first(limit: Limit = _DEFAULT_LIMIT, order: Order = "asc", after: After = None) -> Page:

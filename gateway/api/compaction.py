@@ -108,7 +108,7 @@ async def compact_conversation(app: AppContext, sink: ReplySink) -> None:
     buffer = BufferSink(sink.headers, sink.receive, sink.record)
     request = Request(RESPONSES.path, principal, compaction.request.body, compaction.turn)
     await report_errors(buffer, handle_create(app, request, buffer))
-    messages = _user_messages(compaction.window.items, app.mint)
+    messages = _user_messages(compaction.window.items, app.ids)
     await _send_compacted(buffer, messages, sink)
 
 

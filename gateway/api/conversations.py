@@ -67,7 +67,7 @@ class ConversationController(Controller):
         metadata = read_metadata(fields.raw("metadata") or MISSING)
         items = await _new_items(context, principal.owner, fields)
         refuse_others(fields)
-        ids = context.mint
+        ids = context.ids
         conversation = Conversation(
             ids.id("conv_"), principal.owner, ids.now(), _encode_metadata(metadata)
         )
@@ -262,6 +262,6 @@ async def _new_items(context: AppContext, owner: str, fields: JsonObject) -> tup
         raise InvalidRequestError("items", f"{len(given)} items are more than {limit}")
     resolved = await resolve_item_references(context.store, owner, given, (), "items")
     return tuple(
-        one if isinstance(one, Item) else to_stored_item(one, context.mint, f"items[{index}]")
+        one if isinstance(one, Item) else to_stored_item(one, context.ids, f"items[{index}]")
         for index, one in enumerate(resolved)
     )

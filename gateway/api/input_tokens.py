@@ -99,9 +99,9 @@ async def _read(
     if mentions_compaction(opened):
         sealer = app.sealing_keys.summary_sealer(principal.owner)
         whole = turn is not None and turn.conversation is not None
-        opened = prepare_request(opened, backend, sealer, app.mint, whole=whole).body
+        opened = prepare_request(opened, backend, sealer, app.ids, whole=whole).body
     sealer = app.sealing_keys.reasoning_sealer(backend.name)
-    return CountableRequest(opened, route, app.mint, app.config.loss_policy, sealer)
+    return CountableRequest(opened, route, app.ids, app.config.loss_policy, sealer)
 
 
 async def _count(countable: CountableRequest, principal: Principal, sink: ReplySink) -> TokenCount:

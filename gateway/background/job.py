@@ -342,7 +342,7 @@ class BackgroundJob:
         record = sink.record = ExchangeRecord(_PATH)
         try:
             authorization = authorization_of(queued, response, desk.sealing_keys)
-            principal = desk.gatekeeper.reauthenticate(response.owner, authorization)
+            principal = desk.authenticator.reauthenticate(response.owner, authorization)
             turn = turn_of(opened(queued, response, desk.sealing_keys), response)
             request = Request(RESPONSES.path, principal, turn.request.body, turn)
             await report_errors(sink, handle_create(desk, request, sink))

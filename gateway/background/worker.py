@@ -106,7 +106,7 @@ class BackgroundWorker:
         """Write everything down; when this returns, it is committed."""
         desk, name = self._desk, plan.response_id
         kept = queue_request(plan, caller, headers, desk.sealing_keys)
-        body = Raw(queued_response(bytes(kept.body), kept.stamp, desk.mint))
+        body = Raw(queued_response(bytes(kept.body), kept.stamp, desk.ids))
         turn = desk.turns.stored_turn(plan, _OBJECT.decode(body), queued=True)
         begun = [event("response.created", 0, body), event("response.queued", 1, body)]
         self._starting.add(name)

@@ -143,8 +143,10 @@ async def _call_backend(  # noqa: PLR0913 - the values of one step, and the last
     sent = write_backend_request(read, model=route.model, stored_reasoning=stored)
     losses = (*prepared.losses, *(loss for loss in sent.losses if opened.counts(loss)))
     record.losses = list(losses)
-    headers = backend_headers(call.sink.headers | app.trace(record))
-    headers += backend.authorization(call.principal)
+    forwarded = call.sink.headers
+    if app.tracer is not None:
+        forwarded = forwarded | app.tracer.start_span(record)
+    headers = [*backend_headers(forwarded), *backend.authorization(call.principal)]
     response = await backend.post(sent.body, headers, monitor, streams=sent.streams)
     if sent.requests_encrypted_reasoning and response.status_code == HTTPStatus.BAD_REQUEST:
         monitor.expect_more()
@@ -165,7 +167,7 @@ def _open_summaries(
         return prepared
     # A conversation keeps nothing beside its summary, so that replaces everything.
     whole = call.turn is not None and call.turn.conversation is not None
-    opened = prepare_request(prepared.body, backend, call.summary_sealer, app.mint, whole=whole)
+    opened = prepare_request(prepared.body, backend, call.summary_sealer, app.ids, whole=whole)
     if opened.final_stage is None:
         return replace(opened, final_stage=prepared.final_stage)
     return opened
@@ -184,7 +186,7 @@ def _translation_options(
     return TranslationOptions(
         request.dialect,
         backend.dialect,
-        app.mint,
+        app.ids,
         opened.capabilities(backend),
         _reply_options(app, call.principal),
         app.config.loss_policy,

@@ -93,7 +93,7 @@ async def _send_error(sink: ReplySink, error: DragomanError) -> None:
 
 async def receive_request(app: AppContext, sink: ReplySink) -> tuple[Principal, bytes]:
     """Authenticate a client and read its request body."""
-    principal = app.gatekeeper.authenticate(sink.headers)
+    principal = app.authenticator.authenticate(sink.headers)
     sink.record.key_name = principal.name
     body = await read_body(sink.receive, sink.headers, app.config.server.max_body_bytes)
     if app.config.logging.bodies:
@@ -176,7 +176,7 @@ async def _summarize(
         lost = (plan,) if isinstance(plan, Loss) else ()
         return replace(unchanged, losses=(*unchanged.losses, *lost))
     summary = await _generate_summary(app, call, plan.request)
-    continued = None if summary is None else plan.apply(summary, sealer, app.mint)
+    continued = None if summary is None else plan.apply(summary, sealer, app.ids)
     if summary is None or continued is None:
         return replace(unchanged, losses=(*unchanged.losses, summary_failed(policy)))
     return replace(continued, losses=(*unchanged.losses, *summary.losses))

@@ -8,7 +8,7 @@ from msgspec import Raw, Struct
 
 from adapters import Loss, ReplyEnd, RequestBody
 from adapters.json_text import DECODE_ERRORS
-from adapters.wire.json_object import MISSING, decode
+from adapters.wire.json_object import MISSING, NULL, decode
 from gateway.backends.client import BackendClient
 from gateway.context import AppContext
 from gateway.pipeline.exchange import Exchange
@@ -72,7 +72,7 @@ class CompletionSaver(Struct, frozen=True):
 
     async def save(self, reply: Mapping[str, object]) -> None:
         """Save the completion under the id that the client knows."""
-        name = _read_id(reply) or self.app.mint.id("chatcmpl-")
+        name = _read_id(reply) or self.app.ids.id("chatcmpl-")
         body = Raw(_ENCODER.encode(reply))
         await self.app.store.completions.save(
             Completion(
@@ -86,10 +86,11 @@ def completion_saver(app: AppContext, owner: str, body: RequestBody, model: str)
 
     Raises `InvalidRequestError` if it could not be shown later.
     """
-    messages = body.fields.get("messages", _NO_MESSAGES)
+    messages = body.fields.get("messages", NULL)
+    messages = _NO_MESSAGES if messages == NULL else messages
     decode(messages, _MESSAGES, "messages")
     metadata = read_metadata(body.fields.get("metadata", MISSING))
-    return CompletionSaver(app, owner, app.mint.now(), model, messages, metadata)
+    return CompletionSaver(app, owner, app.ids.now(), model, messages, metadata)
 
 
 def without_stored_fields(body: RequestBody, backend: BackendClient) -> RequestBody:

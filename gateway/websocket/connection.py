@@ -304,7 +304,7 @@ async def open_socket(
     headers = read_headers(scope["headers"])
     try:
         _check_origin(headers)
-        caller = desk.gatekeeper.authenticate(headers)
+        caller = desk.authenticator.authenticate(headers)
     except DragomanError as problem:
         await _refuse(desk, scope["path"], problem, receive, send)
         return

@@ -74,7 +74,7 @@ async def prewarm(app: AppContext, given: Request, sink: ReplySink) -> None:
 def _empty_reply(app: AppContext, turn: Turn) -> ReplyEnd:
     """Write the events as if a backend of the client's own dialect had replied with nothing."""
     options = TranslationOptions(
-        RESPONSES, RESPONSES, app.mint, rewrite=True, response_overrides=turn.overrides
+        RESPONSES, RESPONSES, app.ids, rewrite=True, response_overrides=turn.overrides
     )
     body = replace(turn.request.body, fields=turn.request.body.fields | {"stream": Raw(b"true")})
     sent = write_backend_request(read_client_request(body, options))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from adapters import Sealer
-from gateway.assembly import make_sealer
+from gateway.app import make_sealing_keys
 from gateway.config.schema import Config, SealingConfig
 from gateway.store import Store
 from tests.gateway.stores import new_url, opened_store, with_two_stores, with_url
@@ -34,7 +34,7 @@ async def test_nodes_that_start_at_once_get_the_same_secret(url: str) -> None:
 async def test_sealed_text_opens_on_another_node_and_after_a_restart(url: str) -> None:
     async def local_sealer() -> Sealer:
         async with opened_store(url) as store:
-            return (await make_sealer(Config(), store)).reasoning_sealer("local")
+            return (await make_sealing_keys(Config(), store)).reasoning_sealer("local")
 
     sealed = (await local_sealer()).seal(b"reasoning")
     assert (await local_sealer()).open(sealed) == b"reasoning"
@@ -49,7 +49,7 @@ def configured(monkeypatch: pytest.MonkeyPatch) -> Config:
 def test_configured_key_is_not_stored(configured: Config, tmp_path: Path) -> None:
     async def run() -> bytes:
         async with opened_store(new_url("sqlite", tmp_path)) as store:
-            await make_sealer(configured, store)
+            await make_sealing_keys(configured, store)
             return await store.secrets.get_or_create("sealing key", b"not stored before")
 
     assert asyncio.run(run()) == b"not stored before"
