@@ -5,7 +5,6 @@ these calls must follow it directly, as servers check. So items are collected in
 are written with their calls wherever they are in the conversation, and what came between follows.
 """
 
-from collections.abc import Iterator
 from typing import cast
 
 from msgspec import Raw, Struct
@@ -54,28 +53,21 @@ class AssistantTurn(Struct):
     messages: list[tuple[Message, str]] = []
     calls: list[tuple[ToolCall, str]] = []
 
-    def add(self, item: Message | ToolCall | Reasoning, path: str) -> None:
-        """Add an item."""
-        match item:
-            case Message():
-                self.messages.append((item, path))
-            case ToolCall():
-                self.calls.append((item, path))
-            case Reasoning():
-                self.reasoning.append((item, path))
-
-    def text(self) -> str:
-        """Return the text of all messages."""
-        texts = (
-            "".join(part.text for part in message.content if isinstance(part, Text))
-            for message, _ in self.messages
-        )
-        return TEXT_SEPARATOR.join(text for text in texts if text)
-
-    def refusal(self) -> str:
-        """Return the refusals of all messages."""
-        parts = (part for message, _ in self.messages for part in message.content)
-        return "".join(part.text for part in parts if isinstance(part, Refusal))
+    def texts(self) -> tuple[str, str]:
+        """Return the text and the refusals of all messages."""
+        texts: list[str] = []
+        refusals: list[str] = []
+        for message, _ in self.messages:
+            parts: list[str] = []
+            for part in message.content:
+                if isinstance(part, Text):
+                    parts.append(part.text)
+                elif isinstance(part, Refusal):
+                    refusals.append(part.text)
+            text = "".join(parts)
+            if text:
+                texts.append(text)
+        return TEXT_SEPARATOR.join(texts), "".join(refusals)
 
 
 class MessageWriter:
@@ -105,38 +97,49 @@ class MessageWriter:
         messages: list[Wire] = []
         if instructions:
             messages.append({"role": self._role("developer"), "content": instructions})
-        messages += self._write_items()
+        self._write_items(messages)
         if self._capabilities.alternating_roles:
             return alternate_roles(messages, self._losses)
         return messages
 
-    def _write_items(self) -> Iterator[Wire]:
+    def _write_items(self, messages: list[Wire]) -> None:
         turn = AssistantTurn()
         for item, path in self._items:
             match item:
+                case ToolCall():
+                    turn.calls.append((item, path))
+                case Message(role="assistant"):
+                    turn.messages.append((item, path))
+                case Reasoning():
+                    turn.reasoning.append((item, path))
                 case OpaqueItem(kind=kind):
                     severity: Severity = "meaning" if kind in _ESSENTIAL_ITEMS else "capability"
                     self._losses.dropped(path, f"{self.label} has no item {kind}", severity)
-                case ToolCall() | Reasoning() | Message(role="assistant"):
-                    turn.add(item, path)
-                case _:
-                    yield from self._write_turn(turn)
-                    turn = AssistantTurn()
-                    yield from self._write_input(item, path)
-        yield from self._write_turn(turn)
+                case ToolOutput():
+                    turn = self._end_turn(turn, messages)
+                    # It was written with its call.
+                    self._moved_outputs.discard(path)
+                case Message():
+                    turn = self._end_turn(turn, messages)
+                    messages.append(self._write_message(item, path))
+                case ItemReference():
+                    turn = self._end_turn(turn, messages)
+                    reason = f"the item {item.item_id} is not kept here"
+                    self._losses.dropped(path, reason, "meaning")
+        self._end_turn(turn, messages)
+
+    def _end_turn(self, turn: AssistantTurn, messages: list[Wire]) -> AssistantTurn:
+        """Write an assistant's turn, if there is one; return an empty turn."""
+        if not (turn.calls or turn.messages or turn.reasoning):
+            return turn
+        self._write_assistant(turn, messages)
+        media: Media = []
+        self._write_outputs(turn, messages, media)
+        if media:
+            messages.append({"role": "user", "content": media})
+        return AssistantTurn()
 
     # Input messages
-
-    def _write_input(self, item: Message | ToolOutput | ItemReference, path: str) -> Iterator[Wire]:
-        match item:
-            case Message():
-                yield self._write_message(item, path)
-            case ItemReference():
-                reason = f"the item {item.item_id} is not kept here"
-                self._losses.dropped(path, reason, "meaning")
-            case ToolOutput():
-                # It was written with its call.
-                self._moved_outputs.discard(path)
 
     def _write_message(self, message: Message, path: str) -> Wire:
         if self._moved_outputs:
@@ -148,7 +151,8 @@ class MessageWriter:
             )
         content = self._parts.write_content(message.content, f"{path}.content")
         wire: Wire = {"role": role, "content": content}
-        self._extras.carry(self._accepted_extras(message.extras, path), wire, path)
+        if message.extras:
+            self._extras.carry(self._accepted_extras(message.extras, path), wire, path)
         return wire
 
     def _role(self, role: str) -> str:
@@ -165,32 +169,25 @@ class MessageWriter:
 
     # Turns of the assistant
 
-    def _write_turn(self, turn: AssistantTurn) -> Iterator[Wire]:
-        """Write an assistant's turn and the outputs of its calls."""
-        yield from self._write_assistant(turn)
-        media: Media = []
-        yield from self._write_outputs(turn, media)
-        if media:
-            yield {"role": "user", "content": media}
-
-    def _write_assistant(self, turn: AssistantTurn) -> Iterator[Wire]:
+    def _write_assistant(self, turn: AssistantTurn, messages: list[Wire]) -> None:
         if not turn.messages and not turn.calls:
             self._drop_reasoning(turn)
             return
         fields: Wire = {}
-        text, refusal = turn.text(), turn.refusal()
+        text, refusal = turn.texts()
         if refusal:
             fields["refusal"] = refusal
         for message, path in turn.messages:
             self._report_parts(message, path)
-            self._extras.carry(self._accepted_extras(message.extras, path), fields, path)
+            if message.extras:
+                self._extras.carry(self._accepted_extras(message.extras, path), fields, path)
         if turn.reasoning or self._capabilities.reasoning_required:
             self._write_reasoning(turn, fields)
         if turn.calls:
             self._write_calls(turn, fields)
         if text or fields:
             content = {"content": text} if text else self._empty_content()
-            yield {"role": "assistant", **content, **fields}
+            messages.append({"role": "assistant", **content, **fields})
             return
         # Servers reject a message with neither content nor calls
         # (https://github.com/OpenHands/OpenHands/issues/8685).
@@ -276,12 +273,12 @@ class MessageWriter:
         self._extras.carry(call.extras, wire, path)
         return wire
 
-    def _write_outputs(self, turn: AssistantTurn, media: Media) -> Iterator[Wire]:
+    def _write_outputs(self, turn: AssistantTurn, messages: list[Wire], media: Media) -> None:
         """Write the outputs of a turn's calls; add what they cannot contain to `media`."""
         for call, _ in turn.calls:
             output = self._take_output(call)
             if output is not None:
-                yield self._write_output(call, *output, media)
+                messages.append(self._write_output(call, *output, media))
 
     def _take_output(self, call: ToolCall) -> tuple[ToolOutput, str] | None:
         """Return the output of a call and its path, wherever it is in the conversation."""

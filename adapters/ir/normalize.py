@@ -75,7 +75,7 @@ def mark_incomplete(items: tuple[Item, ...]) -> tuple[Item, ...]:
 
 def unzip(pairs: Sequence[tuple[T, str]]) -> tuple[tuple[T, ...], tuple[str, ...]]:
     """Return the items and their paths as two tuples."""
-    return tuple(value for value, _ in pairs), tuple(path for _, path in pairs)
+    return tuple([value for value, _ in pairs]), tuple([path for _, path in pairs])
 
 
 def without_paths(request: Request) -> Request:

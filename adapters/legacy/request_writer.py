@@ -1,7 +1,5 @@
 """Writer of requests for backends that have only `functions` and `function_call`."""
 
-from collections.abc import Iterator
-
 import msgspec
 
 from adapters.capabilities import Capabilities
@@ -105,15 +103,16 @@ class LegacyMessageWriter(MessageWriter):
         self._extras.carry(call.extras, wire, path)
         return wire
 
-    def _write_outputs(self, turn: AssistantTurn, media: Media) -> Iterator[Wire]:
+    def _write_outputs(self, turn: AssistantTurn, messages: list[Wire], media: Media) -> None:
         for number, (call, path) in enumerate(turn.calls):
             if number:
                 self._losses.changed(path, "parallel calls become one after the other")
                 function_call = self._write_call(call, path)
-                yield {"role": "assistant", **self._empty_content(), "function_call": function_call}
+                content = self._empty_content()
+                messages.append({"role": "assistant", **content, "function_call": function_call})
             output = self._take_output(call)
             if output is not None:
-                yield self._write_output(call, *output, media)
+                messages.append(self._write_output(call, *output, media))
 
     def _write_output(self, call: ToolCall, output: ToolOutput, path: str, media: Media) -> Wire:
         content = self._output_content(call, output, path, media)

@@ -49,8 +49,7 @@ def emulate_tools(
     """
     declared, registry = declare_tools(request, client_family, backend, losses)
     tools, tool_paths = unzip(declared)
-    history = HistoryEmulator(registry, client_family, backend, losses)
-    items, paths = unzip([*history.convert(request)])
+    items, paths = HistoryEmulator(registry, client_family, backend, losses).convert(request)
     emulated = replace(
         request,
         tools=tools,

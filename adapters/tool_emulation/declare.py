@@ -1,6 +1,7 @@
 """Declaration of the tools of a request in the kinds that its backend supports."""
 
 from collections.abc import Iterator
+from functools import cached_property
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
@@ -82,14 +83,10 @@ def declare_tools(
     declarations = _without_duplicates(declarations, losses)
     selected = _select_deferred(request, declarations, backend, losses)
     tools = [(one.tool, one.path) for one in selected if one.tool is not None]
-    entries = {
-        entry.backend_identity: entry for entry in _entries_in_items(items, client_family, backend)
-    }
+    entries = list(_entries_in_items(items, client_family, backend))
     # Last, because a declared tool takes precedence over one with the same name in an item.
-    entries |= {
-        one.entry.backend_identity: one.entry for one in declarations if one.entry is not None
-    }
-    return tools, ToolRegistry(entries.values())
+    entries += [one.entry for one in declarations if one.entry is not None]
+    return tools, ToolRegistry(entries)
 
 
 class _DeclarationReader:
@@ -99,8 +96,14 @@ class _DeclarationReader:
         self._client_family = client_family
         self._backend = backend
         self._losses = losses
-        self._supports_search = backend.supports_hosted(TOOL_SEARCH)
-        self._supports_programs = backend.supports_hosted(PROGRAMS)
+
+    @cached_property
+    def _supports_search(self) -> bool:
+        return self._backend.supports_hosted(TOOL_SEARCH)
+
+    @cached_property
+    def _supports_programs(self) -> bool:
+        return self._backend.supports_hosted(PROGRAMS)
 
     def read(self, request: Request, items: list[ToolsItem]) -> list[Declaration]:
         """Return the declared tools, then those that items of the history bring."""

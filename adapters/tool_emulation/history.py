@@ -1,7 +1,5 @@
 """Emulation of the tool calls and outputs in the history of a request."""
 
-from collections.abc import Iterator
-
 from msgspec.structs import replace
 
 from adapters.ir.types import (
@@ -9,7 +7,6 @@ from adapters.ir.types import (
     Family,
     HostedTool,
     Item,
-    Message,
     OpaqueItem,
     Request,
     ToolCall,
@@ -22,8 +19,6 @@ from adapters.tool_emulation.names import qualified_name
 from adapters.tool_emulation.programs import CALLER, PROGRAMS, is_called_by_program
 from adapters.tool_emulation.registry import BackendToolSupport, RegisteredTool, ToolRegistry
 from adapters.tool_emulation.tool_search import describe_found_tools, is_hoisted_tools_item
-
-ItemWithPath = tuple[Item, str]
 
 # The hosted tool that an item belongs to, by the prefix of the item's type.
 _HOSTED_ITEM_PREFIXES = {
@@ -54,24 +49,28 @@ class HistoryEmulator:
         # Call ids by item id, for outputs that give an item id as their call id.
         self._call_ids: dict[str, str] = {}
 
-    def convert(self, request: Request) -> Iterator[ItemWithPath]:
-        """Yield each item with its path, except items whose tools are declared instead."""
+    def convert(self, request: Request) -> tuple[tuple[Item, ...], tuple[str, ...]]:
+        """Return the items and their paths, without items whose tools are declared instead."""
+        items: list[Item] = []
+        paths: list[str] = []
         for item, path in request.items_with_paths():
+            converted: Item = item
             match item:
-                case Message():
-                    # First, because most items are messages.
-                    yield item, path
                 case ToolCall():
-                    yield self._convert_call(item, path), path
+                    converted = self._convert_call(item, path)
                 case ToolOutput():
-                    yield self._convert_output(item, path), path
+                    converted = self._convert_output(item, path)
                 case OpaqueItem() if is_hoisted_tools_item(item, self._backend):
                     continue
                 case OpaqueItem() if self._is_unsupported(item):
                     reason = f"the backend has no item {item.kind}"
                     self._losses.dropped(path, reason, _severity(item))
+                    continue
                 case _:
-                    yield item, path
+                    pass
+            items.append(converted)
+            paths.append(path)
+        return tuple(items), tuple(paths)
 
     def _is_unsupported(self, item: OpaqueItem) -> bool:
         """Whether an item belongs to a hosted tool that the backend does not have."""

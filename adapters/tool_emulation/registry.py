@@ -94,11 +94,14 @@ class ToolRegistry:
     """The tools of one request."""
 
     def __init__(self, entries: Iterable[RegisteredTool] = ()) -> None:
-        self.entries = tuple(entries)
+        # Of entries with the same identity at the backend the last one counts.
+        self._by_backend_identity: dict[Identity, RegisteredTool] = {
+            (entry.backend_namespace, entry.backend_name): entry for entry in entries
+        }
+        self.entries = tuple(self._by_backend_identity.values())
         self._by_identity: dict[Identity, RegisteredTool] = {
             (entry.namespace, entry.name): entry for entry in self.entries
         }
-        self._by_backend_identity = {entry.backend_identity: entry for entry in self.entries}
 
     @cached_property
     def _by_qualified_name(self) -> dict[str, RegisteredTool]:
