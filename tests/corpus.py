@@ -28,7 +28,8 @@ ABSENT = Raw(b"")
 
 DialectName = Literal["chat", "responses", "legacy"]
 Sentence = Annotated[str, Meta(min_length=20)]
-Row = Annotated[str, Meta(pattern=r"^P\d{3}$")]
+# A public bug report: owner/repository#number.
+Report = Annotated[str, Meta(pattern=r"^[\w.-]+/[\w.-]+#\d+$")]
 
 
 class Abilities(adapters.Capabilities, frozen=True, forbid_unknown_fields=True):
@@ -40,10 +41,10 @@ class Case(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     # What the case shows and what must be right about the result.
     point: Sentence
-    # The public reports that it covers.
-    rows: tuple[Row, ...]
     # The dialect in which its body is written.
     dialect: DialectName
+    # Public bug reports of other projects that the case covers.
+    reports: tuple[Report, ...] = ()
     # The name of its file.
     name: str = ""
 
@@ -133,7 +134,7 @@ def load_stream(path: Path) -> StreamCase:
             name=path.stem,
             body=body,
             point=msgspec.convert(fields.pop("point"), Sentence),
-            rows=msgspec.convert(fields.pop("rows").split(), tuple[Row, ...]),
+            reports=msgspec.convert(fields.pop("reports", "").split(), tuple[Report, ...]),
             dialect=msgspec.convert(fields.pop("dialect"), DialectName),
             capabilities=msgspec.json.decode(fields.pop("capabilities", "{}"), type=Abilities),
             client=msgspec.convert(fields.pop("client", None), DialectName | None),

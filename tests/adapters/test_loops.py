@@ -15,7 +15,7 @@ from syrupy.assertion import SnapshotAssertion
 
 import adapters
 from tests.adapters.test_streams import judge
-from tests.corpus import CASES, Abilities, DialectName, Row, Sentence, on_wire
+from tests.corpus import CASES, Abilities, DialectName, Report, Sentence, on_wire
 from tests.exchange import Exchange
 from tests.judges.reading import JsonObject, object_in, objects_in
 from tests.snapshots import json_page, loss_lines
@@ -38,11 +38,11 @@ class Loop(Struct, frozen=True, forbid_unknown_fields=True):
     """What a client asks first, and what the backend answers."""
 
     point: Sentence
-    rows: tuple[Row, ...]
     client: DialectName
     backend: DialectName
     request: Raw
     reply: Raw
+    reports: tuple[Report, ...] = ()
     capabilities: Abilities = Abilities()
     reply_options: Wishes = Wishes()
     then: Then = Then("first")

@@ -63,7 +63,7 @@ def test_fast_path_equals_decoder_for_any_chunks(
 ) -> None:
     chunks = [b"data: %b\n\n" % (chunk % value) for chunk, values in runs for value in values]
     body = b"".join([OPENING if opened else b"", *chunks, ENDING])
-    check_same_events(StreamCase(name="", body=body, point="x", rows=(), dialect="chat"))
+    check_same_events(StreamCase(name="", body=body, point="x", dialect="chat"))
 
 
 def test_fast_path_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,6 +76,6 @@ def test_fast_path_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_reader, "find_fast_path", find)
     chunk = b'data: {"choices":[{"index":0,"delta":{"content":"%d"}}]}\n\n'
     body = b"".join(chunk % number for number in range(100)) + ENDING
-    read_events(StreamCase(name="", body=body, point="x", rows=(), dialect="chat"), [body])
+    read_events(StreamCase(name="", body=body, point="x", dialect="chat"), [body])
     # The first chunk opens the message, and the second one is learned from.
     assert len(decoded) == 2
