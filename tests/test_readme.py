@@ -20,7 +20,7 @@ from adapters.capabilities import PROFILES
 from gateway.cli.main import main
 from gateway.config import load_config
 from tests.corpus import ErrorCase, ReplyCase, RequestCase, StreamCase, load_stream
-from tests.gateway.process import Gateway, running
+from tests.gateway.gateway_process import Gateway, run_gateway
 from tests.judges.reading import object_in, read_object
 from tests.losses_page import PAGE, ROOT, page
 
@@ -72,7 +72,7 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[bytes]:
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """Run a gateway with the demo backend."""
-    with running("", tmp_path_factory.mktemp("demo")) as gateway:
+    with run_gateway("", tmp_path_factory.mktemp("demo")) as gateway:
         yield gateway
 
 

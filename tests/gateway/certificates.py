@@ -9,21 +9,21 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 
-class Authority:
+class CertificateAuthority:
     """Signs certificates, and keeps all files in one folder."""
 
     def __init__(self, folder: Path, name: str = "authority") -> None:
         self._folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = named(name)
-        certificate = self._signed(self._name, self._key.public_key(), authority=True)
+        self._name = common_name(name)
+        certificate = self._sign(self._name, self._key.public_key(), authority=True)
         self.file = folder / f"{name}.pem"
         self.file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
     def issue(self, host: str) -> tuple[Path, Path]:
         """Make a certificate for a host, and give its file and that of its key."""
         key = ec.generate_private_key(ec.SECP256R1())
-        certificate = self._signed(named(host), key.public_key(), host=host)
+        certificate = self._sign(common_name(host), key.public_key(), host=host)
         certificate_file, key_file = self._folder / f"{host}.pem", self._folder / f"{host}.key"
         certificate_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
         key_file.write_bytes(
@@ -35,7 +35,7 @@ class Authority:
         )
         return certificate_file, key_file
 
-    def _signed(
+    def _sign(
         self,
         subject: x509.Name,
         key: ec.EllipticCurvePublicKey,
@@ -60,19 +60,19 @@ class Authority:
             )
         )
         if authority:
-            builder = builder.add_extension(may_sign(), critical=True)
+            builder = builder.add_extension(signing_key_usage(), critical=True)
         if host is not None:
             names = x509.SubjectAlternativeName([x509.DNSName(host)])
             builder = builder.add_extension(names, critical=False)
         return builder.sign(self._key, hashes.SHA256())
 
 
-def named(name: str) -> x509.Name:
+def common_name(name: str) -> x509.Name:
     """Give the name of a certificate's owner."""
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def may_sign() -> x509.KeyUsage:
+def signing_key_usage() -> x509.KeyUsage:
     """Say that a key is there to sign certificates, and for nothing else."""
     return x509.KeyUsage(
         digital_signature=False,

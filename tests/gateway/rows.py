@@ -8,7 +8,7 @@ from typing import Any
 
 import asyncpg
 
-from tests.gateway.scripted import PATIENCE
+from tests.gateway.waiting import TIMEOUT_SECONDS
 
 # The tables with data of clients.
 TABLES = (
@@ -25,7 +25,9 @@ TABLES = (
 LOCK_ERRORS = (sqlite3.OperationalError, asyncpg.LockNotAvailableError)
 
 
-def execute(url: str, statement: str, lock_seconds: float = PATIENCE) -> list[tuple[Any, ...]]:
+def execute(
+    url: str, statement: str, lock_seconds: float = TIMEOUT_SECONDS
+) -> list[tuple[Any, ...]]:
     """Run a statement and return its rows; wait this long for locks."""
     if url.startswith("sqlite:"):
         file = Path(url.removeprefix("sqlite:"))

@@ -12,11 +12,17 @@ from adapters.ir.types import CustomTool
 from gateway import grammar_check
 from gateway.grammar_check import MAX_INPUT_CHARACTERS, check_inputs, check_inputs_blocking
 from tests.adapters.test_loops import streamed
-from tests.gateway.calling import Answered, call, post
-from tests.gateway.conftest import assert_no_fault, backend_table, capability
-from tests.gateway.keeping import until
-from tests.gateway.process import Gateway, running
-from tests.gateway.scripted import PATIENCE, Received, Script, ScriptedBackend, answer, stream
+from tests.gateway.gateway_config import backend_table, capability_table
+from tests.gateway.gateway_process import Gateway, assert_no_errors_logged, run_gateway
+from tests.gateway.raw_http import RawResponse, send
+from tests.gateway.scripted_backend import (
+    ReceivedRequest,
+    Script,
+    ScriptedBackend,
+    json_reply,
+    stream_reply,
+)
+from tests.gateway.waiting import TIMEOUT_SECONDS, wait_until
 from tests.judges.reading import JsonObject
 from tests.judges.samples import encoded
 
@@ -63,7 +69,7 @@ def check_grammar(tool: CustomTool, text: str) -> str | None:
 @pytest.fixture(autouse=True)
 def timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give a busy machine time to start a process."""
-    monkeypatch.setattr(grammar_check, "TIMEOUT_SECONDS", PATIENCE)
+    monkeypatch.setattr(grammar_check, "TIMEOUT_SECONDS", TIMEOUT_SECONDS)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +154,7 @@ def test_slow_check_is_killed_and_blocks_nothing(
     started = time.monotonic()
     # A blocked event loop has one turn.
     assert asyncio.run(count_loop_turns()) > 2
-    assert time.monotonic() - started < PATIENCE
+    assert time.monotonic() - started < TIMEOUT_SECONDS
 
 
 # In the gateway
@@ -160,13 +166,15 @@ BACKEND = "checked"
 def checking_gateway(
     backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Gateway]:
-    table = backend_table(backend.address, BACKEND, "chat", capability("check_grammars = true"))
-    with running(table, tmp_path_factory.mktemp(BACKEND)) as gateway:
+    table = backend_table(
+        backend.address, BACKEND, "chat", capability_table("check_grammars = true")
+    )
+    with run_gateway(table, tmp_path_factory.mktemp(BACKEND)) as gateway:
         yield gateway
-    assert_no_fault(gateway)
+    assert_no_errors_logged(gateway)
 
 
-def reply_with_call(request: Received, text: str) -> Script:
+def reply_with_call(request: ReceivedRequest, text: str) -> Script:
     function = {"name": "say", "arguments": encoded({"input": text}).decode()}
     message = {
         "role": "assistant",
@@ -182,31 +190,35 @@ def reply_with_call(request: Received, text: str) -> Script:
             "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}],
         }
     )
-    return stream(streamed("chat", reply)) if request.json().get("stream") else answer(reply)
+    return (
+        stream_reply(streamed("chat", reply)) if request.json().get("stream") else json_reply(reply)
+    )
 
 
-def send(gateway: Gateway, model: str, pattern: str, *, streams: bool = False) -> Answered:
+def _send_pattern(
+    gateway: Gateway, model: str, pattern: str, *, streams: bool = False
+) -> RawResponse:
     grammar = {"type": "grammar", "syntax": "regex", "definition": pattern}
     tool: JsonObject = {"type": "custom", "name": "say", "format": grammar}
     body: JsonObject = {"model": model, "input": "Go.", "tools": [tool], "stream": streams}
-    return post(gateway, "/v1/responses", encoded(body))
+    return send(gateway, "POST", "/v1/responses", encoded(body))
 
 
 def test_mismatch_is_reported_in_the_loss_header(
     checking_gateway: Gateway, backend: ScriptedBackend
 ) -> None:
     model = f"{BACKEND}-mismatch"
-    backend.play_always(model, lambda request: reply_with_call(request, "b"))
+    backend.respond_with(model, lambda request: reply_with_call(request, "b"))
 
     def reports_mismatch(pattern: str) -> bool:
-        response = send(checking_gateway, model, pattern)
+        response = _send_pattern(checking_gateway, model, pattern)
         assert response.status == 200
         return "does not keep to the grammar" in response.headers["dragoman-loss"]
 
     # On a busy machine the first checks may take longer than the timeout.
-    until(lambda: reports_mismatch("a"))
+    wait_until(lambda: reports_mismatch("a"))
     assert not reports_mismatch("b")
-    response = send(checking_gateway, model, "a", streams=True)
+    response = _send_pattern(checking_gateway, model, "a", streams=True)
     assert b"response.completed" in response.body
 
 
@@ -215,13 +227,13 @@ def test_slow_check_does_not_block_other_requests(
     checking_gateway: Gateway, backend: ScriptedBackend, *, streams: bool
 ) -> None:
     model = f"{BACKEND}-slow-{streams}"
-    backend.play_always(model, lambda request: reply_with_call(request, SLOW_TEXT))
+    backend.respond_with(model, lambda request: reply_with_call(request, SLOW_TEXT))
     with ThreadPoolExecutor(1) as pool:
-        slow = pool.submit(send, checking_gateway, model, "(a+)+b", streams=streams)
-        backend.wait(model, 1)
+        slow = pool.submit(_send_pattern, checking_gateway, model, "(a+)+b", streams=streams)
+        backend.wait_for_request(model, 1)
         served = 0
         while not slow.done():
-            assert call(checking_gateway, "GET", "/health").status == 200
+            assert send(checking_gateway, "GET", "/health").status == 200
             served += 1
         assert slow.result().status == 200
     assert SLOW_TEXT.encode() in slow.result().body

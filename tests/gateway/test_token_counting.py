@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from openai.types.responses import FunctionToolParam
 
 from gateway.token_counting import ITEM_TOKENS, MEDIA_TOKENS, count_request, estimate_tokens
-from tests.gateway.compacting import SUMMARY, TRIGGER, plays, says
-from tests.gateway.conftest import DIALECTS, Fresh, backend_table, capability, tables
-from tests.gateway.keeping import heard
-from tests.gateway.process import Gateway, running
-from tests.gateway.scripted import PATIENCE, Gate, ScriptedBackend, answer
-from tests.gateway.wire import AUTHORIZED, Answer, post
+from tests.gateway.backend_requests import received_body
+from tests.gateway.compaction.requests import SUMMARY, TRIGGER, message, script_texts
+from tests.gateway.conftest import NewModel
+from tests.gateway.gateway_config import DIALECTS, backend_table, backend_tables, capability_table
+from tests.gateway.gateway_process import Gateway, run_gateway
+from tests.gateway.raw_http import AUTHORIZED, RawResponse, post
+from tests.gateway.scripted_backend import Gate, ScriptedBackend, json_reply
+from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges.reading import objects_in
 
 PATH = "/v1/responses/input_tokens"
@@ -39,28 +41,30 @@ def counting(
     backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Gateway]:
     folder = tmp_path_factory.mktemp("counting")
-    configured = tables(backend.address) + "".join(
-        backend_table(backend.address, name, dialect, capability(f'count_tokens = "{way}"'))
+    configured = backend_tables(backend.address) + "".join(
+        backend_table(backend.address, name, dialect, capability_table(f'count_tokens = "{way}"'))
         for (name, dialect), way in BACKENDS.items()
     )
     # The vocabulary of tiktoken is not found, even if this machine has it.
     environment = {"TIKTOKEN_CACHE_DIR": str(folder)}
-    with running(configured, folder, environment) as gateway:
+    with run_gateway(configured, folder, environment) as gateway:
         yield gateway
 
 
 @pytest.fixture
 def client(counting: Gateway) -> Iterator[openai.OpenAI]:
     url = counting.url
-    with openai.OpenAI(base_url=url, api_key="sk-test", max_retries=0, timeout=PATIENCE) as sdk:
+    with openai.OpenAI(
+        base_url=url, api_key="sk-test", max_retries=0, timeout=TIMEOUT_SECONDS
+    ) as sdk:
         yield sdk
 
 
-def count(gateway: Gateway, **body: object) -> Answer:
+def count(gateway: Gateway, **body: object) -> RawResponse:
     return post(gateway.port, PATH, body, AUTHORIZED)
 
 
-def counted(response: Answer) -> tuple[object, str]:
+def counted(response: RawResponse) -> tuple[object, str]:
     assert response.status == 200, response.body
     assert response.json().keys() == {"object", "input_tokens"}
     return response.json()["input_tokens"], response.headers["dragoman-token-count-source"]
@@ -71,9 +75,13 @@ def counted(response: Answer) -> tuple[object, str]:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_instructions_tools_and_images_are_counted(
-    dialect: str, client: openai.OpenAI, counting: Gateway, backend: ScriptedBackend, fresh: Fresh
+    dialect: str,
+    client: openai.OpenAI,
+    counting: Gateway,
+    backend: ScriptedBackend,
+    new_model: NewModel,
 ) -> None:
-    model = fresh(dialect)
+    model = new_model(dialect)
     plain = client.responses.input_tokens.count(model=model, input="Hello there, how are you?")
     assert plain.object == "response.input_tokens"
     assert 7 <= plain.input_tokens <= 20
@@ -91,10 +99,10 @@ def test_instructions_tools_and_images_are_counted(
 
 
 def test_history_and_summaries_are_counted(
-    client: openai.OpenAI, counting: Gateway, backend: ScriptedBackend, fresh: Fresh
+    client: openai.OpenAI, counting: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("chat")
-    plays(backend, "chat", model, "Sunny. " * 100, SUMMARY)
+    model = new_model("chat")
+    script_texts(backend, "chat", model, "Sunny. " * 100, SUMMARY)
     first = client.responses.create(model=model, input="What is the weather?")
     alone = client.responses.input_tokens.count(model=model, input="Sure?")
     # The model is that of the previous response.
@@ -104,7 +112,7 @@ def test_history_and_summaries_are_counted(
     referred, _ = counted(count(counting, model=model, input=[item]))
     assert isinstance(referred, int)
     assert referred > 150
-    given = [says("user", "Hello " * 100), TRIGGER]
+    given = [message("user", "Hello " * 100), TRIGGER]
     made = post(
         counting.port, "/v1/responses", {"model": model, "store": False, "input": given}, AUTHORIZED
     )
@@ -114,20 +122,20 @@ def test_history_and_summaries_are_counted(
     assert len(SUMMARY) / 4 < opened < 100
 
 
-def test_invalid_requests_are_rejected(counting: Gateway, fresh: Fresh) -> None:
-    model = fresh("chat")
+def test_invalid_requests_are_rejected(counting: Gateway, new_model: NewModel) -> None:
+    model = new_model("chat")
     missing = count(counting, input="Hello")
-    assert (missing.status, missing.error()["param"]) == (400, "model")
+    assert (missing.status, missing.error["param"]) == (400, "model")
     unknown = count(counting, model=model, previous_response_id="resp_no", input="Hi")
-    assert (unknown.status, unknown.error()["code"]) == (400, "previous_response_not_found")
+    assert (unknown.status, unknown.error["code"]) == (400, "previous_response_not_found")
     gone = {"type": "item_reference", "id": "msg_no"}
     lost = count(counting, model=model, input=[gone])
-    assert (lost.status, lost.error()["param"]) == (404, "input[0]")
+    assert (lost.status, lost.error["param"]) == (404, "input[0]")
     nowhere = count(counting, model="elsewhere", input="Hello")
-    assert (nowhere.status, nowhere.error()["code"]) == (404, "model_not_found")
+    assert (nowhere.status, nowhere.error["code"]) == (404, "model_not_found")
     sealed = {"type": "compaction", "encrypted_content": "gAAAA"}
-    foreign = count(counting, model=model, input=[says("user", "Hi"), sealed])
-    assert (foreign.status, foreign.error()["param"]) == (400, "input[1]")
+    foreign = count(counting, model=model, input=[message("user", "Hi"), sealed])
+    assert (foreign.status, foreign.error["param"]) == (400, "input[1]")
 
 
 # Counted by the backend
@@ -135,24 +143,24 @@ def test_invalid_requests_are_rejected(counting: Gateway, fresh: Fresh) -> None:
 
 @pytest.mark.parametrize("kind", ["counts", "tallies"])
 def test_responses_backend_counts(
-    kind: str, counting: Gateway, backend: ScriptedBackend, fresh: Fresh
+    kind: str, counting: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh(kind)
-    backend.play(model, answer(b'{"object":"response.input_tokens","input_tokens":42}'))
+    model = new_model(kind)
+    backend.enqueue(model, json_reply(b'{"object":"response.input_tokens","input_tokens":42}'))
     response = count(counting, model=model, input="Hello", tools=[TOOL], instructions="Be brief.")
     assert counted(response) == (42, "backend")
-    received = backend.wait(model)
+    received = backend.wait_for_request(model)
     assert received.target == f"/{kind}{PATH}"
     assert received.headers["authorization"] == "Bearer sk-test"
     assert received.json().keys() == {"model", "input", "tools", "instructions"}
 
 
-def test_vllm_counts(counting: Gateway, backend: ScriptedBackend, fresh: Fresh) -> None:
-    model = fresh("vllm")
-    backend.play(model, answer(b'{"count":42,"max_model_len":4096,"tokens":[1,2]}'))
+def test_vllm_counts(counting: Gateway, backend: ScriptedBackend, new_model: NewModel) -> None:
+    model = new_model("vllm")
+    backend.enqueue(model, json_reply(b'{"count":42,"max_model_len":4096,"tokens":[1,2]}'))
     response = count(counting, model=model, input="Hello", tools=[TOOL], instructions="Be brief.")
     assert counted(response) == (42, "backend")
-    received = backend.wait(model)
+    received = backend.wait_for_request(model)
     assert received.target == "/vllm/tokenize"
     assert received.json().keys() == {"model", "messages", "tools"}
     assert [message["role"] for message in objects_in(received.json(), "messages")] == [
@@ -161,12 +169,12 @@ def test_vllm_counts(counting: Gateway, backend: ScriptedBackend, fresh: Fresh) 
     ]
 
 
-def test_llamacpp_counts(counting: Gateway, backend: ScriptedBackend, fresh: Fresh) -> None:
-    model = fresh("llamacpp")
-    backend.play(model, answer(b'{"prompt":"<user>Hello"}'))
-    backend.play("POST /llamacpp/tokenize", answer(b'{"tokens":[1,2,3]}'))
+def test_llamacpp_counts(counting: Gateway, backend: ScriptedBackend, new_model: NewModel) -> None:
+    model = new_model("llamacpp")
+    backend.enqueue(model, json_reply(b'{"prompt":"<user>Hello"}'))
+    backend.enqueue("POST /llamacpp/tokenize", json_reply(b'{"tokens":[1,2,3]}'))
     assert counted(count(counting, model=model, input="Hello")) == (3, "backend")
-    assert backend.wait(model).target == "/llamacpp/apply-template"
+    assert backend.wait_for_request(model).target == "/llamacpp/apply-template"
     sent = backend.received("POST /llamacpp/tokenize")[-1].json()
     assert sent == {"content": "<user>Hello", "add_special": True, "parse_special": True}
 
@@ -175,14 +183,14 @@ def test_llamacpp_counts(counting: Gateway, backend: ScriptedBackend, fresh: Fre
 @pytest.mark.parametrize(
     "reply",
     [
-        answer(b"no", status=404),
-        answer(b"no", status=405),
-        answer(b"no", status=501),
-        answer(b"no", status=500),
-        answer(b"no"),
-        answer(b"{}"),
-        answer(b'{"count":-5,"input_tokens":-5,"prompt":null}'),
-        answer(b'{"count":"5","input_tokens":"5","prompt":5}'),
+        json_reply(b"no", status=404),
+        json_reply(b"no", status=405),
+        json_reply(b"no", status=501),
+        json_reply(b"no", status=500),
+        json_reply(b"no"),
+        json_reply(b"{}"),
+        json_reply(b'{"count":-5,"input_tokens":-5,"prompt":null}'),
+        json_reply(b'{"count":"5","input_tokens":"5","prompt":5}'),
     ],
     ids=["404", "405", "501", "500", "no JSON", "no number", "negative", "text"],
 )
@@ -191,15 +199,15 @@ def test_estimate_replaces_a_failed_count(
     reply: tuple[bytes | Gate, ...],
     counting: Gateway,
     backend: ScriptedBackend,
-    fresh: Fresh,
+    new_model: NewModel,
 ) -> None:
-    model = fresh(kind)
-    backend.play(model, reply)
+    model = new_model(kind)
+    backend.enqueue(model, reply)
     tokens, source = counted(count(counting, model=model, input="Hello"))
     assert source == "estimate"
     assert tokens
-    assert "Hello" in heard(backend, model)
-    assert json.loads(heard(backend, model))["model"] == model
+    assert "Hello" in received_body(backend, model)
+    assert json.loads(received_body(backend, model))["model"] == model
 
 
 # The estimate

@@ -7,8 +7,8 @@ import httpx
 import openai
 import pytest
 
-from tests.gateway.process import Gateway
-from tests.gateway.scripted import PATIENCE
+from tests.gateway.gateway_process import Gateway
+from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges.sdk import judge_error
 
 STREAMED_OR_NOT = pytest.mark.parametrize("streamed", [False, True], ids=["unary", "streamed"])
@@ -22,7 +22,7 @@ def request(gateway: Gateway, method: str, path: str, **options: Any) -> httpx.R
     """Send a request with the key of the default client of the tests."""
     headers = {"authorization": "Bearer sk-me"}
     url = f"{gateway.url}{path}"
-    return httpx.request(method, url, headers=headers, timeout=PATIENCE, **options)
+    return httpx.request(method, url, headers=headers, timeout=TIMEOUT_SECONDS, **options)
 
 
 def assert_invalid(response: httpx.Response, param: str) -> None:

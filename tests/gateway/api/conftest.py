@@ -4,21 +4,20 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.gateway.conftest import Fresh
-from tests.gateway.keeping import says
-from tests.gateway.scripted import ScriptedBackend
-from tests.gateway.speech import Turn
+from tests.gateway.backend_replies import Turn, script_turns
+from tests.gateway.conftest import NewModel
+from tests.gateway.scripted_backend import ScriptedBackend
 
-NewModel = Callable[..., str]
+ModelFactory = Callable[..., str]
 
 
 @pytest.fixture
-def model_with(backend: ScriptedBackend, fresh: Fresh) -> NewModel:
+def model_with(backend: ScriptedBackend, new_model: NewModel) -> ModelFactory:
     """Return a function that makes a model which replies with the given turns."""
 
     def make(kind: str, *turns: Turn) -> str:
-        model = fresh(kind)
-        says(backend, kind.rpartition("-")[2], model, *turns)
+        model = new_model(kind)
+        script_turns(backend, kind.rpartition("-")[2], model, *turns)
         return model
 
     return make

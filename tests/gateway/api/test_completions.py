@@ -18,19 +18,26 @@ from tests.gateway.api.common import (
     not_found_body,
     request,
 )
-from tests.gateway.api.conftest import NewModel
-from tests.gateway.conftest import DIALECTS, Fresh
-from tests.gateway.keeping import client_of, until
-from tests.gateway.process import Gateway
-from tests.gateway.scripted import (
-    PATIENCE,
+from tests.gateway.api.conftest import ModelFactory
+from tests.gateway.backend_replies import (
+    Call,
+    Turn,
+    error_events,
+    reply_body,
+    stream_events,
+)
+from tests.gateway.conftest import NewModel
+from tests.gateway.gateway_config import DIALECTS
+from tests.gateway.gateway_process import Gateway
+from tests.gateway.scripted_backend import (
     Gate,
     ScriptedBackend,
-    answer,
-    cut_stream,
-    stream,
+    json_reply,
+    stream_reply,
+    truncated_reply,
 )
-from tests.gateway.speech import Call, Turn, error_frames, frames, whole
+from tests.gateway.sdk_clients import sdk_client
+from tests.gateway.waiting import TIMEOUT_SECONDS, wait_until
 
 HELLO: Any = [{"role": "user", "content": "Hello"}]
 TOOLS: Any = [{"type": "function", "function": {"name": "weather", "parameters": {}}}]
@@ -42,9 +49,9 @@ _OWNERS = itertools.count()
 
 
 @pytest.fixture
-def client(kept: Gateway) -> Iterator[openai.OpenAI]:
+def client(storing_gateway: Gateway) -> Iterator[openai.OpenAI]:
     """Return a client with a new key, whose lists are empty."""
-    with client_of(kept, f"sk-{next(_OWNERS)}") as sdk:
+    with sdk_client(storing_gateway, f"sk-{next(_OWNERS)}") as sdk:
         yield sdk
 
 
@@ -65,7 +72,7 @@ def post(client: openai.OpenAI, **options: Any) -> httpx.Response:
     """Post a completion request without the openai package."""
     headers = {"authorization": f"Bearer {client.api_key}"}
     url = f"{client.base_url}chat/completions"
-    return httpx.post(url, headers=headers, timeout=PATIENCE, **options)
+    return httpx.post(url, headers=headers, timeout=TIMEOUT_SECONDS, **options)
 
 
 def list_ids(client: openai.OpenAI, **filters: Any) -> list[str]:
@@ -90,7 +97,7 @@ def text(completion: ChatCompletion) -> str | None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("kind", ["", "streaming-", "unary-"])
 def test_completion_is_stored_as_it_was_sent(
-    kind: str, dialect: str, *, streamed: bool, client: openai.OpenAI, model_with: NewModel
+    kind: str, dialect: str, *, streamed: bool, client: openai.OpenAI, model_with: ModelFactory
 ) -> None:
     model = model_with(f"{kind}{dialect}", TOOL_CALL)
     sent = complete(client, streamed=streamed, model=model, tools=TOOLS, metadata={"topic": "tea"})
@@ -106,7 +113,7 @@ def test_completion_is_stored_as_it_was_sent(
     assert (stored.usage and stored.usage.total_tokens) == (None if unchanged else TOTAL_TOKENS)
 
 
-def test_deleted_completion_is_gone(client: openai.OpenAI, model_with: NewModel) -> None:
+def test_deleted_completion_is_gone(client: openai.OpenAI, model_with: ModelFactory) -> None:
     sent = complete(client, streamed=False, model=model_with("chat", Turn("Fine.")))
     assert list_ids(client) == [sent.id]
     deleted = client.chat.completions.delete(sent.id)
@@ -120,7 +127,7 @@ def test_deleted_completion_is_gone(client: openai.OpenAI, model_with: NewModel)
 @STREAMED_OR_NOT
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_completion_of_a_legacy_client_is_stored(
-    dialect: str, *, streamed: bool, client: openai.OpenAI, model_with: NewModel
+    dialect: str, *, streamed: bool, client: openai.OpenAI, model_with: ModelFactory
 ) -> None:
     model = model_with(dialect, TOOL_CALL)
     functions: Any = [{"name": "weather", "parameters": {}}]
@@ -145,7 +152,7 @@ def test_store_is_no_loss_and_is_sent_only_to_chat_backends(
     streamed: bool,
     client: openai.OpenAI,
     backend: ScriptedBackend,
-    model_with: NewModel,
+    model_with: ModelFactory,
 ) -> None:
     model = model_with(dialect, Turn("Fine."))
     fields = {"model": model, "messages": HELLO, "store": True, "stream": streamed}
@@ -156,26 +163,28 @@ def test_store_is_no_loss_and_is_sent_only_to_chat_backends(
 
 
 def test_fields_of_a_stream_that_cannot_be_stored_are_reported(
-    kept: Gateway, client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    storing_gateway: Gateway, client: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("chat")
-    events = frames("chat", Turn("Fine."))
+    model = new_model("chat")
+    events = stream_events("chat", Turn("Fine."))
     extended = events[-3].replace(b'"finish_reason"', b'"mood":"good","finish_reason"')
     assert extended != events[-3]
-    backend.play(model, stream(*events[:-3], extended, *events[-2:]))
+    backend.enqueue(model, stream_reply(*events[:-3], extended, *events[-2:]))
     sent = complete(client, streamed=True, model=model)
     assert content(client.chat.completions.retrieve(sent.id)) == content(sent)
-    until(lambda: any(model in line and "that is kept" in line for line in kept.lines))
+    wait_until(
+        lambda: any(model in line and "that is kept" in line for line in storing_gateway.lines)
+    )
 
 
 def test_choices_of_a_stream_are_stored_separately(
-    client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    client: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("chat")
-    one, other = (frames("chat", Turn(word), usage=False)[:-1] for word in ("Yes.", "No."))
+    model = new_model("chat")
+    one, other = (stream_events("chat", Turn(word), usage=False)[:-1] for word in ("Yes.", "No."))
     second = [frame.replace(b'"index": 0', b'"index": 1') for frame in other]
     mixed = [frame for both in zip(one, second, strict=True) for frame in both]
-    backend.play(model, stream(*mixed, b"data: [DONE]\n\n"))
+    backend.enqueue(model, stream_reply(*mixed, b"data: [DONE]\n\n"))
     sent = complete(client, streamed=True, model=model, n=2)
     stored = client.chat.completions.retrieve(sent.id)
     assert [choice.message.content for choice in stored.choices] == ["Yes.", "No."]
@@ -183,7 +192,7 @@ def test_choices_of_a_stream_are_stored_separately(
 
 @STREAMED_OR_NOT
 def test_request_with_a_lone_surrogate_is_stored(
-    *, streamed: bool, client: openai.OpenAI, model_with: NewModel
+    *, streamed: bool, client: openai.OpenAI, model_with: ModelFactory
 ) -> None:
     """JavaScript writes one when it cuts a string in the middle of an emoji."""
     model = model_with("chat", Turn("Fine."))
@@ -198,28 +207,28 @@ def test_request_with_a_lone_surrogate_is_stored(
 
 
 def test_stream_without_done_is_stored(
-    client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    client: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("chat")
-    backend.play(model, stream(*frames("chat", Turn("Fine."))[:-1]))
+    model = new_model("chat")
+    backend.enqueue(model, stream_reply(*stream_events("chat", Turn("Fine."))[:-1]))
     sent = complete(client, streamed=True, model=model)
     assert content(client.chat.completions.retrieve(sent.id)) == content(sent)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_completion_is_stored_before_the_stream_ends(
-    dialect: str, client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    dialect: str, client: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     """A client that has read `[DONE]` finds the completion, even if the backend stays connected."""
-    model = fresh(dialect)
+    model = new_model(dialect)
     gate = Gate()
-    backend.play(model, stream(*frames(dialect, Turn("Fine.")), gate))
+    backend.enqueue(model, stream_reply(*stream_events(dialect, Turn("Fine.")), gate))
     with httpx.stream(
         "POST",
         f"{client.base_url}chat/completions",
         json={"model": model, "messages": HELLO, "store": True, "stream": True},
         headers={"authorization": f"Bearer {client.api_key}"},
-        timeout=PATIENCE,
+        timeout=TIMEOUT_SECONDS,
     ) as response:
         assert "data: [DONE]" in response.iter_lines()
         assert len(list_ids(client)) == 1
@@ -229,15 +238,22 @@ def test_completion_is_stored_before_the_stream_ends(
 @STREAMED_OR_NOT
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_failed_completion_is_not_stored(
-    dialect: str, *, streamed: bool, client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    dialect: str,
+    *,
+    streamed: bool,
+    client: openai.OpenAI,
+    backend: ScriptedBackend,
+    new_model: NewModel,
 ) -> None:
-    model = fresh(dialect)
+    model = new_model(dialect)
     if streamed:
-        start = frames(dialect, Turn("Half an answer"))[:3]
-        backend.play(model, stream(*start, *error_frames(dialect, "no more")), cut_stream(*start))
+        start = stream_events(dialect, Turn("Half an answer"))[:3]
+        backend.enqueue(
+            model, stream_reply(*start, *error_events(dialect, "no more")), truncated_reply(*start)
+        )
     else:
         error = b'{"error":{"message":"no","type":"x","param":null,"code":null}}'
-        backend.play(model, answer(error, status=500), answer(b"{"))
+        backend.enqueue(model, json_reply(error, status=500), json_reply(b"{"))
     for _ in range(2):
         with pytest.raises(openai.APIError):
             complete(client, streamed=streamed, model=model)
@@ -246,7 +262,7 @@ def test_failed_completion_is_not_stored(
 
 @STREAMED_OR_NOT
 def test_completion_is_not_stored_without_store(
-    *, streamed: bool, client: openai.OpenAI, model_with: NewModel
+    *, streamed: bool, client: openai.OpenAI, model_with: ModelFactory
 ) -> None:
     model = model_with("responses", *[Turn("Fine.")] * 3)
     for store in (False, None, openai.NOT_GIVEN):
@@ -255,12 +271,12 @@ def test_completion_is_not_stored_without_store(
 
 
 def test_repeated_id_returns_the_latest_completion_of_the_owner(
-    kept: Gateway, client: openai.OpenAI, model_with: NewModel
+    storing_gateway: Gateway, client: openai.OpenAI, model_with: ModelFactory
 ) -> None:
     """Some servers give every completion the same id; the scripted one uses `chatcmpl-1`."""
     model = model_with("chat", Turn("One."), Turn("Theirs."), Turn("Two."))
     first = complete(client, streamed=False, model=model, metadata={"turn": "one"})
-    with client_of(kept, f"sk-{next(_OWNERS)}") as stranger:
+    with sdk_client(storing_gateway, f"sk-{next(_OWNERS)}") as stranger:
         theirs = complete(stranger, streamed=True, model=model)
         latest = complete(client, streamed=True, model=model)
         assert first.id == theirs.id == latest.id
@@ -273,14 +289,14 @@ def test_repeated_id_returns_the_latest_completion_of_the_owner(
 
 @pytest.mark.parametrize("backend_id", ["null", '"a b/c"', "7", None])
 def test_completion_without_a_usable_id_gets_one(
-    backend_id: str | None, client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    backend_id: str | None, client: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("chat")
-    body = msgspec.json.decode(whole("chat", Turn("Fine.")))
+    model = new_model("chat")
+    body = msgspec.json.decode(reply_body("chat", Turn("Fine.")))
     body.pop("id")
     if backend_id is not None:
         body["id"] = msgspec.json.decode(backend_id)
-    backend.play(model, answer(msgspec.json.encode(body)))
+    backend.enqueue(model, json_reply(msgspec.json.encode(body)))
     client.chat.completions.create(model=model, messages=HELLO, store=True)
     (stored_id,) = list_ids(client)
     assert stored_id.startswith("chatcmpl-")
@@ -291,14 +307,14 @@ def test_completion_without_a_usable_id_gets_one(
 
 
 def test_completions_are_filtered_and_paged(
-    client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    client: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    models = [fresh("chat"), fresh("chat")]
+    models = [new_model("chat"), new_model("chat")]
     ids: list[str] = []
     for number in range(6):
         model = models[number % 2]
-        body = whole("chat", Turn(str(number)))
-        backend.play(model, answer(body.replace(b"chatcmpl-1", b"chatcmpl-%d" % number)))
+        body = reply_body("chat", Turn(str(number)))
+        backend.enqueue(model, json_reply(body.replace(b"chatcmpl-1", b"chatcmpl-%d" % number)))
         metadata = {"even": str(number % 2 == 0), "third": str(number // 3)}
         ids.append(complete(client, streamed=False, model=model, metadata=metadata).id)
     assert len(set(ids)) == 6
@@ -315,7 +331,9 @@ def test_completions_are_filtered_and_paged(
     assert list_ids(client, metadata={"even": "neither"}) == [ids[0]]
 
 
-def test_messages_of_the_request_are_listed(client: openai.OpenAI, model_with: NewModel) -> None:
+def test_messages_of_the_request_are_listed(
+    client: openai.OpenAI, model_with: ModelFactory
+) -> None:
     model = model_with("chat", Turn("Fine."))
     parts = [
         {"type": "text", "text": "See?"},
@@ -354,11 +372,15 @@ def test_messages_of_the_request_are_listed(client: openai.OpenAI, model_with: N
     ],
 )
 def test_request_that_cannot_be_stored_is_rejected_before_the_backend_is_called(
-    kept: Gateway, fields: dict[str, Any], param: str, backend: ScriptedBackend, fresh: Fresh
+    storing_gateway: Gateway,
+    fields: dict[str, Any],
+    param: str,
+    backend: ScriptedBackend,
+    new_model: NewModel,
 ) -> None:
-    model = fresh("chat")
+    model = new_model("chat")
     body = {"model": model, "messages": HELLO, "store": True} | fields
-    assert_invalid(request(kept, "POST", "/chat/completions", json=body), param)
+    assert_invalid(request(storing_gateway, "POST", "/chat/completions", json=body), param)
     assert not backend.received(model)
 
 
@@ -366,25 +388,25 @@ def test_request_that_cannot_be_stored_is_rejected_before_the_backend_is_called(
     ("body", "param"),
     [(b"", "metadata"), (b'{"metadata":{"n":1}}', "metadata[...]"), (b'{"x":1}', "x")],
 )
-def test_invalid_update_names_the_field(kept: Gateway, body: bytes, param: str) -> None:
+def test_invalid_update_names_the_field(storing_gateway: Gateway, body: bytes, param: str) -> None:
     path = "/chat/completions/chatcmpl-none"
-    assert_invalid(request(kept, "POST", path, content=body), param)
+    assert_invalid(request(storing_gateway, "POST", path, content=body), param)
 
 
 @pytest.mark.parametrize("query", ["limit=0", "order=up", "after=none"])
-def test_invalid_page_names_the_parameter(kept: Gateway, query: str) -> None:
-    response = request(kept, "GET", f"/chat/completions?{query}")
+def test_invalid_page_names_the_parameter(storing_gateway: Gateway, query: str) -> None:
+    response = request(storing_gateway, "GET", f"/chat/completions?{query}")
     assert_invalid(response, query.partition("=")[0])
 
 
 def test_missing_completions_are_all_reported_alike(
-    kept: Gateway, client: openai.OpenAI, model_with: NewModel
+    storing_gateway: Gateway, client: openai.OpenAI, model_with: ModelFactory
 ) -> None:
     """Unknown, deleted and foreign completions cannot be told apart."""
     model = model_with("responses", Turn("Fine."), Turn("Gone."))
     foreign = complete(client, streamed=False, model=model).id
     replies: list[list[str]] = []
-    with client_of(kept, f"sk-{next(_OWNERS)}") as stranger:
+    with sdk_client(storing_gateway, f"sk-{next(_OWNERS)}") as stranger:
         completions = stranger.chat.completions
         deleted = complete(stranger, streamed=False, model=model).id
         completions.delete(deleted)

@@ -9,7 +9,7 @@ from openai.types.conversations import ConversationItem
 from openai.types.responses import Response, ResponseInputItemParam
 from pydantic import TypeAdapter
 
-from tests.gateway import wire
+from tests.gateway import raw_http
 from tests.gateway.api.common import (
     STREAMED_OR_NOT,
     assert_invalid,
@@ -17,13 +17,20 @@ from tests.gateway.api.common import (
     not_found_body,
     request,
 )
-from tests.gateway.api.conftest import NewModel
+from tests.gateway.api.conftest import ModelFactory
+from tests.gateway.backend_replies import Call, Turn, error_events, script_turns, stream_events
+from tests.gateway.backend_requests import received_body
 from tests.gateway.background.requests import events_of
-from tests.gateway.conftest import DIALECTS, Fresh
-from tests.gateway.keeping import client_of, heard, says
-from tests.gateway.process import Gateway
-from tests.gateway.scripted import ScriptedBackend, answer, cut_stream, stream
-from tests.gateway.speech import Call, Turn, error_frames, frames
+from tests.gateway.conftest import NewModel
+from tests.gateway.gateway_config import DIALECTS
+from tests.gateway.gateway_process import Gateway
+from tests.gateway.scripted_backend import (
+    ScriptedBackend,
+    json_reply,
+    stream_reply,
+    truncated_reply,
+)
+from tests.gateway.sdk_clients import sdk_client
 from tests.judges.reading import object_in, text_in
 
 _ITEM: TypeAdapter[ConversationItem] = TypeAdapter(ConversationItem)
@@ -31,8 +38,8 @@ UNKNOWN_REFERENCE: Any = {"type": "item_reference", "id": "msg_unknown"}
 
 
 @pytest.fixture
-def client(kept: Gateway) -> Iterator[openai.OpenAI]:
-    with client_of(kept) as sdk:
+def client(storing_gateway: Gateway) -> Iterator[openai.OpenAI]:
+    with sdk_client(storing_gateway) as sdk:
         yield sdk
 
 
@@ -96,9 +103,9 @@ def test_conversation_is_created_updated_and_deleted(client: openai.OpenAI) -> N
     not_found_body(lambda: client.conversations.retrieve(created.id))
 
 
-def test_conversation_may_start_empty(kept: Gateway, client: openai.OpenAI) -> None:
+def test_conversation_may_start_empty(storing_gateway: Gateway, client: openai.OpenAI) -> None:
     assert texts(client, client.conversations.create().id) == []
-    without_body = request(kept, "POST", "/conversations")
+    without_body = request(storing_gateway, "POST", "/conversations")
     assert without_body.status_code == 200
     assert without_body.json()["metadata"] == {}
 
@@ -164,9 +171,9 @@ def test_item_may_refer_to_a_stored_item(client: openai.OpenAI) -> None:
     ],
 )
 def test_invalid_conversation_names_the_field(
-    kept: Gateway, fields: dict[str, Any], param: str
+    storing_gateway: Gateway, fields: dict[str, Any], param: str
 ) -> None:
-    assert_invalid(request(kept, "POST", "/conversations", json=fields), param)
+    assert_invalid(request(storing_gateway, "POST", "/conversations", json=fields), param)
 
 
 def test_twenty_items_and_sixteen_metadata_pairs_are_accepted(client: openai.OpenAI) -> None:
@@ -187,30 +194,34 @@ def test_twenty_items_and_sixteen_metadata_pairs_are_accepted(client: openai.Ope
     ],
 )
 def test_invalid_update_names_the_field(
-    kept: Gateway, client: openai.OpenAI, path: str, fields: dict[str, Any], param: str
+    storing_gateway: Gateway, client: openai.OpenAI, path: str, fields: dict[str, Any], param: str
 ) -> None:
     name = client.conversations.create(items=[message("one")]).id
-    assert_invalid(request(kept, "POST", f"/conversations/{name}{path}", json=fields), param)
+    assert_invalid(
+        request(storing_gateway, "POST", f"/conversations/{name}{path}", json=fields), param
+    )
     assert texts(client, name) == ["one"]
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=101", "limit=x", "order=up", "after=none"])
-def test_invalid_page_names_the_parameter(kept: Gateway, client: openai.OpenAI, query: str) -> None:
+def test_invalid_page_names_the_parameter(
+    storing_gateway: Gateway, client: openai.OpenAI, query: str
+) -> None:
     name = client.conversations.create(items=[message("one")]).id
-    response = request(kept, "GET", f"/conversations/{name}/items?{query}")
+    response = request(storing_gateway, "GET", f"/conversations/{name}/items?{query}")
     assert_invalid(response, query.partition("=")[0])
 
 
 def test_missing_conversations_are_all_reported_alike(
-    kept: Gateway, client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    storing_gateway: Gateway, client: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     """Unknown, deleted and foreign conversations cannot be told apart."""
-    model = fresh("chat")
+    model = new_model("chat")
     foreign = client.conversations.create(items=[message("secret", id="msg_secret")]).id
     deleted = client.conversations.create().id
     client.conversations.delete(deleted)
     replies: list[list[str]] = []
-    with client_of(kept, "sk-other") as stranger:
+    with sdk_client(storing_gateway, "sk-other") as stranger:
         conversations, items = stranger.conversations, stranger.conversations.items
         for name in (foreign, deleted, "conv_unknown"):
             calls: list[Any] = [
@@ -240,11 +251,16 @@ def test_missing_conversations_are_all_reported_alike(
 @STREAMED_OR_NOT
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_responses_continue_a_conversation(
-    dialect: str, *, streamed: bool, client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    dialect: str,
+    *,
+    streamed: bool,
+    client: openai.OpenAI,
+    backend: ScriptedBackend,
+    new_model: NewModel,
 ) -> None:
-    model = fresh(dialect)
+    model = new_model(dialect)
     call = Call("weather", '{"city": "Oslo"}')
-    says(backend, dialect, model, Turn("Let me see.", (call,)), Turn("Sunny."))
+    script_turns(backend, dialect, model, Turn("Let me see.", (call,)), Turn("Sunny."))
     name = client.conversations.create(items=[message("I live in Oslo.")]).id
     client.conversations.create(items=[message("In metric, please.", id="msg_metric")])
     first = create(
@@ -252,7 +268,7 @@ def test_responses_continue_a_conversation(
     )
     assert first.conversation is not None
     assert first.conversation.id == name
-    assert "I live in Oslo." in heard(backend, model)
+    assert "I live in Oslo." in received_body(backend, model)
     expected = ["I live in Oslo.", "What is the weather?", "Let me see.", "function_call"]
     assert texts(client, name) == expected
     made = next(item for item in first.output if item.type == "function_call")
@@ -267,7 +283,7 @@ def test_responses_continue_a_conversation(
     )
     assert second.output_text == "Sunny."
     for text in (*expected[:3], "city", "18 degrees", "In metric, please."):
-        assert text in heard(backend, model)
+        assert text in received_body(backend, model)
     expected += ["function_call_output", "In metric, please.", "Sunny."]
     assert texts(client, name) == expected
     stored = client.responses.retrieve(second.id)
@@ -280,17 +296,22 @@ def test_responses_continue_a_conversation(
 @STREAMED_OR_NOT
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_failed_response_leaves_the_conversation_unchanged(
-    dialect: str, *, streamed: bool, client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    dialect: str,
+    *,
+    streamed: bool,
+    client: openai.OpenAI,
+    backend: ScriptedBackend,
+    new_model: NewModel,
 ) -> None:
-    model = fresh(dialect)
+    model = new_model(dialect)
     name = client.conversations.create(items=[message("Hello")]).id
     if streamed:
-        start = frames(dialect, Turn("Half an answer"))[:3]
-        backend.play(model, stream(*start, *error_frames(dialect, "no more")))
-        backend.play(model, cut_stream(*start))
+        start = stream_events(dialect, Turn("Half an answer"))[:3]
+        backend.enqueue(model, stream_reply(*start, *error_events(dialect, "no more")))
+        backend.enqueue(model, truncated_reply(*start))
     else:
         error = b'{"error":{"message":"no","type":"x","param":null,"code":null}}'
-        backend.play(model, answer(error, status=500), answer(b"{", status=200))
+        backend.enqueue(model, json_reply(error, status=500), json_reply(b"{", status=200))
     for _ in range(2):
         try:
             response = create(
@@ -304,18 +325,18 @@ def test_failed_response_leaves_the_conversation_unchanged(
 
 @STREAMED_OR_NOT
 def test_response_that_is_not_stored_is_not_added(
-    *, streamed: bool, client: openai.OpenAI, backend: ScriptedBackend, model_with: NewModel
+    *, streamed: bool, client: openai.OpenAI, backend: ScriptedBackend, model_with: ModelFactory
 ) -> None:
     """OpenAI does the same: the conversation is read and not changed."""
     model = model_with("chat", Turn("Fine."))
     name = client.conversations.create(items=[message("Hello")]).id
     create(client, streamed=streamed, model=model, conversation=name, input="And now?", store=False)
-    assert "Hello" in heard(backend, model)
+    assert "Hello" in received_body(backend, model)
     assert texts(client, name) == ["Hello"]
 
 
 def test_conversation_and_previous_response_exclude_each_other(
-    client: openai.OpenAI, model_with: NewModel
+    client: openai.OpenAI, model_with: ModelFactory
 ) -> None:
     model = model_with("chat", Turn("Fine."))
     name = client.conversations.create().id
@@ -329,41 +350,43 @@ def test_conversation_and_previous_response_exclude_each_other(
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_continued_response_brings_its_conversation(
-    dialect: str, client: openai.OpenAI, backend: ScriptedBackend, model_with: NewModel
+    dialect: str, client: openai.OpenAI, backend: ScriptedBackend, model_with: ModelFactory
 ) -> None:
     model = model_with(dialect, Turn("first"), Turn("second"), Turn("third"))
     conversation = client.conversations.create(items=[message("long ago")])
     made = client.responses.create(model=model, input="lately", conversation=conversation.id)
     aside = client.responses.create(model=model, input="aside", previous_response_id=made.id)
-    assert_in_order(heard(backend, model), "long ago", "lately", "first")
+    assert_in_order(received_body(backend, model), "long ago", "lately", "first")
     listed = client.responses.input_items.list(aside.id, order="asc").to_json()
     assert_in_order(listed, "long ago", "lately", "first")
     # The continuation itself is not added to the conversation.
     assert len(list(client.conversations.items.list(conversation.id))) == 3
     client.conversations.delete(conversation.id)
     client.responses.create(model=model, input="still", previous_response_id=aside.id)
-    assert_in_order(heard(backend, model), "lately", "aside", "second")
+    assert_in_order(received_body(backend, model), "lately", "aside", "second")
 
 
 def test_continued_failed_response_brings_its_conversation(
-    kept: Gateway, client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    storing_gateway: Gateway, client: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("chat")
+    model = new_model("chat")
     conversation = client.conversations.create(items=[message("long ago")])
-    backend.play(model, cut_stream(*frames("chat", Turn("One two three four"))[:3]))
+    backend.enqueue(model, truncated_reply(*stream_events("chat", Turn("One two three four"))[:3]))
     body = {"model": model, "input": "lately", "conversation": conversation.id, "stream": True}
-    sent = wire.post(kept.port, "/v1/responses", body, {"Authorization": "Bearer sk-me"}).body
+    sent = raw_http.post(
+        storing_gateway.port, "/v1/responses", body, {"Authorization": "Bearer sk-me"}
+    ).body
     failed = object_in(events_of(sent)[-1], "response")
     assert failed["status"] == "failed"
     listed = client.responses.input_items.list(text_in(failed, "id"), order="asc").to_json()
     assert_in_order(listed, "long ago", "lately")
-    says(backend, "chat", model, Turn("again"))
+    script_turns(backend, "chat", model, Turn("again"))
     client.responses.create(model=model, input="so?", previous_response_id=text_in(failed, "id"))
-    assert_in_order(heard(backend, model), "long ago", "lately", "so?")
+    assert_in_order(received_body(backend, model), "long ago", "lately", "so?")
 
 
 def test_reference_to_an_item_of_the_conversation_is_listed_too(
-    client: openai.OpenAI, model_with: NewModel
+    client: openai.OpenAI, model_with: ModelFactory
 ) -> None:
     model = model_with("chat", Turn("answer"))
     conversation = client.conversations.create(items=[message("one"), message("two")])

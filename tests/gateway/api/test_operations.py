@@ -2,14 +2,14 @@
 
 import pytest
 
-from tests.gateway.calling import call
-from tests.gateway.process import Gateway
+from tests.gateway.gateway_process import Gateway
+from tests.gateway.raw_http import send
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 @pytest.mark.parametrize("path", ["/health", "/v1/health", "/ready", "/v1/ready"])
 def test_health_checks_succeed(gateway: Gateway, method: str, path: str) -> None:
-    assert call(gateway, method, path).status == 200
+    assert send(gateway, method, path).status == 200
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,6 @@ def test_health_checks_succeed(gateway: Gateway, method: str, path: str) -> None
 def test_unknown_routes_have_an_error_body(
     gateway: Gateway, method: str, path: str, status: int
 ) -> None:
-    response = call(gateway, method, path)
+    response = send(gateway, method, path)
     assert response.status == status
     assert response.error["type"] == "invalid_request_error"

@@ -5,8 +5,8 @@ from typing import cast
 import msgspec
 import pytest
 
-from tests.gateway.calling import post
-from tests.gateway.process import Gateway
+from tests.gateway.gateway_process import Gateway
+from tests.gateway.raw_http import send
 from tests.judges.reading import JsonObject
 
 REQUEST = {
@@ -23,14 +23,14 @@ STREAM = (
 
 
 def _translate(gateway: Gateway, **fields: object) -> JsonObject:
-    response = post(gateway, "/v1/translate", msgspec.json.encode(fields))
+    response = send(gateway, "POST", "/v1/translate", msgspec.json.encode(fields))
     assert response.status == 200, response.body
     return response.json()
 
 
 def _error(gateway: Gateway, body: object) -> JsonObject:
     encoded = body if isinstance(body, bytes) else msgspec.json.encode(body)
-    response = post(gateway, "/translate", encoded)
+    response = send(gateway, "POST", "/translate", encoded)
     assert response.status == 400
     return response.error
 

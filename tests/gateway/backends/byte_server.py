@@ -17,7 +17,7 @@ import uvloop
 from gateway.backends.client import RequestTemplate
 from gateway.backends.pool import PoolLimits
 from gateway.backends.transport import DirectTransport
-from tests.gateway.scripted import PATIENCE
+from tests.gateway.waiting import TIMEOUT_SECONDS
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 STREAM = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -81,7 +81,7 @@ class Server:
         self.connections = 0
 
     def template(self, path: str = "/v1/chat/completions") -> RequestTemplate:
-        return RequestTemplate(self.address + path, connect_timeout=PATIENCE)
+        return RequestTemplate(self.address + path, connect_timeout=TIMEOUT_SECONDS)
 
 
 @asynccontextmanager
@@ -171,7 +171,7 @@ def async_test(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., 
     @wraps(test)
     def run(loop_factory: Callable[[], asyncio.AbstractEventLoop], **arguments: object) -> None:
         async def main() -> None:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
                 await test(**arguments)
 
         with asyncio.Runner(loop_factory=loop_factory) as runner:

@@ -8,14 +8,20 @@ import openai
 import pytest
 
 from gateway.backends.key_redaction import key_redactor
-from tests.gateway.asked import PATHS
-from tests.gateway.calling import Answered, post
-from tests.gateway.clients import make_client
-from tests.gateway.conftest import DIALECTS, Fresh, assert_no_fault, backend_table
-from tests.gateway.keeping import line_about, says
-from tests.gateway.process import Gateway, running
-from tests.gateway.scripted import PATIENCE, Script, ScriptedBackend, answer, stream
-from tests.gateway.speech import Call, Turn, frames, whole
+from tests.gateway.backend_replies import Call, Turn, reply_body, script_turns, stream_events
+from tests.gateway.backend_requests import ENDPOINT_PATHS
+from tests.gateway.conftest import NewModel
+from tests.gateway.gateway_config import DIALECTS, backend_table
+from tests.gateway.gateway_process import (
+    Gateway,
+    assert_no_errors_logged,
+    log_line_naming,
+    run_gateway,
+)
+from tests.gateway.raw_http import RawResponse, send
+from tests.gateway.scripted_backend import Script, ScriptedBackend, json_reply, stream_reply
+from tests.gateway.sdk_clients import make_client
+from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges.reading import JsonObject
 
 PLACEHOLDERS = {
@@ -50,9 +56,11 @@ def keyed(backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory) ->
     ]
     variables = {f"KEY_{key}": value for key, value in KEYS.items()}
     folder = tmp_path_factory.mktemp("keyed")
-    with running("\n".join(["[logging]\nbodies = true\n", *tables]), folder, variables) as gateway:
+    with run_gateway(
+        "\n".join(["[logging]\nbodies = true\n", *tables]), folder, variables
+    ) as gateway:
         yield gateway
-    assert_no_fault(gateway)
+    assert_no_errors_logged(gateway)
     assert REAL not in gateway.log
     assert json.dumps(REAL)[1:-1] not in gateway.log
 
@@ -60,12 +68,12 @@ def keyed(backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture(scope="module")
 def client_of_keyed(keyed: Gateway) -> Iterator[openai.OpenAI]:
     with openai.OpenAI(
-        base_url=keyed.url, api_key="sk-client", max_retries=0, timeout=PATIENCE
+        base_url=keyed.url, api_key="sk-client", max_retries=0, timeout=TIMEOUT_SECONDS
     ) as client:
         yield client
 
 
-def _send(gateway: Gateway, client: str, model: str, *, streams: bool) -> Answered:
+def _send(gateway: Gateway, client: str, model: str, *, streams: bool) -> RawResponse:
     question = [{"role": "user", "content": "hi"}]
     body: JsonObject = {"model": model, "stream": streams}
     if client == "responses":
@@ -74,7 +82,7 @@ def _send(gateway: Gateway, client: str, model: str, *, streams: bool) -> Answer
         body["messages"] = question
     if client == "legacy":
         body["functions"] = [{"name": "get_weather", "parameters": {"type": "object"}}]
-    return post(gateway, f"/v1{PATHS[client]}", json.dumps(body).encode())
+    return send(gateway, "POST", f"/v1{ENDPOINT_PATHS[client]}", json.dumps(body).encode())
 
 
 # Model output
@@ -88,20 +96,20 @@ def test_reply_in_the_same_dialect_keeps_every_byte(
     dialect: str,
     keyed: Gateway,
     backend: ScriptedBackend,
-    fresh: Fresh,
+    new_model: NewModel,
     *,
     streams: bool,
 ) -> None:
-    model = fresh(f"{key}-{dialect}")
+    model = new_model(f"{key}-{dialect}")
     if streams:
-        body = b"".join(frames(dialect, TURN))
-        script = stream(body)
+        body = b"".join(stream_events(dialect, TURN))
+        script = stream_reply(body)
     else:
         # An unknown field, and whitespace that our encoder does not write.
         more = {"EMPTY": {"none": "ollama"}, "test sk-no-key-required": 1, "error": None}
-        body = json.dumps({**json.loads(whole(dialect, TURN)), **more}, indent=1).encode()
-        script = answer(body)
-    backend.play(model, script)
+        body = json.dumps({**json.loads(reply_body(dialect, TURN)), **more}, indent=1).encode()
+        script = json_reply(body)
+    backend.enqueue(model, script)
     response = _send(keyed, dialect, model, streams=streams)
     assert response.status == 200
     assert response.body == body
@@ -118,11 +126,11 @@ def test_translated_reply_keeps_the_model_output(  # noqa: PLR0913, PLR0917 - ea
     mode: str,
     client_of_keyed: openai.OpenAI,
     backend: ScriptedBackend,
-    fresh: Fresh,
+    new_model: NewModel,
 ) -> None:
-    model = fresh(f"{key}-{dialect}")
-    says(backend, dialect, model, TURN)
-    assert make_client(client, client_of_keyed, model, mode).ask().turn == TURN
+    model = new_model(f"{key}-{dialect}")
+    script_turns(backend, dialect, model, TURN)
+    assert make_client(client, client_of_keyed, model, mode).send_question().turn == TURN
 
 
 # Headers
@@ -131,14 +139,14 @@ def test_translated_reply_keeps_the_model_output(  # noqa: PLR0913, PLR0917 - ea
 @pytest.mark.parametrize("key", PLACEHOLDERS)
 @both_ways
 def test_placeholder_key_is_not_redacted(
-    key: str, keyed: Gateway, backend: ScriptedBackend, fresh: Fresh, *, streams: bool
+    key: str, keyed: Gateway, backend: ScriptedBackend, new_model: NewModel, *, streams: bool
 ) -> None:
     value = KEYS[key]
     for client in DIALECTS:
-        model = fresh(f"{key}-chat")
+        model = new_model(f"{key}-chat")
         error = {"message": f"no {value}", "type": value, "param": None, "code": None}
         body = json.dumps({"error": error}).encode()
-        backend.play(model, answer(body, status=400, headers={"x-request-id": value}))
+        backend.enqueue(model, json_reply(body, status=400, headers={"x-request-id": value}))
         response = _send(keyed, client, model, streams=streams)
         assert response.error == error
         assert response.headers["x-request-id"] == value
@@ -147,17 +155,19 @@ def test_placeholder_key_is_not_redacted(
 @every_client
 @both_ways
 def test_key_in_a_header_is_redacted(
-    client: str, keyed: Gateway, backend: ScriptedBackend, fresh: Fresh, *, streams: bool
+    client: str, keyed: Gateway, backend: ScriptedBackend, new_model: NewModel, *, streams: bool
 ) -> None:
-    model = fresh("real-chat")
+    model = new_model("real-chat")
     headers = {"x-request-id": REAL, "openai-organization": f"of {REAL}"}
-    streamed = stream(*frames("chat", TURN), headers=headers)
-    backend.play(model, streamed if streams else answer(whole("chat", TURN), headers=headers))
+    streamed = stream_reply(*stream_events("chat", TURN), headers=headers)
+    backend.enqueue(
+        model, streamed if streams else json_reply(reply_body("chat", TURN), headers=headers)
+    )
     response = _send(keyed, client, model, streams=streams)
     assert response.status == 200
     assert response.headers["x-request-id"] == REDACTED
     assert response.headers["openai-organization"] == f"of {REDACTED}"
-    assert f'"request_id":"{REDACTED}"' in line_about(keyed, model)
+    assert f'"request_id":"{REDACTED}"' in log_line_naming(keyed, model)
 
 
 # Errors
@@ -180,13 +190,13 @@ def test_key_in_an_error_body_is_redacted(  # noqa: PLR0913 - each combination
     client: str,
     keyed: Gateway,
     backend: ScriptedBackend,
-    fresh: Fresh,
+    new_model: NewModel,
     *,
     streams: bool,
 ) -> None:
     for body in (json.dumps({"error": ERROR}).encode(), _escaped({"error": ERROR})):
-        model = fresh(f"real-{dialect}")
-        backend.play(model, answer(body, status=status))
+        model = new_model(f"real-{dialect}")
+        backend.enqueue(model, json_reply(body, status=status))
         response = _send(keyed, client, model, streams=streams)
         assert response.status == (status if status >= 400 else 500)
         assert response.error["message"] == f"bad {REDACTED}"
@@ -196,11 +206,11 @@ def test_key_in_an_error_body_is_redacted(  # noqa: PLR0913 - each combination
 
 def _failing_streams(dialect: str) -> list[Script]:
     """Return streams that fail after a text with the key, with every form of error of a dialect."""
-    sent = frames(dialect, Turn(f"{REAL} and {'more ' * 20}"))
+    sent = stream_events(dialect, Turn(f"{REAL} and {'more ' * 20}"))
     errors = [b"data: " + json.dumps({"error": ERROR}).encode()]
     if dialect == "responses":
         sent = sent[:-2]
-        failed = {**json.loads(whole("responses", TURN)), "status": "failed", "error": ERROR}
+        failed = {**json.loads(reply_body("responses", TURN)), "status": "failed", "error": ERROR}
         ended = {"type": "response.failed", "response": failed}
         errors = [
             b"event: error\ndata: " + json.dumps(ERROR | {"type": "error"}).encode(),
@@ -216,7 +226,7 @@ def _failing_streams(dialect: str) -> list[Script]:
             b"data: " + json.dumps([{"error": ERROR}]).encode(),
             b"data: " + json.dumps(beside, indent=1).replace("\n", "\ndata: ").encode(),
         ]
-    return [stream(*sent, error + b"\n\n") for error in errors]
+    return [stream_reply(*sent, error + b"\n\n") for error in errors]
 
 
 @every_backend
@@ -227,13 +237,13 @@ def test_key_in_a_stream_error_is_redacted(
     client: str,
     keyed: Gateway,
     backend: ScriptedBackend,
-    fresh: Fresh,
+    new_model: NewModel,
     *,
     streams: bool,
 ) -> None:
     for script in _failing_streams(dialect):
-        model = fresh(f"real-{dialect}")
-        backend.play(model, script)
+        model = new_model(f"real-{dialect}")
+        backend.enqueue(model, script)
         response = _send(keyed, client, model, streams=streams)
         text = response.body.decode()
         assert f"bad {REDACTED}" in text
@@ -245,14 +255,14 @@ def test_key_in_a_stream_error_is_redacted(
 
 
 def test_only_the_error_of_an_event_is_redacted(
-    keyed: Gateway, backend: ScriptedBackend, fresh: Fresh
+    keyed: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("real-chat")
-    *sent, done = frames("chat", TURN, usage=False)
+    model = new_model("real-chat")
+    *sent, done = stream_events("chat", TURN, usage=False)
     last = json.loads(sent.pop().removeprefix(b"data: "))
     last["choices"][0] |= {"delta": {"content": REAL}, "error": ERROR}
     event = b"id: 1\ndata: " + json.dumps(last | {"error": ERROR}).encode() + b"\n\n"
-    backend.play(model, stream(*sent, event, done))
+    backend.enqueue(model, stream_reply(*sent, event, done))
     body = _send(keyed, "chat", model, streams=True).body
     assert body.startswith(b"".join(sent))
     last = json.loads(body.removeprefix(b"".join(sent)).split(b"\n")[0].removeprefix(b"data: "))
@@ -263,11 +273,11 @@ def test_only_the_error_of_an_event_is_redacted(
 
 
 def test_only_the_error_of_a_failed_response_is_redacted(
-    keyed: Gateway, backend: ScriptedBackend, fresh: Fresh
+    keyed: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    failed = json.loads(whole("responses", TURN)) | {"status": "failed", "error": ERROR}
-    model = fresh("real-responses")
-    backend.play(model, answer(json.dumps(failed).encode()))
+    failed = json.loads(reply_body("responses", TURN)) | {"status": "failed", "error": ERROR}
+    model = new_model("real-responses")
+    backend.enqueue(model, json_reply(json.dumps(failed).encode()))
     response = _send(keyed, "responses", model, streams=False).json()
     assert response["output"] == failed["output"]
     assert REAL not in json.dumps(response["error"])
@@ -276,17 +286,22 @@ def test_only_the_error_of_a_failed_response_is_redacted(
 
 @pytest.mark.parametrize("status", [200, 400])
 def test_key_in_a_compaction_error_is_redacted(
-    status: int, backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory, fresh: Fresh
+    status: int,
+    backend: ScriptedBackend,
+    tmp_path_factory: pytest.TempPathFactory,
+    new_model: NewModel,
 ) -> None:
     table = 'api_key_env = "A_KEY"\nprofile = "openai"\n'
     config = backend_table(backend.address, "compacting", "responses", table)
     folder = tmp_path_factory.mktemp("compacting")
-    with running(config, folder, {"A_KEY": REAL}) as gateway:
-        model = fresh("compacting")
+    with run_gateway(config, folder, {"A_KEY": REAL}) as gateway:
+        model = new_model("compacting")
         body = json.dumps({"error": ERROR}).encode()
-        backend.play(model, answer(body, status=status, headers={"openai-organization": REAL}))
+        backend.enqueue(
+            model, json_reply(body, status=status, headers={"openai-organization": REAL})
+        )
         request = {"model": model, "input": "hi"}
-        response = post(gateway, "/v1/responses/compact", json.dumps(request).encode())
+        response = send(gateway, "POST", "/v1/responses/compact", json.dumps(request).encode())
     assert response.error["message"] == f"bad {REDACTED}"
     assert response.headers["openai-organization"] == REDACTED
     assert "Ab3" not in response.body.decode()
@@ -297,17 +312,21 @@ def test_key_in_a_compaction_error_is_redacted(
 
 @both_ways
 def test_key_in_a_reply_is_redacted_in_the_log(
-    keyed: Gateway, backend: ScriptedBackend, fresh: Fresh, *, streams: bool
+    keyed: Gateway, backend: ScriptedBackend, new_model: NewModel, *, streams: bool
 ) -> None:
     # The last event of a stream, and the whole reply, have the complete text.
-    model = fresh("real-responses")
+    model = new_model("real-responses")
     turn = Turn(f"{REAL} and {'more ' * 20}")
-    script = stream(*frames("responses", turn)) if streams else answer(whole("responses", turn))
-    backend.play(model, script)
+    script = (
+        stream_reply(*stream_events("responses", turn))
+        if streams
+        else json_reply(reply_body("responses", turn))
+    )
+    backend.enqueue(model, script)
     response = _send(keyed, "responses", model, streams=streams)
     assert REDACTED not in response.body.decode()
-    assert REAL[:5] not in line_about(keyed, model)
-    assert REDACTED in line_about(keyed, model)
+    assert REAL[:5] not in log_line_naming(keyed, model)
+    assert REDACTED in log_line_naming(keyed, model)
 
 
 # Keys that are redacted

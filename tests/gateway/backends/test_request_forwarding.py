@@ -12,29 +12,31 @@ import openai
 import pytest
 import zstandard
 
-from tests.gateway import wire
-from tests.gateway.asked import PATHS
-from tests.gateway.clients import make_client
-from tests.gateway.conftest import DIALECTS, Fresh
+from tests.gateway import raw_http
+from tests.gateway.backend_replies import Turn, error_events, reply_body, reply_script
+from tests.gateway.backend_requests import ENDPOINT_PATHS
+from tests.gateway.conftest import NewModel
+from tests.gateway.gateway_config import DIALECTS
+from tests.gateway.gateway_process import Gateway
 from tests.gateway.http.test_disconnect import asked
-from tests.gateway.process import Gateway
-from tests.gateway.scripted import PATIENCE, ScriptedBackend, answer, stream
-from tests.gateway.speech import Turn, error_frames, script, whole
+from tests.gateway.scripted_backend import ScriptedBackend, json_reply, stream_reply
+from tests.gateway.sdk_clients import make_client
+from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges import sdk as judge
 from tests.judges.reading import JsonObject
 
 TURN = Turn("Here.")
-# max_body_bytes of the fixture `lively`.
+# max_body_bytes of the fixture `heartbeat_gateway`.
 LIMIT = 100_000
 
 every_client = pytest.mark.parametrize("client", DIALECTS)
 every_dialect = pytest.mark.parametrize("dialect", DIALECTS)
 
 
-def serve(backend: ScriptedBackend, fresh: Fresh, dialect: str = "chat") -> str:
+def serve(backend: ScriptedBackend, new_model: NewModel, dialect: str = "chat") -> str:
     """Set up a model that always replies; return its name."""
-    model = fresh(dialect)
-    backend.play_always(model, lambda it: script(dialect, TURN, it.json()))
+    model = new_model(dialect)
+    backend.respond_with(model, lambda it: reply_script(dialect, TURN, it.json()))
     return model
 
 
@@ -44,20 +46,22 @@ def serve(backend: ScriptedBackend, fresh: Fresh, dialect: str = "chat") -> str:
 @pytest.mark.parametrize("prefix", ["", "/v1"])
 @every_client
 def test_paths_with_and_without_prefix(
-    client: str, prefix: str, gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+    client: str, prefix: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    body = asked(client, serve(backend, fresh), streamed=False)
-    assert wire.post(gateway.port, f"{prefix}{PATHS[client]}", body).status == 200
+    body = asked(client, serve(backend, new_model), streamed=False)
+    assert raw_http.post(gateway.port, f"{prefix}{ENDPOINT_PATHS[client]}", body).status == 200
 
 
 @every_client
 def test_body_of_another_dialect_is_an_error_with_the_right_path(
     client: str, gateway: Gateway
 ) -> None:
-    wrong = PATHS["chat" if client == "responses" else "responses"]
-    error_response = wire.post(gateway.port, f"/v1{wrong}", asked(client, "chat-x", streamed=True))
+    wrong = ENDPOINT_PATHS["chat" if client == "responses" else "responses"]
+    error_response = raw_http.post(
+        gateway.port, f"/v1{wrong}", asked(client, "chat-x", streamed=True)
+    )
     assert error_response.status == 400
-    assert PATHS[client] in str(error_response.error()["message"])
+    assert ENDPOINT_PATHS[client] in str(error_response.error["message"])
 
 
 @pytest.mark.parametrize(
@@ -75,7 +79,7 @@ def test_body_of_another_dialect_is_an_error_with_the_right_path(
 )
 @every_client
 def test_invalid_body_is_a_bad_request(body: bytes, client: str, gateway: Gateway) -> None:
-    error_response = wire.post(gateway.port, f"/v1{PATHS[client]}", body)
+    error_response = raw_http.post(gateway.port, f"/v1{ENDPOINT_PATHS[client]}", body)
     assert error_response.status == 400
     judge.judge_error(error_response.body)
     assert error_response.headers["content-type"] == "application/json"
@@ -96,53 +100,59 @@ COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
 @pytest.mark.parametrize("encoding", COMPRESSORS)
 @every_client
 def test_compressed_request(
-    client: str, encoding: str, gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+    client: str, encoding: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = serve(backend, fresh)
-    body = COMPRESSORS[encoding](wire.encoded(asked(client, model, streamed=True)))
+    model = serve(backend, new_model)
+    body = COMPRESSORS[encoding](raw_http.encode_body(asked(client, model, streamed=True)))
     headers = {"Content-Encoding": encoding}
-    assert wire.post(gateway.port, f"/v1{PATHS[client]}", body, headers).status == 200
-    request = backend.wait(model)
+    assert raw_http.post(gateway.port, f"/v1{ENDPOINT_PATHS[client]}", body, headers).status == 200
+    request = backend.wait_for_request(model)
     assert "content-encoding" not in request.headers
     assert int(request.headers["content-length"]) == len(request.body)
 
 
 @pytest.mark.parametrize("encoding", COMPRESSORS)
 def test_too_large_request_is_rejected_compressed_or_not(
-    encoding: str, lively: Gateway, backend: ScriptedBackend, fresh: Fresh
+    encoding: str, heartbeat_gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("chat")
+    model = new_model("chat")
     body = asked("chat", model, streamed=False) | {"user": "x" * LIMIT}
-    compressed = COMPRESSORS[encoding](wire.encoded(body))
+    compressed = COMPRESSORS[encoding](raw_http.encode_body(body))
     headers = {"Content-Encoding": encoding}
-    error_response = wire.post(lively.port, "/v1/chat/completions", compressed, headers)
-    assert (error_response.status, error_response.error()["code"]) == (413, "request_too_large")
+    error_response = raw_http.post(
+        heartbeat_gateway.port, "/v1/chat/completions", compressed, headers
+    )
+    assert (error_response.status, error_response.error["code"]) == (413, "request_too_large")
     assert not backend.received(model)
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd"])
 def test_corrupt_compression_is_a_bad_request(encoding: str, gateway: Gateway) -> None:
-    body = COMPRESSORS[encoding](wire.encoded({"model": "chat-x", "input": "hi" * 100}))
+    body = COMPRESSORS[encoding](raw_http.encode_body({"model": "chat-x", "input": "hi" * 100}))
     headers = {"Content-Encoding": encoding}
-    cut = wire.post(gateway.port, "/v1/responses", body[:-9], headers)
+    cut = raw_http.post(gateway.port, "/v1/responses", body[:-9], headers)
     assert cut.status == 400
     judge.judge_error(cut.body)
-    mixed = wire.post(gateway.port, "/v1/responses", b"{}" + body, headers)
+    mixed = raw_http.post(gateway.port, "/v1/responses", b"{}" + body, headers)
     assert mixed.status == 400
-    assert encoding in str(mixed.error()["message"])
+    assert encoding in str(mixed.error["message"])
 
 
 def test_unknown_encoding_is_an_error(gateway: Gateway) -> None:
-    error_response = wire.post(gateway.port, "/v1/responses", b"{}", {"Content-Encoding": "lzma"})
+    error_response = raw_http.post(
+        gateway.port, "/v1/responses", b"{}", {"Content-Encoding": "lzma"}
+    )
     assert error_response.status == 415
-    assert "lzma" in str(error_response.error()["message"])
+    assert "lzma" in str(error_response.error["message"])
 
 
-def test_chunked_request(gateway: Gateway, backend: ScriptedBackend, fresh: Fresh) -> None:
-    body = wire.encoded(asked("responses", serve(backend, fresh), streamed=False))
+def test_chunked_request(gateway: Gateway, backend: ScriptedBackend, new_model: NewModel) -> None:
+    body = raw_http.encode_body(asked("responses", serve(backend, new_model), streamed=False))
     head = b"POST /v1/responses HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
     head += b"Expect: 100-continue\r\nConnection: close\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", gateway.port), timeout=PATIENCE) as connection:
+    with socket.create_connection(
+        ("127.0.0.1", gateway.port), timeout=TIMEOUT_SECONDS
+    ) as connection:
         connection.sendall(head)
         assert connection.recv(4096).startswith(b"HTTP/1.1 100")
         for start in range(0, len(body), 10):
@@ -156,30 +166,33 @@ def test_chunked_request(gateway: Gateway, backend: ScriptedBackend, fresh: Fres
 @every_dialect
 @every_client
 def test_large_request_within_the_limit(
-    client: str, dialect: str, gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+    client: str, dialect: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model, text = serve(backend, fresh, dialect), "größer " * 500_000
+    model, text = serve(backend, new_model, dialect), "größer " * 500_000
     body = asked(client, model, streamed=True)
     field = "input" if client == "responses" else "messages"
     body[field] = [{"role": "user", "content": text}]
-    assert wire.post(gateway.port, f"/v1{PATHS[client]}", body).status == 200
-    assert text in str(backend.wait(model).json())
+    assert raw_http.post(gateway.port, f"/v1{ENDPOINT_PATHS[client]}", body).status == 200
+    assert text in str(backend.wait_for_request(model).json())
 
 
 def test_client_connection_survives_errors(
-    gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+    gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = serve(backend, fresh)
-    backend.play(model, answer(b"{}", status=500), answer(b"nonsense"))
-    connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=PATIENCE)
+    model = serve(backend, new_model)
+    backend.enqueue(model, json_reply(b"{}", status=500), json_reply(b"nonsense"))
+    connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=TIMEOUT_SECONDS)
     statuses: list[int] = []
     ports: set[int] = set()
     bodies = [
         b"{",
-        *[wire.encoded(asked("chat", model, streamed=streamed)) for streamed in 2 * (False, True)],
+        *[
+            raw_http.encode_body(asked("chat", model, streamed=streamed))
+            for streamed in 2 * (False, True)
+        ],
     ]
     for body in bodies:
-        connection.request("POST", "/v1/chat/completions", body, wire.AUTHORIZED)
+        connection.request("POST", "/v1/chat/completions", body, raw_http.AUTHORIZED)
         ports.add(connection.sock.getsockname()[1])
         response = connection.getresponse()
         response.read()
@@ -207,16 +220,18 @@ UNWANTED = {
 @every_dialect
 @every_client
 def test_only_known_headers_are_forwarded(
-    client: str, dialect: str, gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+    client: str, dialect: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh(dialect)
+    model = new_model(dialect)
     hidden = {"Set-Cookie": "a=b", "Server": "x", "X-Powered-By": "x", "Via": "1.1 x"}
     passed = {"X-Request-Id": "req_7", "OpenAI-Processing-Ms": "3", "X-RateLimit-Limit-Tokens": "9"}
-    backend.play(model, answer(whole(dialect, TURN), headers=hidden | passed))
+    backend.enqueue(model, json_reply(reply_body(dialect, TURN), headers=hidden | passed))
     body = asked(client, model, streamed=False)
     forwarded = {"OpenAI-Organization": "org_1", "User-Agent": "tester/1"}
-    response = wire.post(gateway.port, f"/v1{PATHS[client]}", body, UNWANTED | forwarded)
-    sent = backend.wait(model).headers
+    response = raw_http.post(
+        gateway.port, f"/v1{ENDPOINT_PATHS[client]}", body, UNWANTED | forwarded
+    )
+    sent = backend.wait_for_request(model).headers
     assert not {name.lower() for name in UNWANTED} - {"accept-encoding"} & sent.keys()
     assert sent["accept-encoding"] == "identity"
     assert sent["openai-organization"] == "org_1"
@@ -228,13 +243,13 @@ def test_only_known_headers_are_forwarded(
 
 @every_dialect
 def test_losses_are_reported_in_a_header(
-    dialect: str, gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+    dialect: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     for streamed in (False, True):
-        model = serve(backend, fresh, dialect)
+        model = serve(backend, new_model, dialect)
         tools: list[JsonObject] = [{"type": "file_search", "vector_store_ids": ["v"]}]
         body = asked("responses", model, streamed=streamed) | {"tools": tools}
-        response = wire.post(gateway.port, "/v1/responses", body)
+        response = raw_http.post(gateway.port, "/v1/responses", body)
         assert response.status == 200
         if dialect == "responses":
             assert "dragoman-loss" not in response.headers
@@ -251,16 +266,21 @@ OVERFLOW = "This model's maximum context length is 8192 tokens, however you requ
 @every_dialect
 @every_client
 def test_context_overflow_has_its_error_code(
-    client: str, dialect: str, mode: str, sdk: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    client: str,
+    dialect: str,
+    mode: str,
+    sdk: openai.OpenAI,
+    backend: ScriptedBackend,
+    new_model: NewModel,
 ) -> None:
-    model = fresh(dialect)
+    model = new_model(dialect)
     error: JsonObject = {"error": {"message": OVERFLOW, "type": "invalid_request_error"}}
-    backend.play(model, answer(wire.encoded(error), status=400))
+    backend.enqueue(model, json_reply(raw_http.encode_body(error), status=400))
     with pytest.raises(openai.BadRequestError) as caught:
-        make_client(client, sdk, model, mode).ask()
+        make_client(client, sdk, model, mode).send_question()
     if client != dialect:
         assert caught.value.code == "context_length_exceeded"
-    backend.play(model, stream(*error_frames(dialect, OVERFLOW)))
+    backend.enqueue(model, stream_reply(*error_events(dialect, OVERFLOW)))
     with pytest.raises(openai.BadRequestError) as caught:
-        make_client(client, sdk, model, mode).ask()
+        make_client(client, sdk, model, mode).send_question()
     assert caught.value.code == "context_length_exceeded"

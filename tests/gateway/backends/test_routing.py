@@ -11,11 +11,16 @@ from gateway.config import backend_capabilities
 from gateway.config.schema import BackendConfig, RetryConfig, TimeoutConfig
 from gateway.demo import DemoTransport
 from gateway.errors import ModelNotFoundError
-from tests.gateway.calling import post
+from tests.gateway.gateway_process import Gateway, run_gateway
 from tests.gateway.http.test_auth import REPLY
-from tests.gateway.keeping import until
-from tests.gateway.process import Gateway, running
-from tests.gateway.scripted import Received, Script, ScriptedBackend, answer
+from tests.gateway.raw_http import send
+from tests.gateway.scripted_backend import (
+    ReceivedRequest,
+    Script,
+    ScriptedBackend,
+    json_reply,
+)
+from tests.gateway.waiting import wait_until
 
 
 def _backend(name: str, *models: str, default: bool = False, **aliases: str) -> BackendClient:
@@ -103,12 +108,12 @@ dialect = "chat"
 models = []
 default = true
 """
-    with closed, running(config, tmp_path_factory.mktemp("failover")) as gateway:
+    with closed, run_gateway(config, tmp_path_factory.mktemp("failover")) as gateway:
         yield gateway
 
 
-def _reply(_: Received) -> Script:
-    return answer(REPLY)
+def _reply(_: ReceivedRequest) -> Script:
+    return json_reply(REPLY)
 
 
 _CHAT_BODY = b'{"messages":[{"role":"user","content":"hi"}],"model":"%s","x":1}'
@@ -121,36 +126,38 @@ def _responses_body(model: str) -> bytes:
 def test_next_backend_replaces_one_that_is_down(
     failover_gateway: Gateway, backend: ScriptedBackend
 ) -> None:
-    backend.play_always("shared-1", _reply)
-    response = post(failover_gateway, "/v1/responses", _responses_body("shared-1"))
+    backend.respond_with("shared-1", _reply)
+    response = send(failover_gateway, "POST", "/v1/responses", _responses_body("shared-1"))
     assert response.status == 200
     assert response.json()["object"] == "response"
-    assert backend.wait("shared-1").target == "/v1/chat/completions"
-    until(lambda: '"event":"backend unreachable, trying the next one"' in failover_gateway.log)
+    assert backend.wait_for_request("shared-1").target == "/v1/chat/completions"
+    wait_until(lambda: '"event":"backend unreachable, trying the next one"' in failover_gateway.log)
 
 
 def test_renamed_model_is_requested_by_its_real_name(
     failover_gateway: Gateway, backend: ScriptedBackend
 ) -> None:
-    backend.play_always("real-name", _reply)
+    backend.respond_with("real-name", _reply)
     for path, body in (
         ("/v1/responses", _responses_body("shared-nickname")),
         ("/v1/chat/completions", _CHAT_BODY % b"shared-nickname"),
     ):
-        assert post(failover_gateway, path, body).status == 200
-    assert backend.wait("real-name", 2).body == _CHAT_BODY % b"real-name"
+        assert send(failover_gateway, "POST", path, body).status == 200
+    assert backend.wait_for_request("real-name", 2).body == _CHAT_BODY % b"real-name"
 
 
 def test_default_backend_serves_other_models(
     failover_gateway: Gateway, backend: ScriptedBackend
 ) -> None:
-    backend.play_always("whatever", _reply)
-    assert post(failover_gateway, "/v1/responses", _responses_body("whatever")).status == 200
-    assert backend.wait("whatever").target == "/default/v1/chat/completions"
+    backend.respond_with("whatever", _reply)
+    assert (
+        send(failover_gateway, "POST", "/v1/responses", _responses_body("whatever")).status == 200
+    )
+    assert backend.wait_for_request("whatever").target == "/default/v1/chat/completions"
 
 
 def test_error_if_all_backends_are_down(failover_gateway: Gateway) -> None:
-    response = post(failover_gateway, "/v1/responses", _responses_body("lonely"))
+    response = send(failover_gateway, "POST", "/v1/responses", _responses_body("lonely"))
     assert response.status == 502
     assert response.error == {
         "message": "the backend down cannot be reached",

@@ -23,19 +23,19 @@ from tests.gateway.backends.byte_server import (
     send,
     serving,
 )
-from tests.gateway.certificates import Authority
+from tests.gateway.certificates import CertificateAuthority
 
 Kind = Literal["direct", "httpx"]
 every_kind = pytest.mark.parametrize("kind", ["direct", "httpx"])
 
 
 @pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("certificates"))
+def authority(tmp_path_factory: pytest.TempPathFactory) -> CertificateAuthority:
+    return CertificateAuthority(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture(scope="module")
-def tls_server(authority: Authority) -> ssl.SSLContext:
+def tls_server(authority: CertificateAuthority) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(*authority.issue("localhost"))
     return context
@@ -60,7 +60,7 @@ async def transport_for(
 @every_kind
 @async_test
 async def test_tls_with_a_private_authority(
-    kind: Kind, authority: Authority, tls_server: ssl.SSLContext
+    kind: Kind, authority: CertificateAuthority, tls_server: ssl.SSLContext
 ) -> None:
     tls = TlsConfig(ca_file=str(authority.file))
     async with (
@@ -84,7 +84,9 @@ async def test_tls_with_an_unknown_authority_is_an_error(
 
 @every_kind
 @async_test
-async def test_tls_for_another_host_is_an_error(kind: Kind, authority: Authority) -> None:
+async def test_tls_for_another_host_is_an_error(
+    kind: Kind, authority: CertificateAuthority
+) -> None:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(*authority.issue("elsewhere.test"))
     tls = TlsConfig(ca_file=str(authority.file))
@@ -109,7 +111,7 @@ async def test_tls_without_verification(kind: Kind, tls_server: ssl.SSLContext) 
 
 @every_kind
 @async_test
-async def test_tls_with_a_client_certificate(kind: Kind, authority: Authority) -> None:
+async def test_tls_with_a_client_certificate(kind: Kind, authority: CertificateAuthority) -> None:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority.file)
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_cert_chain(*authority.issue("localhost"))
@@ -127,7 +129,7 @@ async def test_tls_with_a_client_certificate(kind: Kind, authority: Authority) -
 @every_kind
 @async_test
 async def test_closing_a_response_closes_the_connection(
-    kind: Kind, authority: Authority, tls_server: ssl.SSLContext
+    kind: Kind, authority: CertificateAuthority, tls_server: ssl.SSLContext
 ) -> None:
     closed = asyncio.Event()
 
@@ -230,7 +232,9 @@ async def test_proxy_forwards_http() -> None:
 
 
 @async_test
-async def test_proxy_tunnels_tls(authority: Authority, tls_server: ssl.SSLContext) -> None:
+async def test_proxy_tunnels_tls(
+    authority: CertificateAuthority, tls_server: ssl.SSLContext
+) -> None:
     tls = TlsConfig(ca_file=str(authority.file))
     async with proxying() as (proxy, address), serving(always(OK), tls_server) as server:
         async with transport_for(server, "httpx", tls, address) as transport:

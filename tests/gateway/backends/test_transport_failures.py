@@ -19,7 +19,7 @@ from tests.gateway.backends.byte_server import (
     send,
     serving,
 )
-from tests.gateway.scripted import PATIENCE
+from tests.gateway.waiting import TIMEOUT_SECONDS
 
 NOT_HTTP = {
     "words": b"nonsense\r\n\r\n",
@@ -121,7 +121,7 @@ async def test_closed_port_is_a_connect_error() -> None:
         closed.bind(("127.0.0.1", 0))
         port: int = closed.getsockname()[1]
         async with direct() as transport:
-            template = RequestTemplate(f"http://127.0.0.1:{port}/", connect_timeout=PATIENCE)
+            template = RequestTemplate(f"http://127.0.0.1:{port}/", connect_timeout=TIMEOUT_SECONDS)
             with pytest.raises(httpx.ConnectError, match=f"127.0.0.1:{port}"):
                 await transport.handle_async_request(template.get())
 
@@ -131,7 +131,7 @@ async def test_closed_port_is_a_connect_error() -> None:
 async def test_unknown_host_is_a_connect_error(host: str) -> None:
     async with direct() as transport:
         # Some resolvers take long for unknown names.
-        template = RequestTemplate(f"http://{host}/", connect_timeout=PATIENCE)
+        template = RequestTemplate(f"http://{host}/", connect_timeout=TIMEOUT_SECONDS)
         with pytest.raises(httpx.ConnectError):
             await transport.handle_async_request(template.get())
 

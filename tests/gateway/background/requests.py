@@ -7,13 +7,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from adapters.responses.conformance import check_stream
-from tests.gateway import wire
-from tests.gateway.conftest import state, tables
-from tests.gateway.keeping import until
-from tests.gateway.process import Gateway, running
+from tests.gateway import raw_http
+from tests.gateway.backend_replies import Turn, stream_events
+from tests.gateway.gateway_config import backend_tables, state_table
+from tests.gateway.gateway_process import Gateway, run_gateway
 from tests.gateway.rows import LOCK_ERRORS, execute
-from tests.gateway.scripted import PATIENCE, Gate, Script, ScriptedBackend, stream
-from tests.gateway.speech import Turn, frames
+from tests.gateway.scripted_backend import Gate, Script, ScriptedBackend, stream_reply
+from tests.gateway.waiting import TIMEOUT_SECONDS, wait_until
 from tests.judges import open_responses
 from tests.judges import sdk as judge
 from tests.judges.reading import JsonObject, object_in, read_object, text_in
@@ -36,7 +36,7 @@ ALONE = QUICK.replace("[background]", "[background]\nconcurrency = 1")
 
 def configured(backend: ScriptedBackend, url: str, more: str = QUICK) -> str:
     """Configure a gateway on this database."""
-    return state(url, more) + tables(backend.address)
+    return state_table(url, more) + backend_tables(backend.address)
 
 
 @contextmanager
@@ -49,11 +49,11 @@ def nodes(
         for number, extra in enumerate(more):
             own = folder / str(number)
             own.mkdir()
-            started.append(stack.enter_context(running(configured(backend, url, extra), own)))
+            started.append(stack.enter_context(run_gateway(configured(backend, url, extra), own)))
         yield tuple(started)
 
 
-def run_out(url: str, patience: float = PATIENCE) -> None:
+def run_out(url: str, patience: float = TIMEOUT_SECONDS) -> None:
     """Have all leases run out at once."""
     execute(url, "UPDATE jobs SET lease = 0", patience)
 
@@ -61,7 +61,7 @@ def run_out(url: str, patience: float = PATIENCE) -> None:
 @contextmanager
 def asleep(gateway: Gateway, url: str) -> Generator[None]:
     """Stop a process where it stands until its leases have run out, and longer."""
-    until(lambda: _fell_asleep(gateway, url))
+    wait_until(lambda: _fell_asleep(gateway, url))
     try:
         yield
     finally:
@@ -71,7 +71,7 @@ def asleep(gateway: Gateway, url: str) -> Generator[None]:
 def _fell_asleep(gateway: Gateway, url: str) -> bool:
     """Stop a process; tell whether it stands where it holds nothing that others would wait for."""
     gateway.process.send_signal(signal.SIGSTOP)
-    until(gateway.is_stopped)
+    wait_until(gateway.is_stopped)
     try:
         run_out(url, patience=0.5)
     except LOCK_ERRORS:
@@ -86,28 +86,28 @@ def halved(dialect: str, gate: Gate, turn: Turn = TURN) -> Script:
     What is said before comes with one read and is kept with one write: who has seen some of it
     knows that nothing more is being written.
     """
-    said = frames(dialect, turn)
+    said = stream_events(dialect, turn)
     some = SOME[dialect]
-    return stream(b"".join(said[:some]), gate, *said[some:])
+    return stream_reply(b"".join(said[:some]), gate, *said[some:])
 
 
 def create(gateway: Gateway, model: str, **more: object) -> JsonObject:
     """Ask for a response in the background; give what is answered at once."""
     body: JsonObject = {"model": model, "input": "Count.", "background": True, **more}
-    answer = wire.post(gateway.port, "/v1/responses", body, AUTHORIZED)
+    answer = raw_http.post(gateway.port, "/v1/responses", body, AUTHORIZED)
     assert answer.status == 200, answer.body
     return answer.json()
 
 
 def show(gateway: Gateway, name: str) -> JsonObject:
     """Ask for a response as it is now."""
-    answer = wire.get(gateway.port, f"/v1/responses/{name}", AUTHORIZED)
+    answer = raw_http.get(gateway.port, f"/v1/responses/{name}", AUTHORIZED)
     assert answer.status == 200, answer.body
     return answer.json()
 
 
-def cancel(gateway: Gateway, name: str) -> wire.Answer:
-    return wire.post(gateway.port, f"/v1/responses/{name}/cancel", b"", AUTHORIZED)
+def cancel(gateway: Gateway, name: str) -> raw_http.RawResponse:
+    return raw_http.post(gateway.port, f"/v1/responses/{name}/cancel", b"", AUTHORIZED)
 
 
 def events_path(name: str, after: int | None = None) -> str:
@@ -117,7 +117,7 @@ def events_path(name: str, after: int | None = None) -> str:
 
 def replay(gateway: Gateway, name: str, after: int | None = None) -> bytes:
     """Read the events to their end, whenever that comes."""
-    answer = wire.get(gateway.port, events_path(name, after), AUTHORIZED)
+    answer = raw_http.get(gateway.port, events_path(name, after), AUTHORIZED)
     assert answer.status == 200, answer.body
     assert answer.headers["content-type"].startswith("text/event-stream")
     assert answer.headers["x-accel-buffering"] == "no"
@@ -126,7 +126,7 @@ def replay(gateway: Gateway, name: str, after: int | None = None) -> bytes:
 
 def wait_for(gateway: Gateway, name: str, status: str) -> JsonObject:
     """Poll, as clients do, until a response has a status."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT_SECONDS
     while (shown := show(gateway, name))["status"] != status:
         assert time.monotonic() < end, f"it is not {status}: {shown}\n{gateway.log}"
         time.sleep(0.02)

@@ -6,7 +6,14 @@ import openai
 import pytest
 from openai.types.responses import Response
 
-from tests.gateway import wire
+from tests.gateway import raw_http
+from tests.gateway.backend_replies import (
+    Call,
+    Turn,
+    error_events,
+    reply_script,
+    stream_events,
+)
 from tests.gateway.background.requests import (
     AUTHORIZED,
     KEY,
@@ -27,12 +34,19 @@ from tests.gateway.background.requests import (
     show,
     wait_for,
 )
-from tests.gateway.conftest import DIALECTS, Fresh, assert_no_fault
-from tests.gateway.keeping import WEATHER, client_of
-from tests.gateway.process import Gateway, running
-from tests.gateway.scripted import PATIENCE, Gate, ScriptedBackend, answer, cut_stream, stream
-from tests.gateway.speech import Call, Turn, error_frames, frames, script
+from tests.gateway.conftest import NewModel
+from tests.gateway.gateway_config import DIALECTS
+from tests.gateway.gateway_process import Gateway, assert_no_errors_logged, run_gateway
+from tests.gateway.scripted_backend import (
+    Gate,
+    ScriptedBackend,
+    json_reply,
+    stream_reply,
+    truncated_reply,
+)
+from tests.gateway.sdk_clients import WEATHER_TOOL, sdk_client
 from tests.gateway.stores import DATABASES, new_url
+from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges.reading import object_in, objects_in, text_in
 
 
@@ -45,35 +59,39 @@ def node(
     """Run a gateway on either database."""
     folder = tmp_path_factory.mktemp("background")
     url = new_url(str(request.param), folder)
-    with running(configured(backend, url), folder) as gateway:
+    with run_gateway(configured(backend, url), folder) as gateway:
         yield gateway
-    assert_no_fault(gateway)
+    assert_no_errors_logged(gateway)
 
 
 @pytest.fixture
 def client(node: Gateway) -> Iterator[openai.OpenAI]:
-    with client_of(node) as sdk:
+    with sdk_client(node) as sdk:
         yield sdk
 
 
 def ended(node: Gateway, name: str) -> Response:
     """Wait for the end; give the response as the SDK reads it."""
     replay(node, name)
-    with client_of(node) as sdk:
+    with sdk_client(node) as sdk:
         return sdk.responses.retrieve(name)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_it_is_polled(
-    dialect: str, client: openai.OpenAI, node: Gateway, backend: ScriptedBackend, fresh: Fresh
+    dialect: str,
+    client: openai.OpenAI,
+    node: Gateway,
+    backend: ScriptedBackend,
+    new_model: NewModel,
 ) -> None:
-    model, gate = fresh(dialect), Gate()
-    backend.play(model, halved(dialect, gate))
+    model, gate = new_model(dialect), Gate()
+    backend.enqueue(model, halved(dialect, gate))
     queued = client.responses.create(
-        model=model, input="Count.", background=True, metadata={"a": "b"}, tools=[WEATHER]
+        model=model, input="Count.", background=True, metadata={"a": "b"}, tools=[WEATHER_TOOL]
     )
     assert (queued.status, queued.background, queued.metadata) == ("queued", True, {"a": "b"})
-    backend.wait(model)
+    backend.wait_for_request(model)
     shown = client.responses.retrieve(queued.id)
     assert (shown.status, shown.created_at) == ("in_progress", queued.created_at)
     judge_response(show(node, queued.id))
@@ -93,10 +111,14 @@ def test_it_is_polled(
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_its_events_are_told_as_they_come(
-    dialect: str, client: openai.OpenAI, node: Gateway, backend: ScriptedBackend, fresh: Fresh
+    dialect: str,
+    client: openai.OpenAI,
+    node: Gateway,
+    backend: ScriptedBackend,
+    new_model: NewModel,
 ) -> None:
-    model, gate = fresh(dialect), Gate()
-    backend.play(model, halved(dialect, gate))
+    model, gate = new_model(dialect), Gate()
+    backend.enqueue(model, halved(dialect, gate))
     told: list[tuple[str, int]] = []
     name, opened = "", False
     with client.responses.create(
@@ -123,12 +145,20 @@ def test_its_events_are_told_as_they_come(
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_calls_are_made_and_answered(
-    dialect: str, client: openai.OpenAI, node: Gateway, backend: ScriptedBackend, fresh: Fresh
+    dialect: str,
+    client: openai.OpenAI,
+    node: Gateway,
+    backend: ScriptedBackend,
+    new_model: NewModel,
 ) -> None:
-    model = fresh(dialect)
+    model = new_model(dialect)
     turns = iter((Turn(None, (Call("weather", '{"city": "Oslo"}'),)), Turn("Sunny.")))
-    backend.play_always(model, lambda received: script(dialect, next(turns), received.json()))
-    first = client.responses.create(model=model, input="Oslo?", background=True, tools=[WEATHER])
+    backend.respond_with(
+        model, lambda received: reply_script(dialect, next(turns), received.json())
+    )
+    first = client.responses.create(
+        model=model, input="Oslo?", background=True, tools=[WEATHER_TOOL]
+    )
     [made] = ended(node, first.id).output
     assert made.type == "function_call"
     assert made.arguments == '{"city": "Oslo"}'
@@ -138,7 +168,7 @@ def test_calls_are_made_and_answered(
         input=[{"type": "function_call_output", "call_id": made.call_id, "output": "18"}],
         previous_response_id=first.id,
         background=True,
-        tools=[WEATHER],
+        tools=[WEATHER_TOOL],
     )
     final = ended(node, second.id)
     assert (final.output_text, final.previous_response_id) == ("Sunny.", first.id)
@@ -147,28 +177,32 @@ def test_calls_are_made_and_answered(
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_who_goes_away_does_not_stop_it(
-    dialect: str, node: Gateway, backend: ScriptedBackend, fresh: Fresh
+    dialect: str, node: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model, gate = fresh(dialect), Gate()
-    backend.play(model, halved(dialect, gate))
+    model, gate = new_model(dialect), Gate()
+    backend.enqueue(model, halved(dialect, gate))
     body = {"model": model, "input": "Count.", "background": True, "stream": True}
-    with wire.Streamed(node.port, "/v1/responses", body, AUTHORIZED) as streamed:
+    with raw_http.StreamedResponse(node.port, "/v1/responses", body, AUTHORIZED) as streamed:
         assert streamed.headers["x-accel-buffering"] == "no"
         seen = streamed.read_until(b"response.created")
     name = text_in(object_in(events_of(seen)[0], "response"), "id")
-    backend.wait(model)
+    backend.wait_for_request(model)
     gate.open()
     assert ended(node, name).output_text == TEXT
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_stream_is_resumed(
-    dialect: str, client: openai.OpenAI, node: Gateway, backend: ScriptedBackend, fresh: Fresh
+    dialect: str,
+    client: openai.OpenAI,
+    node: Gateway,
+    backend: ScriptedBackend,
+    new_model: NewModel,
 ) -> None:
-    model, gate = fresh(dialect), Gate()
-    backend.play(model, halved(dialect, gate))
+    model, gate = new_model(dialect), Gate()
+    backend.enqueue(model, halved(dialect, gate))
     name = client.responses.create(model=model, input="Count.", background=True).id
-    with wire.Streamed(node.port, events_path(name), None, AUTHORIZED) as streamed:
+    with raw_http.StreamedResponse(node.port, events_path(name), None, AUTHORIZED) as streamed:
         seen = streamed.read_until(b"output_text.delta")
     seen = seen[: seen.rindex(b"\n\n") + 2]
     last = len(events_of(seen)) - 1
@@ -189,11 +223,16 @@ def test_a_stream_is_resumed(
     ("status", "code"), [(429, "rate_limit_exceeded"), (400, "server_error"), (500, "server_error")]
 )
 def test_a_backend_that_refuses(
-    dialect: str, status: int, code: str, node: Gateway, backend: ScriptedBackend, fresh: Fresh
+    dialect: str,
+    status: int,
+    code: str,
+    node: Gateway,
+    backend: ScriptedBackend,
+    new_model: NewModel,
 ) -> None:
-    model = fresh(dialect)
+    model = new_model(dialect)
     refusal = b'{"error":{"message":"not now","type":"x","param":null,"code":null}}'
-    backend.play(model, answer(refusal, status=status))
+    backend.enqueue(model, json_reply(refusal, status=status))
     name = text_in(create(node, model), "id")
     data = replay(node, name)
     assert kinds_of(data)[-2:] == ["error", "response.failed"]
@@ -203,11 +242,11 @@ def test_a_backend_that_refuses(
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_backend_that_fails_in_the_middle(
-    dialect: str, node: Gateway, backend: ScriptedBackend, fresh: Fresh
+    dialect: str, node: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh(dialect)
-    failing = error_frames(dialect, "out of memory")
-    backend.play(model, stream(*frames(dialect, TURN)[:6], *failing))
+    model = new_model(dialect)
+    failing = error_events(dialect, "out of memory")
+    backend.enqueue(model, stream_reply(*stream_events(dialect, TURN)[:6], *failing))
     name = text_in(create(node, model), "id")
     data = replay(node, name)
     # Of what a Responses backend leaves open, nothing is closed in its place.
@@ -219,10 +258,10 @@ def test_a_backend_that_fails_in_the_middle(
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_backend_that_breaks_off(
-    dialect: str, node: Gateway, backend: ScriptedBackend, fresh: Fresh
+    dialect: str, node: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh(dialect)
-    backend.play(model, cut_stream(*frames(dialect, TURN)[: SOME[dialect]]))
+    model = new_model(dialect)
+    backend.enqueue(model, truncated_reply(*stream_events(dialect, TURN)[: SOME[dialect]]))
     name = text_in(create(node, model), "id")
     data = replay(node, name)
     assert kinds_of(data)[-2:] == ["error", "response.failed"]
@@ -235,16 +274,20 @@ def test_a_backend_that_breaks_off(
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_it_is_cancelled(
-    dialect: str, client: openai.OpenAI, node: Gateway, backend: ScriptedBackend, fresh: Fresh
+    dialect: str,
+    client: openai.OpenAI,
+    node: Gateway,
+    backend: ScriptedBackend,
+    new_model: NewModel,
 ) -> None:
-    model = fresh(dialect)
-    backend.play(model, halved(dialect, Gate()))
+    model = new_model(dialect)
+    backend.enqueue(model, halved(dialect, Gate()))
     name = client.responses.create(model=model, input="Count.", background=True).id
-    with wire.Streamed(node.port, events_path(name), None, AUTHORIZED) as streamed:
+    with raw_http.StreamedResponse(node.port, events_path(name), None, AUTHORIZED) as streamed:
         seen = streamed.read_until(b"output_text.delta")
         cancelled = client.responses.cancel(name)
         assert (cancelled.status, cancelled.output, cancelled.error) == ("cancelled", [], None)
-        assert backend.received(model)[0].closed.wait(PATIENCE)
+        assert backend.received(model)[0].closed.wait(TIMEOUT_SECONDS)
         said = judge_stream(seen + streamed.read_all())
     assert said["error"] == {"code": "server_error", "message": "The response was cancelled."}
     assert "error" not in kinds_of(replay(node, name))
@@ -254,38 +297,38 @@ def test_it_is_cancelled(
 
 
 def test_what_is_over_cannot_be_cancelled(
-    client: openai.OpenAI, node: Gateway, backend: ScriptedBackend, fresh: Fresh
+    client: openai.OpenAI, node: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("chat")
-    backend.play_always(model, lambda received: script("chat", TURN, received.json()))
+    model = new_model("chat")
+    backend.respond_with(model, lambda received: reply_script("chat", TURN, received.json()))
     name = text_in(create(node, model), "id")
     assert ended(node, name).status == "completed"
     refused = cancel(node, name)
-    assert (refused.status, refused.error()["message"]) == (
+    assert (refused.status, refused.error["message"]) == (
         400,
         "Cannot cancel a completed response.",
     )
-    assert refused.error()["type"] == "invalid_request_error"
+    assert refused.error["type"] == "invalid_request_error"
     plain = client.responses.create(model=model, input="Count.")
     refused = cancel(node, plain.id)
-    assert (refused.status, refused.error()["message"]) == (
+    assert (refused.status, refused.error["message"]) == (
         400,
         "Cannot cancel a synchronous response.",
     )
     for other in ("resp_unknown", name):
         stranger = {"Authorization": "Bearer sk-other"}
         path = f"/v1/responses/{other}"
-        assert wire.post(node.port, f"{path}/cancel", b"", stranger).status == 404
-        assert wire.get(node.port, f"{path}?stream=true", stranger).status == 404
+        assert raw_http.post(node.port, f"{path}/cancel", b"", stranger).status == 404
+        assert raw_http.get(node.port, f"{path}?stream=true", stranger).status == 404
     with pytest.raises(openai.NotFoundError):
         client.responses.cancel("resp_unknown")
 
 
 def test_which_events_are_asked_for_must_be_clear(
-    client: openai.OpenAI, node: Gateway, backend: ScriptedBackend, fresh: Fresh
+    client: openai.OpenAI, node: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("chat")
-    backend.play_always(model, lambda received: script("chat", TURN, received.json()))
+    model = new_model("chat")
+    backend.respond_with(model, lambda received: reply_script("chat", TURN, received.json()))
     name = text_in(create(node, model), "id")
     for query, param in (
         ("stream=true&starting_after=-1", "starting_after"),
@@ -293,36 +336,36 @@ def test_which_events_are_asked_for_must_be_clear(
         ("stream=true&starting_after=", "starting_after"),
         ("stream=perhaps", "stream"),
     ):
-        refused = wire.get(node.port, f"/v1/responses/{name}?{query}", AUTHORIZED)
-        assert (refused.status, refused.error()["param"]) == (400, param)
+        refused = raw_http.get(node.port, f"/v1/responses/{name}?{query}", AUTHORIZED)
+        assert (refused.status, refused.error["param"]) == (400, param)
     more = "&include[]=reasoning.encrypted_content&include_obfuscation=false"
-    assert judge_stream(wire.get(node.port, events_path(name) + more, AUTHORIZED).body)
+    assert judge_stream(raw_http.get(node.port, events_path(name) + more, AUTHORIZED).body)
     plain = client.responses.create(model=model, input="Count.")
     with pytest.raises(openai.BadRequestError, match="not created with background=true"):
         client.responses.retrieve(plain.id, stream=True)
 
 
 def test_one_that_is_deleted_is_worked_at_no_more(
-    client: openai.OpenAI, node: Gateway, backend: ScriptedBackend, fresh: Fresh
+    client: openai.OpenAI, node: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("chat")
-    backend.play(model, halved("chat", Gate()))
+    model = new_model("chat")
+    backend.enqueue(model, halved("chat", Gate()))
     name = text_in(create(node, model), "id")
-    with wire.Streamed(node.port, events_path(name), None, AUTHORIZED) as streamed:
+    with raw_http.StreamedResponse(node.port, events_path(name), None, AUTHORIZED) as streamed:
         streamed.read_until(b"output_text.delta")
         client.responses.delete(name)
         assert kinds_of(streamed.read_all())[-2:] == ["error", "response.failed"]
-    assert backend.received(model)[0].closed.wait(PATIENCE)
+    assert backend.received(model)[0].closed.wait(TIMEOUT_SECONDS)
     with pytest.raises(openai.NotFoundError):
         client.responses.retrieve(name)
 
 
 def test_what_is_not_finished_cannot_be_continued(
-    client: openai.OpenAI, node: Gateway, backend: ScriptedBackend, fresh: Fresh
+    client: openai.OpenAI, node: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model, gate = fresh("chat"), Gate()
-    backend.play(model, halved("chat", gate))
-    backend.play_always(model, lambda received: script("chat", TURN, received.json()))
+    model, gate = new_model("chat"), Gate()
+    backend.enqueue(model, halved("chat", gate))
+    backend.respond_with(model, lambda received: reply_script("chat", TURN, received.json()))
     name = text_in(create(node, model), "id")
     assert show(node, name)["status"] in RUNNING
     with pytest.raises(openai.BadRequestError) as refused:
@@ -335,11 +378,13 @@ def test_what_is_not_finished_cannot_be_continued(
     assert again.output_text == TEXT
 
 
-def test_a_bad_request_is_refused_at_once(node: Gateway, fresh: Fresh) -> None:
+def test_a_bad_request_is_refused_at_once(node: Gateway, new_model: NewModel) -> None:
     for body, status, param in (
-        ({"model": fresh("chat"), "input": "x", "store": False}, 400, "background"),
-        ({"model": fresh("chat"), "input": "x", "tools": "many"}, 400, "tools"),
+        ({"model": new_model("chat"), "input": "x", "store": False}, 400, "background"),
+        ({"model": new_model("chat"), "input": "x", "tools": "many"}, 400, "tools"),
         ({"model": "nobody-serves-this", "input": "x"}, 404, "model"),
     ):
-        refused = wire.post(node.port, "/v1/responses", {**body, "background": True}, AUTHORIZED)
-        assert (refused.status, refused.error()["param"]) == (status, param), refused.body
+        refused = raw_http.post(
+            node.port, "/v1/responses", {**body, "background": True}, AUTHORIZED
+        )
+        assert (refused.status, refused.error["param"]) == (status, param), refused.body

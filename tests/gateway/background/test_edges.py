@@ -16,7 +16,8 @@ from gateway.http.auth import Principal
 from gateway.http.create_request import parse_request
 from gateway.store import JSON_NULL, Conversation, Item, Page, Response, open_store
 from gateway.turns.turn import Turn
-from tests.gateway import wire
+from tests.gateway import raw_http
+from tests.gateway.backend_replies import reply_body, reply_script, stream_events
 from tests.gateway.background.requests import (
     ALONE,
     AUTHORIZED,
@@ -36,23 +37,23 @@ from tests.gateway.background.requests import (
     show,
     wait_for,
 )
-from tests.gateway.conftest import Fresh, backend_table
-from tests.gateway.process import running
-from tests.gateway.scripted import Gate, ScriptedBackend, answer, stream
-from tests.gateway.speech import frames, script, whole
+from tests.gateway.conftest import NewModel
+from tests.gateway.gateway_config import backend_table
+from tests.gateway.gateway_process import run_gateway
+from tests.gateway.scripted_backend import Gate, ScriptedBackend, json_reply, stream_reply
 from tests.judges.reading import integer_in, object_in, objects_in, text_in
 
 STATE = "sqlite:state.db"
 
 
 def test_the_key_of_a_client_is_written_down_nowhere(
-    backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+    backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
-    busy, model = fresh("chat"), fresh("chat")
-    backend.play(busy, halved("chat", Gate()))
-    with running(configured(backend, STATE, ALONE), tmp_path) as node:
+    busy, model = new_model("chat"), new_model("chat")
+    backend.enqueue(busy, halved("chat", Gate()))
+    with run_gateway(configured(backend, STATE, ALONE), tmp_path) as node:
         begun = text_in(create(node, busy), "id")
-        backend.wait(busy)
+        backend.wait_for_request(busy)
         waiting = text_in(create(node, model), "id")
         files = [*tmp_path.glob("state.db*")]
         assert files
@@ -66,17 +67,17 @@ def test_the_key_of_a_client_is_written_down_nowhere(
 
 
 def test_with_keys_of_our_own_the_client_is_known_again(
-    backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+    backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
-    model = fresh("chat")
-    cut = frames("chat", TURN)[:-3]
+    model = new_model("chat")
+    cut = stream_events("chat", TURN)[:-3]
     finish = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}\n\n'
-    backend.play(model, stream(*cut, finish, b"data: [DONE]\n\n"))
+    backend.enqueue(model, stream_reply(*cut, finish, b"data: [DONE]\n\n"))
     keys = (
         f'[[access.keys]]\nname = "mine"\nsha256 = "{api_key_digest(KEY)}"\n'
         "[access.keys.replies]\nincomplete_as_completed = true\n"
     )
-    with running(configured(backend, STATE, QUICK + keys), tmp_path) as node:
+    with run_gateway(configured(backend, STATE, QUICK + keys), tmp_path) as node:
         name = text_in(create(node, model), "id")
         assert text_in(judge_stream(replay(node, name)), "status") == "completed"
         assert show(node, name)["incomplete_details"] == {"reason": "max_output_tokens"}
@@ -84,10 +85,12 @@ def test_with_keys_of_our_own_the_client_is_known_again(
     assert any('"key_name":"mine"' in line and '"backend":"chat"' in line for line in node.lines)
 
 
-def test_losses_are_told_in_the_log(backend: ScriptedBackend, fresh: Fresh, tmp_path: Path) -> None:
-    model = fresh("legacy")
-    backend.play(model, stream(*frames("legacy", TURN)))
-    with running(configured(backend, STATE), tmp_path) as node:
+def test_losses_are_told_in_the_log(
+    backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
+) -> None:
+    model = new_model("legacy")
+    backend.enqueue(model, stream_reply(*stream_events("legacy", TURN)))
+    with run_gateway(configured(backend, STATE), tmp_path) as node:
         name = text_in(create(node, model, truncation="auto"), "id")
         judge_stream(replay(node, name))
         wait_for(node, name, "completed")
@@ -99,17 +102,21 @@ def test_losses_are_told_in_the_log(backend: ScriptedBackend, fresh: Fresh, tmp_
 
 
 def test_in_a_silence_it_is_said_again_how_it_stands(
-    backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+    backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
-    busy, model, gate = fresh("chat"), fresh("chat"), Gate()
-    backend.play(busy, halved("chat", gate))
-    backend.play_always(model, lambda received: script("chat", TURN, received.json()))
+    busy, model, gate = new_model("chat"), new_model("chat"), Gate()
+    backend.enqueue(busy, halved("chat", gate))
+    backend.respond_with(model, lambda received: reply_script("chat", TURN, received.json()))
     lively = ALONE.replace("[server]", "[server]\nheartbeat_interval = 0.1")
-    with running(configured(backend, STATE, lively), tmp_path) as node:
+    with run_gateway(configured(backend, STATE, lively), tmp_path) as node:
         name, waiting = (text_in(create(node, one), "id") for one in (busy, model))
-        with wire.Streamed(node.port, events_path(name, 2), None, AUTHORIZED) as streamed:
+        with raw_http.StreamedResponse(
+            node.port, events_path(name, 2), None, AUTHORIZED
+        ) as streamed:
             said = streamed.read_until(b"response.in_progress")
-            with wire.Streamed(node.port, events_path(waiting, 1), None, AUTHORIZED) as other:
+            with raw_http.StreamedResponse(
+                node.port, events_path(waiting, 1), None, AUTHORIZED
+            ) as other:
                 pulse = events_of(other.read_until(b"response.queued"))[0]
                 assert integer_in(pulse, "sequence_number") == 1
                 gate.open()
@@ -125,35 +132,35 @@ def test_in_a_silence_it_is_said_again_how_it_stands(
 
 
 def test_a_backend_that_is_not_there(
-    backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+    backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
     gone = backend_table("http://127.0.0.1:9", "gone", "chat", "retries = { max_retries = 0 }\n")
-    with running(configured(backend, STATE) + gone, tmp_path) as node:
-        name = text_in(create(node, fresh("gone")), "id")
+    with run_gateway(configured(backend, STATE) + gone, tmp_path) as node:
+        name = text_in(create(node, new_model("gone")), "id")
         said = judge_stream(replay(node, name))
         assert "cannot be reached" in text_in(object_in(said, "error"), "message")
         assert wait_for(node, name, "failed") == said
 
 
 def test_a_backend_that_does_not_stream(
-    backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+    backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
     more = '[backends.capabilities]\nstreaming = "never"\n'
     table = backend_table(backend.address, "slow", "chat", more)
-    model = fresh("slow")
-    backend.play(model, answer(whole("chat", TURN)))
-    with running(configured(backend, STATE) + table, tmp_path) as node:
+    model = new_model("slow")
+    backend.enqueue(model, json_reply(reply_body("chat", TURN)))
+    with run_gateway(configured(backend, STATE) + table, tmp_path) as node:
         name = text_in(create(node, model), "id")
         said = judge_stream(replay(node, name))
         assert text_in(said, "status") == "completed"
 
 
 def test_a_conversation_grows_by_what_was_finished(
-    backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+    backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
-    model, stuck = fresh("chat"), fresh("chat")
-    backend.play(model, stream(*frames("chat", TURN)))
-    backend.play(stuck, halved("chat", Gate()))
+    model, stuck = new_model("chat"), new_model("chat")
+    backend.enqueue(model, stream_reply(*stream_events("chat", TURN)))
+    backend.enqueue(stuck, halved("chat", Gate()))
     owner = api_key_digest(f"Bearer {KEY}")
 
     async def begin() -> None:
@@ -169,7 +176,7 @@ def test_a_conversation_grows_by_what_was_finished(
         return listing.data
 
     asyncio.run(begin())
-    with running(configured(backend, STATE), tmp_path) as node:
+    with run_gateway(configured(backend, STATE), tmp_path) as node:
         made = create(node, model, conversation="conv_1")
         assert made["conversation"] == {"id": "conv_1"}
         replay(node, text_in(made, "id"))
@@ -177,20 +184,20 @@ def test_a_conversation_grows_by_what_was_finished(
         assert b"Count." in bytes(question.body)
         assert TEXT.encode() in bytes(reply.body)
         name = text_in(create(node, stuck, conversation="conv_1"), "id")
-        backend.wait(stuck)
+        backend.wait_for_request(stuck)
         assert cancel(node, name).status == 200
         assert asyncio.run(said()) == (question, reply)
 
 
 def test_several_processes_serve_one_port(
-    backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+    backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
-    model = fresh("chat")
-    backend.play(model, halved("chat", Gate()))
+    model = new_model("chat")
+    backend.enqueue(model, halved("chat", Gate()))
     workers = QUICK.replace("[server]", "[server]\nworkers = 2")
-    with running(configured(backend, STATE, workers), tmp_path) as node:
+    with run_gateway(configured(backend, STATE, workers), tmp_path) as node:
         name = text_in(create(node, model), "id")
-        backend.wait(model)
+        backend.wait_for_request(model)
         # Each connection may meet another process.
         for _ in range(4):
             shown = show(node, name)

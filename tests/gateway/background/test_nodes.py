@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway import wire
+from tests.gateway import raw_http
+from tests.gateway.backend_replies import reply_script
 from tests.gateway.background.requests import (
     ALONE,
     AUTHORIZED,
@@ -28,14 +29,15 @@ from tests.gateway.background.requests import (
     show,
     wait_for,
 )
-from tests.gateway.conftest import DIALECTS, Fresh, assert_no_fault
-from tests.gateway.keeping import client_of, until
+from tests.gateway.conftest import NewModel
+from tests.gateway.gateway_config import DIALECTS
+from tests.gateway.gateway_process import Gateway, assert_no_errors_logged, run_gateway
 from tests.gateway.postgres import disconnect_all, new_database
-from tests.gateway.process import Gateway, running
 from tests.gateway.rows import execute
-from tests.gateway.scripted import PATIENCE, Gate, ScriptedBackend
-from tests.gateway.speech import script
+from tests.gateway.scripted_backend import Gate, ScriptedBackend
+from tests.gateway.sdk_clients import sdk_client
 from tests.gateway.stores import DATABASES, ON_BOTH_DATABASES, new_url
+from tests.gateway.waiting import TIMEOUT_SECONDS, wait_until
 from tests.judges.reading import integer_in, object_in, objects_in, text_in
 
 # Only what is given up can be taken over; and what runs may go on for as long as a test does.
@@ -54,61 +56,61 @@ def pair(
     with nodes(url, backend, folder, QUICK, QUICK) as started:
         yield started
     for gateway in started:
-        assert_no_fault(gateway)
+        assert_no_errors_logged(gateway)
 
 
 def answers(backend: ScriptedBackend, model: str) -> None:
     """Have every request for a model answered at once."""
-    backend.play_always(model, lambda received: script("chat", TURN, received.json()))
+    backend.respond_with(model, lambda received: reply_script("chat", TURN, received.json()))
 
 
 def test_it_is_cancelled_on_another_node(
-    pair: tuple[Gateway, ...], backend: ScriptedBackend, fresh: Fresh
+    pair: tuple[Gateway, ...], backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     one, other = pair
-    model = fresh("chat")
-    backend.play(model, halved("chat", Gate()))
+    model = new_model("chat")
+    backend.enqueue(model, halved("chat", Gate()))
     name = text_in(create(one, model), "id")
-    with wire.Streamed(other.port, events_path(name), None, AUTHORIZED) as streamed:
+    with raw_http.StreamedResponse(other.port, events_path(name), None, AUTHORIZED) as streamed:
         seen = streamed.read_until(b"output_text.delta")
         answered = cancel(other, name)
         assert (answered.status, answered.json()["status"]) == (200, "cancelled")
         judge_stream(seen + streamed.read_all())
-    assert backend.received(model)[0].closed.wait(PATIENCE)
+    assert backend.received(model)[0].closed.wait(TIMEOUT_SECONDS)
     assert show(one, name) == answered.json() == cancel(one, name).json()
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_its_events_are_told_on_another_node(
-    dialect: str, pair: tuple[Gateway, ...], backend: ScriptedBackend, fresh: Fresh
+    dialect: str, pair: tuple[Gateway, ...], backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     one, other = pair
-    model, gate = fresh(dialect), Gate()
-    backend.play(model, halved(dialect, gate))
+    model, gate = new_model(dialect), Gate()
+    backend.enqueue(model, halved(dialect, gate))
     body = {"model": model, "input": "Count.", "background": True, "stream": True}
-    with wire.Streamed(one.port, "/v1/responses", body, AUTHORIZED) as streamed:
+    with raw_http.StreamedResponse(one.port, "/v1/responses", body, AUTHORIZED) as streamed:
         seen = streamed.read_until(b"output_text.delta")
     seen = seen[: seen.rindex(b"\n\n") + 2]
     begun = events_of(seen)
     name = text_in(object_in(begun[0], "response"), "id")
     path = events_path(name, len(begun) - 1)
-    with wire.Streamed(other.port, path, None, AUTHORIZED) as streamed:
+    with raw_http.StreamedResponse(other.port, path, None, AUTHORIZED) as streamed:
         gate.open()
         whole = seen + streamed.read_all()
     assert text_in(judge_stream(whole), "status") == "completed"
     assert replay(one, name) == replay(other, name) == whole
-    with client_of(other) as sdk:
+    with sdk_client(other) as sdk:
         assert sdk.responses.retrieve(name).output_text == TEXT
 
 
 def test_one_that_waits_is_cancelled(
-    backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+    backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
-    busy, model = fresh("chat"), fresh("chat")
-    backend.play(busy, halved("chat", Gate()))
+    busy, model = new_model("chat"), new_model("chat")
+    backend.enqueue(busy, halved("chat", Gate()))
     with nodes(new_url("sqlite", tmp_path), backend, tmp_path, ALONE) as (node,):
         create(node, busy)
-        backend.wait(busy)
+        backend.wait_for_request(busy)
         name = text_in(create(node, model), "id")
         assert show(node, name)["status"] == "queued"
         assert cancel(node, name).json()["status"] == "cancelled"
@@ -118,14 +120,14 @@ def test_one_that_waits_is_cancelled(
 
 @ON_BOTH_DATABASES
 def test_what_a_dead_node_made_has_failed(
-    kind: str, backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+    kind: str, backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
-    model = fresh("chat")
-    backend.play(model, halved("chat", Gate()))
+    model = new_model("chat")
+    backend.enqueue(model, halved("chat", Gate()))
     url = new_url(kind, tmp_path)
     with nodes(url, backend, tmp_path, QUICK, QUICK) as (one, other):
         name = text_in(create(one, model), "id")
-        with wire.Streamed(other.port, events_path(name), None, AUTHORIZED) as streamed:
+        with raw_http.StreamedResponse(other.port, events_path(name), None, AUTHORIZED) as streamed:
             seen = streamed.read_until(b"output_text.delta")
             one.process.kill()
             run_out(url)
@@ -144,16 +146,16 @@ def test_what_a_dead_node_made_has_failed(
 
 
 def test_a_lease_that_nobody_renews_runs_out(
-    backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+    backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
-    model = fresh("chat")
-    backend.play(model, halved("chat", Gate()))
+    model = new_model("chat")
+    backend.enqueue(model, halved("chat", Gate()))
     short = QUICK.replace("lease_duration = 60", "lease_duration = 5")
     url = new_url("sqlite", tmp_path)
     with nodes(url, backend, tmp_path, short, short) as (one, other):
         name = text_in(create(one, model), "id")
         # From here on it ends in the same way whenever that is.
-        backend.wait(model)
+        backend.wait_for_request(model)
         one.process.kill()
         said = judge_stream(replay(other, name))
         assert "died" in text_in(object_in(said, "error"), "message")
@@ -162,15 +164,15 @@ def test_a_lease_that_nobody_renews_runs_out(
 
 @ON_BOTH_DATABASES
 def test_what_waited_on_a_dead_node_is_done_by_another(
-    kind: str, backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+    kind: str, backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
-    busy, model, wanted = fresh("chat"), fresh("chat"), fresh("chat")
-    backend.play(busy, halved("chat", Gate()))
+    busy, model, wanted = new_model("chat"), new_model("chat"), new_model("chat")
+    backend.enqueue(busy, halved("chat", Gate()))
     answers(backend, model)
     url = new_url(kind, tmp_path)
     with nodes(url, backend, tmp_path, ALONE, QUICK) as (one, other):
         begun = text_in(create(one, busy), "id")
-        backend.wait(busy)
+        backend.wait_for_request(busy)
         waiting = [text_in(create(one, model), "id") for _ in range(8)]
         unwanted = text_in(create(one, wanted), "id")
         assert {text_in(show(one, name), "status") for name in waiting} == {"queued"}
@@ -178,12 +180,12 @@ def test_what_waited_on_a_dead_node_is_done_by_another(
         with ThreadPoolExecutor(1) as pool:
             cancelling = pool.submit(cancel, other, unwanted)
             # Its end is asked for before anybody takes it over.
-            until(lambda: execute(url, "SELECT 1 FROM jobs WHERE cancelled = 1") != [])
+            wait_until(lambda: execute(url, "SELECT 1 FROM jobs WHERE cancelled = 1") != [])
             run_out(url)
             assert cancelling.result().json()["status"] == "cancelled"
         for name in waiting:
             assert text_in(judge_stream(replay(other, name)), "status") == "completed"
-            with client_of(other) as sdk:
+            with sdk_client(other) as sdk:
                 assert sdk.responses.retrieve(name).output_text == TEXT
         assert wait_for(other, begun, "failed")
     # Each was asked for once, by the node that did it, and with the key of its client.
@@ -197,14 +199,14 @@ def test_what_waited_on_a_dead_node_is_done_by_another(
 
 @ON_BOTH_DATABASES
 def test_a_node_that_stops_hands_over_what_waits(
-    kind: str, backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+    kind: str, backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
-    busy, model, gate = fresh("chat"), fresh("chat"), Gate()
-    backend.play(busy, halved("chat", gate))
+    busy, model, gate = new_model("chat"), new_model("chat"), Gate()
+    backend.enqueue(busy, halved("chat", gate))
     answers(backend, model)
     with nodes(new_url(kind, tmp_path), backend, tmp_path, PATIENT, PATIENT) as (one, other):
         begun = text_in(create(one, busy), "id")
-        backend.wait(busy)
+        backend.wait_for_request(busy)
         waiting = text_in(create(one, model), "id")
         one.terminate()
         assert text_in(judge_stream(replay(other, waiting)), "status") == "completed"
@@ -216,14 +218,14 @@ def test_a_node_that_stops_hands_over_what_waits(
 
 
 def test_what_waits_does_not_wait_for_a_stream(
-    backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+    backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
-    busy, model, gate = fresh("chat"), fresh("chat"), Gate()
-    backend.play(busy, halved("chat", gate))
+    busy, model, gate = new_model("chat"), new_model("chat"), Gate()
+    backend.enqueue(busy, halved("chat", gate))
     answers(backend, model)
     with nodes(new_database(), backend, tmp_path, PATIENT, PATIENT) as (one, other):
         begun = text_in(create(one, busy), "id")
-        with wire.Streamed(one.port, events_path(begun), None, AUTHORIZED) as streamed:
+        with raw_http.StreamedResponse(one.port, events_path(begun), None, AUTHORIZED) as streamed:
             seen = streamed.read_until(b"output_text.delta")
             waiting = text_in(create(one, model), "id")
             one.terminate()
@@ -235,13 +237,13 @@ def test_what_waits_does_not_wait_for_a_stream(
 
 
 def test_who_follows_on_a_node_that_stops_is_told(
-    backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+    backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
-    model, gate = fresh("chat"), Gate()
-    backend.play(model, halved("chat", gate))
+    model, gate = new_model("chat"), Gate()
+    backend.enqueue(model, halved("chat", gate))
     with nodes(new_url("sqlite", tmp_path), backend, tmp_path, QUICK, QUICK) as (one, other):
         name = text_in(create(one, model), "id")
-        with wire.Streamed(other.port, events_path(name), None, AUTHORIZED) as streamed:
+        with raw_http.StreamedResponse(other.port, events_path(name), None, AUTHORIZED) as streamed:
             seen = streamed.read_until(b"output_text.delta")
             other.terminate()
             rest = streamed.read_all()
@@ -256,14 +258,14 @@ def test_who_follows_on_a_node_that_stops_is_told(
 
 
 def test_it_goes_on_when_the_database_was_away(
-    backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+    backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
-    model, gate = fresh("chat"), Gate()
-    backend.play(model, halved("chat", gate))
+    model, gate = new_model("chat"), Gate()
+    backend.enqueue(model, halved("chat", gate))
     url = new_database()
-    with running(configured(backend, url), tmp_path) as node:
+    with run_gateway(configured(backend, url), tmp_path) as node:
         name = text_in(create(node, model), "id")
-        with wire.Streamed(node.port, events_path(name), None, AUTHORIZED) as streamed:
+        with raw_http.StreamedResponse(node.port, events_path(name), None, AUTHORIZED) as streamed:
             streamed.read_until(b"output_text.delta")
         asyncio.run(disconnect_all(url))
         gate.open()
@@ -271,16 +273,16 @@ def test_it_goes_on_when_the_database_was_away(
 
 
 def test_a_node_that_stops_leaves_nothing_unfinished(
-    backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+    backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
-    model = fresh("chat")
-    backend.play(model, halved("chat", Gate()))
+    model = new_model("chat")
+    backend.enqueue(model, halved("chat", Gate()))
     with nodes(new_url("sqlite", tmp_path), backend, tmp_path, QUICK, QUICK) as (one, other):
         name = text_in(create(one, model), "id")
-        backend.wait(model)
+        backend.wait_for_request(model)
         one.terminate()
         said = judge_stream(replay(other, name))
         assert "stopped" in text_in(object_in(said, "error"), "message")
         assert one.wait() == 0
         assert "Traceback" not in one.log, one.log
-    assert backend.received(model)[0].closed.wait(PATIENCE)
+    assert backend.received(model)[0].closed.wait(TIMEOUT_SECONDS)

@@ -7,12 +7,13 @@ from typing import Any, cast
 import pytest
 
 from tests.corpus import REPLIES, REQUESTS, ReplyCase, RequestCase, on_wire
-from tests.gateway import wire
+from tests.gateway import raw_http
+from tests.gateway.backend_replies import Turn, reply_body
 from tests.gateway.background.requests import RUNNING
-from tests.gateway.conftest import DIALECTS, Fresh
-from tests.gateway.process import Gateway
-from tests.gateway.scripted import ScriptedBackend, answer
-from tests.gateway.speech import Turn, whole
+from tests.gateway.conftest import NewModel
+from tests.gateway.gateway_config import DIALECTS
+from tests.gateway.gateway_process import Gateway
+from tests.gateway.scripted_backend import ScriptedBackend, json_reply
 from tests.judges.reading import JsonObject
 
 FOLLOWING: JsonObject = {"type": "message", "role": "user", "content": "And then?"}
@@ -56,8 +57,8 @@ def both_ways(
 ) -> tuple[JsonObject, JsonObject] | None:
     """Hold two turns; give the second as the backend gets it from the memory, and carried."""
     model = cast("str", first["model"])
-    good = answer(whole(dialect, Turn("fine")))
-    backend.play(model, answer(reply), good, good)
+    good = json_reply(reply_body(dialect, Turn("fine")))
+    backend.enqueue(model, json_reply(reply), good, good)
     told = ask(gateway, first)
     if told.status != 200 or told.json()["status"] in RUNNING:
         return None
@@ -69,10 +70,10 @@ def both_ways(
     return plain(one.body), plain(other.body)
 
 
-def ask(gateway: Gateway, body: JsonObject) -> wire.Answer:
+def ask(gateway: Gateway, body: JsonObject) -> raw_http.RawResponse:
     """Ask in the fewest bytes: what is spelled so comes to the backend as it was."""
     spelled = json.dumps(body, separators=(",", ":")).encode()
-    return wire.post(gateway.port, "/v1/responses", spelled)
+    return raw_http.post(gateway.port, "/v1/responses", spelled)
 
 
 def plain(body: bytes) -> JsonObject:
@@ -105,12 +106,12 @@ def _part(role: object, text: str) -> JsonObject:
     "case", [case for case in REQUESTS if case.dialect == "responses"], ids=lambda case: case.name
 )
 def test_what_was_asked(
-    case: RequestCase, dialect: str, gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+    case: RequestCase, dialect: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    first = asked(on_wire(case.body), fresh(dialect))
+    first = asked(on_wire(case.body), new_model(dialect))
     if first is None:
         return
-    found = both_ways(gateway, backend, dialect, first, whole(dialect, Turn("the answer")))
+    found = both_ways(gateway, backend, dialect, first, reply_body(dialect, Turn("the answer")))
     if found is not None:
         assert found[0] == found[1]
 
@@ -123,9 +124,9 @@ def replies() -> list[ReplyCase]:
 
 @pytest.mark.parametrize("case", replies(), ids=lambda case: case.name)
 def test_what_was_answered(
-    case: ReplyCase, gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+    case: ReplyCase, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh(case.dialect)
+    model = new_model(case.dialect)
     first = asked(on_wire(case.request), model) if bytes(case.request) else None
     first = first or {"model": model, "input": "Go on."}
     found = both_ways(gateway, backend, case.dialect, first, on_wire(case.body))

@@ -23,7 +23,7 @@ from tests.gateway.cli.command_line import (
     one_line,
     run,
 )
-from tests.gateway.process import COMMAND, ROOT
+from tests.gateway.gateway_process import COMMAND, ROOT
 
 # dragoman check
 

@@ -21,9 +21,8 @@ from gateway.config.schema import (
 from gateway.crypto import api_key_digest
 from gateway.server.run import AppFactory, print_listening, print_startup_banner
 from tests.gateway.cli.command_line import one_line, run
-from tests.gateway.keeping import until
-from tests.gateway.process import COMMAND, ROOT, Gateway, running
-from tests.gateway.scripted import PATIENCE
+from tests.gateway.gateway_process import COMMAND, ROOT, Gateway, run_gateway
+from tests.gateway.waiting import TIMEOUT_SECONDS, wait_until
 
 REQUEST = b'{"model":"m","messages":[{"role":"user","content":"hi"}]}'
 URL = "http://127.0.0.1:9/v1"
@@ -168,7 +167,7 @@ def serve(*options: str) -> subprocess.CompletedProcess[str]:
         [*COMMAND, "serve", *options],
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT_SECONDS,
         check=False,
         cwd=ROOT,
     )
@@ -215,7 +214,7 @@ def test_application_that_fails_to_start_is_not_retried(
 
 
 def connect(gateway: Gateway) -> http.client.HTTPConnection:
-    return http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=PATIENCE)
+    return http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=TIMEOUT_SECONDS)
 
 
 def get(gateway: Gateway, path: str) -> tuple[int, bytes]:
@@ -226,7 +225,7 @@ def get(gateway: Gateway, path: str) -> tuple[int, bytes]:
 
 
 def test_gateway_serves_until_a_signal(tmp_path: Path) -> None:
-    with running(BACKEND.format(url=URL), tmp_path) as gateway:
+    with run_gateway(BACKEND.format(url=URL), tmp_path) as gateway:
         assert get(gateway, "/health")[0] == 200
         gateway.terminate()
         assert gateway.wait() == 0
@@ -238,7 +237,7 @@ def test_workers_share_a_metrics_directory_that_is_removed(tmp_path: Path) -> No
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     text = "[server]\nworkers = 2\n"
-    with running(text, tmp_path, {"TMPDIR": str(temporary)}) as gateway:
+    with run_gateway(text, tmp_path, {"TMPDIR": str(temporary)}) as gateway:
         assert get(gateway, "/health")[0] == 200
         assert get(gateway, "/metrics")[0] == 200
         assert [path.name.rpartition("-")[0] for path in temporary.iterdir()] == [
@@ -252,7 +251,7 @@ def test_workers_share_a_metrics_directory_that_is_removed(tmp_path: Path) -> No
 
 def refuses_connections(gateway: Gateway) -> bool:
     try:
-        socket.create_connection(("127.0.0.1", gateway.port), PATIENCE).close()
+        socket.create_connection(("127.0.0.1", gateway.port), TIMEOUT_SECONDS).close()
     except ConnectionRefusedError:
         return True
     return False
@@ -261,26 +260,26 @@ def refuses_connections(gateway: Gateway) -> bool:
 @pytest.mark.parametrize("workers", [1, 2])
 def test_second_interrupt_ends_the_process_at_once(workers: int, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as backend:
-        backend.settimeout(PATIENCE)
+        backend.settimeout(TIMEOUT_SECONDS)
         url = f"http://127.0.0.1:{backend.getsockname()[1]}/v1"
         text = f"[server]\nworkers = {workers}\n" + BACKEND.format(url=url)
-        with running(text, tmp_path) as gateway, closing(connect(gateway)) as client:
+        with run_gateway(text, tmp_path) as gateway, closing(connect(gateway)) as client:
             client.request("POST", "/v1/chat/completions", REQUEST)
             with backend.accept()[0]:
                 gateway.process.send_signal(signal.SIGINT)
-                until(lambda: refuses_connections(gateway))
+                wait_until(lambda: refuses_connections(gateway))
                 assert gateway.process.poll() is None
                 gateway.process.send_signal(signal.SIGINT)
                 assert gateway.wait() == 130
 
 
 def test_dead_worker_is_replaced(tmp_path: Path) -> None:
-    with running("[server]\nworkers = 2\n", tmp_path) as gateway:
+    with run_gateway("[server]\nworkers = 2\n", tmp_path) as gateway:
         children = Path(f"/proc/{gateway.process.pid}/task/{gateway.process.pid}/children")
         # The first child is Python's resource tracker.
         worker = children.read_text().split()[-1]
         os.kill(int(worker), signal.SIGKILL)
-        until(lambda: f"dragoman: worker {worker} exited with code -9\n" in gateway.lines)
+        wait_until(lambda: f"dragoman: worker {worker} exited with code -9\n" in gateway.lines)
         assert get(gateway, "/health")[0] == 200
         gateway.terminate()
         assert gateway.wait() == 0

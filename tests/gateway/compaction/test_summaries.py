@@ -13,7 +13,7 @@ from gateway.compaction.summary import Summary, unsealed
 from gateway.compaction.window import Window, read_window
 from gateway.crypto import SUMMARY_PREFIX, SealingKeys
 from gateway.errors import RequestTooLargeError
-from tests.gateway.compacting import HISTORY, TRIGGER, says
+from tests.gateway.compaction.requests import HISTORY, TRIGGER, message
 from tests.judges.reading import JsonObject, read_object, text_in
 
 KEY = bytes(range(32))
@@ -22,7 +22,7 @@ MINT = deterministic_ids()
 
 words = st.text(max_size=40)
 messages = st.builds(
-    says, st.sampled_from(["user", "assistant", "system", "developer"]), st.text(max_size=8)
+    message, st.sampled_from(["user", "assistant", "system", "developer"]), st.text(max_size=8)
 )
 items = st.lists(st.one_of(messages, st.sampled_from(HISTORY)), max_size=6)
 summaries = st.builds(
@@ -151,7 +151,7 @@ def test_what_is_sealed_with_it_comes_again(before: list[JsonObject], summary: S
 
 
 def test_instructions_are_not_told_twice() -> None:
-    told = says("developer", "Be brief.")
+    told = message("developer", "Be brief.")
     item = carried(Summary("x", (raw(told),)))
     again: JsonObject = {"id": "msg_1", "role": "developer", "content": "Be brief."}
     assert len(shown(window([told, item]))) == len(shown(window([again, item]))) == 2
@@ -160,7 +160,7 @@ def test_instructions_are_not_told_twice() -> None:
 
 def test_last_summary_counts() -> None:
     first, second = carried(Summary("FIRST")), carried(Summary("SECOND"))
-    found = shown(window([first, says("user", "Hi"), second]))
+    found = shown(window([first, message("user", "Hi"), second]))
     assert len(found) == 2
     assert "FIRST" not in json.dumps(found)
     assert "SECOND" in json.dumps(found[-1])
@@ -171,7 +171,7 @@ def test_last_summary_counts() -> None:
 
 def test_places_are_named_as_they_were() -> None:
     item = carried(Summary("x", after=(raw(HISTORY[4]),)))
-    found = window([HISTORY[0], HISTORY[3], item, says("user", "Hi")])
+    found = window([HISTORY[0], HISTORY[3], item, message("user", "Hi")])
     paths = [item.path for item in found.items]
     assert paths == ["input[0]", "input[2]", "input[2]", "input[3]"]
 

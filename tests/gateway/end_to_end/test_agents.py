@@ -18,11 +18,12 @@ from agents import (
     set_tracing_disabled,
 )
 
-from tests.gateway.asked import read_asked
-from tests.gateway.conftest import DIALECTS, Fresh
-from tests.gateway.process import Gateway
-from tests.gateway.scripted import ScriptedBackend
-from tests.gateway.speech import Call, Turn, script
+from tests.gateway.backend_replies import Call, Turn, reply_script
+from tests.gateway.backend_requests import parse_request
+from tests.gateway.conftest import NewModel
+from tests.gateway.gateway_config import DIALECTS
+from tests.gateway.gateway_process import Gateway
+from tests.gateway.scripted_backend import ScriptedBackend
 
 TURNS = (
     Turn("I ask both.", (Call("weather", '{"city":"Zürich"}'), Call("weather", '{"city":"東京"}'))),
@@ -81,17 +82,17 @@ def test_agent_runs_its_loop(
     streamed: bool,  # noqa: FBT001 - pytest gives it by its name
     gateway: Gateway,
     backend: ScriptedBackend,
-    fresh: Fresh,
+    new_model: NewModel,
 ) -> None:
-    model = fresh(spoken)
+    model = new_model(spoken)
     turns = [turn.for_legacy() if spoken == "legacy" else turn for turn in TURNS]
     left = iter(turns)
-    backend.play_always(model, lambda it: script(spoken, next(left), it.json()))
+    backend.respond_with(model, lambda it: reply_script(spoken, next(left), it.json()))
     result, cities = asyncio.run(run(client, model, gateway.url, streamed=streamed))
     assert result.final_output == TURNS[-1].text
     calls = [call for turn in turns for call in turn.calls]
     assert sorted(cities) == sorted(
         ["Zürich", "東京", "Oslo"] if len(calls) == 3 else ["Zürich", "Oslo"]
     )
-    last = read_asked(spoken, backend.wait(model, 3), passed=True)
-    assert [call for call, _ in last.done] == calls
+    last = parse_request(spoken, backend.wait_for_request(model, 3), is_passthrough=True)
+    assert [call for call, _ in last.results] == calls

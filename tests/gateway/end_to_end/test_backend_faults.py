@@ -7,26 +7,27 @@ from collections.abc import Generator, Iterator
 import openai
 import pytest
 
-from tests.gateway import wire
-from tests.gateway.asked import PATHS
-from tests.gateway.clients import failure, make_client
-from tests.gateway.conftest import DIALECTS, Fresh, backend_table
+from tests.gateway import raw_http
+from tests.gateway.backend_replies import Turn, reply_body, reply_script, stream_events
+from tests.gateway.backend_requests import ENDPOINT_PATHS
+from tests.gateway.conftest import NewModel
+from tests.gateway.gateway_config import DIALECTS, backend_table
+from tests.gateway.gateway_process import Gateway, run_gateway
 from tests.gateway.http.test_disconnect import asked
-from tests.gateway.process import Gateway, running
-from tests.gateway.scripted import (
+from tests.gateway.scripted_backend import (
     JSON,
-    PATIENCE,
-    End,
+    ConnectionEnd,
     Pause,
     Script,
     ScriptedBackend,
     Step,
-    answer,
-    begun,
     chunk,
-    head,
+    json_reply,
+    reply_head,
+    stream_head,
 )
-from tests.gateway.speech import Turn, frames, script, whole
+from tests.gateway.sdk_clients import make_client, request_error
+from tests.gateway.waiting import TIMEOUT_SECONDS
 
 TURN = Turn("One two three four five six.")
 MODES = ("unary", "raw")
@@ -38,27 +39,30 @@ both_modes = pytest.mark.parametrize("mode", MODES)
 # Nothing that makes sense comes back
 
 NONSENSE: dict[str, Script] = {
-    "closed at once": (End.CLOSE,),
-    "reset at once": (End.RESET,),
-    "half a head": (b"HTTP/1.1 200 OK\r\nContent-Ty", End.CLOSE),
-    "reset in the head": (b"HTTP/1.1 200 OK\r\nContent-Ty", Pause(0.02), End.RESET),
-    "not HTTP": (b"220 smtp.example.com ESMTP\r\n", Pause(0.02), End.CLOSE),
-    "bytes": (bytes(range(256)) * 40, End.CLOSE),
-    "an endless header": (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 2_000_000, End.CLOSE),
-    "a redirect": (head(307, {"Location": "http://127.0.0.1:9/", "Content-Length": "0"}),),
-    "no content": (head(204, {}),),
-    "a page": answer(b"<html>Welcome!</html>", headers={"Content-Type": "text/html"}),
-    "an empty body": answer(b""),
-    "a list": answer(b"[]"),
-    "half a body": (head(200, {**JSON, "Content-Length": "999"}) + b'{"id":', End.CLOSE),
-    "half a body, reset": (
-        head(200, {**JSON, "Content-Length": "999"}) + b'{"id":',
-        Pause(0.02),
-        End.RESET,
+    "closed at once": (ConnectionEnd.CLOSE,),
+    "reset at once": (ConnectionEnd.RESET,),
+    "half a head": (b"HTTP/1.1 200 OK\r\nContent-Ty", ConnectionEnd.CLOSE),
+    "reset in the head": (b"HTTP/1.1 200 OK\r\nContent-Ty", Pause(0.02), ConnectionEnd.RESET),
+    "not HTTP": (b"220 smtp.example.com ESMTP\r\n", Pause(0.02), ConnectionEnd.CLOSE),
+    "bytes": (bytes(range(256)) * 40, ConnectionEnd.CLOSE),
+    "an endless header": (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 2_000_000, ConnectionEnd.CLOSE),
+    "a redirect": (reply_head(307, {"Location": "http://127.0.0.1:9/", "Content-Length": "0"}),),
+    "no content": (reply_head(204, {}),),
+    "a page": json_reply(b"<html>Welcome!</html>", headers={"Content-Type": "text/html"}),
+    "an empty body": json_reply(b""),
+    "a list": json_reply(b"[]"),
+    "half a body": (
+        reply_head(200, {**JSON, "Content-Length": "999"}) + b'{"id":',
+        ConnectionEnd.CLOSE,
     ),
-    "a broken chunk": (begun(JSON) + b"zzz\r\nhello", End.CLOSE),
-    "a stream of nothing, reset": (begun(), Pause(0.02), End.RESET),
-    "compressed nonsense": answer(b"not gzip", headers={"Content-Encoding": "gzip"}),
+    "half a body, reset": (
+        reply_head(200, {**JSON, "Content-Length": "999"}) + b'{"id":',
+        Pause(0.02),
+        ConnectionEnd.RESET,
+    ),
+    "a broken chunk": (stream_head(JSON) + b"zzz\r\nhello", ConnectionEnd.CLOSE),
+    "a stream of nothing, reset": (stream_head(), Pause(0.02), ConnectionEnd.RESET),
+    "compressed nonsense": json_reply(b"not gzip", headers={"Content-Encoding": "gzip"}),
 }
 
 
@@ -66,11 +70,16 @@ NONSENSE: dict[str, Script] = {
 @every_client
 @pytest.mark.parametrize("name", NONSENSE)
 def test_nonsense_is_a_bad_gateway(
-    name: str, client: str, mode: str, sdk: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    name: str,
+    client: str,
+    mode: str,
+    sdk: openai.OpenAI,
+    backend: ScriptedBackend,
+    new_model: NewModel,
 ) -> None:
-    model = fresh("chat")
-    backend.play(model, NONSENSE[name], NONSENSE[name])
-    error = failure(client, mode, sdk, model)
+    model = new_model("chat")
+    backend.enqueue(model, NONSENSE[name], NONSENSE[name])
+    error = request_error(client, mode, sdk, model)
     assert error.status_code == 502
     # Whose body it was, the client must not have to guess.
     assert "the backend" in error.message
@@ -81,16 +90,16 @@ def test_nonsense_is_a_bad_gateway(
 
 @every_client
 def test_gateway_is_well_after_all_that(
-    client: str, sdk: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    client: str, sdk: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("chat")
-    backend.play_always(model, lambda it: script("chat", TURN, it.json()))
-    assert make_client(client, sdk, model, "helper").ask().turn == TURN
+    model = new_model("chat")
+    backend.respond_with(model, lambda it: reply_script("chat", TURN, it.json()))
+    assert make_client(client, sdk, model, "helper").send_question().turn == TURN
 
 
 GARBAGE: dict[str, tuple[Step, ...]] = {
     "a broken chunk": (b"zzz\r\n",),
-    "reset": (Pause(0.02), End.RESET),
+    "reset": (Pause(0.02), ConnectionEnd.RESET),
     "noise": (chunk(b"data: \xff\xfe\x00{\n\n"), b"0\r\n\r\n"),
     "half an event": (chunk(b'data: {"id":"chatcmpl-1","cho'), b"0\r\n\r\n"),
 }
@@ -99,13 +108,13 @@ GARBAGE: dict[str, tuple[Step, ...]] = {
 @every_client
 @pytest.mark.parametrize("name", GARBAGE)
 def test_garbage_in_a_stream_ends_it_with_an_error(
-    name: str, client: str, sdk: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    name: str, client: str, sdk: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("chat")
-    said = (chunk(frame) for frame in frames("chat", TURN)[:4])
-    backend.play(model, (begun(), *said, Pause(0.02), *GARBAGE[name]))
+    model = new_model("chat")
+    said = (chunk(frame) for frame in stream_events("chat", TURN)[:4])
+    backend.enqueue(model, (stream_head(), *said, Pause(0.02), *GARBAGE[name]))
     with pytest.raises(openai.APIError) as caught:
-        make_client(client, sdk, model, "raw").ask()
+        make_client(client, sdk, model, "raw").send_question()
     assert not isinstance(caught.value, openai.APIConnectionError), "the error was not told"
 
 
@@ -129,12 +138,14 @@ def down(backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory) -> 
             backend_table(backend.address, "second", "chat").replace("second-*", "first-*"),
         ]
         folder = tmp_path_factory.mktemp("down")
-        yield stack.enter_context(running("".join(tables), folder))
+        yield stack.enter_context(run_gateway("".join(tables), folder))
 
 
 @pytest.fixture(scope="module")
 def down_sdk(down: Gateway) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=down.url, api_key="k", max_retries=0, timeout=PATIENCE) as client:
+    with openai.OpenAI(
+        base_url=down.url, api_key="k", max_retries=0, timeout=TIMEOUT_SECONDS
+    ) as client:
         yield client
 
 
@@ -159,57 +170,57 @@ def full_socket() -> Generator[socket.socket]:
 @both_modes
 @every_client
 def test_backend_that_is_down(client: str, mode: str, down_sdk: openai.OpenAI) -> None:
-    error = failure(client, mode, down_sdk, "down-1")
+    error = request_error(client, mode, down_sdk, "down-1")
     assert (error.status_code, error.code) == (502, "backend_unreachable")
 
 
 @both_modes
 def test_backend_that_takes_no_connections(mode: str, down_sdk: openai.OpenAI) -> None:
-    error = failure("responses", mode, down_sdk, "deaf-1")
+    error = request_error("responses", mode, down_sdk, "deaf-1")
     assert (error.status_code, error.code) == (502, "backend_unreachable")
 
 
 @both_modes
 @every_client
 def test_next_backend_serves_if_the_first_is_down(
-    client: str, mode: str, down_sdk: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    client: str, mode: str, down_sdk: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("first")
-    backend.play_always(model, lambda it: script("chat", TURN, it.json()))
-    assert make_client(client, down_sdk, model, mode).ask().turn == TURN
+    model = new_model("first")
+    backend.respond_with(model, lambda it: reply_script("chat", TURN, it.json()))
+    assert make_client(client, down_sdk, model, mode).send_question().turn == TURN
 
 
 def test_unknown_model(down: Gateway) -> None:
     for client in DIALECTS:
         body = asked(client, "nobody-has-it", streamed=True)
-        error = wire.post(down.port, f"/v1{PATHS[client]}", body)
+        error = raw_http.post(down.port, f"/v1{ENDPOINT_PATHS[client]}", body)
         assert error.status == 404
-        assert error.error()["code"] == "model_not_found"
+        assert error.error["code"] == "model_not_found"
 
 
 # Connections
 
 
 def test_connections_are_kept_and_used_again(
-    gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+    gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("chat")
-    backend.play_always(model, lambda it: script("chat", TURN, it.json()))
-    before = backend.accepted
+    model = new_model("chat")
+    backend.respond_with(model, lambda it: reply_script("chat", TURN, it.json()))
+    before = backend.connection_count
     for number in range(20):
         body = {"model": model, "input": "hi", "stream": number % 2 == 0}
-        assert wire.post(gateway.port, "/v1/responses", body).status == 200
-    assert backend.accepted - before <= 2
+        assert raw_http.post(gateway.port, "/v1/responses", body).status == 200
+    assert backend.connection_count - before <= 2
 
 
 def test_connection_that_the_backend_closed_meanwhile_is_not_used(
-    gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+    gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("chat")
+    model = new_model("chat")
     body = {"model": model, "input": "hi"}
     for _ in range(10):
-        backend.play(model, (*answer(whole("chat", TURN)), End.CLOSE))
-        assert wire.post(gateway.port, "/v1/responses", body).status == 200
+        backend.enqueue(model, (*json_reply(reply_body("chat", TURN)), ConnectionEnd.CLOSE))
+        assert raw_http.post(gateway.port, "/v1/responses", body).status == 200
 
 
 def test_none_of_it_is_a_fault_of_ours(gateway: Gateway) -> None:

@@ -4,14 +4,17 @@ import http.client
 import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from http.client import IncompleteRead
 from pathlib import Path
 
-from tests.gateway import wire
-from tests.gateway.conftest import Fresh, tables
-from tests.gateway.process import Gateway, running
-from tests.gateway.scripted import PATIENCE, ScriptedBackend
-from tests.gateway.speech import Turn, script
+from tests.gateway import raw_http
+from tests.gateway.backend_replies import Turn, reply_script
+from tests.gateway.conftest import NewModel
+from tests.gateway.gateway_config import backend_tables
+from tests.gateway.gateway_process import Gateway, run_gateway
+from tests.gateway.scripted_backend import ScriptedBackend
 from tests.gateway.stores import ON_BOTH_DATABASES, new_url
+from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges.reading import object_in, objects_in, read_object, text_in
 
 ROUNDS = 3
@@ -35,23 +38,23 @@ class Ends:
 
     def wait_for(self, count: int) -> None:
         with self._news:
-            assert self._news.wait_for(lambda: len(self.seen) >= count, PATIENCE)
+            assert self._news.wait_for(lambda: len(self.seen) >= count, TIMEOUT_SECONDS)
 
 
 @ON_BOTH_DATABASES
 def test_no_end_that_was_seen_is_lost(
-    kind: str, tmp_path: Path, backend: ScriptedBackend, fresh: Fresh
+    kind: str, tmp_path: Path, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("chat")
+    model = new_model("chat")
     numbers = itertools.count()
-    backend.play_always(
+    backend.respond_with(
         model,
-        lambda received: script("chat", Turn(f"answer {next(numbers)}"), received.json()),
+        lambda received: reply_script("chat", Turn(f"answer {next(numbers)}"), received.json()),
     )
-    config = f'[state]\nurl = "{new_url(kind, tmp_path)}"\n' + tables(backend.address)
+    config = f'[state]\nurl = "{new_url(kind, tmp_path)}"\n' + backend_tables(backend.address)
     ends = Ends()
     for _ in range(ROUNDS):
-        with running(config, tmp_path) as gateway:
+        with run_gateway(config, tmp_path) as gateway:
             check(gateway, model, ends)
             with ThreadPoolExecutor(WRITERS) as pool:
                 talks = [
@@ -62,7 +65,7 @@ def test_no_end_that_was_seen_is_lost(
                 gateway.process.kill()
             for one in talks:
                 one.result()
-    with running(config, tmp_path) as gateway:
+    with run_gateway(config, tmp_path) as gateway:
         check(gateway, model, ends)
     assert len(ends.seen) >= ROUNDS * ENOUGH
 
@@ -73,10 +76,10 @@ def talk(gateway: Gateway, model: str, ends: Ends, *, streamed: bool) -> None:
     while True:
         asked = {"model": model, "input": "and?", "stream": streamed}
         try:
-            answer = wire.post(
+            answer = raw_http.post(
                 gateway.port, "/v1/responses", {**asked, "previous_response_id": previous}
             )
-        except wire.CutShort as cut:
+        except IncompleteRead as cut:
             # The end may have come, and only what follows it not.
             body = completed(cut.partial) if streamed else None
             if body is not None:
@@ -96,7 +99,7 @@ def completed(stream: bytes) -> bytes | None:
     for block in stream.split(b"\n\n"):
         if block.startswith(b"event: response.completed\ndata: ") and block.endswith(b"}"):
             event = read_object(block.partition(b"data: ")[2])
-            return wire.encoded(object_in(event, "response"))
+            return raw_http.encode_body(object_in(event, "response"))
     return None
 
 
@@ -109,10 +112,10 @@ def said(body: bytes) -> str:
 def check(gateway: Gateway, model: str, ends: Ends) -> None:
     """See that every end that was seen can be read again, and gone on from."""
     for name, text in ends.seen.items():
-        found = wire.get(gateway.port, f"/v1/responses/{name}")
+        found = raw_http.get(gateway.port, f"/v1/responses/{name}")
         assert found.status == 200, name
         assert said(found.body) == text
     for name in [*ends.seen][-WRITERS:]:
         asked = {"model": model, "input": "still there?", "previous_response_id": name}
-        answer = wire.post(gateway.port, "/v1/responses", asked)
+        answer = raw_http.post(gateway.port, "/v1/responses", asked)
         assert answer.status == 200

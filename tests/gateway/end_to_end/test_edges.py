@@ -10,26 +10,27 @@ from collections.abc import Iterator
 import pytest
 
 from adapters.sse import BYTE_ORDER_MARK
-from tests.gateway import wire
-from tests.gateway.asked import PATHS
-from tests.gateway.calling import call, post
-from tests.gateway.conftest import DIALECTS, Fresh, assert_no_fault, backend_table
+from tests.gateway import raw_http
+from tests.gateway.backend_replies import Turn, reply_body, stream_events
+from tests.gateway.backend_requests import ENDPOINT_PATHS
+from tests.gateway.conftest import NewModel
+from tests.gateway.gateway_config import DIALECTS, backend_table
+from tests.gateway.gateway_process import Gateway, assert_no_errors_logged, run_gateway
 from tests.gateway.pipeline.test_streams import asked
-from tests.gateway.process import Gateway, running
-from tests.gateway.scripted import (
+from tests.gateway.raw_http import send
+from tests.gateway.scripted_backend import (
     JSON,
-    PATIENCE,
-    End,
+    ConnectionEnd,
     Gate,
-    Meanwhile,
+    RepeatUntil,
     ScriptedBackend,
-    answer,
-    begun,
     chunk,
-    head,
-    stream,
+    json_reply,
+    reply_head,
+    stream_head,
+    stream_reply,
 )
-from tests.gateway.speech import Turn, frames, whole
+from tests.gateway.waiting import TIMEOUT_SECONDS
 
 TURN = Turn("One two three.")
 KEY = "gsk_our_own_key_at_the_backend"
@@ -74,7 +75,7 @@ def edgy(backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory) -> 
         backend_table(backend.address, "chat", "chat"),
     ]
     folder = tmp_path_factory.mktemp("edgy")
-    with closed, running("\n".join(tables), folder, {"EDGE_KEY": KEY}) as gateway:
+    with closed, run_gateway("\n".join(tables), folder, {"EDGE_KEY": KEY}) as gateway:
         yield gateway
 
 
@@ -99,13 +100,13 @@ def test_a_backend_that_only_pings_does_not_hold_back_ours(
     noise: bytes,
     edgy: Gateway,
     backend: ScriptedBackend,
-    fresh: Fresh,
+    new_model: NewModel,
 ) -> None:
     """A client sees its stream begin, and go on, long before the backend says anything."""
-    model, gate = fresh(spoken), Gate()
-    backend.play(model, stream(Meanwhile(noise, gate), *frames(spoken, TURN)))
-    path = f"/v1{PATHS[client]}"
-    with wire.Streamed(edgy.port, path, asked(client, model)) as answered:
+    model, gate = new_model(spoken), Gate()
+    backend.enqueue(model, stream_reply(RepeatUntil(noise, gate), *stream_events(spoken, TURN)))
+    path = f"/v1{ENDPOINT_PATHS[client]}"
+    with raw_http.StreamedResponse(edgy.port, path, asked(client, model)) as answered:
         sign = b"in_progress" if client == "responses" else b":"
         answered.read_until(sign)
         gate.open()
@@ -114,12 +115,14 @@ def test_a_backend_that_only_pings_does_not_hold_back_ours(
 
 
 def test_pings_in_the_middle_do_not_silence_us_either(
-    edgy: Gateway, backend: ScriptedBackend, fresh: Fresh
+    edgy: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model, gate = fresh("chat"), Gate()
-    said = frames("chat", TURN)
-    backend.play(model, stream(*said[:2], Meanwhile(PING, gate), *said[2:]))
-    with wire.Streamed(edgy.port, "/v1/responses", asked("responses", model)) as answered:
+    model, gate = new_model("chat"), Gate()
+    said = stream_events("chat", TURN)
+    backend.enqueue(model, stream_reply(*said[:2], RepeatUntil(PING, gate), *said[2:]))
+    with raw_http.StreamedResponse(
+        edgy.port, "/v1/responses", asked("responses", model)
+    ) as answered:
         # One at the beginning, and more while the backend pings.
         answered.read_until(b"event: response.in_progress", 3)
         gate.open()
@@ -127,13 +130,18 @@ def test_pings_in_the_middle_do_not_silence_us_either(
 
 
 def test_a_slow_client_is_not_the_backends_fault(
-    edgy: Gateway, backend: ScriptedBackend, fresh: Fresh
+    edgy: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("brisk")
+    model = new_model("brisk")
     text = Turn("word " * 2000)
-    many = [frames("chat", text)[1]] * 2000
-    backend.play(model, stream(frames("chat", TURN)[0], *many, *frames("chat", TURN)[-3:]))
-    with wire.Streamed(edgy.port, "/v1/chat/completions", asked("chat", model)) as answered:
+    many = [stream_events("chat", text)[1]] * 2000
+    backend.enqueue(
+        model,
+        stream_reply(stream_events("chat", TURN)[0], *many, *stream_events("chat", TURN)[-3:]),
+    )
+    with raw_http.StreamedResponse(
+        edgy.port, "/v1/chat/completions", asked("chat", model)
+    ) as answered:
         answered.read_until(b"word")
         # Longer than the backend may be silent; what it sends meanwhile fills all buffers.
         time.sleep(6)
@@ -147,55 +155,62 @@ FAR_EAST = "Wed, 18 Nov 2026 03:57:38 +9999999999999999"
 
 
 def test_the_next_backend_has_its_own_patience(
-    edgy: Gateway, backend: ScriptedBackend, fresh: Fresh
+    edgy: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model, gate = fresh("then"), Gate()
-    backend.play(model, (gate, *answer(whole("chat", TURN))))
-    answered = post(edgy, "/v1/chat/completions", _ask("chat", model))
+    model, gate = new_model("then"), Gate()
+    backend.enqueue(model, (gate, *json_reply(reply_body("chat", TURN))))
+    answered = send(edgy, "POST", "/v1/chat/completions", _ask("chat", model))
     gate.open()
     assert (answered.status, answered.error["code"]) == (504, "backend_timeout")
 
 
 def test_a_pause_that_was_asked_for_is_no_timeout(
-    edgy: Gateway, backend: ScriptedBackend, fresh: Fresh
+    edgy: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("again")
+    model = new_model("again")
     # Longer than all that the backend may take.
-    limited = answer(b'{"error":{"message":"slow down"}}', status=429, headers={"Retry-After": "6"})
-    backend.play(model, limited, answer(whole("chat", TURN)))
-    assert post(edgy, "/v1/chat/completions", _ask("chat", model)).status == 200
+    limited = json_reply(
+        b'{"error":{"message":"slow down"}}', status=429, headers={"Retry-After": "6"}
+    )
+    backend.enqueue(model, limited, json_reply(reply_body("chat", TURN)))
+    assert send(edgy, "POST", "/v1/chat/completions", _ask("chat", model)).status == 200
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-1", "soon", "Wed, 99 Foo 2026", FAR_EAST])
 def test_a_pause_that_makes_no_sense_is_ours_to_choose(
-    value: str, edgy: Gateway, backend: ScriptedBackend, fresh: Fresh
+    value: str, edgy: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("again")
-    limited = answer(b'{"error":{"message":"no"}}', status=429, headers={"Retry-After": value})
-    backend.play(model, limited, answer(whole("chat", TURN)))
-    assert post(edgy, "/v1/chat/completions", _ask("chat", model)).status == 200
+    model = new_model("again")
+    limited = json_reply(b'{"error":{"message":"no"}}', status=429, headers={"Retry-After": value})
+    backend.enqueue(model, limited, json_reply(reply_body("chat", TURN)))
+    assert send(edgy, "POST", "/v1/chat/completions", _ask("chat", model)).status == 200
 
 
 def test_an_error_whose_words_never_come_keeps_its_status(
-    edgy: Gateway, backend: ScriptedBackend, fresh: Fresh
+    edgy: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model, gate = fresh("hasty"), Gate()
-    backend.play(model, (head(429, {**JSON, "Content-Length": "9", "Retry-After": "7"}), gate))
-    answered = post(edgy, "/v1/responses", _ask("responses", model))
+    model, gate = new_model("hasty"), Gate()
+    backend.enqueue(
+        model, (reply_head(429, {**JSON, "Content-Length": "9", "Retry-After": "7"}), gate)
+    )
+    answered = send(edgy, "POST", "/v1/responses", _ask("responses", model))
     gate.open()
     assert (answered.status, answered.headers["retry-after"]) == (429, "7")
 
 
 @pytest.mark.parametrize("client", ["chat", "legacy"])
 def test_a_refusal_that_is_cut_off_keeps_its_status(
-    client: str, edgy: Gateway, backend: ScriptedBackend, fresh: Fresh
+    client: str, edgy: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     # Such a backend is asked to seal its thoughts, so its refusal is looked at.
-    model = fresh("responses")
-    backend.play(model, (head(400, {**JSON, "Content-Length": "99"}) + b'{"error":', End.CLOSE))
-    answered = post(edgy, "/v1/chat/completions", _ask(client, model))
+    model = new_model("responses")
+    backend.enqueue(
+        model,
+        (reply_head(400, {**JSON, "Content-Length": "99"}) + b'{"error":', ConnectionEnd.CLOSE),
+    )
+    answered = send(edgy, "POST", "/v1/chat/completions", _ask(client, model))
     assert (answered.status, answered.error["type"]) == (400, "invalid_request_error")
-    assert_no_fault(edgy)
+    assert_no_errors_logged(edgy)
 
 
 # Secrets
@@ -204,38 +219,40 @@ def test_a_refusal_that_is_cut_off_keeps_its_status(
 @pytest.mark.parametrize("streams", [False, True])
 @every_client
 def test_our_key_is_not_told_whatever_the_backend_says(
-    client: str, edgy: Gateway, backend: ScriptedBackend, fresh: Fresh, *, streams: bool
+    client: str, edgy: Gateway, backend: ScriptedBackend, new_model: NewModel, *, streams: bool
 ) -> None:
     error = json.dumps(
         {"error": {"message": f"wrong key {KEY}", "code": KEY, "type": KEY}}
     ).encode()
     leak = {"x-request-id": KEY}
-    said = frames("chat", TURN)
+    said = stream_events("chat", TURN)
     scripts = {
-        "whole": answer(error, headers=leak),
-        "as an event": stream(b"data: " + error + b"\n\n", headers=leak),
-        "in the middle": stream(*said[:3], b"data: " + error + b"\n\n", headers=leak),
-        "refused": answer(error, status=401, headers=leak),
+        "whole": json_reply(error, headers=leak),
+        "as an event": stream_reply(b"data: " + error + b"\n\n", headers=leak),
+        "in the middle": stream_reply(*said[:3], b"data: " + error + b"\n\n", headers=leak),
+        "refused": json_reply(error, status=401, headers=leak),
     }
     for script in scripts.values():
-        model = fresh("secret")
-        backend.play(model, script)
-        answered = post(edgy, f"/v1{PATHS[client]}", _ask(client, model, streams=streams))
+        model = new_model("secret")
+        backend.enqueue(model, script)
+        answered = send(
+            edgy, "POST", f"/v1{ENDPOINT_PATHS[client]}", _ask(client, model, streams=streams)
+        )
         assert KEY.encode() not in answered.body
         assert KEY not in str(answered.headers)
     assert KEY not in edgy.log
-    assert KEY.encode() not in call(edgy, "GET", "/v1/metrics").body
+    assert KEY.encode() not in send(edgy, "GET", "/v1/metrics").body
 
 
 # Backends that do not know when to stop, or what to say
 
 
 def test_a_whole_answer_does_not_wait_for_a_stream_to_be_closed(
-    edgy: Gateway, backend: ScriptedBackend, fresh: Fresh
+    edgy: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model, gate = fresh("streaming"), Gate()
-    backend.play(model, (begun(), *map(chunk, frames("chat", TURN)), gate))
-    answered = post(edgy, "/v1/responses", _ask("responses", model))
+    model, gate = new_model("streaming"), Gate()
+    backend.enqueue(model, (stream_head(), *map(chunk, stream_events("chat", TURN)), gate))
+    answered = send(edgy, "POST", "/v1/responses", _ask("responses", model))
     gate.open()
     assert b"three" in answered.body
 
@@ -243,11 +260,13 @@ def test_a_whole_answer_does_not_wait_for_a_stream_to_be_closed(
 @pytest.mark.parametrize("status", [204, 302, 307, 600, 999])
 @every_client
 def test_a_status_that_is_neither_yes_nor_no(
-    client: str, status: int, edgy: Gateway, backend: ScriptedBackend, fresh: Fresh
+    client: str, status: int, edgy: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("chat")
-    backend.play(model, answer(b"", status=status, headers={"Location": "http://127.0.0.1:1/"}))
-    answered = post(edgy, f"/v1{PATHS[client]}", _ask(client, model))
+    model = new_model("chat")
+    backend.enqueue(
+        model, json_reply(b"", status=status, headers={"Location": "http://127.0.0.1:1/"})
+    )
+    answered = send(edgy, "POST", f"/v1{ENDPOINT_PATHS[client]}", _ask(client, model))
     assert answered.status == 502
     assert f"status {status}" in str(answered.error["message"])
 
@@ -260,14 +279,16 @@ def test_a_status_that_says_yes_in_another_way(
     status: int,
     edgy: Gateway,
     backend: ScriptedBackend,
-    fresh: Fresh,
+    new_model: NewModel,
     *,
     streams: bool,
 ) -> None:
     # Some frameworks answer every POST with 201 unless they are told otherwise.
-    model = fresh("chat")
-    backend.play(model, answer(whole("chat", TURN), status=status))
-    answered = post(edgy, f"/v1{PATHS[client]}", _ask(client, model, streams=streams))
+    model = new_model("chat")
+    backend.enqueue(model, json_reply(reply_body("chat", TURN), status=status))
+    answered = send(
+        edgy, "POST", f"/v1{ENDPOINT_PATHS[client]}", _ask(client, model, streams=streams)
+    )
     assert answered.status == 200
     assert b"three" in answered.body
 
@@ -275,24 +296,24 @@ def test_a_status_that_says_yes_in_another_way(
 @pytest.mark.parametrize("streams", [False, True])
 @every_client
 def test_a_mark_that_windows_begins_files_with_is_passed_over(
-    client: str, edgy: Gateway, backend: ScriptedBackend, fresh: Fresh, *, streams: bool
+    client: str, edgy: Gateway, backend: ScriptedBackend, new_model: NewModel, *, streams: bool
 ) -> None:
-    model = fresh("chat")
-    backend.play(model, answer(BYTE_ORDER_MARK + whole("chat", TURN)))
+    model = new_model("chat")
+    backend.enqueue(model, json_reply(BYTE_ORDER_MARK + reply_body("chat", TURN)))
     body = BYTE_ORDER_MARK + _ask(client, model, streams=streams)
-    answered = post(edgy, f"/v1{PATHS[client]}", body)
+    answered = send(edgy, "POST", f"/v1{ENDPOINT_PATHS[client]}", body)
     assert answered.status == 200
     assert b"three" in answered.body
-    assert backend.wait(model).body.startswith(b"{")
+    assert backend.wait_for_request(model).body.startswith(b"{")
 
 
 def test_counts_below_nothing_harm_nobody(
-    edgy: Gateway, backend: ScriptedBackend, fresh: Fresh
+    edgy: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("chat")
-    strange = whole("chat", TURN).replace(b'"prompt_tokens":7', b'"prompt_tokens":-7')
-    backend.play(model, answer(strange), answer(strange))
-    connection = http.client.HTTPConnection("127.0.0.1", edgy.port, timeout=PATIENCE)
+    model = new_model("chat")
+    strange = reply_body("chat", TURN).replace(b'"prompt_tokens":7', b'"prompt_tokens":-7')
+    backend.enqueue(model, json_reply(strange), json_reply(strange))
+    connection = http.client.HTTPConnection("127.0.0.1", edgy.port, timeout=TIMEOUT_SECONDS)
     for _ in range(2):
         connection.request("POST", "/v1/responses", _ask("responses", model))
         assert connection.getresponse().read()
@@ -308,14 +329,14 @@ def test_counts_below_nothing_harm_nobody(
 )
 def test_only_a_host_that_cannot_be_one_is_refused(host: str, status: int, edgy: Gateway) -> None:
     body = json.dumps({"model": "nobody", "input": "Hello."}).encode()
-    told = post(edgy, "/v1/responses", body, {"Host": host})
+    told = send(edgy, "POST", "/v1/responses", body, {"Host": host})
     assert told.status == status
     assert told.error["type"] == "invalid_request_error"
 
 
 @pytest.mark.parametrize("path", ["/health", "/v1/ready"])
 def test_probes_may_ask_for_the_head_alone(path: str, edgy: Gateway) -> None:
-    answered = call(edgy, "HEAD", path)
+    answered = send(edgy, "HEAD", path)
     assert (answered.status, answered.body) == (200, b"")
 
 
@@ -326,25 +347,25 @@ def test_the_dry_run_takes_compressed_bodies(edgy: Gateway) -> None:
         "body": {"model": "m", "messages": [{"role": "user"}]},
     }
     body = gzip.compress(json.dumps(errand).encode())
-    assert post(edgy, "/v1/translate", body, {"Content-Encoding": "gzip"}).status == 200
+    assert send(edgy, "POST", "/v1/translate", body, {"Content-Encoding": "gzip"}).status == 200
 
 
 def test_names_without_end_are_not_remembered(edgy: Gateway) -> None:
     before = edgy.memory()
     for number in range(8):
         body = json.dumps({"model": f"{number}" * 4_000_000, "messages": []}).encode()
-        assert post(edgy, "/v1/chat/completions", body).status == 404
+        assert send(edgy, "POST", "/v1/chat/completions", body).status == 404
     assert edgy.memory() - before < 60_000_000
     assert max(map(len, edgy.lines)) < 1_500_000
 
 
 def test_headers_that_are_meant_for_one_hop_go_no_further(
-    edgy: Gateway, backend: ScriptedBackend, fresh: Fresh
+    edgy: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("chat")
+    model = new_model("chat")
     named = {"Connection": "close, x-request-id", "x-request-id": "for you alone"}
-    backend.play(model, answer(whole("chat", TURN), headers=named))
+    backend.enqueue(model, json_reply(reply_body("chat", TURN), headers=named))
     hops = {"Connection": "keep-alive, X-Title", "X-Title": "for us alone"}
-    answered = post(edgy, "/v1/chat/completions", _ask("chat", model), hops)
-    assert "x-title" not in backend.wait(model).headers
+    answered = send(edgy, "POST", "/v1/chat/completions", _ask("chat", model), hops)
+    assert "x-title" not in backend.wait_for_request(model).headers
     assert answered.headers["x-request-id"] != "for you alone"

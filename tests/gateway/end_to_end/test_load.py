@@ -6,13 +6,20 @@ import time
 
 import pytest
 
-from tests.gateway import wire
-from tests.gateway.asked import PATHS
-from tests.gateway.conftest import Fresh
+from tests.gateway import raw_http
+from tests.gateway.backend_replies import Call, Turn, stream_events
+from tests.gateway.backend_requests import ENDPOINT_PATHS
+from tests.gateway.conftest import NewModel
+from tests.gateway.gateway_process import Gateway
 from tests.gateway.http.test_disconnect import asked
-from tests.gateway.process import Gateway
-from tests.gateway.scripted import PATIENCE, Gate, Received, Script, ScriptedBackend, stream
-from tests.gateway.speech import Call, Turn, frames
+from tests.gateway.scripted_backend import (
+    Gate,
+    ReceivedRequest,
+    Script,
+    ScriptedBackend,
+    stream_reply,
+)
+from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges import sdk as judge
 from tests.judges.reading import JsonObject, object_in, objects_in, read_object
 
@@ -34,22 +41,22 @@ class Crowd:
         self._together = Gate()
         self._left = STREAMS
 
-    def play(self, request: Received) -> Script:
+    def play(self, request: ReceivedRequest) -> Script:
         number = int(str(request.json()["model"]).rpartition(".")[2])
-        said = frames(self._spoken, turn_of(number))
+        said = stream_events(self._spoken, turn_of(number))
         self._left -= 1
         if not self._left:
             self._together.open()
         half = len(said) // 2
-        return stream(*said[:half], self._together, *said[half:])
+        return stream_reply(*said[:half], self._together, *said[half:])
 
 
 async def fetch_all(port: int, client: str, models: list[str]) -> list[list[bytes]]:
-    path = f"/v1{PATHS[client]}"
-    async with asyncio.timeout(3 * PATIENCE):
+    path = f"/v1{ENDPOINT_PATHS[client]}"
+    async with asyncio.timeout(3 * TIMEOUT_SECONDS):
         return await asyncio.gather(
             *(
-                wire.fetch_chunks(port, path, asked(client, model, streamed=True))
+                raw_http.fetch_chunks(port, path, asked(client, model, streamed=True))
                 for model in models
             )
         )
@@ -59,12 +66,12 @@ async def fetch_all(port: int, client: str, models: list[str]) -> list[list[byte
     ("client", "spoken"), [("responses", "chat"), ("chat", "responses"), ("chat", "chat")]
 )
 def test_500_streams_at_once(
-    client: str, spoken: str, gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+    client: str, spoken: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    base, crowd = fresh(spoken), Crowd(spoken)
+    base, crowd = new_model(spoken), Crowd(spoken)
     models = [f"{base}.{number}" for number in range(STREAMS)]
     for model in models:
-        backend.play_always(model, crowd.play)
+        backend.respond_with(model, crowd.play)
     chunks = asyncio.run(fetch_all(gateway.port, client, models))
     bodies = [b"".join(pieces) for pieces in chunks]
     for number, body in enumerate(bodies):
@@ -123,40 +130,40 @@ PIECES = 1000
 def flood(spoken: str) -> Script:
     """Say far more than any buffers hold: 64 MiB."""
     words = "x" * (64 * MEBIBYTE // PIECES)
-    said = frames(spoken, Turn("@"))
+    said = stream_events(spoken, Turn("@"))
     place = next(number for number, frame in enumerate(said) if b"@" in frame)
     delta = said[place].replace(b"@", words.encode())
     rest = [frame.replace(b"@", b"") for frame in said[place + 1 :]]
-    return stream(*said[:place], *[delta] * PIECES, *rest)
+    return stream_reply(*said[:place], *[delta] * PIECES, *rest)
 
 
 @pytest.mark.parametrize("client", ["chat", "responses"])
 def test_slow_client_holds_the_backend_back(
-    client: str, gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+    client: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("chat")
-    backend.play(model, flood("chat"))
+    model = new_model("chat")
+    backend.enqueue(model, flood("chat"))
     before = gateway.memory()
-    path, body = f"/v1{PATHS[client]}", asked(client, model, streamed=True)
-    with wire.Streamed(gateway.port, path, body) as answered:
-        request = backend.wait(model)
+    path, body = f"/v1{ENDPOINT_PATHS[client]}", asked(client, model, streamed=True)
+    with raw_http.StreamedResponse(gateway.port, path, body) as answered:
+        request = backend.wait_for_request(model)
         held = settled(request)
         # What the sockets of the system hold, and a little more, but not the whole.
         assert held < 32 * MEBIBYTE
-        assert not request.played.is_set()
+        assert not request.script_done.is_set()
         assert gateway.memory() - before < 32 * MEBIBYTE
         size = 0
         while piece := answered.read_some():
             size += len(piece)
     assert size > 64 * MEBIBYTE
-    assert request.played.wait(PATIENCE)
+    assert request.script_done.wait(TIMEOUT_SECONDS)
 
 
-def settled(request: Received) -> int:
+def settled(request: ReceivedRequest) -> int:
     """Wait until a backend can write no more; give how much it has written."""
     written = -1
-    while request.written != written:
-        written = request.written
+    while request.bytes_written != written:
+        written = request.bytes_written
         # Nothing tells that nothing happens, but that nothing has happened for a while.
         time.sleep(0.3)
     return written

@@ -4,12 +4,13 @@ import json
 
 import pytest
 
-from tests.gateway import old_client
-from tests.gateway.asked import read_asked
-from tests.gateway.conftest import DIALECTS, Fresh
-from tests.gateway.process import Gateway
-from tests.gateway.scripted import ScriptedBackend
-from tests.gateway.speech import Call, Turn, script
+from tests.gateway import old_sdk_client
+from tests.gateway.backend_replies import Call, Turn, reply_script
+from tests.gateway.backend_requests import parse_request
+from tests.gateway.conftest import NewModel
+from tests.gateway.gateway_config import DIALECTS
+from tests.gateway.gateway_process import Gateway
+from tests.gateway.scripted_backend import ScriptedBackend
 from tests.judges.reading import JsonObject, object_in, objects_in
 
 # The conversation as it was recorded.
@@ -94,27 +95,27 @@ def heard(chunks: list[JsonObject]) -> Turn:
 
 @pytest.mark.parametrize("spoken", DIALECTS)
 def test_recorded_conversation(
-    spoken: str, gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+    spoken: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh(spoken)
+    model = new_model(spoken)
     left = iter(TURNS)
-    backend.play_always(model, lambda it: script(spoken, next(left), it.json()))
+    backend.respond_with(model, lambda it: reply_script(spoken, next(left), it.json()))
     messages = [*OPENING]
     for turn, result in zip(TURNS, (*RESULTS, ""), strict=True):
-        chunks = [*old_client.stream(gateway.port, asked(model, messages))]
+        chunks = [*old_sdk_client.stream(gateway.port, asked(model, messages))]
         assert heard(chunks) == turn
         messages += following(turn, result)
-    last = read_asked(spoken, backend.wait(model, 3))
-    assert last.done == tuple(zip((ZURICH, SAO_PAULO), RESULTS, strict=True))
+    last = parse_request(spoken, backend.wait_for_request(model, 3))
+    assert last.results == tuple(zip((ZURICH, SAO_PAULO), RESULTS, strict=True))
 
 
 @pytest.mark.parametrize("spoken", DIALECTS)
 def test_whole_answer(
-    spoken: str, gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+    spoken: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh(spoken)
-    backend.play_always(model, lambda it: script(spoken, TURNS[0], it.json()))
-    completion = old_client.create(gateway.port, {**asked(model, OPENING), "stream": False})
+    model = new_model(spoken)
+    backend.respond_with(model, lambda it: reply_script(spoken, TURNS[0], it.json()))
+    completion = old_sdk_client.create(gateway.port, {**asked(model, OPENING), "stream": False})
     choice = objects_in(completion, "choices")[0]
     message = object_in(choice, "message")
     assert message["content"] == TURNS[0].text

@@ -11,11 +11,24 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.gateway import wire
-from tests.gateway.conftest import DIALECTS, Fresh
-from tests.gateway.process import Gateway, running
-from tests.gateway.scripted import Pause, ScriptedBackend, answer, cut_stream
-from tests.gateway.speech import Call, Turn, error_frames, frames, script, whole
+from tests.gateway import raw_http
+from tests.gateway.backend_replies import (
+    Call,
+    Turn,
+    error_events,
+    reply_body,
+    reply_script,
+    stream_events,
+)
+from tests.gateway.conftest import NewModel
+from tests.gateway.gateway_config import DIALECTS
+from tests.gateway.gateway_process import Gateway, run_gateway
+from tests.gateway.scripted_backend import (
+    Pause,
+    ScriptedBackend,
+    json_reply,
+    truncated_reply,
+)
 from tests.judges.open_responses import assert_compaction, assert_response, assert_stream
 from tests.judges.reading import JsonObject, object_in, objects_in, read_object, text_in
 
@@ -83,12 +96,12 @@ ASKED: dict[str, JsonObject] = {
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """Run the gateway as a newcomer does."""
-    with running("", tmp_path_factory.mktemp("demo")) as gateway:
+    with run_gateway("", tmp_path_factory.mktemp("demo")) as gateway:
         yield gateway
 
 
-def ask(gateway: Gateway, **body: object) -> wire.Answer:
-    return wire.post(gateway.port, "/v1/responses", body)
+def ask(gateway: Gateway, **body: object) -> raw_http.RawResponse:
+    return raw_http.post(gateway.port, "/v1/responses", body)
 
 
 def created(gateway: Gateway, **body: object) -> JsonObject:
@@ -127,7 +140,7 @@ def test_streamed(name: str, model: str, demo: Gateway) -> None:
 def test_compact_response(model: str, demo: Gateway) -> None:
     given = [user("My name is Alice."), assistant("Hello, Alice.")]
     body = {"model": model, "prompt_cache_key": "short", "input": given}
-    heard = wire.post(demo.port, "/v1/responses/compact", body)
+    heard = raw_http.post(demo.port, "/v1/responses/compact", body)
     assert heard.status == 200, heard.body
     assert_compaction(heard.json())
     assert heard.json()["object"] == "response.compaction"
@@ -136,8 +149,8 @@ def test_compact_response(model: str, demo: Gateway) -> None:
 
 
 def test_compact_missing_model(demo: Gateway) -> None:
-    heard = wire.post(demo.port, "/v1/responses/compact", {"input": [user("Hello.")]})
-    assert (heard.status, heard.error()["param"]) == (400, "model")
+    heard = raw_http.post(demo.port, "/v1/responses/compact", {"input": [user("Hello.")]})
+    assert (heard.status, heard.error["param"]) == (400, "model")
 
 
 def test_all_at_once(demo: Gateway) -> None:
@@ -175,11 +188,11 @@ def test_frames_are_what_strict_readers_take(model: str, demo: Gateway) -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_turn_stands_on_the_input_and_the_output_before_it(
-    dialect: str, gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+    dialect: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh(dialect)
+    model = new_model(dialect)
     for text in ("the output", "the end"):
-        backend.play(model, answer(whole(dialect, Turn(text))))
+        backend.enqueue(model, json_reply(reply_body(dialect, Turn(text))))
     first = created(gateway, model=model, input="the input")
     created(gateway, model=model, input="the rest", previous_response_id=first["id"])
     body = backend.received(model)[-1].body.decode()
@@ -191,11 +204,11 @@ def test_a_turn_stands_on_the_input_and_the_output_before_it(
 @pytest.mark.parametrize("dialect", ["chat", "legacy"])
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 def test_a_call_that_is_not_allowed_is_not_told(
-    dialect: str, *, streamed: bool, gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+    dialect: str, *, streamed: bool, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh(dialect)
+    model = new_model(dialect)
     turn = Turn("I would rather not.", (Call("forbidden", "{}"),))
-    backend.play_always(model, lambda received: script(dialect, turn, received.json()))
+    backend.respond_with(model, lambda received: reply_script(dialect, turn, received.json()))
     tools = [WEATHER, {**WEATHER, "name": "forbidden"}]
     allowed = {"type": "allowed_tools", "mode": "auto", "tools": [named("get_weather")]}
     heard = ask(gateway, model=model, input="hi", tools=tools, tool_choice=allowed, stream=streamed)
@@ -209,10 +222,10 @@ def named(name: str) -> JsonObject:
 
 
 def test_input_is_never_dropped_to_make_it_fit(
-    gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+    gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("chat")
-    backend.play(model, answer(whole("chat", Turn("Fine."))))
+    model = new_model("chat")
+    backend.enqueue(model, json_reply(reply_body("chat", Turn("Fine."))))
     said = [user(f"remember the number {number}") for number in range(500)]
     response = created(gateway, model=model, input=said)
     assert response["truncation"] == "disabled"
@@ -222,15 +235,15 @@ def test_input_is_never_dropped_to_make_it_fit(
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_an_error_is_followed_by_a_failed_response(
-    dialect: str, gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+    dialect: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh(dialect)
-    begun = frames(dialect, Turn("Once upon a time"))[:4]
+    model = new_model(dialect)
+    begun = stream_events(dialect, Turn("Once upon a time"))[:4]
     # Each event arrives in a read of its own.
     errors = [
-        step for frame in error_frames(dialect, "out of memory") for step in (frame, Pause(0.1))
+        step for frame in error_events(dialect, "out of memory") for step in (frame, Pause(0.1))
     ]
-    backend.play(model, cut_stream(*begun, *errors))
+    backend.enqueue(model, truncated_reply(*begun, *errors))
     heard = ask(gateway, model=model, input="hi", stream=True)
     kinds = [event["type"] for event in events_of(heard.body)]
     assert kinds[-2:] == ["error", "response.failed"]
@@ -238,10 +251,10 @@ def test_an_error_is_followed_by_a_failed_response(
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_what_broke_off_comes_last(
-    dialect: str, gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+    dialect: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh(dialect)
-    backend.play(model, cut_stream(*frames(dialect, Turn("Once upon a time"))[:4]))
+    model = new_model(dialect)
+    backend.enqueue(model, truncated_reply(*stream_events(dialect, Turn("Once upon a time"))[:4]))
     heard = ask(gateway, model=model, input="hi", stream=True)
     response = object_in(events_of(heard.body)[-1], "response")
     assert response["status"] == "failed"

@@ -4,9 +4,10 @@ from itertools import product
 
 import pytest
 
-from tests.gateway.clients import MODES, make_client
-from tests.gateway.conftest import DIALECTS, Scene
-from tests.gateway.scenarios import SCENARIOS, Pair, hold
+from tests.gateway.conftest import Harness
+from tests.gateway.gateway_config import DIALECTS
+from tests.gateway.scenarios import SCENARIOS, Pair, run_scenario
+from tests.gateway.sdk_clients import MODES, make_client
 
 PAIRINGS = [
     pytest.param(client, spoken, mode, id=f"{client}-to-{spoken}-{mode}")
@@ -17,18 +18,26 @@ PAIRINGS = [
 
 @pytest.mark.parametrize("name", SCENARIOS)
 @pytest.mark.parametrize(("client", "spoken", "mode"), PAIRINGS)
-def test_conversation(client: str, spoken: str, mode: str, name: str, scene: Scene) -> None:
-    pair = Pair(client, spoken, scene.fresh(spoken), streamed=mode != "unary", mode=mode)
-    hold(SCENARIOS[name], make_client(client, scene.sdk, pair.model, mode), pair, scene.backend)
+def test_conversation(client: str, spoken: str, mode: str, name: str, harness: Harness) -> None:
+    pair = Pair(client, spoken, harness.new_model(spoken), is_stream=mode != "unary", mode=mode)
+    run_scenario(
+        SCENARIOS[name], make_client(client, harness.sdk, pair.model, mode), pair, harness.backend
+    )
 
 
 @pytest.mark.parametrize("way", ["streaming", "unary"])
 @pytest.mark.parametrize("name", ["text", "full loop"])
 @pytest.mark.parametrize(("client", "spoken", "mode"), PAIRINGS)
 def test_conversation_with_a_backend_that_knows_one_way(
-    client: str, spoken: str, mode: str, name: str, way: str, scene: Scene
+    client: str, spoken: str, mode: str, name: str, way: str, harness: Harness
 ) -> None:
     pair = Pair(
-        client, spoken, scene.fresh(f"{way}-{spoken}"), streamed=way == "streaming", mode=mode
+        client,
+        spoken,
+        harness.new_model(f"{way}-{spoken}"),
+        is_stream=way == "streaming",
+        mode=mode,
     )
-    hold(SCENARIOS[name], make_client(client, scene.sdk, pair.model, mode), pair, scene.backend)
+    run_scenario(
+        SCENARIOS[name], make_client(client, harness.sdk, pair.model, mode), pair, harness.backend
+    )

@@ -6,12 +6,21 @@ from itertools import product
 import openai
 import pytest
 
-from tests.gateway.clients import MODES, QUESTION, TOOLS, Heard, finish_word, make_client
-from tests.gateway.conftest import DIALECTS, Fresh, assert_no_fault, backend_table, capability
-from tests.gateway.process import running
-from tests.gateway.scenarios import result
-from tests.gateway.scripted import PATIENCE, Received, Script, ScriptedBackend
-from tests.gateway.speech import Call, Turn, script
+from tests.gateway.backend_replies import Call, Turn, reply_script
+from tests.gateway.conftest import NewModel
+from tests.gateway.gateway_config import DIALECTS, backend_table, capability_table
+from tests.gateway.gateway_process import assert_no_errors_logged, run_gateway
+from tests.gateway.scenarios import tool_result
+from tests.gateway.scripted_backend import ReceivedRequest, Script, ScriptedBackend
+from tests.gateway.sdk_clients import (
+    MODES,
+    QUESTION,
+    TOOLS,
+    ClientReply,
+    expected_finish,
+    make_client,
+)
+from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges.reading import JsonObject, objects_in
 
 CALLS = (
@@ -38,21 +47,21 @@ def words(
 ) -> Iterator[openai.OpenAI]:
     """Give the client of a gateway whose backends know tools only in words."""
     kinds = {
-        "prompted": capability('tools = "prompted"'),
-        "texts": capability('text_calls = ["hermes"]'),
+        "prompted": capability_table('tools = "prompted"'),
+        "texts": capability_table('text_calls = ["hermes"]'),
     }
     tables = "".join(
         backend_table(backend.address, f"{kind}-{dialect}", dialect, kinds[kind])
         for kind, dialect in product(kinds, DIALECTS)
     )
     with (
-        running(tables, tmp_path_factory.mktemp("words")) as gateway,
+        run_gateway(tables, tmp_path_factory.mktemp("words")) as gateway,
         openai.OpenAI(
-            base_url=gateway.url, api_key="sk-test", max_retries=0, timeout=PATIENCE
+            base_url=gateway.url, api_key="sk-test", max_retries=0, timeout=TIMEOUT_SECONDS
         ) as client,
     ):
         yield client
-    assert_no_fault(gateway)
+    assert_no_errors_logged(gateway)
 
 
 def said(dialect: str, asked: JsonObject) -> list[tuple[object, object]]:
@@ -69,8 +78,8 @@ def said(dialect: str, asked: JsonObject) -> list[tuple[object, object]]:
     return spoken
 
 
-def heard(client: str, mode: str, turn: Turn) -> Heard:
-    return Heard(turn, finish_word(client, turn), None if mode == "old" else 12)
+def heard(client: str, mode: str, turn: Turn) -> ClientReply:
+    return ClientReply(turn, expected_finish(client, turn), None if mode == "old" else 12)
 
 
 PAIRINGS = [
@@ -87,15 +96,17 @@ def test_three_parallel_calls_of_a_backend_without_tools(
     mode: str,
     backend: ScriptedBackend,
     words: openai.OpenAI,
-    fresh: Fresh,
+    new_model: NewModel,
 ) -> None:
-    model = fresh(f"prompted-{spoken}")
+    model = new_model(f"prompted-{spoken}")
     turns = iter([Turn(SPOKEN), Turn(AFTER)])
-    backend.play_always(model, lambda it: script(spoken, next(turns), it.json()))
+    backend.respond_with(model, lambda it: reply_script(spoken, next(turns), it.json()))
     person = make_client(client, words, model, mode)
     calls = CALLS[:1] if client == "legacy" else CALLS
-    assert person.ask() == heard(client, mode, Turn(BEFORE, calls))
-    assert person.give([result(call) for call in calls]) == heard(client, mode, Turn(AFTER))
+    assert person.send_question() == heard(client, mode, Turn(BEFORE, calls))
+    assert person.send_results([tool_result(call) for call in calls]) == heard(
+        client, mode, Turn(AFTER)
+    )
     first, second = (it.json() for it in backend.received(model))
     for asked in (first, second):
         assert not {"tools", "functions", "tool_choice", "function_call"} & asked.keys()
@@ -113,7 +124,7 @@ def _check_words(
     assert all(f'{{"name":"{tool}",' in system for tool in TOOLS)
     assert first[1:] == [("user", QUESTION)]
     called = "\n".join(written(call, space="") for call in calls)
-    results = "\n".join(f"<tool_response>\n{result(call)}\n</tool_response>" for call in calls)
+    results = "\n".join(f"<tool_response>\n{tool_result(call)}\n</tool_response>" for call in calls)
     assert second == [*first, ("assistant", f"{BEFORE}\n{called}"), ("user", results)]
 
 
@@ -124,17 +135,17 @@ def test_calls_that_a_server_leaves_in_the_text(
     mode: str,
     backend: ScriptedBackend,
     words: openai.OpenAI,
-    fresh: Fresh,
+    new_model: NewModel,
 ) -> None:
-    model = fresh(f"texts-{spoken}")
+    model = new_model(f"texts-{spoken}")
 
-    def play(it: Received) -> Script:
-        return script(spoken, Turn(SPOKEN), it.json())
+    def play(it: ReceivedRequest) -> Script:
+        return reply_script(spoken, Turn(SPOKEN), it.json())
 
-    backend.play_always(model, play)
+    backend.respond_with(model, play)
     calls = CALLS[:1] if client == "legacy" else CALLS
     person = make_client(client, words, model, mode)
-    assert person.ask() == heard(client, mode, Turn(BEFORE, calls))
+    assert person.send_question() == heard(client, mode, Turn(BEFORE, calls))
     (asked,) = backend.received(model)
     declared = "functions" if spoken == "legacy" else "tools"
     assert len(objects_in(asked.json(), declared)) == len(TOOLS)

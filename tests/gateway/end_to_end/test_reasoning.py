@@ -14,19 +14,20 @@ import openai
 import pytest
 
 from tests.adapters.test_loops import streamed
-from tests.gateway.clients import chat_completion, response_of
-from tests.gateway.conftest import Fresh, backend_table, capability
-from tests.gateway.process import Gateway, running
+from tests.gateway.conftest import NewModel
+from tests.gateway.gateway_config import backend_table, capability_table
+from tests.gateway.gateway_process import Gateway, run_gateway
+from tests.gateway.raw_http import post
 from tests.gateway.rows import count_rows
-from tests.gateway.scripted import (
-    PATIENCE,
-    Received,
+from tests.gateway.scripted_backend import (
+    ReceivedRequest,
     Script,
     ScriptedBackend,
-    answer,
-    stream,
+    json_reply,
+    stream_reply,
 )
-from tests.gateway.wire import post
+from tests.gateway.sdk_clients import create_completion, create_response
+from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges.reading import JsonObject, object_in, objects_in
 from tests.judges.samples import encoded, response
 
@@ -44,7 +45,7 @@ def config(backend: ScriptedBackend, key: str = "KEY") -> str:
             backend_table(backend.address, "router", "chat", 'profile = "openrouter"\n'),
             backend_table(backend.address, "openai", "responses"),
             backend_table(
-                backend.address, "open", "responses", capability('reasoning_items = "text"')
+                backend.address, "open", "responses", capability_table('reasoning_items = "text"')
             ),
         )
     )
@@ -56,9 +57,9 @@ def started(
 ) -> Generator[tuple[Gateway, openai.OpenAI]]:
     environment = {"KEY": KEY, "OTHER": OTHER_KEY}
     with (
-        running(config(backend, key), folder, environment) as gateway,
+        run_gateway(config(backend, key), folder, environment) as gateway,
         openai.OpenAI(
-            base_url=gateway.url, api_key="sk-test", max_retries=0, timeout=PATIENCE
+            base_url=gateway.url, api_key="sk-test", max_retries=0, timeout=TIMEOUT_SECONDS
         ) as sdk,
     ):
         yield gateway, sdk
@@ -77,12 +78,12 @@ def both(
 
 def refused(message: str, **more: object) -> Script:
     error = {"message": message, "type": "invalid_request_error", "code": None, **more}
-    return answer(encoded({"error": error}), status=400)
+    return json_reply(encoded({"error": error}), status=400)
 
 
 def said(dialect: str, reply: JsonObject, asked: JsonObject) -> Script:
     body = encoded(reply)
-    return stream(streamed(dialect, body)) if asked.get("stream") else answer(body)
+    return stream_reply(streamed(dialect, body)) if asked.get("stream") else json_reply(body)
 
 
 def completion(message: JsonObject, finish: str) -> JsonObject:
@@ -98,7 +99,7 @@ def chat_player(thought: Callable[[int], tuple[JsonObject, JsonObject]]) -> Call
     `thought` gives what a step has on its message, and on its call.
     """
 
-    def play(request: Received) -> Script:
+    def play(request: ReceivedRequest) -> Script:
         asked = request.json()
         turns = [one for one in objects_in(asked, "messages") if one["role"] == "assistant"]
         for number, turn in enumerate(turns):
@@ -138,7 +139,7 @@ def router(step: int) -> tuple[JsonObject, JsonObject]:
 CHATS = {"deepseek": deepseek, "gemini": gemini, "router": router}
 
 
-def responses_player(*, plain: bool = False) -> Callable[[Received], Script]:
+def responses_player(*, plain: bool = False) -> Callable[[ReceivedRequest], Script]:
     """Make a Responses backend that demands its reasoning before each call, and nothing else."""
 
     def thought(step: int) -> JsonObject:
@@ -148,7 +149,7 @@ def responses_player(*, plain: bool = False) -> Callable[[Received], Script]:
             return {**item, "content": told}
         return {**item, "id": f"rs_{step}", "encrypted_content": f"gAAAAA{step}"}
 
-    def play(request: Received) -> Script:
+    def play(request: ReceivedRequest) -> Script:
         asked = request.json()
         if not plain and asked.get("include") != ["reasoning.encrypted_content"]:
             return refused("this is not how one asks for sealed reasoning")
@@ -178,7 +179,7 @@ def ended(*items: JsonObject) -> JsonObject:
 
 def responses_turn(sdk: openai.OpenAI, mode: str, asked: JsonObject) -> bool:
     """Ask once more, and run what is called; tell whether anything was."""
-    made = response_of(sdk, mode, asked)
+    made = create_response(sdk, mode, asked)
     given = [item.to_dict() for item in made.output]
     outputs: list[JsonObject] = [
         {"type": "function_call_output", "call_id": item.call_id, "output": "counted"}
@@ -213,11 +214,11 @@ def test_a_responses_client_carries_the_reasoning_of_a_chat_backend(
     mode: str,
     both: tuple[Gateway, openai.OpenAI],
     backend: ScriptedBackend,
-    fresh: Fresh,
+    new_model: NewModel,
 ) -> None:
     _, sdk = both
-    model = fresh(kind)
-    backend.play_always(model, chat_player(CHATS[kind]))
+    model = new_model(kind)
+    backend.respond_with(model, chat_player(CHATS[kind]))
     asked = responses_request(model)
     while responses_turn(sdk, mode, asked):
         without_summaries(asked)
@@ -226,10 +227,10 @@ def test_a_responses_client_carries_the_reasoning_of_a_chat_backend(
 
 @pytest.mark.parametrize("mode", ["unary", "raw"])
 def test_the_gateway_may_be_started_anew_between_turns(
-    mode: str, backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+    mode: str, backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
-    model = fresh("deepseek")
-    backend.play_always(model, chat_player(deepseek))
+    model = new_model("deepseek")
+    backend.respond_with(model, chat_player(deepseek))
     asked = responses_request(model)
     for goes_on in (True, True, True, False):
         with started(backend, tmp_path) as (_, sdk):
@@ -238,25 +239,28 @@ def test_the_gateway_may_be_started_anew_between_turns(
 
 
 def test_what_another_key_sealed_is_reported_and_left_out(
-    both: tuple[Gateway, openai.OpenAI], backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+    both: tuple[Gateway, openai.OpenAI],
+    backend: ScriptedBackend,
+    new_model: NewModel,
+    tmp_path: Path,
 ) -> None:
     _, sdk = both
-    model = fresh("gemini")
-    backend.play(model, chat_player(gemini)(_asking(model)))
+    model = new_model("gemini")
+    backend.enqueue(model, chat_player(gemini)(_asking(model)))
     asked = responses_request(model)
     assert responses_turn(sdk, "unary", asked)
-    backend.play(model, said("chat", completion({"content": "So be it."}, "stop"), {}))
+    backend.enqueue(model, said("chat", completion({"content": "So be it."}, "stop"), {}))
     with started(backend, tmp_path, "OTHER") as (other, _):
         answered = post(other.port, "/v1/responses", asked)
     assert answered.status == 200
     assert "input[1]" in answered.headers["dragoman-loss"]
-    sent = objects_in(backend.wait(model, 2).json(), "messages")
+    sent = objects_in(backend.wait_for_request(model, 2).json(), "messages")
     assert "extra_content" not in objects_in(sent[1], "tool_calls")[0]
 
 
-def _asking(model: str) -> Received:
+def _asking(model: str) -> ReceivedRequest:
     body = {"model": model, "messages": [{"role": "user", "content": "Count."}]}
-    return Received("POST", "/", {}, encoded(cast("JsonObject", body)), cast("Any", None))
+    return ReceivedRequest("POST", "/", {}, encoded(cast("JsonObject", body)), cast("Any", None))
 
 
 @pytest.mark.parametrize("mode", ["unary", "raw"])
@@ -266,11 +270,11 @@ def test_a_client_that_carries_nothing_is_remembered(
     mode: str,
     both: tuple[Gateway, openai.OpenAI],
     backend: ScriptedBackend,
-    fresh: Fresh,
+    new_model: NewModel,
 ) -> None:
     _, sdk = both
-    model = fresh(kind)
-    backend.play_always(model, chat_player(CHATS[kind]))
+    model = new_model(kind)
+    backend.respond_with(model, chat_player(CHATS[kind]))
     asked = responses_request(model, include=False)
     while responses_turn(sdk, mode, asked):
         pass
@@ -280,7 +284,7 @@ def test_a_client_that_carries_nothing_is_remembered(
 def test_so_is_one_whose_backend_says_no_last_word(
     both: tuple[Gateway, openai.OpenAI],
     backend: ScriptedBackend,
-    fresh: Fresh,
+    new_model: NewModel,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """That the answer is whole, only the end of the stream tells."""
@@ -293,8 +297,8 @@ def test_so_is_one_whose_backend_says_no_last_word(
 
     monkeypatch.setattr(sys.modules[__name__], "streamed", without_last_word)
     _, sdk = both
-    model = fresh("gemini")
-    backend.play_always(model, chat_player(gemini))
+    model = new_model("gemini")
+    backend.respond_with(model, chat_player(gemini))
     asked = responses_request(model, include=False)
     while responses_turn(sdk, "raw", asked):
         pass
@@ -303,10 +307,10 @@ def test_so_is_one_whose_backend_says_no_last_word(
 
 @pytest.mark.parametrize("stream", [False, True], ids=["unary", "streamed"])
 def test_one_that_wants_nothing_to_be_kept_is_told_what_that_costs(
-    *, stream: bool, backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+    *, stream: bool, backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
-    model = fresh("gemini")
-    backend.play_always(model, chat_player(gemini))
+    model = new_model("gemini")
+    backend.respond_with(model, chat_player(gemini))
     asked = responses_request(model, include=False) | {"store": False, "stream": stream}
     with started(backend, tmp_path) as (gateway, _):
         answered = post(gateway.port, "/v1/responses", asked)
@@ -326,7 +330,7 @@ def chat_loop(sdk: openai.OpenAI, model: str, mode: str, *, echoes: bool = True)
     asked: JsonObject = {"model": model, "messages": messages}
     asked["tools"] = [{"type": "function", "function": function}]
     while True:
-        message = chat_completion(sdk, mode, asked).choices[0].message
+        message = create_completion(sdk, mode, asked).choices[0].message
         calls = message.tool_calls or []
         echo: JsonObject = message.to_dict()
         if not echoes:
@@ -350,20 +354,20 @@ def test_a_chat_client_keeps_the_reasoning_of_a_responses_backend(
     echoes: bool,  # noqa: FBT001 - pytest gives it by its name
     both: tuple[Gateway, openai.OpenAI],
     backend: ScriptedBackend,
-    fresh: Fresh,
+    new_model: NewModel,
 ) -> None:
     _, sdk = both
-    model = fresh(kind)
-    backend.play_always(model, responses_player(plain=kind == "open"))
+    model = new_model(kind)
+    backend.respond_with(model, responses_player(plain=kind == "open"))
     chat_loop(sdk, model, mode, echoes=echoes)
     assert len(backend.received(model)) == STEPS + 1
 
 
 def test_an_echoing_chat_client_survives_new_starts(
-    backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+    backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
-    model = fresh("openai")
-    backend.play_always(model, responses_player())
+    model = new_model("openai")
+    backend.respond_with(model, responses_player())
     asked: JsonObject = {"model": model, "messages": [{"role": "user", "content": "Count."}]}
     answers: list[object] = []
     for _ in range(STEPS + 1):
@@ -379,11 +383,11 @@ def test_an_echoing_chat_client_survives_new_starts(
 
 
 def test_workers_share_a_key_where_none_is_configured(
-    backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+    backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
     table = backend_table(backend.address, "deepseek", "chat", 'profile = "deepseek"\n')
     with (
-        running(f"[server]\nworkers = 2\n{table}", tmp_path) as gateway,
+        run_gateway(f"[server]\nworkers = 2\n{table}", tmp_path) as gateway,
         # A connection for each request, so that both of them are asked.
         openai.OpenAI(
             base_url=gateway.url,
@@ -393,8 +397,8 @@ def test_workers_share_a_key_where_none_is_configured(
         ) as sdk,
     ):
         for _ in range(5):
-            model = fresh("deepseek")
-            backend.play_always(model, chat_player(deepseek))
+            model = new_model("deepseek")
+            backend.respond_with(model, chat_player(deepseek))
             asked = responses_request(model)
             while responses_turn(sdk, "unary", asked):
                 without_summaries(asked)
@@ -404,13 +408,13 @@ def test_workers_share_a_key_where_none_is_configured(
     "junk", ["dragoman", ["dragoman"], {"dragoman": "x"}, {"dragoman": {"sealed": 5}}], ids=str
 )
 def test_what_others_carry_in_our_field_fails_nothing(
-    junk: object, both: tuple[Gateway, openai.OpenAI], backend: ScriptedBackend, fresh: Fresh
+    junk: object, both: tuple[Gateway, openai.OpenAI], backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     gateway, _ = both
-    model = fresh("open")
+    model = new_model("open")
     text: JsonObject = {"type": "output_text", "text": "Yes.", "annotations": []}
     item: JsonObject = {"type": "message", "id": "msg_1", "role": "assistant", "content": [text]}
-    backend.play(model, said("responses", ended(item), {}))
+    backend.enqueue(model, said("responses", ended(item), {}))
     function = {"name": "count", "arguments": "{}"}
     call = {"id": "call_0", "type": "function", "function": function, "extra_content": junk}
     asked: JsonObject = {
@@ -427,11 +431,11 @@ def test_what_others_carry_in_our_field_fails_nothing(
 
 
 def test_what_one_client_was_told_is_not_given_to_another(
-    both: tuple[Gateway, openai.OpenAI], backend: ScriptedBackend, fresh: Fresh
+    both: tuple[Gateway, openai.OpenAI], backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     gateway, _ = both
-    model = fresh("openai")
-    backend.play_always(model, responses_player())
+    model = new_model("openai")
+    backend.respond_with(model, responses_player())
     asked: JsonObject = {"model": model, "messages": [{"role": "user", "content": "Count."}]}
     first = post(gateway.port, "/v1/chat/completions", asked, _key("one"))
     message = object_in(objects_in(first.json(), "choices")[0], "message")
@@ -447,12 +451,12 @@ def _key(name: str) -> dict[str, str]:
 
 
 def test_a_model_that_cannot_seal_is_asked_without(
-    both: tuple[Gateway, openai.OpenAI], backend: ScriptedBackend, fresh: Fresh
+    both: tuple[Gateway, openai.OpenAI], backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     gateway, _ = both
-    model = fresh("openai")
+    model = new_model("openai")
 
-    def play(request: Received) -> Script:
+    def play(request: ReceivedRequest) -> Script:
         if "include" in request.json():
             why = "Encrypted content is not supported with this model."
             return refused(why, param="include")
@@ -460,7 +464,7 @@ def test_a_model_that_cannot_seal_is_asked_without(
         item: JsonObject = {"type": "message", "id": "msg_1", "role": "assistant"}
         return said("responses", ended({**item, "content": [text]}), request.json())
 
-    backend.play_always(model, play)
+    backend.respond_with(model, play)
     asked: JsonObject = {"model": model, "messages": [{"role": "user", "content": "Well?"}]}
     for _ in range(2):
         assert post(gateway.port, "/v1/chat/completions", asked).status == 200
@@ -469,13 +473,13 @@ def test_a_model_that_cannot_seal_is_asked_without(
 
 
 def test_another_refusal_reaches_the_client(
-    both: tuple[Gateway, openai.OpenAI], backend: ScriptedBackend, fresh: Fresh
+    both: tuple[Gateway, openai.OpenAI], backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     gateway, _ = both
-    model = fresh("openai")
-    backend.play_always(model, lambda _: refused("no such thing", param="tools"))
+    model = new_model("openai")
+    backend.respond_with(model, lambda _: refused("no such thing", param="tools"))
     asked: JsonObject = {"model": model, "messages": [{"role": "user", "content": "Well?"}]}
     answered = post(gateway.port, "/v1/chat/completions", asked)
     assert answered.status == 400
-    assert answered.error()["message"] == "no such thing"
+    assert answered.error["message"] == "no such thing"
     assert len(backend.received(model)) == 1

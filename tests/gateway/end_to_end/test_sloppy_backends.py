@@ -13,11 +13,12 @@ import pytest
 import adapters
 from tests.corpus import ERRORS, REPLIES, STREAMS, ErrorCase, ReplyCase, StreamCase
 from tests.exchange import Exchange
-from tests.gateway import wire
-from tests.gateway.asked import PATHS
-from tests.gateway.conftest import DIALECTS, Fresh
-from tests.gateway.process import Gateway
-from tests.gateway.scripted import ScriptedBackend, answer, stream
+from tests.gateway import raw_http
+from tests.gateway.backend_requests import ENDPOINT_PATHS
+from tests.gateway.conftest import NewModel
+from tests.gateway.gateway_config import DIALECTS
+from tests.gateway.gateway_process import Gateway
+from tests.gateway.scripted_backend import ScriptedBackend, json_reply, stream_reply
 from tests.judges import sdk as judge
 from tests.judges.reading import JsonObject, object_in, objects_in, read_object
 from tests.judges.samples import encoded
@@ -100,12 +101,12 @@ def crossed(cases: list[StreamCase] | list[ReplyCase] | list[ErrorCase]) -> list
 
 @pytest.mark.parametrize(("case", "client"), crossed(STREAMS))
 def test_stream(
-    case: StreamCase, client: str, gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+    case: StreamCase, client: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh(case.dialect)
+    model = new_model(case.dialect)
     request = request_for(client, case, model)
-    backend.play(model, stream(*_torn(case.body)))
-    heard = wire.post(gateway.port, f"/v1{PATHS[client]}", request)
+    backend.enqueue(model, stream_reply(*_torn(case.body)))
+    heard = raw_http.post(gateway.port, f"/v1{ENDPOINT_PATHS[client]}", request)
     exchange = exchange_for(client, case.dialect, request)
     machine = exchange.stream()
     told = machine.feed(case.body) + machine.finish(started=True).body
@@ -120,7 +121,7 @@ def test_stream(
         # An error that came before any output has the status of one, and says what it would say
         # had the answer been whole (P158, P159).
         assert heard.status == whole.status
-        assert heard.error() == object_in(read_object(whole.body), "error")
+        assert heard.error == object_in(read_object(whole.body), "error")
         judge.judge_error(heard.body)
 
 
@@ -144,12 +145,12 @@ def _is_output(payload: JsonObject) -> bool:
 
 @pytest.mark.parametrize(("case", "client"), crossed(REPLIES))
 def test_reply(
-    case: ReplyCase, client: str, gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+    case: ReplyCase, client: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh(case.dialect)
+    model = new_model(case.dialect)
     request = request_for(client, case, model)
-    backend.play(model, answer(bytes(case.body)))
-    heard = wire.post(gateway.port, f"/v1{PATHS[client]}", request)
+    backend.enqueue(model, json_reply(bytes(case.body)))
+    heard = raw_http.post(gateway.port, f"/v1{ENDPOINT_PATHS[client]}", request)
     exchange = exchange_for(client, case.dialect, request)
     try:
         told = exchange.reply(bytes(case.body))
@@ -161,12 +162,12 @@ def test_reply(
 
 @pytest.mark.parametrize(("case", "client"), crossed(ERRORS))
 def test_error(
-    case: ErrorCase, client: str, gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+    case: ErrorCase, client: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh(case.dialect)
+    model = new_model(case.dialect)
     request: JsonObject = {**PLAIN[client], "model": model}
-    backend.play(model, answer(case.answer(), status=case.status))
-    heard = wire.post(gateway.port, f"/v1{PATHS[client]}", request)
+    backend.enqueue(model, json_reply(case.answer(), status=case.status))
+    heard = raw_http.post(gateway.port, f"/v1{ENDPOINT_PATHS[client]}", request)
     told = exchange_for(client, case.dialect, request).error(case.status, case.answer())
     assert (heard.status, heard.body) == (told.status, told.body)
     object_in(read_object(heard.body), "error")

@@ -11,11 +11,12 @@ from typing import cast
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from tests.gateway.calling import call, post
-from tests.gateway.conftest import Fresh, backend_table
-from tests.gateway.keeping import line_about
-from tests.gateway.process import Gateway, running
-from tests.gateway.scripted import PATIENCE, ScriptedBackend, answer
+from tests.gateway.conftest import NewModel
+from tests.gateway.gateway_config import backend_table
+from tests.gateway.gateway_process import Gateway, log_line_naming, run_gateway
+from tests.gateway.raw_http import send
+from tests.gateway.scripted_backend import ScriptedBackend, json_reply
+from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges.reading import JsonObject
 
 REPLY = (
@@ -26,14 +27,14 @@ REPLY = (
 
 
 def test_exchange_is_logged_on_one_line(
-    gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+    gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("chat")
-    backend.play(model, answer(REPLY, headers={"x-request-id": "req_7"}))
+    model = new_model("chat")
+    backend.enqueue(model, json_reply(REPLY, headers={"x-request-id": "req_7"}))
     body = b'{"model":"%s","input":"hi","truncation":"auto"}' % model.encode()
-    response = post(gateway, "/responses", body)
+    response = send(gateway, "POST", "/responses", body)
     assert response.headers["x-request-id"] == "req_7"
-    line: JsonObject = json.loads(line_about(gateway, model))
+    line: JsonObject = json.loads(log_line_naming(gateway, model))
     time_to_first_byte, duration = line.pop("time_to_first_byte_ms"), line.pop("duration_ms")
     assert isinstance(time_to_first_byte, float)
     assert isinstance(duration, float)
@@ -60,14 +61,16 @@ def test_exchange_is_logged_on_one_line(
     }
 
 
-def test_exchanges_are_counted(gateway: Gateway, backend: ScriptedBackend, fresh: Fresh) -> None:
-    model = fresh("legacy")
-    backend.play(model, answer(REPLY))
-    post(gateway, "/responses", b'{"model":"%s","input":"hi"}' % model.encode())
-    call(gateway, "GET", "/health")
+def test_exchanges_are_counted(
+    gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
+) -> None:
+    model = new_model("legacy")
+    backend.enqueue(model, json_reply(REPLY))
+    send(gateway, "POST", "/responses", b'{"model":"%s","input":"hi"}' % model.encode())
+    send(gateway, "GET", "/health")
     # Metrics are recorded right after the log line.
-    line_about(gateway, model)
-    metrics = call(gateway, "GET", "/metrics").body.decode()
+    log_line_naming(gateway, model)
+    metrics = send(gateway, "GET", "/metrics").body.decode()
     labels = 'backend_dialect="legacy",client_dialect="responses"'
     assert 'dragoman_requests_total{backend="legacy",' in metrics
     assert 'dragoman_tokens_total{backend="legacy",token_type="input"} ' in metrics
@@ -122,12 +125,12 @@ def test_trace_continues_from_client_to_backend(backend: ScriptedBackend, tmp_pa
     with _running_collector() as collector:
         config = f'[tracing]\nendpoint = "http://127.0.0.1:{collector.server_port}/v1/traces"\n'
         config += backend_table(backend.address, "traced", "chat")
-        backend.play("traced-1", answer(REPLY))
-        with running(config, tmp_path) as gateway:
+        backend.enqueue("traced-1", json_reply(REPLY))
+        with run_gateway(config, tmp_path) as gateway:
             parent = {"traceparent": f"00-{trace}-b7ad6b7169203331-01"}
-            post(gateway, "/v1/responses", b'{"model":"traced-1","input":"hi"}', parent)
+            send(gateway, "POST", "/v1/responses", b'{"model":"traced-1","input":"hi"}', parent)
         # The gateway exports its spans when it stops.
-        assert collector.received_spans.wait(PATIENCE)
+        assert collector.received_spans.wait(TIMEOUT_SECONDS)
     span, server = sorted(collector.spans, key=lambda span: span.name != "backend request")
     attributes = {attribute.key: attribute.value for attribute in span.attributes}
     assert span.trace_id.hex() == trace
@@ -137,4 +140,7 @@ def test_trace_continues_from_client_to_backend(backend: ScriptedBackend, tmp_pa
     assert attributes["gen_ai.usage.input_tokens"].int_value == 7
     assert attributes["dragoman.backend"].string_value == "traced"
     # The backend would continue the trace from our span.
-    assert backend.wait("traced-1").headers["traceparent"] == f"00-{trace}-{span.span_id.hex()}-01"
+    assert (
+        backend.wait_for_request("traced-1").headers["traceparent"]
+        == f"00-{trace}-{span.span_id.hex()}-01"
+    )

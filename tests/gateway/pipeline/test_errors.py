@@ -5,12 +5,26 @@ from itertools import product
 import openai
 import pytest
 
-from tests.gateway import old_client
-from tests.gateway.clients import functions, make_client
-from tests.gateway.conftest import DIALECTS, Fresh, Scene
-from tests.gateway.process import Gateway
-from tests.gateway.scripted import Pause, ScriptedBackend, Step, answer, cut_stream, stream
-from tests.gateway.speech import Call, Turn, error_frames, frames, script
+from tests.gateway import old_sdk_client
+from tests.gateway.backend_replies import (
+    Call,
+    Turn,
+    error_events,
+    reply_script,
+    stream_events,
+)
+from tests.gateway.conftest import Harness, NewModel
+from tests.gateway.gateway_config import DIALECTS
+from tests.gateway.gateway_process import Gateway
+from tests.gateway.scripted_backend import (
+    Pause,
+    ScriptedBackend,
+    Step,
+    json_reply,
+    stream_reply,
+    truncated_reply,
+)
+from tests.gateway.sdk_clients import function_tools, make_client
 from tests.judges import sdk as judge
 from tests.judges.samples import encoded
 
@@ -55,12 +69,12 @@ PAIRS = [pytest.param(*pair, id="{}-to-{}".format(*pair)) for pair in product(DI
 @pytest.mark.parametrize("status", CLASSES)
 @pytest.mark.parametrize(("client", "spoken"), PAIRS)
 def test_status_and_error_are_kept(
-    client: str, spoken: str, status: int, mode: str, scene: Scene
+    client: str, spoken: str, status: int, mode: str, harness: Harness
 ) -> None:
-    backend, model = scene.backend, scene.fresh(spoken)
-    backend.play(model, answer(BODY, status=status, headers=TOLD | HIDDEN))
+    backend, model = harness.backend, harness.new_model(spoken)
+    backend.enqueue(model, json_reply(BODY, status=status, headers=TOLD | HIDDEN))
     with pytest.raises(CLASSES[status]) as caught:
-        make_client(client, scene.sdk, model, mode).ask()
+        make_client(client, harness.sdk, model, mode).send_question()
     error = caught.value
     assert (error.status_code, error.code, error.param) == (status, "not_now", "temperature")
     assert error.type == "some_error"
@@ -76,13 +90,13 @@ def test_status_and_error_are_kept(
 @pytest.mark.parametrize("mode", ["unary", "raw"])
 @pytest.mark.parametrize(("client", "spoken"), PAIRS)
 def test_client_comes_again_when_it_is_told_to(
-    client: str, spoken: str, mode: str, scene: Scene
+    client: str, spoken: str, mode: str, harness: Harness
 ) -> None:
-    backend, model = scene.backend, scene.fresh(spoken)
-    backend.play(model, answer(BODY, status=429, headers={"Retry-After-Ms": "30"}))
-    backend.play_always(model, lambda it: script(spoken, TURN, it.json()))
-    patient = scene.sdk.with_options(max_retries=1)
-    assert make_client(client, patient, model, mode).ask().turn == TURN
+    backend, model = harness.backend, harness.new_model(spoken)
+    backend.enqueue(model, json_reply(BODY, status=429, headers={"Retry-After-Ms": "30"}))
+    backend.respond_with(model, lambda it: reply_script(spoken, TURN, it.json()))
+    patient = harness.sdk.with_options(max_retries=1)
+    assert make_client(client, patient, model, mode).send_question().turn == TURN
     assert len(backend.received(model)) == 2
 
 
@@ -92,17 +106,17 @@ def test_client_comes_again_when_it_is_told_to(
     [b"<html><h1>Bad gateway</h1></html>", b"", b'{"error":"overloaded"}', b'{"detail":"x"}'],
 )
 def test_old_client_always_gets_an_object(
-    body: bytes, spoken: str, gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+    body: bytes, spoken: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh(spoken)
-    backend.play(model, answer(body, status=502), answer(body, status=502))
+    model = new_model(spoken)
+    backend.enqueue(model, json_reply(body, status=502), json_reply(body, status=502))
     asked = {"model": model, "messages": [{"role": "user", "content": "hi"}]}
-    with pytest.raises(old_client.OldError) as caught:
-        old_client.create(gateway.port, {**asked, "functions": functions()})
+    with pytest.raises(old_sdk_client.OldSdkError) as caught:
+        old_sdk_client.create(gateway.port, {**asked, "functions": function_tools()})
     assert caught.value.status == 502
     assert caught.value.error["message"]
-    with pytest.raises(old_client.OldError):
-        next(old_client.stream(gateway.port, {**asked, "functions": functions()}))
+    with pytest.raises(old_sdk_client.OldSdkError):
+        next(old_sdk_client.stream(gateway.port, {**asked, "functions": function_tools()}))
 
 
 # Streams that end badly
@@ -121,19 +135,19 @@ STREAMING = [
 @pytest.mark.parametrize("how", ["closed", "ended", "error"])
 @pytest.mark.parametrize(("client", "spoken", "mode"), STREAMING)
 def test_stream_that_breaks_off_is_an_error(
-    client: str, spoken: str, mode: str, how: str, where: dict[str, int], scene: Scene
+    client: str, spoken: str, mode: str, how: str, where: dict[str, int], harness: Harness
 ) -> None:
-    backend, model = scene.backend, scene.fresh(spoken)
-    begun: list[Step] = [*frames(spoken, TURN)[: where[spoken]], Pause(0.02)]
+    backend, model = harness.backend, harness.new_model(spoken)
+    begun: list[Step] = [*stream_events(spoken, TURN)[: where[spoken]], Pause(0.02)]
     match how:
         case "closed":
-            backend.play(model, cut_stream(*begun))
+            backend.enqueue(model, truncated_reply(*begun))
         case "ended":
-            backend.play(model, stream(*begun))
+            backend.enqueue(model, stream_reply(*begun))
         case _:
-            backend.play(model, stream(*begun, *error_frames(spoken, "The oven is cold.")))
-    with pytest.raises((openai.APIError, old_client.OldError)) as caught:
-        make_client(client, scene.sdk, model, mode).ask()
+            backend.enqueue(model, stream_reply(*begun, *error_events(spoken, "The oven is cold.")))
+    with pytest.raises((openai.APIError, old_sdk_client.OldSdkError)) as caught:
+        make_client(client, harness.sdk, model, mode).send_question()
     assert not isinstance(caught.value, openai.APIConnectionError), "the error was not told"
     if how == "error":
         assert "The oven is cold." in str(caught.value)
@@ -148,11 +162,11 @@ def test_whole_answer_that_is_cut_is_an_error(
     way: str,
     sdk: openai.OpenAI,
     backend: ScriptedBackend,
-    fresh: Fresh,
+    new_model: NewModel,
 ) -> None:
-    model = fresh(f"{way}{spoken}")
-    backend.play(model, cut_stream(*frames(spoken, TURN)[: IN_CALL[spoken]]))
+    model = new_model(f"{way}{spoken}")
+    backend.enqueue(model, truncated_reply(*stream_events(spoken, TURN)[: IN_CALL[spoken]]))
     with pytest.raises(openai.InternalServerError) as caught:
-        make_client(client, sdk, model, "unary").ask()
+        make_client(client, sdk, model, "unary").send_question()
     assert caught.value.status_code == 502
     judge.judge_error(caught.value.response.content)

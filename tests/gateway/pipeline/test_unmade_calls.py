@@ -7,8 +7,9 @@ from openai.types.responses.response_input_item_param import FunctionCallOutput
 
 from gateway.store import Item
 from gateway.turns.history import CallNotFound, check_outputs_have_calls
-from tests.gateway.conftest import DIALECTS, Scene
-from tests.gateway.speech import Call, Turn
+from tests.gateway.backend_replies import Call, Turn
+from tests.gateway.conftest import Harness
+from tests.gateway.gateway_config import DIALECTS
 from tests.gateway.websocket.test_websocket import says
 
 CALL = Item("fc_1", Raw(b'{"type":"function_call","call_id":"call_1","name":"f"}'))
@@ -24,17 +25,17 @@ def output(kind: str, call_id: str) -> Item:
 @pytest.mark.parametrize("streamed", [False, True], ids=["unary", "streamed"])
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_over_http_it_is_refused_as_by_openai(
-    dialect: str, *, streamed: bool, scene: Scene
+    dialect: str, *, streamed: bool, harness: Harness
 ) -> None:
-    model = says(scene, dialect, Turn(None, (Call("f", "{}"),)), Turn("Fine."))
-    first = scene.sdk.responses.create(model=model, input="go")
+    model = says(harness, dialect, Turn(None, (Call("f", "{}"),)), Turn("Fine."))
+    first = harness.sdk.responses.create(model=model, input="go")
     wrong: FunctionCallOutput = {
         "type": "function_call_output",
         "call_id": "call_nobody_made",
         "output": "x",
     }
     with pytest.raises(openai.BadRequestError) as refused:
-        scene.sdk.responses.create(
+        harness.sdk.responses.create(
             model=model, input=[wrong], previous_response_id=first.id, stream=streamed
         )
     assert refused.value.param == "input"
@@ -42,9 +43,9 @@ def test_over_http_it_is_refused_as_by_openai(
     # Nothing is evicted from the store, and the right output is taken.
     (call,) = (item for item in first.output if item.type == "function_call")
     right: FunctionCallOutput = {**wrong, "call_id": call.call_id}
-    second = scene.sdk.responses.create(model=model, input=[right], previous_response_id=first.id)
+    second = harness.sdk.responses.create(model=model, input=[right], previous_response_id=first.id)
     assert second.output_text == "Fine."
-    assert len(scene.backend.received(model)) == 2
+    assert len(harness.backend.received(model)) == 2
 
 
 @pytest.mark.parametrize(

@@ -14,22 +14,24 @@ from uvicorn._types import ASGIApplication
 from uvicorn.server import ServerState
 
 from gateway.server.protocols import GatewayHttpProtocol
-from tests.gateway.asked import PATHS
-from tests.gateway.calling import Answered
-from tests.gateway.conftest import DIALECTS, Fresh
+from tests.gateway.backend_replies import Turn, reply_body, stream_events
+from tests.gateway.backend_requests import ENDPOINT_PATHS
+from tests.gateway.conftest import NewModel
+from tests.gateway.gateway_config import DIALECTS
+from tests.gateway.gateway_process import Gateway
 from tests.gateway.pipeline.test_streams import asked
-from tests.gateway.process import Gateway
-from tests.gateway.scripted import PATIENCE, ScriptedBackend, answer, stream
-from tests.gateway.speech import Turn, frames, whole
+from tests.gateway.raw_http import RawResponse
+from tests.gateway.scripted_backend import ScriptedBackend, json_reply, stream_reply
+from tests.gateway.waiting import TIMEOUT_SECONDS
 
 TURN = Turn("One two three.")
 
 
 def connect(gateway: Gateway) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", gateway.port), PATIENCE)
+    return socket.create_connection(("127.0.0.1", gateway.port), TIMEOUT_SECONDS)
 
 
-def exchange(gateway: Gateway, *chunks: bytes) -> Answered:
+def exchange(gateway: Gateway, *chunks: bytes) -> RawResponse:
     """Send chunks on a new connection, and read the response."""
     with connect(gateway) as connection:
         # The gateway may reject the request before all of it is sent.
@@ -39,7 +41,7 @@ def exchange(gateway: Gateway, *chunks: bytes) -> Answered:
         response = http.client.HTTPResponse(connection)
         response.begin()
         headers = {name.lower(): value for name, value in response.getheaders()}
-        return Answered(response.status, headers, response.read())
+        return RawResponse(response.status, headers, response.read())
 
 
 def split(data: bytes, size: int) -> list[bytes]:
@@ -49,13 +51,18 @@ def split(data: bytes, size: int) -> list[bytes]:
 @pytest.mark.parametrize("streams", [False, True])
 @pytest.mark.parametrize("client", DIALECTS)
 def test_http_1_0_client_gets_no_chunked_response(
-    client: str, gateway: Gateway, backend: ScriptedBackend, fresh: Fresh, *, streams: bool
+    client: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel, *, streams: bool
 ) -> None:
-    model = fresh("chat")
-    backend.play(model, stream(*frames("chat", TURN)) if streams else answer(whole("chat", TURN)))
+    model = new_model("chat")
+    backend.enqueue(
+        model,
+        stream_reply(*stream_events("chat", TURN))
+        if streams
+        else json_reply(reply_body("chat", TURN)),
+    )
     body = json.dumps({**asked(client, model), "stream": streams}).encode()
     with connect(gateway) as connection:
-        head = f"POST /v1{PATHS[client]} HTTP/1.0\r\nContent-Length: {len(body)}\r\n\r\n"
+        head = f"POST /v1{ENDPOINT_PATHS[client]} HTTP/1.0\r\nContent-Length: {len(body)}\r\n\r\n"
         connection.sendall(head.encode() + body)
         response = b"".join(iter(lambda: connection.recv(65536), b""))
     headers, _, content = response.partition(b"\r\n\r\n")
@@ -113,10 +120,10 @@ def test_endless_head_is_rejected(start: bytes, rest: bytes, gateway: Gateway) -
 
 
 def test_long_head_with_a_longer_body_is_accepted(
-    gateway: Gateway, backend: ScriptedBackend, fresh: Fresh
+    gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("chat")
-    backend.play(model, answer(whole("chat", TURN)))
+    model = new_model("chat")
+    backend.enqueue(model, json_reply(reply_body("chat", TURN)))
     body = json.dumps(asked("chat", model) | {"user": "y" * 400_000}).encode()
     start = f"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: {len(body)}\r\nX: "
     head = start.encode() + b"y" * 60_000 + b"\r\n\r\n"
@@ -152,7 +159,7 @@ async def read_until_closed(*chunks: bytes) -> bytes:
                 writer.write(chunk)
                 await writer.drain()
                 await asyncio.sleep(0.05)
-        received = await asyncio.wait_for(reader.read(), PATIENCE)
+        received = await asyncio.wait_for(reader.read(), TIMEOUT_SECONDS)
         writer.close()
         with suppress(ConnectionError):
             await writer.wait_closed()

@@ -15,11 +15,13 @@ from typing import Any
 import openai
 import pytest
 
-from tests.gateway.conftest import backend_table, state
-from tests.gateway.keeping import client_of, heard, says, until
-from tests.gateway.process import Gateway, running
-from tests.gateway.scripted import ScriptedBackend
-from tests.gateway.speech import Turn
+from tests.gateway.backend_replies import Turn, script_turns
+from tests.gateway.backend_requests import received_body
+from tests.gateway.gateway_config import backend_table, state_table
+from tests.gateway.gateway_process import Gateway, run_gateway
+from tests.gateway.scripted_backend import ScriptedBackend
+from tests.gateway.sdk_clients import sdk_client
+from tests.gateway.waiting import wait_until
 
 VERSION_1 = Path(__file__).parent / "version_1"
 ITEMS: Any = json.loads((VERSION_1 / "client_items.json").read_text())
@@ -35,35 +37,35 @@ def gateway(
         database.executescript((VERSION_1 / "database.sql").read_text())
         database.execute("UPDATE jobs SET lease = 0")
         database.commit()
-    says(backend, "chat", "chat-queued", Turn("Counted."))
-    settings = state(f"sqlite:{folder}/state.db", "retention_days = 0") + "".join(
+    script_turns(backend, "chat", "chat-queued", Turn("Counted."))
+    settings = state_table(f"sqlite:{folder}/state.db", "retention_days = 0") + "".join(
         (
             backend_table(backend.address, "chat", "chat"),
             backend_table(backend.address, "deepseek", "chat", 'profile = "deepseek"\n'),
             backend_table(backend.address, "openai", "responses"),
         )
     )
-    with running(settings, folder) as running_gateway:
+    with run_gateway(settings, folder) as running_gateway:
         yield running_gateway
 
 
 @pytest.fixture
 def client(gateway: Gateway) -> Iterator[openai.OpenAI]:
-    with client_of(gateway) as sdk:
+    with sdk_client(gateway) as sdk:
         yield sdk
 
 
 def test_stored_response_is_continued(client: openai.OpenAI, backend: ScriptedBackend) -> None:
     first, second = ITEMS["chain"]
     assert client.responses.retrieve(first).output_text == "Hello, Ada."
-    says(backend, "chat", "chat-continued", Turn("Take an umbrella."))
+    script_turns(backend, "chat", "chat-continued", Turn("Take an umbrella."))
     output: Any = {
         "type": "function_call_output",
         "call_id": ITEMS["call_id"],
         "output": "Rain.",
     }
     client.responses.create(model="chat-continued", input=[output], previous_response_id=second)
-    sent = heard(backend, "chat-continued")
+    sent = received_body(backend, "chat-continued")
     history = ("My name is Ada.", "Hello, Ada.", "weather in Oslo?", ITEMS["call_id"], "Rain.")
     places = [sent.index(text) for text in history]
     assert places == sorted(places)
@@ -100,15 +102,15 @@ def test_reasoning_is_restored_for_a_chat_client(
         # Nothing is stored for this key.
         key = "sk-somebody-else"
     model = f"openai-{source}"
-    says(backend, "responses", model, Turn("Done."))
+    script_turns(backend, "responses", model, Turn("Done."))
     messages: Any = [
         {"role": "user", "content": "Count."},
         message,
         {"role": "tool", "tool_call_id": "call_1", "content": "1"},
     ]
-    with client_of(gateway, key) as client:
+    with sdk_client(gateway, key) as client:
         client.chat.completions.create(model=model, messages=messages)
-    assert "gAAAA-of-the-backend" in heard(backend, model)
+    assert "gAAAA-of-the-backend" in received_body(backend, model)
 
 
 def test_reasoning_is_restored_for_a_responses_client(
@@ -116,29 +118,29 @@ def test_reasoning_is_restored_for_a_responses_client(
 ) -> None:
     reasoning, call = ITEMS["responses_output"]
     output = {"type": "function_call_output", "call_id": call["call_id"], "output": "0"}
-    says(backend, "chat", "deepseek-continued", Turn("Done."))
+    script_turns(backend, "chat", "deepseek-continued", Turn("Done."))
     items: Any = [{"role": "user", "content": "Count."}, {**reasoning, "summary": []}, call, output]
     client.responses.create(model="deepseek-continued", input=items, store=False)
-    assert '"reasoning_content":"I count on. ☀"' in heard(backend, "deepseek-continued")
+    assert '"reasoning_content":"I count on. ☀"' in received_body(backend, "deepseek-continued")
 
 
 def test_summary_is_opened(client: openai.OpenAI, backend: ScriptedBackend) -> None:
-    says(backend, "chat", "chat-summarized", Turn("Ada."))
+    script_turns(backend, "chat", "chat-summarized", Turn("Ada."))
     items: Any = [*ITEMS["summary_output"], {"role": "user", "content": "Who am I?"}]
     client.responses.create(model="chat-summarized", input=items, store=False)
-    assert "The user is called Ada." in heard(backend, "chat-summarized")
+    assert "The user is called Ada." in received_body(backend, "chat-summarized")
 
 
 def test_background_jobs_are_taken_over(client: openai.OpenAI, backend: ScriptedBackend) -> None:
     def status(response_id: str) -> str | None:
         return client.responses.retrieve(response_id).status
 
-    until(lambda: status(ITEMS["queued"]) == "completed")
+    wait_until(lambda: status(ITEMS["queued"]) == "completed")
     assert client.responses.retrieve(ITEMS["queued"]).output_text == "Counted."
     # The job has the client's own key, which was encrypted with it.
     assert backend.received("chat-queued")[0].headers["authorization"] == "Bearer sk-me"
     # A request that was sent already is not repeated.
-    until(lambda: status(ITEMS["in_progress"]) == "failed")
+    wait_until(lambda: status(ITEMS["in_progress"]) == "failed")
     numbers: list[int] = []
     with (
         client.responses.retrieve(ITEMS["in_progress"], stream=True) as events,

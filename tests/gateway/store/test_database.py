@@ -14,7 +14,6 @@ from gateway.store.migrations import migrate
 from gateway.store.reasoning_notes import FIND_NOTES
 from gateway.store.responses import FIND_ITEMS, FIND_PARENTS
 from tests.gateway.postgres import disconnect_all, new_database
-from tests.gateway.scripted import PATIENCE
 from tests.gateway.store.databases import opened_database
 from tests.gateway.stores import (
     DATABASES,
@@ -25,6 +24,7 @@ from tests.gateway.stores import (
     two_stores,
     with_two_stores,
 )
+from tests.gateway.waiting import TIMEOUT_SECONDS
 
 INSERT = "INSERT INTO t VALUES ($1)"
 SHORT_AND_LONG = pytest.mark.parametrize("long", [False, True], ids=["short", "long"])
@@ -123,7 +123,7 @@ def test_locked_file_delays_only_writers(tmp_path: Path) -> None:
                     assert await store.responses.load("me", "a") is not None
                 assert not save.done()
                 other.execute("COMMIT")
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(TIMEOUT_SECONDS):
                     await save
                     assert not await delete
             assert await store.responses.load("me", "b") is not None
@@ -180,7 +180,7 @@ def test_all_writers_fail_at_once_if_the_file_stays_locked(
             await store.responses.save(turn("a"))
             with locked(tmp_path):
                 saves = [store.responses.save(turn(f"b{number}")) for number in range(100)]
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(TIMEOUT_SECONDS):
                     results = await asyncio.gather(*saves, return_exceptions=True)
                 assert all(isinstance(result, StoreUnavailableError) for result in results)
                 assert await store.responses.load("me", "a") is not None

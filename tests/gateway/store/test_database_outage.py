@@ -9,7 +9,8 @@ from typing import Any
 import openai
 import pytest
 
-from tests.gateway import wire
+from tests.gateway import raw_http
+from tests.gateway.backend_replies import Turn, script_turns, stream_events
 from tests.gateway.background.requests import (
     AUTHORIZED,
     QUICK,
@@ -24,15 +25,16 @@ from tests.gateway.background.requests import (
     replay,
     wait_for,
 )
-from tests.gateway.calling import post
-from tests.gateway.conftest import DIALECTS, Fresh, assert_no_fault
-from tests.gateway.keeping import client_of, says, until
+from tests.gateway.conftest import NewModel
+from tests.gateway.gateway_config import DIALECTS
+from tests.gateway.gateway_process import Gateway, assert_no_errors_logged, run_gateway
 from tests.gateway.postgres import server
-from tests.gateway.process import Gateway, running
+from tests.gateway.raw_http import send
 from tests.gateway.rows import execute
-from tests.gateway.scripted import Gate, ScriptedBackend, answer, stream
-from tests.gateway.speech import Turn, frames
+from tests.gateway.scripted_backend import Gate, ScriptedBackend, json_reply, stream_reply
+from tests.gateway.sdk_clients import sdk_client
 from tests.gateway.stores import ON_BOTH_DATABASES, new_url
+from tests.gateway.waiting import wait_until
 from tests.judges.reading import JsonObject, text_in
 from tests.judges.sample_streams import responses_events, responses_stream
 
@@ -54,7 +56,7 @@ def unavailable(url: str) -> Generator[None]:
     allow = f"ALTER DATABASE {name} ALLOW_CONNECTIONS"
     execute(server().get_uri(), f"{allow} false")
     try:
-        until(lambda: not execute(server().get_uri(), _DISCONNECT.format(name=name)))
+        wait_until(lambda: not execute(server().get_uri(), _DISCONNECT.format(name=name)))
         yield
     finally:
         execute(server().get_uri(), f"{allow} true")
@@ -70,22 +72,22 @@ def node(
     url: str, backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Gateway]:
     folder = tmp_path_factory.mktemp("outage")
-    with running(configured(backend, url), folder) as gateway:
+    with run_gateway(configured(backend, url), folder) as gateway:
         yield gateway
     assert "a fault" not in gateway.log, gateway.log
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_requests_that_need_the_database_fail_until_it_is_back(
-    dialect: str, node: Gateway, url: str, backend: ScriptedBackend, fresh: Fresh
+    dialect: str, node: Gateway, url: str, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model, gate = fresh(dialect), Gate()
-    with client_of(node) as client:
-        says(backend, dialect, model, *[Turn("Fine.")] * 4)
+    model, gate = new_model(dialect), Gate()
+    with sdk_client(node) as client:
+        script_turns(backend, dialect, model, *[Turn("Fine.")] * 4)
         first = client.responses.create(model=model, input="Hello.")
-        backend.play(model, halved(dialect, gate))
+        backend.enqueue(model, halved(dialect, gate))
         body: dict[str, Any] = {"model": model, "input": "Count.", "stream": True}
-        with wire.Streamed(node.port, "/v1/responses", body, AUTHORIZED) as streamed:
+        with raw_http.StreamedResponse(node.port, "/v1/responses", body, AUTHORIZED) as streamed:
             received = streamed.read_until(STARTED)
             with unavailable(url):
                 gate.open()
@@ -132,14 +134,14 @@ def chat_request(model: str) -> JsonObject:
 
 
 def test_chat_reply_fails_if_its_reasoning_cannot_be_saved(
-    node: Gateway, url: str, backend: ScriptedBackend, fresh: Fresh
+    node: Gateway, url: str, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("responses")
+    model = new_model("responses")
     reply = {"id": "resp_1", "object": "response", "status": "completed"}
-    backend.play(model, answer(json.dumps({**reply, "output": REASONING_AND_CALL}).encode()))
+    backend.enqueue(model, json_reply(json.dumps({**reply, "output": REASONING_AND_CALL}).encode()))
     body = json.dumps(chat_request(model)).encode()
     with unavailable(url):
-        received = post(node, "/v1/chat/completions", body, AUTHORIZED)
+        received = send(node, "POST", "/v1/chat/completions", body, AUTHORIZED)
     assert (received.status, received.error["code"]) == (503, "state_unavailable")
     lines = [json.loads(line) for line in node.log.splitlines() if model in line]
     assert [(one["status"], one["outcome"]) for one in lines if one["event"] == "request"] == [
@@ -148,30 +150,32 @@ def test_chat_reply_fails_if_its_reasoning_cannot_be_saved(
 
 
 def test_chat_stream_fails_if_its_reasoning_cannot_be_saved(
-    node: Gateway, url: str, backend: ScriptedBackend, fresh: Fresh
+    node: Gateway, url: str, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     # The backend may refuse the next turn without its reasoning.
-    model, gate = fresh("responses"), Gate()
+    model, gate = new_model("responses"), Gate()
     events = [responses_stream([event], end=b"") for event in responses_events(REASONING_AND_CALL)]
-    backend.play(model, stream(*events[:-2], gate, *events[-2:]))
+    backend.enqueue(model, stream_reply(*events[:-2], gate, *events[-2:]))
     body = chat_request(model) | {"stream": True}
-    with wire.Streamed(node.port, "/v1/chat/completions", body, AUTHORIZED) as streamed:
+    with raw_http.StreamedResponse(node.port, "/v1/chat/completions", body, AUTHORIZED) as streamed:
         received = streamed.read_until(b"tide")
         with unavailable(url):
             gate.open()
             received += streamed.read_all()
     assert b'"code":"state_unavailable"' in received
     assert received.endswith(b"data: [DONE]\n\n")
-    until(lambda: '"status":200,"outcome":"error","error_code":"state_unavailable"' in node.log)
+    wait_until(
+        lambda: '"status":200,"outcome":"error","error_code":"state_unavailable"' in node.log
+    )
 
 
 def test_background_job_waits_for_the_database(
-    node: Gateway, url: str, backend: ScriptedBackend, fresh: Fresh
+    node: Gateway, url: str, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model, gate = fresh("chat"), Gate()
-    backend.play(model, halved("chat", gate))
+    model, gate = new_model("chat"), Gate()
+    backend.enqueue(model, halved("chat", gate))
     name = text_in(create(node, model), "id")
-    with wire.Streamed(node.port, events_path(name), None, AUTHORIZED) as streamed:
+    with raw_http.StreamedResponse(node.port, events_path(name), None, AUTHORIZED) as streamed:
         streamed.read_until(STARTED)
         with unavailable(url):
             gate.open()
@@ -180,32 +184,32 @@ def test_background_job_waits_for_the_database(
 
 
 def test_background_jobs_survive_an_outage_longer_than_their_lease(
-    backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+    backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
     url = new_url("postgresql", tmp_path)
     # The other node would take jobs over only after this test.
     long, short = (
         QUICK.replace("lease_duration = 60", f"lease_duration = {lease}") for lease in (600, 3)
     )
-    finishing, waiting = fresh("chat"), fresh("chat")
+    finishing, waiting = new_model("chat"), new_model("chat")
     gates = {model: Gate() for model in (finishing, waiting)}
     with (
-        running(configured(backend, url, long), new_folder(tmp_path, "other")) as other,
-        running(configured(backend, url, short), new_folder(tmp_path, "one")) as one,
+        run_gateway(configured(backend, url, long), new_folder(tmp_path, "other")) as other,
+        run_gateway(configured(backend, url, short), new_folder(tmp_path, "one")) as one,
     ):
         response_ids: dict[str, str] = {}
         for model, gate in gates.items():
-            backend.play(model, halved("chat", gate))
+            backend.enqueue(model, halved("chat", gate))
             response_ids[model] = text_in(create(one, model), "id")
-            with wire.Streamed(
+            with raw_http.StreamedResponse(
                 one.port, events_path(response_ids[model]), None, AUTHORIZED
             ) as streamed:
                 streamed.read_until(STARTED)
         with unavailable(url):
             gates[finishing].open()
-            until(lambda: "database unavailable" in other.log)
+            wait_until(lambda: "database unavailable" in other.log)
             # Half a second passes between attempts, so this is longer than the lease.
-            until(lambda: one.log.count("database unavailable, retrying") > 8)
+            wait_until(lambda: one.log.count("database unavailable, retrying") > 8)
         gates[waiting].open()
         for name in response_ids.values():
             wait_for(other, name, "completed")
@@ -219,14 +223,14 @@ def new_folder(parent: Path, name: str) -> Path:
 
 @ON_BOTH_DATABASES
 def test_node_suspended_beyond_its_lease_writes_nothing_more(
-    kind: str, backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+    kind: str, backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
-    model, gate = fresh("chat"), Gate()
-    backend.play(model, halved("chat", gate))
+    model, gate = new_model("chat"), Gate()
+    backend.enqueue(model, halved("chat", gate))
     url = new_url(kind, tmp_path)
     with nodes(url, backend, tmp_path, QUICK, QUICK) as (one, other):
         name = text_in(create(one, model), "id")
-        with wire.Streamed(other.port, events_path(name), None, AUTHORIZED) as streamed:
+        with raw_http.StreamedResponse(other.port, events_path(name), None, AUTHORIZED) as streamed:
             streamed.read_until(STARTED)
             with asleep(one, url):
                 streamed.read_all()
@@ -234,9 +238,9 @@ def test_node_suspended_beyond_its_lease_writes_nothing_more(
                 events = replay(other, name)
                 gate.open()
         # It continues with the rest of the reply, and then with other requests.
-        later = fresh("chat")
-        backend.play(later, stream(*frames("chat", Turn("Awake."))))
+        later = new_model("chat")
+        backend.enqueue(later, stream_reply(*stream_events("chat", Turn("Awake."))))
         wait_for(one, text_in(create(one, later), "id"), "completed")
         assert replay(one, name) == events
         assert wait_for(one, name, "failed") == failed
-        assert_no_fault(one)
+        assert_no_errors_logged(one)

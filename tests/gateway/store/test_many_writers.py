@@ -8,32 +8,35 @@ from typing import Any
 import openai
 from openai.types.conversations import ConversationItem
 
-from tests.gateway.conftest import Fresh, state, tables
-from tests.gateway.keeping import client_of
+from tests.gateway.backend_replies import Turn, reply_script
+from tests.gateway.conftest import NewModel
+from tests.gateway.gateway_config import backend_tables, state_table
+from tests.gateway.gateway_process import run_gateway
 from tests.gateway.postgres import new_database
-from tests.gateway.process import running
-from tests.gateway.scripted import Received, Script, ScriptedBackend
-from tests.gateway.speech import Turn, script
+from tests.gateway.scripted_backend import ReceivedRequest, Script, ScriptedBackend
+from tests.gateway.sdk_clients import sdk_client
 from tests.judges.reading import objects_in, text_in
 
 WRITERS = 200
 
 
-def test_200_clients_lose_nothing(tmp_path: Path, backend: ScriptedBackend, fresh: Fresh) -> None:
-    model = fresh("chat")
+def test_200_clients_lose_nothing(
+    tmp_path: Path, backend: ScriptedBackend, new_model: NewModel
+) -> None:
+    model = new_model("chat")
 
-    def reply(received: Received) -> Script:
+    def reply(received: ReceivedRequest) -> Script:
         request = received.json()
         last = objects_in(request, "messages")[-1]["content"]
-        return script("chat", Turn(f"{last}.reply"), request)
+        return reply_script("chat", Turn(f"{last}.reply"), request)
 
-    backend.play_always(model, reply)
-    settings = state(new_database()) + tables(backend.address)
+    backend.respond_with(model, reply)
+    settings = state_table(new_database()) + backend_tables(backend.address)
     (tmp_path / "other").mkdir()
     with (
-        running(settings, tmp_path) as one,
-        running(settings, tmp_path / "other") as other,
-        client_of(one) as client,
+        run_gateway(settings, tmp_path) as one,
+        run_gateway(settings, tmp_path / "other") as other,
+        sdk_client(one) as client,
     ):
         conversation = client.conversations.create().id
         asyncio.run(write_all([one.url, other.url], model, conversation))

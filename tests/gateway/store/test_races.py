@@ -3,12 +3,13 @@
 import openai
 import pytest
 
+from tests.gateway.backend_replies import Turn, stream_events
+from tests.gateway.backend_requests import received_body
 from tests.gateway.background.requests import halved
-from tests.gateway.conftest import Fresh
-from tests.gateway.keeping import client_of, heard
-from tests.gateway.process import Gateway
-from tests.gateway.scripted import Gate, ScriptedBackend, stream
-from tests.gateway.speech import Turn, frames
+from tests.gateway.conftest import NewModel
+from tests.gateway.gateway_process import Gateway
+from tests.gateway.scripted_backend import Gate, ScriptedBackend, stream_reply
+from tests.gateway.sdk_clients import sdk_client
 
 
 def list_input(client: openai.OpenAI, response_id: str) -> str:
@@ -18,17 +19,17 @@ def list_input(client: openai.OpenAI, response_id: str) -> str:
 
 @pytest.mark.parametrize("background", [False, True], ids=["foreground", "background"])
 def test_turn_keeps_its_history_if_the_parent_is_deleted_while_it_runs(
-    *, background: bool, kept: Gateway, backend: ScriptedBackend, fresh: Fresh
+    *, background: bool, storing_gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model, gate = fresh("chat"), Gate()
-    backend.play(
+    model, gate = new_model("chat"), Gate()
+    backend.enqueue(
         model,
-        stream(*frames("chat", Turn("the first answer"))),
-        stream(*frames("chat", Turn("the second answer"))),
+        stream_reply(*stream_events("chat", Turn("the first answer"))),
+        stream_reply(*stream_events("chat", Turn("the second answer"))),
         halved("chat", gate, Turn("the third answer, which takes a while")),
-        stream(*frames("chat", Turn("the fourth answer"))),
+        stream_reply(*stream_events("chat", Turn("the fourth answer"))),
     )
-    with client_of(kept) as client:
+    with sdk_client(storing_gateway) as client:
         first = create(client, model, "the beginning", None)
         second = create(client, model, "the middle", first)
         with client.responses.create(
@@ -52,7 +53,7 @@ def test_turn_keeps_its_history_if_the_parent_is_deleted_while_it_runs(
         assert "the beginning" in listed
         assert "the second answer" in listed
         fourth = create(client, model, "and more", third)
-        sent = heard(backend, model)
+        sent = received_body(backend, model)
         assert sent.index("the beginning") < sent.index("the second") < sent.index("the third")
         assert client.responses.retrieve(fourth).previous_response_id == third
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.gateway.gateway_process import COMMAND, ROOT
 from tests.gateway.postgres import new_database, server
-from tests.gateway.process import COMMAND, ROOT
 from tests.gateway.rows import execute
-from tests.gateway.scripted import PATIENCE
+from tests.gateway.waiting import TIMEOUT_SECONDS
 
 # Documented in the help of the command.
 CANNOT_START = 3
@@ -74,7 +74,7 @@ def test_unusable_database_is_refused(
         check=False,
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-        timeout=PATIENCE,
+        timeout=TIMEOUT_SECONDS,
     )
     assert process.returncode == CANNOT_START
     assert process.stdout == ""

@@ -14,13 +14,15 @@ from msgspec import Raw
 from gateway.http.auth import Principal
 from gateway.retention import retention_task
 from gateway.store import Completion, Conversation, Store
-from tests.gateway.conftest import DIALECTS, Fresh, state, tables
-from tests.gateway.keeping import client_of, says, until
-from tests.gateway.process import Gateway, running
+from tests.gateway.backend_replies import Turn, script_turns
+from tests.gateway.conftest import NewModel
+from tests.gateway.gateway_config import DIALECTS, backend_tables, state_table
+from tests.gateway.gateway_process import Gateway, run_gateway
 from tests.gateway.rows import count_rows, execute
-from tests.gateway.scripted import PATIENCE, ScriptedBackend
-from tests.gateway.speech import Turn
+from tests.gateway.scripted_backend import ScriptedBackend
+from tests.gateway.sdk_clients import sdk_client
 from tests.gateway.stores import ON_BOTH_DATABASES, item, new_url, opened_store, turn
+from tests.gateway.waiting import TIMEOUT_SECONDS, wait_until
 
 ME = Principal(authorization="Bearer sk-me").owner
 HELLO: Any = [{"role": "user", "content": "Hello"}]
@@ -64,9 +66,9 @@ def test_unused_objects_are_deleted(kind: str, tmp_path: Path, backend: Scripted
         await store.conversations.append_items(ME, "conv_used", [item("msg_used")])
 
     write_to(url, write)
-    settings = state(url, "retention_days = 1.5") + tables(backend.address)
-    with running(settings, tmp_path) as gateway, client_of(gateway) as client:
-        until(lambda: execute(url, "SELECT COUNT(*) FROM completions")[0][0] == 1)
+    settings = state_table(url, "retention_days = 1.5") + backend_tables(backend.address)
+    with run_gateway(settings, tmp_path) as gateway, sdk_client(gateway) as client:
+        wait_until(lambda: execute(url, "SELECT COUNT(*) FROM completions")[0][0] == 1)
         retrieve: list[Callable[[str], object]] = [
             lambda name: client.responses.retrieve(f"resp_{name}"),
             lambda name: client.conversations.retrieve(f"conv_{name}"),
@@ -104,7 +106,7 @@ async def run_retention_once(store: Store, days: float) -> int:
 
     async with retention_task(store, days, jitter):
         if days:
-            await asyncio.wait_for(finished.wait(), PATIENCE)
+            await asyncio.wait_for(finished.wait(), TIMEOUT_SECONDS)
     return max(runs, 0)
 
 
@@ -141,12 +143,12 @@ def test_failed_retention_run_is_repeated(tmp_path: Path, backend: ScriptedBacke
     write_to(url, lambda store: save_one_of_each(store, "old", 1000))
     execute(url, "ALTER TABLE labels RENAME TO missing")
     # About a second, which is then the interval, too.
-    settings = state(url, "retention_days = 0.00001") + tables(backend.address)
-    with running(settings, tmp_path) as gateway:
-        until(lambda: "retention run failed" in gateway.log)
-        assert httpx.get(f"{gateway.address}/health", timeout=PATIENCE).status_code == 200
+    settings = state_table(url, "retention_days = 0.00001") + backend_tables(backend.address)
+    with run_gateway(settings, tmp_path) as gateway:
+        wait_until(lambda: "retention run failed" in gateway.log)
+        assert httpx.get(f"{gateway.address}/health", timeout=TIMEOUT_SECONDS).status_code == 200
         execute(url, "ALTER TABLE missing RENAME TO labels")
-        until(lambda: count_rows(url) == {})
+        wait_until(lambda: count_rows(url) == {})
     assert "Traceback" not in gateway.log
 
 
@@ -155,16 +157,16 @@ def test_failed_retention_run_is_repeated(tmp_path: Path, backend: ScriptedBacke
 
 @ON_BOTH_DATABASES
 def test_requests_without_store_leave_no_rows(
-    kind: str, tmp_path: Path, backend: ScriptedBackend, fresh: Fresh
+    kind: str, tmp_path: Path, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     url = new_url(kind, tmp_path)
     with (
-        running(state(url) + tables(backend.address), tmp_path) as gateway,
-        client_of(gateway) as client,
+        run_gateway(state_table(url) + backend_tables(backend.address), tmp_path) as gateway,
+        sdk_client(gateway) as client,
     ):
         for dialect in DIALECTS:
-            model = fresh(dialect)
-            says(backend, dialect, model, *[Turn("Fine.")] * 6)
+            model = new_model(dialect)
+            script_turns(backend, dialect, model, *[Turn("Fine.")] * 6)
             responses: Any = client.responses
             completions: Any = client.chat.completions
             for stream in (False, True):
@@ -175,7 +177,7 @@ def test_requests_without_store_leave_no_rows(
             assert len(backend.received(model)) == 6
         assert count_rows(url) == {}
         # With `store` there are rows.
-        says(backend, "chat", model := fresh("chat"), *[Turn("Fine.")] * 2)
+        script_turns(backend, "chat", model := new_model("chat"), *[Turn("Fine.")] * 2)
         client.responses.create(model=model, input="Hello")
         client.chat.completions.create(model=model, messages=HELLO, store=True, metadata={"a": "b"})
         assert count_rows(url) == {"responses": 1, "items": 2, "completions": 1, "labels": 1}
@@ -196,19 +198,19 @@ def broken(
 ) -> Iterator[Gateway]:
     """Run a gateway whose database has lost the table of completions."""
     url = new_url(request.param, tmp_path)
-    with running(state(url) + tables(backend.address), tmp_path) as gateway:
+    with run_gateway(state_table(url) + backend_tables(backend.address), tmp_path) as gateway:
         execute(url, "DROP TABLE completions")
         yield gateway
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_completion_fails_if_it_cannot_be_stored(
-    dialect: str, broken: Gateway, backend: ScriptedBackend, fresh: Fresh
+    dialect: str, broken: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh(dialect)
-    says(backend, dialect, model, *[Turn("Fine.")] * 3)
+    model = new_model(dialect)
+    script_turns(backend, dialect, model, *[Turn("Fine.")] * 3)
     body: Any = {"model": model, "messages": HELLO, "store": True}
-    with client_of(broken) as client:
+    with sdk_client(broken) as client:
         with pytest.raises(openai.InternalServerError) as error:
             client.chat.completions.create(**body)
         assert error.value.status_code == 503

@@ -10,37 +10,47 @@ import pytest
 from openai.types.responses import Response, ResponseInputItemParam
 from openai.types.responses.response_input_item_param import FunctionCallOutput
 
-from tests.gateway import wire
-from tests.gateway.conftest import DIALECTS, Fresh
-from tests.gateway.keeping import WEATHER, client_of, heard, says, until
-from tests.gateway.process import Gateway
-from tests.gateway.scripted import Received, Script, ScriptedBackend
-from tests.gateway.speech import Call, Turn, script
+from tests.gateway import raw_http
+from tests.gateway.backend_replies import Call, Turn, reply_script, script_turns
+from tests.gateway.backend_requests import received_body
+from tests.gateway.conftest import NewModel
+from tests.gateway.gateway_config import DIALECTS
+from tests.gateway.gateway_process import Gateway
+from tests.gateway.scripted_backend import ReceivedRequest, Script, ScriptedBackend
+from tests.gateway.sdk_clients import WEATHER_TOOL, sdk_client
+from tests.gateway.waiting import wait_until
 from tests.judges.reading import JsonObject, objects_in, text_in
 
 
 @pytest.fixture
-def client(kept: Gateway) -> Iterator[openai.OpenAI]:
-    with client_of(kept) as sdk:
+def client(storing_gateway: Gateway) -> Iterator[openai.OpenAI]:
+    with sdk_client(storing_gateway) as sdk:
         yield sdk
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["unary", "streamed"])
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_call_is_answered_by_its_output_alone(
-    dialect: str, *, streamed: bool, client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    dialect: str,
+    *,
+    streamed: bool,
+    client: openai.OpenAI,
+    backend: ScriptedBackend,
+    new_model: NewModel,
 ) -> None:
-    model = fresh(dialect)
+    model = new_model(dialect)
     call = Call("weather", '{"city": "Oslo"}')
-    says(backend, dialect, model, Turn("Let me see.", (call,)), Turn("Sunny."), Turn("Yes."))
+    script_turns(
+        backend, dialect, model, Turn("Let me see.", (call,)), Turn("Sunny."), Turn("Yes.")
+    )
 
     def create(given: str | list[ResponseInputItemParam], previous: str | None) -> Response:
         if not streamed:
             return client.responses.create(
-                model=model, input=given, tools=[WEATHER], previous_response_id=previous
+                model=model, input=given, tools=[WEATHER_TOOL], previous_response_id=previous
             )
         with client.responses.stream(
-            model=model, input=given, tools=[WEATHER], previous_response_id=previous
+            model=model, input=given, tools=[WEATHER_TOOL], previous_response_id=previous
         ) as stream:
             return stream.get_final_response()
 
@@ -53,47 +63,47 @@ def test_a_call_is_answered_by_its_output_alone(
     assert second.previous_response_id == first.id
     assert second.output_text == "Sunny."
     for words in ("What is the weather", "Let me see.", "Oslo", "18 degrees"):
-        assert words in heard(backend, model)
+        assert words in received_body(backend, model)
     third = create("Really?", second.id)
     assert third.output_text == "Yes."
     for words in ("What is the weather", "18 degrees", "Sunny.", "Really?"):
-        assert words in heard(backend, model)
+        assert words in received_body(backend, model)
     shown = client.responses.retrieve(third.id)
     assert shown.output_text == "Yes."
     assert shown.previous_response_id == second.id
 
 
 def test_instructions_are_not_inherited_but_the_model_is(
-    client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    client: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("chat")
-    says(backend, "chat", model, Turn("Aye."), Turn("Yes."))
+    model = new_model("chat")
+    script_turns(backend, "chat", model, Turn("Aye."), Turn("Yes."))
     first = client.responses.create(model=model, input="Hello?", instructions="Be a pirate.")
-    assert "pirate" in heard(backend, model)
+    assert "pirate" in received_body(backend, model)
     second = client.responses.create(input="Hello again?", previous_response_id=first.id)
     assert second.model == first.model
-    assert "Hello?" in heard(backend, model)
-    assert "pirate" not in heard(backend, model)
+    assert "Hello?" in received_body(backend, model)
+    assert "pirate" not in received_body(backend, model)
     assert second.instructions is None
 
 
 def test_a_turn_may_be_continued_twice(
-    client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    client: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("chat")
-    says(backend, "chat", model, *(Turn(text) for text in ("one", "two", "three")))
+    model = new_model("chat")
+    script_turns(backend, "chat", model, *(Turn(text) for text in ("one", "two", "three")))
     first = client.responses.create(model=model, input="begin")
     for said, other in (("left", "right"), ("right", "left")):
         client.responses.create(model=model, input=said, previous_response_id=first.id)
-        assert said in heard(backend, model)
-        assert other not in heard(backend, model)
+        assert said in received_body(backend, model)
+        assert other not in received_body(backend, model)
 
 
 def test_what_was_made_from_what_is_listed(
-    client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    client: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("chat")
-    says(backend, "chat", model, Turn("one"), Turn("two"))
+    model = new_model("chat")
+    script_turns(backend, "chat", model, Turn("one"), Turn("two"))
     first = client.responses.create(model=model, input="a")
     said: list[ResponseInputItemParam] = [{"role": "user", "content": text} for text in "bcd"]
     second = client.responses.create(model=model, input=said, previous_response_id=first.id)
@@ -122,10 +132,10 @@ def test_a_list_with_something_twice_in_it_has_an_end(
     limit: int,
     client: openai.OpenAI,
     backend: ScriptedBackend,
-    fresh: Fresh,
+    new_model: NewModel,
 ) -> None:
-    model = fresh("chat")
-    says(backend, "chat", model, Turn("one"), Turn("two"))
+    model = new_model("chat")
+    script_turns(backend, "chat", model, Turn("one"), Turn("two"))
     first = client.responses.create(model=model, input="again and again")
     (item,) = client.responses.input_items.list(first.id).data
     repeated: list[ResponseInputItemParam] = [
@@ -144,10 +154,10 @@ def test_a_list_with_something_twice_in_it_has_an_end(
     [("limit=0", "limit"), ("limit=x", "limit"), ("order=up", "order"), ("after=msg_1", "after")],
 )
 def test_a_part_of_a_list_that_makes_no_sense(
-    query: str, param: str, client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    query: str, param: str, client: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("chat")
-    says(backend, "chat", model, Turn("one"))
+    model = new_model("chat")
+    script_turns(backend, "chat", model, Turn("one"))
     made = client.responses.create(model=model, input="a")
     with pytest.raises(openai.BadRequestError) as refused:
         client.get(f"/responses/{made.id}/input_items?{query}", cast_to=object)
@@ -155,10 +165,10 @@ def test_a_part_of_a_list_that_makes_no_sense(
 
 
 def test_items_are_referred_to_by_their_ids(
-    client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    client: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("chat")
-    says(backend, "chat", model, Turn("the answer is 42"), Turn("indeed"))
+    model = new_model("chat")
+    script_turns(backend, "chat", model, Turn("the answer is 42"), Turn("indeed"))
     first = client.responses.create(model=model, input="the question")
     (question,) = client.responses.input_items.list(first.id).data
     (answer,) = first.output
@@ -171,44 +181,51 @@ def test_items_are_referred_to_by_their_ids(
     ]
     client.responses.create(model=model, input=again)
     for words in ("the question", "the answer is 42", "really?"):
-        assert words in heard(backend, model)
+        assert words in received_body(backend, model)
 
 
 @pytest.mark.parametrize("store", [True, False], ids=["stored", "not stored"])
 @pytest.mark.parametrize("kind", ['"type": "item_reference", ', '"type": null, ', ""])
 def test_a_reference_needs_no_type(
-    kind: str, *, store: bool, kept: Gateway, backend: ScriptedBackend, fresh: Fresh
+    kind: str,
+    *,
+    store: bool,
+    storing_gateway: Gateway,
+    backend: ScriptedBackend,
+    new_model: NewModel,
 ) -> None:
-    model = fresh("chat")
-    says(backend, "chat", model, Turn("the answer is 42"), Turn("indeed"))
+    model = new_model("chat")
+    script_turns(backend, "chat", model, Turn("the answer is 42"), Turn("indeed"))
     asked: JsonObject = {"model": model, "input": "the question"}
-    (answer,) = objects_in(wire.post(kept.port, "/v1/responses", asked).json(), "output")
+    (answer,) = objects_in(
+        raw_http.post(storing_gateway.port, "/v1/responses", asked).json(), "output"
+    )
     body = f'{{"model": "{model}", "store": {str(store).lower()}, "input": [{{{kind}"id": '
     body += f'"{answer["id"]}"}}, {{"role": "user", "content": "really?"}}]}}'
-    again = wire.post(kept.port, "/v1/responses", body.encode())
+    again = raw_http.post(storing_gateway.port, "/v1/responses", body.encode())
     assert again.status == 200, again.body
-    assert "the answer is 42" in heard(backend, model)
+    assert "the answer is 42" in received_body(backend, model)
 
 
 def test_an_output_without_a_type_is_no_reference(
-    kept: Gateway, backend: ScriptedBackend, fresh: Fresh
+    storing_gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("chat")
-    says(backend, "chat", model, Turn("", (Call("weather", "{}"),)), Turn("Sunny."))
-    asked: JsonObject = {"model": model, "input": "Oslo?", "tools": [WEATHER]}
-    first = wire.post(kept.port, "/v1/responses", asked).json()
+    model = new_model("chat")
+    script_turns(backend, "chat", model, Turn("", (Call("weather", "{}"),)), Turn("Sunny."))
+    asked: JsonObject = {"model": model, "input": "Oslo?", "tools": [WEATHER_TOOL]}
+    first = raw_http.post(storing_gateway.port, "/v1/responses", asked).json()
     (call,) = objects_in(first, "output")
     output = {"id": "fco_1", "call_id": call["call_id"], "output": "18 degrees"}
     more = {"previous_response_id": first["id"], "input": [output]}
-    second = wire.post(kept.port, "/v1/responses", {**asked, **more})
+    second = raw_http.post(storing_gateway.port, "/v1/responses", {**asked, **more})
     assert second.status == 200, second.body
-    assert "18 degrees" in heard(backend, model)
+    assert "18 degrees" in received_body(backend, model)
 
 
-def test_an_unknown_item_is_named(client: openai.OpenAI, fresh: Fresh) -> None:
+def test_an_unknown_item_is_named(client: openai.OpenAI, new_model: NewModel) -> None:
     with pytest.raises(openai.NotFoundError) as refused:
         client.responses.create(
-            model=fresh("chat"), input=[{"type": "item_reference", "id": "msg_nobody"}]
+            model=new_model("chat"), input=[{"type": "item_reference", "id": "msg_nobody"}]
         )
     assert refused.value.code == "item_not_found"
     assert refused.value.param == "input[0]"
@@ -218,16 +235,16 @@ def test_an_unknown_item_is_named(client: openai.OpenAI, fresh: Fresh) -> None:
 
 
 def test_deleted_is_gone_but_what_continues_it_stays(
-    client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    client: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("chat")
-    says(backend, "chat", model, Turn("one"), Turn("two"), Turn("three"))
+    model = new_model("chat")
+    script_turns(backend, "chat", model, Turn("one"), Turn("two"), Turn("three"))
     first = client.responses.create(model=model, input="the beginning")
     second = client.responses.create(model=model, input="more", previous_response_id=first.id)
     client.responses.delete(first.id)
     assert_missing(client, model, first.id)
     client.responses.create(model=model, input="and more", previous_response_id=second.id)
-    assert "the beginning" in heard(backend, model)
+    assert "the beginning" in received_body(backend, model)
     client.responses.delete(second.id)
     assert_missing(client, model, second.id)
 
@@ -251,14 +268,14 @@ def assert_missing(client: openai.OpenAI, model: str, name: str) -> None:
 
 
 def test_what_is_not_there_is_told_alike_whyever_it_is_not(
-    kept: Gateway, client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    storing_gateway: Gateway, client: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("chat")
-    says(backend, "chat", model, *[Turn("mine")] * 3)
+    model = new_model("chat")
+    script_turns(backend, "chat", model, *[Turn("mine")] * 3)
     mine = client.responses.create(model=model, input="secret")
     unkept = client.responses.create(model=model, input="secret", store=False)
     forged = mine.id[:-1] + ("0" if mine.id[-1] != "0" else "1")
-    with openai.OpenAI(base_url=kept.url, api_key="sk-you", max_retries=0) as other:
+    with openai.OpenAI(base_url=storing_gateway.url, api_key="sk-you", max_retries=0) as other:
         assert_missing(other, model, mine.id)
         (item,) = client.responses.input_items.list(mine.id).data
         with pytest.raises(openai.NotFoundError):
@@ -272,32 +289,38 @@ def test_what_is_not_there_is_told_alike_whyever_it_is_not(
     assert len(backend.received(model)) == 2
 
 
-def test_two_ways_to_go_on_exclude_each_other(client: openai.OpenAI, fresh: Fresh) -> None:
+def test_two_ways_to_go_on_exclude_each_other(client: openai.OpenAI, new_model: NewModel) -> None:
     with pytest.raises(openai.BadRequestError) as refused:
         client.responses.create(
-            model=fresh("chat"), input="go on", previous_response_id="a", conversation="b"
+            model=new_model("chat"), input="go on", previous_response_id="a", conversation="b"
         )
     assert refused.value.param == "previous_response_id"
 
 
 @pytest.mark.parametrize("how", [{}, {"stream": True}, {"background": True}])
 def test_what_says_at_its_end_that_it_goes_on_has_ended(
-    how: JsonObject, kept: Gateway, client: openai.OpenAI, backend: ScriptedBackend, fresh: Fresh
+    how: JsonObject,
+    storing_gateway: Gateway,
+    client: openai.OpenAI,
+    backend: ScriptedBackend,
+    new_model: NewModel,
 ) -> None:
-    model = fresh("responses")
+    model = new_model("responses")
     turns = iter((Turn("hey"), Turn("on")))
 
-    def say(received: Received) -> Script:
-        told = script("responses", next(turns), received.json())
+    def say(received: ReceivedRequest) -> Script:
+        told = reply_script("responses", next(turns), received.json())
         # As long as before, for the length of what is told has been said.
         said, odd = b'"completed", "incomplete_', b'"queued",    "incomplete_'
         return tuple(step.replace(said, odd) if type(step) is bytes else step for step in told)
 
-    backend.play_always(model, say)
+    backend.respond_with(model, say)
     asked: JsonObject = {"model": model, "input": "hi", **how}
-    told = wire.post(kept.port, "/v1/responses", asked, {"Authorization": "Bearer sk-me"}).body
+    told = raw_http.post(
+        storing_gateway.port, "/v1/responses", asked, {"Authorization": "Bearer sk-me"}
+    ).body
     name = str(re.findall(rb'"id": ?"(resp_[0-9a-f]+)"', told)[-1], "ascii")
-    until(lambda: client.responses.retrieve(name).status == "completed")
+    wait_until(lambda: client.responses.retrieve(name).status == "completed")
     with pytest.raises(openai.BadRequestError):
         client.responses.cancel(name)
     second = client.responses.create(model=model, input="go on", previous_response_id=name)
@@ -308,18 +331,22 @@ def test_what_says_at_its_end_that_it_goes_on_has_ended(
 
 
 def test_losses_name_places_as_the_client_counts_them(
-    kept: Gateway, backend: ScriptedBackend, fresh: Fresh
+    storing_gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("chat")
-    says(backend, "chat", model, Turn("one"), Turn("two"))
-    first = wire.post(kept.port, "/v1/responses", {"model": model, "input": "hello"}).json()
+    model = new_model("chat")
+    script_turns(backend, "chat", model, Turn("one"), Turn("two"))
+    first = raw_http.post(
+        storing_gateway.port, "/v1/responses", {"model": model, "input": "hello"}
+    ).json()
     asked = {
         "model": model,
         "previous_response_id": first["id"],
         "input": [{"role": "user", "content": "and?"}, {"type": "web_search_call", "id": "ws_1"}],
     }
-    second = wire.post(kept.port, "/v1/responses", asked)
+    second = raw_http.post(storing_gateway.port, "/v1/responses", asked)
     assert second.status == 200
     assert "input[1]" in second.headers["dragoman-loss"]
     bad = {**asked, "input": [{"role": "user", "content": [{"type": "input_hologram"}]}]}
-    assert str(wire.post(kept.port, "/v1/responses", bad).error()["param"]).startswith("input[0]")
+    assert str(raw_http.post(storing_gateway.port, "/v1/responses", bad).error["param"]).startswith(
+        "input[0]"
+    )

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway import wire
+from tests.gateway import raw_http
+from tests.gateway.backend_replies import Turn, reply_script
 from tests.gateway.background.requests import (
     AUTHORIZED,
     QUICK,
@@ -16,10 +17,9 @@ from tests.gateway.background.requests import (
     run_out,
     show,
 )
-from tests.gateway.conftest import Fresh
-from tests.gateway.process import running
-from tests.gateway.scripted import Gate, ScriptedBackend
-from tests.gateway.speech import Turn, script
+from tests.gateway.conftest import NewModel
+from tests.gateway.gateway_process import run_gateway
+from tests.gateway.scripted_backend import Gate, ScriptedBackend
 from tests.judges.reading import JsonObject, objects_in, text_in
 
 STATE = "sqlite:state.db"
@@ -43,13 +43,13 @@ def stored(folder: Path) -> bytes:
 @pytest.mark.parametrize("streamed", [False, True], ids=["unary", "streamed"])
 @pytest.mark.parametrize("dialect", ["chat", "responses"])
 def test_it_is_neither_kept_nor_shown(
-    dialect: str, *, streamed: bool, backend: ScriptedBackend, fresh: Fresh, tmp_path: Path
+    dialect: str, *, streamed: bool, backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
-    model = fresh(dialect)
-    backend.play_always(model, lambda asked: script(dialect, Turn("Low."), asked.json()))
-    with running(configured(backend, STATE), tmp_path) as node:
+    model = new_model(dialect)
+    backend.respond_with(model, lambda asked: reply_script(dialect, Turn("Low."), asked.json()))
+    with run_gateway(configured(backend, STATE), tmp_path) as node:
         body: JsonObject = {"model": model, "input": "Tide?", "tools": [TOOL], "stream": streamed}
-        told = wire.post(node.port, "/v1/responses", body, AUTHORIZED)
+        told = raw_http.post(node.port, "/v1/responses", body, AUTHORIZED)
         assert told.status == 200
         assert WORD.encode() not in told.body
         assert b'"server_label":"tides"' in told.body.replace(b'": ', b'":')
@@ -60,19 +60,21 @@ def test_it_is_neither_kept_nor_shown(
         assert objects_in(backend.received(model)[0].json(), "tools") == [TOOL]
 
 
-def test_what_waits_is_sealed(backend: ScriptedBackend, fresh: Fresh, tmp_path: Path) -> None:
-    busy, model = fresh("responses"), fresh("responses")
-    backend.play(busy, halved("responses", Gate()))
-    backend.play_always(model, lambda asked: script("responses", Turn("Low."), asked.json()))
-    with running(configured(backend, STATE, ALONE), tmp_path) as first:
+def test_what_waits_is_sealed(
+    backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
+) -> None:
+    busy, model = new_model("responses"), new_model("responses")
+    backend.enqueue(busy, halved("responses", Gate()))
+    backend.respond_with(model, lambda asked: reply_script("responses", Turn("Low."), asked.json()))
+    with run_gateway(configured(backend, STATE, ALONE), tmp_path) as first:
         create(first, busy, tools=[TOOL])
-        backend.wait(busy)
+        backend.wait_for_request(busy)
         name = text_in(create(first, model, tools=[TOOL]), "id")
         assert show(first, name)["status"] == "queued"
         assert WORD.encode() not in stored(tmp_path)
         first.process.kill()
     run_out(f"sqlite:{tmp_path / 'state.db'}")
-    with running(configured(backend, STATE), tmp_path) as second:
+    with run_gateway(configured(backend, STATE), tmp_path) as second:
         said = judge_stream(replay(second, name))
         assert text_in(said, "status") == "completed"
         assert WORD.encode() not in stored(tmp_path)

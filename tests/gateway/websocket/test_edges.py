@@ -9,15 +9,22 @@ from socket import SHUT_RDWR
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from tests.gateway.calling import call
-from tests.gateway.conftest import DIALECTS, Fresh, Scene, tables
+from tests.gateway.backend_replies import Turn, reply_script, stream_events
+from tests.gateway.conftest import Harness, NewModel
 from tests.gateway.end_to_end.test_load import MEBIBYTE, flood, settled
-from tests.gateway.keeping import until
-from tests.gateway.process import Gateway, running
-from tests.gateway.scripted import PATIENCE, Gate, ScriptedBackend, begun, chunk, stream
-from tests.gateway.sockets import Events, Socket, judged, judged_error, judged_event
-from tests.gateway.speech import Turn, frames, script
+from tests.gateway.gateway_config import DIALECTS, backend_tables
+from tests.gateway.gateway_process import Gateway, run_gateway
+from tests.gateway.raw_http import send
+from tests.gateway.scripted_backend import Gate, ScriptedBackend, chunk, stream_head, stream_reply
+from tests.gateway.waiting import TIMEOUT_SECONDS, wait_until
 from tests.gateway.websocket.test_websocket import says
+from tests.gateway.websocket_client import (
+    Events,
+    WebSocketClient,
+    validate_error,
+    validate_event,
+    validate_turn,
+)
 from tests.judges.reading import JsonObject, object_in
 
 # Messages that are none
@@ -63,66 +70,69 @@ SPOILED: dict[str, tuple[str, str | None]] = {
 }
 
 
-def test_a_message_that_is_none_is_told_so_and_the_socket_goes_on(scene: Scene) -> None:
-    model = says(scene, "chat", *[Turn("Hi.")] * (len(SPOILED) + 1))
-    with Socket(scene.gateway) as socket:
+def test_a_message_that_is_none_is_told_so_and_the_socket_goes_on(harness: Harness) -> None:
+    model = says(harness, "chat", *[Turn("Hi.")] * (len(SPOILED) + 1))
+    with WebSocketClient(harness.gateway) as socket:
         for message, (code, param) in SPOILED.items():
-            socket.plug.send(message)
-            error = judged_error(socket.hear())
+            socket.connection.send(message)
+            error = validate_error(socket.receive())
             assert (error["code"], error["param"]) == (code, param), message
             assert error["type"] == "invalid_request_error"
-            assert socket.answered(model=model, input="x", store=False).output_text == "Hi."
-        socket.plug.send(b'{"type": "response.create"}')
-        assert "text" in str(judged_error(socket.hear())["message"])
-        assert socket.answered(model=model, input="x", store=False).output_text == "Hi."
+            assert socket.create_response(model=model, input="x", store=False).output_text == "Hi."
+        socket.connection.send(b'{"type": "response.create"}')
+        assert "text" in str(validate_error(socket.receive())["message"])
+        assert socket.create_response(model=model, input="x", store=False).output_text == "Hi."
 
 
 def test_what_is_no_text_ends_the_socket(gateway: Gateway) -> None:
-    with Socket(gateway) as socket:
+    with WebSocketClient(gateway) as socket:
         # RFC 6455 leaves no choice.
-        socket.plug.send(b'{"type": "\xff"}', text=True)
+        socket.connection.send(b'{"type": "\xff"}', text=True)
         with pytest.raises(ConnectionClosed) as closed:
-            socket.hear()
+            socket.receive()
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == 1007
 
 
-def test_what_is_refused_is_logged(scene: Scene) -> None:
-    with Socket(scene.gateway, path="/responses") as socket:
-        socket.say({"type": "response.create", "stream_id": "not this"})
-        judged_error(socket.hear())
-        socket.say([])
-        judged_error(socket.hear())
+def test_what_is_refused_is_logged(harness: Harness) -> None:
+    with WebSocketClient(harness.gateway, path="/responses") as socket:
+        socket.send({"type": "response.create", "stream_id": "not this"})
+        validate_error(socket.receive())
+        socket.send([])
+        validate_error(socket.receive())
     words = ('"error_code":"invalid_stream_id"', '"path":"/responses"', '"status":400')
-    until(lambda: any(all(word in line for word in words) for line in scene.gateway.lines))
+    wait_until(lambda: any(all(word in line for word in words) for line in harness.gateway.lines))
 
 
-def test_a_message_that_is_too_large(lively: Gateway, backend: ScriptedBackend) -> None:
+def test_a_message_that_is_too_large(heartbeat_gateway: Gateway, backend: ScriptedBackend) -> None:
     model = "chat-too-large"
-    backend.play_always(model, lambda it: script("chat", Turn("Hi."), it.json()))
-    with Socket(lively) as socket:
+    backend.respond_with(model, lambda it: reply_script("chat", Turn("Hi."), it.json()))
+    with WebSocketClient(heartbeat_gateway) as socket:
         socket.create(model=model, input="x" * 120_000)
-        error = judged_error(socket.hear())
+        error = validate_error(socket.receive())
         assert (error["code"], error["status"]) == ("request_too_large", 413)
-        assert socket.answered(model=model, input="x" * 90_000, store=False).output_text == "Hi."
+        assert (
+            socket.create_response(model=model, input="x" * 90_000, store=False).output_text
+            == "Hi."
+        )
         # Nobody reads all of what is larger still only to say no.
         socket.create(model=model, input="x" * 250_000)
         with pytest.raises(ConnectionClosed) as closed:
-            socket.hear()
+            socket.receive()
         assert closed.value.rcvd is not None
         assert closed.value.rcvd.code == 1009
 
 
 def test_a_history_that_is_too_large_is_not_remembered(
-    lively: Gateway, backend: ScriptedBackend
+    heartbeat_gateway: Gateway, backend: ScriptedBackend
 ) -> None:
     model = "chat-long-history"
-    backend.play_always(model, lambda it: script("chat", Turn("Hi."), it.json()))
-    with Socket(lively) as socket:
+    backend.respond_with(model, lambda it: reply_script("chat", Turn("Hi."), it.json()))
+    with WebSocketClient(heartbeat_gateway) as socket:
         shared: JsonObject = {"model": model, "store": False}
-        first = socket.answered(**shared, input="x" * 60_000)
-        second = socket.answered(**shared, input="y" * 60_000, previous_response_id=first.id)
-        error = socket.refused(**shared, input="z", previous_response_id=second.id)
+        first = socket.create_response(**shared, input="x" * 60_000)
+        second = socket.create_response(**shared, input="y" * 60_000, previous_response_id=first.id)
+        error = socket.create_error(**shared, input="z", previous_response_id=second.id)
         assert error["code"] == "previous_response_not_found"
 
 
@@ -131,21 +141,21 @@ def test_a_history_that_is_too_large_is_not_remembered(
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_silence_is_filled_with_events(
-    dialect: str, lively: Gateway, backend: ScriptedBackend, fresh: Fresh
+    dialect: str, heartbeat_gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model, gate = fresh(dialect), Gate()
-    said = frames(dialect, Turn("One two three."))
-    backend.play(model, stream(*said[:2], b": a comment\n\n", gate, *said[2:]))
+    model, gate = new_model(dialect), Gate()
+    said = stream_events(dialect, Turn("One two three."))
+    backend.enqueue(model, stream_reply(*said[:2], b": a comment\n\n", gate, *said[2:]))
     events: Events = []
-    with Socket(lively) as socket:
+    with WebSocketClient(heartbeat_gateway) as socket:
         socket.create(model=model, input="x")
         # One at the beginning, and another in the silence.
         while [event["type"] for event in events].count("response.in_progress") < 2:
-            events.append(socket.hear())
+            events.append(socket.receive())
         gate.open()
-        events += socket.hear_turn()
+        events += socket.receive_turn()
     for event in events:
-        judged_event(event)
+        validate_event(event)
     assert events[-1]["type"] == "response.completed"
 
 
@@ -161,13 +171,13 @@ class Listener(logging.Handler):
             self.pinged.set()
 
 
-def test_an_idle_socket_is_pinged(lively: Gateway) -> None:
+def test_an_idle_socket_is_pinged(heartbeat_gateway: Gateway) -> None:
     listener, logger = Listener(), logging.getLogger("websockets.client")
     logger.addHandler(listener)
     logger.setLevel(logging.DEBUG)
     try:
-        with Socket(lively):
-            assert listener.pinged.wait(PATIENCE)
+        with WebSocketClient(heartbeat_gateway):
+            assert listener.pinged.wait(TIMEOUT_SECONDS)
     finally:
         logger.removeHandler(listener)
         logger.setLevel(logging.NOTSET)
@@ -175,22 +185,22 @@ def test_an_idle_socket_is_pinged(lively: Gateway) -> None:
 
 def exchanges(gateway: Gateway) -> float:
     """Give the number of all exchanges that were counted."""
-    metrics = call(gateway, "GET", "/metrics").body.decode().splitlines()
+    metrics = send(gateway, "GET", "/metrics").body.decode().splitlines()
     name = "dragoman_requests_total{"
     return sum(float(line.split()[-1]) for line in metrics if line.startswith(name))
 
 
-def test_each_turn_is_counted(scene: Scene, tmp_path: Path) -> None:
-    model = says(scene, "chat", Turn("Hi."), Turn("Ho."))
-    with running(tables(scene.backend.address), tmp_path) as gateway:
-        with Socket(gateway) as socket:
-            socket.answered(model=model, input="x")
-            socket.answered(model=model, input="x")
-            socket.answered(model=model, input="x", generate=False)
-            socket.refused(model=model, input="x", previous_response_id="resp_none")
+def test_each_turn_is_counted(harness: Harness, tmp_path: Path) -> None:
+    model = says(harness, "chat", Turn("Hi."), Turn("Ho."))
+    with run_gateway(backend_tables(harness.backend.address), tmp_path) as gateway:
+        with WebSocketClient(gateway) as socket:
+            socket.create_response(model=model, input="x")
+            socket.create_response(model=model, input="x")
+            socket.create_response(model=model, input="x", generate=False)
+            socket.create_error(model=model, input="x", previous_response_id="resp_none")
             # This one's answer tells that all before it are counted.
-            socket.say([])
-            socket.hear()
+            socket.send([])
+            socket.receive()
         assert exchanges(gateway) >= 4
     lines = [json.loads(line) for line in gateway.lines if '"event":"request"' in line]
     assert [line["status"] for line in lines] == [200, 200, 200, 400, 400]
@@ -199,61 +209,61 @@ def test_each_turn_is_counted(scene: Scene, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["close", "abort"])
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_client_that_leaves_ends_the_work(dialect: str, how: str, scene: Scene) -> None:
-    backend = scene.backend
-    models = [scene.fresh(dialect) for _ in range(3)]
-    said = [chunk(frame) for frame in frames(dialect, Turn("One two three."))[:4]]
-    backend.play(models[0], (Gate(),))
-    backend.play(models[1], (begun(), *said, Gate()))
-    socket = Socket(scene.gateway)
+def test_a_client_that_leaves_ends_the_work(dialect: str, how: str, harness: Harness) -> None:
+    backend = harness.backend
+    models = [harness.new_model(dialect) for _ in range(3)]
+    said = [chunk(frame) for frame in stream_events(dialect, Turn("One two three."))[:4]]
+    backend.enqueue(models[0], (Gate(),))
+    backend.enqueue(models[1], (stream_head(), *said, Gate()))
+    socket = WebSocketClient(harness.gateway)
     socket.create(model=models[0], input="x", store=False, stream_id="silent")
     socket.create(model=models[1], input="x", store=False, stream_id="begun")
     # This one waits, and is never asked.
     socket.create(model=models[2], input="x", store=False, stream_id="begun")
-    running_work = [backend.wait(model) for model in models[:2]]
-    assert socket.hear()["type"] == "response.created"
+    running_work = [backend.wait_for_request(model) for model in models[:2]]
+    assert socket.receive()["type"] == "response.created"
     assert not any(request.closed.is_set() for request in running_work)
     if how == "close":
-        socket.plug.close()
+        socket.connection.close()
     else:
         # Closing it would not do: who reads from it in another thread holds it open.
-        socket.plug.socket.shutdown(SHUT_RDWR)
-    assert all(request.closed.wait(PATIENCE) for request in running_work)
+        socket.connection.socket.shutdown(SHUT_RDWR)
+    assert all(request.closed.wait(TIMEOUT_SECONDS) for request in running_work)
     assert backend.received(models[2]) == []
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_slow_client_holds_the_backend_back(dialect: str, scene: Scene) -> None:
-    model = scene.fresh(dialect)
-    scene.backend.play(model, flood(dialect))
-    before = scene.gateway.memory()
-    with Socket(scene.gateway, buffer=1) as socket:
+def test_a_slow_client_holds_the_backend_back(dialect: str, harness: Harness) -> None:
+    model = harness.new_model(dialect)
+    harness.backend.enqueue(model, flood(dialect))
+    before = harness.gateway.memory()
+    with WebSocketClient(harness.gateway, buffer=1) as socket:
         socket.create(model=model, input="x", store=False)
-        request = scene.backend.wait(model)
+        request = harness.backend.wait_for_request(model)
         held = settled(request)
         # What the sockets of the system hold, and a little more, but not the whole.
         assert held < 32 * MEBIBYTE
-        assert scene.gateway.memory() - before < 32 * MEBIBYTE
+        assert harness.gateway.memory() - before < 32 * MEBIBYTE
         # Whatever is taken makes room for more.
-        while request.written < held + MEBIBYTE:
-            socket.hear()
-        assert not request.played.is_set()
+        while request.bytes_written < held + MEBIBYTE:
+            socket.receive()
+        assert not request.script_done.is_set()
         # To close in peace would mean to take all the rest.
-        socket.plug.socket.shutdown(SHUT_RDWR)
-    assert request.closed.wait(PATIENCE)
+        socket.connection.socket.shutdown(SHUT_RDWR)
+    assert request.closed.wait(TIMEOUT_SECONDS)
 
 
-def test_errors_of_one_turn_do_not_concern_another(scene: Scene) -> None:
-    gate, model = Gate(), scene.fresh("chat")
-    said = frames("chat", Turn("One two three."))
-    scene.backend.play(model, stream(*said[:3], gate, *said[3:]))
-    with Socket(scene.gateway) as socket:
+def test_errors_of_one_turn_do_not_concern_another(harness: Harness) -> None:
+    gate, model = Gate(), harness.new_model("chat")
+    said = stream_events("chat", Turn("One two three."))
+    harness.backend.enqueue(model, stream_reply(*said[:3], gate, *said[3:]))
+    with WebSocketClient(harness.gateway) as socket:
         socket.create(model=model, input="x", store=False)
-        events = [socket.hear()]
-        socket.plug.send("no JSON")
+        events = [socket.receive()]
+        socket.connection.send("no JSON")
         while events[-1]["type"] != "error":
-            events.append(socket.hear())
+            events.append(socket.receive())
         error = events.pop()
         gate.open()
         assert object_in(error, "error")["code"] == "invalid_value"
-        assert judged([*events, *socket.hear_turn()]).output_text == "One two three."
+        assert validate_turn([*events, *socket.receive_turn()]).output_text == "One two three."

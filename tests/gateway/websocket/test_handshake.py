@@ -7,14 +7,16 @@ from socket import create_connection
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from tests.gateway.calling import call
-from tests.gateway.conftest import Fresh, Scene, tables
+from tests.gateway.backend_replies import Turn, stream_events
+from tests.gateway.conftest import Harness, NewModel
+from tests.gateway.gateway_config import backend_tables
+from tests.gateway.gateway_process import Gateway, run_gateway
 from tests.gateway.http.test_auth import BACKEND_KEY, KEY, guarded
-from tests.gateway.process import Gateway, running
-from tests.gateway.scripted import PATIENCE, ScriptedBackend, stream
-from tests.gateway.sockets import Socket
-from tests.gateway.speech import Turn, frames
+from tests.gateway.raw_http import send
+from tests.gateway.scripted_backend import ScriptedBackend, stream_reply
+from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.gateway.websocket.test_websocket import says
+from tests.gateway.websocket_client import WebSocketClient
 
 __all__ = ["guarded"]
 
@@ -29,24 +31,24 @@ HANDSHAKE = {
 @pytest.mark.parametrize("authorization", ["", "Bearer dk-wrong"])
 def test_who_has_no_key_gets_no_socket(authorization: str, guarded: Gateway) -> None:
     headers = {**HANDSHAKE, "Authorization": authorization}
-    answered = call(guarded, "GET", "/v1/responses", headers=headers)
+    answered = send(guarded, "GET", "/v1/responses", headers=headers)
     assert answered.status == 401
     assert answered.error["code"] == "invalid_api_key"
     assert answered.headers["content-type"] == "application/json"
 
 
 def test_who_has_one_is_let_in_and_told_what_the_model_says(
-    guarded: Gateway, backend: ScriptedBackend, fresh: Fresh
+    guarded: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = fresh("with-key")
+    model = new_model("with-key")
     said = Turn(f"It is {BACKEND_KEY}.")
-    backend.play(model, stream(b"".join(frames("chat", said))))
-    with Socket(guarded, {"Authorization": f"Bearer {KEY}"}) as socket:
-        events = socket.turn(model=model, input="x")
+    backend.enqueue(model, stream_reply(b"".join(stream_events("chat", said))))
+    with WebSocketClient(guarded, {"Authorization": f"Bearer {KEY}"}) as socket:
+        events = socket.create_turn(model=model, input="x")
     assert events[-1]["type"] == "response.completed"
     assert f"It is {BACKEND_KEY}." in json.dumps(events[-1])
     assert BACKEND_KEY not in guarded.log
-    assert backend.wait(model).headers["authorization"] == f"Bearer {BACKEND_KEY}"
+    assert backend.wait_for_request(model).headers["authorization"] == f"Bearer {BACKEND_KEY}"
 
 
 @pytest.mark.parametrize(
@@ -54,9 +56,9 @@ def test_who_has_one_is_let_in_and_told_what_the_model_says(
     [("/v1/models", 200), ("/v1/nothing", 404), ("/v1/translate", 405), ("/health", 200)],
 )
 def test_elsewhere_the_offer_is_not_taken(path: str, status: int, gateway: Gateway) -> None:
-    assert call(gateway, "GET", path, headers=HANDSHAKE).status == status
+    assert send(gateway, "GET", path, headers=HANDSHAKE).status == status
     with pytest.raises(InvalidStatus):
-        Socket(gateway, path=path)
+        WebSocketClient(gateway, path=path)
 
 
 @pytest.mark.parametrize(
@@ -70,16 +72,16 @@ def test_elsewhere_the_offer_is_not_taken(path: str, status: int, gateway: Gatew
 )
 def test_a_handshake_that_is_none(changes: dict[str, str], status: int, gateway: Gateway) -> None:
     body = b"{}" if "Content-Length" in changes else None
-    answered = call(gateway, "GET", "/v1/responses", body, headers={**HANDSHAKE, **changes})
+    answered = send(gateway, "GET", "/v1/responses", body, headers={**HANDSHAKE, **changes})
     assert answered.status == status
-    assert call(gateway, "GET", "/health").status == 200
+    assert send(gateway, "GET", "/health").status == 200
 
 
 @pytest.mark.parametrize(
     "origin", ["https://example.org", "http://127.0.0.1:1", "null", "http://["]
 )
 def test_a_page_of_another_site_gets_no_socket(origin: str, gateway: Gateway) -> None:
-    answered = call(gateway, "GET", "/v1/responses", headers={**HANDSHAKE, "Origin": origin})
+    answered = send(gateway, "GET", "/v1/responses", headers={**HANDSHAKE, "Origin": origin})
     assert answered.status == 403
     assert answered.error["code"] == "origin_not_allowed"
 
@@ -96,34 +98,36 @@ def test_a_page_of_another_site_gets_no_socket(origin: str, gateway: Gateway) ->
 )
 def test_an_odd_handshake(version: str, more: str, status: bytes, gateway: Gateway) -> None:
     said = "".join(f"{name}: {value}\r\n" for name, value in HANDSHAKE.items())
-    with create_connection(("127.0.0.1", gateway.port), PATIENCE) as plug:
+    with create_connection(("127.0.0.1", gateway.port), TIMEOUT_SECONDS) as plug:
         plug.sendall(f"GET /v1/responses HTTP/{version}\r\n{said}{more}\r\n".encode())
         with plug.makefile("rb") as lines:
             assert status in lines.readline()
 
 
-def test_a_page_of_ours_gets_one(scene: Scene) -> None:
-    model = says(scene, "chat", Turn("Hi."))
-    with Socket(scene.gateway, {"Origin": scene.gateway.address}) as socket:
-        assert socket.answered(model=model, input="x", store=False).output_text == "Hi."
+def test_a_page_of_ours_gets_one(harness: Harness) -> None:
+    model = says(harness, "chat", Turn("Hi."))
+    with WebSocketClient(harness.gateway, {"Origin": harness.gateway.address}) as socket:
+        assert socket.create_response(model=model, input="x", store=False).output_text == "Hi."
 
 
 def test_without_an_offer_it_is_an_address_like_any(gateway: Gateway) -> None:
-    assert call(gateway, "GET", "/v1/responses").status == 404
+    assert send(gateway, "GET", "/v1/responses").status == 404
 
 
 @pytest.fixture(scope="module")
 def off(backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """Run a gateway without sockets."""
     folder = tmp_path_factory.mktemp("off")
-    with running("[server]\nwebsocket = false\n" + tables(backend.address), folder) as gateway:
+    with run_gateway(
+        "[server]\nwebsocket = false\n" + backend_tables(backend.address), folder
+    ) as gateway:
         yield gateway
 
 
 @pytest.mark.parametrize("path", ["/v1/responses", "/responses"])
 def test_switched_off_clients_are_told_to_fall_back(path: str, off: Gateway) -> None:
-    answered = call(off, "GET", path, headers=HANDSHAKE)
+    answered = send(off, "GET", path, headers=HANDSHAKE)
     assert (answered.status, answered.headers["upgrade"]) == (426, "HTTP/1.1")
     with pytest.raises(InvalidStatus) as refused:
-        Socket(off, path=path)
+        WebSocketClient(off, path=path)
     assert refused.value.response.status_code == 426

@@ -9,42 +9,49 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.gateway.conftest import DIALECTS, Scene
+from tests.gateway.backend_replies import (
+    Call,
+    Turn,
+    error_events,
+    reply_script,
+    stream_events,
+)
+from tests.gateway.conftest import Harness
 from tests.gateway.end_to_end.test_open_responses import ASKED, MODELS, WEATHER, named, user
-from tests.gateway.process import Gateway, running
-from tests.gateway.scripted import cut_stream
-from tests.gateway.sockets import Events, Socket, judged
-from tests.gateway.speech import Call, Turn, error_frames, frames, script
+from tests.gateway.gateway_config import DIALECTS
+from tests.gateway.gateway_process import Gateway, run_gateway
+from tests.gateway.scripted_backend import truncated_reply
+from tests.gateway.websocket_client import Events, WebSocketClient, validate_turn
 from tests.judges.reading import JsonObject, object_in, objects_in, text_in
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """Run the gateway as a newcomer does."""
-    with running("", tmp_path_factory.mktemp("demo")) as gateway:
+    with run_gateway("", tmp_path_factory.mktemp("demo")) as gateway:
         yield gateway
 
 
 def response_in(events: Events) -> JsonObject:
     """Judge each event; give the response that the last one tells."""
-    judged(events)
+    validate_turn(events)
     return object_in(events[-1], "response")
 
 
-def hear_failure(socket: Socket) -> Events:
+def hear_failure(socket: WebSocketClient) -> Events:
     """Hear an answer that fails; as over HTTP, an error comes before the response."""
-    events = [socket.hear()]
+    events = [socket.receive()]
     while events[-1]["type"] != "response.failed":
-        events.append(socket.hear())
+        events.append(socket.receive())
     return events
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_all_that_is_asked_over_http(model: str, demo: Gateway) -> None:
     # On one socket, one after the other; each event is judged.
-    with Socket(demo) as socket:
+    with WebSocketClient(demo) as socket:
         for name, asked in ASKED.items():
-            response = socket.answered(model=model, **asked)
+            response = socket.create_response(model=model, **asked)
             assert response.status == "completed"
             kinds = [item.type for item in response.output]
             assert ("function_call" if name == "tool-calling" else "message") in kinds
@@ -52,8 +59,8 @@ def test_all_that_is_asked_over_http(model: str, demo: Gateway) -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_names_and_ids_are_legal(model: str, demo: Gateway) -> None:
-    with Socket(demo) as socket:
-        response = response_in(socket.turn(model=model, **ASKED["tool-calling"]))
+    with WebSocketClient(demo) as socket:
+        response = response_in(socket.create_turn(model=model, **ASKED["tool-calling"]))
     calls = [item for item in objects_in(response, "output") if item["type"] == "function_call"]
     assert calls
     for call in calls:
@@ -64,47 +71,53 @@ def test_names_and_ids_are_legal(model: str, demo: Gateway) -> None:
 @pytest.mark.parametrize("store", [False, True], ids=["remembered", "stored"])
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_turn_stands_on_the_input_and_the_output_before_it(
-    dialect: str, *, store: bool, scene: Scene
+    dialect: str, *, store: bool, harness: Harness
 ) -> None:
-    model, turns = scene.fresh(dialect), iter((Turn("the output"), Turn("the end")))
-    scene.backend.play_always(model, lambda it: script(dialect, next(turns), it.json()))
-    with Socket(scene.gateway) as socket:
-        first = socket.answered(model=model, input="the input", store=store)
-        socket.answered(model=model, input="the rest", store=store, previous_response_id=first.id)
-    body = scene.backend.received(model)[-1].body.decode()
+    model, turns = harness.new_model(dialect), iter((Turn("the output"), Turn("the end")))
+    harness.backend.respond_with(model, lambda it: reply_script(dialect, next(turns), it.json()))
+    with WebSocketClient(harness.gateway) as socket:
+        first = socket.create_response(model=model, input="the input", store=store)
+        socket.create_response(
+            model=model, input="the rest", store=store, previous_response_id=first.id
+        )
+    body = harness.backend.received(model)[-1].body.decode()
     places = [body.index(words) for words in ("the input", "the output", "the rest")]
     assert places == sorted(places)
 
 
 @pytest.mark.parametrize("dialect", ["chat", "legacy"])
-def test_a_call_that_is_not_allowed_is_not_told(dialect: str, scene: Scene) -> None:
-    model = scene.fresh(dialect)
+def test_a_call_that_is_not_allowed_is_not_told(dialect: str, harness: Harness) -> None:
+    model = harness.new_model(dialect)
     turn = Turn("I would rather not.", (Call("forbidden", "{}"),))
-    scene.backend.play_always(model, lambda it: script(dialect, turn, it.json()))
+    harness.backend.respond_with(model, lambda it: reply_script(dialect, turn, it.json()))
     tools = [WEATHER, {**WEATHER, "name": "forbidden"}]
     allowed = {"type": "allowed_tools", "mode": "auto", "tools": [named("get_weather")]}
-    with Socket(scene.gateway) as socket:
-        events = socket.turn(model=model, input="hi", tools=tools, tool_choice=allowed)
+    with WebSocketClient(harness.gateway) as socket:
+        events = socket.create_turn(model=model, input="hi", tools=tools, tool_choice=allowed)
     response = response_in(events)
     assert [item["type"] for item in objects_in(response, "output")] == ["message"]
 
 
-def test_input_is_never_dropped_to_make_it_fit(scene: Scene) -> None:
-    model = scene.fresh("chat")
-    scene.backend.play_always(model, lambda it: script("chat", Turn("Fine."), it.json()))
+def test_input_is_never_dropped_to_make_it_fit(harness: Harness) -> None:
+    model = harness.new_model("chat")
+    harness.backend.respond_with(model, lambda it: reply_script("chat", Turn("Fine."), it.json()))
     said = [user(f"remember the number {number}") for number in range(500)]
-    with Socket(scene.gateway) as socket:
-        response = response_in(socket.turn(model=model, input=said))
+    with WebSocketClient(harness.gateway) as socket:
+        response = response_in(socket.create_turn(model=model, input=said))
     assert response["truncation"] == "disabled"
-    body = scene.backend.received(model)[-1].body
+    body = harness.backend.received(model)[-1].body
     assert all(b"remember the number %d" % number in body for number in range(500))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_what_broke_off_comes_last_and_the_response_has_failed(dialect: str, scene: Scene) -> None:
-    model = scene.fresh(dialect)
-    scene.backend.play(model, cut_stream(*frames(dialect, Turn("Once upon a time"))[:4]))
-    with Socket(scene.gateway) as socket:
+def test_what_broke_off_comes_last_and_the_response_has_failed(
+    dialect: str, harness: Harness
+) -> None:
+    model = harness.new_model(dialect)
+    harness.backend.enqueue(
+        model, truncated_reply(*stream_events(dialect, Turn("Once upon a time"))[:4])
+    )
+    with WebSocketClient(harness.gateway) as socket:
         socket.create(model=model, input="hi")
         events = hear_failure(socket)
     assert events[-2]["type"] == "error"
@@ -114,24 +127,24 @@ def test_what_broke_off_comes_last_and_the_response_has_failed(dialect: str, sce
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_an_error_is_followed_by_a_failed_response(dialect: str, scene: Scene) -> None:
-    model = scene.fresh(dialect)
-    begun = frames(dialect, Turn("Once upon a time"))[:4]
-    scene.backend.play(model, cut_stream(*begun, *error_frames(dialect, "out of memory")))
-    with Socket(scene.gateway) as socket:
+def test_an_error_is_followed_by_a_failed_response(dialect: str, harness: Harness) -> None:
+    model = harness.new_model(dialect)
+    begun = stream_events(dialect, Turn("Once upon a time"))[:4]
+    harness.backend.enqueue(model, truncated_reply(*begun, *error_events(dialect, "out of memory")))
+    with WebSocketClient(harness.gateway) as socket:
         socket.create(model=model, input="hi")
         events = hear_failure(socket)
     assert [event["type"] for event in events[-2:]] == ["error", "response.failed"]
 
 
-def test_a_summary_that_is_none_is_a_failed_continuation(scene: Scene) -> None:
+def test_a_summary_that_is_none_is_a_failed_continuation(harness: Harness) -> None:
     # Its backend finished well, and gave nothing: the turn has failed all the same.
-    model, turns = scene.fresh("chat"), iter((Turn("One."), Turn("")))
-    scene.backend.play_always(model, lambda it: script("chat", next(turns), it.json()))
-    with Socket(scene.gateway) as socket:
-        first = socket.answered(model=model, input="one", store=False)
+    model, turns = harness.new_model("chat"), iter((Turn("One."), Turn("")))
+    harness.backend.respond_with(model, lambda it: reply_script("chat", next(turns), it.json()))
+    with WebSocketClient(harness.gateway) as socket:
+        first = socket.create_response(model=model, input="one", store=False)
         continued = {"model": model, "store": False, "previous_response_id": first.id}
         socket.create(**continued, input=[{"type": "compaction_trigger"}])
         assert response_in(hear_failure(socket))["status"] == "failed"
-        error = socket.refused(**continued, input="again")
+        error = socket.create_error(**continued, input="again")
     assert error["code"] == "previous_response_not_found"

@@ -11,9 +11,10 @@ from openai.types.responses import FunctionToolParam, Response, ResponsesServerE
 from openai.types.responses.response_input_item_param import FunctionCallOutput
 from openai.types.responses.response_steer_failed_event import ResponseSteerFailedEvent
 
-from tests.gateway.conftest import DIALECTS, Scene
-from tests.gateway.scripted import PATIENCE
-from tests.gateway.speech import Turn
+from tests.gateway.backend_replies import Turn
+from tests.gateway.conftest import Harness
+from tests.gateway.gateway_config import DIALECTS
+from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.gateway.websocket.test_websocket import OSLO, heard, says
 
 UNTRACED = agents.RunConfig(tracing_disabled=True)
@@ -44,9 +45,9 @@ def answering(response: Response) -> FunctionCallOutput:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_sync_client(dialect: str, scene: Scene) -> None:
-    model = says(scene, dialect, Turn("Let me see.", (OSLO,)), Turn("Sunny."))
-    with scene.sdk.responses.connect() as connection:
+def test_sync_client(dialect: str, harness: Harness) -> None:
+    model = says(harness, dialect, Turn("Let me see.", (OSLO,)), Turn("Sunny."))
+    with harness.sdk.responses.connect() as connection:
         connection.response.create(model=model, input="Oslo?", tools=[TOOL], store=False)
         first = completed(connection)
         connection.response.create(
@@ -58,16 +59,18 @@ def test_sync_client(dialect: str, scene: Scene) -> None:
         )
         second = completed(connection)
     assert second.output_text == "Sunny."
-    assert "18 degrees" in heard(scene, model)
+    assert "18 degrees" in heard(harness, model)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_async_client(dialect: str, scene: Scene) -> None:
-    model = says(scene, dialect, Turn("Let me see.", (OSLO,)), Turn("Sunny."))
+def test_async_client(dialect: str, harness: Harness) -> None:
+    model = says(harness, dialect, Turn("Let me see.", (OSLO,)), Turn("Sunny."))
 
     async def converse() -> str:
         async with (
-            openai.AsyncOpenAI(base_url=scene.gateway.url, api_key="sk-test", max_retries=0) as sdk,
+            openai.AsyncOpenAI(
+                base_url=harness.gateway.url, api_key="sk-test", max_retries=0
+            ) as sdk,
             sdk.responses.connect() as connection,
         ):
             previous: Response | None = None
@@ -88,13 +91,13 @@ def test_async_client(dialect: str, scene: Scene) -> None:
             assert previous is not None
             return previous.output_text
 
-    assert asyncio.run(asyncio.wait_for(converse(), PATIENCE)) == "Sunny."
+    assert asyncio.run(asyncio.wait_for(converse(), TIMEOUT_SECONDS)) == "Sunny."
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_agents(dialect: str, scene: Scene) -> None:
+def test_agents(dialect: str, harness: Harness) -> None:
     """The other package, whose socket is its own."""
-    model = says(scene, dialect, Turn("Let me see.", (OSLO,)), Turn("Sunny."))
+    model = says(harness, dialect, Turn("Let me see.", (OSLO,)), Turn("Sunny."))
 
     @agents.function_tool
     def weather(city: str) -> str:
@@ -102,7 +105,7 @@ def test_agents(dialect: str, scene: Scene) -> None:
 
     async def converse() -> object:
         async with openai.AsyncOpenAI(
-            base_url=scene.gateway.url, api_key="sk-test", max_retries=0
+            base_url=harness.gateway.url, api_key="sk-test", max_retries=0
         ) as sdk:
             spoken = OpenAIResponsesWSModel(model=model, openai_client=sdk)
             agent = agents.Agent(name="Vane", model=spoken, tools=[weather])
@@ -110,12 +113,12 @@ def test_agents(dialect: str, scene: Scene) -> None:
             await spoken.close()
             return result.final_output
 
-    assert asyncio.run(asyncio.wait_for(converse(), PATIENCE)) == "Sunny."
-    assert "Oslo: 18 degrees" in heard(scene, model)
+    assert asyncio.run(asyncio.wait_for(converse(), TIMEOUT_SECONDS)) == "Sunny."
+    assert "Oslo: 18 degrees" in heard(harness, model)
 
 
-def test_errors_are_read(scene: Scene) -> None:
-    with scene.sdk.responses.connect() as connection:
+def test_errors_are_read(harness: Harness) -> None:
+    with harness.sdk.responses.connect() as connection:
         connection.response.create(model="chat-1", input="x", previous_response_id="resp_none")
         event = connection.recv()
     assert event.type == "error"
@@ -123,8 +126,8 @@ def test_errors_are_read(scene: Scene) -> None:
     assert event.error.code == "previous_response_not_found"
 
 
-def test_nothing_is_steered_and_nothing_lost(scene: Scene) -> None:
-    with scene.sdk.responses.connect() as connection:
+def test_nothing_is_steered_and_nothing_lost(harness: Harness) -> None:
+    with harness.sdk.responses.connect() as connection:
         connection.response.steer(input="Rather in Bergen.", previous_response_id="resp_1")
         event = connection.recv()
     assert isinstance(event, ResponseSteerFailedEvent)

@@ -13,10 +13,12 @@ from typing import Any, Protocol
 import openai
 import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionChunk, ChatCompletionMessage
-from openai.types.responses import Response, ResponseStreamEvent
+from openai.types.responses import FunctionToolParam, Response, ResponseStreamEvent
 
-from tests.gateway import old_client
-from tests.gateway.speech import Call, Turn
+from tests.gateway import old_sdk_client
+from tests.gateway.backend_replies import Call, Turn
+from tests.gateway.gateway_process import Gateway
+from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges import sdk as judge
 from tests.judges.reading import JsonObject, object_in
 
@@ -30,13 +32,26 @@ TOOLS = ("get_weather", "get_time")
 QUESTION = "What is it like in Zürich, and in 東京?"
 
 
-def functions() -> list[JsonObject]:
+WEATHER_TOOL: FunctionToolParam = {
+    "type": "function",
+    "name": "weather",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+    "strict": None,
+}
+
+
+def sdk_client(gateway: Gateway, key: str = "sk-me") -> openai.OpenAI:
+    """Return an SDK client without retries, so that its errors are visible."""
+    return openai.OpenAI(base_url=gateway.url, api_key=key, max_retries=0, timeout=TIMEOUT_SECONDS)
+
+
+def function_tools() -> list[JsonObject]:
     """Declare the tools, as legacy does; the other dialects wrap this."""
     return [{"name": n, "description": f"Ask {n}.", "parameters": PARAMETERS} for n in TOOLS]
 
 
 @dataclass(frozen=True)
-class Heard:
+class ClientReply:
     """What a client understood of one answer."""
 
     turn: Turn
@@ -49,11 +64,11 @@ class Heard:
 class Client(Protocol):
     """Asks, and goes on with results, in one conversation."""
 
-    def ask(self, force: str | None = None) -> Heard:
+    def send_question(self, force: str | None = None) -> ClientReply:
         """Ask the question; a tool may be forced."""
         ...
 
-    def give(self, results: Sequence[str]) -> Heard:
+    def send_results(self, results: Sequence[str]) -> ClientReply:
         """Give the results of all calls of the last answer, in their order."""
         ...
 
@@ -71,33 +86,33 @@ class ChatClient:
         self._messages: list[object] = [{"role": "system", "content": "Be brief."}]
         self._ids: list[str] = []
 
-    def ask(self, force: str | None = None) -> Heard:
+    def send_question(self, force: str | None = None) -> ClientReply:
         self._messages.append({"role": "user", "content": QUESTION})
         if force is None:
             return self._turn({})
         return self._turn({"tool_choice": {"type": "function", "function": {"name": force}}})
 
-    def give(self, results: Sequence[str]) -> Heard:
+    def send_results(self, results: Sequence[str]) -> ClientReply:
         for name, result in zip(self._ids, results, strict=True):
             self._messages.append({"role": "tool", "tool_call_id": name, "content": result})
         return self._turn({})
 
-    def _turn(self, more: JsonObject) -> Heard:
-        tools = [{"type": "function", "function": {**f, "strict": True}} for f in functions()]
+    def _turn(self, more: JsonObject) -> ClientReply:
+        tools = [{"type": "function", "function": {**f, "strict": True}} for f in function_tools()]
         asked = {"model": self._model, "messages": self._messages, "tools": tools, **more}
-        completion = chat_completion(self._sdk, self._mode, asked)
+        completion = create_completion(self._sdk, self._mode, asked)
         message = completion.choices[0].message
         self._messages.append(message.to_dict())
         self._ids = [call.id for call in message.tool_calls or ()]
         assert all(self._ids), "a call has no id"
         assert len(set(self._ids)) == len(self._ids), f"ids are not unique: {self._ids}"
-        return _heard(completion)
+        return _chat_reply(completion)
 
 
-USAGE_WANTED: JsonObject = {"stream_options": {"include_usage": True}}
+INCLUDE_USAGE: JsonObject = {"stream_options": {"include_usage": True}}
 
 
-def chat_completion(sdk: openai.OpenAI, mode: str, asked: JsonObject) -> ChatCompletion:
+def create_completion(sdk: openai.OpenAI, mode: str, asked: JsonObject) -> ChatCompletion:
     """Ask in one of the three ways of the package."""
     # The package's overloads want literal arguments; what is given is checked by the gateway.
     completions: Any = sdk.chat.completions
@@ -105,16 +120,16 @@ def chat_completion(sdk: openai.OpenAI, mode: str, asked: JsonObject) -> ChatCom
         case "unary":
             return ChatCompletion.model_validate(completions.create(**asked).to_dict())
         case "raw":
-            with completions.create(stream=True, **USAGE_WANTED, **asked) as chunks:
-                return gathered(chunks)
+            with completions.create(stream=True, **INCLUDE_USAGE, **asked) as chunks:
+                return join_chunks(chunks)
         case _:
-            with completions.stream(**USAGE_WANTED, **asked) as events:
+            with completions.stream(**INCLUDE_USAGE, **asked) as events:
                 for _ in events:
                     pass
                 return ChatCompletion.model_validate(events.get_final_completion().to_dict())
 
 
-def gathered(chunks: Iterable[ChatCompletionChunk]) -> ChatCompletion:
+def join_chunks(chunks: Iterable[ChatCompletionChunk]) -> ChatCompletion:
     """Put a stream together as loops in the field do: everything is concatenated, names too."""
     text, calls, function, finish, last = "", dict[int, JsonObject](), JsonObject(), "", None
     for last in chunks:
@@ -122,9 +137,9 @@ def gathered(chunks: Iterable[ChatCompletionChunk]) -> ChatCompletion:
             text += choice.delta.content or ""
             finish = choice.finish_reason or finish
             for delta in choice.delta.tool_calls or ():
-                _add(calls.setdefault(delta.index, {"function": {}}), delta.to_dict())
+                _append_strings(calls.setdefault(delta.index, {"function": {}}), delta.to_dict())
             if choice.delta.function_call is not None:
-                _add(function, choice.delta.function_call.to_dict())
+                _append_strings(function, choice.delta.function_call.to_dict())
     assert last is not None, "the stream is empty"
     message: JsonObject = {"role": "assistant", "content": text or None}
     if calls:
@@ -137,20 +152,20 @@ def gathered(chunks: Iterable[ChatCompletionChunk]) -> ChatCompletion:
     return ChatCompletion.model_validate({**kept, "object": "chat.completion", "choices": [whole]})
 
 
-def _add(whole: JsonObject, delta: JsonObject) -> None:
+def _append_strings(whole: JsonObject, delta: JsonObject) -> None:
     """Concatenate every text of a delta to what is there."""
     for name, value in delta.items():
         if isinstance(value, str):
             whole[name] = str(whole.get(name, "")) + value
         elif isinstance(value, dict):
             whole.setdefault(name, {})
-            _add(object_in(whole, name), object_in(delta, name))
+            _append_strings(object_in(whole, name), object_in(delta, name))
 
 
-def _heard(completion: ChatCompletion) -> Heard:
+def _chat_reply(completion: ChatCompletion) -> ClientReply:
     choice = completion.choices[0]
     tokens = None if completion.usage is None else completion.usage.total_tokens
-    return Heard(_chat_turn(choice.message), choice.finish_reason, tokens)
+    return ClientReply(_chat_turn(choice.message), choice.finish_reason, tokens)
 
 
 def _chat_turn(message: ChatCompletionMessage) -> Turn:
@@ -176,18 +191,18 @@ class LegacyClient:
         self._messages: list[object] = [{"role": "system", "content": "Be brief."}]
         self._name = ""
 
-    def ask(self, force: str | None = None) -> Heard:
+    def send_question(self, force: str | None = None) -> ClientReply:
         self._messages.append({"role": "user", "content": QUESTION})
         return self._turn({} if force is None else {"function_call": {"name": force}})
 
-    def give(self, results: Sequence[str]) -> Heard:
+    def send_results(self, results: Sequence[str]) -> ClientReply:
         for result in results:
             self._messages.append({"role": "function", "name": self._name, "content": result})
         return self._turn({})
 
-    def _turn(self, more: JsonObject) -> Heard:
+    def _turn(self, more: JsonObject) -> ClientReply:
         asked: JsonObject = {"model": self._model, "messages": self._messages}
-        completion = self._ask({**asked, "functions": functions(), **more})
+        completion = self._ask({**asked, "functions": function_tools(), **more})
         message = completion.choices[0].message
         assert not message.tool_calls, "a legacy client knows no tool_calls"
         call = message.function_call
@@ -197,13 +212,13 @@ class LegacyClient:
             self._name = call.name
             echo["function_call"] = {"name": call.name, "arguments": call.arguments}
         self._messages.append(echo)
-        return _heard(completion)
+        return _chat_reply(completion)
 
     def _ask(self, asked: JsonObject) -> ChatCompletion:
         if self._mode != "old":
-            return chat_completion(self._sdk, self._mode, asked)
-        chunks = old_client.stream(self._sdk.base_url.port or 0, asked)
-        return gathered(ChatCompletionChunk.model_validate(chunk) for chunk in chunks)
+            return create_completion(self._sdk, self._mode, asked)
+        chunks = old_sdk_client.stream(self._sdk.base_url.port or 0, asked)
+        return join_chunks(ChatCompletionChunk.model_validate(chunk) for chunk in chunks)
 
 
 # Responses
@@ -219,34 +234,34 @@ class ResponsesClient:
         self._input: list[object] = []
         self._ids: list[str] = []
 
-    def ask(self, force: str | None = None) -> Heard:
+    def send_question(self, force: str | None = None) -> ClientReply:
         self._input.append({"role": "user", "content": QUESTION})
-        return self._turn({} if force is None else {"tool_choice": _named(force)})
+        return self._turn({} if force is None else {"tool_choice": _function_choice(force)})
 
-    def give(self, results: Sequence[str]) -> Heard:
+    def send_results(self, results: Sequence[str]) -> ClientReply:
         for name, result in zip(self._ids, results, strict=True):
             output = {"type": "function_call_output", "call_id": name, "output": result}
             self._input.append(output)
         return self._turn({})
 
-    def _turn(self, more: JsonObject) -> Heard:
-        tools = [{"type": "function", **function, "strict": True} for function in functions()]
+    def _turn(self, more: JsonObject) -> ClientReply:
+        tools = [{"type": "function", **function, "strict": True} for function in function_tools()]
         asked = {"model": self._model, "input": self._input, "tools": tools, "store": False}
-        response = response_of(
+        response = create_response(
             self._sdk, self._mode, {**asked, "instructions": "Be brief.", **more}
         )
         self._input += [item.to_dict() for item in response.output]
         self._ids = [item.call_id for item in response.output if item.type == "function_call"]
         assert len(set(self._ids)) == len(self._ids), f"ids are not unique: {self._ids}"
         tokens = None if response.usage is None else response.usage.total_tokens
-        return Heard(_responses_turn(response), response.status or "", tokens)
+        return ClientReply(_responses_turn(response), response.status or "", tokens)
 
 
-def _named(tool: str) -> JsonObject:
+def _function_choice(tool: str) -> JsonObject:
     return {"type": "function", "name": tool}
 
 
-def response_of(sdk: openai.OpenAI, mode: str, asked: JsonObject) -> Response:
+def create_response(sdk: openai.OpenAI, mode: str, asked: JsonObject) -> Response:
     """Ask in one of the three ways of the package."""
     responses: Any = sdk.responses
     match mode:
@@ -254,7 +269,7 @@ def response_of(sdk: openai.OpenAI, mode: str, asked: JsonObject) -> Response:
             return Response.model_validate(responses.create(**asked).to_dict())
         case "raw":
             with responses.create(stream=True, **asked) as events:
-                return _ended(events)
+                return _final_response(events)
         case _:
             with responses.stream(**asked) as events:
                 for _ in events:
@@ -262,7 +277,7 @@ def response_of(sdk: openai.OpenAI, mode: str, asked: JsonObject) -> Response:
                 return Response.model_validate(events.get_final_response().to_dict())
 
 
-def _ended(events: Iterable[ResponseStreamEvent]) -> Response:
+def _final_response(events: Iterable[ResponseStreamEvent]) -> Response:
     """Read as Codex does: what is done is taken, and the end must say the same."""
     done: list[JsonObject] = []
     for event in events:
@@ -300,7 +315,7 @@ def make_client(dialect: str, sdk: openai.OpenAI, model: str, mode: str) -> Clie
     return CLIENTS[dialect](sdk, model, mode)
 
 
-def finish_word(dialect: str, turn: Turn) -> str:
+def expected_finish(dialect: str, turn: Turn) -> str:
     """Say how a turn ends, in the words of a dialect."""
     if dialect == "responses":
         return "completed"
@@ -309,9 +324,9 @@ def finish_word(dialect: str, turn: Turn) -> str:
     return "function_call" if dialect == "legacy" else "tool_calls"
 
 
-def failure(client: str, mode: str, sdk: openai.OpenAI, model: str) -> openai.APIStatusError:
+def request_error(client: str, mode: str, sdk: openai.OpenAI, model: str) -> openai.APIStatusError:
     """Ask, and give the error that comes of it."""
     with pytest.raises(openai.APIStatusError) as caught:
-        make_client(client, sdk, model, mode).ask()
+        make_client(client, sdk, model, mode).send_question()
     judge.judge_error(caught.value.response.content)
     return caught.value

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from zlib import crc32
 
-from tests.gateway.scripted import Script, answer, stream
+from tests.gateway.scripted_backend import Script, ScriptedBackend, json_reply, stream_reply
 from tests.judges.reading import JsonObject, object_in
 from tests.judges.sample_streams import DONE, responses_events, responses_stream
 from tests.judges.samples import encoded, response
@@ -33,7 +33,7 @@ class Turn:
         return replace(self, calls=self.calls[:1])
 
 
-def whole(dialect: str, turn: Turn) -> bytes:
+def reply_body(dialect: str, turn: Turn) -> bytes:
     """Say a turn in one piece."""
     match dialect:
         case "responses":
@@ -46,7 +46,7 @@ def whole(dialect: str, turn: Turn) -> bytes:
             return encoded(_completion(_chat_message(turn), _finish("tool_calls", turn)))
 
 
-def frames(dialect: str, turn: Turn, *, usage: bool = True) -> list[bytes]:
+def stream_events(dialect: str, turn: Turn, *, usage: bool = True) -> list[bytes]:
     """Say a turn as events; Chat and legacy tell the usage only if they are asked to."""
     match dialect:
         case "responses":
@@ -64,12 +64,20 @@ def frames(dialect: str, turn: Turn, *, usage: bool = True) -> list[bytes]:
     return [*(b"data: %s\n\n" % encoded(chunk) for chunk in chunks), DONE]
 
 
-def script(dialect: str, turn: Turn, asked: JsonObject) -> Script:
+def reply_script(dialect: str, turn: Turn, asked: JsonObject) -> Script:
     """Answer with a turn, in the way that was asked for."""
     if asked.get("stream") is not True:
-        return answer(whole(dialect, turn))
+        return json_reply(reply_body(dialect, turn))
     usage = asked.get("stream_options") == {"include_usage": True}
-    return stream(*frames(dialect, turn, usage=usage))
+    return stream_reply(*stream_events(dialect, turn, usage=usage))
+
+
+def script_turns(backend: ScriptedBackend, dialect: str, model: str, *turns: Turn) -> None:
+    """Have the backend reply with these turns in order, streamed or whole as requested."""
+    remaining = iter(turns)
+    backend.respond_with(
+        model, lambda received: reply_script(dialect, next(remaining), received.json())
+    )
 
 
 # Chat and legacy
@@ -125,7 +133,7 @@ def _choice(delta: JsonObject, finish: str | None) -> JsonObject:
 
 def _text_deltas(turn: Turn) -> Iterator[JsonObject]:
     yield {"role": "assistant", "content": "" if turn.text else None}
-    for piece in _pieces(turn.text or ""):
+    for piece in _split(turn.text or ""):
         yield {"content": piece}
 
 
@@ -135,7 +143,7 @@ def _chat_deltas(turn: Turn) -> Iterator[JsonObject]:
         function = {"name": call.name, "arguments": ""}
         begun = {**_tool_call(call, number), "function": function}
         yield {"tool_calls": [{"index": number, **begun}]}
-        for piece in _pieces(call.arguments):
+        for piece in _split(call.arguments):
             yield {"tool_calls": [{"index": number, "function": {"arguments": piece}}]}
 
 
@@ -143,11 +151,11 @@ def _legacy_deltas(turn: Turn) -> Iterator[JsonObject]:
     yield from _text_deltas(turn)
     for call in turn.calls[:1]:
         yield {"function_call": {"name": call.name, "arguments": ""}}
-        for piece in _pieces(call.arguments):
+        for piece in _split(call.arguments):
             yield {"function_call": {"arguments": piece}}
 
 
-def _pieces(text: str) -> list[str]:
+def _split(text: str) -> list[str]:
     return [text[place : place + 6] for place in range(0, len(text), 6)]
 
 
@@ -183,7 +191,7 @@ def _responses_usage() -> JsonObject:
 # Errors
 
 
-def error_frames(dialect: str, message: str) -> list[bytes]:
+def error_events(dialect: str, message: str) -> list[bytes]:
     """Say an error in the middle of a stream."""
     error: JsonObject = {"message": message, "type": "server_error", "param": None, "code": None}
     if dialect != "responses":

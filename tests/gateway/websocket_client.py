@@ -9,19 +9,19 @@ from openai.types.responses import Response, ResponsesServerEvent
 from openai.types.responses.responses_server_event import ResponseWsError
 from websockets.sync.client import ClientConnection, connect
 
-from tests.gateway.process import Gateway
-from tests.gateway.scripted import PATIENCE
+from tests.gateway.gateway_process import Gateway
+from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges import open_responses, sdk
 from tests.judges.reading import JsonObject, integer_in, object_in, read_object, text_in
 from tests.judges.validation import validate
 
-TERMINAL = ("response.completed", "response.incomplete", "response.failed")
-LAST = (*TERMINAL, "error")
-KEY = {"Authorization": "Bearer sk-test"}
+TERMINAL_EVENT_TYPES = ("response.completed", "response.incomplete", "response.failed")
+FINAL_EVENT_TYPES = (*TERMINAL_EVENT_TYPES, "error")
+AUTHORIZATION = {"Authorization": "Bearer sk-test"}
 Events = list[JsonObject]
 
 
-class Socket:
+class WebSocketClient:
     """One connection; leaving it closes it."""
 
     def __init__(
@@ -32,11 +32,11 @@ class Socket:
         *,
         buffer: int = 16,
     ) -> None:
-        self.plug: ClientConnection = connect(
+        self.connection: ClientConnection = connect(
             f"ws://127.0.0.1:{gateway.port}{path}",
-            additional_headers={**KEY, **(headers or {})},
-            open_timeout=PATIENCE,
-            close_timeout=PATIENCE,
+            additional_headers={**AUTHORIZATION, **(headers or {})},
+            open_timeout=TIMEOUT_SECONDS,
+            close_timeout=TIMEOUT_SECONDS,
             max_size=None,
             max_queue=buffer,
         )
@@ -50,38 +50,38 @@ class Socket:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.plug.close()
+        self.connection.close()
 
-    def say(self, message: object) -> None:
-        self.plug.send(json.dumps(message))
+    def send(self, message: object) -> None:
+        self.connection.send(json.dumps(message))
 
     def create(self, **fields: object) -> None:
-        self.say({"type": "response.create", **fields})
+        self.send({"type": "response.create", **fields})
 
-    def hear(self) -> JsonObject:
-        message = self.plug.recv(PATIENCE)
+    def receive(self) -> JsonObject:
+        message = self.connection.recv(TIMEOUT_SECONDS)
         assert isinstance(message, str), "events are text"
         return read_object(message)
 
-    def hear_turn(self) -> Events:
+    def receive_turn(self) -> Events:
         """Give the events up to one after which the next request may be sent."""
-        events = [self.hear()]
-        while events[-1]["type"] not in LAST:
-            events.append(self.hear())
+        events = [self.receive()]
+        while events[-1]["type"] not in FINAL_EVENT_TYPES:
+            events.append(self.receive())
         return events
 
-    def turn(self, **fields: object) -> Events:
+    def create_turn(self, **fields: object) -> Events:
         self.create(**fields)
-        return self.hear_turn()
+        return self.receive_turn()
 
-    def answered(self, **fields: object) -> Response:
+    def create_response(self, **fields: object) -> Response:
         """Ask; judge each event of the answer, and give it whole."""
-        return judged(self.turn(**fields))
+        return validate_turn(self.create_turn(**fields))
 
-    def refused(self, **fields: object) -> JsonObject:
+    def create_error(self, **fields: object) -> JsonObject:
         """Ask for what is not done; give the error."""
-        (event,) = self.turn(**fields)
-        return judged_error(event)
+        (event,) = self.create_turn(**fields)
+        return validate_error(event)
 
 
 def _server_events() -> dict[str, type[BaseModel]]:
@@ -93,10 +93,10 @@ def _server_events() -> dict[str, type[BaseModel]]:
 SERVER_EVENTS = _server_events()
 
 
-def judged(events: Events, lane: str | None = None) -> Response:
+def validate_turn(events: Events, stream_id: str | None = None) -> Response:
     """Judge an answer as what it would be over HTTP, and as what it is here."""
     for event in events:
-        judged_event(event, lane)
+        validate_event(event, stream_id)
     plain = [{name: event[name] for name in event if name != "stream_id"} for event in events]
     blocks = [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in plain]
     stream = "".join([*blocks, "data: [DONE]\n\n"]).encode()
@@ -105,20 +105,20 @@ def judged(events: Events, lane: str | None = None) -> Response:
     return sdk.judge_responses_stream(stream)
 
 
-def judged_event(event: JsonObject, lane: str | None = None) -> None:
+def validate_event(event: JsonObject, stream_id: str | None = None) -> None:
     """Judge one event of an answer."""
     validate(SERVER_EVENTS[text_in(event, "type")], json.dumps(event))
-    assert event.get("stream_id") == lane
-    assert ("stream_id" in event) == (lane is not None)
+    assert event.get("stream_id") == stream_id
+    assert ("stream_id" in event) == (stream_id is not None)
     open_responses.assert_event(event)
 
 
-def judged_error(event: JsonObject, lane: str | None = None) -> JsonObject:
+def validate_error(event: JsonObject, stream_id: str | None = None) -> JsonObject:
     """Judge an error of the protocol: the package's shape, and what Open Responses wants in it."""
     assert event["type"] == "error", event
     validate(ResponseWsError, json.dumps(event))
-    assert event.get("stream_id") == lane
-    assert ("stream_id" in event) == (lane is not None)
+    assert event.get("stream_id") == stream_id
+    assert ("stream_id" in event) == (stream_id is not None)
     error = object_in(event, "error")
     assert text_in(error, "code")
     assert text_in(error, "message")

@@ -11,11 +11,11 @@ from typing import cast
 
 import httpx
 
-from tests.gateway.scripted import PATIENCE
+from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges.reading import JsonObject, object_in, objects_in, text_in
 
 # The captured tools, shortened.
-EXEC: JsonObject = {
+EXEC_COMMAND_TOOL: JsonObject = {
     "type": "function",
     "name": "exec_command",
     "description": "Runs a command in a PTY.",
@@ -27,7 +27,7 @@ EXEC: JsonObject = {
         "additionalProperties": False,
     },
 }
-PATCH: JsonObject = {
+APPLY_PATCH_TOOL: JsonObject = {
     "type": "custom",
     "name": "apply_patch",
     "description": "The `apply_patch` tool can be used to edit files. This is a FREEFORM tool, so "
@@ -40,7 +40,7 @@ PATCH: JsonObject = {
         'add_line: "+" /(.*)/ LF -> line\n%import common.LF\n',
     },
 }
-WEATHER: JsonObject = {
+WEATHER_NAMESPACE: JsonObject = {
     "type": "namespace",
     "name": "mcp__weather",
     "description": "Tools in the mcp__weather namespace.",
@@ -59,7 +59,7 @@ WEATHER: JsonObject = {
         }
     ],
 }
-SEARCH: JsonObject = {
+TOOL_SEARCH: JsonObject = {
     "type": "tool_search",
     "execution": "client",
     "description": "# Tool discovery",
@@ -70,23 +70,23 @@ SEARCH: JsonObject = {
         "additionalProperties": False,
     },
 }
-WEB: JsonObject = {"type": "web_search", "external_web_access": True}
+WEB_SEARCH: JsonObject = {"type": "web_search", "external_web_access": True}
 
 
-class Codex:
+class CodexClient:
     """One conversation."""
 
     def __init__(self, url: str, model: str, folder: Path, *tools: JsonObject) -> None:
         self._url = url
         self._folder = folder
         self._history: list[JsonObject] = [
-            _says("developer", "You are Codex."),
-            _says("user", "Go"),
+            _message("developer", "You are Codex."),
+            _message("user", "Go"),
         ]
         self._body: JsonObject = {
             "model": model,
             "stream": True,
-            "tools": [EXEC, *tools, WEB],
+            "tools": [EXEC_COMMAND_TOOL, *tools, WEB_SEARCH],
             "tool_choice": "auto",
             "parallel_tool_calls": True,
             "store": False,
@@ -98,18 +98,18 @@ class Codex:
     def run(self) -> str:
         """Go on until the model calls nothing more; give its last words."""
         for _ in range(8):
-            items = self._ask()
+            items = self._send_turn()
             self._history += items
-            outputs = [output for item in items for output in self._answer(item)]
+            outputs = [output for item in items for output in self._run_tool(item)]
             if not outputs:
                 return _text(items[-1])
             self._history += outputs
         raise AssertionError("it never ends")
 
-    def _ask(self) -> list[JsonObject]:
+    def _send_turn(self) -> list[JsonObject]:
         body = {**self._body, "input": self._history}
         with httpx.stream(
-            "POST", f"{self._url}/responses", json=body, timeout=PATIENCE
+            "POST", f"{self._url}/responses", json=body, timeout=TIMEOUT_SECONDS
         ) as response:
             lines = response.read().decode().split("\n")
         data = [line.removeprefix("data: ") for line in lines if line.startswith("data: {")]
@@ -118,7 +118,7 @@ class Codex:
         done = [event for event in events if event["type"] == "response.output_item.done"]
         return [object_in(event, "item") for event in done]
 
-    def _answer(self, item: JsonObject) -> list[JsonObject]:
+    def _run_tool(self, item: JsonObject) -> list[JsonObject]:
         """Run what is called, and give what came of it."""
         match item:
             case {"type": "message" | "reasoning"}:
@@ -129,11 +129,17 @@ class Codex:
                 city = text_in(json.loads(text_in(item, "arguments")), "city")
                 return [_output(item, [{"type": "input_text", "text": f"{city}: 21°c"}])]
             case {"type": "custom_tool_call", "name": "apply_patch"}:
-                return [_output(item, self._apply(text_in(item, "input")), "custom_tool_call")]
+                return [
+                    _output(item, self._apply_patch(text_in(item, "input")), "custom_tool_call")
+                ]
             case {"type": "tool_search_call", "execution": "client"}:
                 # An object, where the arguments of a function are a string.
                 assert text_in(object_in(item, "arguments"), "query")
-                found = {"type": "tool_search_output", "status": "completed", "tools": [WEATHER]}
+                found = {
+                    "type": "tool_search_output",
+                    "status": "completed",
+                    "tools": [WEATHER_NAMESPACE],
+                }
                 return [{**found, "call_id": item["call_id"], "execution": "client"}]
             case _:
                 raise AssertionError(f"unsupported call: {item}")
@@ -144,7 +150,7 @@ class Codex:
         ran = subprocess.run(shell, cwd=self._folder, capture_output=True, check=True)  # noqa: S603 - our own script
         return ran.stdout.decode()
 
-    def _apply(self, patch: str) -> str:
+    def _apply_patch(self, patch: str) -> str:
         """Apply a patch that adds one file."""
         begin, add, *lines, end = patch.splitlines()
         assert (begin, end) == ("*** Begin Patch", "*** End Patch")
@@ -154,7 +160,7 @@ class Codex:
         return f"Success. Updated the following files:\nA {name}\n"
 
 
-def _says(role: str, text: str) -> JsonObject:
+def _message(role: str, text: str) -> JsonObject:
     return {"type": "message", "role": role, "content": [{"type": "input_text", "text": text}]}
 
 

@@ -8,7 +8,7 @@ import http.client
 import json
 from collections.abc import Iterator
 
-from tests.gateway.scripted import PATIENCE
+from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges.reading import JsonObject, as_object, read_object
 
 HEADERS = {
@@ -26,7 +26,7 @@ HEADERS = {
 TARGET = "/v1/chat/completions"
 
 
-class OldError(Exception):
+class OldSdkError(Exception):
     """What that package raised: the status, and the error object of the body."""
 
     def __init__(self, status: int, error: JsonObject) -> None:
@@ -35,20 +35,20 @@ class OldError(Exception):
         self.error = error
 
 
-def create(port: int, asked: JsonObject) -> JsonObject:
+def create(port: int, request: JsonObject) -> JsonObject:
     """Ask and wait for the whole answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
     try:
-        return _checked(200, _send(connection, asked).read())
+        return _checked(200, _send(connection, request).read())
     finally:
         connection.close()
 
 
-def stream(port: int, asked: JsonObject) -> Iterator[JsonObject]:
+def stream(port: int, request: JsonObject) -> Iterator[JsonObject]:
     """Ask for a stream; give its chunks as they come."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
     try:
-        yield from _chunks(_send(connection, {"stream": True, **asked}))
+        yield from _chunks(_send(connection, {"stream": True, **request}))
     finally:
         connection.close()
 
@@ -75,5 +75,5 @@ def _checked(status: int, body: bytes) -> JsonObject:
     data = read_object(body)
     if "error" in data or status >= 300:
         # A string instead of an object crashed that package.
-        raise OldError(status, as_object(data["error"], "error"))
+        raise OldSdkError(status, as_object(data["error"], "error"))
     return data

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from tests.gateway.scripted import PATIENCE
+from tests.gateway.waiting import TIMEOUT_SECONDS, wait_until
 
 _LISTENING = re.compile(r"listening on (http://127\.0\.0\.1:(\d+))")
 COMMAND = (sys.executable, "-m", "gateway")
@@ -30,7 +30,7 @@ class Gateway:
         self._listening = threading.Event()
         self._reader = threading.Thread(target=self._read, args=(process.stdout,))
         self._reader.start()
-        assert self._listening.wait(PATIENCE), f"no address was printed:\n{self.log}"
+        assert self._listening.wait(TIMEOUT_SECONDS), f"no address was printed:\n{self.log}"
         assert self.port, f"the gateway did not start:\n{self.log}"
 
     def _read(self, output: IO[str]) -> None:
@@ -58,8 +58,8 @@ class Gateway:
 
     def wait(self) -> int:
         """Wait until the process has ended and its output is read; return the exit code."""
-        code = self.process.wait(PATIENCE)
-        self._reader.join(PATIENCE)
+        code = self.process.wait(TIMEOUT_SECONDS)
+        self._reader.join(TIMEOUT_SECONDS)
         return code
 
     def stop(self) -> None:
@@ -84,8 +84,20 @@ class Gateway:
         return int(match[1]) * 1024
 
 
+def log_line_naming(gateway: Gateway, model: str) -> str:
+    """Return the first log line that names a model; it may be written after the reply."""
+    wait_until(lambda: any(f'"{model}"' in line for line in gateway.lines))
+    return next(line for line in gateway.lines if f'"{model}"' in line)
+
+
+def assert_no_errors_logged(gateway: Gateway) -> None:
+    """Raise if the gateway itself failed, whatever its clients and backends did."""
+    assert "Traceback" not in gateway.log, gateway.log
+    assert "never retrieved" not in gateway.log, gateway.log
+
+
 @contextmanager
-def running(
+def run_gateway(
     config: str, folder: Path, environment: Mapping[str, str] | None = None
 ) -> Generator[Gateway]:
     """Run a gateway with this configuration on a free port."""

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from tests.gateway.scripted import Received
-from tests.gateway.speech import Call
+from tests.gateway.backend_replies import Call
+from tests.gateway.scripted_backend import ReceivedRequest, ScriptedBackend
 from tests.judges import sdk
 from tests.judges.reading import JsonObject, as_object, object_in, objects_in, text_in
 
-PATHS = {
+ENDPOINT_PATHS = {
     "chat": "/chat/completions",
     "legacy": "/chat/completions",
     "responses": "/responses",
@@ -15,26 +15,28 @@ PATHS = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class ParsedRequest:
     """The parts of a request that every dialect has."""
 
     tools: tuple[str, ...]
     # The tool that must be called.
-    forced: str | None
-    streamed: bool
+    forced_tool: str | None
+    is_stream: bool
     # The calls in the history, each with the result that is linked to it.
-    done: tuple[tuple[Call, str], ...]
+    results: tuple[tuple[Call, str], ...]
 
 
 # What the package's own stream helpers add to the turns that they give back.
-ECHOED = {
+SDK_EXTRA_FIELDS = {
     "chat": ("parsed", "parsed_arguments", "annotations", "index"),
     "legacy": (),
     "responses": ("parsed", "parsed_arguments"),
 }
 
 
-def read_asked(dialect: str, request: Received, *, passed: bool = False) -> Asked:
+def parse_request(
+    dialect: str, request: ReceivedRequest, *, is_passthrough: bool = False
+) -> ParsedRequest:
     """Read a request, and hold it to the rules of its dialect.
 
     Args:
@@ -42,9 +44,9 @@ def read_asked(dialect: str, request: Received, *, passed: bool = False) -> Aske
         request: What came to it.
         passed: The client speaks the same dialect, so its own oddities came through.
     """
-    beyond = ECHOED[dialect] if passed else ()
+    beyond = SDK_EXTRA_FIELDS[dialect] if is_passthrough else ()
     assert request.method == "POST"
-    assert request.target.endswith(f"/v1{PATHS[dialect]}")
+    assert request.target.endswith(f"/v1{ENDPOINT_PATHS[dialect]}")
     assert request.headers["content-type"] == "application/json"
     body = request.json()
     if dialect == "responses":
@@ -58,7 +60,7 @@ def _streams(body: JsonObject) -> bool:
     return body.get("stream") is True
 
 
-def _read_chat(body: JsonObject) -> Asked:
+def _read_chat(body: JsonObject) -> ParsedRequest:
     assert "functions" not in body
     tools = [text_in(object_in(tool, "function"), "name") for tool in objects_in(body, "tools")]
     choice = body.get("tool_choice", "auto")
@@ -73,10 +75,10 @@ def _read_chat(body: JsonObject) -> Asked:
             done.append((calls.pop(text_in(message, "tool_call_id")), text_in(message, "content")))
     assert not calls, f"calls without a result: {calls}"
     name = None if forced is None else text_in(forced, "name")
-    return Asked(tuple(tools), name, _streams(body), tuple(done))
+    return ParsedRequest(tuple(tools), name, _streams(body), tuple(done))
 
 
-def _read_legacy(body: JsonObject) -> Asked:
+def _read_legacy(body: JsonObject) -> ParsedRequest:
     assert "tools" not in body
     names = [text_in(function, "name") for function in objects_in(body, "functions")]
     choice = body.get("function_call", "auto")
@@ -92,10 +94,10 @@ def _read_legacy(body: JsonObject) -> Asked:
             assert last.name == message["name"]
             done.append((last, text_in(message, "content")))
     name = None if forced is None else text_in(forced, "name")
-    return Asked(tuple(names), name, _streams(body), tuple(done))
+    return ParsedRequest(tuple(names), name, _streams(body), tuple(done))
 
 
-def _read_responses(body: JsonObject) -> Asked:
+def _read_responses(body: JsonObject) -> ParsedRequest:
     tools = [text_in(tool, "name") for tool in objects_in(body, "tools")]
     choice = body.get("tool_choice", "auto")
     forced = None if choice == "auto" else text_in(as_object(choice, "tool_choice"), "name")
@@ -110,8 +112,13 @@ def _read_responses(body: JsonObject) -> Asked:
             case _:
                 pass
     assert not calls, f"calls without a result: {calls}"
-    return Asked(tuple(tools), forced, _streams(body), tuple(done))
+    return ParsedRequest(tuple(tools), forced, _streams(body), tuple(done))
 
 
 def _call(fields: JsonObject) -> Call:
     return Call(text_in(fields, "name"), text_in(fields, "arguments"))
+
+
+def received_body(backend: ScriptedBackend, model: str, index: int = -1) -> str:
+    """Return the body of a request that the backend received, by default of the last."""
+    return backend.received(model)[index].body.decode()

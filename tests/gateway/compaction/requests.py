@@ -1,24 +1,23 @@
 """Conversations that are to be summed up, as clients were seen to send them."""
 
-from tests.gateway import keeping
-from tests.gateway.scripted import ScriptedBackend
-from tests.gateway.speech import Turn
+from tests.gateway.backend_replies import Turn, script_turns
+from tests.gateway.scripted_backend import ScriptedBackend
 from tests.judges.reading import JsonObject
 
 SUMMARY = "1. Goal: a report on Oslo. 3. Facts: 18 degrees in weather.txt."
 TRIGGER: JsonObject = {"type": "compaction_trigger"}
 
 
-def says(role: str, text: str) -> JsonObject:
+def message(role: str, text: str) -> JsonObject:
     kind = "output_text" if role == "assistant" else "input_text"
     return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
 
 
 # As Codex sent it, shortened: a call and its output among the messages.
 HISTORY: list[JsonObject] = [
-    says("developer", "You are Codex."),
-    says("user", "<environment_context/>"),
-    says("user", "Please do the task"),
+    message("developer", "You are Codex."),
+    message("user", "<environment_context/>"),
+    message("user", "Please do the task"),
     {
         "type": "function_call",
         "id": "fc_1",
@@ -34,7 +33,7 @@ HISTORY: list[JsonObject] = [
         "output": "Chunk ID: af4ba1\nhi",
     },
 ]
-EXEC: JsonObject = {
+EXEC_COMMAND_TOOL: JsonObject = {
     "type": "function",
     "name": "exec_command",
     "description": "Runs a command.",
@@ -43,7 +42,7 @@ EXEC: JsonObject = {
 }
 # What goes with every request of Codex.
 SETTINGS: JsonObject = {
-    "tools": [EXEC, {"type": "web_search", "external_web_access": True}],
+    "tools": [EXEC_COMMAND_TOOL, {"type": "web_search", "external_web_access": True}],
     "tool_choice": "auto",
     "parallel_tool_calls": True,
     "reasoning": {"effort": "medium"},
@@ -55,6 +54,6 @@ SETTINGS: JsonObject = {
 }
 
 
-def plays(backend: ScriptedBackend, dialect: str, model: str, *texts: str) -> None:
+def script_texts(backend: ScriptedBackend, dialect: str, model: str, *texts: str) -> None:
     """Have the backend say these texts, one after the other."""
-    keeping.says(backend, dialect, model, *map(Turn, texts))
+    script_turns(backend, dialect, model, *map(Turn, texts))

@@ -20,15 +20,13 @@ from typing import Self, TypeVar, cast
 
 import httptools
 
+from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges.reading import JsonObject, read_object
 
 Result = TypeVar("Result")
 
-# Long enough for a machine that is busy with other things and stalls now and then; nothing waits
-# so long unless it fails.
-PATIENCE = 60.0
 # Seconds between two repetitions.
-_OFTEN = 0.1
+_REPEAT_SECONDS = 0.1
 
 
 class Gate:
@@ -44,7 +42,7 @@ class Gate:
     def is_open(self) -> bool:
         return self._opened.done()
 
-    async def passed(self) -> None:
+    async def wait(self) -> None:
         # Shielded, because many may wait here, and one that goes away must not close it for all.
         await asyncio.shield(asyncio.wrap_future(self._opened))
 
@@ -57,26 +55,26 @@ class Pause:
 
 
 @dataclass(frozen=True)
-class Meanwhile:
+class RepeatUntil:
     """What is said again and again until a gate opens."""
 
-    said: bytes
+    data: bytes
     gate: Gate
 
 
-class End(Enum):
+class ConnectionEnd(Enum):
     """How a connection ends before its time."""
 
     CLOSE = "closed in peace"
     RESET = "reset"
 
 
-Step = bytes | Gate | Pause | Meanwhile | End
+Step = bytes | Gate | Pause | RepeatUntil | ConnectionEnd
 Script = tuple[Step, ...]
 
 
 @dataclass(frozen=True)
-class Received:
+class ReceivedRequest:
     """One request, and what became of its connection."""
 
     method: str
@@ -86,21 +84,21 @@ class Received:
     # The client has closed the connection, or we have.
     closed: threading.Event
     # The script was played to its end.
-    played: threading.Event = field(default_factory=threading.Event)
+    script_done: threading.Event = field(default_factory=threading.Event)
     # How many bytes have left us, by a list so that it can grow.
-    pieces: list[int] = field(default_factory=list[int])
+    write_sizes: list[int] = field(default_factory=list[int])
 
     def json(self) -> JsonObject:
         return read_object(self.body)
 
     @property
-    def written(self) -> int:
-        return sum(self.pieces)
+    def bytes_written(self) -> int:
+        return sum(self.write_sizes)
 
 
-Player = Callable[[Received], Script]
+ScriptFactory = Callable[[ReceivedRequest], Script]
 
-NO_SCRIPT = (
+NO_SCRIPT_BODY = (
     b'{"error":{"message":"no script for this request","type":"x","param":null,"code":null}}'
 )
 
@@ -112,12 +110,12 @@ class ScriptedBackend:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="scripted backend")
         self._scripts: defaultdict[str, deque[Script]] = defaultdict(deque)
-        self._players: dict[str, Player] = {}
-        self._received: defaultdict[str, list[Received]] = defaultdict(list)
-        self._news = threading.Condition()
+        self._factories: dict[str, ScriptFactory] = {}
+        self._received: defaultdict[str, list[ReceivedRequest]] = defaultdict(list)
+        self._request_received = threading.Condition()
         self._connections: set[_Connection] = set()
-        self.accepted = 0
-        self.mistakes: list[BaseException | None] = []
+        self.connection_count = 0
+        self.script_errors: list[BaseException | None] = []
         self.port = 0
 
     def __enter__(self) -> Self:
@@ -135,10 +133,10 @@ class ScriptedBackend:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
-        assert not self.mistakes, f"scripts that could not be played: {self.mistakes}"
+        assert not self.script_errors, f"scripts that could not be played: {self.script_errors}"
 
     def _run(self, work: Coroutine[object, object, Result]) -> Result:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(TIMEOUT_SECONDS)
 
     async def _listen(self) -> asyncio.Server:
         server = await self._loop.create_server(
@@ -159,47 +157,49 @@ class ScriptedBackend:
 
     # What tests say and ask
 
-    def play(self, route: str, *scripts: Script) -> None:
+    def enqueue(self, route: str, *scripts: Script) -> None:
         """Answer the next requests for a model with these scripts, in this order."""
         self._scripts[route] += scripts
 
-    def play_always(self, route: str, player: Player) -> None:
+    def respond_with(self, route: str, player: ScriptFactory) -> None:
         """Answer every request for a model with what is made for it."""
-        self._players[route] = player
+        self._factories[route] = player
 
-    def received(self, route: str) -> list[Received]:
+    def received(self, route: str) -> list[ReceivedRequest]:
         """Give the requests for a model so far."""
-        with self._news:
+        with self._request_received:
             return [*self._received[route]]
 
-    def wait(self, route: str, count: int = 1) -> Received:
+    def wait_for_request(self, route: str, count: int = 1) -> ReceivedRequest:
         """Wait until so many requests for a model have come; give the last of them."""
-        with self._news:
-            there = self._news.wait_for(lambda: len(self._received[route]) >= count, PATIENCE)
+        with self._request_received:
+            there = self._request_received.wait_for(
+                lambda: len(self._received[route]) >= count, TIMEOUT_SECONDS
+            )
             assert there, f"{route}: {len(self._received[route])} requests came, not {count}"
             return self._received[route][count - 1]
 
     # What connections do
 
-    def take(self, request: Received) -> Script:
+    def next_script(self, request: ReceivedRequest) -> Script:
         route = _route(request)
-        with self._news:
+        with self._request_received:
             self._received[route].append(request)
-            self._news.notify_all()
+            self._request_received.notify_all()
         if self._scripts[route]:
             return self._scripts[route].popleft()
-        player = self._players.get(route)
-        return answer(NO_SCRIPT, status=500) if player is None else player(request)
+        player = self._factories.get(route)
+        return json_reply(NO_SCRIPT_BODY, status=500) if player is None else player(request)
 
-    def opened(self, connection: "_Connection") -> None:
-        self.accepted += 1
+    def connection_opened(self, connection: "_Connection") -> None:
+        self.connection_count += 1
         self._connections.add(connection)
 
-    def lost(self, connection: "_Connection") -> None:
+    def connection_closed(self, connection: "_Connection") -> None:
         self._connections.discard(connection)
 
 
-def _route(request: Received) -> str:
+def _route(request: ReceivedRequest) -> str:
     try:
         model: object = cast("JsonObject", json.loads(request.body))["model"]
     except (ValueError, TypeError, KeyError):
@@ -222,13 +222,13 @@ class _Connection(asyncio.Protocol):
         self._target = b""
         self._headers: dict[str, str] = {}
         self._body = bytearray()
-        self._playing: asyncio.Task[None] | None = None
+        self._script_task: asyncio.Task[None] | None = None
 
     # Of the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._backend.opened(self)
+        self._backend.connection_opened(self)
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -239,9 +239,9 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
         self._closed.set()
-        self._backend.lost(self)
-        if self._playing is not None:
-            self._playing.cancel()
+        self._backend.connection_closed(self)
+        if self._script_task is not None:
+            self._script_task.cancel()
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -265,45 +265,45 @@ class _Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         method = self._parser.get_method().decode()
-        request = Received(
+        request = ReceivedRequest(
             method, self._target.decode(), self._headers, bytes(self._body), self._closed
         )
-        self._playing = asyncio.get_running_loop().create_task(self._play(request))
-        self._playing.add_done_callback(self._played)
+        self._script_task = asyncio.get_running_loop().create_task(self._run_script(request))
+        self._script_task.add_done_callback(self._script_ended)
 
-    def _played(self, playing: asyncio.Task[None]) -> None:
+    def _script_ended(self, playing: asyncio.Task[None]) -> None:
         # A mistake in a script must not look like a backend that is slow.
         if not playing.cancelled() and playing.exception() is not None:
-            self._backend.mistakes.append(playing.exception())
+            self._backend.script_errors.append(playing.exception())
             self.abort()
 
     # The script
 
-    async def _play(self, request: Received) -> None:
-        for step in self._backend.take(request):
+    async def _run_script(self, request: ReceivedRequest) -> None:
+        for step in self._backend.next_script(request):
             match step:
                 case bytes():
                     await self._write(step, request)
                 case Gate():
-                    await step.passed()
+                    await step.wait()
                 case Pause():
                     await asyncio.sleep(step.seconds)
-                case Meanwhile():
+                case RepeatUntil():
                     while not step.gate.is_open:
-                        await self._write(step.said, request)
-                        await asyncio.sleep(_OFTEN)
-                case End.CLOSE:
+                        await self._write(step.data, request)
+                        await asyncio.sleep(_REPEAT_SECONDS)
+                case ConnectionEnd.CLOSE:
                     self._transport.close()
-                case End.RESET:
+                case ConnectionEnd.RESET:
                     self._reset()
         self._expect_request()
-        request.played.set()
+        request.script_done.set()
 
-    async def _write(self, data: bytes, request: Received) -> None:
+    async def _write(self, data: bytes, request: ReceivedRequest) -> None:
         # A turn of the loop between two pieces, so that they leave as two.
         await asyncio.sleep(0)
         self._transport.write(data)
-        request.pieces.append(len(data))
+        request.write_sizes.append(len(data))
         await self._writable.wait()
 
     def _reset(self) -> None:
@@ -319,7 +319,7 @@ JSON: Headers = {"Content-Type": "application/json"}
 SSE: Headers = {"Content-Type": "text/event-stream; charset=utf-8"}
 
 
-def head(status: int, headers: Headers) -> bytes:
+def reply_head(status: int, headers: Headers) -> bytes:
     lines = [f"HTTP/1.1 {status} Whatever", *(f"{name}: {headers[name]}" for name in headers)]
     return "".join(f"{line}\r\n" for line in [*lines, ""]).encode("latin-1")
 
@@ -331,37 +331,37 @@ def chunk(data: bytes) -> bytes:
 LAST_CHUNK = b"0\r\n\r\n"
 
 
-def answer(body: bytes, *, status: int = 200, headers: Headers | None = None) -> Script:
+def json_reply(body: bytes, *, status: int = 200, headers: Headers | None = None) -> Script:
     """Answer whole, with a length."""
     known = {**JSON, "Content-Length": str(len(body)), **(headers or {})}
-    return (head(status, known) + body,)
+    return (reply_head(status, known) + body,)
 
 
-def begun(headers: Headers | None = None) -> bytes:
+def stream_head(headers: Headers | None = None) -> bytes:
     """Begin a stream in chunks."""
-    return head(200, {**SSE, "Transfer-Encoding": "chunked", **(headers or {})})
+    return reply_head(200, {**SSE, "Transfer-Encoding": "chunked", **(headers or {})})
 
 
-def stream(*pieces: Step, headers: Headers | None = None) -> Script:
+def stream_reply(*pieces: Step, headers: Headers | None = None) -> Script:
     """Answer with a stream: bytes become chunks, all else happens between them."""
-    return (begun(headers), *(_chunked(piece) for piece in pieces if piece), LAST_CHUNK)
+    return (stream_head(headers), *(_chunked(piece) for piece in pieces if piece), LAST_CHUNK)
 
 
 def _chunked(piece: Step) -> Step:
     match piece:
         case bytes():
             return chunk(piece)
-        case Meanwhile():
-            return replace(piece, said=chunk(piece.said))
+        case RepeatUntil():
+            return replace(piece, data=chunk(piece.data))
         case _:
             return piece
 
 
-def cut_stream(*pieces: Step, end: End = End.CLOSE) -> Script:
+def truncated_reply(*pieces: Step, end: ConnectionEnd = ConnectionEnd.CLOSE) -> Script:
     """Begin a stream, and break off without its last chunk."""
-    return (*stream(*pieces)[:-1], end)
+    return (*stream_reply(*pieces)[:-1], end)
 
 
-def stream_until_close(*pieces: Step) -> Script:
+def reply_until_close(*pieces: Step) -> Script:
     """Answer with a stream that ends where the connection does, as old servers do."""
-    return (head(200, {**SSE, "Connection": "close"}), *pieces, End.CLOSE)
+    return (reply_head(200, {**SSE, "Connection": "close"}), *pieces, ConnectionEnd.CLOSE)

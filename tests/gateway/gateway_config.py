@@ -1,0 +1,53 @@
+"""Configuration of the gateways under test."""
+
+from collections.abc import Iterable
+
+DIALECTS = ("chat", "responses", "legacy")
+
+
+def backend_table(address: str, name: str, dialect: str, settings: str = "") -> str:
+    """Configure a backend that serves the models whose names begin with its own."""
+    return (
+        f'\n[[backends]]\nname = "{name}"\nurl = "{address}/{name}/v1"\ndialect = "{dialect}"\n'
+        f'models = ["{name}-*"]\n{settings}'
+    )
+
+
+def capability_table(line: str) -> str:
+    return f"[backends.capabilities]\n{line}\n"
+
+
+def timeout_settings(line: str) -> str:
+    """Configure timeouts of a backend that gets one request without retries."""
+    return f"timeouts = {{ {line} }}\nretries = {{ max_retries = 0 }}\n"
+
+
+# Prefixes of names of backends with special settings; there is one for each dialect.
+BACKEND_KINDS = {
+    "streaming": capability_table('streaming = "only"'),
+    "unary": capability_table('streaming = "never"'),
+    "late": timeout_settings("connect = 3600, response_start = 0.3"),
+    "silent": timeout_settings("idle = 0.5"),
+    "steady": timeout_settings("idle = 5"),
+    "hanging": timeout_settings("idle = 0.5") + capability_table('streaming = "only"'),
+    "endless": timeout_settings("total = 0.7"),
+    "again": (
+        "[backends.retries]\nmax_retries = 2\ninitial_backoff = 0.05\nmax_retry_after = 2\n"
+        "status_codes = [429, 502, 503]\n"
+    ),
+}
+
+
+def backend_tables(address: str, kinds: Iterable[str] = ()) -> str:
+    """Configure a backend for each dialect, without special settings and of these kinds."""
+    plain = [backend_table(address, dialect, dialect) for dialect in DIALECTS]
+    special = [
+        backend_table(address, f"{kind}-{dialect}", dialect, BACKEND_KINDS[kind])
+        for kind in kinds
+        for dialect in DIALECTS
+    ]
+    return "".join([*plain, *special])
+
+
+def state_table(url: str, settings: str = "") -> str:
+    return f'[state]\nurl = "{url}"\n{settings}\n'
