@@ -26,7 +26,7 @@ class Violation(msgspec.Struct, frozen=True):
     """One rule that the stream broke, and the line where it did."""
 
     line: int
-    why: str
+    message: str
 
 
 # --- frames -----------------------------------------------------------------------------------
@@ -101,8 +101,8 @@ class _Splitter:
         if frame:
             self.recording.frames.append(frame)
         elif self._event is not None:
-            why = f"event {preview(self._event)} has no data: line, so it is never delivered"
-            self._report(self._event_line, why)
+            message = f"event {preview(self._event)} has no data: line, so it is never delivered"
+            self._report(self._event_line, message)
         self._data, self._data_line, self._event = [], 0, None
 
     def _pending(self) -> Frame | None:
@@ -110,8 +110,8 @@ class _Splitter:
             return None
         return Frame(self._data_line, "\n".join(self._data), self._event)
 
-    def _report(self, line: int, why: str) -> None:
-        self.recording.breaches.append(Violation(line, why))
+    def _report(self, line: int, message: str) -> None:
+        self.recording.breaches.append(Violation(line, message))
 
 
 def split(data: bytes) -> ParsedStream:
@@ -302,14 +302,14 @@ def validate(recording: ParsedStream, rules: StreamRules) -> list[Violation]:
     for frame in recording.frames:
         line = frame.line
         breaches += _judge_frame(frame, rules)
-    breaches += [Violation(line, why) for why in rules.flush()]
+    breaches += [Violation(line, message) for message in rules.flush()]
     return sorted(breaches, key=lambda breach: breach.line)
 
 
 def _judge_frame(frame: Frame, rules: StreamRules) -> list[Violation]:
     if frame.data == DONE:
-        return [Violation(frame.line, why) for why in rules.done()]
+        return [Violation(frame.line, message) for message in rules.done()]
     value = read_object(frame)
     if isinstance(value, Violation):
         return [value]
-    return [Violation(frame.line, why) for why in rules.read(frame, value)]
+    return [Violation(frame.line, message) for message in rules.read(frame, value)]

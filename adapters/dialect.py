@@ -174,7 +174,7 @@ class ReplyContext(Struct, frozen=True):
 
     # What the client asked; an empty request where nobody knows.
     request: Request
-    mint: IdSource
+    ids: IdSource
     losses: Losses
     reply_options: ReplyOptions = DEFAULT
     # What the answer says of itself, whatever the backend says: who keeps answers gives them ids.

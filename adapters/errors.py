@@ -19,10 +19,10 @@ class DragomanError(Exception):
     code: str | None = None
     kind: ClassVar[str] = "invalid_request_error"
 
-    def __init__(self, path: str | None, why: str, code: str | None = None) -> None:
-        super().__init__(f"{path}: {why}" if path else why)
+    def __init__(self, path: str | None, message: str, code: str | None = None) -> None:
+        super().__init__(f"{path}: {message}" if path else message)
         self.path = path
-        self.why = why
+        self.message = message
         if code is not None:
             self.code = code
 

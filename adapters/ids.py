@@ -35,7 +35,7 @@ class IdSource:
 
 
 def deterministic_ids(now: int = 1_700_000_000) -> IdSource:
-    """Make a mint whose ids count from 1 and whose clock stands still."""
+    """Return an id source whose ids count from 1 and whose clock stands still."""
     numbers = count(1)
     return IdSource(lambda _size: f"{next(numbers):04}", lambda: now)
 

@@ -26,16 +26,17 @@ Action = Literal["dropped", "changed", "invented"]
 Policy = Literal["report", "refuse"]
 
 
-class Loss(Struct, frozen=True):
+# Clients read the key `why` in the reports of `/translate` and in a response header.
+class Loss(Struct, frozen=True, rename={"reason": "why"}):
     """One thing that the other side will not see as it was said."""
 
     action: Action
     path: str
-    why: str
+    reason: str
     severity: Severity = "hint"
 
     def __str__(self) -> str:
-        return f"{self.action} {self.path}: {self.why}"
+        return f"{self.action} {self.path}: {self.reason}"
 
 
 class Losses:
@@ -57,7 +58,7 @@ class Losses:
     def dropped(
         self,
         path: str,
-        why: str,
+        reason: str,
         severity: Severity = "hint",
         *,
         code: str | None = None,
@@ -67,22 +68,22 @@ class Losses:
 
         `code` is for the error, if it is refused; an `exact` path is the caller's own already.
         """
-        self._record("dropped", path if exact else self._client_path(path), why, severity, code)
+        self._record("dropped", path if exact else self._client_path(path), reason, severity, code)
 
-    def changed(self, path: str, why: str, severity: Severity = "hint") -> None:
+    def changed(self, path: str, reason: str, severity: Severity = "hint") -> None:
         """Record that something was said differently."""
-        self._record("changed", self._client_path(path), why, severity)
+        self._record("changed", self._client_path(path), reason, severity)
 
-    def invented(self, path: str, why: str, severity: Severity = "hint") -> None:
+    def invented(self, path: str, reason: str, severity: Severity = "hint") -> None:
         """Record that something was added which nobody said."""
-        self._record("invented", self._client_path(path), why, severity)
+        self._record("invented", self._client_path(path), reason, severity)
 
     def _record(
-        self, action: Action, path: str, why: str, severity: Severity, code: str | None = None
+        self, action: Action, path: str, reason: str, severity: Severity, code: str | None = None
     ) -> None:
-        loss = Loss(action, path, why, severity)
+        loss = Loss(action, path, reason, severity)
         if self._refuses(severity):
-            raise UnsupportedRequestError(loss.path, why, code)
+            raise UnsupportedRequestError(loss.path, reason, code)
         if loss not in self._seen:
             self._seen.add(loss)
             self._losses.append(loss)

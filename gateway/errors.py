@@ -112,7 +112,7 @@ class OpenAIMessageError(GatewayError):
 
     def __str__(self) -> str:
         """Return the message alone."""
-        return self.why
+        return self.message
 
 
 class ObjectNotFoundError(OpenAIMessageError):

@@ -37,7 +37,7 @@ class Exchange:
         client: str | Dialect,
         backend: str | Dialect,
         *,
-        mint: IdSource | None = None,
+        ids: IdSource | None = None,
         capabilities: Capabilities | None = None,
         reply_options: ReplyOptions | None = None,
         policy: Policy = "report",
@@ -51,7 +51,7 @@ class Exchange:
         self.options = TranslationOptions(
             adapters.dialect(client) if isinstance(client, str) else client,
             adapters.dialect(backend) if isinstance(backend, str) else backend,
-            mint or adapters.deterministic_ids(),
+            ids or adapters.deterministic_ids(),
             capabilities or GENERIC,
             reply_options or DEFAULT,
             policy,

@@ -75,9 +75,9 @@ class ChoiceReader:
         """Close all blocks. An empty reply gets an empty text, so that it does not end silently."""
         events: list[Event] = list(self.calls.open_remaining())
         self._update_last_block(events)
-        if self._details and self._channel != "thought":
+        if self._details and self._channel != "reasoning":
             # The list came after what it led to.
-            self._begin(events, "thought")
+            self._begin(events, "reasoning")
         if self._last_block < 0:
             self._losses.invented("content", EMPTY_REPLY_REASON)
             self._append(events, "text", "")
@@ -97,15 +97,15 @@ class ChoiceReader:
             text = string_or_raw_json(raw)
             if text and bytes(raw).startswith(b'"'):
                 self._has_reasoning_text = True
-                self._append(events, "thought", text)
+                self._append(events, "reasoning", text)
                 return
             if text:
                 self._losses.dropped("reasoning", "it is no text")
         if listed and not self._has_reasoning_text:
-            self._append(events, "thought", listed)
+            self._append(events, "reasoning", listed)
         elif self._details and self._last_block < 0:
             # Encrypted reasoning without text gets its block before what it leads to.
-            self._begin(events, "thought")
+            self._begin(events, "reasoning")
 
     def _read_content(self, events: list[Event], content: str | list[Raw], logprobs: Raw) -> None:
         read = self._read_logprobs(logprobs) if is_present(logprobs) else ()
@@ -155,7 +155,7 @@ class ChoiceReader:
 
     def _new_item(self, channel: Channel) -> Message | Reasoning:
         """Return the item of a new block. All texts of a choice are one string in Chat."""
-        if channel == "thought":
+        if channel == "reasoning":
             return Reasoning()
         continues, self._has_message = self._has_message, True
         return Message("assistant", continues=continues)
@@ -172,7 +172,7 @@ class ChoiceReader:
 
     def _close_block(self, status: Status) -> Iterator[Event]:
         if self._block is not None:
-            extras = self._details.take() if self._channel == "thought" else ()
+            extras = self._details.take() if self._channel == "reasoning" else ()
             yield Closed(self._block, status, extras=extras)
             self._block = self._channel = None
 

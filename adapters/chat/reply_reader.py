@@ -215,7 +215,7 @@ def _read_items(message: JsonObject, context: ReplyContext) -> tuple[Item, ...]:
         if isinstance(item, ToolCall) and not item.call_id:
             if not is_legacy:
                 context.losses.invented(f"call {item.name}", MISSING_CALL_ID_REASON)
-            items[number] = replace(item, call_id=context.mint.id("call_"))
+            items[number] = replace(item, call_id=context.ids.id("call_"))
     return tuple(items)
 
 

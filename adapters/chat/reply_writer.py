@@ -68,9 +68,9 @@ class ReplyWriter:
         if wants_one_choice(context.request):
             reply = merge_choices(reply)
         wire: Wire = {
-            "id": completion_id(reply.id) or context.mint.id("chatcmpl-"),
+            "id": completion_id(reply.id) or context.ids.id("chatcmpl-"),
             "object": "chat.completion",
-            "created": context.mint.now() if reply.created is None else reply.created,
+            "created": context.ids.now() if reply.created is None else reply.created,
             "model": reply_model(reply.model, context.request, self._losses),
         }
         wire["choices"] = [

@@ -242,7 +242,7 @@ class StreamReader(BaseStreamReader):
             self._blocks += 1
             return block, Opened(block, item, number)
 
-        ids = self._context.mint
+        ids = self._context.ids
         calls = ToolCallAssembler(open_block, self._declared, ids, self._unique_ids)
         return ChoiceReader(open_block, calls, self._losses)
 
@@ -285,5 +285,5 @@ class StreamReader(BaseStreamReader):
         try:
             return read_usage(read_fields(self._usage, "usage"))
         except InvalidRequestError as error:
-            self._losses.dropped("usage", f"it cannot be read: {error.why}")
+            self._losses.dropped("usage", f"it cannot be read: {error.message}")
             return None

@@ -217,8 +217,8 @@ class StreamWriter(BaseStreamWriter):
     def start(self, event: Started) -> list[bytes]:
         """Begin the stream."""
         context = self._context
-        reply_id = completion_id(event.id) or context.mint.id("chatcmpl-")
-        created = context.mint.now() if event.created is None else event.created
+        reply_id = completion_id(event.id) or context.ids.id("chatcmpl-")
+        created = context.ids.now() if event.created is None else event.created
         model = reply_model(event.model, context.request, self._losses)
         self._frames = Frames(
             head(reply_id, created, model, event.service_tier, event.extras),

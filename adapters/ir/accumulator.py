@@ -130,7 +130,7 @@ class ItemBuffer:
                 return replace(
                     reasoning,
                     summary=self.texts("summary"),
-                    content=self.texts("thought"),
+                    content=self.texts("reasoning"),
                     encrypted=self.encrypted,
                     status=self.status,
                     extras=reasoning.extras + self.extras,
@@ -268,7 +268,7 @@ def _item_events(index: int, choice: int, item: Item) -> Iterator[Event]:
             for part, text in enumerate(item.summary):
                 yield Delta(index, "summary", text, part)
             for part, text in enumerate(item.content, len(item.summary)):
-                yield Delta(index, "thought", text, part)
+                yield Delta(index, "reasoning", text, part)
             yield Closed(index, item.status or "completed", item.encrypted, item.extras)
         case _:
             yield Closed(index)

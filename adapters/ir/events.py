@@ -31,7 +31,7 @@ TRUNCATED_STREAM = "stream_cut"
 
 # The target of a delta: the text or the refusal of a message, the summary or the text of reasoning,
 # the arguments (or the custom input) of a call.
-Channel = Literal["text", "refusal", "summary", "thought", "arguments"]
+Channel = Literal["text", "refusal", "summary", "reasoning", "arguments"]
 
 
 # The id of a block is unique within its reply and has no other meaning: writers number blocks in
@@ -136,7 +136,7 @@ PHASES: dict[Phase, dict[type[Event], Phase]] = {
 # The channels of each type of item; an item of any other type is complete when it is opened.
 ITEM_CHANNELS: dict[type[Item], frozenset[Channel]] = {
     Message: frozenset({"text", "refusal"}),
-    Reasoning: frozenset({"summary", "thought"}),
+    Reasoning: frozenset({"summary", "reasoning"}),
     ToolCall: frozenset({"arguments"}),
 }
 

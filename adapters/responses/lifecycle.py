@@ -12,12 +12,12 @@ from adapters.sse import encode
 from adapters.wire.json_object import parse_body
 
 
-def queued_response(request: bytes, stamp: Mapping[str, object], mint: IdSource) -> bytes:
+def queued_response(request: bytes, stamp: Mapping[str, object], ids: IdSource) -> bytes:
     """Write the whole object of a response at which nobody works yet.
 
     Raises `InvalidInput` if the request cannot be read.
     """
     # That something is lost by repeating it, who really answers tells.
     asked = read_request(parse_body(request), Losses(None))
-    around = ReplyContext(asked, mint, Losses(None), stamp=stamp)
+    around = ReplyContext(asked, ids, Losses(None), stamp=stamp)
     return encode(new_response("", "", None, None, around).write(ResponseSnapshot("queued")))

@@ -68,19 +68,19 @@ def write_logprobs(logprobs: tuple[Logprob, ...] | list[Logprob]) -> list[Wire]:
 LABEL = "the Responses API"
 
 
-def mint_item_id(item: Item, mint: IdSource) -> str:
+def new_item_id(item: Item, ids: IdSource) -> str:
     """Give an item its id: its server's own, else a new one with the prefix of its kind (P059)."""
     if not isinstance(item, ItemReference) and item.item_id:
         return item.item_id
     match item:
         case Message():
-            return mint.id("msg_")
+            return ids.id("msg_")
         case ToolCall():
-            return mint.id(ALL_CALL_NAMES[item.kind].prefix)
+            return ids.id(ALL_CALL_NAMES[item.kind].prefix)
         case Reasoning():
-            return mint.id("rs_")
+            return ids.id("rs_")
         case _:
-            return mint.id("item_")
+            return ids.id("item_")
 
 
 class OutputWriter:

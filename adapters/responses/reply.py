@@ -28,7 +28,7 @@ from adapters.ir.types import (
 )
 from adapters.losses import Losses
 from adapters.responses.item_reader import read_output_item
-from adapters.responses.output_writer import LABEL, OutputWriter, Wire, mint_item_id
+from adapters.responses.output_writer import LABEL, OutputWriter, Wire, new_item_id
 from adapters.responses.response import Response, ResponseSnapshot
 from adapters.responses.wire import READ_INCOMPLETE, WRITE_INCOMPLETE, read_usage, usage_or_zeros
 from adapters.wire.error_body import infer_status, is_error, read_error_value
@@ -153,12 +153,12 @@ def read_finish(status: str | None, details: JsonObject | None, losses: Losses) 
 
 
 def _read_output(fields: JsonObject, finish: Finish, around: ReplyContext) -> tuple[Item, ...]:
-    def mint_call(name: str, _arguments: str) -> str:
+    def new_call_id(name: str, _arguments: str) -> str:
         around.losses.invented(f"call {name}", "the backend gave the call no id; it gets one")
-        return around.mint.id("call_")
+        return around.ids.id("call_")
 
     raws = fields.array("output")
-    items = [read_output_item(raw, f"output[{i}]", mint_call) for i, raw in enumerate(raws)]
+    items = [read_output_item(raw, f"output[{i}]", new_call_id) for i, raw in enumerate(raws)]
     cut = finish.reason in ("length", "filter")
     last = len(items) - 1
     return tuple(
@@ -200,7 +200,7 @@ def write_reply(reply: Reply, around: ReplyContext) -> Wire:
     writer = OutputWriter(around.reply_options, around.losses)
     output = [
         writer.write(
-            item, mint_item_id(item, around.mint), getattr(item, "status", None) or "completed"
+            item, new_item_id(item, around.ids), getattr(item, "status", None) or "completed"
         )
         for item in items
     ]
@@ -221,8 +221,8 @@ def new_response(
 ) -> Response:
     """Begin a response: its id, its time and all that it repeats, be it often or once."""
     return Response(
-        with_id_prefix(reply_id, "resp_") or around.mint.id("resp_"),
-        around.mint.now() if created is None else created,
+        with_id_prefix(reply_id, "resp_") or around.ids.id("resp_"),
+        around.ids.now() if created is None else created,
         reply_model(model, around.request, around.losses),
         service_tier,
         around.request,
@@ -238,10 +238,10 @@ def make_outcome(
     reason = effective_finish(finish or Finish("stop", ""), has_calls=has_calls(items))
     why = WRITE_INCOMPLETE.get(reason)
     if why is None:
-        return ResponseSnapshot("completed", completed_at=around.mint.now())
+        return ResponseSnapshot("completed", completed_at=around.ids.now())
     details: Wire = {"reason": why}
     if around.reply_options.incomplete_as_completed:
         return ResponseSnapshot(
-            "completed", completed_at=around.mint.now(), incomplete_details=details
+            "completed", completed_at=around.ids.now(), incomplete_details=details
         )
     return ResponseSnapshot("incomplete", incomplete_details=details)

@@ -120,7 +120,7 @@ def contents(item: Item) -> Iterator[Content]:
             for index, text in enumerate(item.summary):
                 yield Content("summary", index, text)
             for index, text in enumerate(item.content):
-                yield Content("thought", index, text)
+                yield Content("reasoning", index, text)
         case _:
             return
 

@@ -105,8 +105,8 @@ class StreamReader(BaseStreamReader):
             "response.cancelled": self._end,
             "error": self._read_error,
             # The names that Open Responses has for thoughts.
-            "response.reasoning.delta": partial(self._fill, "thought"),
-            "response.reasoning.done": partial(self._complete, "thought"),
+            "response.reasoning.delta": partial(self._fill, "reasoning"),
+            "response.reasoning.done": partial(self._complete, "reasoning"),
         }
         # That a part begins, its first text tells.
         for channel, words in PARTS.items():
@@ -199,11 +199,11 @@ class StreamReader(BaseStreamReader):
     # Items and their parts
 
     def _read_item(self, raw: Raw) -> Item:
-        def mint_call(name: str, _arguments: str) -> str:
+        def new_call_id(name: str, _arguments: str) -> str:
             self._around.losses.invented(f"call {name}", "the backend gave the call no id")
-            return self._around.mint.id("call_")
+            return self._around.ids.id("call_")
 
-        return read_output_item(raw, "item", mint_call)
+        return read_output_item(raw, "item", new_call_id)
 
     def _add_item(self, event: WireEvent) -> list[Event]:
         if not is_present(event.item):

@@ -18,7 +18,7 @@ from adapters.json_text import DECODE_ERRORS
 from adapters.responses.output_writer import (
     LABEL,
     OutputWriter,
-    mint_item_id,
+    new_item_id,
     write_annotation,
     write_logprobs,
 )
@@ -156,7 +156,7 @@ class ItemStreamWriter:
 
     def _words(self, channel: Channel) -> PartWords:
         """Give the words of a channel; thoughts are told as summaries unless wished otherwise."""
-        if channel == "thought" and not self._reply_options.reasoning_text:
+        if channel == "reasoning" and not self._reply_options.reasoning_text:
             return PARTS["summary"]
         return PARTS[channel]
 
@@ -272,7 +272,7 @@ class StreamWriter(BaseStreamWriter):
     def open(self, event: Opened) -> list[bytes]:
         """Begin a block."""
         around = self._around
-        item_id = mint_item_id(event.item, around.mint)
+        item_id = new_item_id(event.item, around.ids)
         block = self._blocks[event.index] = ItemStreamWriter(
             event, len(self._blocks), item_id, self._frames, self._output, around
         )

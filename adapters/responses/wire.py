@@ -163,7 +163,7 @@ PARTS: dict[Channel, PartWords] = {
         done="response.reasoning_summary_text.done",
         ended="response.reasoning_summary_part.done",
     ),
-    "thought": PartWords(
+    "reasoning": PartWords(
         part="reasoning_text",
         field="text",
         index="content_index",

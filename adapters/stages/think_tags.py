@@ -96,7 +96,7 @@ class _ThinkTagMessage(SplitMessage):
         text = text.rstrip() if self._reasoning_opened else text.strip()
         if not text:
             return []
-        delta = Delta(self._reasoning_id, "thought", text)
+        delta = Delta(self._reasoning_id, "reasoning", text)
         if self._reasoning_opened:
             return [delta]
         self._reasoning_opened = True

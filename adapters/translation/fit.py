@@ -140,6 +140,6 @@ def _without_schema(
     if capabilities.json_schema == "json_object":
         losses.changed("format", "the backend takes a schema inside json_object only")
         return ResponseFormat("json_object", schema=form.schema, extras=form.extras)
-    why = "the backend takes no schema; it is asked for JSON of any shape"
-    losses.changed("format", why, "capability")
+    reason = "the backend takes no schema; it is asked for JSON of any shape"
+    losses.changed("format", reason, "capability")
     return ResponseFormat("json_object", extras=form.extras)

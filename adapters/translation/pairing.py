@@ -131,9 +131,9 @@ class _Pairs:
             call_id = self._make_legal(f"{spoken}_{self._repeats[spoken] + 1}")
         return call_id
 
-    def _report(self, path: str, why: str) -> None:
+    def _report(self, path: str, reason: str) -> None:
         if self._ids_matter:
-            self._losses.changed(path, why)
+            self._losses.changed(path, reason)
 
     def _place_output(self, output: ToolOutput, path: str) -> Item:
         call = self._take(output)
@@ -141,8 +141,8 @@ class _Pairs:
             if output.call_id == call.call_id and output.kind == call.kind:
                 return output
             return replace(output, call_id=call.call_id, kind=call.kind)
-        why = "it names no call" if output.call_id is None else "its call is not here"
-        self._losses.changed(path, f"{why}; the output becomes user text", "capability")
+        reason = "it names no call" if output.call_id is None else "its call is not here"
+        self._losses.changed(path, f"{reason}; the output becomes user text", "capability")
         return _said_by_user(output)
 
     def _take(self, output: ToolOutput) -> ToolCall | None:

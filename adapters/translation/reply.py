@@ -765,7 +765,9 @@ class _ReplyRecorder:
         if reply.usage is None:
             reply = replace(reply, usage=usage)
         written = self._client.write_reply(reply, self._context)
-        losses = (replace(loss, why=f"{_IN_STORED_REPLY}: {loss.why}") for loss in self._losses)
+        losses = (
+            replace(loss, reason=f"{_IN_STORED_REPLY}: {loss.reason}") for loss in self._losses
+        )
         return written, tuple(losses)
 
 
@@ -786,8 +788,8 @@ def _is_complete(frame: Frame | None) -> bool:
 def invalid_reply(error: InvalidRequestError) -> InvalidReplyError:
     """Return an error that blames the backend: a client must not take it for its own."""
     if error.path is not None:
-        return InvalidReplyError(error.path, error.why)
-    return InvalidReplyError(None, f"the backend's answer cannot be read: {error.why}")
+        return InvalidReplyError(error.path, error.message)
+    return InvalidReplyError(None, f"the backend's answer cannot be read: {error.message}")
 
 
 def _has_error_object(body: bytes) -> bool:

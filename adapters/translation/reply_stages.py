@@ -51,7 +51,7 @@ def _text_call_stages(
     expected = bool(declared_names(tools)) or context.request == EMPTY_REQUEST
     if not formats or not expected:
         return []
-    return [TextToolCallParser(formats, tools, context.mint, context.losses)]
+    return [TextToolCallParser(formats, tools, context.ids, context.losses)]
 
 
 def downgrade_stages(

@@ -20,7 +20,7 @@ class DropPolicy(msgspec.Struct, frozen=True):
     """How grave it is to leave a known field out, and what to say then."""
 
     gravity: SeverityRule
-    why: str | None = None
+    reason: str | None = None
 
 
 def unread_fields(
@@ -44,7 +44,7 @@ def _extra(family: Family, name: str, raw: Raw, fate: DropPolicy) -> ExtraField:
     if bytes(raw) in _EMPTY:
         return ExtraField(family, name, raw, None)
     severity = fate.gravity(raw) if callable(fate.gravity) else fate.gravity
-    return ExtraField(family, name, raw, severity, fate.why)
+    return ExtraField(family, name, raw, severity, fate.reason)
 
 
 def harmless_if(harmless: object, severity: Severity) -> Callable[[Raw], Severity | None]:
@@ -82,9 +82,9 @@ class ExtrasWriter:
     def _lose(self, extra: ExtraField, path: str) -> None:
         if extra.severity is not None:
             where = f"{path}.{extra.name}" if path else extra.name
-            why = extra.drop_reason or f"{self._label} has no place for it"
+            reason = extra.drop_reason or f"{self._label} has no place for it"
             code = "unsupported_parameter"
-            self._losses.dropped(where, why, extra.severity, code=code, exact=True)
+            self._losses.dropped(where, reason, extra.severity, code=code, exact=True)
 
 
 def _put(into: dict[str, object], name: str, value: Raw) -> None:

@@ -260,8 +260,8 @@ def _explained(error: Exception, path: str) -> InvalidRequestError:
             return InvalidRequestError(path or None, "the text is not UTF-8")
         case _:
             # The decoder begins some of its sentences with these words, and some not.
-            why = str(error).removeprefix("JSON is malformed: ")
-            return InvalidRequestError(path or None, f"malformed JSON: {why}")
+            reason = str(error).removeprefix("JSON is malformed: ")
+            return InvalidRequestError(path or None, f"malformed JSON: {reason}")
 
 
 def parse(raw: bytes | Raw, path: str = "") -> Json:
@@ -271,7 +271,7 @@ def parse(raw: bytes | Raw, path: str = "") -> Json:
 
 def _split(message: str, path: str) -> tuple[str | None, str]:
     """Turn the decoder's "Expected `str`, got `int` - at `$[1]`" into our path and sentence."""
-    why, _, where = message.partition(" - at `$")
+    reason, _, where = message.partition(" - at `$")
     inner = where.rstrip("`")
     full = f"{path}{inner}" if path else inner.lstrip(".")
-    return full or None, why[:1].lower() + why[1:].replace("`", "")
+    return full or None, reason[:1].lower() + reason[1:].replace("`", "")

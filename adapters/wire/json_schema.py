@@ -179,11 +179,11 @@ def to_strict_schema(tool: Tool, path: str, losses: Losses) -> Tool:
         return tool
     schema = None if tool.parameters is None else _strict_schema(tool.parameters)
     if schema is None:
-        why = "its schema cannot be made strict"
-        losses.dropped(f"{path}.strict", why, "capability")
+        reason = "its schema cannot be made strict"
+        losses.dropped(f"{path}.strict", reason, "capability")
         return replace(tool, strict=False)
-    why = "it is made strict: every property is required, and null where it could be left out"
-    losses.changed(f"{path}.parameters", why)
+    reason = "it is made strict: every property is required, and null where it could be left out"
+    losses.changed(f"{path}.parameters", reason)
     return replace(tool, parameters=schema)
 
 

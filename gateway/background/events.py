@@ -250,7 +250,7 @@ class EventReplay:
         try:
             ending = await self._follow(response)
         except DragomanError as problem:
-            LOG.warning("event replay aborted", error=problem.why)
+            LOG.warning("event replay aborted", error=problem.message)
             ending = _error(to_error(problem), max(self._last, 0))
         except asyncio.CancelledError:
             # The server stops and has waited long enough. Nothing follows that could be cancelled.

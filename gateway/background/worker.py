@@ -163,7 +163,7 @@ class BackgroundWorker:
             try:
                 await self._look(self._settings.lease_duration / _BEATS)
             except state.StoreUnavailableError as problem:
-                LOG.warning("database unavailable", error=problem.why)
+                LOG.warning("database unavailable", error=problem.message)
                 await asyncio.sleep(_PAUSE)
                 self._claim_due = asyncio.get_running_loop().time() + self._settings.lease_duration
             except Exception:  # noqa: BLE001 - without anybody watching, everything is lost
@@ -241,7 +241,7 @@ class BackgroundWorker:
         try:
             await self._desk.store.jobs.release(self._name, names)
         except state.StoreUnavailableError as problem:
-            LOG.warning("leases not released, they have to expire", error=problem.why)
+            LOG.warning("leases not released, they have to expire", error=problem.message)
 
     async def _close(self) -> None:
         """Let what runs end in its time, and end what does not."""

@@ -33,6 +33,6 @@ def check(file: str, dialect: str) -> None:
             write_output(f"This is a valid {dialect} stream.\n".encode())
             return
         for violation in violations:
-            line = f"line {violation.line}: {violation.why}\n"
+            line = f"line {violation.line}: {violation.message}\n"
             write_output(line.encode("utf-8", "backslashreplace"))
         raise SystemExit(1)

@@ -40,9 +40,9 @@ class Summary(Struct, frozen=True, omit_defaults=True):
         part = {"type": "input_text", "text": f"{_TOLD}\n\n<summary>\n{self.text}\n</summary>"}
         return Raw(_ENCODER.encode({"type": "message", "role": "user", "content": [part]}))
 
-    def sealed(self, seal: Sealer, mint: IdSource) -> OpaqueItem:
+    def sealed(self, seal: Sealer, ids: IdSource) -> OpaqueItem:
         """Give the item that a client carries."""
-        name = mint.id("cmp_")
+        name = ids.id("cmp_")
         content = seal.seal(_ENCODER.encode(self))
         fields = {"id": name, "type": COMPACTION, "encrypted_content": content}
         return OpaqueItem("responses", COMPACTION, Raw(_ENCODER.encode(fields)), name)

@@ -75,7 +75,7 @@ class PreparedRequest(Struct, frozen=True):
 
     def counts(self, loss: Loss) -> bool:
         """Whether a loss is reported: in a request for a summary, calls are text by our choice."""
-        return not (self.summarizes and loss.why == CALLS_AS_TEXT_REASON)
+        return not (self.summarizes and loss.reason == CALLS_AS_TEXT_REASON)
 
 
 def mentions_compaction(body: RequestBody) -> bool:

@@ -113,9 +113,8 @@ def loss_header(losses: Iterable[Loss]) -> Headers:
 
 
 def _member(loss: Loss) -> str:
-    return (
-        f"{loss.action};path={_string(loss.path)};severity={loss.severity};why={_string(loss.why)}"
-    )
+    path, reason = _string(loss.path), _string(loss.reason)
+    return f"{loss.action};path={path};severity={loss.severity};why={reason}"
 
 
 def _string(text: str) -> str:

@@ -115,7 +115,7 @@ async def call_backends(
             return await _call_backend(app, call, request, prepared, route, monitor)
         except BackendUnreachableError as error:
             LOG.warning(
-                "backend unreachable, trying the next one", model=request.model, error=error.why
+                "backend unreachable, trying the next one", model=request.model, error=error.message
             )
     return await _call_backend(app, call, request, prepared, last, monitor)
 

@@ -176,7 +176,7 @@ async def send_end(
     try:
         losses += await save_reply(app, exchange, end, saver)
     except DragomanError as error:
-        LOG.warning("response not stored", error=error.why)
+        LOG.warning("response not stored", error=error.message)
         end = reply.fail_to_store(end, to_error(error))
         record.note_error(error.code)
     losses += [*end.losses, *await check_inputs(reply.custom_inputs)]

@@ -80,21 +80,21 @@ _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
 _ENCODER: Final = msgspec.json.Encoder()
 
 
-def kept_items(given: str | list[Raw], mint: IdSource, path: str = "input") -> tuple[Item, ...]:
+def kept_items(given: str | list[Raw], ids: IdSource, path: str = "input") -> tuple[Item, ...]:
     """Give the items of a request as they are kept; a string is a message of the user."""
     if isinstance(given, str):
-        return (_said(given, mint),)
-    return tuple(to_stored_item(raw, mint, f"{path}[{place}]") for place, raw in enumerate(given))
+        return (_said(given, ids),)
+    return tuple(to_stored_item(raw, ids, f"{path}[{place}]") for place, raw in enumerate(given))
 
 
-def to_stored_item(raw: Raw, mint: IdSource, path: str) -> Item:
+def to_stored_item(raw: Raw, ids: IdSource, path: str) -> Item:
     """Give one item as it is kept."""
     outline = decode(raw, _OUTLINE, path)
     kind = outline.type or _guess(raw, path)
     if kind == _REFERENCE:
         return Item(outline.id or "", raw)
     known = outline.id is not None and LEGAL_ID.fullmatch(outline.id) is not None
-    name = outline.id if known and outline.id else mint.id(_PREFIXES.get(kind, "item_"))
+    name = outline.id if known and outline.id else ids.id(_PREFIXES.get(kind, "item_"))
     changes: dict[str, object] = {} if known else {"id": name}
     if outline.type is None:
         changes["type"] = kind
@@ -114,9 +114,9 @@ def is_compaction_trigger(item: Item) -> bool:
     return _TRIGGER.encode() in bytes(body) and _OUTLINE.decode(body).type == _TRIGGER
 
 
-def _said(text: str, mint: IdSource) -> Item:
+def _said(text: str, ids: IdSource) -> Item:
     """Make a message of what a user said."""
-    name = mint.id(_PREFIXES[_MESSAGE])
+    name = ids.id(_PREFIXES[_MESSAGE])
     message = {
         "id": name,
         "type": _MESSAGE,

@@ -85,9 +85,9 @@ _ITEMS = msgspec.json.Decoder(list[Raw])
 class TurnService:
     """Knows the store, and how requests speak of it."""
 
-    def __init__(self, store: Store, mint: IdSource) -> None:
+    def __init__(self, store: Store, ids: IdSource) -> None:
         self._store = store
-        self._mint = mint
+        self._ids = ids
 
     async def begin(
         self, principal: Principal, request: ParsedRequest, cache: UnstoredResponses | None = None
@@ -123,13 +123,13 @@ class TurnService:
         """Return the new items in their stored form, and as the backend gets them."""
         given = state.input
         if isinstance(given, str):
-            items = kept_items(given, self._mint)
+            items = kept_items(given, self._ids)
             return items, [InputItem(item.body, "input") for item in items]
         resolved: list[Raw | Item] = [*given]
         if state.may_refer:
             resolved = await resolve_item_references(self._store, owner, given, history.items)
         items = tuple(
-            one if isinstance(one, Item) else to_stored_item(one, self._mint, f"input[{place}]")
+            one if isinstance(one, Item) else to_stored_item(one, self._ids, f"input[{place}]")
             for place, one in enumerate(resolved)
         )
         sent = [
@@ -146,7 +146,7 @@ class TurnService:
         items: tuple[Item, ...],
         request: ParsedRequest,
     ) -> Turn:
-        response_id = self._mint.id("resp_")
+        response_id = self._ids.id("resp_")
         overrides: dict[str, object] = {
             "id": response_id,
             "previous_response_id": state.previous,
@@ -165,7 +165,7 @@ class TurnService:
             background=state.background,
             stream=state.stream,
             response_id=response_id,
-            created=self._mint.now(),
+            created=self._ids.now(),
             previous=state.previous,
             parent=history.parent,
             conversation=state.conversation,
@@ -207,7 +207,7 @@ class TurnService:
         items: list[Item] = []
         for place, raw in enumerate(output):
             with suppress(InvalidRequestError):
-                items.append(to_stored_item(raw, self._mint, f"output[{place}]"))
+                items.append(to_stored_item(raw, self._ids, f"output[{place}]"))
         return tuple(items)
 
 

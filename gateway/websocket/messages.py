@@ -75,7 +75,7 @@ def _read_lane(fields: JsonObject) -> str | None:
     try:
         lane = fields.string("stream_id")
     except InvalidRequestError as problem:
-        raise InvalidStreamIdError("stream_id", problem.why) from None
+        raise InvalidStreamIdError("stream_id", problem.message) from None
     if lane is not None and not _STREAM_ID.fullmatch(lane):
         why = "it has to be 1 to 256 of the characters A-Z, a-z, 0-9, `_`, `.` and `-`"
         raise InvalidStreamIdError("stream_id", why)

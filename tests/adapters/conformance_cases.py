@@ -125,7 +125,7 @@ def changed(streams: dict[str, Stream], case: Case) -> Stream:
 
 def expect_one(violations: list[Violation], line: int, piece: str) -> None:
     assert [violation.line for violation in violations] == [line], violations
-    assert piece in violations[0].why
+    assert piece in violations[0].message
 
 
 def name_of(case: Case) -> str:

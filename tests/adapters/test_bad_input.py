@@ -34,7 +34,7 @@ every_other_pair = pytest.mark.parametrize(("client", "backend"), ACROSS)
 
 
 def begin(client: str, backend: str) -> Exchange:
-    return Exchange(client, backend, mint=adapters.deterministic_ids())
+    return Exchange(client, backend, ids=adapters.deterministic_ids())
 
 
 # What is no JSON

@@ -59,7 +59,7 @@ def test_truncated_event_is_reported() -> None:
     data = write_chat(CHAT["text"])
     violations = check_chat(data[: data.index(b'"finish_reason":"stop"')])
     assert [violation.line for violation in violations] == [3, 3, 5]
-    assert "cut by the end" in violations[2].why
+    assert "cut by the end" in violations[2].message
 
 
 @pytest.mark.parametrize("check", CHECKS)

@@ -14,7 +14,7 @@ from tests.snapshots import json_page
 
 
 def tell(case: ErrorCase, target: str) -> adapters.ReplyEnd:
-    exchange = Exchange(target, case.dialect, mint=adapters.deterministic_ids())
+    exchange = Exchange(target, case.dialect, ids=adapters.deterministic_ids())
     return exchange.error(case.status, case.answer())
 
 

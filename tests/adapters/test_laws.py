@@ -140,7 +140,7 @@ def around(request: Request = EMPTY_REQUEST) -> ReplyContext:
 
 def exchange(client: str, backend: str, asked: Request = EMPTY_REQUEST) -> Exchange:
     return Exchange(
-        client, backend, mint=adapters.deterministic_ids(), asked=asked, reply_options=PLAINLY
+        client, backend, ids=adapters.deterministic_ids(), asked=asked, reply_options=PLAINLY
     )
 
 

@@ -76,7 +76,7 @@ def begin(loop: Loop, then: Then) -> Exchange:
     return Exchange(
         loop.client,
         then.dialect or loop.backend,
-        mint=adapters.deterministic_ids(),
+        ids=adapters.deterministic_ids(),
         capabilities=loop.capabilities,
         reply_options=loop.reply_options,
         seal=ReadableSeal(then.name),
@@ -102,7 +102,7 @@ def streamed(dialect: str, reply: bytes) -> bytes:
     """Tell a whole reply as a stream of its own dialect."""
     thoughts = adapters.ReplyOptions(reasoning_field="reasoning_content", reasoning_text=True)
     teller = Exchange(
-        dialect, dialect, mint=adapters.deterministic_ids(), reply_options=thoughts, rewrite=True
+        dialect, dialect, ids=adapters.deterministic_ids(), reply_options=thoughts, rewrite=True
     )
     return teller.reply_as_stream(reply).body
 

@@ -84,7 +84,7 @@ def send(profile: str, backend: str) -> dict[str, object]:
     exchange = Exchange(
         "responses",
         backend,
-        mint=adapters.deterministic_ids(),
+        ids=adapters.deterministic_ids(),
         capabilities=PROFILES[profile],
         rewrite=True,
     )

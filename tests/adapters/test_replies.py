@@ -39,7 +39,7 @@ def tell(case: ReplyCase, target: str) -> adapters.ReplyEnd:
     exchange = Exchange(
         target,
         case.dialect,
-        mint=adapters.deterministic_ids(),
+        ids=adapters.deterministic_ids(),
         capabilities=case.capabilities,
         asked=asked(case),
     )

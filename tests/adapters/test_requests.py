@@ -85,7 +85,7 @@ def carry(case: RequestCase, target: str, policy: adapters.Policy | None = None)
     exchange = Exchange(
         case.dialect,
         target,
-        mint=adapters.deterministic_ids(),
+        ids=adapters.deterministic_ids(),
         capabilities=case.capabilities,
         policy=policy or case.policy,
     )
@@ -98,7 +98,7 @@ def carry(case: RequestCase, target: str, policy: adapters.Policy | None = None)
 def show(outcome: Outcome) -> str:
     if isinstance(outcome, adapters.BackendRequest):
         return json_page({"sent": Raw(outcome.body), "losses": loss_lines(outcome.losses)})
-    told = {"path": outcome.path, "why": outcome.why, "code": outcome.code}
+    told = {"path": outcome.path, "why": outcome.message, "code": outcome.code}
     return json_page({"refused": told})
 
 
@@ -157,8 +157,8 @@ def losses_of(outcome: Outcome) -> Iterator[Line]:
     match outcome:
         case adapters.BackendRequest(losses=losses):
             for loss in losses:
-                yield loss.severity, _anywhere(loss.path), loss.why, loss.action
-        case adapters.UnsupportedRequestError(path=path, why=why):
+                yield loss.severity, _anywhere(loss.path), loss.reason, loss.action
+        case adapters.UnsupportedRequestError(path=path, message=why):
             yield "meaning", _anywhere(path or ""), why, "refused"
         case _:
             pass

@@ -82,7 +82,7 @@ REPLIES = {
 
 
 def begin(client: str, backend: str) -> Exchange:
-    return Exchange(client, backend, mint=adapters.deterministic_ids())
+    return Exchange(client, backend, ids=adapters.deterministic_ids())
 
 
 # Anything anywhere

@@ -33,7 +33,7 @@ def tell(case: StreamCase, target: str, pieces: Sequence[bytes]) -> Told:
     exchange = Exchange(
         target,
         case.dialect,
-        mint=adapters.deterministic_ids(),
+        ids=adapters.deterministic_ids(),
         capabilities=case.capabilities,
         asked=asked(case),
     )

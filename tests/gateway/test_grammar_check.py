@@ -63,7 +63,7 @@ SLOW_TEXT = "a" * 60
 def check_grammar(tool: CustomTool, text: str) -> str | None:
     """Return what does not match, as a loss says it."""
     losses = check_inputs_blocking([CustomInput(tool, text, "call t (1)")])
-    return losses[0].why if losses else None
+    return losses[0].reason if losses else None
 
 
 @pytest.fixture(autouse=True)

@@ -59,7 +59,7 @@ def test_stream_ir(case: StreamCase, json_pages: SnapshotAssertion) -> None:
 
 
 def error_page(error: adapters.DragomanError) -> dict[str, object]:
-    return {"refused": {"path": error.path, "why": error.why, "code": error.code}}
+    return {"refused": {"path": error.path, "why": error.message, "code": error.code}}
 
 
 def to_plain(value: object) -> object:

@@ -50,7 +50,7 @@ def reply(dialect: str) -> bytes:
 
 
 def asked(client: str, backend: str) -> Exchange:
-    exchange = Exchange(client, backend, mint=adapters.deterministic_ids(), rewrite=True)
+    exchange = Exchange(client, backend, ids=adapters.deterministic_ids(), rewrite=True)
     exchange.request(request(client))
     return exchange
 
@@ -62,7 +62,7 @@ def test_only_the_first_call_is_kept(client: str, backend: str) -> None:
         asked(client, backend).reply_as_stream(reply(backend)),
     ):
         assert [one for one in CALLS if one.encode() in told.body] == ["call_1"]
-        lost = [loss for loss in told.losses if loss.why == WHY]
+        lost = [loss for loss in told.losses if loss.reason == WHY]
         assert [loss.path for loss in lost] == ["call f (call_2)", "call f (call_3)"]
         assert {loss.severity for loss in lost} == {"capability"}
 

@@ -133,7 +133,7 @@ def test_space_without_end_is_read_once(begin: str) -> None:
 def test_what_was_held_back_is_told_when_the_stream_breaks_off() -> None:
     events = [*told(["<think>why ", "</th"])[:-2], truncated_stream()]
     *_, last, failed = run(events)
-    assert last == Delta("0.reasoning", "thought", " </th")
+    assert last == Delta("0.reasoning", "reasoning", " </th")
     assert isinstance(failed, Failed)
     held = run(
         [Started(), Opened(0, Message("assistant")), Delta(0, "text", "<th"), truncated_stream()]

@@ -122,7 +122,7 @@ def test_prompt_states_the_choice(choice: ToolChoice, last: str) -> None:
     converted = convert(choice=choice, losses=losses)
     assert (converted.instructions or "").splitlines()[-1] == last
     assert converted.tool_choice is None
-    reasons = [loss.why for loss in losses if loss.severity == "capability"]
+    reasons = [loss.reason for loss in losses if loss.severity == "capability"]
     expected = ["the backend cannot be made to call a tool; it is asked to in words"]
     assert reasons == ([] if choice == ToolChoiceMode("auto") else expected)
 
@@ -279,7 +279,7 @@ def test_custom_tool_round_trip() -> None:
     exchange = Exchange(
         "responses",
         "chat",
-        mint=adapters.deterministic_ids(),
+        ids=adapters.deterministic_ids(),
         capabilities=adapters.Capabilities(tools="prompted"),
     )
     body = {"model": "m", "input": "Mend it.", "tools": [{"type": "custom", "name": "patch"}]}

@@ -84,7 +84,7 @@ def text_stream(pieces: Sequence[str], status: Status = "completed", *others: It
     for number, item in enumerate(others):
         delta = Delta(number, "arguments", "{}")
         if isinstance(item, Reasoning):
-            delta = Delta(number, "thought", "why")
+            delta = Delta(number, "reasoning", "why")
         events += [Opened(number, without_content(item)), delta, Closed(number)]
     index = len(others)
     events.append(Opened(index, Message("assistant")))

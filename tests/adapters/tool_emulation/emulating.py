@@ -57,7 +57,7 @@ def exchange(
     return Exchange(
         client,
         backend,
-        mint=adapters.deterministic_ids(),
+        ids=adapters.deterministic_ids(),
         capabilities=replace(adapters.Capabilities(), **capabilities),
         rewrite=rewrite,
     )

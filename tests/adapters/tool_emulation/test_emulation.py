@@ -48,7 +48,7 @@ def test_backend_names_are_unique_and_reversible(tools: tuple[Tool, ...]) -> Non
     try:
         emulated = emulate(tools=tools)
     except UnsupportedRequestError as error:
-        reason = error.why
+        reason = error.message
     else:
         check_names(emulated, tools)
         return
@@ -135,7 +135,7 @@ def test_reply_passes_unchanged_if_no_tool_is_emulated() -> None:
 def test_name_collisions_do_not_affect_a_reply() -> None:
     """Of a request that was never emulated nobody knows what its names stand for."""
     request = Request(tools=(FunctionTool("a.b"), FunctionTool("a_b")))
-    reply = Exchange("responses", "chat", mint=adapters.deterministic_ids(), asked=request).reply(
+    reply = Exchange("responses", "chat", ids=adapters.deterministic_ids(), asked=request).reply(
         b'{"id":"1","model":"m","choices":[{"message":{"content":"Hi."},"finish_reason":"stop"}]}'
     )
     assert reply.status == 200
@@ -144,7 +144,7 @@ def test_name_collisions_do_not_affect_a_reply() -> None:
 def test_unenforced_grammar_is_refused_under_the_refuse_policy() -> None:
     grammar = {"type": "grammar", "syntax": "lark", "definition": "start: /.+/"}
     body: Wire = {"model": "m", "input": "Go.", "tools": [{"type": "custom", "name": "t"}]}
-    plain = Exchange("responses", "chat", mint=adapters.deterministic_ids(), policy="refuse")
+    plain = Exchange("responses", "chat", ids=adapters.deterministic_ids(), policy="refuse")
     assert plain.request(json.dumps(body).encode()).losses
     body["tools"] = [{"type": "custom", "name": "t", "format": grammar}]
     with pytest.raises(UnsupportedRequestError, match="grammar") as error:

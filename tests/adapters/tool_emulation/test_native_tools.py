@@ -53,8 +53,8 @@ CHOICES: list[Wire] = [
 
 def rewriting_exchange() -> Exchange:
     """Return an exchange that rewrites requests for a backend with all tools."""
-    mint = adapters.deterministic_ids()
-    return Exchange("responses", "responses", mint=mint, capabilities=OPENAI, rewrite=True)
+    ids = adapters.deterministic_ids()
+    return Exchange("responses", "responses", ids=ids, capabilities=OPENAI, rewrite=True)
 
 
 def send(exchange: Exchange, **body: object) -> Wire:
@@ -86,7 +86,7 @@ def test_choice_of_an_ambiguous_name_has_its_namespace() -> None:
         "tools": [NAMESPACE, RUN],
         "tool_choice": {"type": "function", "function": {"name": "jobs__run"}},
     }
-    exchange = Exchange("chat", "responses", mint=adapters.deterministic_ids())
+    exchange = Exchange("chat", "responses", ids=adapters.deterministic_ids())
     request = cast("Wire", json.loads(exchange.request(json.dumps(body).encode()).body))
     assert request["tool_choice"] == CHOICES[0]
 

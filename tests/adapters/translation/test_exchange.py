@@ -28,8 +28,8 @@ USAGE = Usage(3, 4, 7)
 
 def begin(client: str, backend: str, *, rewrite: bool = False, **capabilities: object) -> Exchange:
     able = msgspec.convert(capabilities, adapters.Capabilities)
-    mint = adapters.deterministic_ids()
-    return Exchange(client, backend, mint=mint, capabilities=able, rewrite=rewrite)
+    ids = adapters.deterministic_ids()
+    return Exchange(client, backend, ids=ids, capabilities=able, rewrite=rewrite)
 
 
 def sent(exchange: Exchange, body: bytes, model: str | None = None) -> Mapping[str, object]:

@@ -54,8 +54,8 @@ REWORDED = frozenset(
 
 
 def rewriting(dialect: str, capabilities: adapters.Capabilities = FULL) -> Exchange:
-    mint = adapters.deterministic_ids()
-    return Exchange(dialect, dialect, mint=mint, capabilities=capabilities, rewrite=True)
+    ids = adapters.deterministic_ids()
+    return Exchange(dialect, dialect, ids=ids, capabilities=capabilities, rewrite=True)
 
 
 def assert_rewritten(dialect: str, body: bytes) -> None:

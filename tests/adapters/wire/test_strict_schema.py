@@ -149,8 +149,8 @@ def test_only_on_request() -> None:
     ).encode()
 
     def sent(capabilities: adapters.Capabilities) -> object:
-        mint = adapters.deterministic_ids()
-        exchange = Exchange("responses", "chat", mint=mint, capabilities=capabilities)
+        ids = adapters.deterministic_ids()
+        exchange = Exchange("responses", "chat", ids=ids, capabilities=capabilities)
         wire = json.loads(exchange.request(body).body)
         return wire["tools"][0]["function"]["parameters"]
 

@@ -29,7 +29,7 @@ def test_stream_is_translated_as_by_the_core(case: StreamCase, target: str, tmp_
     options = f"--from {case.dialect} --to {target} --kind stream"
     arguments = _request_option(case, tmp_path)
     stream = Exchange(
-        target, case.dialect, mint=adapters.deterministic_ids(), asked=asked(case)
+        target, case.dialect, ids=adapters.deterministic_ids(), asked=asked(case)
     ).stream()
     expected = stream.feed(case.body) + stream.finish(started=True).body
     result = translate(options, case.body, *arguments)
@@ -75,7 +75,7 @@ def test_lines_are_translated_as_single_requests(source: str, target: str) -> No
 
 
 def _translated_request(source: str, target: str, body: bytes) -> bytes:
-    exchange = Exchange(source, target, mint=adapters.deterministic_ids())
+    exchange = Exchange(source, target, ids=adapters.deterministic_ids())
     try:
         return exchange.request(body).body + b"\n"
     except adapters.DragomanError as error:
@@ -88,7 +88,7 @@ def test_reply_is_translated_as_by_the_core(case: ReplyCase, target: str, tmp_pa
     result = translate(
         f"--from {case.dialect} --to {target} --kind reply", bytes(case.body), *arguments
     )
-    exchange = Exchange(target, case.dialect, mint=adapters.deterministic_ids(), asked=asked(case))
+    exchange = Exchange(target, case.dialect, ids=adapters.deterministic_ids(), asked=asked(case))
     assert (result.stdout_bytes, result.exit_code) == _translated_reply(exchange, bytes(case.body))
 
 
@@ -102,6 +102,6 @@ def _translated_reply(exchange: Exchange, body: bytes) -> tuple[bytes, int]:
 @pytest.mark.parametrize(("case", "target"), crossings(ERRORS))
 def test_error_is_translated_as_by_the_core(case: ErrorCase, target: str) -> None:
     options = f"--from {case.dialect} --to {target} --kind error --status {case.status}"
-    exchange = Exchange(target, case.dialect, mint=adapters.deterministic_ids())
+    exchange = Exchange(target, case.dialect, ids=adapters.deterministic_ids())
     expected = exchange.error(case.status, case.answer()).body
     assert translate(options, case.answer()).stdout_bytes == expected + b"\n"

@@ -59,13 +59,13 @@ def _translated(client: str, case: ReplyCase | StreamCase) -> JsonObject:
         said.pop("n", None)
     if client == spoken:
         return said
-    exchange = Exchange(spoken, client, mint=adapters.deterministic_ids())
+    exchange = Exchange(spoken, client, ids=adapters.deterministic_ids())
     return read_object(exchange.request(encoded(said)).body)
 
 
 def exchange_for(client: str, spoken: str, request: JsonObject) -> Exchange:
     """Make the exchange that the gateway must make for a request."""
-    exchange = Exchange(client, spoken, mint=adapters.deterministic_ids())
+    exchange = Exchange(client, spoken, ids=adapters.deterministic_ids())
     exchange.request(encoded(request))
     return exchange
 

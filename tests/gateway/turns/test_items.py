@@ -150,7 +150,7 @@ def test_an_entry_that_is_no_object_is_refused_by_its_place(wrong: object) -> No
     problem = refusal({"role": "user"}, wrong)
     assert problem.path == "input[1]"
     assert problem.status == 400
-    assert problem.why.startswith("expected object")
+    assert problem.message.startswith("expected object")
 
 
 @pytest.mark.parametrize(
