@@ -677,10 +677,11 @@ class _PassedStream:
 
     def flush(self) -> None:
         """End the stream if the backend's ended without doing so."""
-        if self._over:
+        if self._over or self._outcome is not None:
+            # What follows the end is passed on as it comes, so the decoder keeps its beginning.
             return
         rest = self._decoder.rest()
-        if rest and self._outcome is None and rest[0].lstrip().startswith(b"{"):
+        if rest and rest[0].lstrip().startswith(b"{"):
             self._write_json_body(rest[0])
             return
         # An event that lacks only its empty line is complete; anything less was cut.

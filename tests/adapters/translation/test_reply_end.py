@@ -36,3 +36,14 @@ def test_stored_reply_has_each_text_once_if_the_stream_lacks_its_last_empty_line
     assert end.client_reply is not None
     assert encode(end.client_reply).count(b"A river.") == 1
     assert end.body.count(b"A river.") == 1
+
+
+def test_events_after_the_end_pass_whole_wherever_the_reads_are_cut() -> None:
+    stream = CHUNK + b"data: [DONE]\n\n" + CHUNK
+    for cut in range(len(stream)):
+        translator = Exchange("chat", "chat").stream()
+        passed = translator.feed(stream[:cut])
+        if not translator.ended:
+            continue
+        passed += translator.finish(started=True).body + translator.feed(stream[cut:])
+        assert passed == stream
