@@ -29,8 +29,10 @@ from adapters import (
 from adapters.json_text import DECODE_ERRORS
 from adapters.responses import RESPONSES
 from adapters.wire.json_object import Json, parse
-from gateway.backends.client import SideRequest
+from gateway.backends.client import SideResponse
 from gateway.backends.routing import Route
+from gateway.http.headers import Headers
+from gateway.http.monitor import ExchangeMonitor
 
 Source = Literal["backend", "tiktoken", "estimate"]
 # Returns the number of tokens of a text.
@@ -51,6 +53,7 @@ class TokenCount(Struct, frozen=True):
 # By the backend
 
 _NOT_COUNTED: Final = "the backend did not count"
+_RESPONSES_PATH: Final = "/responses/input_tokens"
 # The fields that `/responses/input_tokens` accepts.
 _RESPONSES_FIELDS: Final = (
     "input",
@@ -104,24 +107,34 @@ class CountableRequest(Struct, frozen=True):
         return write_backend_request(read, model=self.route.model).body
 
 
-async def count_on_backend(request: CountableRequest, side_request: SideRequest) -> int | None:
+async def count_on_backend(
+    request: CountableRequest, headers: Headers, monitor: ExchangeMonitor
+) -> int | None:
     """Return the backend's count; None if it cannot count.
 
     Raise a `DragomanError` if it fails to count.
     """
-    match side_request.backend.capabilities.count_tokens:
+    backend = request.route.backend
+
+    async def post(path: str, body: Mapping[str, object]) -> _CountReply:
+        root = path != _RESPONSES_PATH
+        response = await backend.post_side_request(
+            path, _ENCODER.encode(body), headers, monitor, root=root
+        )
+        return _read_count_reply(response)
+
+    match backend.capabilities.count_tokens:
         case "responses":
             fields = _select(request.write("responses"), _RESPONSES_FIELDS)
-            reply = await _post(side_request, "/responses/input_tokens", fields, root=False)
-            return _required_count(reply.input_tokens)
+            return _required_count((await post(_RESPONSES_PATH, fields)).input_tokens)
         case "vllm":
             fields = _select(request.write("chat"), _TEMPLATE_FIELDS)
-            return _required_count((await _post(side_request, "/tokenize", fields)).count)
+            return _required_count((await post("/tokenize", fields)).count)
         case "llamacpp":
             fields = _select(request.write("chat"), _TEMPLATE_FIELDS)
-            prompt = _required((await _post(side_request, "/apply-template", fields)).prompt)
+            prompt = _required((await post("/apply-template", fields)).prompt)
             body = {"content": prompt, "add_special": True, "parse_special": True}
-            return len(_required((await _post(side_request, "/tokenize", body)).tokens))
+            return len(_required((await post("/tokenize", body)).tokens))
         case "none":
             return None
 
@@ -131,10 +144,7 @@ def _select(body: bytes, names: tuple[str, ...]) -> dict[str, Raw]:
     return {name: fields[name] for name in names if name in fields}
 
 
-async def _post(
-    side_request: SideRequest, path: str, body: Mapping[str, object], *, root: bool = True
-) -> _CountReply:
-    response = await side_request.post(path, _ENCODER.encode(body), root=root)
+def _read_count_reply(response: SideResponse) -> _CountReply:
     if response.status != HTTPStatus.OK:
         raise InvalidReplyError(None, f"{_NOT_COUNTED}: status {response.status}")
     try:

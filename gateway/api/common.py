@@ -8,6 +8,7 @@ from litestar import Request, Response, WebSocket
 from litestar.datastructures import State
 from litestar.di import NamedDependency
 from litestar.params import QueryParameter, SkipValidation
+from litestar.types import Message, Scope
 from msgspec import Raw
 
 from adapters import InvalidRequestError
@@ -15,7 +16,7 @@ from adapters.wire.json_object import JsonObject
 from adapters.wire.json_object import read_body as parse_body
 from gateway.context import AppContext
 from gateway.http.auth import Principal
-from gateway.http.headers import read_headers
+from gateway.http.headers import new_request_id, read_headers, request_id_header
 from gateway.http.request_body import read_body
 from gateway.openapi.objects import ListPage
 from gateway.store import Item, Page
@@ -73,6 +74,14 @@ async def read_fields(request: AnyRequest, context: AppContext) -> JsonObject:
 
 
 # Responses
+
+
+async def add_request_id(message: Message, _scope: Scope) -> None:
+    """Add an id to a response that has none; replies through a backend have one already."""
+    if message["type"] == "http.response.start":
+        headers = list(message["headers"])
+        if not any(name == b"x-request-id" for name, _ in headers):
+            message["headers"] = [*headers, request_id_header(new_request_id())]
 
 
 def json_response(body: bytes | Raw) -> Response[bytes]:

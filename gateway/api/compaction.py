@@ -27,7 +27,7 @@ from adapters.responses import RESPONSES
 from adapters.responses.request_reader import input_items
 from adapters.responses.wire import read_usage
 from adapters.wire.json_object import MISSING, read_body
-from gateway.backends.client import UNSUPPORTED_PATH_STATUSES, SideRequest, SideResponse
+from gateway.backends.client import UNSUPPORTED_PATH_STATUSES, SideResponse
 from gateway.backends.routing import Route
 from gateway.compaction.summary import COMPACTION
 from gateway.compaction.summary_request import (
@@ -154,8 +154,10 @@ async def _compact_natively(sink: ReplySink, principal: Principal, compaction: _
     model = compaction.route.model or request.model
     with suppress(BackendUnreachableError):
         async with ExchangeMonitor(sink.receive, 0) as monitor:
-            side_request = SideRequest(backend, principal, sink.headers, monitor)
-            response = await side_request.post(_PATH, body.encode(model=model))
+            headers = backend.request_headers(sink.headers, principal)
+            response = await backend.post_side_request(
+                _PATH, body.encode(model=model), headers, monitor
+            )
         if response.status not in UNSUPPORTED_PATH_STATUSES:
             await _pass_response(response, sink)
             return True

@@ -1,6 +1,6 @@
 """The endpoints that create replies: one for each path of a dialect, and the WebSocket."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from litestar import get, post, websocket
@@ -55,19 +55,30 @@ _DOCUMENTATION: dict[str, dict[str, Any]] = {
 }
 
 
-def create_handlers(context: AppContext) -> Sequence[HTTPRouteHandler | WebsocketRouteHandler]:
-    """Return the handlers that create replies: one for each path of a dialect."""
+def create_apps(context: AppContext) -> dict[str, ASGIApp]:
+    """Return the ASGI applications that create replies, by the paths of the dialects."""
     paths = dict.fromkeys(dialect.path for dialect in DIALECTS.values())
-    handlers = [_create_handler(context, path) for path in paths]
-    return [*handlers, *_websocket_handlers(context)]
+    return {path: _create_app(context, path) for path in paths}
 
 
-def _create_handler(context: AppContext, path: str) -> HTTPRouteHandler:
+def _create_app(context: AppContext, path: str) -> ASGIApp:
     async def reply(scope: Scope, receive: Receive, send: Send) -> None:
         record = ExchangeRecord(scope["path"])
         sink = AsgiSink(read_headers(scope["headers"]), receive, send, record)
         await serve(context, sink, create(context, path, sink))
 
+    return reply
+
+
+def create_handlers(
+    context: AppContext, apps: Mapping[str, ASGIApp]
+) -> Sequence[HTTPRouteHandler | WebsocketRouteHandler]:
+    """Return the handlers of the paths that create replies."""
+    handlers = [_create_handler(path, reply) for path, reply in apps.items()]
+    return [*handlers, *_websocket_handlers(context)]
+
+
+def _create_handler(path: str, reply: ASGIApp) -> HTTPRouteHandler:
     @post(path, status_code=200, operation_class=CreateOperation, **_DOCUMENTATION.get(path, {}))
     async def create_reply() -> ASGIApp:
         """Create a reply."""

@@ -13,7 +13,6 @@ from msgspec import Raw, Struct
 
 from adapters import DragomanError, InvalidRequestError, RequestBody, parse_body
 from adapters.responses import RESPONSES
-from gateway.backends.client import SideRequest
 from gateway.compaction.summary_request import mentions_compaction, prepare_request
 from gateway.context import AppContext
 from gateway.http.auth import Principal
@@ -114,8 +113,8 @@ async def _count(countable: CountableRequest, principal: Principal, sink: ReplyS
             asyncio.timeout(_COUNT_TIMEOUT_SECONDS),
             ExchangeMonitor(sink.receive, 0) as monitor,
         ):
-            side_request = SideRequest(backend, principal, sink.headers, monitor)
-            tokens = await count_on_backend(countable, side_request)
+            headers = backend.request_headers(sink.headers, principal)
+            tokens = await count_on_backend(countable, headers, monitor)
     except (DragomanError, TimeoutError) as error:
         LOG.warning("tokens not counted by the backend", backend=backend.name, error=str(error))
         tokens = None

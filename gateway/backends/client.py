@@ -82,20 +82,27 @@ class RequestTemplate:
     ) -> httpx.Request:
         """Return a POST request with additional headers."""
         length = (b"Content-Length", b"%d" % len(content))
-        extensions = self._extensions if trace is None else {**self._extensions, "trace": trace}
-        return self._request("POST", [*self._headers, *headers, length], content, extensions)
+        return httpx.Request(
+            "POST",
+            self._url,
+            headers=[*self._headers, *headers, length],
+            stream=httpx.ByteStream(content),
+            extensions=self._extensions if trace is None else {**self._extensions, "trace": trace},
+        )
 
     def get(self, headers: Sequence[tuple[bytes, bytes]] = ()) -> httpx.Request:
         """Return a GET request with additional headers."""
-        return self._request("GET", [*self._headers, *headers], b"", self._extensions)
-
-    def _request(
-        self, method: str, headers: Headers, content: bytes, extensions: dict[str, object]
-    ) -> httpx.Request:
-        stream = httpx.ByteStream(content)
         return httpx.Request(
-            method, self._url, headers=headers, stream=stream, extensions=extensions
+            "GET", self._url, headers=[*self._headers, *headers], extensions=self._extensions
         )
+
+
+class SideResponse(Struct, frozen=True):
+    """The response to a side request, read to its end."""
+
+    status: int
+    headers: Headers
+    body: bytes
 
 
 class BackendClient:
@@ -126,7 +133,7 @@ class BackendClient:
         self._create_template = self.template_for(_PATHS[config.dialect])
         self.models_template = self.template_for("/models")
         # Models, by the names that clients use, that reject requests for encrypted reasoning.
-        self._without_encrypted_reasoning: set[str] = set()
+        self.models_without_encrypted_reasoning: set[str] = set()
 
     def template_for(self, path: str, *, root: bool = False) -> RequestTemplate:
         """Return a template for a path; with `root`, beside the version prefix and not under it."""
@@ -147,11 +154,7 @@ class BackendClient:
     def note_refusal(self, model: str, body: bytes) -> None:
         """Remember that a model has no encrypted reasoning, if the error says so."""
         if lacks_encrypted_reasoning(body):
-            self._without_encrypted_reasoning.add(model)
-
-    def lacks_encrypted_reasoning(self, model: str) -> bool:
-        """Whether a model is known to have no encrypted reasoning."""
-        return model in self._without_encrypted_reasoning
+            self.models_without_encrypted_reasoning.add(model)
 
     def authorization(self, principal: Principal) -> Headers:
         """Return the authorization header: with our key for this backend, or else the client's."""
@@ -160,6 +163,10 @@ class BackendClient:
         if principal.authorization is not None:
             return [(b"authorization", principal.authorization.encode("latin-1"))]
         return []
+
+    def request_headers(self, headers: dict[str, str], principal: Principal) -> Headers:
+        """Return the headers of a client's request that this backend gets."""
+        return [*backend_headers(headers), *self.authorization(principal)]
 
     def headers_of(self, response: httpx.Response) -> dict[str, str]:
         """Return the end-to-end headers of a response, with our key redacted."""
@@ -195,7 +202,9 @@ class BackendClient:
                     raise
                 pause = _jitter(backoff)
             else:
-                pause = self._pause_before_retry(response, backoff) if retries_left else 0
+                if not retries_left or response.status_code not in self._retries.status_codes:
+                    return response
+                pause = self._pause_before_retry(response, backoff)
                 if not pause:
                     return response
                 await response.aclose()
@@ -204,11 +213,36 @@ class BackendClient:
             retries_left -= 1
             backoff *= 2
 
+    async def post_side_request(
+        self,
+        path: str,
+        body: bytes,
+        headers: Headers,
+        monitor: ExchangeMonitor,
+        *,
+        root: bool = False,
+    ) -> SideResponse:
+        """Send a request to another path than the one that creates replies.
+
+        Every failure is a `DragomanError`.
+        """
+        template = self.template_for(path, root=root)
+        response = await self.post(body, headers, monitor, streams=False, template=template)
+        monitor.expect_more()
+        try:
+            response = await read_whole(response)
+        except httpx.HTTPError:
+            raise InvalidReplyError(None, "the backend's answer was cut off") from None
+        status = response.status_code
+        redact = redact_text if status >= HTTPStatus.BAD_REQUEST else redact_errors
+        forwarded = client_headers(self.headers_of(response))
+        return SideResponse(status, forwarded, redact(response.content, self.redact))
+
     async def _send(
         self, template: RequestTemplate, body: bytes, headers: Headers, monitor: ExchangeMonitor
     ) -> httpx.Response:
         request = template.post(body, headers, _connection_trace(monitor))
-        monitor.expect_first_byte(self.timeouts)
+        monitor.expect_response(self.timeouts)
         try:
             return await self.transport.handle_async_request(request)
         except (httpx.ConnectTimeout, httpx.PoolTimeout):
@@ -234,9 +268,7 @@ class BackendClient:
         )
 
     def _pause_before_retry(self, response: httpx.Response, backoff: float) -> float:
-        """Return the seconds until a retry, or 0 if the response is final."""
-        if response.status_code not in self._retries.status_codes:
-            return 0
+        """Return the seconds until a retry, or 0 if that is too long for the gateway to wait."""
         requested = retry_after(response.headers.get("retry-after"), time.time())
         if requested is None:
             return _jitter(backoff)
@@ -322,37 +354,3 @@ def lacks_encrypted_reasoning(body: bytes) -> bool:
     """
     error = read_error(None, body)
     return error.param == "include" or "not supported" in error.message.lower()
-
-
-class SideResponse(Struct, frozen=True):
-    """The response to a side request, read to its end."""
-
-    status: int
-    headers: Headers
-    body: bytes
-
-
-class SideRequest(Struct, frozen=True):
-    """A request to another path of the backend than the one that creates replies."""
-
-    backend: BackendClient
-    principal: Principal
-    # The headers of the client's request.
-    headers: dict[str, str]
-    monitor: ExchangeMonitor
-
-    async def post(self, path: str, body: bytes, *, root: bool = False) -> SideResponse:
-        """Send the request, with retries; every failure is a `DragomanError`."""
-        backend = self.backend
-        headers = [*backend_headers(self.headers), *backend.authorization(self.principal)]
-        template = backend.template_for(path, root=root)
-        response = await backend.post(body, headers, self.monitor, streams=False, template=template)
-        self.monitor.expect_more()
-        try:
-            response = await read_whole(response)
-        except httpx.HTTPError:
-            raise InvalidReplyError(None, "the backend's answer was cut off") from None
-        status = response.status_code
-        redact = redact_text if status >= HTTPStatus.BAD_REQUEST else redact_errors
-        passed_headers = client_headers(backend.headers_of(response))
-        return SideResponse(status, passed_headers, redact(response.content, backend.redact))

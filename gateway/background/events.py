@@ -275,7 +275,7 @@ class EventReplay:
         await self._write(watch, frame(one.body))
 
     async def _write(self, watch: ExchangeMonitor, data: bytes) -> None:
-        watch.begin_client_write()
+        watch.writing = True
         await self._client.write(data)
         watch.end_client_write()
 

@@ -1,4 +1,4 @@
-"""Who may call, and which key goes to the backend."""
+"""Authentication of clients, and the key that is forwarded to backends."""
 
 import hmac
 
@@ -12,43 +12,50 @@ _BEARER = "bearer "
 
 
 class Principal(Struct, frozen=True, gc=False):
-    """Who calls: the key that was shown, by its name; and what may be passed on to a backend."""
+    """An authenticated client."""
 
+    # The client's key for this gateway, if it needs one.
     key: KeyConfig | None = None
-    # The client's own Authorization, where no gateway keys are in use.
+    # The client's own Authorization header, if it needs no key for this gateway.
     authorization: str | None = None
 
     @property
     def name(self) -> str | None:
-        """Give the name of the key, for the log."""
+        """The name of the key, for the log."""
         return None if self.key is None else self.key.name
 
     @property
     def owner(self) -> str:
-        """Say to whom belongs what is kept for this caller: a digest, from which no key is read."""
+        """The owner of what is stored for this client: the digest of its key."""
         return api_key_digest(self.authorization or "") if self.key is None else self.key.sha256
 
 
 class Authenticator:
-    """Knows the keys, or rather their digests."""
+    """Recognizes the keys of clients by their digests."""
 
     def __init__(self, access: AccessConfig) -> None:
         self._keys = [(key.sha256.encode(), key) for key in access.keys]
 
     def authenticate(self, headers: dict[str, str]) -> Principal:
-        """Tell who calls; raise `Unauthorized` if nobody may know."""
+        """Return who sent a request; raise `UnauthorizedError` without a known key."""
+        authorization, azure_key = headers.get("authorization"), headers.get("api-key")
         if not self._keys:
-            return Principal(authorization=_own_authorization(headers))
-        shown = _shown_key(headers)
-        if not shown:
+            if authorization is None and azure_key is not None:
+                authorization = f"Bearer {azure_key}"
+            return Principal(authorization=authorization)
+        if authorization is not None and authorization.lower().startswith(_BEARER):
+            given = authorization[len(_BEARER) :].strip()
+        else:
+            given = (azure_key or "").strip()
+        if not given:
             raise UnauthorizedError(None, "a key of this gateway is needed, as a bearer token")
-        key = self._find(shown)
+        key = self._find(given)
         if key is None:
             raise UnauthorizedError(None, "this key is not known here")
         return Principal(key=key)
 
     def reauthenticate(self, owner: str, authorization: str | None) -> Principal:
-        """Tell who called earlier; raise `Unauthorized` if that key is no longer known."""
+        """Return who sent an earlier request; raise `UnauthorizedError` if the key was removed."""
         if not self._keys:
             return Principal(authorization=authorization)
         key = next((key for _, key in self._keys if key.sha256 == owner), None)
@@ -58,27 +65,11 @@ class Authenticator:
             )
         return Principal(key=key)
 
-    def _find(self, shown: str) -> KeyConfig | None:
-        """Compare with all keys, whichever fits: the time taken tells nothing."""
-        shown_digest = api_key_digest(shown).encode()
+    def _find(self, given: str) -> KeyConfig | None:
+        """Compare with all keys, so that the time does not depend on which one matches."""
+        digest = api_key_digest(given).encode()
         found: KeyConfig | None = None
         for known, key in self._keys:
-            if hmac.compare_digest(known, shown_digest):
+            if hmac.compare_digest(known, digest):
                 found = key
         return found
-
-
-def _shown_key(headers: dict[str, str]) -> str:
-    """Take the key from where clients put it; Azure's clients have a header of their own."""
-    authorization = headers.get("authorization", "")
-    if authorization.lower().startswith(_BEARER):
-        return authorization[len(_BEARER) :].strip()
-    return headers.get("api-key", "").strip()
-
-
-def _own_authorization(headers: dict[str, str]) -> str | None:
-    authorization = headers.get("authorization")
-    if authorization is not None:
-        return authorization
-    key = headers.get("api-key")
-    return None if key is None else f"Bearer {key}"

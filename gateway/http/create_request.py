@@ -41,24 +41,19 @@ def parse_request(body: bytes | RequestBody, path: str) -> ParsedRequest:
     """
     parsed = parse_body(body) if isinstance(body, bytes) else body
     candidates = [dialect for dialect in DIALECTS.values() if dialect.path == path]
-    _check_endpoint(parsed, candidates[0])
+    if parsed.items is None and parsed.fields.get(candidates[0].names["items"], NULL) == NULL:
+        _check_endpoint(parsed, path)
     dialect = next(one for one in candidates if one.matches(parsed))
     return ParsedRequest(parsed, dialect, _read_model(parsed))
 
 
-def _check_endpoint(body: RequestBody, own: Dialect) -> None:
-    """Refuse a body that belongs to another endpoint, and name that."""
-    if body.items is not None or _has(body, own.names["items"]):
-        return
+def _check_endpoint(body: RequestBody, path: str) -> None:
+    """Raise an error if a body belongs to another endpoint."""
     for other in DIALECTS.values():
         field = other.names["items"]
-        if other.path != own.path and _has(body, field):
+        if other.path != path and body.fields.get(field, NULL) != NULL:
             why = f"a body with `{field}` belongs to {_VERSION}{other.path}"
             raise InvalidRequestError(field, why)
-
-
-def _has(body: RequestBody, field: str) -> bool:
-    return body.fields.get(field, NULL) != NULL
 
 
 def _read_model(body: RequestBody) -> str:

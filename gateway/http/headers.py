@@ -1,16 +1,18 @@
-"""Which headers go to a backend, and which come back: only those on these lists.
+"""Headers: which are forwarded to a backend and to a client, and those that report losses.
 
-Hop-by-hop headers, cookies and the client's own key for us never pass.
+Only the headers on these lists are forwarded, so hop-by-hop headers, cookies and the client's key
+for the gateway are not.
 """
 
 from collections.abc import Iterable
+from secrets import token_hex
 
 from adapters import Loss
 
 Headers = list[tuple[bytes, bytes]]
 
-# Who asks, for whom, and under which trace. Codex tells a session apart by its own headers.
-_UPSTREAM = frozenset(
+# Identification of the client, its user, its session (for Codex) and its trace.
+_TO_BACKEND = frozenset(
     (
         "baggage",
         "http-referer",
@@ -28,10 +30,10 @@ _UPSTREAM = frozenset(
         "x-title",
     )
 )
-_UPSTREAM_PREFIXES = ("openai-", "x-codex-")
+_TO_BACKEND_PREFIXES = ("openai-", "x-codex-")
 
-# When to come again, what is left of a quota, and under which id the backend knows the request.
-_DOWNSTREAM = frozenset(
+# Retries, rate limits and the backend's id of the request.
+_TO_CLIENT = frozenset(
     (
         "request-id",
         "retry-after",
@@ -40,17 +42,17 @@ _DOWNSTREAM = frozenset(
         "x-should-retry",
     )
 )
-_DOWNSTREAM_PREFIXES = ("openai-", "x-codex-", "x-ratelimit-", "ratelimit")
+_TO_CLIENT_PREFIXES = ("openai-", "x-codex-", "x-ratelimit-", "ratelimit")
 
-# What is read here and may come in several lines.
+# Headers that the gateway reads and whose values form one list (RFC 9110, section 5.3).
 _LISTS = frozenset(("connection", "content-encoding"))
 
-# Of a response header this much is safe: some clients read no line over 8 KiB.
-_LOSS_LIMIT = 4096
+# Some clients accept no header line over 8 KiB.
+_MAX_LOSS_HEADER_BYTES = 4096
 
 STREAM = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
-    # No proxy shall gather events, or compress them (P148).
+    # Proxies must neither collect nor compress events.
     (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
 ]
@@ -58,20 +60,21 @@ JSON = [(b"content-type", b"application/json")]
 
 
 def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Read the headers of a request or of an answer; their names become small letters.
+    """Return the headers of a request or a response by their lower-case names.
 
-    Of a header that comes again the last counts, but a list is one list (RFC 9110, 5.3).
+    Of a header that is repeated, the last counts, except for lists.
     """
-    read = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in raw]
-    headers = dict(read)
-    if len(headers) < len(read):
-        for name in _LISTS & headers.keys():
-            headers[name] = ", ".join(value for other, value in read if other == name)
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in raw:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        if name in headers and name in _LISTS:
+            value = f"{headers[name]}, {value}"
+        headers[name] = value
     return headers
 
 
 def drop_hop_by_hop(headers: dict[str, str]) -> dict[str, str]:
-    """Leave out what `Connection` names: it is meant for us, and for nobody behind us."""
+    """Remove the headers that `Connection` names: they are only for the next hop."""
     named = headers.get("connection")
     if named is None or named.lower() in ("close", "keep-alive"):
         return headers
@@ -80,32 +83,42 @@ def drop_hop_by_hop(headers: dict[str, str]) -> dict[str, str]:
 
 
 def backend_headers(headers: dict[str, str]) -> Headers:
-    """Pick what a backend may see of a client's headers."""
+    """Return the headers of a client that its backend gets."""
     return [
         (name.encode(), value.encode("latin-1"))
         for name, value in drop_hop_by_hop(headers).items()
-        if name in _UPSTREAM or name.startswith(_UPSTREAM_PREFIXES)
+        if name in _TO_BACKEND or name.startswith(_TO_BACKEND_PREFIXES)
     ]
 
 
 def client_headers(headers: dict[str, str]) -> Headers:
-    """Pick what a client may see of a backend's headers, which are those from end to end."""
+    """Return the end-to-end headers of a backend that its client gets."""
     return [
         (name.encode("latin-1"), value.encode("latin-1"))
         for name, value in headers.items()
-        if name in _DOWNSTREAM or name.startswith(_DOWNSTREAM_PREFIXES)
+        if name in _TO_CLIENT or name.startswith(_TO_CLIENT_PREFIXES)
     ]
 
 
+def new_request_id() -> str:
+    """Return an id for a request to which no backend gave one."""
+    return f"req_{token_hex(16)}"
+
+
+def request_id_header(request_id: str) -> tuple[bytes, bytes]:
+    """Return the header with the id of a request."""
+    return b"x-request-id", request_id.encode()
+
+
 def loss_header(losses: Iterable[Loss]) -> Headers:
-    """Write losses as a structured-field list (RFC 9651), one member a loss."""
+    """Return a header that lists losses as a structured-field list (RFC 9651)."""
+    losses = list(losses)
     members: list[str] = []
     size = 0
-    losses = list(losses)
     for loss in losses:
         member = _member(loss)
         size += len(member) + len(", ")
-        if size > _LOSS_LIMIT:
+        if size > _MAX_LOSS_HEADER_BYTES:
             members.append(f"more;count={len(losses) - len(members)}")
             break
         members.append(member)
@@ -118,7 +131,7 @@ def _member(loss: Loss) -> str:
 
 
 def _string(text: str) -> str:
-    r"""Write a string, or a display string where there is more than printable ASCII in it."""
+    """Write a string, or a display string if there is more than printable ASCII in it."""
     if all(" " <= letter <= "~" for letter in text):
         escaped = text.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'

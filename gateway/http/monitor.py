@@ -1,9 +1,8 @@
-"""Watches over one exchange: the client that may leave, the backend that may take too long.
+"""The monitor of one exchange: disconnects of the client, timeouts of the backend, heartbeats.
 
-The work runs in its own task and knows nothing of this. When there is a reason to end it, the watch
-cancels it, and the reason comes out of the `async with` as an exception. One timer and one waiting
-`receive` serve for everything: the client's leaving, the three timeouts, and the silence after
-which a streaming client is told that we are still there.
+The work runs in its own task. If the client disconnects or a timeout expires, the monitor cancels
+that task, and the `async with` raises the reason. One timer and one pending `receive` serve all
+purposes.
 """
 
 import asyncio
@@ -17,43 +16,42 @@ from gateway.config.schema import TimeoutConfig
 from gateway.errors import BackendTimeoutError, ClientDisconnectedError, InternalError
 from gateway.observability.logging import LOG
 
-# Most whole answers are there sooner than this; for them nobody is set to watch.
-_MOMENT = 0.05
+# Most whole replies arrive sooner, and need no task that watches them.
+_START_DELAY_SECONDS = 0.05
 _NEVER = float("inf")
 
 
 class ExchangeMonitor:
-    """Ends the work of the task that enters it when there is a reason to."""
+    """Cancels the task that enters it when there is a reason to."""
 
-    def __init__(self, receive: Receive, keep_alive: float) -> None:
+    def __init__(self, receive: Receive, heartbeat_interval: float) -> None:
         self._receive = receive
         self._loop = asyncio.get_running_loop()
         self._work: asyncio.Task[object] | None = None
-        self._begin: asyncio.TimerHandle | None = None
+        self._start: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
-        # Why the work was cancelled, if we did it.
+        # Why the monitor cancelled the work.
         self._reason: Exception | None = None
-        # When what is waited for must have come, and how to say that it has not.
+        # When the backend must have sent something, and what it failed to do in how many seconds.
         self._deadline = _NEVER
-        self._overdue = ("", 0.0)
-        self._first_byte = 0.0
-        self._between = 0.0
+        self._missed = ("", 0.0)
+        self._response_start = 0.0
+        self._idle = 0.0
         self._end = _NEVER
-        # A piece is on its way to a client that takes its time: nobody waits for the backend.
-        self._writing = False
-        self._overlooked = False
-        # What to do when the client has been told nothing for so long. A backend that says only
-        # what is not passed on, such as pings, is silent to the client.
-        self._keep_alive = keep_alive or _NEVER
-        self._silence = self._keep_alive
-        self._on_silence: Callable[[], Awaitable[None]] | None = None
-        self._last_told = self._loop.time()
-        # The timer of the watching, while it waits.
+        # A chunk is being sent to a client that reads slowly: the backend is not late meanwhile.
+        self.writing = False
+        self._expired_while_writing = False
+        # Events of the backend that are not forwarded, such as pings, do not delay a heartbeat.
+        self._heartbeat_interval = heartbeat_interval or _NEVER
+        self._silence_limit = self._heartbeat_interval
+        self._heartbeat: Callable[[], Awaitable[None]] | None = None
+        self._last_write = self._loop.time()
+        # The timer of the task while it waits.
         self._timer: asyncio.Timeout | None = None
 
     async def __aenter__(self) -> Self:
         self._work = asyncio.current_task()
-        self._begin = self._loop.call_later(_MOMENT, self._start)
+        self._start = self._loop.call_later(_START_DELAY_SECONDS, self._start_task)
         return self
 
     async def __aexit__(
@@ -62,132 +60,114 @@ class ExchangeMonitor:
         raised: BaseException | None,
         _: TracebackType | None,
     ) -> None:
-        if self._begin is not None:
-            self._begin.cancel()
+        if self._start is not None:
+            self._start.cancel()
         if self._task is not None:
             self._task.cancel()
         if self._reason is not None and kind is asyncio.CancelledError and self._work is not None:
             self._work.uncancel()
             raise self._reason from None
 
-    # What the work tells
+    # Called by the work
 
-    def expect_first_byte(self, timeouts: TimeoutConfig) -> None:
-        """Begin to wait for the answer of a backend; to connect has a limit of its own."""
+    def expect_response(self, timeouts: TimeoutConfig) -> None:
+        """Start the timeouts of a request; connecting has a timeout of its own."""
         now = self._loop.time()
-        first_byte = timeouts.response_start
-        self._deadline = now + timeouts.connect + first_byte if first_byte else _NEVER
-        self._overdue = ("did not answer within", first_byte)
-        self._first_byte = first_byte
-        self._between = timeouts.idle
+        self._response_start, self._idle = timeouts.response_start, timeouts.idle
+        limit = timeouts.connect + timeouts.response_start
+        self._deadline = now + limit if timeouts.response_start else _NEVER
+        self._missed = ("did not answer within", timeouts.response_start)
         if timeouts.total and self._end == _NEVER:
             self._end = now + timeouts.total
-        self._look_again()
+        self._reschedule()
 
     def connected(self) -> None:
-        """Note that the request is now sent: what was not needed to connect is not added."""
-        if self._first_byte:
-            self._deadline = self._loop.time() + self._first_byte
-            self._look_again()
+        """Count the time for the response from now: the request is sent."""
+        if self._response_start:
+            self._deadline = self._loop.time() + self._response_start
+            self._reschedule()
 
     def pause_deadline(self) -> None:
-        """Wait for no backend now: the next try comes after a pause."""
+        """Expect nothing of the backend for now."""
         self._deadline = _NEVER
 
     def expect_more(self) -> None:
-        """Begin to wait for the pieces of an answer."""
-        self._overdue = ("said nothing for", self._between)
+        """Start the timeout between two chunks of the response."""
+        self._missed = ("said nothing for", self._idle)
         self.note_backend_activity()
-        self._look_again()
+        self._reschedule()
 
     def note_backend_activity(self) -> None:
-        """Note that a piece of the answer has come."""
-        if self._between:
-            self._deadline = self._loop.time() + self._between
-        else:
-            self._deadline = _NEVER
+        """Start the timeout for the next chunk."""
+        self._deadline = self._loop.time() + self._idle if self._idle else _NEVER
 
     def set_heartbeat(
-        self, tell: Callable[[], Awaitable[None]], *, at_most: float = _NEVER
+        self, heartbeat: Callable[[], Awaitable[None]], *, at_most: float = _NEVER
     ) -> None:
-        """Have something done when the client was told nothing for so long, and again.
-
-        By default that is when a client is to be told that we are still there.
-        """
-        self._on_silence = tell
-        self._silence = min(self._keep_alive, at_most)
-        self._last_told = self._loop.time()
-        self._look_again()
-
-    def begin_client_write(self) -> None:
-        """Note that a piece is on its way to the client: until it is told, no backend is late."""
-        self._writing = True
+        """Send heartbeats while the client gets nothing else, by default at the usual interval."""
+        self._heartbeat = heartbeat
+        self._silence_limit = min(self._heartbeat_interval, at_most)
+        self._last_write = self._loop.time()
+        self._reschedule()
 
     def end_client_write(self, *, counts: bool = True) -> None:
-        """Note that the client has it; whether it counts as a sign of life, the caller knows."""
-        self._writing = False
+        """Note that a chunk was sent, and whether the client counts it as a sign of life."""
+        self.writing = False
         if counts:
-            self._last_told = self._loop.time()
-        if self._overlooked:
-            # It took so long that the watch has looked meanwhile, and let the backend be.
-            self._overlooked = False
+            self._last_write = self._loop.time()
+        if self._expired_while_writing:
+            self._expired_while_writing = False
             self.note_backend_activity()
-            self._look_again()
+            self._reschedule()
 
-    # The watching
+    # The task
 
-    def _start(self) -> None:
+    def _start_task(self) -> None:
         self._task = self._loop.create_task(self._watch())
 
-    def _look_again(self) -> None:
-        """Set the timer anew where something may be due sooner than it was; later needs nothing."""
+    def _reschedule(self) -> None:
+        """Set the timer again, in case something is due sooner than before."""
         if self._timer is not None:
-            self._timer.reschedule(self._next())
+            self._timer.reschedule(self._next_due())
 
     async def _watch(self) -> None:
-        """Watch until there is a reason to stop; without anybody watching, nothing goes on."""
         try:
             while self._reason is None:
-                if await self._client_left():
-                    self._stop(ClientDisconnectedError())
-                else:
+                try:
+                    async with asyncio.timeout_at(self._next_due()) as self._timer:
+                        message = await self._receive()
+                except TimeoutError:
+                    self._timer = None
                     await self._check()
-        except Exception:  # noqa: BLE001 - whatever it is, it must not go unseen
+                else:
+                    self._timer = None
+                    if message["type"] == "http.disconnect":
+                        self._stop(ClientDisconnectedError())
+        except Exception:  # noqa: BLE001 - without its monitor, the work must not go on
             LOG.exception("exchange monitor failed")
             self._stop(InternalError(None, "the gateway failed; its log says why"))
 
-    async def _client_left(self) -> bool:
-        """Wait for the client to leave; give up when something may be due."""
-        try:
-            async with asyncio.timeout_at(self._next()) as self._timer:
-                message = await self._receive()
-        except TimeoutError:
-            return False
-        finally:
-            self._timer = None
-        return message["type"] == "http.disconnect"
-
-    def _next(self) -> float | None:
-        """Tell when something may be due; None: never."""
-        if self._writing:
-            self._overlooked = True
+    def _next_due(self) -> float | None:
+        """Return when something may be due; None for never."""
+        if self.writing:
+            self._expired_while_writing = True
             return None if self._end == _NEVER else self._end
-        silent = _NEVER if self._on_silence is None else self._last_told + self._silence
-        due = min(self._deadline, self._end, silent)
+        heartbeat = _NEVER if self._heartbeat is None else self._last_write + self._silence_limit
+        due = min(self._deadline, self._end, heartbeat)
         return None if due == _NEVER else due
 
     async def _check(self) -> None:
         now = self._loop.time()
         if now >= self._end:
             self._stop(BackendTimeoutError(None, "the backend did not finish its answer in time"))
-        elif self._writing:
+        elif self.writing:
             return
         elif now >= self._deadline:
-            failing, seconds = self._overdue
-            self._stop(BackendTimeoutError(None, f"the backend {failing} {seconds:g} seconds"))
-        elif self._on_silence is not None and now >= self._last_told + self._silence:
-            self._last_told = now
-            await self._on_silence()
+            missed, seconds = self._missed
+            self._stop(BackendTimeoutError(None, f"the backend {missed} {seconds:g} seconds"))
+        elif self._heartbeat is not None and now >= self._last_write + self._silence_limit:
+            self._last_write = now
+            await self._heartbeat()
 
     def _stop(self, reason: Exception) -> None:
         self._reason = reason

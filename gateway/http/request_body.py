@@ -1,7 +1,7 @@
-"""Reads the bodies of requests: within a limit, and decompressed.
+"""Request bodies: read within a limit, and decompressed.
 
-Codex and others compress what they send (P154). The limit holds for what comes out: a small body
-that would become a huge one is refused while it grows.
+Codex and other clients compress their requests. The limit applies to the decompressed body, which
+is rejected while it grows.
 """
 
 import asyncio
@@ -9,8 +9,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Protocol, cast
 
-# It comes without types; the little that is used of it has some below.
-import brotli  # type: ignore[import-untyped] # pyright: ignore[reportMissingTypeStubs] # as said above
+import brotli  # type: ignore[import-untyped] # pyright: ignore[reportMissingTypeStubs] # typed below
 import zstandard
 from litestar.types import Receive
 
@@ -23,147 +22,126 @@ from gateway.errors import (
     UnsupportedEncodingError,
 )
 
-# So much is decompressed at once before the limit is checked again.
-_STEP = 256 * 1024
-# So much is given to a decompressor at once that hands back what it did not take: were it all of a
-# body, a large one would be copied again and again.
-_SLICE = 16 * 1024
-# What is larger is decompressed in a thread, so that nobody else waits for it.
-_LARGE = 64 * 1024
-# A client that sends no more keeps nobody waiting longer than this.
-_PATIENCE = 120
-# So much tells whether there is a zlib header.
-_HEADER = 16
-# The memory that a zstd body may ask for; by default compressors ask for 8 MiB or less.
-_ZSTD_WINDOW = 64 * 1024 * 1024
+# The size of the parts in which a body is decompressed; the limit is checked after each.
+_OUTPUT_BYTES = 256 * 1024
+# The input of zlib at a time; it returns what it did not consume, so large parts are copied often.
+_INPUT_BYTES = 16 * 1024
+# Larger bodies are decompressed in a thread, so that other requests do not wait.
+_MAX_INLINE_BYTES = 64 * 1024
+# The time between two parts of a body.
+BODY_TIMEOUT_SECONDS = 120
+# Enough to recognize a zlib header.
+_ZLIB_HEADER_BYTES = 16
+# The window that a zstd body may require; by default compressors use 8 MiB or less.
+_MAX_ZSTD_WINDOW_BYTES = 64 * 1024 * 1024
+_GZIP_BITS = zlib.MAX_WBITS | 16
 
 
-class _BrotliStream(Protocol):
-    """What is used of `brotli.Decompressor`."""
+class _BrotliDecompressor(Protocol):
+    """The part of `brotli.Decompressor` that is used here."""
 
     def process(self, data: bytes, output_buffer_limit: int) -> bytes: ...
     def is_finished(self) -> bool: ...
 
 
-_BROTLI_STREAM = cast("Callable[[], _BrotliStream]", brotli.Decompressor)
+_NEW_BROTLI = cast("Callable[[], _BrotliDecompressor]", brotli.Decompressor)
 _BROTLI_ERROR = cast("type[Exception]", brotli.error)
 
 
-class Decompressor(Protocol):
-    """Takes compressed bytes; gives no more at once than asked for."""
-
-    def pieces(self, data: bytes) -> Iterator[bytes]:
-        """Decompress all of a body, piece by piece."""
-        ...
-
-
-class Inflate:
-    """gzip and deflate. What calls itself deflate comes with or without a zlib header."""
-
-    def __init__(self, *bits: int) -> None:
-        self._bits = bits
-
-    def pieces(self, data: bytes) -> Iterator[bytes]:
-        """Decompress all of a body, piece by piece."""
-        bits = self._fitting(data)
-        inflate = zlib.decompressobj(bits)
-        for piece in _slices(data):
-            left = piece
-            # Some pad the end with zeros, as tapes did.
-            while left := left.lstrip(b"\0") if inflate.eof else left:
-                if inflate.eof:
-                    # Some clients write gzip in several members, which count as one body.
-                    inflate = zlib.decompressobj(bits)
-                yield inflate.decompress(left, _STEP)
-                left = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
-        if data and not inflate.eof:
-            raise zlib.error("it ends too early")
-
-    def _fitting(self, data: bytes) -> int:
-        """Find the form that the first bytes are in."""
-        for bits in self._bits[:-1]:
-            try:
-                zlib.decompressobj(bits).decompress(data[:_HEADER], 1)
-            except zlib.error:
-                continue
-            return bits
-        return self._bits[-1]
+def _inflate(data: bytes, bits: int) -> Iterator[bytes]:
+    inflate = zlib.decompressobj(bits)
+    for start in range(0, len(data), _INPUT_BYTES):
+        left = data[start : start + _INPUT_BYTES]
+        # Some clients pad the end with zeros.
+        while left := left.lstrip(b"\0") if inflate.eof else left:
+            if inflate.eof:
+                # Several members of gzip count as one body.
+                inflate = zlib.decompressobj(bits)
+            yield inflate.decompress(left, _OUTPUT_BYTES)
+            left = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
+    if data and not inflate.eof:
+        raise zlib.error("it ends too early")
 
 
-class Brotli:
-    """br."""
-
-    def pieces(self, data: bytes) -> Iterator[bytes]:
-        """Decompress all of a body, piece by piece."""
-        decompressor = _BROTLI_STREAM()
-        yield decompressor.process(data, output_buffer_limit=_STEP)
-        while not decompressor.is_finished():
-            piece = decompressor.process(b"", output_buffer_limit=_STEP)
-            if not piece:
-                raise _BROTLI_ERROR("it ends too early")
-            yield piece
+def _inflate_gzip(data: bytes) -> Iterator[bytes]:
+    return _inflate(data, _GZIP_BITS)
 
 
-class Zstandard:
-    """zstd."""
-
-    def pieces(self, data: bytes) -> Iterator[bytes]:
-        """Decompress all of a body, piece by piece."""
-        decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
-        reader = decompressor.stream_reader(data, read_across_frames=True)
-        while piece := reader.read(_STEP):
-            yield piece
+def _inflate_deflate(data: bytes) -> Iterator[bytes]:
+    """Decompress `deflate`, which some clients send without a zlib header."""
+    try:
+        zlib.decompressobj().decompress(data[:_ZLIB_HEADER_BYTES], 1)
+    except zlib.error:
+        return _inflate(data, -zlib.MAX_WBITS)
+    return _inflate(data, zlib.MAX_WBITS)
 
 
-_DECOMPRESSORS: dict[str, Callable[[], Decompressor]] = {
-    "gzip": lambda: Inflate(zlib.MAX_WBITS | 16),
-    "x-gzip": lambda: Inflate(zlib.MAX_WBITS | 16),
-    "deflate": lambda: Inflate(zlib.MAX_WBITS, -zlib.MAX_WBITS),
-    "br": Brotli,
-    "zstd": Zstandard,
+def _decompress_brotli(data: bytes) -> Iterator[bytes]:
+    decompressor = _NEW_BROTLI()
+    yield decompressor.process(data, output_buffer_limit=_OUTPUT_BYTES)
+    while not decompressor.is_finished():
+        part = decompressor.process(b"", output_buffer_limit=_OUTPUT_BYTES)
+        if not part:
+            raise _BROTLI_ERROR("it ends too early")
+        yield part
+
+
+def _decompress_zstd(data: bytes) -> Iterator[bytes]:
+    decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_ZSTD_WINDOW_BYTES)
+    reader = decompressor.stream_reader(data, read_across_frames=True)
+    while part := reader.read(_OUTPUT_BYTES):
+        yield part
+
+
+_DECOMPRESSORS: dict[str, Callable[[bytes], Iterator[bytes]]] = {
+    "gzip": _inflate_gzip,
+    "x-gzip": _inflate_gzip,
+    "deflate": _inflate_deflate,
+    "br": _decompress_brotli,
+    "zstd": _decompress_zstd,
 }
 _ERRORS = (zlib.error, _BROTLI_ERROR, zstandard.ZstdError)
 
 
 async def read_body(receive: Receive, headers: dict[str, str], limit: int) -> bytes:
-    """Read a whole body, however it is compressed."""
+    """Read a whole body and decompress it.
+
+    Raises `RequestTooLargeError`, `RequestTimeoutError`, `UnsupportedEncodingError`,
+    `InvalidRequestError` or `ClientDisconnectedError`.
+    """
+    length = headers.get("content-length", "0")
+    if length.isdigit() and int(length) > limit:
+        raise _too_large(limit)
     try:
-        async with asyncio.timeout(_PATIENCE) as timer:
-            body = await _receive_all(receive, headers, limit, timer)
+        async with asyncio.timeout(BODY_TIMEOUT_SECONDS) as timer:
+            body = await _receive_all(receive, limit, timer)
     except TimeoutError:
         raise RequestTimeoutError(
-            None, f"nothing more of the body came for {_PATIENCE} seconds"
+            None, f"nothing more of the body came for {BODY_TIMEOUT_SECONDS} seconds"
         ) from None
     encoding = headers.get("content-encoding")
-    if encoding is not None and len(body) > _LARGE:
+    if encoding is not None and len(body) > _MAX_INLINE_BYTES:
         body = await asyncio.to_thread(decompress, body, encoding, limit)
     elif encoding is not None:
         body = decompress(body, encoding, limit)
     return body.removeprefix(BYTE_ORDER_MARK)
 
 
-async def _receive_all(
-    receive: Receive, headers: dict[str, str], limit: int, timer: asyncio.Timeout
-) -> bytes:
-    length = headers.get("content-length", "0")
-    if length.isdigit() and int(length) > limit:
-        raise _too_large(limit)
-    pieces: list[bytes] = []
+async def _receive_all(receive: Receive, limit: int, timer: asyncio.Timeout) -> bytes:
+    parts: list[bytes] = []
     size = 0
     while True:
         message = await receive()
         if message["type"] != "http.request":
             raise ClientDisconnectedError
-        piece = message["body"]
-        if not message["more_body"] and not pieces:
-            return _within(piece, limit)
-        pieces.append(piece)
-        size += len(piece)
+        parts.append(message["body"])
+        size += len(message["body"])
         if size > limit:
             raise _too_large(limit)
         if not message["more_body"]:
-            return b"".join(pieces)
-        timer.reschedule(asyncio.get_running_loop().time() + _PATIENCE)
+            # Joining a list of one part does not copy it.
+            return b"".join(parts)
+        timer.reschedule(asyncio.get_running_loop().time() + BODY_TIMEOUT_SECONDS)
 
 
 def decompress(body: bytes, encodings: str, limit: int) -> bytes:
@@ -171,39 +149,27 @@ def decompress(body: bytes, encodings: str, limit: int) -> bytes:
     for encoding in reversed([one.strip().lower() for one in encodings.split(",")]):
         if encoding in ("", "identity"):
             continue
-        make = _DECOMPRESSORS.get(encoding)
-        if make is None:
+        if encoding not in _DECOMPRESSORS:
             known = ", ".join(_DECOMPRESSORS)
             raise UnsupportedEncodingError(
                 None, f"content-encoding {encoding!r} is none of {known}"
             )
-        body = _decompress_one(body, encoding, make(), limit)
+        body = _decompress_one(body, encoding, limit)
     return body
 
 
-def _decompress_one(body: bytes, encoding: str, decompressor: Decompressor, limit: int) -> bytes:
-    pieces: list[bytes] = []
+def _decompress_one(body: bytes, encoding: str, limit: int) -> bytes:
+    parts: list[bytes] = []
     size = 0
     try:
-        for piece in decompressor.pieces(body):
-            size += len(piece)
+        for part in _DECOMPRESSORS[encoding](body):
+            size += len(part)
             if size > limit:
                 raise _too_large(limit)
-            pieces.append(piece)
+            parts.append(part)
     except _ERRORS as error:
         raise InvalidRequestError(None, f"the body is not {encoding}: {error}") from None
-    return b"".join(pieces)
-
-
-def _slices(data: bytes) -> Iterator[bytes]:
-    for start in range(0, len(data), _SLICE):
-        yield data[start : start + _SLICE]
-
-
-def _within(body: bytes, limit: int) -> bytes:
-    if len(body) > limit:
-        raise _too_large(limit)
-    return body
+    return b"".join(parts)
 
 
 def _too_large(limit: int) -> RequestTooLargeError:

@@ -1,14 +1,13 @@
 """Where a reply goes: an HTTP client, or a buffer for requests that the gateway makes itself."""
 
 from abc import ABC, abstractmethod
-from secrets import token_hex
 
 from litestar.types import Receive, Send
 from litestar.types.asgi_types import HTTPResponseBodyEvent, HTTPResponseStartEvent
 
 from adapters import DragomanError
 from gateway.errors import write_error_body
-from gateway.http.headers import JSON, Headers
+from gateway.http.headers import JSON, Headers, new_request_id, request_id_header
 from gateway.observability.record import ExchangeRecord
 
 
@@ -43,21 +42,24 @@ class ReplySink(ABC):
         record = self.record
         self.started = True
         record.status = status
-        record.note_first_byte()
+        if record.time_to_first_byte is None:
+            record.time_to_first_byte = record.elapsed()
         if record.request_id is None:
             # The backend's own request id is among the headers already.
-            record.request_id = f"req_{token_hex(16)}"
-            headers = [*headers, (b"x-request-id", record.request_id.encode())]
+            record.request_id = new_request_id()
+            headers = [*headers, request_id_header(record.request_id)]
         await self._send_head(status, headers)
 
     async def write(self, data: bytes) -> None:
         """Send a chunk; wait while the client is slow to read."""
-        self.record.note_response_chunk(data)
+        if self.record.request_body is not None:
+            self.record.note_response_chunk(data)
         await self._send_body(data, more=True)
 
     async def end(self, data: bytes = b"") -> None:
         """Send the last chunk."""
-        self.record.note_response_chunk(data)
+        if self.record.request_body is not None:
+            self.record.note_response_chunk(data)
         await self._send_body(data, more=False)
 
     @abstractmethod

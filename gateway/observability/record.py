@@ -44,20 +44,13 @@ class ExchangeRecord:
     # Redacts the backend's key.
     redact: Redact | None = None
 
-    def note_first_byte(self) -> None:
-        """Note the time of the first byte that is sent to the client."""
-        if self.time_to_first_byte is None:
-            self.time_to_first_byte = self.elapsed()
-
     def note_error(self, code: str | None) -> None:
         """Note that the exchange failed."""
         self.outcome = "error"
         self.error_code = code
 
     def note_response_chunk(self, data: bytes) -> None:
-        """Keep a chunk of the response if bodies are logged, up to the size limit."""
-        if self.request_body is None:
-            return
+        """Keep a chunk of the response for the log, up to the size limit."""
         self.response_size += len(data)
         if self.response_size <= MAX_LOGGED_BODY_BYTES:
             self.response_chunks.append(data)

@@ -1,6 +1,6 @@
 """Send a request to the first backend that can be reached."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from http import HTTPStatus
 
 import httpx
@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from adapters import (
     InvalidReplyError,
     Loss,
-    ReplyOptions,
     ReplyPlan,
     ReplyTranslator,
     RequestBody,
@@ -21,43 +20,38 @@ from adapters import (
 )
 from gateway.backends.client import BackendClient, read_refusal, rejects_encrypted_reasoning
 from gateway.backends.routing import Route
-from gateway.compaction.summary_request import (
-    PreparedRequest,
-    mentions_compaction,
-    prepare_request,
-)
+from gateway.compaction.summary_request import PreparedRequest, prepare_request
 from gateway.context import AppContext
 from gateway.errors import BackendUnreachableError
 from gateway.http.auth import Principal
 from gateway.http.create_request import ParsedRequest
-from gateway.http.headers import backend_headers, client_headers
+from gateway.http.headers import Headers, client_headers
 from gateway.http.monitor import ExchangeMonitor
 from gateway.http.sinks import ReplySink
 from gateway.observability.logging import LOG
-from gateway.pipeline.exchange import Exchange, body_of
 from gateway.pipeline.persistence import (
     CompletionSaver,
-    ConnectionSaver,
-    ResponseSaver,
     Saver,
-    completion_saver,
+    reasoning_scope,
     without_stored_fields,
 )
-from gateway.pipeline.request import Request
 from gateway.turns.turn import Turn
 
 _FIRST_ERROR = HTTPStatus.BAD_REQUEST
 _LAST_STATUS = 599
-# Some frameworks answer every POST with 201 by default.
+# Some frameworks reply to every POST with 201 by default.
 _SUCCESS = frozenset((200, 201, 202, 203))
 
 
 class Call(Struct, frozen=True):
-    """One request of one client."""
+    """A request that is ready to be sent."""
 
     principal: Principal
     sink: ReplySink
+    request: ParsedRequest
     turn: Turn | None
+    # The first is to be used, the others if it fails.
+    routes: tuple[Route, ...]
     # Opens and seals the client's summaries; None if the request has nothing to do with any.
     summary_sealer: Sealer | None
     # Saves the reply.
@@ -66,129 +60,115 @@ class Call(Struct, frozen=True):
     may_store: bool
 
 
-def start_call(
-    app: AppContext,
-    given: Request,
-    request: ParsedRequest,
-    turn: Turn | None,
-    sink: ReplySink,
-) -> Call:
-    """Decide what is saved of the reply, and whether summaries have to be opened."""
-    principal, sealer = given.principal, None
-    if request.dialect.stateful and mentions_compaction(request.body):
-        sealer = app.sealing_keys.summary_sealer(principal.owner)
-    if request.dialect.stateful:
-        may_store = turn is not None and turn.store
-    else:
-        may_store = request.store is not False
-    saver = _choose_saver(app, given, request, turn)
-    return Call(principal, sink, turn, sealer, saver, may_store)
+class Exchange(Struct, frozen=True):
+    """A request that was sent, and the backend's open response."""
 
-
-def _choose_saver(
-    app: AppContext, given: Request, request: ParsedRequest, turn: Turn | None
-) -> Saver | None:
-    if request.dialect.stateful:
-        if turn is None or given.turn is not None:
-            # Whoever gave the turn saves the reply.
-            return None
-        if turn.store:
-            return ResponseSaver(app, turn)
-        return None if given.cache is None else ConnectionSaver(given.cache, turn)
-    if request.store:
-        return completion_saver(app, given.principal.owner, request.body, request.model)
-    return None
+    backend: BackendClient
+    status: int
+    # The body, which must be closed, and its chunks.
+    body: httpx.AsyncByteStream
+    chunks: AsyncIterator[bytes]
+    reply: ReplyTranslator
+    # Headers of the backend's response that the client gets.
+    headers: Headers
+    # What was lost of the request.
+    losses: tuple[Loss, ...]
+    # Whose reasoning may be stored; None if it must not be.
+    principal: Principal | None
 
 
 async def call_backends(
-    app: AppContext,
-    call: Call,
-    request: ParsedRequest,
-    prepared: PreparedRequest,
-    routes: Sequence[Route],
-    monitor: ExchangeMonitor,
+    app: AppContext, call: Call, prepared: PreparedRequest, monitor: ExchangeMonitor
 ) -> Exchange:
     """Send a request along the first route that works."""
-    *first, last = routes
+    *first, last = call.routes
     for route in first:
         try:
-            return await _call_backend(app, call, request, prepared, route, monitor)
+            return await _call_backend(app, call, prepared, route, monitor)
         except BackendUnreachableError as error:
-            LOG.warning(
-                "backend unreachable, trying the next one", model=request.model, error=error.message
-            )
-    return await _call_backend(app, call, request, prepared, last, monitor)
+            model = call.request.model
+            LOG.warning("backend unreachable, trying the next one", model=model, error=error.message)
+    return await _call_backend(app, call, prepared, last, monitor)
 
 
-async def _call_backend(  # noqa: PLR0913 - the values of one step, and the last a retry
+async def _call_backend(
     app: AppContext,
     call: Call,
-    request: ParsedRequest,
     prepared: PreparedRequest,
     route: Route,
     monitor: ExchangeMonitor,
     *,
     sealed: bool = True,
 ) -> Exchange:
-    backend, record = route.backend, call.sink.record
+    backend, record, model = route.backend, call.sink.record, call.request.model
     record.backend, record.backend_dialect = backend.name, backend.dialect.name
     record.redact = backend.redact
-    opened = _open_summaries(app, call, prepared, backend)
-    options = _translation_options(app, call, request, opened, backend, sealed=sealed)
-    read = read_client_request(_body_for(call, opened.body, backend), options)
-    scope = f"{backend.name} {call.principal.owner}" if call.may_store else None
+    opened = prepared
+    if call.summary_sealer is not None:
+        opened = _open_summaries(app, call, prepared, call.summary_sealer, backend)
+    sealed = sealed and model not in backend.models_without_encrypted_reasoning
+    read = read_client_request(
+        _body_for(call, opened.body, backend),
+        _translation_options(app, call, opened, backend, sealed=sealed),
+    )
     stored = None
-    if scope is not None and read.reasoning_keys:
+    if read.reasoning_keys and call.may_store:
+        scope = reasoning_scope(backend, call.principal)
         stored = await app.store.reasoning_notes.find(scope, read.reasoning_keys)
     sent = write_backend_request(read, model=route.model, stored_reasoning=stored)
-    losses = (*prepared.losses, *(loss for loss in sent.losses if opened.counts(loss)))
+    losses = (*prepared.losses, *filter(opened.counts, sent.losses))
     record.losses = list(losses)
     forwarded = call.sink.headers
     if app.tracer is not None:
         forwarded = forwarded | app.tracer.start_span(record)
-    headers = [*backend_headers(forwarded), *backend.authorization(call.principal)]
+    headers = backend.request_headers(forwarded, call.principal)
     response = await backend.post(sent.body, headers, monitor, streams=sent.streams)
     if sent.requests_encrypted_reasoning and response.status_code == HTTPStatus.BAD_REQUEST:
         monitor.expect_more()
         response = await read_refusal(response)
         if rejects_encrypted_reasoning(response.content):
-            backend.note_refusal(request.model, response.content)
-            return await _call_backend(app, call, request, prepared, route, monitor, sealed=False)
-    exchange = _open_exchange(response, sent.reply_plan, losses, backend, scope)
-    record.request_id = exchange.request_id
-    return exchange
+            backend.note_refusal(model, response.content)
+            return await _call_backend(app, call, prepared, route, monitor, sealed=False)
+    return await _open_exchange(call, response, sent.reply_plan, losses, backend)
 
 
 def _open_summaries(
-    app: AppContext, call: Call, prepared: PreparedRequest, backend: BackendClient
+    app: AppContext,
+    call: Call,
+    prepared: PreparedRequest,
+    sealer: Sealer,
+    backend: BackendClient,
 ) -> PreparedRequest:
-    """Open the summaries in a request for one backend; most requests have none."""
-    if call.summary_sealer is None:
-        return prepared
+    """Open the summaries in a request for one backend."""
     # A conversation keeps nothing beside its summary, so that replaces everything.
     whole = call.turn is not None and call.turn.conversation is not None
-    opened = prepare_request(prepared.body, backend, call.summary_sealer, app.ids, whole=whole)
-    if opened.final_stage is None:
-        return replace(opened, final_stage=prepared.final_stage)
-    return opened
+    opened = prepare_request(prepared.body, backend, sealer, app.ids, whole=whole)
+    return replace(opened, final_stage=opened.final_stage or prepared.final_stage)
+
+
+def _body_for(call: Call, body: RequestBody, backend: BackendClient) -> RequestBody:
+    """Return the request without the fields that the gateway fulfils itself."""
+    if not isinstance(call.saver, CompletionSaver):
+        return body
+    unsupported = backend.capabilities.unsupported_fields
+    return without_stored_fields(body, unsupported, stateful=backend.dialect.stateful)
 
 
 def _translation_options(
     app: AppContext,
     call: Call,
-    request: ParsedRequest,
     opened: PreparedRequest,
     backend: BackendClient,
     *,
     sealed: bool,
 ) -> TranslationOptions:
-    sealed = sealed and not backend.lacks_encrypted_reasoning(request.model)
+    key = call.principal.key
     return TranslationOptions(
-        request.dialect,
+        call.request.dialect,
         backend.dialect,
         app.ids,
         opened.capabilities(backend),
-        _reply_options(app, call.principal),
+        (key.replies if key else None) or app.config.replies,
         app.config.loss_policy,
         rewrite=backend.rewrite,
         sealer=app.sealing_keys.reasoning_sealer(backend.name) if sealed else None,
@@ -199,52 +179,34 @@ def _translation_options(
     )
 
 
-def _reply_options(app: AppContext, principal: Principal) -> ReplyOptions:
-    own = principal.key.replies if principal.key else None
-    return own or app.config.replies
-
-
-def _body_for(call: Call, body: RequestBody, backend: BackendClient) -> RequestBody:
-    """Return the request without the fields that the gateway fulfils itself."""
-    if not isinstance(call.saver, CompletionSaver):
-        return body
-    return without_stored_fields(body, backend)
-
-
-def _open_exchange(
+async def _open_exchange(
+    call: Call,
     response: httpx.Response,
     plan: ReplyPlan,
     losses: tuple[Loss, ...],
     backend: BackendClient,
-    scope: str | None,
 ) -> Exchange:
-    headers, status = backend.headers_of(response), response.status_code
+    headers, status, body = backend.headers_of(response), response.status_code, response.stream
     if status not in _SUCCESS and not _FIRST_ERROR <= status <= _LAST_STATUS:
+        await response.aclose()
         why = f"it answered with status {status}, which says neither yes nor no"
         raise InvalidReplyError(None, f"the backend {backend.name} cannot be read: {why}")
-    streamed = _is_streamed(headers, backend_streams=plan.backend_streams)
+    if not isinstance(body, httpx.AsyncByteStream):
+        raise TypeError("a response of an asynchronous transport has an asynchronous stream")
+    call.sink.record.request_id = headers.get("x-request-id")
+    # Backends that ignore the request for a stream, or stream without one, say so here.
+    content_type = headers.get("content-type", "").lower()
+    streamed = "event-stream" in content_type or (
+        plan.backend_streams and "json" not in content_type
+    )
     return Exchange(
         backend,
-        response,
-        _iterate(response, headers),
+        status,
+        body,
+        # A backend may compress without being asked; otherwise this costs less than httpx.
+        response.aiter_bytes() if "content-encoding" in headers else aiter(body),
         ReplyTranslator(plan, status=status, streamed=streamed),
         client_headers(headers),
-        headers.get("x-request-id"),
         losses,
-        scope,
+        call.principal if call.may_store else None,
     )
-
-
-def _is_streamed(headers: dict[str, str], *, backend_streams: bool) -> bool:
-    """Whether a backend sends a stream, by its content type or else by what was requested."""
-    content_type = headers.get("content-type", "").lower()
-    if "event-stream" in content_type:
-        return True
-    return backend_streams and "json" not in content_type
-
-
-def _iterate(response: httpx.Response, headers: dict[str, str]) -> AsyncIterator[bytes]:
-    """Iterate over the body; decompress it if a backend compresses without being asked."""
-    if "content-encoding" in headers:
-        return response.aiter_bytes()
-    return aiter(body_of(response))

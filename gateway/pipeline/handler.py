@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from adapters import DragomanError, InvalidRequestError, Loss, RequestBody
 from adapters.responses import RESPONSES
-from gateway.backends.client import BackendClient
 from gateway.compaction.context_management import (
     FIELD,
     GeneratedSummary,
@@ -23,6 +22,7 @@ from gateway.compaction.summary_request import (
     PreparedRequest,
     accepts_foreign_summaries,
     compacts_natively,
+    mentions_compaction,
 )
 from gateway.compaction.window import Window, read_window
 from gateway.context import AppContext
@@ -34,11 +34,17 @@ from gateway.http.request_body import read_body
 from gateway.http.sinks import BufferSink, ReplySink
 from gateway.observability.logging import LOG
 from gateway.observability.record import ExchangeRecord
-from gateway.pipeline.backend_call import Call, call_backends, start_call
-from gateway.pipeline.exchange import Exchange
+from gateway.pipeline.backend_call import Call, call_backends
+from gateway.pipeline.persistence import (
+    ConnectionSaver,
+    ResponseSaver,
+    Saver,
+    completion_saver,
+)
 from gateway.pipeline.reply import StreamSender, fail_reply, forward_chunks, send_end
 from gateway.pipeline.request import Request
 from gateway.token_counting import count_locally
+from gateway.turns.turn import Turn
 
 # Clients choose model names freely; this many characters are logged.
 _MAX_LOGGED_MODEL: Final = 200
@@ -103,16 +109,45 @@ async def receive_request(app: AppContext, sink: ReplySink) -> tuple[Principal, 
 
 async def create(app: AppContext, endpoint: str, sink: ReplySink) -> None:
     """Serve a create request that a client has posted to an endpoint."""
-    principal, body = await receive_request(app, sink)
-    await handle_create(app, Request(endpoint, principal, body), sink)
+    await handle_create(app, Request(endpoint, *await receive_request(app, sink)), sink)
 
 
 async def handle_create(app: AppContext, given: Request, sink: ReplySink) -> None:
     """Serve one create request, from its body to the last byte of its reply."""
+    call = await _start_call(app, given, sink)
+    if call is None:
+        return
+    prepared = await _manage_context(app, call)
+    saver, exchange, sender, drain = call.saver, None, None, False
+    try:
+        try:
+            async with ExchangeMonitor(
+                sink.receive, app.config.server.heartbeat_interval
+            ) as monitor:
+                exchange = await call_backends(app, call, prepared, monitor)
+                # A stream may stay open for long; the body of its request is not needed any more.
+                del given, call, prepared
+                sender = StreamSender(exchange, sink, monitor)
+                drain = await forward_chunks(exchange, sender, monitor)
+            end = exchange.reply.finish(started=sink.started)
+        except (Exception, asyncio.CancelledError) as error:
+            if exchange is None or sender is None or isinstance(error, ClientDisconnectedError):
+                raise
+            end = fail_reply(exchange, error, sink)
+        await send_end(app, exchange, end, saver, sender, drain=drain)
+    finally:
+        if exchange is not None:
+            # A connection whose response was read to its end goes back to the pool.
+            await exchange.body.aclose()
+
+
+async def _start_call(app: AppContext, given: Request, sink: ReplySink) -> Call | None:
+    """Parse a request, load its history and find its routes; None if it runs in the background."""
     record, principal, turn = sink.record, given.principal, given.turn
     record.key_name = principal.name
     request = parse_request(given.body, given.endpoint)
-    if request.dialect.stateful and turn is None:
+    stateful = request.dialect.stateful
+    if stateful and turn is None:
         turn = await app.turns.begin(principal, request, given.cache)
     request = request if turn is None else turn.request
     record.client_dialect, record.model = request.dialect.name, request.model[:_MAX_LOGGED_MODEL]
@@ -122,34 +157,36 @@ async def handle_create(app: AppContext, given: Request, sink: ReplySink) -> Non
     if turn is not None and turn.background and given.turn is None:
         record.stream = turn.stream
         await app.background.accept(principal, turn, sink)
-        return
-    call = start_call(app, given, request, turn, sink)
-    prepared = await _manage_context(app, call, request, routes[0].backend)
-    heartbeat = app.config.server.heartbeat_interval
-    exchange: Exchange | None = None
-    sender: StreamSender | None = None
-    try:
-        try:
-            async with ExchangeMonitor(sink.receive, heartbeat) as monitor:
-                exchange = await call_backends(app, call, request, prepared, routes, monitor)
-                sender = StreamSender(exchange, sink, monitor)
-                await forward_chunks(exchange, sender, monitor)
-            end = exchange.reply.finish(started=sink.started)
-        except (Exception, asyncio.CancelledError) as error:
-            if exchange is None or sender is None or isinstance(error, ClientDisconnectedError):
-                raise
-            end = fail_reply(exchange, error, sink)
-        await send_end(app, exchange, end, call.saver, sender)
-    finally:
-        if exchange is not None:
-            await exchange.release()
+        return None
+    sealer = None
+    if stateful and mentions_compaction(request.body):
+        sealer = app.sealing_keys.summary_sealer(principal.owner)
+    saver = _choose_saver(app, given, request, turn)
+    may_store = not stateful and request.store is not False
+    if turn is not None:
+        may_store = turn.store
+    return Call(principal, sink, request, turn, routes, sealer, saver, may_store)
 
 
-async def _manage_context(
-    app: AppContext, call: Call, request: ParsedRequest, backend: BackendClient
-) -> PreparedRequest:
+def _choose_saver(
+    app: AppContext, given: Request, request: ParsedRequest, turn: Turn | None
+) -> Saver | None:
+    if not request.dialect.stateful:
+        if not request.store:
+            return None
+        return completion_saver(app, given.principal.owner, request.body, request.model)
+    if turn is None or given.turn is not None:
+        # Whoever gave the turn saves the reply.
+        return None
+    if turn.store:
+        return ResponseSaver(app, turn)
+    return None if given.cache is None else ConnectionSaver(given.cache, turn)
+
+
+async def _manage_context(app: AppContext, call: Call) -> PreparedRequest:
     """Summarize a conversation that is longer than its client allows, unless the backend does."""
-    body, sealer, policy = request.body, call.summary_sealer, app.config.loss_policy
+    body, sealer, policy = call.request.body, call.summary_sealer, app.config.loss_policy
+    backend = call.routes[0].backend
     if sealer is None or FIELD not in body.fields or compacts_natively(backend):
         return PreparedRequest(body)
     wanted = read_context_management(body, policy)

@@ -1,6 +1,6 @@
 """Save what a reply leaves behind, before the client sees its end."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, Protocol
 
 import msgspec
@@ -11,7 +11,7 @@ from adapters.json_text import DECODE_ERRORS
 from adapters.wire.json_object import MISSING, NULL, decode
 from gateway.backends.client import BackendClient
 from gateway.context import AppContext
-from gateway.pipeline.exchange import Exchange
+from gateway.http.auth import Principal
 from gateway.store import Completion
 from gateway.turns.items import LEGAL_ID, read_metadata
 from gateway.turns.turn import Turn, UnstoredResponses
@@ -93,20 +93,21 @@ def completion_saver(app: AppContext, owner: str, body: RequestBody, model: str)
     return CompletionSaver(app, owner, app.ids.now(), model, messages, metadata)
 
 
-def without_stored_fields(body: RequestBody, backend: BackendClient) -> RequestBody:
+def without_stored_fields(
+    body: RequestBody, unsupported: Collection[str], *, stateful: bool
+) -> RequestBody:
     """Return a request whose completion is stored here as a backend gets it.
 
     A backend of the client's own family gets the fields, unless it refuses them: nothing is lost
-    then, because they are fulfilled here. A Responses backend would store a response that this
+    then, because they are fulfilled here. A stateful backend would store a response that this
     client could neither see nor delete.
     """
-    dropped = {
-        name for name in ("store", "metadata") if name in backend.capabilities.unsupported_fields
-    }
-    if backend.dialect.stateful:
+    dropped = {name for name in ("store", "metadata") if name in unsupported}
+    if stateful:
         dropped.add("store")
-    fields = {name: raw for name, raw in body.fields.items() if name not in dropped}
-    return body if len(fields) == len(body.fields) else RequestBody(fields)
+    if not dropped & body.fields.keys():
+        return body
+    return RequestBody({name: raw for name, raw in body.fields.items() if name not in dropped})
 
 
 def _read_id(reply: Mapping[str, object]) -> str | None:
@@ -120,16 +121,27 @@ def _read_id(reply: Mapping[str, object]) -> str | None:
     return name if isinstance(name, str) and LEGAL_ID.fullmatch(name) else None
 
 
+def reasoning_scope(backend: BackendClient, principal: Principal) -> str:
+    """Return the scope in which the reasoning of a backend is stored for a client."""
+    return f"{backend.name} {principal.owner}"
+
+
 async def save_reply(
-    app: AppContext, exchange: Exchange, end: ReplyEnd, saver: Saver | None
+    app: AppContext,
+    end: ReplyEnd,
+    saver: Saver | None,
+    backend: BackendClient,
+    principal: Principal | None,
 ) -> list[Loss]:
     """Save a reply and the reasoning that the client does not carry; return the losses.
 
-    Raises a `DragomanError` if something cannot be saved.
+    Without a principal, nothing may be stored for the client. Raises a `DragomanError` if
+    something cannot be saved.
     """
     losses: list[Loss] = []
-    if end.reasoning and exchange.reasoning_scope is not None:
-        await app.store.reasoning_notes.save(exchange.reasoning_scope, end.reasoning)
+    if end.reasoning and principal is not None:
+        scope = reasoning_scope(backend, principal)
+        await app.store.reasoning_notes.save(scope, end.reasoning)
     elif end.reasoning:
         losses.append(_REASONING_NOT_STORED)
     if saver is not None and end.client_reply is not None:
