@@ -87,7 +87,9 @@ async def call_backends(
             return await _call_backend(app, call, prepared, route, monitor)
         except BackendUnreachableError as error:
             model = call.request.model
-            LOG.warning("backend unreachable, trying the next one", model=model, error=error.message)
+            LOG.warning(
+                "backend unreachable, trying the next one", model=model, error=error.message
+            )
     return await _call_backend(app, call, prepared, last, monitor)
 
 

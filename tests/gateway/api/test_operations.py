@@ -1,4 +1,4 @@
-"""Health checks and the error bodies of unknown routes."""
+"""Health checks, request ids and the error bodies of unknown routes."""
 
 import pytest
 
@@ -22,3 +22,13 @@ def test_unknown_routes_have_an_error_body(
     response = send(gateway, method, path)
     assert response.status == status
     assert response.error["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/health", "/v1/models", "/v1/responses/resp_1", "/v1/conversations/conv_1", "/nothing"],
+)
+def test_every_response_has_a_request_id(gateway: Gateway, path: str) -> None:
+    first, second = (send(gateway, "GET", path).headers["x-request-id"] for _ in range(2))
+    assert first.startswith("req_")
+    assert first != second

@@ -1,0 +1,84 @@
+"""What a stream holds in memory while it is open."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from typing import cast
+
+import httpx
+import pytest
+from litestar.types import HTTPRequestEvent, HTTPScope, Message
+
+from gateway import app as application
+from gateway.config.schema import BackendConfig, Config, StateConfig
+
+PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses"}
+CHUNK = (
+    b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m",'
+    b'"choices":[{"index":0,"delta":{"content":"Hello"}}]}\n\n'
+)
+
+
+class OpenStream(httpx.AsyncByteStream):
+    """A stream that sends one chunk and stays open."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield CHUNK
+        await asyncio.Event().wait()
+
+
+class Transport(httpx.AsyncBaseTransport):
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        await request.aread()
+        headers = {"content-type": "text/event-stream"}
+        return httpx.Response(200, headers=headers, stream=OpenStream())
+
+
+def http_scope(path: str) -> HTTPScope:
+    """Return the keys of a scope that the gateway reads."""
+    scope = {"type": "http", "method": "POST", "path": path, "headers": []}
+    return cast("HTTPScope", scope)
+
+
+async def references_to_body(client: str, body: bytes) -> int:
+    """Return how many references to a request body exist while its reply is streamed."""
+    content_sent = asyncio.Event()
+
+    received = False
+
+    async def receive() -> HTTPRequestEvent:
+        nonlocal received
+        if received:
+            await asyncio.Event().wait()
+        received = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.body" and b"Hello" in message["body"]:
+            content_sent.set()
+
+    backend = BackendConfig("b", "http://localhost/v1", "chat")
+    app = application.create_app(Config(backends=(backend,), state=StateConfig("memory:")))
+    async with app.lifespan():
+        task = asyncio.ensure_future(app(http_scope(PATHS[client]), receive, send))
+        await asyncio.wait_for(content_sent.wait(), 30)
+        # Without the one that is held by the call itself.
+        references = sys.getrefcount(body) - 1
+        task.cancel()
+        await asyncio.wait([task])
+    return references
+
+
+@pytest.mark.parametrize("client", ["chat", "responses"])
+def test_stream_does_not_hold_the_body_of_its_request(
+    client: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(application, "make_transport", lambda _: Transport())
+    field = "input" if client == "responses" else "messages"
+    messages = [{"role": "user", "content": "Hello"}]
+    request = {"model": "m", "stream": True, "store": False, field: messages}
+    body = json.dumps(request).encode()
+    before = sys.getrefcount(body)
+    # The coroutine and the two closures that this test calls refer to it.
+    assert asyncio.run(references_to_body(client, body)) <= before + 2
