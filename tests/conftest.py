@@ -1,4 +1,4 @@
-"""How laws are tried, and fixtures that keep pages, one for each form that a page can have."""
+"""Settings of pytest, xdist and hypothesis, and fixtures for snapshots."""
 
 import signal
 
@@ -8,16 +8,19 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.snapshots import JsonPages, LossPages, StreamPages
 
-# Our pages are named by case and not by test, of which syrupy warns whenever it writes one.
-UNRELATED = r"ignore:\s*Can not relate snapshot (location|name):UserWarning"
+# Snapshots are named by case and not by test, which syrupy warns about when it writes one.
+UNRELATED_NAME_WARNING = r"ignore:\s*Can not relate snapshot (location|name):UserWarning"
 
-# Here, and not beside the laws: each takes the profile that is in force when its module is loaded.
+# Modules that take minutes are started first, so that no worker is left with one at the end.
+SLOW_MODULES = ("tests/test_newcomer.py", "tests/test_quality.py")
+
+# The profile must be loaded before the modules with properties are imported.
 settings.register_profile(
     "laws",
     deadline=None,
     derandomize=True,
     max_examples=150,
-    # To explain a failure takes longer than to find it.
+    # Explaining a failure takes longer than finding it.
     phases=[phase for phase in Phase if phase is not Phase.explain],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -25,10 +28,20 @@ settings.load_profile("laws")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("filterwarnings", UNRELATED)
-    # What a shell starts in the background ignores interrupts, and so would all that we start.
+    config.addinivalue_line("filterwarnings", UNRELATED_NAME_WARNING)
+    # A shell lets background processes ignore interrupts, and the gateways would inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Run a part of the suite in one process, because workers take long to start."""
+    return None if config.args == config.getini("testpaths") else 0
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not item.nodeid.startswith(SLOW_MODULES))
 
 
 @pytest.fixture
