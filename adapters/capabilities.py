@@ -1,6 +1,7 @@
-"""What a backend can take. Translation asks these; it never asks for a vendor's name.
+"""What a backend accepts, and profiles of the servers that are known.
 
-Each capability has the default that serves a backend of which nothing is known but its dialect.
+Translation depends only on these capabilities, never on the name of a vendor. The defaults suit a
+backend of which only the dialect is known.
 """
 
 from collections.abc import Mapping
@@ -9,144 +10,147 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-Place = Literal["anywhere", "merge_leading", "single"]
 ToolChoiceWord = Literal["auto", "none", "required", "named"]
-CallIdForm = Literal["any", "alphanumeric_9"]
-Counting = Literal["none", "responses", "vllm", "llamacpp"]
+CallIdFormat = Literal["any", "alphanumeric_9"]
 TextFormat = Literal["hermes", "qwen3_coder", "mistral", "llama", "json", "fenced_json"]
 
 
 class Capabilities(Struct, frozen=True):
-    """One named switch for each way in which backends of one dialect differ."""
+    """One option for each difference between backends of the same dialect."""
 
     # Messages
 
-    # Takes the role `developer`. Many Chat servers and templates know only `system` (P068).
+    # Accepts the role `developer`. Many Chat servers and templates have only `system`
+    # (https://github.com/farion1231/cc-switch/issues/2981).
     developer_role: bool = False
-    # Where system messages may stand. "merged": those at the beginning are put together, because a
-    # template knows just one. "one": later ones join them, because a template refuses them (P070);
-    # then an instruction holds from the start, which is not what was said: by default none moves.
-    system_messages: Place = "anywhere"
-    # What stands for the content of an assistant message that has none, only calls (P071): servers
-    # that refuse an empty string and servers that refuse null are about as many.
+    # Where system messages are accepted. "merge_leading": those at the beginning are merged, for
+    # templates that take only one. "single": later ones are merged into it, too, for templates that
+    # reject them (https://github.com/BerriAI/litellm/issues/39282). A merged instruction applies
+    # from the start, which changes its meaning, so by default none is moved.
+    system_messages: Literal["anywhere", "merge_leading", "single"] = "anywhere"
+    # The content of an assistant message that has only calls. About as many servers reject an empty
+    # string as null (https://github.com/vercel/ai/issues/13505).
     empty_content: Literal["null", "empty_string", "omit"] = "null"
-    # Refuses two messages of one role in a row, a user who speaks right after a tool, and an
-    # assistant who speaks last, as Mistral's template does (P048).
+    # Rejects two messages of one role in a row, a user's message after a tool's, and an assistant's
+    # message at the end, as Mistral's template does
+    # (https://github.com/mistralai/mistral-common/issues/169).
     alternating_roles: bool = False
-    # Takes text as a list of parts; where it does not, the texts become one string.
+    # Accepts text as a list of parts; otherwise the texts are joined.
     text_parts: bool = True
-    # Takes the `name` of who speaks.
+    # Accepts `name` in messages.
     message_names: bool = True
-    # Takes pictures and files in the output of a tool. Where it does not, they follow the output in
-    # a user message (P051). The Responses API always takes them.
+    # Accepts images and files in the output of a tool; otherwise they follow the output in a user
+    # message (https://github.com/router-for-me/CLIProxyAPI/issues/5039). The Responses API always
+    # accepts them.
     multimodal_tool_outputs: bool = False
-    # Wants a status on every item of the Responses API that can have one (P046).
+    # Requires a status on every Responses item that can have one
+    # (https://github.com/vllm-project/vllm/issues/45273).
     item_status_required: bool = False
 
     # Reasoning
 
-    # The field of an assistant message in which reasoning is replayed; None: nowhere. A server that
-    # does not know the field may refuse it.
+    # The field of an assistant message in which reasoning is sent back; None if it is not. A server
+    # that does not know the field may reject it.
     reasoning_field: str | None = None
-    # Which turns get it: none, those that made calls, or all that had it (P073, P075).
+    # The turns whose reasoning is sent back: none, those with calls, or all
+    # (https://github.com/diegosouzapw/OmniRoute/issues/3308).
     reasoning_replay: Literal["never", "tool_calls", "always"] = "always"
-    # Refuses a turn that made calls without the field: where nobody knows the reasoning, it is
-    # empty (P074).
+    # Rejects a turn with calls that lacks the field; it is empty if the reasoning is not known
+    # (https://github.com/esengine/DeepSeek-Reasonix/issues/6217).
     reasoning_required: bool = False
-    # Which reasoning the Responses API takes back: OpenAI what it sealed (P080), servers of open
-    # models also plain thoughts, some of them before each call of a turn (P076).
+    # The reasoning items that its Responses API accepts: OpenAI only what it encrypted, servers of
+    # open models also text, some of them before each call of a turn
+    # (https://github.com/rikkahub/rikkahub/issues/1690).
     reasoning_items: Literal["encrypted", "text", "text_per_call"] = "encrypted"
-    # The efforts that it takes; None: any word. One that it does not take becomes the nearest; a
-    # word that nobody knows passes, because tables age (P092). None at all: nothing is said.
+    # The reasoning efforts that it accepts; None for all, an empty tuple if the field is dropped. A
+    # known effort that is not listed becomes the nearest one. An unknown one is passed on, because
+    # it may be newer than this code.
     reasoning_efforts: tuple[str, ...] | None = None
 
     # Tools and calls
 
-    # Knows tools. Where it knows none at all ("prompted"), they are described to it in words, and
-    # its calls are read from its text.
+    # Whether it has tools. With "prompted", tools are described in the prompt, and calls are parsed
+    # from the text of the reply.
     tools: Literal["native", "prompted"] = "native"
-    # How its model writes calls into the text, where its server leaves them there: tags around JSON
-    # (Hermes, Qwen), a tag for each parameter (Qwen3-Coder), the markers of Mistral or Llama, JSON
-    # as the whole answer or in a fence. Only where somebody says so: elsewhere it may be meant.
+    # The formats in which its model writes calls into the text, if its server does not parse them:
+    # tags with JSON (Hermes, Qwen), a tag for each parameter (Qwen3-Coder), the markers of Mistral
+    # or Llama, JSON as the whole reply or in a fence. Without it, such text stays text.
     text_calls: tuple[TextFormat, ...] = ()
-    # Takes `strict` on functions (P007).
+    # Accepts `strict` on functions (https://github.com/farion1231/cc-switch/issues/6118).
     strict_tools: bool = True
-    # Makes schemas of functions strict that say so and are not: all properties required, those that
-    # were optional nullable, no others. OpenAI refuses them as they are.
+    # Makes the schemas of strict functions strict: all properties required, optional ones nullable,
+    # and no others allowed. OpenAI rejects schemas that are not.
     enforce_strict_schemas: bool = False
-    # Takes custom (freeform) tools; elsewhere they are functions. None: as is usual in its dialect.
-    # The Responses API has them, most Chat servers refuse them (P021).
+    # Accepts custom (freeform) tools; otherwise they become functions. None: the default of the
+    # dialect. The Responses API has them, most Chat servers reject them
+    # (https://github.com/ggml-org/llama.cpp/issues/20156).
     custom_tools: bool | None = None
-    # The types of tools that it takes on the Responses API besides functions and custom tools. What
-    # else the client runs becomes functions, what else a server runs is left out. None: all types.
+    # The types of tools, besides functions and custom tools, that its Responses API accepts; None
+    # for all. Others become functions if the client runs them, or are dropped.
     tool_types: tuple[str, ...] | None = None
-    # How many tools with `defer_loading` it is told of, where it has no search for them: those that
-    # fit best what the user says. None: all of them.
+    # The maximum number of tools with `defer_loading` to declare if it has no tool search: those
+    # that fit the user's text best. None: all of them.
     max_deferred_tools: Annotated[int, Meta(ge=0)] | None = None
-    # Says so if the input of a custom tool does not keep to its grammar.
+    # Report input of a custom tool that does not conform to its grammar.
     check_grammars: bool = False
-    # Takes `allowed_tools` as a tool choice; otherwise only the listed tools are declared.
+    # Accepts `allowed_tools` as a tool choice; otherwise only the listed tools are declared.
     allowed_tools: bool = True
-    # The other tool choices that it takes. Servers of open models often cannot force a call.
+    # The other tool choices that it accepts. Servers of open models often cannot force a call.
     tool_choices: tuple[ToolChoiceWord, ...] = ("auto", "none", "required", "named")
-    # Does nothing with tools unless the choice is said, be it just "auto".
+    # Ignores tools unless there is a tool choice, even if it is "auto".
     explicit_tool_choice: bool = False
-    # Takes `parallel_tool_calls` (P018).
+    # Accepts `parallel_tool_calls` (https://github.com/evalstate/fast-agent/issues/279).
     parallel_tool_calls: bool = True
-    # What ids of calls look like. "nine": nine letters or digits, as Mistral's template wants
-    # (P055).
-    call_id_format: CallIdForm = "any"
-    # Parses the arguments of calls in a history and fails on what is no JSON object, in every later
-    # turn too (P053): such arguments are wrapped in one.
+    # The format of call ids. "alphanumeric_9": nine letters or digits, as Mistral's template
+    # requires (https://github.com/langchain-ai/langchain/issues/24668).
+    call_id_format: CallIdFormat = "any"
+    # Parses the arguments of calls in the history and fails if they are not a JSON object, also in
+    # all later turns (https://github.com/BerriAI/litellm/issues/33678): they are wrapped in one.
     json_arguments_required: bool = False
-    # Takes `web_search_options`, the one hosted tool that Chat has.
+    # Accepts `web_search_options`, the only hosted tool of Chat.
     web_search_options: bool = False
 
-    # The whole conversation
+    # The conversation
 
-    # Sums up a conversation by itself: a Responses server that knows compaction (P169, P170).
-    # Elsewhere it is asked for a summary in words.
+    # Compacts conversations itself, as a Responses server; otherwise it is asked for a summary.
     compaction: bool = False
-    # How it counts the tokens of a request before it is sent: as the Responses API does, as vLLM
-    # does, as the server of llama.cpp does. "none": not at all.
-    count_tokens: Counting = "none"
+    # The API by which it counts the tokens of a request: that of the Responses API, of vLLM, or of
+    # the server of llama.cpp.
+    count_tokens: Literal["none", "responses", "vllm", "llamacpp"] = "none"
 
     # Settings
 
-    # Names the limit `max_tokens` instead of `max_completion_tokens`.
+    # The name of the token limit.
     max_tokens_field: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens"
-    # Takes the sampling penalties on the Responses API, as Open Responses does.
+    # Accepts the sampling penalties on the Responses API, as Open Responses does.
     penalties: bool = False
-    # How it takes a schema for the answer: as such, inside `json_object`, or not at all.
+    # How it accepts a schema for the reply: as `json_schema`, within `json_object`, or not at all.
     json_schema: Literal["native", "json_object", "unsupported"] = "native"
-    # Names of request fields that it refuses, though its dialect has them: they are left out.
+    # Request fields of its dialect that it rejects; they are dropped.
     unsupported_fields: tuple[str, ...] = ()
-    # Names of request fields that it knows though its dialect does not: they are forwarded from
-    # other dialects (`top_k`, `chat_template_kwargs`).
+    # Request fields of other dialects, or of none, that it accepts (`top_k`,
+    # `chat_template_kwargs`); they are passed on.
     extra_fields: tuple[str, ...] = ()
 
-    # The answer
+    # The reply
 
-    # Whether it answers whole, in a stream, or as it is asked; a client gets what it asked for.
+    # Whether it streams on request, always or never; clients get what they requested.
     streaming: Literal["both", "only", "never"] = "both"
-    # Takes `stream_options`.
+    # Accepts `stream_options`.
     stream_options: bool = True
-    # Thinks aloud: what stands in `<think>` at the beginning of its text is reasoning. Only where
-    # somebody says so: elsewhere the tag may be meant.
+    # Writes its reasoning in `<think>` at the start of the text. Without it, the tag stays text.
     think_tags: bool = False
 
 
 GENERIC = Capabilities()
 
 
-# Named bundles of capabilities, one for each kind of server that we know something of.
-#
-# A profile says what its server documents, or was seen to do. Servers of open models differ by the
-# template of the model, too: where most templates want something, the profile does.
+# Profiles of servers, from their documentation or from tests. What servers of open models accept
+# depends also on the template of the model: a profile follows the majority of templates.
 
 
 OPENAI = Capabilities(
-    # Its models take `developer` before `system`.
+    # Its models prefer `developer` to `system`.
     developer_role=True,
     # Its Chat has custom tools, too.
     custom_tools=True,
@@ -154,12 +158,12 @@ OPENAI = Capabilities(
     count_tokens="responses",
 )
 
-# What open models behind a Chat server have in common.
+# Common to servers of open models.
 _OPEN = replace(
     GENERIC,
-    # Templates such as Qwen's refuse a system message that is not the first (P070).
+    # Templates such as Qwen's reject a system message that is not the first.
     system_messages="single",
-    # Their servers know functions only, and refuse or ignore the rest (P021).
+    # They have only functions, and reject or ignore other tools.
     custom_tools=False,
     tool_types=(),
     allowed_tools=False,
@@ -167,18 +171,18 @@ _OPEN = replace(
 
 VLLM = replace(
     _OPEN,
-    # It was `reasoning_content` until 0.11; now only this name is read.
+    # It was `reasoning_content` until 0.11; newer versions read only this name.
     reasoning_field="reasoning",
-    # Its Responses API reads the thoughts of an item.
+    # Its Responses API reads the text of reasoning items.
     reasoning_items="text",
-    # Run by its server, if it was started with tools. Namespaces it refuses, or it answers with
-    # flattened names.
+    # These run on its server, if it was started with tools. It rejects namespaces, or flattens the
+    # names in its reply.
     tool_types=("mcp", "code_interpreter", "web_search"),
-    # It parses the arguments of a history.
+    # It parses the arguments in the history.
     json_arguments_required=True,
-    # At `/tokenize`, which takes messages and tools.
+    # At `/tokenize`, which accepts messages and tools.
     count_tokens="vllm",
-    # Fields of its own beside those of OpenAI.
+    # Its own fields besides those of OpenAI.
     extra_fields=(
         "top_k",
         "min_p",
@@ -191,15 +195,15 @@ VLLM = replace(
 
 LLAMACPP = replace(
     _OPEN,
-    # `max_completion_tokens` came late; all versions know this.
+    # Only newer versions have `max_completion_tokens`.
     max_tokens_field="max_tokens",
     reasoning_field="reasoning_content",
-    # Its Responses API refuses a reasoning item without its thoughts.
+    # Its Responses API rejects reasoning items without text.
     reasoning_items="text",
-    # Arguments of a history that it cannot parse are a 500.
+    # It replies with status 500 to arguments in the history that it cannot parse.
     json_arguments_required=True,
-    # It answers a named choice with a call of any tool. Told "none", the model still sees the
-    # tools, and its calls come as text.
+    # With a named choice, it may call any tool. With "none", the model still sees the tools, and
+    # its calls come as text.
     tool_choices=("auto", "required"),
     # At `/apply-template` and `/tokenize`.
     count_tokens="llamacpp",
@@ -208,7 +212,7 @@ LLAMACPP = replace(
 
 LLAMA_CPP_PYTHON = replace(
     _OPEN,
-    # Null is refused, and so is a message without content (P071).
+    # It rejects null and messages without content.
     empty_content="empty_string",
     # The output of a tool must be a string.
     text_parts=False,
@@ -217,19 +221,19 @@ LLAMA_CPP_PYTHON = replace(
     tool_choices=("auto", "none", "named"),
     # `max_completion_tokens` is ignored.
     max_tokens_field="max_tokens",
-    # A schema of its own is refused.
+    # It rejects `json_schema`.
     json_schema="json_object",
-    # With tools to choose from, a stream ends before it begins.
+    # With tools and the choice "auto", its stream ends before it begins.
     streaming="never",
     extra_fields=("top_k", "min_p", "repeat_penalty"),
 )
 
 OLLAMA = replace(
     _OPEN,
-    # Null is refused (P071).
+    # It rejects null.
     empty_content="empty_string",
-    # Its documentation has neither `max_completion_tokens`, nor a tool choice, nor
-    # `parallel_tool_calls`: they are ignored.
+    # It ignores `max_completion_tokens`, the tool choice and `parallel_tool_calls`, which are not
+    # in its documentation.
     max_tokens_field="max_tokens",
     tool_choices=("auto",),
     parallel_tool_calls=False,
@@ -238,17 +242,17 @@ OLLAMA = replace(
 
 LMSTUDIO = replace(
     _OPEN,
-    # Null is refused (P071).
+    # It rejects null.
     empty_content="empty_string",
     max_tokens_field="max_tokens",
-    # An object is refused: "Supported string values: none, auto, required".
+    # It rejects an object: "Supported string values: none, auto, required".
     tool_choices=("auto", "none", "required"),
 )
 
 DEEPSEEK = replace(
     GENERIC,
-    # It deserialises into functions and strings: anything else is "unknown variant custom",
-    # "invalid type: sequence, expected a string".
+    # It accepts only functions and strings; its errors are "unknown variant custom" and "invalid
+    # type: sequence, expected a string".
     custom_tools=False,
     allowed_tools=False,
     text_parts=False,
@@ -256,13 +260,13 @@ DEEPSEEK = replace(
     max_tokens_field="max_tokens",
     parallel_tool_calls=False,
     # "The reasoning_content in the thinking mode must be passed back": on every turn that had it
-    # (P075), and empty on a turn with calls where nobody knows it (P074).
+    # (https://github.com/diegosouzapw/OmniRoute/issues/3308).
     reasoning_field="reasoning_content",
     reasoning_required=True,
     reasoning_items="text",
-    # It has `json_object` only.
+    # It has only `json_object`.
     json_schema="unsupported",
-    # Thinking is switched here.
+    # Switches reasoning on and off.
     extra_fields=("thinking",),
 )
 
@@ -270,12 +274,13 @@ MISTRAL = replace(
     GENERIC,
     custom_tools=False,
     allowed_tools=False,
-    # Nine letters or digits, or the history is refused (P055).
+    # It rejects a history with other call ids.
     call_id_format="alphanumeric_9",
-    # "Expected last role User or Tool", "Unexpected role 'system' after role 'tool'" (P048).
+    # Its errors are "Expected last role User or Tool" and "Unexpected role 'system' after role
+    # 'tool'".
     system_messages="single",
     alternating_roles=True,
-    # Fields that it does not know are "Extra inputs are not permitted". The usage always comes.
+    # It rejects unknown fields with "Extra inputs are not permitted", and always sends the usage.
     message_names=False,
     max_tokens_field="max_tokens",
     stream_options=False,
@@ -302,18 +307,18 @@ GROQ = replace(
     GENERIC,
     custom_tools=False,
     allowed_tools=False,
-    # Each of these is a 400, says its documentation.
+    # It rejects each of these, according to its documentation.
     message_names=False,
     unsupported_fields=("logit_bias", "logprobs", "top_logprobs"),
 )
 
 OPENROUTER = replace(
     GENERIC,
-    # It speaks to many servers; what all of them take are functions.
+    # It forwards to many servers, all of which accept functions.
     custom_tools=False,
     tool_types=(),
     allowed_tools=False,
-    # Reasoning comes, and is taken back, under this name.
+    # It sends reasoning under this name and accepts it back.
     reasoning_field="reasoning",
     reasoning_efforts=("none", "minimal", "low", "medium", "high", "xhigh"),
     extra_fields=("top_k", "min_p", "repetition_penalty", "provider", "models", "plugins"),
@@ -323,8 +328,7 @@ BEDROCK = replace(
     GENERIC,
     custom_tools=False,
     allowed_tools=False,
-    # `strict` is "Extra inputs are not permitted" (P007). An empty content is refused (P071), and
-    # the default is null.
+    # It rejects `strict` with "Extra inputs are not permitted".
     strict_tools=False,
 )
 

@@ -1,4 +1,7 @@
-"""What every dialect offers. One folder each; adding one changes nothing elsewhere."""
+"""The interface of a dialect: its properties, and the functions between its bytes and the IR.
+
+Each dialect is a package of its own; a new one needs no change elsewhere.
+"""
 
 import re
 from abc import ABC, abstractmethod
@@ -45,11 +48,7 @@ class ReplyOptions(Struct, frozen=True):
 
 DEFAULT = ReplyOptions()
 
-
-# What the stream readers of all dialects have in common, and what the writers have.
-
-
-# Shows proxies and most clients that the connection lives.
+# Shows proxies and most clients that the connection is alive.
 COMMENT = b": keep-alive\n\n"
 
 
@@ -60,40 +59,40 @@ def without_done(frames: list[bytes]) -> list[bytes]:
 
 
 class BaseStreamReader(ABC):
-    """Frames in, events out."""
+    """Reads the frames of a backend's stream as events."""
 
     @property
     def finished(self) -> bool:
-        """Tell whether the answer is whole, and just the word that ends the stream is missing."""
+        """Whether the reply is complete and only the marker that ends the stream may be missing."""
         return False
 
     def feed(self, frame: Frame) -> list[Event]:
-        """Take one frame; tell what cannot be read as a failure."""
+        """Read one frame; one that cannot be read ends the stream with an error."""
         try:
             return self.read(frame)
-        except InvalidRequestError as problem:
-            # Of a frame that the end of the stream cut, the end tells whether it mattered.
+        except InvalidRequestError as error:
+            # If the end of the stream has truncated the frame, `flush` reports that.
             whole = frame.whole or is_complete_json(frame.data)
-            return self.fail(undecodable_stream(str(problem))) if whole else []
+            return self.fail(undecodable_stream(str(error))) if whole else []
 
     @abstractmethod
     def read(self, frame: Frame) -> list[Event]:
-        """Take one frame; raise `InvalidInput` if it cannot be read."""
+        """Read one frame; raise `InvalidRequestError` if it cannot be read."""
 
     @abstractmethod
     def fail(self, failed: Failed) -> list[Event]:
-        """End the stream as a failure."""
+        """End the stream with an error."""
 
     @abstractmethod
     def flush(self) -> list[Event]:
-        """Learn that the stream is over."""
+        """Read the end of the stream."""
 
 
 class BaseStreamWriter(ABC):
-    """Events in, frames out: one method for each event."""
+    """Writes events as the frames of a client's stream: one method for each type of event."""
 
     def __init__(self) -> None:
-        # Looked up by type: faster than asking for each in turn.
+        # A lookup by type is faster than a series of comparisons.
         self._write: dict[type[Event], Callable[..., list[bytes]]] = {
             Started: self.start,
             Opened: self.open,
@@ -108,40 +107,40 @@ class BaseStreamWriter(ABC):
         return self._write[event.__class__](event)
 
     def flush(self) -> list[bytes]:
-        """Give nothing more: the last event ended the stream."""
+        """Return nothing: the last event has ended the stream."""
         return []
 
     def keep_alive(self) -> list[bytes]:
-        """Say that the answer is still being made."""
+        """Return a frame that shows that the reply is not complete yet."""
         return [COMMENT]
 
     def is_heartbeat(self, _frame: Frame) -> bool:
-        """Tell whether a frame says no more than that, and may be repeated."""
+        """Whether a backend's frame only keeps the stream alive, and may be repeated."""
         return False
 
-    def renumber_heartbeat(self, pulse: bytes, _passed: int) -> bytes:
-        """Give such a frame once more, behind so many that were passed on as they came."""
-        return pulse
+    def renumber_heartbeat(self, heartbeat: bytes, _passed: int) -> bytes:
+        """Return such a frame for repetition after this many frames of the backend."""
+        return heartbeat
 
     def override_response_fields(self, block: bytes) -> bytes:
-        """Give the lines of another server's event with what the answer says of itself here."""
+        """Return the lines of a backend's event with the gateway's own response fields."""
         return block
 
     @property
     def reply(self) -> Mapping[str, object] | None:
-        """The whole reply object that the last event carried, if the dialect has one."""
+        """The reply object in the last event, if the dialect has one."""
         return None
 
     def note_relayed_end(self, _block: bytes) -> None:
-        """Note the event that ended a stream which was passed on as it came."""
+        """Read the last event of a stream that was passed on unchanged."""
         return
 
     def fail_after_end(self, last: list[bytes], error: Error) -> list[bytes]:
-        """Return the last frames of a stream with a failure in place of its end."""
+        """Return the last frames of a stream with an error in place of its end."""
         return [*without_done(last), *self.fail(Failed(error))]
 
     def fail_relayed(self, failed: Failed, _passed: int) -> list[bytes]:
-        """End, as a failure, a stream of which so many events were passed on as they came."""
+        """End a stream with an error, after this many frames of the backend."""
         return self.fail(failed)
 
     @abstractmethod
@@ -154,7 +153,7 @@ class BaseStreamWriter(ABC):
 
     @abstractmethod
     def write_delta(self, event: Delta) -> list[bytes]:
-        """Write a piece of a block."""
+        """Write a delta of a block."""
 
     @abstractmethod
     def close(self, event: Closed) -> list[bytes]:
@@ -166,59 +165,58 @@ class BaseStreamWriter(ABC):
 
     @abstractmethod
     def fail(self, event: Failed) -> list[bytes]:
-        """End the stream as a failure."""
+        """End the stream with an error."""
 
 
 class ReplyContext(Struct, frozen=True):
-    """What a writer or a stream reader may ask besides what it reads or writes."""
+    """What reply readers and writers need besides the reply."""
 
-    # What the client asked; an empty request where nobody knows.
+    # The client's request; `EMPTY_REQUEST` if it is not known.
     request: Request
     ids: IdSource
     losses: Losses
     reply_options: ReplyOptions = DEFAULT
-    # What the answer says of itself, whatever the backend says: who keeps answers gives them ids.
-    stamp: Mapping[str, object] = {}
+    # Fields of the response object that replace those of the backend: a gateway that stores
+    # responses gives them its own ids.
+    response_overrides: Mapping[str, object] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """One way of speaking, as functions from bytes to the hub and back."""
+    """A wire format: its properties, its readers and its writers."""
 
     name: str
     family: Family
-    # The endpoint that its clients post to; dialects at one endpoint are told apart by `matches`.
+    # The endpoint that its clients post to; `matches` tells dialects at one endpoint apart.
     path: str
     matches: Callable[[RequestBody], bool]
     # Whether its API stores replies and continues conversations.
     stateful: bool
-    # How this dialect spells a field of the hub, where the two differ.
+    # Its names of IR fields, where they differ, and the IR fields that it does not have.
     names: Mapping[str, str]
-    # Fields of the hub that it cannot say at all.
     unsupported_fields: frozenset[str]
-    # Where reasoning stands in its conversations: in items, which can carry it encrypted, or in a
-    # field of the assistant's message.
+    # The place of reasoning in a conversation: items, which can carry it encrypted, or a field of
+    # the assistant's message.
     reasoning: Literal["items", "message_field"]
-    # Whether its calls have ids, and whether it wraps a tool once more.
     has_call_ids: bool
+    # Whether the fields of a tool are in an inner object, and whether functions have `strict`.
     nests_tools: bool
-    # Whether its functions can be strict.
     has_strict: bool
-    # Whether it can declare a tool as it is to a backend with such capabilities, and how long the
-    # name of a tool may be.
+    # Whether a tool can be declared unchanged to a backend with these capabilities.
     supports_tool: Callable[[Tool, Capabilities], bool]
+    # The maximum length of a tool's name.
     longest_name: int
-    # The kinds of calls that its answers can hold.
+    # The kinds of calls that a reply can contain.
     call_kinds: frozenset[CallKind]
-    # Whether silence about `store` means that the answer is kept.
+    # Whether replies are stored if the request does not set `store`.
     stores_by_default: bool
-    # Names of request fields by which its servers look up what was said before.
+    # Request fields that refer to a conversation which the server has stored.
     server_state_fields: frozenset[str]
     read_request: Callable[[RequestBody, Losses], Request]
     write_request: Callable[[Request, Capabilities, Losses], bytes]
     read_reply: Callable[[bytes, ReplyContext], Reply]
     write_reply: Callable[[Reply, ReplyContext], dict[str, object]]
-    # Reads what a reply cost, without the rest of it.
+    # Reads only the usage of a reply.
     read_usage: Callable[[JsonObject | None], Usage | None]
     read_stream: Callable[[ReplyContext], BaseStreamReader]
     write_stream: Callable[[ReplyContext], BaseStreamWriter]
@@ -226,54 +224,48 @@ class Dialect:
     check_stream: Callable[[bytes], list[Violation]]
 
 
-# Names, for one dialect's client, the parameter that another dialect's backend complains of.
+# Paths in the errors of backends
 
-
-_ROOT = re.compile(r"[^.\[]+")
-# What Chat has in the inner object of a tool.
-_INNER = re.compile(r"\.(name|description|parameters|strict)\b")
-_TOOL = re.compile(r"(?:tools|functions)(\[\d+\])(?:\.(?:function|custom))?(.*)")
+_FIRST_NAME = re.compile(r"[^.\[]*")
+# Fields that are in the inner object of a nested tool.
+_INNER_TOOL_FIELD = re.compile(r"\.(name|description|parameters|strict)\b")
+_TOOL_PATH = re.compile(r"(?:tools|functions)(\[\d+\])(?:\.(?:function|custom))?(.*)")
+_TOKEN_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
 
 def translate_error_param(
     param: str | None, backend: Dialect, client: Dialect, *, tools_moved: bool = False
 ) -> str | None:
-    """Translate the path of a parameter, as far as the two dialects have it in common.
+    """Return the path of a parameter in the client's request; None if the client has no such field.
 
-    Where messages became items, or were grouped anew, the place within them is another: then only
-    the list is named, and so it is with tools of which some may have been left out. What the
-    client's dialect cannot say is not named at all.
+    Positions in the list of messages or items differ between dialects, so only the list is named.
+    The same applies to tools if some of them were dropped.
     """
     if not param or backend is client:
         return param
-    tool = _TOOL.fullmatch(param)
+    tool = _TOOL_PATH.fullmatch(param)
     if tool is not None:
         return _tool_path(client, *(("", "") if tools_moved else tool.groups()))
-    hub = _hub_path(param, backend)
-    match = _ROOT.match(hub)
-    root = match.group() if match else hub
-    if root in client.unsupported_fields:
+    path = _ir_path(param, backend)
+    match = _FIRST_NAME.match(path)
+    first = match.group() if match else path
+    if first in client.unsupported_fields:
         return None
-    if root == "items":
+    if first == "items":
         return client.names["items"]
-    spelled = client.names.get(hub)
-    return spelled or client.names.get(root, root) + hub[len(root) :]
+    return client.names.get(path) or client.names.get(first, first) + path[len(first) :]
 
 
 def _tool_path(client: Dialect, index: str, rest: str) -> str:
-    """Spell the path of a tool's field: Chat nests it, the others do not."""
     name = client.names.get("tools", "tools")
-    nested = ".function" if client.nests_tools and _INNER.match(rest) else ""
+    nested = ".function" if client.nests_tools and _INNER_TOOL_FIELD.match(rest) else ""
     return f"{name}{index}{nested}{rest}"
 
 
-def _hub_path(param: str, backend: Dialect) -> str:
-    """Spell a backend's path as the hub would."""
-    for name, spelled in sorted(backend.names.items(), key=lambda pair: -len(pair[1])):
-        rest = param.removeprefix(spelled)
+def _ir_path(param: str, backend: Dialect) -> str:
+    """Return the IR path of a backend's parameter."""
+    for field, name in sorted(backend.names.items(), key=lambda pair: -len(pair[1])):
+        rest = param.removeprefix(name)
         if rest != param and rest[:1] in ("", ".", "["):
-            return name + rest
-    return "max_output_tokens" if param in _LIMITS else param
-
-
-_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+            return field + rest
+    return "max_output_tokens" if param in _TOKEN_LIMITS else param

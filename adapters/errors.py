@@ -1,19 +1,19 @@
-"""Everything that this package raises.
+"""The errors that the adapters raise.
 
 DragomanError
-├── InvalidInput     the caller's bytes cannot be read: malformed, wrong type, unknown dialect
-├── Refused          they were read, and cannot be said in the other dialect without lying
-└── BrokenReply      the backend's bytes cannot be read
+├── InvalidRequestError      the client's bytes cannot be read: malformed, or a wrong type
+├── UnsupportedRequestError  they can be read, but not translated without changing their meaning
+└── InvalidReplyError        the backend's bytes cannot be read
 
-Each error knows the path of what is wrong and the HTTP status that fits it. On a stream nothing is
-raised for what a backend sends: there the same facts travel as a `Failed` event.
+Each error has the path of the field that is wrong, if there is one, and an HTTP status. What is
+wrong within a stream is not raised but becomes a `Failed` event.
 """
 
 from typing import ClassVar
 
 
 class DragomanError(Exception):
-    """The base of every error of this package: a path, and a sentence for the caller."""
+    """The base class of all errors: a path and a message for the client."""
 
     status: ClassVar[int] = 500
     code: str | None = None
@@ -28,21 +28,21 @@ class DragomanError(Exception):
 
 
 class InvalidRequestError(DragomanError):
-    """What the caller sent cannot be read."""
+    """A request that cannot be read."""
 
     status = 400
     code = "invalid_value"
 
 
 class UnsupportedRequestError(DragomanError):
-    """What the caller asks cannot be carried to the other dialect, and leaving it out would lie."""
+    """A request that the backend's dialect cannot express without changing its meaning."""
 
     status = 400
     code = "unsupported_value"
 
 
 class InvalidReplyError(DragomanError):
-    """What the backend answered cannot be read."""
+    """A reply that cannot be read."""
 
     status = 502
     code = "bad_gateway"

@@ -1,14 +1,15 @@
-"""Losses: what a translation dropped, changed or invented, where, and why.
+"""Losses: what a translation dropped, changed or invented, and the reason.
 
-Nothing is left out without a line here. How grave a loss is decides what becomes of the request:
+Every difference between what was received and what is sent is reported as a loss. Its severity
+decides, together with the policy, whether the request is rejected:
 
-| severity   | meaning                                        | `report`    | `refuse`    |
-|------------|------------------------------------------------|-------------|-------------|
-| hint       | the answer may be a little different           | carried on  | carried on  |
-| capability | something that was asked for will not happen   | carried on  | `Refused`   |
-| meaning    | the answer would be to another question        | `Refused`   | `Refused`   |
+| severity   | meaning                                      | `report` | `refuse` |
+|------------|----------------------------------------------|----------|----------|
+| hint       | the reply may be slightly different          | reported | reported |
+| capability | something that was requested will not happen | reported | rejected |
+| meaning    | the reply would be to another request        | rejected | rejected |
 
-A reply is never refused: the model has spoken, and what could be said of it is worth having.
+A reply is never rejected because of a loss.
 """
 
 import re
@@ -19,16 +20,16 @@ from msgspec import Struct
 
 from adapters.errors import UnsupportedRequestError
 
-_ROOT = re.compile(r"[^.\[]*")
-
 Severity = Literal["hint", "capability", "meaning"]
 Action = Literal["dropped", "changed", "invented"]
 Policy = Literal["report", "refuse"]
 
+_FIRST_NAME = re.compile(r"[^.\[]*")
 
-# Clients read the key `why` in the reports of `/translate` and in a response header.
+
+# Clients read the key `why` in reports of translations and in a response header.
 class Loss(Struct, frozen=True, rename={"reason": "why"}):
-    """One thing that the other side will not see as it was said."""
+    """One difference between what was received and what is sent."""
 
     action: Action
     path: str
@@ -40,20 +41,19 @@ class Loss(Struct, frozen=True, rename={"reason": "why"}):
 
 
 class Losses:
-    """The losses of one translation, in the order in which they were met.
+    """The losses of one translation, in their order and without repetitions.
 
-    `names` says how the caller's dialect spells a field of the hub, so that a path names what the
-    caller wrote (`text.verbosity`) and not what the hub calls it (`verbosity`).
+    `names` maps the fields of the IR to those of the client's dialect, so that a path names what
+    the client sent (`text.verbosity`, not `verbosity`). The policy of a reply is None.
     """
 
     def __init__(
         self, policy: Policy | None = "report", names: Mapping[str, str] | None = None
     ) -> None:
-        # None: a reply, of which nothing is refused.
         self._policy = policy
         self._names: Mapping[str, str] = names or {}
-        self._losses: list[Loss] = []
-        self._seen: set[Loss] = set()
+        # A dictionary is an ordered set.
+        self._losses: dict[Loss, None] = {}
 
     def dropped(
         self,
@@ -64,43 +64,35 @@ class Losses:
         code: str | None = None,
         exact: bool = False,
     ) -> None:
-        """Record that something was left out.
+        """Report that something was dropped.
 
-        `code` is for the error, if it is refused; an `exact` path is the caller's own already.
+        `code` is the error code of a rejected request; an `exact` path is already the client's.
         """
-        self._record("dropped", path if exact else self._client_path(path), reason, severity, code)
+        self._report("dropped", path if exact else self._client_path(path), reason, severity, code)
 
     def changed(self, path: str, reason: str, severity: Severity = "hint") -> None:
-        """Record that something was said differently."""
-        self._record("changed", self._client_path(path), reason, severity)
+        """Report that something was changed."""
+        self._report("changed", self._client_path(path), reason, severity)
 
     def invented(self, path: str, reason: str, severity: Severity = "hint") -> None:
-        """Record that something was added which nobody said."""
-        self._record("invented", self._client_path(path), reason, severity)
+        """Report that something was added."""
+        self._report("invented", self._client_path(path), reason, severity)
 
-    def _record(
+    def _report(
         self, action: Action, path: str, reason: str, severity: Severity, code: str | None = None
     ) -> None:
-        loss = Loss(action, path, reason, severity)
-        if self._refuses(severity):
-            raise UnsupportedRequestError(loss.path, reason, code)
-        if loss not in self._seen:
-            self._seen.add(loss)
-            self._losses.append(loss)
+        rejected = severity == "meaning" or (severity == "capability" and self._policy == "refuse")
+        if rejected and self._policy is not None:
+            raise UnsupportedRequestError(path, reason, code)
+        self._losses[Loss(action, path, reason, severity)] = None
 
     def _client_path(self, path: str) -> str:
-        """Spell a path as the caller would: all of it, or its first name."""
-        whole = self._names.get(path)
-        if whole is not None:
-            return whole
-        root = _ROOT.match(path)
-        first = root.group() if root else ""
+        """Return a path with the client's name for all of it, or for its first field."""
+        if path in self._names:
+            return self._names[path]
+        match = _FIRST_NAME.match(path)
+        first = match.group() if match else ""
         return self._names.get(first, first) + path[len(first) :]
-
-    def _refuses(self, severity: Severity) -> bool:
-        if self._policy is None or severity == "hint":
-            return False
-        return severity == "meaning" or self._policy == "refuse"
 
     def __iter__(self) -> Iterator[Loss]:
         return iter(self._losses)

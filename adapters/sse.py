@@ -1,8 +1,8 @@
-"""Server-sent events, from bytes that may be cut anywhere.
+"""Server-sent events: an incremental decoder, and templates for frames.
 
-Lines end with LF, CR or CRLF and nothing else: `splitlines` would also cut at U+2028, which JSON
-allows inside a string. Everything is done on bytes, so a character cut between two reads is whole
-again before anybody decodes it (P153).
+Lines end with LF, CR or CRLF and nothing else: `splitlines` would also split at U+2028, which JSON
+allows in strings. The decoder works on bytes, so a character that is split between two reads is
+complete before it is decoded (https://github.com/api7/aisix/issues/111).
 """
 
 from msgspec import Struct
@@ -10,50 +10,50 @@ from msgspec.json import Encoder
 
 from adapters.errors import InvalidReplyError
 
-# A single event may be large (an image, a long patch: P152 saw a limit of 64 KiB break streams),
-# but a backend that never ends its line must not fill the memory.
+# One event may be large (an image, a long patch), and smaller limits have broken streams
+# (https://github.com/SamSaffron/term-llm/issues/298). A backend that never ends its line must not
+# fill the memory, though.
 EVENT_LIMIT = 64 * 1024 * 1024
 
-# Files saved on Windows may start with it.
+# Files that were saved on Windows may begin with it.
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _DATA = b"data: "
 _FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
-# How many bytes, without white space at the start, `is_stream` needs.
+# How many bytes `is_stream` needs, without white space at the start.
 STREAM_PREFIX_BYTES = len(BYTE_ORDER_MARK) + max(map(len, _FIELDS))
-# As numbers, which are found faster in bytes than bytes are.
+# As numbers: searching bytes for a number is faster.
 _NEWLINE, _RETURN = 10, 13
 
 
 class Frame(Struct, frozen=True, gc=False):
-    """One event: its name, if it has one, and its data lines joined."""
+    """One event: its name, if it has one, and its joined data lines."""
 
     name: bytes
     data: bytes
-    # False for what was left when the stream ended without an empty line after it.
+    # False for what is left when the stream ends without an empty line after it.
     whole: bool = True
 
 
 class Decoder:
-    """Bytes in, frames out."""
+    """Decodes bytes into frames."""
 
     def __init__(self, limit: int = EVENT_LIMIT) -> None:
         self._limit = limit
-        # What has come of an event that is not complete. Joined only when it is: gathering a long
-        # event from many small reads stays linear.
+        # The incomplete event. It is joined once, so that many small reads take linear time.
         self._pieces: list[bytes] = []
         self._size = 0
-        # The last read ended with CR: a LF that begins the next belongs to it.
+        # Whether the last read ended with CR: a LF at the start of the next one belongs to it.
         self._after_carriage_return = False
-        # The pieces end with LF: a LF that begins the next read ends the event.
+        # Whether the pieces end with LF: a LF at the start of the next read ends the event.
         self._after_newline = False
         self._at_start = True
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Take some bytes; give the events that they completed."""
+        """Decode some bytes; return the events that they complete."""
         return [frame for block in self.feed_raw(data) if (frame := parse_event(block)) is not None]
 
     def feed_raw(self, data: bytes) -> list[bytes]:
-        """Take some bytes; give the lines of each event that they completed."""
+        """Decode some bytes; return the lines of each event that they complete."""
         data = self._normalize(data)
         if not data:
             return []
@@ -71,20 +71,26 @@ class Decoder:
         return blocks
 
     def flush(self) -> list[Frame]:
-        """Give what is left: an event that the end of the stream cut short, or nearly so."""
+        """Return the event that the end of the stream has truncated, if any."""
         frames = (parse_event(block, whole=False) for block in self.rest())
         return [frame for frame in frames if frame is not None]
 
     def rest(self) -> list[bytes]:
-        """Give the lines of what is left."""
+        """Return the lines of the truncated event, if any."""
         rest = b"".join(self._pieces)
         self._pieces = []
         return [rest.removesuffix(b"\n")] if rest else []
 
     def _normalize(self, data: bytes) -> bytes:
-        """Make every line end a LF."""
+        """Return the data with LF as the only line end, without a byte order mark at the start."""
         if self._at_start and data:
-            data = self._without_mark(data)
+            data = b"".join(self._pieces) + data
+            if len(data) < len(BYTE_ORDER_MARK) and BYTE_ORDER_MARK.startswith(data):
+                self._pieces = [data]
+                return b""
+            self._pieces = []
+            self._at_start = False
+            data = data.removeprefix(BYTE_ORDER_MARK)
         if self._after_carriage_return and data:
             data = data.removeprefix(b"\n")
             self._after_carriage_return = False
@@ -93,16 +99,6 @@ class Decoder:
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         return data
 
-    def _without_mark(self, data: bytes) -> bytes:
-        """Skip a byte order mark at the very start, however it is cut."""
-        data = b"".join(self._pieces) + data
-        self._pieces = []
-        if len(data) < len(BYTE_ORDER_MARK) and BYTE_ORDER_MARK.startswith(data):
-            self._pieces = [data]
-            return b""
-        self._at_start = False
-        return data.removeprefix(BYTE_ORDER_MARK)
-
 
 def is_stream(head: bytes) -> bool:
     """Whether a body that starts with `head` is a stream of server-sent events."""
@@ -110,7 +106,7 @@ def is_stream(head: bytes) -> bool:
 
 
 def parse_event(block: bytes, *, whole: bool = True) -> Frame | None:
-    """Read the lines of one event; None where they hold no data (comments, keep-alives)."""
+    """Parse the lines of one event; return None if it has no data, as a comment."""
     if block.startswith(_DATA) and _NEWLINE not in block and len(block) > len(_DATA):
         return Frame(b"", block[len(_DATA) :], whole)
     name = b""
@@ -122,10 +118,10 @@ def parse_event(block: bytes, *, whole: bool = True) -> Frame | None:
             data.append(value)
         elif field == b"event":
             name = value
-    # Some servers keep a stream alive with empty data, which is no JSON.
+    # Some servers send events with empty data to keep a stream alive.
     joined = b"\n".join(data)
     if not joined and not whole and block.lstrip().startswith(b"{"):
-        # No stream at all: a server answered with one JSON body, an error as a rule.
+        # The server sent a JSON body in place of a stream, usually an error.
         return Frame(name, block, whole)
     return Frame(name, joined, whole) if joined else None
 
@@ -137,34 +133,30 @@ def write_block(frame: Frame) -> bytes:
 
 
 def is_done(frame: Frame) -> bool:
-    """Tell whether a frame is the word that ends a stream."""
+    """Whether a frame is the marker that ends a stream."""
     return frame.data.startswith((b"[DONE]", b" ")) and frame.data.strip() == b"[DONE]"
 
 
-# Frames that differ from one another in one string only: encoded once, with a hole in it.
-#
-# A stream is mostly deltas of the same block, so all of a frame but its text is made when the block
-# opens. The hole is found in the encoded frame itself; no JSON is written by hand.
+# Templates: most frames of a stream are deltas of one block and differ in one string only. The
+# first one is encoded with a placeholder, which the others replace with their text.
 
-
-# No dialect sends a lone NUL as a text, and its encoding cannot be mistaken for anything else.
+# No dialect sends a single NUL as text, and nothing else has its encoding.
 PLACEHOLDER = "\0"
 
-_ENCODER = Encoder()
-_ENCODED_HOLE = _ENCODER.encode(PLACEHOLDER)
+encode = Encoder().encode
 
-encode = _ENCODER.encode
+_ENCODED_PLACEHOLDER = encode(PLACEHOLDER)
 
 
 class FrameTemplate:
-    """The bytes before and after the hole."""
+    """The bytes of a frame before and after its placeholder."""
 
     __slots__ = ("after", "before")
 
     def __init__(self, frame: bytes) -> None:
-        # The last one: a name that stands before it may be anything, even that.
-        self.before, _, self.after = frame.rpartition(_ENCODED_HOLE)
+        # The last one, because a name before it may be equal to the placeholder.
+        self.before, _, self.after = frame.rpartition(_ENCODED_PLACEHOLDER)
 
     def fill(self, text: str) -> bytes:
-        """Give the frame with a text in its hole."""
+        """Return the frame with a text in place of the placeholder."""
         return self.before + encode(text) + self.after

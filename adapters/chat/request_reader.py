@@ -122,9 +122,7 @@ def _read_web_search(fields: JsonObject) -> HostedTool:
     if location is not None:
         inner = location.nested("approximate") or location
         approximate: dict[str, object] = {"type": "approximate"}
-        search["user_location"] = (
-            approximate | dict(location.take_remaining()) | dict(inner.take_remaining())
-        )
+        search["user_location"] = approximate | location.take_remaining() | inner.take_remaining()
     search.update(fields.take_remaining())
     return HostedTool("web_search", Raw(msgspec.json.encode(search)))
 

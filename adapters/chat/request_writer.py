@@ -158,9 +158,9 @@ def _write_web_search(tool: HostedTool, path: str, losses: Losses) -> Wire:
     location = fields.nested("user_location")
     if location is not None:
         location.string("type")
-        approximate = dict(location.take_remaining())
+        approximate = location.take_remaining()
         wire["user_location"] = {"type": "approximate", "approximate": approximate}
-    for name, _ in fields.take_remaining():
+    for name in fields.take_remaining():
         losses.dropped(f"{path}.{name}", "Chat Completions has no such option of a search")
     return wire
 

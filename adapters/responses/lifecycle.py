@@ -19,5 +19,5 @@ def queued_response(request: bytes, stamp: Mapping[str, object], ids: IdSource) 
     """
     # That something is lost by repeating it, who really answers tells.
     asked = read_request(parse_body(request), Losses(None))
-    around = ReplyContext(asked, ids, Losses(None), stamp=stamp)
+    around = ReplyContext(asked, ids, Losses(None), response_overrides=stamp)
     return encode(new_response("", "", None, None, around).write(ResponseSnapshot("queued")))

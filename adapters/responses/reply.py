@@ -226,7 +226,7 @@ def new_response(
         reply_model(model, around.request, around.losses),
         service_tier,
         around.request,
-        around.stamp,
+        around.response_overrides,
         often=often,
     )
 

@@ -258,7 +258,7 @@ class StreamWriter(BaseStreamWriter):
 
     def override_response_fields(self, block: bytes) -> bytes:
         """Stamp the response, in those few events that carry it."""
-        stamp = self._around.stamp
+        stamp = self._around.response_overrides
         # Within a text these quotes would be escaped.
         if not stamp or b'"response"' not in block:
             return block

@@ -218,7 +218,7 @@ def to_function_arguments(kind: CallKind, arguments: str) -> str:
     if kind == "local_shell":
         # The action has only one type.
         fields.string("type")
-    return msgspec.json.encode(dict(fields.take_remaining())).decode()
+    return msgspec.json.encode(fields.take_remaining()).decode()
 
 
 def empty_arguments(kind: CallKind) -> str:

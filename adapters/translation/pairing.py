@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
-from adapters.capabilities import CallIdForm
+from adapters.capabilities import CallIdFormat
 from adapters.ids import mistral_call_id, short_call_id
 from adapters.ir.normalize import (
     EMPTY_ARGUMENTS,
@@ -28,7 +28,7 @@ NO_OUTPUT = "No output was recorded for this call."
 Placed = tuple[Item, str]
 
 # How ids are made legal, and what is said of those that were not.
-_FORMS: dict[CallIdForm, tuple[Callable[[str], str], str]] = {
+_FORMS: dict[CallIdFormat, tuple[Callable[[str], str], str]] = {
     "any": (short_call_id, "a call id has at most 64 characters; it is hashed"),
     "alphanumeric_9": (
         mistral_call_id,
@@ -43,7 +43,7 @@ def pair_tool_calls(
     *,
     ends_open: bool = False,
     ids_matter: bool = True,
-    call_ids: CallIdForm = "any",
+    call_ids: CallIdFormat = "any",
 ) -> Request:
     """Give the request with every call answered once and every output to a call.
 
@@ -60,7 +60,7 @@ def pair_tool_calls(
     return replace(request, items=items, paths=paths)
 
 
-def _is_paired(request: Request, call_ids: CallIdForm) -> bool:
+def _is_paired(request: Request, call_ids: CallIdFormat) -> bool:
     """Whether nothing needs to change, as in most histories.
 
     This check saves 6 % of the translation of a 5 kB request with two calls.
@@ -87,7 +87,7 @@ def _is_paired(request: Request, call_ids: CallIdForm) -> bool:
 class _Pairs:
     """Gives each item as it goes out."""
 
-    def __init__(self, losses: Losses, call_ids: CallIdForm, *, ids_matter: bool) -> None:
+    def __init__(self, losses: Losses, call_ids: CallIdFormat, *, ids_matter: bool) -> None:
         self._losses = losses
         self._make_legal, self._why_made_legal = _FORMS[call_ids]
         self._ids_matter = ids_matter

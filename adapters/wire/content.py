@@ -1,7 +1,7 @@
-"""Reads content parts, whichever dialect spelled them.
+"""Reader of content parts in the forms of all dialects.
 
-Clients put one dialect's parts into another's messages, and every spelling says what it means by
-its type, so one lenient reader serves all. Writing is exact and is each dialect's own.
+Some clients send the parts of one dialect in messages of another. The type of a part identifies its
+form, so one lenient reader is enough. Each dialect has its own, exact writer.
 """
 
 from collections.abc import Callable
@@ -61,15 +61,14 @@ def _read_refusal(fields: JsonObject, family: Family) -> Part:
 
 
 def _read_image(fields: JsonObject, family: Family) -> Part:
-    address = fields.text_or_fields("image_url")
+    """Read an image; in Chat, its URL is in the object `image_url`."""
+    url = fields.text_or_fields("image_url")
     inner: Extras = ()
     detail = None
-    if isinstance(address, JsonObject):
-        url = address.string("url")
+    if isinstance(url, JsonObject):
+        address, url = url, url.string("url")
         detail = address.string("detail")
         inner = unread_fields(address, family, prefix="image_url.")
-    else:
-        url = address
     return Image(
         url=url,
         file_id=fields.string("file_id"),
@@ -80,7 +79,7 @@ def _read_image(fields: JsonObject, family: Family) -> Part:
 
 
 def _read_file(fields: JsonObject, family: Family) -> Part:
-    """Read a file: Chat wraps its fields in `file`, Responses does not."""
+    """Read a file; in Chat, its fields are in the object `file`."""
     inner = fields.nested("file") or fields
     return File(
         data=inner.string("file_data"),
@@ -119,7 +118,7 @@ _READERS: dict[str, Callable[[JsonObject, Family], Part]] = {
 
 
 def read_annotation(raw: Raw, family: Family) -> Annotation:
-    """Read an annotation; Chat wraps a citation once more than Responses does."""
+    """Read an annotation; in Chat, a citation is in one more object."""
     fields = read_fields(raw, "annotations")
     if fields.string("type") != "url_citation":
         return OtherAnnotation(family, raw)
@@ -133,5 +132,5 @@ def read_annotation(raw: Raw, family: Family) -> Annotation:
 
 
 def read_logprobs(raw: Raw | None, path: str) -> tuple[Logprob, ...]:
-    """Read token probabilities, which both families spell alike."""
+    """Read log probabilities, which have the same form in all dialects."""
     return () if raw is None else decode(raw, _LOGPROBS, path)

@@ -1,4 +1,4 @@
-"""Fields that only one family of dialects knows: kept as spelled, carried on or reported."""
+"""Fields that only one family of dialects has: passed on unchanged, or reported as losses."""
 
 from collections.abc import Callable, Mapping
 
@@ -9,17 +9,17 @@ from adapters.ir.types import CacheOptions, ExtraField, Extras, Family, Request
 from adapters.losses import Losses, Severity
 from adapters.wire.json_object import JsonObject
 
-# How grave it is to leave a field out: always the same, or by its value.
+# The severity of dropping a field: a constant, or a function of its value.
 SeverityRule = Severity | None | Callable[[Raw], Severity | None]
 
-# What says nothing may go without a word.
+# Values that can be dropped without a report.
 _EMPTY = frozenset((b"[]", b"{}", b'""'))
 
 
 class DropPolicy(msgspec.Struct, frozen=True):
-    """How grave it is to leave a known field out, and what to say then."""
+    """The severity of dropping a known field, and the reason to report, if not the usual one."""
 
-    gravity: SeverityRule
+    severity: SeverityRule
     reason: str | None = None
 
 
@@ -30,82 +30,80 @@ def unread_fields(
     prefix: str = "",
     otherwise: SeverityRule = "hint",
 ) -> Extras:
-    """Take what the reader of an object did not: known to its family, or to nobody."""
+    """Take the fields that the reader of an object has not taken.
+
+    `otherwise` is the severity of dropping a field that is not in `known`.
+    """
     if not fields.count():
         return ()
-    fate, fates = DropPolicy(otherwise), known or {}
-    return tuple(
-        _extra(family, prefix + name, raw, fates.get(name, fate))
-        for name, raw in fields.take_remaining()
-    )
-
-
-def _extra(family: Family, name: str, raw: Raw, fate: DropPolicy) -> ExtraField:
-    if bytes(raw) in _EMPTY:
-        return ExtraField(family, name, raw, None)
-    severity = fate.gravity(raw) if callable(fate.gravity) else fate.gravity
-    return ExtraField(family, name, raw, severity, fate.reason)
+    default = DropPolicy(otherwise)
+    extras: list[ExtraField] = []
+    for name, raw in fields.take_remaining().items():
+        policy = known.get(name, default) if known else default
+        severity, reason = policy.severity, policy.reason
+        if bytes(raw) in _EMPTY:
+            severity = reason = None
+        elif callable(severity):
+            severity = severity(raw)
+        extras.append(ExtraField(family, prefix + name, raw, severity, reason))
+    return tuple(extras)
 
 
 def harmless_if(harmless: object, severity: Severity) -> Callable[[Raw], Severity | None]:
-    """Make a gravity that one value does not have."""
-    spelled = msgspec.json.encode(harmless)
-    return lambda raw: None if b"".join(bytes(raw).split()) == spelled else severity
+    """Return a rule by which dropping the field is no loss if it has a harmless value."""
+    encoded = msgspec.json.encode(harmless)
+    return lambda raw: None if b"".join(bytes(raw).split()) == encoded else severity
 
 
 class ExtrasWriter:
-    """Carries extras into what one family writes, and reports those of any other family."""
+    """Writes the extra fields of one family, and reports those of all others as losses."""
 
     def __init__(
         self, family: Family, label: str, losses: Losses, forward: tuple[str, ...] = ()
     ) -> None:
         self._family = family
-        # Names of fields that are carried whoever spoke them: the backend knows them.
+        # Fields of other families that the backend accepts, too.
         self._forward = forward
-        # How the family is called in a sentence for the caller.
+        # How messages to clients name the dialect.
         self._label = label
         self._losses = losses
 
     def carry(self, extras: Extras, into: dict[str, object], path: str = "") -> None:
-        """Write the extras into an object, or say that they are lost."""
+        """Write the extras into an object, or report them."""
         for extra in extras:
             if extra.family == self._family or extra.name in self._forward:
                 _put(into, extra.name, extra.value)
             else:
-                self._lose(extra, path)
+                self.report_dropped((extra,), path)
 
     def report_dropped(self, extras: Extras, path: str = "") -> None:
-        """Say that the extras are lost, because there is nothing here to put them on."""
+        """Report the extras, because there is no object to write them into."""
         for extra in extras:
-            self._lose(extra, path)
-
-    def _lose(self, extra: ExtraField, path: str) -> None:
-        if extra.severity is not None:
-            where = f"{path}.{extra.name}" if path else extra.name
-            reason = extra.drop_reason or f"{self._label} has no place for it"
-            code = "unsupported_parameter"
-            self._losses.dropped(where, reason, extra.severity, code=code, exact=True)
+            if extra.severity is not None:
+                full_path = f"{path}.{extra.name}" if path else extra.name
+                reason = extra.drop_reason or f"{self._label} has no place for it"
+                code = "unsupported_parameter"
+                self._losses.dropped(full_path, reason, extra.severity, code=code, exact=True)
 
 
 def _put(into: dict[str, object], name: str, value: Raw) -> None:
-    """Put a value under a name that may lead into an inner object (`reasoning.summary`)."""
+    """Set a field, which may be within an inner object (`reasoning.summary`)."""
     outer, dot, inner = name.partition(".")
     if not dot:
         into[name] = value
         return
     nested = into.setdefault(outer, {})
     if isinstance(nested, dict):
-        _put(nested, inner, value)  # pyright: ignore[reportUnknownArgumentType] - an object of ours
+        _put(nested, inner, value)  # pyright: ignore[reportUnknownArgumentType] - our own object
 
 
-# Settings of a request that the dialects have in common.
-
+# Settings that several dialects have
 
 _EMPTY_OBJECT = Raw(b"{}")
 
 
 def read_cache_options(fields: JsonObject, family: Family) -> CacheOptions | None:
-    """Read how the prompt is to be cached."""
+    """Read the options of prompt caching."""
     options = fields.nested("prompt_cache_options")
     if options is None:
         return None
@@ -113,8 +111,8 @@ def read_cache_options(fields: JsonObject, family: Family) -> CacheOptions | Non
     return CacheOptions(mode, ttl, unread_fields(options, family))
 
 
-# What a backend may refuse without a difference to the answer.
-_HARMLESS = frozenset(
+# Fields that hardly influence the reply.
+_MINOR_FIELDS = frozenset(
     (
         "metadata",
         "moderation",
@@ -134,28 +132,29 @@ _HARMLESS = frozenset(
 def drop_refused(
     wire: dict[str, object], refused: tuple[str, ...], names: Mapping[str, str], losses: Losses
 ) -> None:
-    """Leave out what the backend refuses; `names` says how its dialect spells the hub's fields."""
+    """Drop the fields that the backend rejects; `names` are the dialect's names of IR fields."""
     for name in refused:
         value = wire.pop(name, None)
         if value is None:
             continue
-        # A field may hold several of the hub's, as `reasoning` and `text` do.
-        inner = [field for field, spelled in names.items() if spelled.startswith(f"{name}.")]
-        own = [field for field, spelled in names.items() if spelled == name]
-        said = [field for field in inner if _holds(value, names[field].removeprefix(f"{name}."))]
-        severity: Severity = "hint" if name in _HARMLESS else "capability"
-        for field in said or own or [name]:
+        # One field may contain several fields of the IR, as `reasoning` and `text` do.
+        contained = [
+            field
+            for field, wire_name in names.items()
+            if isinstance(value, dict)
+            and wire_name.startswith(f"{name}.")
+            and wire_name.removeprefix(f"{name}.") in value
+        ]
+        same = [field for field, wire_name in names.items() if wire_name == name]
+        severity: Severity = "hint" if name in _MINOR_FIELDS else "capability"
+        for field in contained or same or [name]:
             losses.dropped(field, "the backend refuses it", severity)
 
 
-def _holds(value: object, name: str) -> bool:
-    return isinstance(value, dict) and name in value
-
-
 def copy_present(request: Request, names: tuple[str, ...], wire: dict[str, object]) -> None:
-    """Write the settings that the hub and a dialect spell alike, where anybody said them."""
+    """Write the settings that the IR and a dialect have in the same form, if they are set."""
     for name in names:
         value = getattr(request, name)
-        # An empty object says nothing, and some servers refuse it (P089).
+        # Some servers reject an empty object.
         if value is not None and value != _EMPTY_OBJECT:
             wire[name] = value

@@ -1,11 +1,9 @@
-"""Reading one JSON object leniently, with exact paths, and with an eye for what is left over.
+"""Lenient reading of JSON objects, with exact paths and without losing unknown fields.
 
-A dialect's reader takes the fields that it knows, one by one, each with the type that it expects.
-Whatever nobody took is what the reader does not know: it can be carried on or reported, but it
-cannot vanish unseen. `null` reads as absent.
+The reader of a dialect takes the fields that it knows, one by one, each with its expected type. The
+remaining fields are unknown: they are passed on or reported. `null` counts as absent.
 """
 
-from collections.abc import Iterator
 from typing import TypeVar
 
 from msgspec import Raw, Struct, ValidationError
@@ -17,33 +15,33 @@ from adapters.json_text import DECODE_ERRORS, replace_invalid_text
 T = TypeVar("T")
 Object = dict[str, Raw]
 
-# JSON that is looked into and not just carried.
+# Parsed JSON.
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 NULL = Raw(b"null")
 # The default of a `Raw` field in a Struct, which cannot be `Raw | None`.
 MISSING = Raw()
 
-# Made once: a decoder compiles its type.
+# Decoders are made once, because they compile their type.
 _ENCODER = Encoder()
-_ANYTHING: Decoder[Json] = Decoder()
+_JSON: Decoder[Json] = Decoder()
 _OBJECT = Decoder(Object)
-_MAYBE_OBJECT = Decoder(Object | None)
+_OPTIONAL_OBJECT = Decoder(Object | None)
 _OBJECTS: Decoder[list[Object] | None] = Decoder(list[Object] | None)
-_TEXT: Decoder[str | None] = Decoder(str | None)
 _STRING = Decoder(str)
-_TEXTS = Decoder(list[str] | None)
-# Lax: `1.0` and `"1"` are whole numbers to a lenient reader.
+_OPTIONAL_STRING = Decoder(str | None)
+_STRINGS = Decoder(list[str] | None)
+# Not strict: `1.0` and `"1"` are accepted as integers.
 _INTEGER = Decoder(int | None, strict=False)
 _NUMBER = Decoder(float | None, strict=False)
-_FLAG = Decoder(bool | None)
-_RAWS = Decoder(list[Raw] | None)
-_TEXT_OR_OBJECT = Decoder(str | Object | None)
-_TEXT_OR_RAWS = Decoder(str | list[Raw] | None)
+_BOOLEAN = Decoder(bool | None)
+_ARRAY = Decoder(list[Raw] | None)
+_STRING_OR_OBJECT = Decoder(str | Object | None)
+_STRING_OR_ARRAY = Decoder(str | list[Raw] | None)
 
 
 class JsonObject:
-    """The fields of one JSON object that have not been taken yet."""
+    """The fields of a JSON object that have not been taken yet."""
 
     __slots__ = ("_left", "path")
 
@@ -52,16 +50,16 @@ class JsonObject:
         self.path = path
 
     def at(self, name: str) -> str:
-        """Give the path of one of the fields."""
+        """Return the path of a field."""
         return f"{self.path}.{name}" if self.path else name
 
     def has(self, name: str) -> bool:
-        """Tell whether the field is there and not yet taken; null is as good as absent."""
+        """Whether the object has this field, which was not taken yet and is not null."""
         raw = self._left.get(name)
         return raw is not None and raw != NULL
 
     def count(self) -> int:
-        """Give the number of fields that are left. There is no truth value: `{}` is an object."""
+        """Return the number of remaining fields."""
         return len(self._left)
 
     def _take(self, name: str, decoder: Decoder[T]) -> T | None:
@@ -71,31 +69,24 @@ class JsonObject:
         try:
             return decoder.decode(raw)
         except DECODE_ERRORS as error:
-            # The path is made only for those who need it.
-            raise _explained(error, self.at(name)) from None
+            # The path is built only here, because most fields can be decoded.
+            raise _decode_error(error, self.at(name)) from None
 
     def string(self, name: str) -> str | None:
         """Take a string."""
-        # Most fields are strings: no detour by `_take`.
-        raw = self._left.pop(name, None)
-        if raw is None:
-            return None
-        try:
-            return _TEXT.decode(raw)
-        except DECODE_ERRORS as error:
-            raise _explained(error, self.at(name)) from None
+        return self._take(name, _OPTIONAL_STRING)
 
     def peek(self, name: str) -> str | None:
-        """Look at a string without taking it."""
+        """Return a string without taking it."""
         raw = self._left.get(name)
         return _STRING.decode(raw) if raw is not None and bytes(raw).startswith(b'"') else None
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Take a list of strings."""
-        return tuple(self._take(name, _TEXTS) or ())
+        """Take an array of strings."""
+        return tuple(self._take(name, _STRINGS) or ())
 
     def integer(self, name: str) -> int | None:
-        """Take a whole number; `1.0` is one."""
+        """Take an integer."""
         return self._take(name, _INTEGER)
 
     def number(self, name: str) -> float | None:
@@ -104,48 +95,48 @@ class JsonObject:
 
     def boolean(self, name: str) -> bool | None:
         """Take a boolean."""
-        return self._take(name, _FLAG)
+        return self._take(name, _BOOLEAN)
 
     def raw(self, name: str) -> Raw | None:
-        """Take anything, as it was spelled."""
+        """Take a value of any type, unparsed."""
         raw = self._left.pop(name, None)
         return None if raw == NULL else raw
 
     def nested(self, name: str) -> "JsonObject | None":
-        """Take an object, to be read further."""
-        left = self._take(name, _MAYBE_OBJECT)
+        """Take an object."""
+        left = self._take(name, _OPTIONAL_OBJECT)
         return None if left is None else JsonObject(left, self.at(name))
 
     def text_or_fields(self, name: str) -> "str | JsonObject | None":
         """Take a string or an object."""
-        value = self._take(name, _TEXT_OR_OBJECT)
+        value = self._take(name, _STRING_OR_OBJECT)
         if value is None or isinstance(value, str):
             return value
         return JsonObject(value, self.at(name))
 
     def text_or_raws(self, name: str) -> str | list[Raw] | None:
-        """Take a string or a list of anything."""
-        return self._take(name, _TEXT_OR_RAWS)
+        """Take a string or an array."""
+        return self._take(name, _STRING_OR_ARRAY)
 
     def output(self, name: str) -> str | list[Raw] | None:
-        """Take what a tool answered: a string, a list, or an object, which is told as it is."""
+        """Take the output of a tool: a string or an array; an object is returned as JSON text."""
         raw = self._left.get(name)
         if raw is not None and bytes(raw).startswith(b"{"):
             return string_or_raw_json(self._left.pop(name))
         return self.text_or_raws(name)
 
     def array(self, name: str) -> list[Raw]:
-        """Take a list of anything."""
-        return self._take(name, _RAWS) or []
+        """Take an array."""
+        return self._take(name, _ARRAY) or []
 
     def objects(self, name: str) -> "list[JsonObject]":
-        """Take a list of objects, to be read further."""
+        """Take an array of objects."""
         path = self.at(name)
         objects = self._take(name, _OBJECTS) or []
         return [JsonObject(left, f"{path}[{i}]") for i, left in enumerate(objects)]
 
     def encode_with(self, **changes: object) -> bytes:
-        """Give the object again as it was spelled, with some of its fields changed."""
+        """Return the object as JSON, with some of its fields changed."""
         return _ENCODER.encode(self._left | changes)
 
     def take_all(self) -> Object:
@@ -153,10 +144,9 @@ class JsonObject:
         left, self._left = self._left, {}
         return left
 
-    def take_remaining(self) -> Iterator[tuple[str, Raw]]:
-        """Take what is left, nulls excepted."""
-        left, self._left = self._left, {}
-        return ((name, raw) for name, raw in left.items() if raw != NULL)
+    def take_remaining(self) -> Object:
+        """Take all fields that are not null."""
+        return {name: raw for name, raw in self.take_all().items() if raw != NULL}
 
 
 class InputItem(Struct, frozen=True, gc=False):
@@ -194,47 +184,47 @@ def parse_body(body: bytes) -> RequestBody:
 
 
 def read_fields(raw: Raw, path: str = "") -> JsonObject:
-    """Read one JSON object out of a larger text."""
+    """Read a JSON object that is part of another value."""
     return JsonObject(decode(raw, _OBJECT, path), path)
 
 
 def read_text_or_fields(raw: Raw, path: str) -> str | JsonObject:
-    """Read a string or an object out of a larger text."""
-    value = decode(raw, _TEXT_OR_OBJECT, path)
+    """Read a string or an object that is part of another value."""
+    value = decode(raw, _STRING_OR_OBJECT, path)
     if value is None or isinstance(value, str):
         return value or ""
     return JsonObject(value, path)
 
 
 def is_present(raw: Raw) -> bool:
-    """Tell whether a field of a Struct is neither absent nor null."""
+    """Whether a field of a Struct is neither missing nor null."""
     return bool(raw) and raw != NULL
 
 
 def string_or_raw_json(raw: Raw | None) -> str:
-    """Give a string's text, and the spelling of anything else.
+    """Return the text of a string, and the unparsed JSON of any other value.
 
-    Some servers send arguments as an object; parsed and written again, its numbers could change
-    (P142), so its own spelling is what counts.
+    Some servers send arguments as an object. If it were parsed and encoded again, its numbers could
+    change (https://github.com/routatic/proxy/issues/173).
     """
     if raw is None or not is_present(raw):
         return ""
-    spelled = bytes(raw)
-    return _STRING.decode(spelled) if spelled.startswith(b'"') else spelled.decode()
+    encoded = bytes(raw)
+    return _STRING.decode(encoded) if encoded.startswith(b'"') else encoded.decode()
 
 
 def read_body(body: bytes) -> JsonObject:
-    """Read a whole body, which must be one JSON object in UTF-8."""
+    """Read a body, which must be one JSON object in UTF-8."""
     try:
-        # `Raw` is carried on unread, so what is not UTF-8 has to be found here.
+        # `Raw` values are not decoded, so bytes that are not UTF-8 have to be found here.
         _ = body.isascii() or body.decode()
     except UnicodeDecodeError as error:
         raise InvalidRequestError(None, f"the body is not UTF-8 (byte {error.start})") from None
     try:
         return JsonObject(decode(body, _OBJECT, ""))
     except InvalidRequestError:
-        # Half a character, which JavaScript writes when it cuts a string in an emoji, is legal
-        # JSON and no text.
+        # JavaScript writes half a surrogate pair when it splits a string within an emoji; this is
+        # legal JSON, but not text.
         text = replace_invalid_text(body)
         if text == body:
             raise
@@ -242,15 +232,15 @@ def read_body(body: bytes) -> JsonObject:
 
 
 def decode(raw: bytes | Raw, decoder: Decoder[T], path: str) -> T:
-    """Decode JSON; whatever is wrong with it becomes one error that names the path."""
+    """Decode JSON; raise `InvalidRequestError` with its path if that fails."""
     try:
         return decoder.decode(raw)
     except DECODE_ERRORS as error:
-        raise _explained(error, path) from None
+        raise _decode_error(error, path) from None
 
 
-def _explained(error: Exception, path: str) -> InvalidRequestError:
-    """Say what is wrong with some JSON, and where."""
+def _decode_error(error: Exception, path: str) -> InvalidRequestError:
+    """Return the error for JSON that cannot be decoded."""
     match error:
         case ValidationError():
             return InvalidRequestError(*_split(str(error), path))
@@ -259,18 +249,18 @@ def _explained(error: Exception, path: str) -> InvalidRequestError:
         case UnicodeDecodeError():
             return InvalidRequestError(path or None, "the text is not UTF-8")
         case _:
-            # The decoder begins some of its sentences with these words, and some not.
+            # Only some messages of the decoder begin with these words.
             reason = str(error).removeprefix("JSON is malformed: ")
             return InvalidRequestError(path or None, f"malformed JSON: {reason}")
 
 
 def parse(raw: bytes | Raw, path: str = "") -> Json:
-    """Parse JSON of any shape; whatever is wrong with it becomes one error."""
-    return decode(raw, _ANYTHING, path)
+    """Parse JSON; raise `InvalidRequestError` if that fails."""
+    return decode(raw, _JSON, path)
 
 
 def _split(message: str, path: str) -> tuple[str | None, str]:
-    """Turn the decoder's "Expected `str`, got `int` - at `$[1]`" into our path and sentence."""
+    """Return path and message for the decoder's "Expected `str`, got `int` - at `$[1]`"."""
     reason, _, where = message.partition(" - at `$")
     inner = where.rstrip("`")
     full = f"{path}{inner}" if path else inner.lstrip(".")

@@ -1,4 +1,7 @@
-"""JSON Schemas of tools: mended where every strict server refuses them, else left as spoken."""
+"""JSON schemas of tools: removal of nulls that servers reject, and the rules of strict mode.
+
+Other schemas are passed on unchanged.
+"""
 
 from collections.abc import Iterator, Mapping
 
@@ -11,12 +14,15 @@ from adapters.ir.types import FunctionTool, Tool
 from adapters.losses import Losses
 from adapters.wire.json_object import Json, parse
 
-# What a function without parameters declares: servers refuse a missing or null schema (P008).
+Object = Mapping[str, Json]
+
+# The schema of a function without parameters: servers reject a missing or null schema
+# (https://github.com/farion1231/cc-switch/issues/5315).
 EMPTY_SCHEMA = Raw(b'{"type":"object","properties":{}}')
 
-# Keywords that hold values, in which null is as good as any other.
-_HOLD_VALUES = frozenset(("default", "const", "enum", "example", "examples"))
-# Keywords that strict mode does not know: a schema with one of them is not strict.
+# Keywords with values in which null is allowed.
+_VALUE_KEYWORDS = frozenset(("default", "const", "enum", "example", "examples"))
+# Keywords that strict mode does not allow.
 _NOT_STRICT = frozenset(
     (
         "oneOf",
@@ -31,83 +37,87 @@ _NOT_STRICT = frozenset(
         "default",
     )
 )
-# Keywords by which a schema says what it takes: strict mode knows none that takes anything.
-_SAY_WHAT = frozenset(("type", "$ref", "anyOf", "enum", "const"))
-# Keywords that hold schemas by name.
+# Keywords one of which strict mode requires in every schema.
+_TYPE_KEYWORDS = frozenset(("type", "$ref", "anyOf", "enum", "const"))
+# Keywords with objects of schemas.
 _NAMED_SCHEMAS = frozenset(("properties", "patternProperties", "$defs", "definitions"))
-# Keywords beside which the root of a schema need not say its type.
+# Keywords with which the root of a schema needs no type.
 _COMBINATORS = frozenset(("$ref", "anyOf", "oneOf", "allOf"))
 
 
 def parameters_schema(schema: Raw | None, path: str, losses: Losses) -> Raw:
-    """Give the schema of a function as every server takes it."""
+    """Return the schema of a function in a form that all servers accept."""
     if schema is None or bytes(schema).strip() == b"{}":
-        # No parameters: servers want to be told at least that it is an object.
+        # Servers require at least the type.
         return EMPTY_SCHEMA
-    better = remove_nulls(schema)
-    if better is not schema:
-        losses.changed(f"{path}.parameters", "nulls that no schema may have are taken out")
-    return better
-
-
-def remove_nulls(schema: Raw) -> Raw:
-    """Take out nulls that no schema may have (P009, P010); without any, give the same bytes."""
     if b"null" not in bytes(schema):
         return schema
-    parsed = _parsed(schema)
+    valid = _remove_nulls(schema)
+    if valid is not schema:
+        losses.changed(f"{path}.parameters", "nulls that no schema may have are taken out")
+    return valid
+
+
+def _remove_nulls(schema: Raw) -> Raw:
+    """Remove nulls that are not allowed in a schema; return the same object if there are none.
+
+    See https://github.com/farion1231/cc-switch/issues/4864 and
+    https://github.com/earendil-works/pi/issues/5615.
+    """
+    parsed = _parse_schema(schema)
     if not isinstance(parsed, dict):
         return EMPTY_SCHEMA if parsed is None else schema
     try:
-        better = _mend(parsed)
+        valid = _without_nulls(parsed)
     except RecursionError:
         return schema
-    if better == parsed:
+    if valid == parsed:
         return schema
-    if "type" not in better and not _COMBINATORS & better.keys():
-        better = {"type": "object", **better}
-    return Raw(msgspec.json.encode(better))
+    if "type" not in valid and not _COMBINATORS & valid.keys():
+        valid = {"type": "object", **valid}
+    return Raw(msgspec.json.encode(valid))
 
 
-def _parsed(schema: Raw) -> Json:
-    """Parse a schema; one that cannot be parsed is the server's to refuse."""
+def _parse_schema(schema: Raw) -> Json:
+    """Parse a schema; False if that fails, because the backend will reject it."""
     try:
         return parse(schema)
     except InvalidRequestError:
         return False
 
 
-def _mend(schema: Mapping[str, Json]) -> dict[str, Json]:
-    better: dict[str, Json] = {}
+def _without_nulls(schema: Object) -> dict[str, Json]:
+    valid: dict[str, Json] = {}
     for key, value in schema.items():
         if key in _NAMED_SCHEMAS and isinstance(value, dict):
-            better[key] = {
-                name: _mend(inner) if isinstance(inner, dict) else ({} if inner is None else inner)
+            valid[key] = {
+                name: {} if inner is None else _value_without_nulls(inner)
                 for name, inner in value.items()
             }
-        elif key in _HOLD_VALUES:
-            better[key] = value
+        elif key in _VALUE_KEYWORDS:
+            valid[key] = value
         elif value is not None:
-            better[key] = _mend_value(value)
-    return better
+            valid[key] = _value_without_nulls(value)
+    return valid
 
 
-def _mend_value(value: Json) -> Json:
+def _value_without_nulls(value: Json) -> Json:
     if isinstance(value, dict):
-        return _mend(value)
+        return _without_nulls(value)
     if isinstance(value, list):
-        return [_mend_value(one) for one in value]
+        return [_value_without_nulls(element) for element in value]
     return value
 
 
 def is_strict(schema: Raw | None) -> bool:
-    """Tell whether a schema already keeps the rules of strict mode.
+    """Whether a schema conforms to the rules of strict mode.
 
-    The Responses API applies strict mode by itself to such a schema when nobody said; Chat does
-    not, so there it has to be said.
+    If `strict` is not set, the Responses API applies strict mode to such a schema. Chat does not,
+    so `strict` has to be set there.
     """
     if schema is None:
         return False
-    parsed = _parsed(schema)
+    parsed = _parse_schema(schema)
     try:
         return isinstance(parsed, dict) and parsed.get("type") == "object" and _all_strict(parsed)
     except RecursionError:
@@ -115,66 +125,55 @@ def is_strict(schema: Raw | None) -> bool:
 
 
 def _all_strict(value: Json) -> bool:
-    """Look at every schema: it says what it takes; objects are closed, all of them required."""
+    """Whether all schemas in a value are strict: typed, and objects closed and fully required."""
     if isinstance(value, list):
-        return all(_all_strict(one) for one in value)
+        return all(_all_strict(element) for element in value)
     if not isinstance(value, dict):
         return True
-    if _NOT_STRICT & value.keys() or not _SAY_WHAT & value.keys():
+    if _NOT_STRICT & value.keys() or not _TYPE_KEYWORDS & value.keys():
         return False
-    if is_object(value) and not _is_closed(value):
+    if _accepts_objects(value) and not _is_closed(value):
         return False
-    return all(_all_strict(inner) for inner in _held_schemas(value))
+    return all(_all_strict(inner) for inner in _inner_schemas(value))
 
 
-def is_object(schema: Mapping[str, Json]) -> bool:
-    """Tell whether a schema takes objects, be it among others."""
+def _accepts_objects(schema: Object) -> bool:
     kind = schema.get("type")
     kinds = kind if isinstance(kind, list) else [kind]
     return "object" in kinds or isinstance(schema.get("properties"), dict)
 
 
-def _is_closed(schema: Mapping[str, Json]) -> bool:
-    properties = schema.get("properties")
-    names = set(properties) if isinstance(properties, dict) else set[str]()
-    required = schema.get("required")
-    listed = (
-        {name for name in required if isinstance(name, str)}
-        if isinstance(required, list)
-        else set[str]()
-    )
-    return schema.get("additionalProperties") is False and names == listed
+def _is_closed(schema: Object) -> bool:
+    properties, required = schema.get("properties"), schema.get("required")
+    names = [*properties] if isinstance(properties, dict) else []
+    listed = required if isinstance(required, list) else []
+    listed_names = {name for name in listed if isinstance(name, str)}
+    return schema.get("additionalProperties") is False and set(names) == listed_names
 
 
-def _held_schemas(schema: Mapping[str, Json]) -> Iterator[Json]:
-    """Give what a schema holds; a property may have the name of a keyword."""
+def _inner_schemas(schema: Object) -> Iterator[Json]:
+    """Yield what a schema contains; a property may have the name of a keyword."""
     for key, value in schema.items():
         if key in _NAMED_SCHEMAS and isinstance(value, dict):
             yield from value.values()
-        elif key not in _HOLD_VALUES:
+        elif key not in _VALUE_KEYWORDS:
             yield value
 
 
-# Makes the schemas of strict functions strict: closed objects, with all properties required.
+# Conversion to strict mode: closed objects, with all properties required.
 #
-# Servers refuse a function that says it is strict and is not. A property that may be left out
-# becomes
-# one that may be null, which is the nearest that strict mode has.
+# Servers reject a function that is declared as strict and is not. A property that may be missing
+# becomes one that may be null, which is the nearest that strict mode has.
 
-
-Object = Mapping[str, Json]
-
-# Keywords that hold schemas, by name or in a list.
-_BY_NAME = ("$defs", "definitions")
 _NULL: dict[str, Json] = {"type": "null"}
 
 
 class _NotStrictError(Exception):
-    """A schema that strict mode cannot say."""
+    """A schema that strict mode cannot express."""
 
 
 def to_strict_schema(tool: Tool, path: str, losses: Losses) -> Tool:
-    """Give a function that says it is strict with a schema that is; others stay as they are."""
+    """Return a strict function with a strict schema; other tools are returned unchanged."""
     if not isinstance(tool, FunctionTool) or not tool.strict or is_strict(tool.parameters):
         return tool
     schema = None if tool.parameters is None else _strict_schema(tool.parameters)
@@ -190,23 +189,22 @@ def to_strict_schema(tool: Tool, path: str, losses: Losses) -> Tool:
 def _strict_schema(schema: Raw) -> Raw | None:
     try:
         parsed = parse(schema)
-        better = Raw(msgspec.json.encode(_closed(parsed))) if isinstance(parsed, dict) else None
+        strict = Raw(msgspec.json.encode(_closed(parsed))) if isinstance(parsed, dict) else None
     except (InvalidRequestError, RecursionError, _NotStrictError):
         return None
-    return better if is_strict(better) else None
+    return strict if is_strict(strict) else None
 
 
 def _strict(schema: Json) -> Json:
-    """Make a schema strict, and all that it holds."""
+    """Return a schema, and all that it contains, in strict form."""
     if not isinstance(schema, dict):
         return schema
-    return _closed(schema) if is_object(schema) else _inner(schema)
+    return _closed(schema) if _accepts_objects(schema) else _strict_inner(schema)
 
 
 def _closed(schema: Object) -> dict[str, Json]:
-    """Close an object; one that is open on purpose cannot be closed."""
+    """Return the schema of a closed object; raise if it explicitly allows other properties."""
     properties = schema.get("properties")
-    # A schema that says nothing takes anything.
     is_open = schema.get("additionalProperties", False) not in (False, None)
     if not isinstance(properties, dict) or is_open:
         raise _NotStrictError
@@ -218,30 +216,30 @@ def _closed(schema: Object) -> dict[str, Json]:
     }
     return {
         "type": "object",
-        **_inner({name: value for name, value in schema.items() if name != "properties"}),
+        **_strict_inner({name: value for name, value in schema.items() if name != "properties"}),
         "properties": inner,
         "required": [*properties],
         "additionalProperties": False,
     }
 
 
-def _inner(schema: Object) -> dict[str, Json]:
-    """Make strict what a schema holds; a default says nothing where nothing may be left out."""
-    better: dict[str, Json] = {}
+def _strict_inner(schema: Object) -> dict[str, Json]:
+    """Return a schema with strict inner schemas; where all is required, there are no defaults."""
+    strict: dict[str, Json] = {}
     for name, value in schema.items():
-        if name in _BY_NAME and isinstance(value, dict):
-            better[name] = {key: _strict(one) for key, one in value.items()}
+        if name in ("$defs", "definitions") and isinstance(value, dict):
+            strict[name] = {key: _strict(inner) for key, inner in value.items()}
         elif name == "anyOf" and isinstance(value, list):
-            better[name] = [_strict(one) for one in value]
+            strict[name] = [_strict(inner) for inner in value]
         elif name == "items":
-            better[name] = _strict(value)
+            strict[name] = _strict(value)
         elif name != "default":
-            better[name] = value
-    return better
+            strict[name] = value
+    return strict
 
 
 def _nullable(schema: Json) -> Json:
-    """Let a value also be null."""
+    """Return a schema that accepts null, too."""
     if not isinstance(schema, dict):
         raise _NotStrictError
     alternatives = schema.get("anyOf")

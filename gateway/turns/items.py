@@ -198,5 +198,5 @@ def take_new_metadata(asked: JsonObject) -> dict[str, str]:
 
 def refuse_others(asked: JsonObject) -> None:
     """Refuse what nobody has read: it would be lost unseen."""
-    for name, _ in asked.take_remaining():
+    for name in asked.take_remaining():
         raise InvalidRequestError(name, "this parameter is not known here")

@@ -80,7 +80,7 @@ def test_tools_are_the_same_for_every_case(case: RequestCase) -> None:
     raws = read_array(case, "tools")
     family = adapters.dialect(case.dialect).family
     fast = read(lambda _: read_tools(raws, "tools", family))
-    assert fast == read(lambda _: read_tools(raws, "tools", family, short_way=False))
+    assert fast == read(lambda _: read_tools(raws, "tools", family, fast_path=False))
 
 
 @pytest.mark.parametrize("case", REPLIES, ids=lambda case: case.name)
