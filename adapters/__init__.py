@@ -39,11 +39,12 @@ from adapters.reasoning.sealed import Sealer
 from adapters.responses import RESPONSES
 from adapters.tool_emulation import CustomInput
 from adapters.translation.options import TranslationOptions
-from adapters.translation.reply import ReplyEnd, ReplyTranslator, own_error, plan_reply
+from adapters.translation.reply import ReplyTranslator
+from adapters.translation.reply_end import ReplyEnd, own_error
+from adapters.translation.reply_plan import ReplyPlan, plan_reply
 from adapters.translation.request import (
     BackendRequest,
     ClientRequest,
-    ReplyPlan,
     read_client_request,
     write_backend_request,
 )

@@ -31,8 +31,16 @@ class CallDowngrader(Stage):
         self._losses = losses
 
     def may_change(self, reply: Reply) -> bool:
-        """Whether the reply has calls."""
-        return any(isinstance(item, ToolCall) for choice in reply.choices for item in choice.items)
+        """Whether the reply has a call that the client does not know as it is."""
+        return any(
+            isinstance(item, ToolCall) and not self._is_known(item)
+            for choice in reply.choices
+            for item in choice.items
+        )
+
+    def _is_known(self, call: ToolCall) -> bool:
+        known = call.kind in self._kinds and call.namespace is None
+        return known and not is_called_by_program(call.extras)
 
     def _open(self, event: Opened) -> list[Event]:
         call = event.item

@@ -5,7 +5,7 @@ Most replies need only one or two of them.
 
 from typing import get_args
 
-from adapters.capabilities import Capabilities, TextFormat
+from adapters.capabilities import Capabilities
 from adapters.dialect import Dialect, ReplyContext
 from adapters.ir.types import EMPTY_REQUEST, CallKind, CustomTool
 from adapters.stages.call_filter import call_filters
@@ -17,12 +17,25 @@ from adapters.tool_emulation import (
     CallRestorer,
     EmulatedRequest,
 )
+from adapters.translation.reply_plan import ReplyPlan, text_formats
 from adapters.wire.tools import declared_names
 
 _ALL_KINDS: frozenset[CallKind] = frozenset(get_args(CallKind))
 
 
-def reply_stages(
+def reply_stages(plan: ReplyPlan, context: ReplyContext) -> list[Stage]:
+    """Return the stages between reader and writer."""
+    options, losses = plan.options, context.losses
+    capture = plan.reasoning.capture_stage(plan.request)
+    return [
+        *_restoring_stages(context, plan.emulated, options.capabilities),
+        *_downgrading_stages(context, plan.emulated, options.client, options.backend),
+        *(() if capture is None else (capture,)),
+        *(() if options.final_stage is None else (options.final_stage(losses),)),
+    ]
+
+
+def _restoring_stages(
     context: ReplyContext,
     emulated: EmulatedRequest,
     capabilities: Capabilities,
@@ -38,12 +51,6 @@ def reply_stages(
     ]
 
 
-def text_formats(capabilities: Capabilities) -> tuple[TextFormat, ...]:
-    """Return the formats in which a backend writes calls into its text."""
-    formats = capabilities.text_calls
-    return formats if capabilities.tools == "native" else ("hermes", *formats)
-
-
 def _text_call_stages(
     context: ReplyContext, emulated: EmulatedRequest, capabilities: Capabilities
 ) -> list[TextToolCallParser]:
@@ -54,7 +61,7 @@ def _text_call_stages(
     return [TextToolCallParser(formats, tools, context.ids, context.losses)]
 
 
-def downgrade_stages(
+def _downgrading_stages(
     context: ReplyContext, emulated: EmulatedRequest, client: Dialect, backend: Dialect
 ) -> list[CallDowngrader]:
     """Return the stage that rewrites kinds of calls that the client does not know."""

@@ -9,25 +9,22 @@ from adapters.dialect import Dialect
 from adapters.errors import DragomanError, InvalidRequestError
 from adapters.ir.types import (
     EMPTY_REQUEST,
-    AllowedToolsChoice,
-    FunctionTool,
     ItemReference,
     Request,
-    Tool,
 )
 from adapters.losses import Loss, Losses
 from adapters.reasoning.policy import ReasoningPolicy
 from adapters.reasoning.strip import NOT_FOR_THIS
-from adapters.tool_emulation import (
-    BackendToolSupport,
-    EmulatedRequest,
-    ToolRegistry,
-    emulate_tools,
-)
+from adapters.tool_emulation import emulate_tools
 from adapters.translation.fit import fit_to_capabilities
 from adapters.translation.options import TranslationOptions
 from adapters.translation.pairing import pair_tool_calls
-from adapters.translation.reply_stages import text_formats
+from adapters.translation.reply_plan import (
+    ReplyPlan,
+    emulate_leniently,
+    plan_for_request,
+    tool_support,
+)
 from adapters.wire.json_object import RequestBody, parse_body
 
 _TRUE = Raw(b"true")
@@ -44,21 +41,6 @@ class ClientRequest(Struct, frozen=True):
     reasoning: ReasoningPolicy
     # Keys under which the reasoning of earlier calls may have been stored.
     reasoning_keys: tuple[str, ...] = ()
-
-
-class ReplyPlan(Struct, frozen=True):
-    """What the translation of a reply depends on, without the request's history."""
-
-    options: TranslationOptions
-    # The client's request; EMPTY_REQUEST if it is not known.
-    request: Request
-    # The request after tool emulation, and which of its tools stands for which of the client's.
-    emulated: EmulatedRequest
-    reasoning: ReasoningPolicy
-    client_streams: bool
-    backend_streams: bool
-    # The reply's bytes pass unchanged.
-    passthrough: bool
 
 
 class BackendRequest(Struct, frozen=True):
@@ -111,7 +93,13 @@ def write_backend_request(
         losses.changed("stream", "the backend does not stream; the answer comes in one piece")
     restored, requested = read.reasoning.restore(read.request, stored_reasoning or {}, losses)
     emulated = emulate_tools(restored, options.client.family, tool_support(options), losses)
-    plan = _reply_plan(read.request, emulated, read, backend_streams=backend_streams)
+    plan = plan_for_request(
+        read.request,
+        emulated,
+        options,
+        client_streams=client_streams,
+        backend_streams=backend_streams,
+    )
     request = _with_backend_settings(emulated.request, read.request, plan, model)
     request = _pair(request, options, losses, ends_open=ends_open)
     if ends_open and capabilities.alternating_roles:
@@ -138,13 +126,10 @@ def _pass_request(read: ClientRequest, model: str | None) -> BackendRequest:
     request = EMPTY_REQUEST
     if streams or options.final_stage is not None:
         request = _read_leniently(body, options)
-    try:
-        emulated = emulate_tools(
-            request, options.client.family, tool_support(options), Losses(None)
-        )
-    except DragomanError:
-        emulated = EmulatedRequest(request, ToolRegistry())
-    plan = _reply_plan(request, emulated, read, backend_streams=streams, client_streams=streams)
+    emulated = emulate_leniently(request, options)
+    plan = plan_for_request(
+        request, emulated, options, client_streams=streams, backend_streams=streams
+    )
     written = stripped if model is None else body.encode(model=model)
     return BackendRequest(written, losses, plan)
 
@@ -155,53 +140,6 @@ def _read_leniently(body: RequestBody, options: TranslationOptions) -> Request:
     except DragomanError:
         # Whether it makes sense is decided by the backend, which speaks its dialect.
         return EMPTY_REQUEST
-
-
-def _reply_plan(
-    request: Request,
-    emulated: EmulatedRequest,
-    read: ClientRequest,
-    *,
-    backend_streams: bool,
-    client_streams: bool | None = None,
-) -> ReplyPlan:
-    streams = bool(request.stream) if client_streams is None else client_streams
-    passthrough = _replies_pass(
-        request, emulated, read.options, same_streaming=backend_streams == streams
-    )
-    return ReplyPlan(
-        read.options,
-        # A long history must not be kept while the reply is streamed.
-        replace(request, items=(), paths=()),
-        replace(emulated, request=replace(emulated.request, items=(), paths=())),
-        read.reasoning,
-        streams,
-        backend_streams,
-        passthrough,
-    )
-
-
-def _replies_pass(
-    request: Request,
-    emulated: EmulatedRequest,
-    options: TranslationOptions,
-    *,
-    same_streaming: bool,
-) -> bool:
-    """Whether replies pass as they are: equal dialects, and nothing in them changes."""
-    if options.final_stage is not None:
-        return False
-    if options.passes_requests or options.client is not options.backend:
-        return options.passes_requests
-    capabilities = options.capabilities
-    if capabilities.think_tags or not same_streaming:
-        return False
-    if text_formats(capabilities) or emulated.registry.has_emulated:
-        return False
-    if request.parallel_tool_calls is False and options.backend.has_call_ids:
-        # Backends make several calls all the same; those after the first are removed.
-        return False
-    return capabilities.allowed_tools or not isinstance(request.tool_choice, AllowedToolsChoice)
 
 
 def _backend_streams(options: TranslationOptions, *, client_streams: bool) -> bool:
@@ -250,23 +188,6 @@ def _continues_backend_state(request: Request, options: TranslationOptions) -> b
         return False
     named = any(extra.name in options.client.server_state_fields for extra in request.extras)
     return named or any(isinstance(item, ItemReference) for item in request.items)
-
-
-def tool_support(options: TranslationOptions) -> BackendToolSupport:
-    """Return which tools the backend can be sent."""
-    backend, capabilities = options.backend, options.capabilities
-    native = capabilities.tools == "native"
-    return BackendToolSupport(
-        # In a prompt any function can be described, and nothing else.
-        (lambda tool: backend.supports_tool(tool, capabilities)) if native else _is_function,
-        backend.longest_name,
-        capabilities.strict_tools and backend.has_strict,
-        capabilities.max_deferred_tools,
-    )
-
-
-def _is_function(tool: Tool) -> bool:
-    return isinstance(tool, FunctionTool)
 
 
 def _refuse_empty(request: Request, client: Dialect, *, ends_open: bool) -> None:

@@ -1,0 +1,287 @@
+"""The streams of a reply: translated, or passed on as they are."""
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from adapters.dialect import COMMENT, BaseStreamWriter, ReplyContext
+from adapters.errors import InvalidReplyError, InvalidRequestError
+from adapters.ir.accumulator import ReplyAccumulator
+from adapters.ir.events import Delta, Event, Failed, Finished, Started, undecodable_stream
+from adapters.ir.types import Error, Reply
+from adapters.json_text import is_complete_json, is_utf8
+from adapters.sse import Decoder, Frame, is_done, parse_event, write_block
+from adapters.stages.stage import Pipeline, Stage
+from adapters.translation.redaction import redact_errors, redact_frame
+from adapters.translation.reply_end import error_for_client
+from adapters.translation.reply_plan import ReplyPlan
+
+_LAST = (Finished, Failed)
+
+
+class ReplyCollector:
+    """A writer that returns no frames: it accumulates the whole reply."""
+
+    def __init__(self) -> None:
+        self._accumulator = ReplyAccumulator()
+        # Set by the last event.
+        self.reply: Reply | None = None
+
+    def feed(self, event: Event) -> list[bytes]:
+        """Add one event."""
+        replies = self._accumulator.feed(event)
+        if replies and self.reply is None:
+            self.reply = replies[0]
+        return []
+
+    def keep_alive(self) -> list[bytes]:
+        """Return nothing: a whole reply has no heartbeat."""
+        return []
+
+
+class _BackendStream:
+    """A backend's stream on its way to the client. The frames of its end are held back."""
+
+    def __init__(self, plan: ReplyPlan, reader_context: ReplyContext) -> None:
+        self._plan = plan
+        self._redact = plan.options.redact
+        self._decoder = Decoder()
+        self._reader = plan.options.backend.read_stream(reader_context)
+        # Whether anything of the reply itself has arrived.
+        self.has_content = False
+        # How the stream ended, as the client sees it, and the frames that end it.
+        self.outcome: Finished | Failed | None = None
+        self.last: list[bytes] = []
+        # Frames before the end that were written too late to be sent on their own.
+        self.unsent: list[bytes] = []
+        # Set when the end is sent.
+        self.end_sent = False
+
+    @property
+    def finished(self) -> bool:
+        """True once the reply is complete; usage may still follow."""
+        return self.outcome is not None or self._reader.finished
+
+
+class TranslatedStream(_BackendStream):
+    """A stream in another dialect, or one that becomes a whole reply."""
+
+    def __init__(
+        self,
+        plan: ReplyPlan,
+        reader_context: ReplyContext,
+        stages: list[Stage],
+        writer: BaseStreamWriter | ReplyCollector,
+    ) -> None:
+        super().__init__(plan, reader_context)
+        self._pipeline = Pipeline(*stages)
+        self._writer = writer
+        # Whether deltas go straight from the reader to the writer, until another event comes.
+        self._direct = not stages
+
+    def feed(self, data: bytes) -> bytes:
+        """Take what one read brought; return the frames for it, without those of the end."""
+        if self.outcome is not None:
+            return b""
+        try:
+            frames = self._decoder.feed(data)
+        except InvalidReplyError as error:
+            return b"".join(self._write([_failed(error)]))
+        return b"".join(self._write_frames(frames))
+
+    def _write_frames(self, frames: list[Frame]) -> list[bytes]:
+        """Write frame after frame, so that ids do not depend on how the bytes were split."""
+        read, write = self._reader.feed, self._write
+        if self._redact is not None:
+            frames = [redact_frame(frame, self._redact) for frame in frames]
+        return [written for frame in frames for written in write(read(frame))]
+
+    def _write(self, events: list[Event]) -> list[bytes]:
+        """Write some events; hold back the frames that end the stream."""
+        if not events:
+            return []
+        if not self.has_content:
+            self.has_content = _have_content(events)
+        if self._direct and events[-1].__class__ is Delta and len(events) == 1:
+            # The usual case.
+            return self._writer.feed(events[-1])
+        written = self._write_all(self._pipeline.feed_all(events))
+        self._direct = self._pipeline.passes_deltas
+        return written
+
+    def _write_all(self, events: list[Event]) -> list[bytes]:
+        last = events[-1] if events else None
+        if not isinstance(last, _LAST) or self.outcome is not None:
+            return [frame for event in events for frame in self._writer.feed(event)]
+        self.outcome = last
+        if isinstance(last, Failed):
+            last = replace(last, error=error_for_client(last.error, self._plan))
+        written = [frame for event in events[:-1] for frame in self._writer.feed(event)]
+        self.last = self._writer.feed(last)
+        return written
+
+    def write_whole(self, events: list[Event]) -> None:
+        """Write all events of a whole reply; nothing of it is sent before its end."""
+        self.unsent += self._write(events)
+
+    def flush(self) -> None:
+        """End the stream, because the backend's has ended."""
+        if self.outcome is None:
+            self.unsent += self._write_frames(self._decoder.flush())
+            self.unsent += self._write(self._reader.flush())
+
+    def fail(self, error: Error) -> None:
+        """End the stream, because the backend's cannot go on."""
+        if self.outcome is None:
+            self.unsent += self._write(self._reader.fail(Failed(error, origin="gateway")))
+
+    def heartbeat(self) -> bytes:
+        """Return what to send while the backend is silent."""
+        return b"" if self.outcome is not None else b"".join(self._writer.keep_alive())
+
+
+class PassedStream(_BackendStream):
+    """A stream passed on event by event, and ended where its backend does not.
+
+    The stream is read all the same: one that was cut, or that turns to noise, must not look
+    complete. The writer follows it, so that it can end the stream from where it stands.
+    """
+
+    def __init__(
+        self, plan: ReplyPlan, reader_context: ReplyContext, writer: BaseStreamWriter
+    ) -> None:
+        super().__init__(plan, reader_context)
+        self._writer = writer
+        # The number of events passed on.
+        self._passed = 0
+        # Nothing more is passed on: we have ended the stream ourselves.
+        self._over = False
+        # The backend's own heartbeat, repeated while it is silent.
+        self._heartbeat = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """Take what one read brought; return the events in it, without those of the end."""
+        if self._over:
+            return b""
+        try:
+            blocks = self._decoder.feed_raw(data)
+        except InvalidReplyError as error:
+            self.last += self._track([_failed(error)])
+            return b""
+        return b"".join(self._pass(blocks))
+
+    def _pass(self, blocks: list[bytes]) -> list[bytes]:
+        passed: list[bytes] = []
+        for block in self._forward(blocks):
+            # The end is held back together with what follows it in the same read.
+            (passed if self.outcome is None or self.end_sent else self.last).append(block)
+        return passed
+
+    def _forward(self, blocks: list[bytes]) -> Iterator[bytes]:
+        for given in blocks:
+            block, frame = self._redacted(given)
+            ending = [] if frame is None else self._inspect(frame)
+            if ending:
+                yield from ending
+                return
+            if frame is not None:
+                yield self._forwarded(block, frame)
+            elif is_utf8(block):
+                yield block + b"\n\n"
+
+    def _redacted(self, block: bytes) -> tuple[bytes, Frame | None]:
+        """Parse an event; write it anew if it is an error that contains a secret."""
+        frame = parse_event(block)
+        if frame is None or self._redact is None:
+            return block, frame
+        clean = redact_frame(frame, self._redact)
+        return (block if clean is frame else write_block(clean)), clean
+
+    def _forwarded(self, block: bytes, frame: Frame) -> bytes:
+        self._passed += 1
+        passed = self._writer.override_response_fields(block) + b"\n\n"
+        if not self.has_content and self._writer.is_heartbeat(frame):
+            self._heartbeat = passed
+        if self.outcome is not None:
+            self._writer.note_relayed_end(passed)
+        return passed
+
+    def _inspect(self, frame: Frame) -> list[bytes]:
+        """Read an event; return the frames that end the stream if it cannot go on.
+
+        An event that is JSON but unknown passes: its own dialect may know what it means.
+        """
+        try:
+            return self._track(self._reader.read(frame))
+        except InvalidRequestError as error:
+            if frame.data.startswith(b"{") and is_complete_json(frame.data):
+                self.has_content = True
+                return []
+            return self._track([undecodable_stream(str(error))])
+
+    def _track(self, events: list[Event]) -> list[bytes]:
+        """Note what was read; end the stream for a failure that the backend did not report."""
+        if not self.has_content:
+            self.has_content = _have_content(events)
+        for event in events:
+            if isinstance(event, _LAST):
+                self.outcome = event
+            if isinstance(event, Failed) and event.origin == "gateway":
+                self._over = True
+                failed = replace(event, error=error_for_client(event.error, self._plan))
+                return self._writer.fail_relayed(failed, self._passed)
+            if isinstance(event, Started):
+                # The writer needs the identity of the reply that it may have to end. The items
+                # are not remembered: that would fill the memory.
+                self._writer.feed(event)
+        return []
+
+    def flush(self) -> None:
+        """End the stream if the backend's ended without doing so."""
+        if self._over:
+            return
+        rest = self._decoder.rest()
+        if rest and self.outcome is None and rest[0].lstrip().startswith(b"{"):
+            self._write_json_body(rest[0])
+            return
+        # An event that lacks only its empty line is complete; anything less was cut.
+        self.unsent += self._pass([block for block in rest if _is_complete(parse_event(block))])
+        self.last += self._track(self._reader.flush())
+
+    def _write_json_body(self, body: bytes) -> None:
+        """Write a JSON body, which some backends send in place of a stream, as a stream."""
+        frame = Frame(b"", redact_errors(body, self._redact), whole=False)
+        events = [*self._reader.feed(frame), *self._reader.flush()]
+        self.has_content = _have_content(events)
+        self.outcome = next((event for event in events if isinstance(event, _LAST)), None)
+        self.last = [written for event in events for written in self._writer.feed(event)]
+
+    def fail(self, error: Error) -> None:
+        """End the stream, because the backend's cannot go on."""
+        if not self._over and self.outcome is None:
+            self.last = self._track([Failed(error, origin="gateway")])
+
+    def heartbeat(self) -> bytes:
+        """Return what to send while the backend is silent; numbers and ids are its own."""
+        if self._over or self.outcome is not None:
+            return b""
+        if not self._heartbeat:
+            return COMMENT
+        return self._writer.renumber_heartbeat(self._heartbeat, self._passed)
+
+
+ReplyStream = TranslatedStream | PassedStream
+
+
+def _have_content(events: list[Event]) -> bool:
+    """Whether some events hold more than the beginning of a reply, or its failure."""
+    return not all(isinstance(event, Started | Failed) for event in events)
+
+
+def _failed(error: InvalidReplyError) -> Failed:
+    return Failed(Error(str(error), error.kind, error.code, status=error.status), origin="gateway")
+
+
+def _is_complete(frame: Frame | None) -> bool:
+    """Whether a frame holds one JSON object, or the marker that ends a stream."""
+    return frame is not None and (is_done(frame) or is_complete_json(frame.data))
