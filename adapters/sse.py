@@ -148,6 +148,17 @@ encode = Encoder().encode
 _ENCODED_PLACEHOLDER = encode(PLACEHOLDER)
 
 
+def encode_line(value: object) -> bytes:
+    """Return JSON without line ends.
+
+    JSON that is carried as it was received may be indented; a line end would end the event's line.
+    """
+    data = encode(value)
+    if _NEWLINE in data or _RETURN in data:
+        return data.replace(b"\n", b"").replace(b"\r", b"")
+    return data
+
+
 class FrameTemplate:
     """The bytes of a frame before and after its placeholder."""
 

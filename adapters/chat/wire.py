@@ -8,7 +8,7 @@ from msgspec import Raw, Struct
 from adapters.errors import InvalidRequestError
 from adapters.ir.types import CallKind, Error, Extras, FinishReason, ToolCall, Usage
 from adapters.losses import Losses
-from adapters.sse import FrameTemplate, encode
+from adapters.sse import FrameTemplate, encode_line
 from adapters.wire.error_body import error_body
 from adapters.wire.extra_fields import DropPolicy, ExtrasWriter, harmless_if, unread_fields
 from adapters.wire.json_object import MISSING, JsonObject, parse
@@ -321,7 +321,7 @@ def error_frame(error: Error) -> bytes:
 
 def frame(wire: Wire) -> bytes:
     """Write one frame."""
-    return b"data: " + encode(wire) + b"\n\n"
+    return b"data: " + encode_line(wire) + b"\n\n"
 
 
 # Usage

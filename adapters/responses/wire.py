@@ -6,7 +6,7 @@ from adapters.ir.events import Channel
 from adapters.ir.normalize import MISSING_USAGE_REASON
 from adapters.ir.types import CallKind, Error, FinishReason, Usage
 from adapters.losses import Losses
-from adapters.sse import PLACEHOLDER, encode
+from adapters.sse import PLACEHOLDER, encode, encode_line
 from adapters.wire.error_body import error_body
 from adapters.wire.extra_fields import DropPolicy, ExtrasWriter, harmless_if, unread_fields
 from adapters.wire.json_object import JsonObject
@@ -238,7 +238,7 @@ def delta_template(kind: str, fields: Wire) -> DeltaTemplate:
 def frame(kind: str, fields: Wire, number: int) -> bytes:
     """Put one event on the wire."""
     wire = {"type": kind} | fields | {"sequence_number": number}
-    return b"event: %b\ndata: %b\n\n" % (kind.encode(), encode(wire))
+    return b"event: %b\ndata: %b\n\n" % (kind.encode(), encode_line(wire))
 
 
 def error_fields(error: Error) -> Wire:
