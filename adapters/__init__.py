@@ -63,6 +63,14 @@ def dialect(name: str) -> Dialect:
     return found
 
 
+def dialects_by_path() -> dict[str, list[Dialect]]:
+    """Return the dialects of each path that clients post to."""
+    paths: dict[str, list[Dialect]] = {}
+    for one in DIALECTS.values():
+        paths.setdefault(one.path, []).append(one)
+    return paths
+
+
 def translate_request(  # noqa: PLR0913 - each is one choice of the caller, most with a default
     body: bytes | Mapping[str, object],
     *,
@@ -152,6 +160,7 @@ __all__ = [
     "content_ids",
     "deterministic_ids",
     "dialect",
+    "dialects_by_path",
     "own_error",
     "parse_body",
     "plan_reply",

@@ -220,6 +220,8 @@ class Dialect:
     read_usage: Callable[[JsonObject | None], Usage | None]
     read_stream: Callable[[ReplyContext], BaseStreamReader]
     write_stream: Callable[[ReplyContext], BaseStreamWriter]
+    # Reads the body of an HTTP error, whatever sent it; the status is None if there was none.
+    read_error: Callable[[int | None, bytes], Error]
     write_error: Callable[[Error], bytes]
     check_stream: Callable[[bytes], list[Violation]]
 

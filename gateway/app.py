@@ -22,6 +22,7 @@ from litestar.types import (
     Send,
 )
 
+from adapters import DIALECTS
 from gateway.api.common import add_request_id
 from gateway.api.create import create_apps
 from gateway.api.errors import handle_error
@@ -50,10 +51,15 @@ if TYPE_CHECKING:
 # Without a configured backend, the demo is served in each dialect, so that any client can be tried
 # with any backend. The first serves all other model names.
 _DEMO_URL = "http://demo.invalid/v1"
-_DEMO_BACKENDS = (
-    BackendConfig("demo", _DEMO_URL, "chat", models=("demo", "demo-chat"), default=True),
-    BackendConfig("demo-responses", _DEMO_URL, "responses", models=("demo-responses",)),
-    BackendConfig("demo-legacy", _DEMO_URL, "legacy", models=("demo-legacy",)),
+_DEMO_BACKENDS = tuple(
+    BackendConfig(
+        f"demo-{name}" if number else "demo",
+        _DEMO_URL,
+        name,
+        models=(f"demo-{name}",) if number else ("demo", f"demo-{name}"),
+        default=not number,
+    )
+    for number, name in enumerate(DIALECTS)
 )
 
 _PLAIN_HOST = re.compile(rb"[0-9A-Za-z._:\[\]-]+")

@@ -150,8 +150,8 @@ def read_request(body: bytes, dialect_names: tuple[str, str]) -> Request:
     likely, other = map(dialect, dialect_names)
     found = other if _has_items(other, body) and not _has_items(likely, body) else likely
     request = found.read_request(parse_body(body), Losses(None))
-    if request.include_usage is None and found.family == "responses":
-        # The Responses API always reports usage.
+    if request.include_usage is None and "include_usage" in found.unsupported_fields:
+        # A dialect in which usage cannot be requested always reports it.
         return structs.replace(request, include_usage=True)
     return request
 

@@ -1,8 +1,7 @@
 """The errors of the service; those of a translation are in `adapters.errors`."""
 
-import msgspec
-
 from adapters import DragomanError
+from adapters.ir.types import Error
 from adapters.wire.error_body import to_error, write_error
 from gateway.store import Status
 
@@ -201,13 +200,16 @@ class ClientDisconnectedError(Exception):
 
 
 def write_error_body(error: DragomanError) -> bytes:
-    """Return the body for an error, which is the same in all dialects."""
+    """Return the body for an error of an endpoint that belongs to no other dialect."""
     return write_error(to_error(error))
+
+
+def framework_error(status: int, message: str) -> Error:
+    """Return an error of the framework."""
+    kind = "invalid_request_error" if status < InternalError.status else InternalError.kind
+    return Error(message, kind, status=status)
 
 
 def write_message(status: int, message: str) -> bytes:
     """Return the body for an error of the framework."""
-    kind = "invalid_request_error" if status < InternalError.status else InternalError.kind
-    return msgspec.json.encode(
-        {"error": {"message": message, "type": kind, "param": None, "code": None}}
-    )
+    return write_error(framework_error(status, message))

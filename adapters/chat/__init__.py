@@ -9,7 +9,7 @@ from adapters.chat.stream_reader import StreamReader
 from adapters.chat.stream_writer import StreamWriter
 from adapters.chat.wire import FAMILY, NAMES, PATH, UNSUPPORTED_FIELDS, read_usage
 from adapters.dialect import Dialect
-from adapters.wire.error_body import write_error
+from adapters.wire.error_body import read_error, write_error
 
 CHAT = Dialect(
     name="chat",
@@ -35,6 +35,7 @@ CHAT = Dialect(
     read_usage=read_usage,
     read_stream=StreamReader,
     write_stream=StreamWriter,
+    read_error=read_error,
     write_error=write_error,
     check_stream=check_stream,
 )

@@ -8,7 +8,7 @@ from adapters.responses.request_writer import takes_tool, write_request
 from adapters.responses.stream_reader import StreamReader
 from adapters.responses.stream_writer import StreamWriter
 from adapters.responses.wire import ALL_CALL_NAMES, LACKS, NAMES, read_usage
-from adapters.wire.error_body import write_error
+from adapters.wire.error_body import read_error, write_error
 
 RESPONSES = Dialect(
     name="responses",
@@ -34,6 +34,7 @@ RESPONSES = Dialect(
     read_usage=read_usage,
     read_stream=StreamReader,
     write_stream=StreamWriter,
+    read_error=read_error,
     write_error=write_error,
     check_stream=check_stream,
 )

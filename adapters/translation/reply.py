@@ -29,7 +29,7 @@ from adapters.translation.reply_end import (
 from adapters.translation.reply_plan import ReplyPlan
 from adapters.translation.reply_stages import reply_stages
 from adapters.translation.streams import PassedStream, ReplyCollector, ReplyStream, TranslatedStream
-from adapters.wire.error_body import infer_status, is_error, read_error_value
+from adapters.wire.error_body import infer_status, is_error
 from adapters.wire.json_object import JsonObject, read_body
 
 _FIRST_ERROR: Final = 400
@@ -271,7 +271,7 @@ class ReplyTranslator:
             reader = JsonObject(dict(fields))
             raw = reader.raw("error")
             if raw is not None and is_error(raw) and not reader.has("object"):
-                error = infer_status(read_error_value(raw, None))
+                error = infer_status(self._options.backend.read_error(None, body))
                 return ReplyEnd(body, error.status or INTERNAL_ERROR, error=error)
         except InvalidRequestError as error:
             raise invalid_reply(error) from None
@@ -281,7 +281,8 @@ class ReplyTranslator:
 
     def _read_usage(self, fields: JsonObject) -> Usage | None:
         with suppress(InvalidRequestError):
-            return self._options.backend.read_usage(fields.nested("usage"))
+            backend = self._options.backend
+            return backend.read_usage(fields.nested(backend.names.get("usage", "usage")))
         return None
 
     # What the stages learned

@@ -13,7 +13,7 @@ from adapters.losses import Loss
 from adapters.translation.options import TranslationOptions
 from adapters.translation.redaction import redact_text
 from adapters.translation.reply_plan import ReplyPlan
-from adapters.wire.error_body import CONTEXT_OVERFLOW, infer_status, read_error, to_error
+from adapters.wire.error_body import CONTEXT_OVERFLOW, infer_status, to_error
 from adapters.wire.json_object import read_body
 
 OK: Final = 200
@@ -61,7 +61,7 @@ def http_error_end(status: int, body: bytes, plan: ReplyPlan) -> ReplyEnd:
     """Translate the backend's HTTP error."""
     options = plan.options
     body = redact_text(body, options.redact)
-    error = read_error(status, body)
+    error = options.backend.read_error(status, body)
     same = options.client is options.backend
     if same and _has_error_object(body) and error.code != CONTEXT_OVERFLOW:
         return ReplyEnd(body, status, error=error)

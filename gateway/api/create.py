@@ -7,7 +7,7 @@ from litestar import get, post, websocket
 from litestar.handlers import HTTPRouteHandler, WebsocketRouteHandler
 from litestar.types import ASGIApp, Receive, Scope, Send
 
-from adapters import DIALECTS
+from adapters import Dialect, dialects_by_path
 from adapters.chat import CHAT
 from adapters.responses import RESPONSES
 from gateway.api.common import AnyRequest, AnySocket
@@ -57,14 +57,15 @@ _DOCUMENTATION: dict[str, dict[str, Any]] = {
 
 def create_apps(context: AppContext) -> dict[str, ASGIApp]:
     """Return the ASGI applications that create replies, by the paths of the dialects."""
-    paths = dict.fromkeys(dialect.path for dialect in DIALECTS.values())
-    return {path: _create_app(context, path) for path in paths}
+    # Dialects with the same path write errors in the same way.
+    paths = dialects_by_path()
+    return {path: _create_app(context, path, dialects[0]) for path, dialects in paths.items()}
 
 
-def _create_app(context: AppContext, path: str) -> ASGIApp:
+def _create_app(context: AppContext, path: str, dialect: Dialect) -> ASGIApp:
     async def reply(scope: Scope, receive: Receive, send: Send) -> None:
         record = ExchangeRecord(scope["path"])
-        sink = AsgiSink(read_headers(scope["headers"]), receive, send, record)
+        sink = AsgiSink(read_headers(scope["headers"]), receive, send, record, dialect)
         await serve(context, sink, create(context, path, sink))
 
     return reply

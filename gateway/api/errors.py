@@ -1,30 +1,33 @@
-"""Turns every exception of a handler into an OpenAI error body."""
+"""Turns every exception of a handler into an error body."""
 
 from litestar import Response
 from litestar.exceptions import HTTPException, ValidationException
 
-from adapters import DragomanError, InvalidRequestError
+from adapters import DragomanError, InvalidRequestError, dialects_by_path
+from adapters.wire.error_body import to_error
+from adapters.wire.error_body import write_error as default_writer
 from gateway.api.common import JSON, AnyRequest
-from gateway.errors import InternalError, UpgradeRequiredError, write_error_body, write_message
+from gateway.errors import InternalError, UpgradeRequiredError, framework_error
 from gateway.observability.logging import LOG
 
 
 def handle_error(request: AnyRequest, error: Exception) -> Response[bytes]:
-    """Return the response for an exception."""
+    """Return the response for an exception, in the dialect of the path if it has one."""
+    dialects = dialects_by_path().get(request.url.path.rstrip("/").removeprefix("/v1"))
+    write_error = dialects[0].write_error if dialects else default_writer
     if isinstance(error, ValidationException):
         error = _invalid_parameter(error)
     if isinstance(error, HTTPException):
         message = f"{request.method} {request.url.path}: {error.detail}"
-        body = write_message(error.status_code, message)
+        body = write_error(framework_error(error.status_code, message))
         return Response(body, status_code=error.status_code, headers=error.headers, media_type=JSON)
     if not isinstance(error, DragomanError):
         LOG.error("internal error", path=request.url.path, exc_info=error)
         error = InternalError(None, "the gateway failed; its log says why")
     # RFC 9110 requires a response with status 426 to name the protocol to use.
     headers = {"upgrade": "HTTP/1.1"} if isinstance(error, UpgradeRequiredError) else {}
-    return Response(
-        write_error_body(error), status_code=error.status, headers=headers, media_type=JSON
-    )
+    body = write_error(to_error(error))
+    return Response(body, status_code=error.status, headers=headers, media_type=JSON)
 
 
 def _invalid_parameter(error: ValidationException) -> Exception:

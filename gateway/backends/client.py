@@ -33,7 +33,6 @@ from gateway.http.monitor import ExchangeMonitor
 # Statuses of backends that do not have a path.
 UNSUPPORTED_PATH_STATUSES: Final = frozenset((404, 405, 501))
 
-_PATHS = {"chat": "/chat/completions", "legacy": "/chat/completions", "responses": "/responses"}
 _VERSION_PREFIX = "/v1"
 # Compressed responses would cost time and delay events.
 _COMMON_HEADERS: Headers = [
@@ -130,7 +129,7 @@ class BackendClient:
         self._key = key
         # Redacts our key in errors and logs; None if there is nothing to redact.
         self.redact = key_redactor(key)
-        self._create_template = self.template_for(_PATHS[config.dialect])
+        self._create_template = self.template_for(self.dialect.path)
         self.models_template = self.template_for("/models")
         # Models, by the names that clients use, that reject requests for encrypted reasoning.
         self.models_without_encrypted_reasoning: set[str] = set()

@@ -12,7 +12,6 @@ import msgspec
 from msgspec import Raw
 
 from adapters import DragomanError, InvalidRequestError, dialect
-from adapters.ir.types import Family
 from adapters.sse import BYTE_ORDER_MARK
 from gateway.dry_run import Kind, OfflineTranslator, Translation
 from gateway.terminal import fail, print_error, print_losses, print_message, write_output
@@ -24,10 +23,7 @@ _OBJECT = msgspec.json.Decoder(_Object)
 _TEXT = msgspec.json.Decoder(str)
 _STATUS = msgspec.json.Decoder(int)
 _FIRST_ERROR_STATUS = 400
-_PATHS: dict[Family, str] = {
-    "completions": "/v1/chat/completions",
-    "responses": "/v1/responses",
-}
+_VERSION_PREFIX = "/v1"
 
 
 def is_jsonl(name: str) -> bool:
@@ -102,8 +98,8 @@ class JsonlTranslator:
     def _target_url(self, fields: _Object) -> str:
         """Return the path for requests of the target; raise if the source's path is wrong."""
         source = self._translator.source
-        source_path = _PATHS[dialect(source).family]
-        target_path = _PATHS[dialect(self._translator.target).family]
+        source_path = _VERSION_PREFIX + dialect(source).path
+        target_path = _VERSION_PREFIX + dialect(self._translator.target).path
         try:
             url = _TEXT.decode(fields.get("url", Raw(b'""')))
         except msgspec.DecodeError:
@@ -140,7 +136,7 @@ def _read_object(text: bytes | Raw) -> _Object:
 
 def _is_path(url: str, path: str) -> bool:
     """Compare without the version, which some servers omit or name differently."""
-    return url.rstrip("/").endswith(path.removeprefix("/v1"))
+    return url.rstrip("/").endswith(path.removeprefix(_VERSION_PREFIX))
 
 
 def _read_status(response: _Object) -> int:

@@ -1,5 +1,6 @@
 """`dragoman serve`: runs the gateway."""
 
+from collections.abc import Iterable
 from typing import Literal, NoReturn, TypeVar
 
 import msgspec
@@ -7,7 +8,7 @@ import rich_click as click
 from click import option
 from msgspec import Struct, structs
 
-from adapters import DIALECTS
+from adapters import DIALECTS, dialects_by_path
 from gateway.config import ConfigError, load_config
 from gateway.config.schema import BackendConfig, Config, DialectName
 from gateway.config.shape import preview
@@ -33,6 +34,11 @@ _StructType = TypeVar("_StructType", bound=Struct)
 
 # EX_CONFIG of sysexits.h: tells a service manager that a restart will not help.
 _EXIT_INVALID_CONFIG = 78
+
+
+def _any_of(names: Iterable[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} or {last}"
 
 
 class Options(Struct, frozen=True):
@@ -61,7 +67,7 @@ class Options(Struct, frozen=True):
 @option(
     "--backend",
     metavar="URL",
-    help="Base URL of a backend for every model, without /chat/completions or /responses.",
+    help=f"Base URL of a backend for every model, without {_any_of(dialects_by_path())}.",
 )
 @option(
     "--dialect",
@@ -95,7 +101,7 @@ def _make_backends(options: Options) -> tuple[BackendConfig, ...]:
                 raise click.UsageError(f"--{name} requires --backend.")
         return ()
     if options.dialect is None:
-        raise click.UsageError("--backend requires --dialect: chat, responses or legacy.")
+        raise click.UsageError(f"--backend requires --dialect: {_any_of(DIALECTS)}.")
     return (_make_backend(options.backend, options.dialect, options.profile),)
 
 

@@ -18,7 +18,7 @@ import httpx
 import msgspec
 from msgspec import Struct
 
-from adapters import Capabilities
+from adapters import Capabilities, dialects_by_path
 from adapters.capabilities import PROFILES
 from gateway.config.schema import (
     MEMORY_URL,
@@ -46,7 +46,6 @@ from gateway.crypto import parse_sealing_key
 
 Element = TypeVar("Element", bound=Struct)
 
-_ENDPOINTS = ("/chat/completions", "/responses")
 _ENVIRONMENT_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _WHITESPACE = re.compile(r"\s")
 _API_KEY = re.compile(r"[\x21-\x7e]+")
@@ -182,7 +181,7 @@ def check_url(url: str, path: str) -> Iterator[str]:
         yield f"{path}: expected a URL without a user name (for keys use api_key_env), {got}"
     if parts.query or parts.fragment:
         yield f"{path}: expected a URL without query and fragment, {got}"
-    for endpoint in _ENDPOINTS:
+    for endpoint in dialects_by_path():
         if parts.path.rstrip("/").endswith(endpoint):
             yield f"{path}: expected the base URL without {endpoint}, {got}"
 

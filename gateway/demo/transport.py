@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 import adapters
-from adapters import DragomanError, IdSource
+from adapters import Dialect, DragomanError, IdSource, RequestBody
 from adapters.dialect import BaseStreamWriter, ReplyContext
 from adapters.ir.accumulator import to_events
 from adapters.ir.events import Delta, Event
@@ -19,7 +19,7 @@ from adapters.ir.types import Error, Reply
 from adapters.losses import Losses
 from adapters.sse import encode
 from adapters.wire.error_body import to_error, write_error
-from adapters.wire.json_object import parse_body, read_body
+from adapters.wire.json_object import parse_body
 from gateway.demo.reply import DEMO_MODEL, demo_reply
 
 # Long enough for a person to see that the reply is streamed.
@@ -30,7 +30,7 @@ _ARGUMENTS = re.compile(r".{1,8}", re.DOTALL)
 
 
 class DemoTransport(httpx.AsyncBaseTransport):
-    """A backend with `/chat/completions`, `/responses` and `/models`, under any host and prefix."""
+    """A backend with `/models` and the paths of all dialects, under any host and prefix."""
 
     def __init__(
         self, *, ids: IdSource | None = None, delta_delay: float = DELTA_DELAY_SECONDS
@@ -42,24 +42,22 @@ class DemoTransport(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Reply to one request."""
         path = request.url.path.rstrip("/")
-        try:
-            if request.method == "POST" and path.endswith("/chat/completions"):
-                body = await request.aread()
-                # Two dialects share this path; `functions` is only in the legacy one.
-                return self._reply("legacy" if read_body(body).has("functions") else "chat", body)
-            if request.method == "POST" and path.endswith("/responses"):
-                return self._reply("responses", await request.aread())
-        except DragomanError as error:
-            return self._send(error.status, write_error(to_error(error)))
+        dialects = [one for one in adapters.DIALECTS.values() if path.endswith(one.path)]
+        if request.method == "POST" and dialects:
+            try:
+                return self._reply(dialects, parse_body(await request.aread()))
+            except DragomanError as error:
+                return self._send(error.status, dialects[0].write_error(to_error(error)))
         if request.method == "GET" and path.endswith("/models"):
             return self._send(200, self._models())
         message = f"the demo does not know {request.method} {request.url.path}"
         error_body = write_error(Error(message, "invalid_request_error", "unknown_url"))
         return self._send(404, error_body)
 
-    def _reply(self, dialect_name: str, body: bytes) -> httpx.Response:
-        dialect = adapters.dialect(dialect_name)
-        request = dialect.read_request(parse_body(body), Losses("report", dialect.names))
+    def _reply(self, dialects: list[Dialect], body: RequestBody) -> httpx.Response:
+        """Reply in that of the dialects to which the body belongs."""
+        dialect = next(one for one in dialects if one.matches(body))
+        request = dialect.read_request(body, Losses("report", dialect.names))
         reply = demo_reply(request, self._ids, dialect.names)
         context = ReplyContext(request, self._ids, Losses(None))
         if not request.stream:

@@ -5,8 +5,9 @@ from abc import ABC, abstractmethod
 from litestar.types import Receive, Send
 from litestar.types.asgi_types import HTTPResponseBodyEvent, HTTPResponseStartEvent
 
-from adapters import DragomanError
-from gateway.errors import write_error_body
+from adapters import Dialect, DragomanError
+from adapters.responses import RESPONSES
+from adapters.wire.error_body import to_error
 from gateway.http.headers import JSON, Headers, new_request_id, request_id_header
 from gateway.observability.record import ExchangeRecord
 
@@ -18,12 +19,20 @@ class ReplySink(ABC):
     chunk of a stream consists of whole events.
     """
 
-    def __init__(self, headers: dict[str, str], receive: Receive, record: ExchangeRecord) -> None:
+    def __init__(
+        self,
+        headers: dict[str, str],
+        receive: Receive,
+        record: ExchangeRecord,
+        dialect: Dialect = RESPONSES,
+    ) -> None:
         # The headers of the request.
         self.headers = headers
         # Returns a disconnect message when the client has left.
         self.receive = receive
         self.record = record
+        # The dialect of our own errors.
+        self.dialect = dialect
         # Whether the status was sent: then it can no longer change.
         self.started = False
 
@@ -35,7 +44,8 @@ class ReplySink(ABC):
 
     async def send_error(self, error: DragomanError) -> None:
         """Send one of our own errors."""
-        await self.send_response(error.status, JSON, write_error_body(error))
+        body = self.dialect.write_error(to_error(error))
+        await self.send_response(error.status, JSON, body)
 
     async def start(self, status: int, headers: Headers) -> None:
         """Send the status and the headers."""
@@ -75,9 +85,14 @@ class AsgiSink(ReplySink):
     """An HTTP client behind an ASGI server."""
 
     def __init__(
-        self, headers: dict[str, str], receive: Receive, send: Send, record: ExchangeRecord
+        self,
+        headers: dict[str, str],
+        receive: Receive,
+        send: Send,
+        record: ExchangeRecord,
+        dialect: Dialect = RESPONSES,
     ) -> None:
-        super().__init__(headers, receive, record)
+        super().__init__(headers, receive, record, dialect)
         self._send = send
 
     async def _send_head(self, status: int, headers: Headers) -> None:

@@ -50,6 +50,7 @@ DOCUMENTED = {
     "DIALECTS",
     "Dialect",
     "dialect",
+    "dialects_by_path",
     "check",
     "Violation",
 }

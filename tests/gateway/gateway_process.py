@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -98,13 +98,16 @@ def assert_no_errors_logged(gateway: Gateway) -> None:
 
 @contextmanager
 def run_gateway(
-    config: str, folder: Path, environment: Mapping[str, str] | None = None
+    config: str,
+    folder: Path,
+    environment: Mapping[str, str] | None = None,
+    command: Sequence[str] = COMMAND,
 ) -> Generator[Gateway]:
     """Run a gateway with this configuration on a free port."""
     file = folder / "dragoman.toml"
     file.write_text(config)
     process = subprocess.Popen(  # noqa: S603 - our own command
-        [*COMMAND, "serve", "--config", str(file), "--port", "0"],
+        [*command, "serve", "--config", str(file), "--port", "0"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -1,0 +1,131 @@
+"""The invented dialect against the whole corpus of the others."""
+
+import pytest
+from msgspec.structs import replace
+
+import adapters
+from adapters.ir.normalize import without_paths
+from adapters.ir.types import Error, FunctionTool, Request
+from adapters.losses import Losses
+from adapters.sse import encode
+from tests.corpus import (
+    DIALECTS,
+    ERRORS,
+    REPLIES,
+    REQUESTS,
+    STREAMS,
+    ErrorCase,
+    ReplyCase,
+    RequestCase,
+    StreamCase,
+    alone,
+    asked,
+    in_bytes,
+    on_wire,
+    surroundings,
+)
+from tests.exchange import Exchange
+from tests.fourth_dialect.dialogue import DIALOGUE
+
+# The calls break off one after the other, which no legal Responses stream has.
+SEVERAL_CUT_CALLS = ("chat-custom-input-breaks-off-though-finished",)
+
+
+def test_dialogue_is_added_by_one_line() -> None:
+    assert DIALOGUE.name not in adapters.DIALECTS
+    # What the line in `adapters.DIALECTS` does.
+    registry = adapters.DIALECTS | {DIALOGUE.name: DIALOGUE}
+    assert [*registry] == [*DIALECTS, "dialogue"]
+
+
+def read_request(body: bytes) -> Request:
+    return without_paths(DIALOGUE.read_request(adapters.parse_body(body), Losses(None)))
+
+
+def tool_names(request: Request) -> list[str]:
+    return [tool.name for tool in request.tools if isinstance(tool, FunctionTool)]
+
+
+@pytest.mark.parametrize("case", alone(REQUESTS))
+def test_request_to_a_backend_and_back(case: RequestCase) -> None:
+    try:
+        sent = Exchange(case.dialect, DIALOGUE, capabilities=case.capabilities).request(
+            on_wire(case.body)
+        )
+    except adapters.UnsupportedRequestError:
+        return
+    except adapters.InvalidRequestError:
+        other = "chat" if case.dialect == "responses" else "responses"
+        with pytest.raises(adapters.InvalidRequestError):
+            Exchange(case.dialect, other).request(on_wire(case.body))
+        return
+    # What was written once is carried without any loss.
+    request, losses = read_request(sent.body), Losses("refuse")
+    assert read_request(DIALOGUE.write_request(request, case.capabilities, losses)) == request
+    assert list(losses) == []
+    for backend in DIALECTS:
+        back = Exchange(DIALOGUE, backend).request(sent.body)
+        again = Exchange(backend, DIALOGUE).request(back.body)
+        assert tool_names(read_request(again.body)) == tool_names(request)
+
+
+@pytest.mark.parametrize("case", alone(REPLIES))
+def test_reply_to_a_client_and_back(case: ReplyCase) -> None:
+    exchange = Exchange(DIALOGUE, case.dialect, capabilities=case.capabilities, asked=asked(case))
+    try:
+        end = exchange.reply(on_wire(case.body))
+    except adapters.InvalidReplyError:
+        return
+    if end.error is not None:
+        assert DIALOGUE.read_error(end.status, end.body).message == end.error.message
+        return
+    context = surroundings(case)
+    reply = DIALOGUE.read_reply(end.body, context)
+    assert DIALOGUE.read_reply(encode(DIALOGUE.write_reply(reply, context)), context) == reply
+    assert list(context.losses) == []
+    for client in DIALECTS:
+        assert Exchange(client, DIALOGUE, asked=asked(case)).reply(end.body).error is None
+        stream = Exchange(client, DIALOGUE, asked=asked(case)).reply_as_stream(end.body)
+        assert case.name in SEVERAL_CUT_CALLS or adapters.check(client, stream.body) == []
+
+
+@pytest.mark.parametrize("case", alone(STREAMS))
+def test_stream_to_a_client_and_back(case: StreamCase) -> None:
+    def translate(pieces: list[bytes]) -> bytes:
+        exchange = Exchange(
+            DIALOGUE, case.dialect, capabilities=case.capabilities, asked=asked(case)
+        )
+        stream = exchange.stream()
+        return b"".join([*map(stream.feed, pieces), stream.finish(started=True).body])
+
+    written = translate([case.body])
+    assert translate(in_bytes(case.body)) == written
+    assert DIALOGUE.check_stream(written) == []
+    for client in DIALECTS:
+        stream = Exchange(client, DIALOGUE, asked=asked(case)).stream()
+        back = b"".join([*map(stream.feed, in_bytes(written)), stream.finish(started=True).body])
+        assert adapters.check(client, back) == []
+    whole, streamed = (Exchange(DIALOGUE, DIALOGUE, rewrite=True) for _ in range(2))
+    collected = whole.collect()
+    collected.feed(written)
+    end = collected.finish()
+    if end.error is None:
+        assert streamed.reply(end.body).body == end.body
+
+
+@pytest.mark.parametrize("case", alone(ERRORS))
+def test_error_to_a_client_and_back(case: ErrorCase) -> None:
+    end = Exchange(DIALOGUE, case.dialect).error(case.status, case.answer())
+    error = DIALOGUE.read_error(case.status, end.body)
+    assert end.error is not None
+    assert (error.message, error.code) == (end.error.message, end.error.code)
+    for client in DIALECTS:
+        back = Exchange(client, DIALOGUE).error(case.status, end.body)
+        assert back.error == replace(error, param=back.error and back.error.param)
+
+
+def test_own_error_has_the_form_of_the_dialect() -> None:
+    end = Exchange(DIALOGUE, "chat").own_error(adapters.InvalidRequestError("limit", "too small"))
+    assert DIALOGUE.read_error(400, end.body) == Error(
+        "limit: too small", "invalid_request_error", "invalid_value", "limit", status=400
+    )

@@ -1,0 +1,133 @@
+"""The invented dialect served over sockets, to clients and by a backend.
+
+The first gateway serves the demo. The second has the first as its backend, in the invented dialect.
+"""
+
+import sys
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from msgspec import Raw
+
+import adapters
+from adapters.capabilities import GENERIC
+from adapters.dialect import Dialect, ReplyContext
+from adapters.ir.accumulator import accumulate
+from adapters.ir.types import (
+    EMPTY_REQUEST,
+    FunctionTool,
+    Message,
+    Reply,
+    Request,
+    Text,
+    ToolCall,
+)
+from adapters.losses import Losses
+from adapters.sse import Decoder
+from tests.fourth_dialect.dialogue import DIALOGUE
+from tests.gateway.gateway_process import Gateway, run_gateway
+
+COMMAND = (sys.executable, "-m", "tests.fourth_dialect.serve")
+DIALECTS = [*adapters.DIALECTS.values(), DIALOGUE]
+QUESTION = Request(
+    model="demo",
+    items=(Message("user", (Text("What is the weather in Paris?"),)),),
+    tools=(
+        FunctionTool(
+            "get_weather",
+            "The weather of a city.",
+            Raw(b'{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}'),
+        ),
+    ),
+)
+
+each_client = pytest.mark.parametrize("client", DIALECTS, ids=lambda dialect: dialect.name)
+each_way = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    with run_gateway("", tmp_path_factory.mktemp("demo"), command=COMMAND) as gateway:
+        yield gateway
+
+
+@pytest.fixture(scope="module")
+def front(demo: Gateway, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    backend = f'name = "demo"\nurl = "{demo.url}"\ndialect = "dialogue"\ndefault = true\n'
+    config = f"[[backends]]\n{backend}"
+    with run_gateway(config, tmp_path_factory.mktemp("front"), command=COMMAND) as gateway:
+        yield gateway
+
+
+def post(gateway: Gateway, client: Dialect, body: bytes) -> httpx.Response:
+    headers = {"content-type": "application/json"}
+    return httpx.post(gateway.url + client.path, content=body, headers=headers, timeout=60)
+
+
+def create(gateway: Gateway, client: Dialect, model: str, *, stream: bool) -> Reply:
+    """Ask the question in a dialect; return the reply, whose form is checked."""
+    request = Request(model, items=QUESTION.items, tools=QUESTION.tools, stream=stream or None)
+    response = post(gateway, client, client.write_request(request, GENERIC, Losses(None)))
+    assert response.status_code == 200, response.text
+    context = ReplyContext(EMPTY_REQUEST, adapters.deterministic_ids(), Losses(None))
+    if not stream:
+        return client.read_reply(response.content, context)
+    assert client.check_stream(response.content) == []
+    reader = client.read_stream(context)
+    frames = Decoder().feed(response.content)
+    return accumulate(event for frame in frames for event in reader.feed(frame))
+
+
+def assert_calls_weather(reply: Reply) -> None:
+    assert reply.error is None
+    (call,) = (item for item in reply.choices[0].items if isinstance(item, ToolCall))
+    assert (call.name, call.arguments) == ("get_weather", '{"city":"Paris"}')
+
+
+@each_way
+@pytest.mark.parametrize("model", [f"demo-{dialect.name}" for dialect in DIALECTS])
+def test_dialogue_client_of_each_backend(demo: Gateway, model: str, *, stream: bool) -> None:
+    assert_calls_weather(create(demo, DIALOGUE, model, stream=stream))
+
+
+@each_client
+@each_way
+def test_each_client_of_a_dialogue_backend(
+    front: Gateway, client: Dialect, *, stream: bool
+) -> None:
+    assert_calls_weather(create(front, client, "demo", stream=stream))
+
+
+@each_client
+def test_error_of_a_dialogue_backend(front: Gateway, client: Dialect) -> None:
+    request = Request("demo-dialogue", items=QUESTION.items, max_output_tokens=0)
+    response = post(front, client, client.write_request(request, GENERIC, Losses(None)))
+    error = client.read_error(response.status_code, response.content)
+    assert (error.status, error.type) == (400, "invalid_request_error")
+    assert error.message == "limit: it is at least 1"
+    assert error.param == client.names.get("max_output_tokens", "max_output_tokens")
+
+
+@pytest.mark.parametrize(
+    ("body", "message", "param"),
+    [
+        (b"{", "malformed JSON: Input data was truncated", None),
+        (b'{"messages":[]}', "a body with `messages` belongs to /v1/chat/completions", "messages"),
+        (b'{"model":"demo","dialogue":[{}]}', "expected `from`, `call` or `output`", "dialogue[0]"),
+    ],
+)
+def test_own_error_has_the_form_of_the_dialect(
+    demo: Gateway, body: bytes, message: str, param: str | None
+) -> None:
+    response = post(demo, DIALOGUE, body)
+    assert response.status_code == 400
+    assert b'"reason"' in response.content
+    error = DIALOGUE.read_error(400, response.content)
+    assert (error.message.removeprefix(f"{param}: "), error.param) == (message, param)
+
+
+def test_error_of_the_framework_has_the_form_of_the_dialect(demo: Gateway) -> None:
+    response = httpx.get(demo.url + DIALOGUE.path)
+    assert response.status_code == 405
+    assert "reason" in response.json()["error"]
