@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+import adapters
+
 ROOT = Path(__file__).parent.parent
-DIALECTS = ("chat", "legacy", "responses")
+DIALECTS = tuple(adapters.DIALECTS)
 
 # Parts of the hub that are more than one file.
 HUB_FOLDERS = ("ir", "reasoning", "stages", "text_tools", "tool_emulation", "translation", "wire")

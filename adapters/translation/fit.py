@@ -1,8 +1,8 @@
-"""Fits a request to what a backend takes, as far as that is the same in every dialect."""
+"""Fit a request to what a backend accepts, as far as that is the same in every dialect."""
 
 from collections.abc import Iterator
 from itertools import takewhile
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -14,57 +14,82 @@ from adapters.losses import Losses
 from adapters.text_tools.prompt import describe_tools_in_prompt
 from adapters.wire.json_schema import to_strict_schema
 
-# Puts the system messages of a conversation where a backend takes them.
-#
-# Many templates know one system message and want it first (P070). What is moved to the beginning
-# holds from there on, which is more than was said, so it is reported as such.
+ItemWithPath = tuple[Item, str]
+
+_SEPARATOR: Final = "\n\n"
+# In ascending order.
+_EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
-_SEPARATOR = "\n\n"
-Placed = tuple[Item, str]
+def fit_to_capabilities(request: Request, capabilities: Capabilities, losses: Losses) -> Request:
+    """Return the request as the backend accepts it."""
+    if capabilities.tools == "prompted":
+        request = describe_tools_in_prompt(request, losses)
+    if capabilities.system_messages != "anywhere":
+        request = merge_system_messages(request, capabilities.system_messages, losses)
+    if capabilities.reasoning_efforts is not None and request.effort is not None:
+        effort = _nearest_effort(request.effort, capabilities.reasoning_efforts, losses)
+        request = replace(request, effort=effort)
+    if capabilities.json_arguments_required:
+        request = replace(request, items=tuple(_with_json_arguments(request, losses)))
+    if capabilities.enforce_strict_schemas:
+        tools = (to_strict_schema(tool, path, losses) for tool, path in request.tools_with_paths())
+        request = replace(request, tools=tuple(tools))
+    if capabilities.json_schema != "native" and request.format is not None:
+        request = replace(request, format=_without_schema(request.format, capabilities, losses))
+    return request
+
+
+# System messages
 
 
 def merge_system_messages(
     request: Request, which: Literal["merge_leading", "single"], losses: Losses
 ) -> Request:
-    """Give the request with its system messages, those at its beginning or all, made one."""
-    placed = request.items_with_paths()
-    leading = len(list(takewhile(_is_system, placed)))
-    late = [one for one in placed[leading:] if which == "single" and _is_system(one)]
-    others = [one for one in placed[leading:] if which != "single" or not _is_system(one)]
-    if not late and leading + bool(request.instructions) <= 1:
+    """Merge the system messages, those at the beginning or all, into one.
+
+    Many chat templates accept one system message, and only at the beginning
+    (https://github.com/BerriAI/litellm/issues/39282). A message that moves there applies to more of
+    the conversation than before, which is reported.
+    """
+    items = request.items_with_paths()
+    leading = [*takewhile(_is_system, items)]
+    rest = items[len(leading) :]
+    late = [item for item in rest if _is_system(item)] if which == "single" else []
+    if not late and len(leading) + bool(request.instructions) <= 1:
         return request
     for _, path in late:
         losses.changed(path, "it moves to the beginning, where the backend takes it", "capability")
-    spoken = placed[:leading] + late
-    if len(spoken) + bool(request.instructions) > 1:
+    system = leading + late
+    if len(system) + bool(request.instructions) > 1:
         losses.changed("items", "system messages are put together: the backend takes one")
-    instructions, first = _merged(request.instructions, spoken, losses)
-    kept = [*first, *others]
+    instructions, merged = _merge(request.instructions, system, losses)
+    others = [item for item in rest if not late or not _is_system(item)]
+    items = [*merged, *others]
     return replace(
         request,
         instructions=instructions,
-        items=tuple(item for item, _ in kept),
-        paths=tuple(path for _, path in kept),
+        items=tuple(item for item, _ in items),
+        paths=tuple(path for _, path in items),
     )
 
 
-def _is_system(placed: Placed) -> bool:
-    item, _ = placed
+def _is_system(item_with_path: ItemWithPath) -> bool:
+    item, _ = item_with_path
     return isinstance(item, Message) and item.role in ("system", "developer")
 
 
-def _merged(
-    instructions: str | None, spoken: list[Placed], losses: Losses
-) -> tuple[str | None, list[Placed]]:
-    """Make one of all that is said: the instructions, where there are any, else a message."""
-    messages = [(item, path) for item, path in spoken if isinstance(item, Message)]
+def _merge(
+    instructions: str | None, system: list[ItemWithPath], losses: Losses
+) -> tuple[str | None, list[ItemWithPath]]:
+    """Merge messages into the instructions if there are some, or else into the first message."""
+    messages = [(item, path) for item, path in system if isinstance(item, Message)]
     parts: list[Part] = [Text(instructions)] if instructions else []
     for message, _ in messages:
         parts += message.content
     plain = all(_is_plain(part) for part in parts)
     texts = [part.text for part in parts if isinstance(part, Text)]
-    # Of what else is said of a message, that of the first can stay.
+    # Only the first message, if there is one, keeps its other fields.
     for message, path in messages[0 if instructions and plain else 1 :]:
         for extra in message.extras:
             losses.dropped(f"{path}.{extra.name}", "it goes into another message", exact=True)
@@ -79,33 +104,13 @@ def _is_plain(part: Part) -> bool:
     return isinstance(part, Text) and part.cache_breakpoint is None and not part.extras
 
 
-# From none to most.
-_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+# Other capabilities
 
 
-def fit_to_capabilities(request: Request, capabilities: Capabilities, losses: Losses) -> Request:
-    """Give the request as the backend can take it."""
-    if capabilities.tools == "prompted":
-        request = describe_tools_in_prompt(request, losses)
-    if capabilities.system_messages != "anywhere":
-        request = merge_system_messages(request, capabilities.system_messages, losses)
-    if capabilities.reasoning_efforts is not None and request.effort is not None:
-        effort = _nearest(request.effort, capabilities.reasoning_efforts, losses)
-        request = replace(request, effort=effort)
-    if capabilities.json_arguments_required:
-        request = replace(request, items=tuple(_with_json(request, losses)))
-    if capabilities.enforce_strict_schemas:
-        tools = (to_strict_schema(tool, path, losses) for tool, path in request.tools_with_paths())
-        request = replace(request, tools=tuple(tools))
-    if capabilities.json_schema != "native" and request.format is not None:
-        request = replace(request, format=_without_schema(request.format, capabilities, losses))
-    return request
-
-
-def _with_json(request: Request, losses: Losses) -> Iterator[Item]:
-    """Give the items, each call of a function with arguments that can be parsed."""
+def _with_json_arguments(request: Request, losses: Losses) -> Iterator[Item]:
+    """Yield the items; function arguments that are no JSON object are wrapped in one."""
     for item, path in request.items_with_paths():
-        if isinstance(item, ToolCall) and item.kind == "function" and not _is_object(item):
+        if isinstance(item, ToolCall) and item.kind == "function" and not _has_object(item):
             losses.changed(f"{path}.arguments", "they are no JSON object; they are wrapped in one")
             arguments = msgspec.json.encode({"arguments": item.arguments}).decode()
             yield replace(item, arguments=arguments)
@@ -113,16 +118,20 @@ def _with_json(request: Request, losses: Losses) -> Iterator[Item]:
             yield item
 
 
-def _is_object(call: ToolCall) -> bool:
+def _has_object(call: ToolCall) -> bool:
     return call.arguments.lstrip().startswith("{") and is_complete_json(call.arguments)
 
 
-def _nearest(effort: str, known: tuple[str, ...], losses: Losses) -> str | None:
-    """Give the nearest effort that the backend knows; of two, the one that thinks more (P092)."""
-    if effort in known or effort not in _EFFORTS:
+def _nearest_effort(effort: str, accepted: tuple[str, ...], losses: Losses) -> str | None:
+    """Return the nearest effort that the backend accepts, of two the higher one.
+
+    Backends reject other values (https://github.com/NousResearch/hermes-agent/issues/9429). A value
+    that is not in our table passes, because new ones appear.
+    """
+    if effort in accepted or effort not in _EFFORTS:
         return effort
     wanted = _EFFORTS.index(effort)
-    ranks = [_EFFORTS.index(word) for word in known if word in _EFFORTS]
+    ranks = [_EFFORTS.index(value) for value in accepted if value in _EFFORTS]
     if not ranks:
         losses.dropped("effort", "the backend cannot be told how much to think")
         return None
@@ -132,14 +141,15 @@ def _nearest(effort: str, known: tuple[str, ...], losses: Losses) -> str | None:
 
 
 def _without_schema(
-    form: ResponseFormat, capabilities: Capabilities, losses: Losses
+    response_format: ResponseFormat, capabilities: Capabilities, losses: Losses
 ) -> ResponseFormat:
-    """Ask for some JSON where the backend cannot be given its schema as such."""
-    if form.kind != "json_schema":
-        return form
+    """Return the format for a backend that has no `json_schema`."""
+    if response_format.kind != "json_schema":
+        return response_format
+    extras = response_format.extras
     if capabilities.json_schema == "json_object":
         losses.changed("format", "the backend takes a schema inside json_object only")
-        return ResponseFormat("json_object", schema=form.schema, extras=form.extras)
+        return ResponseFormat("json_object", schema=response_format.schema, extras=extras)
     reason = "the backend takes no schema; it is asked for JSON of any shape"
     losses.changed("format", reason, "capability")
-    return ResponseFormat("json_object", extras=form.extras)
+    return ResponseFormat("json_object", extras=extras)

@@ -1,9 +1,10 @@
-"""Pairs the calls of a history with their outputs before it crosses to another dialect.
+"""Pair the calls of a history with their outputs before it is written in another dialect.
 
-Servers refuse a call without its output and an output without its call, and then refuse every later
-turn too, for the history stays (P039, P040). So nothing unpaired goes out: an unanswered call gets
-a short output, an output without a call becomes what it most nearly is, something the user says.
-Ids that repeat across turns (P056) are made unique, each output following its own call.
+Servers reject a call without its output and an output without its call, and with them every later
+turn (https://github.com/router-for-me/CLIProxyAPI/issues/2368,
+https://github.com/continuedev/continue/issues/11785). So a call without an output gets a short one,
+and an output without a call becomes a message of the user. Call ids that repeat across turns
+(https://github.com/fw-ai/fireconnect/issues/16) are made unique, together with their outputs.
 """
 
 from collections import Counter
@@ -25,10 +26,10 @@ from adapters.losses import Losses
 
 NO_OUTPUT = "No output was recorded for this call."
 
-Placed = tuple[Item, str]
+ItemWithPath = tuple[Item, str]
 
-# How ids are made legal, and what is said of those that were not.
-_FORMS: dict[CallIdFormat, tuple[Callable[[str], str], str]] = {
+# How call ids are made valid, and the reason to report for those that were not.
+_ID_FORMS: dict[CallIdFormat, tuple[Callable[[str], str], str]] = {
     "any": (short_call_id, "a call id has at most 64 characters; it is hashed"),
     "alphanumeric_9": (
         mistral_call_id,
@@ -45,18 +46,18 @@ def pair_tool_calls(
     ids_matter: bool = True,
     call_ids: CallIdFormat = "any",
 ) -> Request:
-    """Give the request with every call answered once and every output to a call.
+    """Return the request with one output for each call and a call for each output.
 
-    One that `ends_open` may end with calls: in an example for training they are the answer. Where
-    ids do not matter, because the target has none, nothing is said of those that change.
+    With `ends_open`, the calls at the end get no outputs: in a training example they are the reply.
+    Without `ids_matter`, because the target has no call ids, changed ids are not reported.
     """
     if _is_paired(request, call_ids):
         return request
-    pairs = _Pairs(losses, call_ids, ids_matter=ids_matter)
-    placed = [pairs.place(item, path) for item, path in request.items_with_paths()]
-    if pairs.waiting:
-        placed = list(_answer(placed, pairs.waiting, losses, ends_open=ends_open))
-    items, paths = unzip(placed)
+    pairing = _Pairing(losses, call_ids, ids_matter=ids_matter)
+    paired = [(pairing.convert(item, path), path) for item, path in request.items_with_paths()]
+    if pairing.pending:
+        paired = list(_add_outputs(paired, pairing.pending, losses, ends_open=ends_open))
+    items, paths = unzip(paired)
     return replace(request, items=items, paths=paths)
 
 
@@ -65,13 +66,13 @@ def _is_paired(request: Request, call_ids: CallIdFormat) -> bool:
 
     This check saves 6 % of the translation of a 5 kB request with two calls.
     """
-    make_legal = _FORMS[call_ids][0]
+    valid_id = _ID_FORMS[call_ids][0]
     used: set[str] = set()
     pending: dict[str, ToolCall] = {}
     for item in request.items:
         if isinstance(item, ToolCall):
             call_id = item.call_id
-            if call_id in used or make_legal(call_id) != call_id:
+            if call_id in used or valid_id(call_id) != call_id:
                 return False
             if item.kind == "function" and not item.arguments.strip():
                 return False
@@ -84,104 +85,103 @@ def _is_paired(request: Request, call_ids: CallIdFormat) -> bool:
     return not pending
 
 
-class _Pairs:
-    """Gives each item as it goes out."""
+class _Pairing:
+    """Converts the items of a history one after the other."""
 
     def __init__(self, losses: Losses, call_ids: CallIdFormat, *, ids_matter: bool) -> None:
         self._losses = losses
-        self._make_legal, self._why_made_legal = _FORMS[call_ids]
+        self._valid_id, self._invalid_id_reason = _ID_FORMS[call_ids]
         self._ids_matter = ids_matter
-        # Known under the ids that the history uses.
-        self.waiting = PendingCalls()
+        # The calls without an output so far, under the ids that the history uses.
+        self.pending = PendingCalls()
         self._used: set[str] = set()
-        # How often an id has come: the first number that is tried for the next.
+        # How often each id was repeated: the next number to try.
         self._repeats: Counter[str] = Counter()
 
-    def place(self, item: Item, path: str) -> Placed:
-        """Give one item."""
+    def convert(self, item: Item, path: str) -> Item:
+        """Return one item as it is written."""
         if isinstance(item, ToolCall):
-            return self._place_call(item, path), path
+            return self._convert_call(item, path)
         if isinstance(item, ToolOutput):
-            return self._place_output(item, path), path
+            return self._convert_output(item, path)
         if not is_assistant_item(item):
-            self.waiting.end_batch()
-        return item, path
+            self.pending.end_batch()
+        return item
 
-    def _place_call(self, call: ToolCall, path: str) -> ToolCall:
+    def _convert_call(self, call: ToolCall, path: str) -> ToolCall:
         if call.kind == "function" and not call.arguments.strip():
             call = replace(call, arguments=EMPTY_ARGUMENTS)
             self._losses.changed(f"{path}.arguments", EMPTY_ARGUMENTS_REASON)
-        spoken = call.call_id
-        call_id = self._legal(spoken, path)
-        if call_id != spoken:
+        history_id = call.call_id
+        call_id = self._unique_id(history_id, path)
+        if call_id != history_id:
             call = replace(call, call_id=call_id)
         self._used.add(call_id)
-        self.waiting.add(call, spoken)
+        self.pending.add(call, history_id)
         return call
 
-    def _legal(self, spoken: str, path: str) -> str:
-        """Give a call an id that the backend takes, and that is its own."""
-        call_id = self._make_legal(spoken)
-        if call_id != spoken:
-            self._report(path, self._why_made_legal)
+    def _unique_id(self, history_id: str, path: str) -> str:
+        """Return an id that the backend accepts and that no other call has."""
+        call_id = self._valid_id(history_id)
+        if call_id != history_id:
+            self._report_id(path, self._invalid_id_reason)
         if call_id in self._used:
-            self._report(path, f"the call id {spoken} was used before; it is made unique")
+            self._report_id(path, f"the call id {history_id} was used before; it is made unique")
         while call_id in self._used:
-            self._repeats[spoken] += 1
-            call_id = self._make_legal(f"{spoken}_{self._repeats[spoken] + 1}")
+            self._repeats[history_id] += 1
+            call_id = self._valid_id(f"{history_id}_{self._repeats[history_id] + 1}")
         return call_id
 
-    def _report(self, path: str, reason: str) -> None:
+    def _report_id(self, path: str, reason: str) -> None:
         if self._ids_matter:
             self._losses.changed(path, reason)
 
-    def _place_output(self, output: ToolOutput, path: str) -> Item:
-        call = self._take(output)
+    def _convert_output(self, output: ToolOutput, path: str) -> Item:
+        call = self._take_call(output)
         if call is not None:
             if output.call_id == call.call_id and output.kind == call.kind:
                 return output
             return replace(output, call_id=call.call_id, kind=call.kind)
         reason = "it names no call" if output.call_id is None else "its call is not here"
         self._losses.changed(path, f"{reason}; the output becomes user text", "capability")
-        return _said_by_user(output)
+        return _as_user_message(output)
 
-    def _take(self, output: ToolOutput) -> ToolCall | None:
-        """Find the call: by its id, by its name, or by the one id that is there (P064)."""
+    def _take_call(self, output: ToolOutput) -> ToolCall | None:
+        """Take the call of an output: by its call id, its name, or the only id that it has."""
         if output.call_id is not None:
-            return self.waiting.take_by_id(output.call_id)
+            return self.pending.take_by_id(output.call_id)
         if output.name is not None:
-            return self.waiting.take_by_name(output.name)
-        return None if output.item_id is None else self.waiting.take_by_id(output.item_id)
+            return self.pending.take_by_name(output.name)
+        return None if output.item_id is None else self.pending.take_by_id(output.item_id)
 
 
-def _said_by_user(output: ToolOutput) -> Message:
-    """Turn an output into a user message."""
-    lost = "" if output.call_id is None else ", whose call is no longer in this conversation"
-    label = f"Output of {output.name or 'a tool'}{lost}:\n"
+def _as_user_message(output: ToolOutput) -> Message:
+    missing = "" if output.call_id is None else ", whose call is no longer in this conversation"
+    label = f"Output of {output.name or 'a tool'}{missing}:\n"
     if isinstance(output.output, str):
         return Message("user", (Text(label + output.output),))
     label_part: tuple[Part, ...] = (Text(label),)
     return Message("user", label_part + output.output)
 
 
-def _answer(
-    placed: list[Placed], waiting: PendingCalls, losses: Losses, *, ends_open: bool
-) -> Iterator[Placed]:
-    """Put a short output behind the turn of each call that got none."""
-    unanswered: list[tuple[ToolCall, str]] = []
-    for item, path in placed:
-        if unanswered and not is_assistant_item(item):
-            yield from _invented(unanswered, losses)
-            unanswered = []
+def _add_outputs(
+    paired: list[ItemWithPath], pending: PendingCalls, losses: Losses, *, ends_open: bool
+) -> Iterator[ItemWithPath]:
+    """Add a short output for each call without one, after the assistant's turn."""
+    without_output: list[tuple[ToolCall, str]] = []
+    for item, path in paired:
+        if without_output and not is_assistant_item(item):
+            yield from _short_outputs(without_output, losses)
+            without_output = []
         yield item, path
-        if isinstance(item, ToolCall) and waiting.has(item):
-            unanswered.append((item, path))
+        if isinstance(item, ToolCall) and pending.has(item):
+            without_output.append((item, path))
     if not ends_open:
-        yield from _invented(unanswered, losses)
+        yield from _short_outputs(without_output, losses)
 
 
-def _invented(unanswered: list[tuple[ToolCall, str]], losses: Losses) -> Iterator[Placed]:
-    for call, path in unanswered:
+def _short_outputs(calls: list[tuple[ToolCall, str]], losses: Losses) -> Iterator[ItemWithPath]:
+    for call, path in calls:
         losses.invented(
             path, "this call has no output; a short one is put in its place", "capability"
         )

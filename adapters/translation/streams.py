@@ -238,10 +238,11 @@ class PassedStream(_BackendStream):
 
     def flush(self) -> None:
         """End the stream if the backend's ended without doing so."""
-        if self._over:
+        if self._over or self.outcome is not None:
+            # What follows the end is passed on as it comes, so the decoder keeps its beginning.
             return
         rest = self._decoder.rest()
-        if rest and self.outcome is None and rest[0].lstrip().startswith(b"{"):
+        if rest and rest[0].lstrip().startswith(b"{"):
             self._write_json_body(rest[0])
             return
         # An event that lacks only its empty line is complete; anything less was cut.

@@ -101,8 +101,9 @@ def test_each_client_of_a_dialogue_backend(
 
 @each_client
 def test_error_of_a_dialogue_backend(front: Gateway, client: Dialect) -> None:
-    request = Request("demo-dialogue", items=QUESTION.items, max_output_tokens=0)
-    response = post(front, client, client.write_request(request, GENERIC, Losses(None)))
+    request = Request("demo-dialogue", items=QUESTION.items, max_output_tokens=1234)
+    body = client.write_request(request, GENERIC, Losses(None)).replace(b"1234", b"0")
+    response = post(front, client, body)
     error = client.read_error(response.status_code, response.content)
     assert (error.status, error.type) == (400, "invalid_request_error")
     assert error.message == "limit: it is at least 1"

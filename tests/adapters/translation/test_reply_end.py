@@ -38,6 +38,19 @@ def test_stored_reply_has_each_text_once_if_the_stream_lacks_its_last_empty_line
     assert end.body.count(b"A river.") == 1
 
 
+def test_indented_request_is_repeated_on_one_line() -> None:
+    body = b"""{
+        "model": "m", "input": "hi", "stream": true,
+        "metadata": {
+            "a": "b"
+        }
+    }"""
+    request = adapters.translate_request(body, client="responses", backend="chat")
+    translator = adapters.ReplyTranslator(request.reply_plan, streamed=True)
+    stream = translator.feed(CHUNK) + translator.finish(started=True).body
+    assert adapters.check("responses", stream) == []
+
+
 def test_events_after_the_end_pass_whole_wherever_the_reads_are_cut() -> None:
     stream = CHUNK + b"data: [DONE]\n\n" + CHUNK
     for cut in range(len(stream)):

@@ -1,7 +1,4 @@
-"""Requests that are read and written again in their own dialect, because of their backend.
-
-Nothing is lost that the backend's capabilities do not ask to lose.
-"""
+"""Requests that are rewritten in their own dialect lose only what the capabilities require."""
 
 import json
 from typing import cast
@@ -27,12 +24,12 @@ from tests.corpus import DIALECTS, REQUESTS, DialectName, RequestCase, alone, on
 from tests.exchange import Exchange
 from tests.strategies import ABLE, requests
 
-# A backend that takes all that its dialect can say.
+# A backend that accepts everything that its dialect has.
 FULL = replace(ABLE, multimodal_tool_outputs=True, reasoning_items="text")
 
-# What may be said in other words: a tool in another shape, a limit by its other name, a default.
-REWORDED = frozenset(
-    (
+# Fields that may be written differently: a tool in another form, another name, a default.
+REWRITTEN_FIELDS = frozenset(
+    [
         "messages",
         "input",
         "tools",
@@ -49,78 +46,78 @@ REWORDED = frozenset(
         "store",
         "stream_options",
         "web_search_options",
-    )
+    ]
 )
 
 
-def rewriting(dialect: str, capabilities: adapters.Capabilities = FULL) -> Exchange:
+def rewriting_exchange(dialect: str, capabilities: adapters.Capabilities = FULL) -> Exchange:
     ids = adapters.deterministic_ids()
     return Exchange(dialect, dialect, ids=ids, capabilities=capabilities, rewrite=True)
 
 
 def assert_rewritten(dialect: str, body: bytes) -> None:
-    """Hold a request to what it was; one that is refused loses nothing in silence."""
+    """Check that a request stays equal, unless it is refused or losses are reported."""
     try:
-        rewritten = rewriting(dialect).request(body)
+        rewritten = rewriting_exchange(dialect).request(body)
     except adapters.DragomanError:
         return
     if rewritten.losses:
         return
-    meant, kept = (meaning(dialect, one) for one in (body, rewritten.body))
-    assert shown(meant) == shown(kept), difference(meant, kept)
+    before, after = (comparable(dialect, one) for one in (body, rewritten.body))
+    assert shown(before) == shown(after), difference(before, after)
     assert settings(body) == settings(rewritten.body)
 
 
-def meaning(dialect: str, body: bytes) -> adapters.Request:
-    """Read what is asked, less what may be said differently."""
+def comparable(dialect: str, body: bytes) -> adapters.Request:
+    """Read a request without what may be written differently."""
     request = canonical(read_request(dialect, body))
     return replace(
         request,
-        # Chat declares a web search elsewhere than other tools.
+        # Chat declares a web search apart from other tools.
         tools=tuple(sorted(request.tools, key=lambda tool: isinstance(tool, HostedTool))),
         metadata=None if request.metadata == Raw(b"{}") else request.metadata,
-        # Silence about it is told as what it means.
+        # Its default is written.
         extras=tuple(extra for extra in request.extras if extra.name != "store"),
     )
 
 
 def settings(body: bytes) -> dict[str, object]:
-    """Give the fields that must be the very same; those that say nothing may go."""
+    """Return the fields that must be equal; empty ones may be omitted."""
     return {
         name: value
         for name, value in cast("dict[str, object]", json.loads(body)).items()
-        if name not in REWORDED and value is not None and value not in ([], {})
+        if name not in REWRITTEN_FIELDS and value is not None and value not in ([], {})
     }
 
 
 @pytest.mark.parametrize("case", alone(REQUESTS))
-def test_a_request_of_the_corpus_keeps_its_meaning(case: RequestCase) -> None:
+def test_rewritten_case_is_equal(case: RequestCase) -> None:
     assert_rewritten(case.dialect, on_wire(case.body))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @few
 @given(data=st.data())
-def test_a_request_keeps_its_meaning(dialect: DialectName, data: DataObject) -> None:
+def test_rewritten_request_is_equal(dialect: DialectName, data: DataObject) -> None:
     assert_rewritten(dialect, write_request(dialect, data.draw(requests(dialect))))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_most_requests_lose_nothing(dialect: str) -> None:
+def test_most_cases_have_no_losses(dialect: str) -> None:
     cases = [case for case in REQUESTS if case.dialect == dialect]
-    whole = 0
+    without_losses = 0
     for case in cases:
         try:
-            whole += not rewriting(dialect).request(on_wire(case.body)).losses
+            without_losses += not rewriting_exchange(dialect).request(on_wire(case.body)).losses
         except adapters.DragomanError:
             continue
-    assert whole > len(cases) * 2 / 3
+    assert without_losses > len(cases) * 2 / 3
 
 
 @pytest.mark.parametrize("case", alone(REQUESTS))
-def test_what_was_rewritten_once_stays(case: RequestCase) -> None:
+def test_rewriting_twice_changes_nothing_more(case: RequestCase) -> None:
     try:
-        once = rewriting(case.dialect, case.capabilities).request(on_wire(case.body)).body
+        once = rewriting_exchange(case.dialect, case.capabilities).request(on_wire(case.body)).body
     except adapters.DragomanError:
         return
-    assert rewriting(case.dialect, case.capabilities).request(once).body == once
+    assert rewriting_exchange(case.dialect, case.capabilities).request(once).body == once

@@ -1,8 +1,7 @@
-"""An invented dialect: a flat list of entries, `event: text` for deltas, no `[DONE]`."""
+"""An invented dialect: a flat list of entries, the type of an event in its data, no `[DONE]`."""
 
 from adapters.dialect import Dialect
 from adapters.ir.types import FunctionTool
-from tests.fourth_dialect.dialogue.conformance import check_stream
 from tests.fourth_dialect.dialogue.reply import (
     read_error,
     read_reply,
@@ -11,7 +10,7 @@ from tests.fourth_dialect.dialogue.reply import (
     write_reply,
 )
 from tests.fourth_dialect.dialogue.request import UNSUPPORTED_FIELDS, read_request, write_request
-from tests.fourth_dialect.dialogue.stream import StreamReader, StreamWriter
+from tests.fourth_dialect.dialogue.stream import StreamReader, StreamWriter, check_stream
 from tests.fourth_dialect.dialogue.wire import FAMILY, NAMES
 
 DIALOGUE = Dialect(

@@ -1,35 +1,27 @@
-"""The wire format: entries of a conversation, in requests and replies.
+"""The wire format: entries of a conversation, requests, replies, events and errors.
 
-    {"from": "user", "text": "…"}                      a message; a list of texts has several parts
-    {"call": "id", "tool": "name", "input": "{…}"}     a tool call
-    {"output": "id", "text": "…"}                      the output of a tool call
-
-An entry of a reply that was truncated has `"cut": true`.
+A reader rejects fields that it does not know.
 """
 
 from collections.abc import Iterator
 
-from msgspec import Raw
+from msgspec import Raw, Struct, field
+from msgspec.json import Decoder
 
-from adapters.errors import InvalidRequestError
 from adapters.ir.types import (
-    Extras,
+    FinishReason,
     Item,
     Message,
     Part,
     Reasoning,
-    Refusal,
     Role,
     Status,
     Text,
     ToolCall,
     ToolOutput,
+    Usage,
 )
 from adapters.losses import Losses
-from adapters.wire.extra_fields import ExtrasWriter, unread_fields
-from adapters.wire.json_object import JsonObject, read_fields
-
-Wire = dict[str, object]
 
 FAMILY = "dialogue"
 LABEL = "a dialogue"
@@ -40,88 +32,165 @@ NAMES = {
     "max_output_tokens": "limit",
     "usage": "tokens",
 }
-_ROLES: dict[str, Role] = {
-    "system": "system",
-    "developer": "developer",
-    "user": "user",
-    "assistant": "assistant",
-}
 
 
-def read_items(raws: list[Raw], path: str) -> Iterator[tuple[Item, str]]:
-    """Read the entries of a request or a reply, each with its path."""
-    for number, raw in enumerate(raws):
-        entry = read_fields(raw, f"{path}[{number}]")
-        yield read_item(entry), entry.path
+class Entry(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A message (`from`), a tool call (`call`) or the output of one (`output`)."""
+
+    role: Role | None = field(default=None, name="from")
+    text: str = ""
+    # The id of a call, in the call and in its output.
+    call: str | None = None
+    output: str | None = None
+    tool: str = ""
+    input: str = ""
+    # Whether the entry of a reply was truncated.
+    cut: bool = False
 
 
-def read_item(entry: JsonObject) -> Item:
-    """Read one entry; raise `InvalidRequestError` if it is none."""
-    status: Status | None = "incomplete" if entry.boolean("cut") else None
-    sender, call_id, output_id = (entry.string(name) for name in ("from", "call", "output"))
-    if sender in _ROLES:
-        content = tuple(Text(text) for text in _texts(entry))
-        return Message(_ROLES[sender], content, status=status, extras=_extras(entry))
-    if call_id is not None:
-        name, arguments = entry.string("tool") or "", entry.string("input") or ""
-        return ToolCall(call_id, name, arguments, status=status, extras=_extras(entry))
-    if output_id is not None:
-        return ToolOutput(output_id, "".join(_texts(entry)), extras=_extras(entry))
-    raise InvalidRequestError(entry.path, "expected `from`, `call` or `output`")
+class ToolWire(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """The declaration of a tool."""
+
+    name: str
+    purpose: str | None = None
+    schema: Raw = Raw()
 
 
-def _texts(entry: JsonObject) -> tuple[str, ...]:
-    texts = entry.text_or_raws("text")
-    if isinstance(texts, str):
-        return (texts,)
-    parts = JsonObject({"text": Raw(b"[" + b",".join(map(bytes, texts or [])) + b"]")}, entry.path)
-    return parts.texts("text")
+class OnlyTool(Struct, forbid_unknown_fields=True):
+    """The choice of one tool."""
+
+    only: str
 
 
-def _extras(entry: JsonObject) -> Extras:
-    return unread_fields(entry, FAMILY)
+class RequestWire(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A request."""
+
+    dialogue: list[Entry]
+    model: str | None = None
+    stream: bool | None = None
+    instructions: str | None = None
+    temperature: float | None = None
+    limit: int | None = None
+    tools: list[ToolWire] = []
+    tool_use: str | OnlyTool | None = None
 
 
-def extras_writer(losses: Losses, forward: tuple[str, ...] = ()) -> ExtrasWriter:
-    """Return the writer of fields that only this dialect knows."""
-    return ExtrasWriter(FAMILY, LABEL, losses, forward)
+class Tokens(Struct):
+    """The usage."""
+
+    input: int
+    output: int
+    total: int
 
 
-def write_items(items: list[tuple[Item, str]], losses: Losses) -> list[Wire]:
-    """Write what entries can carry; report the rest."""
-    return [entry for item, path in items for entry in write_item(item, path, losses)]
+class ReplyWire(Struct):
+    """A whole reply."""
+
+    dialogue: list[Entry]
+    id: str = ""
+    model: str = ""
+    created: int | None = None
+    end: FinishReason = "stop"
+    tokens: Tokens | None = None
 
 
-def write_item(item: Item, path: str, losses: Losses) -> list[Wire]:
-    """Write one item, unless it cannot be an entry."""
-    match item:
-        case Message():
-            texts = _write_texts(item.content, path, losses)
-            entry: Wire = {"from": item.role, "text": texts[0] if len(texts) == 1 else texts}
-        case ToolCall():
-            entry = {"call": item.call_id, "tool": item.name, "input": item.arguments}
-        case ToolOutput():
-            output = item.output
-            texts = [output] if isinstance(output, str) else _write_texts(output, path, losses)
-            entry = {"output": item.call_id or "", "text": "".join(texts)}
-        case Reasoning(summary=(), content=(), encrypted=None):
-            return []
-        case _:
-            losses.dropped(path, f"{LABEL} has no such entry", "capability")
-            return []
-    if item.status == "incomplete":
-        entry["cut"] = True
-    extras_writer(losses).carry(item.extras, entry, path)
-    return [entry]
+class ErrorDetails(Struct):
+    """The inside of an error."""
+
+    reason: str
+    category: str = "server_error"
+    code: str | None = None
+    field: str | None = None
 
 
-def _write_texts(content: tuple[Part, ...], path: str, losses: Losses) -> list[str]:
-    texts: list[str] = []
-    for part in content:
-        if not isinstance(part, Text | Refusal):
-            losses.dropped(f"{path}.content", f"{LABEL} has only text", "capability")
-            continue
-        if part not in (Text(part.text), Refusal(part.text)) or isinstance(part, Refusal):
-            losses.changed(f"{path}.content", f"{LABEL} has only plain text")
-        texts.append(part.text)
-    return texts
+class ErrorWire(Struct, tag="error", tag_field="event"):
+    """An error: the body of an HTTP error, or the last event of a stream."""
+
+    error: ErrorDetails
+
+
+class Begin(Struct, tag="begin", tag_field="event"):
+    """The first event of a stream."""
+
+    id: str
+    model: str
+    created: int | None = None
+
+
+class Open(Struct, tag="open", tag_field="event"):
+    """The start of an entry, without text and input."""
+
+    number: int
+    entry: Entry
+
+
+class Add(Struct, tag="add", tag_field="event"):
+    """A piece of the text or the input of an entry."""
+
+    number: int
+    text: str
+
+
+class Close(Struct, tag="close", tag_field="event"):
+    """The end of an entry."""
+
+    number: int
+    cut: bool = False
+
+
+class End(Struct, tag="end", tag_field="event"):
+    """The last event of a stream."""
+
+    end: FinishReason
+    tokens: Tokens | None = None
+
+
+EVENT = Decoder(Begin | Open | Add | Close | End | ErrorWire)
+
+
+def read_entry(entry: Entry) -> Item:
+    """Read an entry."""
+    status: Status | None = "incomplete" if entry.cut else None
+    if entry.call is not None:
+        return ToolCall(entry.call, entry.tool, entry.input, status=status)
+    if entry.output is not None:
+        return ToolOutput(entry.output, entry.text)
+    content: tuple[Part, ...] = (Text(entry.text),) if entry.text else ()
+    return Message(entry.role or "user", content, status=status)
+
+
+def write_entries(items: list[tuple[Item, str]], losses: Losses) -> Iterator[Entry]:
+    """Write the items that can be entries; report the others."""
+    for item, path in items:
+        match item:
+            case Message(role=role, content=content, status=status):
+                yield Entry(role, _text(content, path, losses), cut=status == "incomplete")
+            case ToolCall(call_id=call_id, name=name, arguments=arguments, status=status):
+                cut = status == "incomplete"
+                yield Entry(call=call_id, tool=name, input=arguments, cut=cut)
+            case ToolOutput(call_id=call_id, output=output):
+                text = output if isinstance(output, str) else _text(output, path, losses)
+                yield Entry(output=call_id or "", text=text)
+            case Reasoning(summary=(), content=(), encrypted=None):
+                pass
+            case _:
+                losses.dropped(path, f"{LABEL} has no such entry", "capability")
+
+
+def _text(content: tuple[Part, ...], path: str, losses: Losses) -> str:
+    texts = [part.text for part in content if isinstance(part, Text)]
+    if content not in ((), *((Text(text),) for text in texts)):
+        losses.changed(f"{path}.content", f"{LABEL} has one plain text", "capability")
+    return "".join(texts)
+
+
+def read_tokens(tokens: Tokens | None) -> Usage | None:
+    """Read the usage."""
+    return None if tokens is None else Usage(tokens.input, tokens.output, tokens.total)
+
+
+def write_tokens(usage: Usage | None) -> Tokens | None:
+    """Write the usage."""
+    if usage is None:
+        return None
+    return Tokens(usage.input_tokens, usage.output_tokens, usage.total_tokens)
