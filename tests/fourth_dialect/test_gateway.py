@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 from msgspec import Raw
+from msgspec.structs import replace
 
 import adapters
 from adapters.capabilities import GENERIC
@@ -101,7 +102,7 @@ def test_each_client_of_a_dialogue_backend(
 
 @each_client
 def test_error_of_a_dialogue_backend(front: Gateway, client: Dialect) -> None:
-    request = Request("demo-dialogue", items=QUESTION.items, max_output_tokens=1234)
+    request = replace(QUESTION, model="demo-dialogue", max_output_tokens=1234)
     body = client.write_request(request, GENERIC, Losses(None)).replace(b"1234", b"0")
     response = post(front, client, body)
     error = client.read_error(response.status_code, response.content)

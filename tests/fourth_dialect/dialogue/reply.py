@@ -52,7 +52,8 @@ def read_usage(fields: JsonObject | None) -> Usage | None:
     """Read the token counts."""
     if fields is None:
         return None
-    return Usage(*(fields.integer(name) or 0 for name in ("input", "output", "total")))
+    counts = [fields.integer(name) or 0 for name in ("input", "output", "total")]
+    return Usage(counts[0], counts[1], counts[2])
 
 
 def read_error(status: int | None, body: bytes) -> Error:
