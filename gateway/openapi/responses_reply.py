@@ -1,6 +1,6 @@
 """The Responses API: the response, as a whole and as a stream of events."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
@@ -93,245 +93,66 @@ class ResponsesReply(ApiModel):
     user: str | None = None
 
 
-# Events of the response
-
-
-class StreamEvent(ApiModel, tag_field="type"):
-    """The data of one event."""
-
-    sequence_number: int
-
-
-class ResponseEvent(StreamEvent):
-    """A change of the status of the response."""
-
-    response: ResponsesReply
-
-
-class CreatedEvent(ResponseEvent, tag="response.created"):
-    """The response was created."""
-
-
-class QueuedEvent(ResponseEvent, tag="response.queued"):
-    """The response is queued."""
-
-
-class InProgressEvent(ResponseEvent, tag="response.in_progress"):
-    """The response is in progress. Repeated as a heartbeat while the backend sends nothing."""
-
-
-class CompletedEvent(ResponseEvent, tag="response.completed"):
-    """The response is complete."""
-
-
-class IncompleteEvent(ResponseEvent, tag="response.incomplete"):
-    """The response ended early."""
-
-
-class FailedEvent(ResponseEvent, tag="response.failed"):
-    """The response failed."""
-
-
-class ErrorEvent(StreamEvent, tag="error"):
-    """An error. `response.failed` follows."""
-
-    message: str
-    code: str | None
-    param: str | None
-    error: ErrorDetails
-
-
-# Events of an item
-
-
-class ItemEvent(StreamEvent):
-    """The state of an item."""
-
-    output_index: int
-    item: AnyItem
-
-
-class ItemAddedEvent(ItemEvent, tag="response.output_item.added"):
-    """An item begins."""
-
-
-class ItemDoneEvent(ItemEvent, tag="response.output_item.done"):
-    """An item is complete. A tool call may be run only after this event."""
-
-
-class InItemEvent(StreamEvent):
-    """A part of an item."""
-
-    item_id: str
-    output_index: int
-
-
-# Events of a content part
-
-
-class ContentEvent(InItemEvent):
-    """A content part of an item."""
-
-    content_index: int
-
-
-class ContentPartEvent(ContentEvent):
-    """The state of a content part."""
-
-    part: OutputText | OutputRefusal | ReasoningText
-
-
-class ContentPartAddedEvent(ContentPartEvent, tag="response.content_part.added"):
-    """A content part begins."""
-
-
-class ContentPartDoneEvent(ContentPartEvent, tag="response.content_part.done"):
-    """A content part is complete."""
-
-
-class TextDeltaEvent(ContentEvent, tag="response.output_text.delta"):
-    """A piece of text."""
-
-    delta: str
-    logprobs: list[Opaque] | None = None
-    obfuscation: str | None = None
-
-
-class TextDoneEvent(ContentEvent, tag="response.output_text.done"):
-    """The complete text."""
-
-    text: str
-    logprobs: list[Opaque] | None = None
-
-
-class AnnotationEvent(ContentEvent, tag="response.output_text.annotation.added"):
-    """A source that the text cites."""
-
-    annotation_index: int
-    annotation: Opaque
-
-
-class RefusalDeltaEvent(ContentEvent, tag="response.refusal.delta"):
-    """A piece of a refusal."""
-
-    delta: str
-    obfuscation: str | None = None
-
-
-class RefusalDoneEvent(ContentEvent, tag="response.refusal.done"):
-    """The complete refusal."""
-
-    refusal: str
-
-
-class ReasoningDeltaEvent(ContentEvent, tag="response.reasoning_text.delta"):
-    """A piece of reasoning."""
-
-    delta: str
-    obfuscation: str | None = None
-
-
-class ReasoningDoneEvent(ContentEvent, tag="response.reasoning_text.done"):
-    """The complete reasoning."""
-
-    text: str
-
-
-# Events of a reasoning summary
-
-
-class SummaryEvent(InItemEvent):
-    """A part of a reasoning summary."""
-
-    summary_index: int
-
-
-class SummaryPartAddedEvent(SummaryEvent, tag="response.reasoning_summary_part.added"):
-    """A part of a summary begins."""
-
-    part: SummaryText
-
-
-class SummaryPartDoneEvent(SummaryEvent, tag="response.reasoning_summary_part.done"):
-    """A part of a summary is complete."""
-
-    part: SummaryText
-
-
-class SummaryDeltaEvent(SummaryEvent, tag="response.reasoning_summary_text.delta"):
-    """A piece of a summary."""
-
-    delta: str
-    obfuscation: str | None = None
-
-
-class SummaryDoneEvent(SummaryEvent, tag="response.reasoning_summary_text.done"):
-    """The complete text of a part of a summary."""
-
-    text: str
-
-
-# Events of a tool call
-
-
-class ArgumentsDeltaEvent(InItemEvent, tag="response.function_call_arguments.delta"):
-    """A piece of the arguments of a function call."""
-
-    delta: str
-    obfuscation: str | None = None
-
-
-class ArgumentsDoneEvent(InItemEvent, tag="response.function_call_arguments.done"):
-    """The complete arguments of a function call."""
-
-    arguments: Arguments
-    name: str | None = None
-
-
-class InputDeltaEvent(InItemEvent, tag="response.custom_tool_call_input.delta"):
-    """A piece of the input of a custom tool call."""
-
-    delta: str
-    obfuscation: str | None = None
-
-
-class InputDoneEvent(InItemEvent, tag="response.custom_tool_call_input.done"):
-    """The complete input of a custom tool call."""
-
-    input: str
-
-
-AnyEvent = (
-    CreatedEvent
-    | QueuedEvent
-    | InProgressEvent
-    | CompletedEvent
-    | IncompleteEvent
-    | FailedEvent
-    | ErrorEvent
-    | ItemAddedEvent
-    | ItemDoneEvent
-    | ContentPartAddedEvent
-    | ContentPartDoneEvent
-    | TextDeltaEvent
-    | TextDoneEvent
-    | AnnotationEvent
-    | RefusalDeltaEvent
-    | RefusalDoneEvent
-    | ReasoningDeltaEvent
-    | ReasoningDoneEvent
-    | SummaryPartAddedEvent
-    | SummaryPartDoneEvent
-    | SummaryDeltaEvent
-    | SummaryDoneEvent
-    | ArgumentsDeltaEvent
-    | ArgumentsDoneEvent
-    | InputDeltaEvent
-    | InputDoneEvent
-)
+EventType = Literal[
+    "response.created",
+    "response.queued",
+    "response.in_progress",
+    "response.completed",
+    "response.incomplete",
+    "response.failed",
+    "response.output_item.added",
+    "response.output_item.done",
+    "response.content_part.added",
+    "response.content_part.done",
+    "response.output_text.delta",
+    "response.output_text.done",
+    "response.output_text.annotation.added",
+    "response.refusal.delta",
+    "response.refusal.done",
+    "response.reasoning_text.delta",
+    "response.reasoning_text.done",
+    "response.reasoning_summary_part.added",
+    "response.reasoning_summary_part.done",
+    "response.reasoning_summary_text.delta",
+    "response.reasoning_summary_text.done",
+    "response.function_call_arguments.delta",
+    "response.function_call_arguments.done",
+    "response.custom_tool_call_input.delta",
+    "response.custom_tool_call_input.done",
+    "error",
+]
 
 
 class ResponsesEvent(ApiModel):
-    """One event of a stream. Backends may send others for their own tools."""
+    """One event of a stream, with the fields of its type. Backends may send other types.
 
-    union: ClassVar[object] = AnyEvent
+    `response.in_progress` is repeated as a heartbeat while the backend sends nothing. A tool call
+    may be run only after its `response.output_item.done`. `response.failed` follows `error`.
+    """
+
+    type: EventType
+    sequence_number: int
+    response: ResponsesReply | None = None
+
+    output_index: int | None = None
+    item: AnyItem | None = None
+    item_id: str | None = None
+    content_index: int | None = None
+    summary_index: int | None = None
+    part: OutputText | OutputRefusal | ReasoningText | SummaryText | None = None
+    annotation_index: int | None = None
+    annotation: Opaque | None = None
+
+    delta: Annotated[str | None, Meta(description="The next piece of a text.")] = None
+    text: Annotated[str | None, Meta(description="The complete text.")] = None
+    refusal: str | None = None
+    arguments: Arguments | None = None
+    input: str | None = None
+    name: str | None = None
+    logprobs: list[Opaque] | None = None
+    obfuscation: str | None = None
+
+    message: str | None = None
+    code: str | None = None
+    param: str | None = None
+    error: ErrorDetails | None = None
