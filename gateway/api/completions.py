@@ -27,7 +27,7 @@ from gateway.errors import CompletionNotFoundError
 from gateway.openapi import objects
 from gateway.openapi.operations import BODY_ERRORS, STORE_ERRORS, errors, request_body, responses
 from gateway.store import Completion
-from gateway.turns.items import check_metadata, take_new_metadata
+from gateway.turns.metadata import check_metadata, read_metadata_update
 
 # A query parameter that filters by one metadata value.
 _METADATA_PARAMETER: Final = re.compile(r"metadata\[(.*)\]", re.DOTALL)
@@ -109,7 +109,7 @@ class CompletionController(Controller):
         completion_id: CompletionId,
     ) -> Response[bytes]:
         """Replace the metadata of a stored completion."""
-        metadata = take_new_metadata(await read_fields(request, context))
+        metadata = read_metadata_update(await read_fields(request, context))
         if not await context.store.completions.update_metadata(
             principal.owner, completion_id, metadata
         ):

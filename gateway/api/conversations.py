@@ -27,12 +27,8 @@ from gateway.openapi import objects
 from gateway.openapi.operations import BODY_ERRORS, STORE_ERRORS, errors, request_body, responses
 from gateway.store import Conversation, Item
 from gateway.turns.history import resolve_item_references
-from gateway.turns.items import (
-    read_metadata,
-    refuse_others,
-    take_new_metadata,
-    to_stored_item,
-)
+from gateway.turns.items import to_stored_item
+from gateway.turns.metadata import read_metadata, read_metadata_update, reject_unknown_fields
 
 # OpenAI's limit: "You may add up to 20 items at a time".
 _MAX_NEW_ITEMS: Final = 20
@@ -66,7 +62,7 @@ class ConversationController(Controller):
         fields = await read_fields(request, context)
         metadata = read_metadata(fields.raw("metadata") or MISSING)
         items = await _new_items(context, principal.owner, fields)
-        refuse_others(fields)
+        reject_unknown_fields(fields)
         ids = context.ids
         conversation = Conversation(
             ids.id("conv_"), principal.owner, ids.now(), _encode_metadata(metadata)
@@ -104,7 +100,7 @@ class ConversationController(Controller):
         conversation_id: ConversationId,
     ) -> objects.Conversation:
         """Replace the metadata of a conversation."""
-        metadata = _encode_metadata(take_new_metadata(await read_fields(request, context)))
+        metadata = _encode_metadata(read_metadata_update(await read_fields(request, context)))
         owner = principal.owner
         if not await context.store.conversations.update_metadata(owner, conversation_id, metadata):
             raise _not_found(conversation_id)
@@ -157,7 +153,7 @@ class ConversationItemController(Controller):
         items = await _new_items(context, owner, fields)
         if not items:
             raise InvalidRequestError("items", "there is nothing to add")
-        refuse_others(fields)
+        reject_unknown_fields(fields)
         if not await context.store.conversations.append_items(owner, conversation_id, items):
             raise _not_found(conversation_id)
         return item_list_response(items, has_more=False)

@@ -22,7 +22,7 @@ from gateway.openapi.operations import BACKEND_ERRORS, CreateOperation, request_
 from gateway.openapi.responses_reply import ResponsesEvent, ResponsesReply
 from gateway.openapi.responses_request import ResponsesRequest
 from gateway.pipeline.handler import create, serve
-from gateway.websocket.connection import open_socket
+from gateway.websocket.handshake import handle_websocket
 
 # How the endpoints are described in the OpenAPI document.
 _DOCUMENTATION: dict[str, dict[str, Any]] = {
@@ -102,6 +102,6 @@ def _websocket_handlers(context: AppContext) -> Sequence[HTTPRouteHandler | Webs
     @websocket(RESPONSES.path)
     async def serve_websocket(socket: AnySocket) -> None:
         """Serve the turns of a WebSocket."""
-        await open_socket(context, socket.scope, socket.receive, socket.send)
+        await handle_websocket(context, socket.scope, socket.receive, socket.send)
 
     return [refuse_upgrade, serve_websocket]

@@ -20,7 +20,7 @@ from gateway.api.common import (
     paginate,
 )
 from gateway.background import worker
-from gateway.background.events import EventReplay
+from gateway.background.replay import EventReplay
 from gateway.context import AppContext
 from gateway.errors import ClientDisconnectedError, NotStreamableError, ResponseNotFoundError
 from gateway.http.headers import read_headers
@@ -30,7 +30,7 @@ from gateway.openapi import objects
 from gateway.openapi.operations import STORE_ERRORS, StreamOperation, errors, responses
 from gateway.openapi.responses_reply import ResponsesEvent, ResponsesReply
 from gateway.store import Response as StoredResponse
-from gateway.turns.history import find_turn, input_of, response_body
+from gateway.turns.history import load_input, load_turn, response_body
 
 ResponseId = Annotated[str, PathParameter(description="The id of the response.")]
 StreamFlag = Annotated[
@@ -71,7 +71,7 @@ class ResponseController(Controller):
         starting_after: StartingAfter = None,
     ) -> ASGIApp:
         """Return a response, or the events of a background response."""
-        turn = await find_turn(context.store, principal.owner, response_id)
+        turn = await load_turn(context.store, principal.owner, response_id)
         if not stream:
             return ASGIResponse(body=response_body(turn), media_type=JSON)
         if not worker.is_background(turn.response):
@@ -90,7 +90,7 @@ class ResponseController(Controller):
     ) -> Response[bytes]:
         """Cancel a background response."""
         lease = context.config.background.lease_duration
-        turn = await worker.cancel(context.store, principal.owner, response_id, lease)
+        turn = await worker.cancel_response(context.store, principal.owner, response_id, lease)
         return json_response(response_body(turn))
 
     @delete(
@@ -126,7 +126,7 @@ class ResponseController(Controller):
         page: RequestedPage,
     ) -> Response[bytes]:
         """Return one page of the input of a response, including earlier turns."""
-        items = await input_of(context.store, principal.owner, response_id)
+        items = await load_input(context.store, principal.owner, response_id)
         indexes, more = paginate([item.id for item in items], page)
         return item_list_response([items[index] for index in indexes], has_more=more)
 
@@ -139,6 +139,6 @@ def _replay(context: AppContext, response: StoredResponse, after: int) -> ASGIAp
         client = AsgiSink(read_headers(scope["headers"]), receive, send, record)
         interval = context.config.server.heartbeat_interval
         with suppress(ClientDisconnectedError):
-            await EventReplay(context.store, client, interval).tell(response, after)
+            await EventReplay(context.store, response, after, client).run(interval)
 
     return send_events

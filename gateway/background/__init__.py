@@ -1,5 +1,5 @@
-"""Responses that are made in the background: on any node, whoever asks and whoever goes away.
+"""Responses that are created in the background, by any node.
 
-The store knows each of them with its events. The node that holds its lease works at it; every node
-shows it, tells its events and takes requests to end it.
+The store has each of them with its events. The node that holds the lease creates the response;
+every node can show it, replay its events and cancel it.
 """

@@ -1,15 +1,15 @@
-"""One process among those that make responses in the background.
+"""One of the processes that create background responses.
 
-It holds a lease for each of its responses and renews them all with one beat. What another process
-holds and no longer renews, it takes over: what was still queued is done here, for nothing of it was
-sent anywhere; what had begun is ended as failed, for nobody knows how far it had come.
+It holds a lease for each of its jobs and renews them together. It takes over the jobs of other
+nodes whose leases expired: queued ones are run, because nothing of them was sent to a backend;
+those that had begun are marked as failed.
 """
 
 import asyncio
 import math
-from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from secrets import token_hex
 from typing import Final
 
@@ -17,284 +17,260 @@ import msgspec
 from msgspec import Raw, Struct
 
 from adapters.responses.lifecycle import queued_response
-from gateway import store as state
-from gateway.background.events import EventReplay, event
-from gateway.background.job import (
-    NOTHING_KEPT,
-    BackgroundJob,
-    Job,
-    Reason,
-    queue_request,
-    read_kept,
-    write_kept,
-)
+from gateway.background.events import response_event
+from gateway.background.job import run_job
+from gateway.background.queued_request import QueuedRequest, decode_request, encode_request
+from gateway.background.recorder import EventRecorder, StopReason
+from gateway.background.replay import EventReplay
 from gateway.context import AppContext
 from gateway.errors import NotCancellableError, ResponseNotFoundError
 from gateway.http.auth import Principal
 from gateway.http.headers import JSON
 from gateway.http.sinks import ReplySink
 from gateway.observability.logging import LOG
-from gateway.server import shutdown as stopping
-from gateway.store import RUNNING, Response, Store, StoredTurn
-from gateway.turns.history import find_turn
+from gateway.server.shutdown import on_shutdown
+from gateway.store import RUNNING, Job, Response, Store, StoredTurn, StoreUnavailableError
+from gateway.turns.history import load_turn
+from gateway.turns.service import queued_turn
 from gateway.turns.turn import Turn
 
-_OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
+# How often to look for cancelled and abandoned jobs: not every database can send signals.
+_MAX_POLL_SECONDS: Final = 1.0
+_RENEWALS_PER_LEASE: Final = 3
+_RETRY_DELAY_SECONDS: Final = 1.0
+# How long the node that runs a job may take to cancel it.
+_CANCEL_SECONDS: Final = 10.0
 
-# Between two looks at what others ask or leave: not every database can call us.
-_LOOK: Final = 1.0
-# Several beats fit into one lease.
-_BEATS: Final = 3
-# Before a database that failed is asked again.
-_PAUSE: Final = 1.0
+
+class _Background(Struct):
+    background: bool | None = None
+
+
+_BACKGROUND: Final = msgspec.json.Decoder(_Background)
 
 
 class BackgroundWorker:
-    """Takes requests and works at them, so many at a time."""
+    """Accepts requests and serves them later, a limited number at a time."""
 
-    def __init__(self, desk: AppContext) -> None:
-        self._desk = desk
-        self._settings = desk.config.background
-        self._name = f"node_{token_hex(8)}"
-        # All that is ours, those among it that wait for their turn, and who works at the others.
-        self._runs: dict[str, BackgroundJob] = {}
-        self._waiting: deque[str] = deque()
+    def __init__(self, app: AppContext) -> None:
+        self._app = app
+        self._concurrency = app.config.background.concurrency
+        self._lease_seconds = app.config.background.lease_duration
+        self._node = f"node_{token_hex(8)}"
+        # All by response id; together they are the jobs of this node.
+        self._waiting: dict[str, Job] = {}
+        self._running: dict[str, EventRecorder] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        # What is being written down for the first time.
+        # Jobs that are being inserted into the store.
         self._starting: set[str] = set()
-        self._beat_due = 0.0
-        # While the database was away nobody could renew a lease: until then nothing is taken over.
-        self._claim_due = 0.0
-        self._watching: asyncio.Task[None] | None = None
-        # Until when what runs may go on, once the server stops; and what gives up what waits.
-        self._end: float | None = None
-        self._releasing: asyncio.Task[None] | None = None
+        self._next_renewal = 0.0
+        # While the database was unavailable, no node could renew its leases.
+        self._next_claim = 0.0
+        # Until when running jobs may go on, once the server stops.
+        self._deadline: float | None = None
+        self._release_task: asyncio.Task[None] | None = None
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Look after what is ours, and after what is nobody's."""
-        self._watching = asyncio.create_task(self._watch())
-        forget = stopping.on_shutdown(self._begin_shutdown)
+        """Look after the jobs of this node, and those of nodes that disappeared."""
+        poller = asyncio.create_task(self._poll())
+        unsubscribe = on_shutdown(self._begin_shutdown)
         try:
             yield
         finally:
             await self._close()
-            forget()
-            self._watching.cancel()
-            await asyncio.wait((self._watching,))
-
-    # Requests
+            unsubscribe()
+            poller.cancel()
+            await asyncio.wait((poller,))
 
     async def accept(self, principal: Principal, turn: Turn, sink: ReplySink) -> None:
-        """Keep a request, and tell the client that it is queued; it may want all events, too."""
-        job = await self._start(principal, turn, sink.headers)
-        if self._end is None:
-            self._take(
-                BackgroundJob(
-                    self._desk, job, self._name, self._settings.lease_duration, next_event=2
-                )
-            )
+        """Store a request, and send the queued response or all its events."""
+        job = await self._enqueue(principal, turn, sink.headers)
+        if self._deadline is None:
+            self._add(job)
         else:
             await self._release([job.response.id])
         if not turn.stream:
-            await sink.send_response(200, JSON, bytes(job.response.body))
+            await sink.send_response(HTTPStatus.OK, JSON, bytes(job.response.body))
             return
-        keep_alive = self._desk.config.server.heartbeat_interval
-        await EventReplay(self._desk.store, sink, keep_alive).tell(job.response, -1)
+        interval = self._app.config.server.heartbeat_interval
+        await EventReplay(self._app.store, job.response, -1, sink).run(interval)
 
-    async def _start(self, caller: Principal, plan: Turn, headers: dict[str, str]) -> Job:
-        """Write everything down; when this returns, it is committed."""
-        desk, name = self._desk, plan.response_id
-        kept = queue_request(plan, caller, headers, desk.sealing_keys)
-        body = Raw(queued_response(bytes(kept.body), kept.stamp, desk.ids))
-        turn = desk.turns.stored_turn(plan, _OBJECT.decode(body), queued=True)
-        begun = [event("response.created", 0, body), event("response.queued", 1, body)]
-        self._starting.add(name)
+    async def _enqueue(self, principal: Principal, turn: Turn, headers: dict[str, str]) -> Job:
+        """Store a request with its queued response; when this returns, both are committed."""
+        app, response_id = self._app, turn.response_id
+        request = encode_request(turn, principal, headers, app.sealing_keys)
+        overrides = turn.overrides | {"created_at": turn.created}
+        body = Raw(queued_response(turn.request.body.encode(stream=True), overrides, app.ids))
+        stored = queued_turn(turn, body)
+        kinds = ("response.created", "response.queued")
+        events = [response_event(kind, number, body) for number, kind in enumerate(kinds)]
+        self._starting.add(response_id)
         try:
-            lease = self._settings.lease_duration
-            await desk.store.jobs.enqueue(turn, write_kept(kept), self._name, lease, begun)
+            await app.store.jobs.enqueue(stored, request, self._node, self._lease_seconds, events)
         finally:
-            self._starting.discard(name)
-        return Job(turn.response, kept)
+            self._starting.discard(response_id)
+        return Job(stored.response, request, cancelled=False, next_event=len(events))
 
-    # The work
+    def _add(self, job: Job) -> None:
+        self._waiting[job.response.id] = job
+        self._start_waiting()
 
-    def _take(self, run: BackgroundJob) -> None:
-        self._runs[run.name] = run
-        if run.is_stopped:
-            self._begin(run)
-        else:
-            self._waiting.append(run.name)
-            self._admit()
+    def _start_waiting(self) -> None:
+        """Start as many waiting jobs as may run at a time, the oldest first."""
+        while self._waiting and len(self._tasks) < self._concurrency:
+            self._start(self._waiting.pop(next(iter(self._waiting))))
 
-    def _admit(self) -> None:
-        """Let as many work as may."""
-        while self._waiting and len(self._tasks) < self._settings.concurrency:
-            self._begin(self._runs[self._waiting.popleft()])
+    def _start(self, job: Job, reason: StopReason | None = None) -> None:
+        """Run a job, or only save its end for a reason; the latter does not wait for others."""
+        request, response_id = decode_request(job.request), job.response.id
+        headers = {} if request is None else request.headers
+        recorder = EventRecorder(self._app.store, job, self._node, self._lease_seconds, headers)
+        if request is None and reason is None:
+            reason = StopReason.DEAD
+        if reason is not None:
+            recorder.stop(reason)
+        self._running[response_id] = recorder
+        self._tasks[response_id] = asyncio.create_task(self._run(recorder, request))
 
-    def _begin(self, run: BackgroundJob) -> None:
-        self._tasks[run.name] = asyncio.create_task(self._work(run))
-
-    async def _work(self, run: BackgroundJob) -> None:
+    async def _run(self, recorder: EventRecorder, request: QueuedRequest | None) -> None:
+        response_id = recorder.job.response.id
         try:
-            await run.work()
-        except Exception:  # noqa: BLE001 - whatever it is, the others go on
-            # Whoever takes it over ends it.
-            LOG.exception("background response failed", response_id=run.name)
+            await run_job(self._app, recorder, request)
+        except Exception:  # noqa: BLE001 - whatever it is, the other jobs go on
+            # The node that takes it over marks it as failed.
+            LOG.exception("background response failed", response_id=response_id)
         finally:
-            del self._runs[run.name], self._tasks[run.name]
-            self._admit()
+            del self._running[response_id], self._tasks[response_id]
+            self._start_waiting()
 
-    def _stop(self, name: str, reason: Reason) -> None:
-        """End the work at a response; what only has to be ended waits for nobody."""
-        run = self._runs.get(name)
-        if run is None:
-            return
-        run.stop(reason)
-        if name not in self._tasks:
-            self._waiting.remove(name)
-            self._begin(run)
+    def _stop(self, response_id: str, reason: StopReason) -> None:
+        if response_id in self._running:
+            self._running[response_id].stop(reason)
+        elif response_id in self._waiting:
+            self._start(self._waiting.pop(response_id), reason)
 
-    # What goes on beside it
-
-    async def _watch(self) -> None:
-        """Look again and again; a database that fails for a while must not end this."""
+    async def _poll(self) -> None:
+        """Renew leases and take over jobs, again and again, whatever happens."""
         while True:
             try:
-                await self._look(self._settings.lease_duration / _BEATS)
-            except state.StoreUnavailableError as problem:
-                LOG.warning("database unavailable", error=problem.message)
-                await asyncio.sleep(_PAUSE)
-                self._claim_due = asyncio.get_running_loop().time() + self._settings.lease_duration
-            except Exception:  # noqa: BLE001 - without anybody watching, everything is lost
+                await self._poll_once(self._lease_seconds / _RENEWALS_PER_LEASE)
+            except StoreUnavailableError as error:
+                LOG.warning("database unavailable", error=error.message)
+                await asyncio.sleep(_RETRY_DELAY_SECONDS)
+                self._next_claim = asyncio.get_running_loop().time() + self._lease_seconds
+            except Exception:  # noqa: BLE001 - without leases, all jobs would be lost
                 LOG.exception("background worker failed")
-                await asyncio.sleep(_PAUSE)
+                await asyncio.sleep(_RETRY_DELAY_SECONDS)
 
-    async def _look(self, longest: float) -> None:
-        """Look once; with nothing of our own, reading is enough until the next beat is due."""
+    async def _poll_once(self, interval: float) -> None:
         clock = asyncio.get_running_loop().time
-        if self._runs or clock() >= self._beat_due:
-            self._beat_due = clock() + longest
+        # Without jobs of its own, a node only reads until the next renewal is due.
+        if self._waiting or self._running or clock() >= self._next_renewal:
+            self._next_renewal = clock() + interval
             await self._renew_leases()
-        if self._end is None and clock() >= self._claim_due:
+        if self._deadline is None and clock() >= self._next_claim:
             await self._claim()
-        await self._desk.store.jobs.wait_for_signal(self._name, min(longest, _LOOK))
+        await self._app.store.jobs.wait_for_signal(self._node, min(interval, _MAX_POLL_SECONDS))
 
     async def _renew_leases(self) -> None:
-        """Renew the leases; learn what is no longer ours, and what somebody wants to end."""
-        known = {*self._runs}
-        jobs = self._desk.store.jobs
-        ours = await jobs.renew_leases(self._name, self._settings.lease_duration)
-        for name in known:
-            if name not in ours:
-                self._stop(name, Reason.LOST)
-            elif ours[name]:
-                self._stop(name, Reason.CANCELLED)
-        # Nobody works at these: the request may have been given up while it was written down, or
-        # the end could not be. They are taken over like those of others.
-        left = ours.keys() - known - self._runs.keys() - self._starting
-        if left:
-            await jobs.release(self._name, left)
+        """Renew the leases; stop jobs that were lost or are to be cancelled."""
+        known, jobs = self._jobs(), self._app.store.jobs
+        leases = await jobs.renew_leases(self._node, self._lease_seconds)
+        for response_id in known:
+            if response_id not in leases:
+                self._stop(response_id, StopReason.LOST)
+            elif leases[response_id]:
+                self._stop(response_id, StopReason.CANCELLED)
+        # Jobs that nobody works on: the client may have left while one was being inserted, or its
+        # end could not be saved. They are taken over like those of other nodes.
+        abandoned = leases.keys() - known - self._jobs() - self._starting
+        if abandoned:
+            await jobs.release(self._node, abandoned)
+
+    def _jobs(self) -> set[str]:
+        return {*self._waiting, *self._running}
 
     async def _claim(self) -> None:
-        """Take over what nobody looks after."""
-        found = await self._desk.store.jobs.claim_expired(self._name, self._settings.lease_duration)
-        if self._end is not None:
-            # Meanwhile we have been told to stop.
-            await self._release([one.response.id for one in found])
+        """Take over the jobs of nodes that disappeared."""
+        claimed = await self._app.store.jobs.claim_expired(self._node, self._lease_seconds)
+        if self._deadline is not None:
+            # The server began to stop meanwhile.
+            await self._release([job.response.id for job in claimed])
             return
-        for one in found:
-            if one.response.id not in self._runs:
-                self._take_over(one)
+        for job in claimed:
+            if job.response.id not in self._jobs():
+                self._take_over(job)
 
-    def _take_over(self, found: state.Job) -> None:
-        response, kept = found.response, read_kept(found.request)
+    def _take_over(self, job: Job) -> None:
+        response = job.response
         LOG.warning("response taken over", response_id=response.id, status=response.status)
-        job = Job(response, kept or NOTHING_KEPT)
-        run = BackgroundJob(
-            self._desk, job, self._name, self._settings.lease_duration, found.next_event
-        )
-        if found.cancelled:
-            run.stop(Reason.CANCELLED)
-        elif response.status != "queued" or kept is None:
-            run.stop(Reason.DEAD)
-        self._take(run)
-
-    # The end
+        if job.cancelled:
+            self._start(job, StopReason.CANCELLED)
+        elif response.status != "queued":
+            self._start(job, StopReason.DEAD)
+        else:
+            self._add(job)
 
     def _begin_shutdown(self) -> None:
-        """Give up what waits, at once: the other nodes are called to take it over.
+        """Release the waiting jobs at once, so that other nodes take them over.
 
-        The server's connections may go on for as long as answers may. What runs here may go on for
-        just that time, too, beginning now.
+        Running jobs may go on as long as the connections of the server, starting now.
         """
-        if self._end is not None:
+        if self._deadline is not None:
             return
-        allowed = self._desk.config.server.shutdown_timeout or math.inf
-        self._end = asyncio.get_running_loop().time() + allowed
-        waiting, self._waiting = [*self._waiting], deque()
-        for name in waiting:
-            del self._runs[name]
-        self._releasing = asyncio.create_task(self._release(waiting))
+        timeout = self._app.config.server.shutdown_timeout or math.inf
+        self._deadline = asyncio.get_running_loop().time() + timeout
+        waiting = [*self._waiting]
+        self._waiting.clear()
+        self._release_task = asyncio.create_task(self._release(waiting))
 
-    async def _release(self, names: list[str]) -> None:
+    async def _release(self, response_ids: list[str]) -> None:
         try:
-            await self._desk.store.jobs.release(self._name, names)
-        except state.StoreUnavailableError as problem:
-            LOG.warning("leases not released, they have to expire", error=problem.message)
+            await self._app.store.jobs.release(self._node, response_ids)
+        except StoreUnavailableError as error:
+            LOG.warning("leases not released, they have to expire", error=error.message)
 
     async def _close(self) -> None:
-        """Let what runs end in its time, and end what does not."""
+        """Wait for the running jobs, and stop those that take too long."""
         self._begin_shutdown()
-        if self._releasing is not None:
-            await self._releasing
-        await self._wait_until(self._end)
-        for name in [*self._runs]:
-            self._stop(name, Reason.STOPPING)
-        await self._wait_until(asyncio.get_running_loop().time() + self._settings.lease_duration)
+        if self._release_task is not None:
+            await self._release_task
+        await self._wait_until(self._deadline or 0)
+        for response_id in [*self._running]:
+            self._stop(response_id, StopReason.STOPPING)
+        await self._wait_until(asyncio.get_running_loop().time() + self._lease_seconds)
 
-    async def _wait_until(self, end: float | None) -> None:
-        """Wait for all that runs."""
-        if end is not None and self._tasks:
-            left = end - asyncio.get_running_loop().time()
+    async def _wait_until(self, deadline: float) -> None:
+        """Wait until all jobs have ended, but not longer than this."""
+        if self._tasks:
+            left = deadline - asyncio.get_running_loop().time()
             timeout = None if left == math.inf else max(left, 0)
             await asyncio.wait(self._tasks.values(), timeout=timeout)
 
 
-# Ends a response that is made in the background, whichever node works at it.
-
-
-# So long the node that works at it may take, if it lives.
-_PATIENCE: Final = 10.0
-
-
-class _Made(Struct):
-    background: bool | None = None
-
-
-_MADE: Final = msgspec.json.Decoder(_Made)
-
-
 def is_background(response: Response) -> bool:
-    """Tell whether a response was made in the background, so that there are events of it."""
-    return bool(_MADE.decode(response.body).background)
+    """Whether a response was created in the background, so that its events are stored."""
+    return bool(_BACKGROUND.decode(response.body).background)
 
 
-async def cancel(store: Store, owner: str, response_id: str, lease: float) -> StoredTurn:
-    """End a response; give it as it then is.
+async def cancel_response(
+    store: Store, owner: str, response_id: str, lease_seconds: float
+) -> StoredTurn:
+    """Cancel a background response on whichever node runs it, and return it.
 
-    If its node died, whoever takes it over ends it. If nobody does so in time, it is given as it
-    is: the wish stays in the store.
+    If its node died, the one that takes it over cancels it. If that takes too long, the response is
+    returned as it is, to be cancelled later.
     """
-    turn = await find_turn(store, owner, response_id)
-    if turn.response.status in RUNNING:
+    turn: StoredTurn | None = await load_turn(store, owner, response_id)
+    if turn is not None and turn.response.status in RUNNING:
         await store.jobs.request_cancel(owner, response_id)
-        settled = await store.jobs.wait_until_finished(owner, response_id, lease + _PATIENCE)
-        if settled is None:
-            raise ResponseNotFoundError(response_id)
-        turn = settled
-    status = turn.response.status
-    background = is_background(turn.response)
+        turn = await store.jobs.wait_until_finished(
+            owner, response_id, lease_seconds + _CANCEL_SECONDS
+        )
+    if turn is None:
+        raise ResponseNotFoundError(response_id)
+    status, background = turn.response.status, is_background(turn.response)
     if not background or (status != "cancelled" and status not in RUNNING):
         raise NotCancellableError(status, background=background)
     return turn

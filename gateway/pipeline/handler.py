@@ -180,7 +180,7 @@ def _choose_saver(
         return None
     if turn.store:
         return ResponseSaver(app, turn)
-    return None if given.cache is None else ConnectionSaver(given.cache, turn)
+    return None if given.cache is None else ConnectionSaver(app, given.cache, turn)
 
 
 async def _manage_context(app: AppContext, call: Call) -> PreparedRequest:

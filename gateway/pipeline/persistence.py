@@ -13,8 +13,10 @@ from gateway.backends.client import BackendClient
 from gateway.context import AppContext
 from gateway.http.auth import Principal
 from gateway.store import Completion
-from gateway.turns.items import LEGAL_ID, read_metadata
-from gateway.turns.turn import Turn, UnstoredResponses
+from gateway.turns.items import LEGAL_ID
+from gateway.turns.metadata import read_metadata
+from gateway.turns.response_cache import ResponseCache
+from gateway.turns.turn import Turn
 
 _ENCODER: Final = msgspec.json.Encoder()
 _MESSAGES: Final = msgspec.json.Decoder(list[dict[str, Raw]])
@@ -51,12 +53,13 @@ class ResponseSaver(Struct, frozen=True):
 class ConnectionSaver(Struct, frozen=True):
     """Keeps a response that is not stored for later turns of the same connection."""
 
-    cache: UnstoredResponses
+    app: AppContext
+    cache: ResponseCache
     turn: Turn
 
     async def save(self, reply: Mapping[str, object]) -> None:
         """Keep the response in memory."""
-        self.cache.remember(self.turn, reply)
+        self.cache.add(self.turn, self.app.turns.stored_turn(self.turn, reply))
 
 
 class CompletionSaver(Struct, frozen=True):

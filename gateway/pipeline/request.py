@@ -4,7 +4,8 @@ from msgspec import Struct
 
 from adapters import RequestBody
 from gateway.http.auth import Principal
-from gateway.turns.turn import Turn, UnstoredResponses
+from gateway.turns.response_cache import ResponseCache
+from gateway.turns.turn import Turn
 
 
 class Request(Struct, frozen=True):
@@ -16,4 +17,4 @@ class Request(Struct, frozen=True):
     # Set by callers that save the reply themselves, such as background jobs.
     turn: Turn | None = None
     # Responses that the client's connection remembers.
-    cache: UnstoredResponses | None = None
+    cache: ResponseCache | None = None

@@ -20,6 +20,7 @@ from gateway.store.records import (
     Event,
     Item,
     Job,
+    JobUpdate,
     Response,
     StoredTurn,
 )
@@ -81,24 +82,11 @@ class _NewJob(Struct, frozen=True):
     events: Sequence[Event]
 
 
-class _Progress(Struct, frozen=True):
-    """What a node writes about its job."""
-
-    response_id: str
-    node: str
-    events: Sequence[Event] = ()
-    # Set when the job is now in progress.
-    body: Raw | None = None
-    # Set when the job is finished, with its output.
-    finished: Response | None = None
-    output: Sequence[Item] = ()
-
-
 class JobStore:
     """Responses created in the background by the node that holds their lease.
 
-    Methods that write to a job return False if another node has taken it over: the node then has
-    to stop working on it.
+    `update` returns False if another node has taken the job over: the node then has to stop working
+    on it.
     """
 
     def __init__(
@@ -119,23 +107,9 @@ class JobStore:
         """Save a queued response and its first events, with a lease for this node."""
         await self._writer.write(_enqueue, _NewJob(turn, request, node, lease_seconds, events))
 
-    async def mark_in_progress(
-        self, response_id: str, node: str, body: Raw, events: Sequence[Event] = ()
-    ) -> bool:
-        """Record that a job was started: it can now be finished, but not started again."""
-        progress = _Progress(response_id, node, events, body=body)
-        return await self._writer.write(_save_progress, progress)
-
-    async def append_events(self, response_id: str, node: str, events: Sequence[Event]) -> bool:
-        """Append events to the stream of a job."""
-        return await self._writer.write(_save_progress, _Progress(response_id, node, events))
-
-    async def finish(
-        self, response: Response, node: str, output: Sequence[Item], events: Sequence[Event]
-    ) -> bool:
-        """Save the status, the body, the output and the last events of a finished job."""
-        progress = _Progress(response.id, node, events, finished=response, output=output)
-        return await self._writer.write(_save_progress, progress)
+    async def update(self, update: JobUpdate) -> bool:
+        """Write to a job of this node."""
+        return await self._writer.write(_update, update)
 
     async def request_cancel(self, owner: str, response_id: str) -> bool:
         """Ask the node that works on a job to cancel it; False if no node does."""
@@ -219,7 +193,7 @@ async def _insert_events(
         await transaction.execute_many(_INSERT_EVENT, rows)
 
 
-async def _save_progress(transaction: Transaction, batch: Sequence[_Progress]) -> Sequence[bool]:
+async def _update(transaction: Transaction, batch: Sequence[JobUpdate]) -> Sequence[bool]:
     jobs = sorted({(it.response_id, it.node) for it in batch})
     locked = {job for job in jobs if await transaction.fetch(_LOCK_JOB, *job)}
     allowed = [it for it in batch if (it.response_id, it.node) in locked]

@@ -130,6 +130,19 @@ class Job(Struct, frozen=True):
     next_event: int
 
 
+class JobUpdate(Struct, frozen=True):
+    """What a node writes to its job."""
+
+    response_id: str
+    node: str
+    events: Sequence[Event] = ()
+    # Set when the job is now in progress: it can be finished, but not started again.
+    body: Raw | None = None
+    # Set when the job is finished, with its output.
+    finished: Response | None = None
+    output: Sequence[Item] = ()
+
+
 class Conversation(Struct, frozen=True):
     """A history that responses are appended to."""
 

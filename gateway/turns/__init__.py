@@ -1,1 +1,1 @@
-"""What requests ask of the memory, and what is kept of their answers."""
+"""Turns: what a request continues, and what is stored of it and its reply."""

@@ -1,6 +1,6 @@
-"""Finds what a request stands on: earlier turns, a conversation, single items."""
+"""Load the items before a request: a chain of responses, a conversation, single items."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -16,190 +16,151 @@ from gateway.errors import (
     ResponseNotFoundError,
 )
 from gateway.store import RUNNING, ChainLink, Item, Page, Store, StoredTurn
-from gateway.turns.turn import StateFields, UnstoredResponses, read_reference
+from gateway.turns.state_fields import StateFields, read_reference
+
+_COMPACTION: Final = "compaction"
+_OUTPUT_SUFFIX: Final = "_output"
+# Error messages repeat at most this many characters of an id.
+_MAX_SHOWN: Final = 100
 
 
 class Settings(Struct, frozen=True, omit_defaults=True):
-    """What later turns need to know of a response besides its items."""
+    """What later turns need of a stored response besides its items."""
 
     model: str = ""
 
 
-class _Kind(Struct):
+class _ItemHead(Struct):
     type: str = ""
+    call_id: str | None = None
 
 
-_KIND = msgspec.json.Decoder(_Kind)
-_SETTINGS = msgspec.json.Decoder(Settings | None)
-_COMPACTION = b'"compaction"'
+_HEAD: Final = msgspec.json.Decoder(_ItemHead)
+_SETTINGS: Final = msgspec.json.Decoder(Settings | None)
+_OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
+_ENCODER: Final = msgspec.json.Encoder()
 
 
-class History(Struct, frozen=True):
-    """What was found."""
-
-    items: tuple[Item, ...] = ()
-    # The response that is continued, if it is in the store: items are linked to it, not copied.
-    parent: str | None = None
-    model: str | None = None
-
-
-async def load_history(
-    store: Store, owner: str, asking: StateFields, nearby: UnstoredResponses | None
-) -> History:
-    """Find what came before the input of a request."""
-    if asking.previous is not None:
-        near = nearby.find(asking.previous) if nearby else None
-        if near is not None:
-            return History(near)
-        return await _find_chain(store, owner, asking.previous)
-    if asking.conversation is not None:
-        listing = await store.conversations.list_items(owner, asking.conversation, Page())
-        if listing is None:
-            raise ConversationNotFoundError(asking.conversation)
-        # What a summary among these stands for, it says itself: users' words may belong beside it.
-        return History(listing.data)
-    return History()
-
-
-async def _find_chain(store: Store, owner: str, name: str) -> History:
-    steps = await store.responses.load_chain(owner, name)
-    if steps is None:
-        raise PreviousResponseNotFoundError(name)
-    if steps[-1].status in RUNNING:
-        raise PreviousResponseUnfinishedError(name, steps[-1].status)
-    settings = _SETTINGS.decode(steps[-1].settings) or Settings()
-    items = await whole_chain(store, owner, steps)
-    return History(tuple(items), parent=name, model=settings.model or None)
-
-
-async def whole_chain(store: Store, owner: str, steps: tuple[ChainLink, ...]) -> list[Item]:
-    """Put the items of a chain in a row, behind what was said in the conversation it began in."""
-    first = steps[0]
-    if first.conversation is None:
-        return chain_items(steps)
-    said = await store.conversations.list_items_before(owner, first.conversation, first.id)
-    return chain_items(steps, said[_last_summary(said) :])
-
-
-def chain_items(steps: tuple[ChainLink, ...], before: tuple[Item, ...] = ()) -> list[Item]:
-    """Put the items of a chain in a row; an answer may have summed up all that was before it."""
-    items: list[Item] = [*before]
-    for step in steps:
-        items += step.input
-        place = _last_summary(step.output)
-        if place is not None:
-            items.clear()
-        items += step.output[place:]
-    return items
-
-
-def _last_summary(items: tuple[Item, ...]) -> int | None:
-    """Find the last item that sums up all that was before it."""
-    for place in range(len(items) - 1, -1, -1):
-        body = items[place].body
-        if _COMPACTION in bytes(body) and _kind(body).type == "compaction":
-            return place
-    return None
-
-
-def _kind(raw: Raw) -> _Kind:
-    try:
-        return _KIND.decode(raw)
-    except DECODE_ERRORS:
-        return _Kind()
-
-
-async def resolve_item_references(
-    store: Store, owner: str, given: list[Raw], past: tuple[Item, ...], path: str = "input"
-) -> list[Raw | Item]:
-    """Put the items in place of those that only refer to them."""
-    read = ((place, read_reference(raw)) for place, raw in enumerate(given))
-    wanted = {place: name for place, name in read if name is not None}
-    if not wanted:
-        return list(given)
-    found = {item.id: item for item in past}
-    found |= await store.responses.find_items(owner, set(wanted.values()) - found.keys())
-    resolved: list[Raw | Item] = list(given)
-    for place, name in wanted.items():
-        if name not in found:
-            raise ItemNotFoundError(f"{path}[{place}]", name)
-        resolved[place] = found[name]
-    return resolved
-
-
-# Checks that what a continued turn answers was asked.
-#
-# A client that sends the whole history may have cut off the call that an output belongs to; then
-# the
-# core tells the output as text (rule 10 of its pairing). With `previous_response_id` we hold the
-# history ourselves: an output whose call is not in it is a mistake, and OpenAI refuses it with the
-# same sentence. Nothing is known of what was summed up.
-
-
-_CALL_ID: Final = b'"call_id"'
-_OUTPUT: Final = "_output"
-_SUMMARY: Final = b'"compaction"'
-# So much of a name is repeated to whoever said it.
-_SHOWN: Final = 100
-
-
-class CallNotFound(OpenAIMessageError):
-    """An output answers a call that nobody made."""
+class ToolCallNotFoundError(OpenAIMessageError):
+    """A tool output belongs to no call of the history."""
 
     status = 400
     code = "tool_call_not_found"
 
     def __init__(self, kind: str, call_id: str) -> None:
-        words = kind.replace("_", " ")
-        why = f"No tool call found for {words} with call_id {call_id[:_SHOWN]}."
-        super().__init__("input", why)
+        shown = f"{kind.replace('_', ' ')} with call_id {call_id[:_MAX_SHOWN]}"
+        super().__init__("input", f"No tool call found for {shown}.")
 
 
-class _Paired(Struct):
-    type: str = ""
-    call_id: str | None = None
+class History(Struct, frozen=True):
+    """The items before a request."""
+
+    items: tuple[Item, ...] = ()
+    # The continued response, if it is in the store: items are linked to it, not copied.
+    parent: str | None = None
+    model: str | None = None
 
 
-_PAIRED: Final = msgspec.json.Decoder(_Paired)
+async def load_history(store: Store, owner: str, state: StateFields) -> History:
+    """Load the items before the input of a request."""
+    if state.previous_response_id is not None:
+        return await _load_chain(store, owner, state.previous_response_id)
+    if state.conversation is not None:
+        listing = await store.conversations.list_items(owner, state.conversation, Page())
+        if listing is None:
+            raise ConversationNotFoundError(state.conversation)
+        # Items before a summary stay: messages of users may belong beside it.
+        return History(listing.data)
+    return History()
 
 
-def check_outputs_have_calls(history: Iterable[Item], given: Iterable[Item]) -> None:
-    """Raise `CallNotFound` for an output among the new items that belongs to no call."""
-    given = list(given)
-    outputs = [one for one in _paired(given) if one.type.endswith(_OUTPUT)]
+async def _load_chain(store: Store, owner: str, response_id: str) -> History:
+    chain = await store.responses.load_chain(owner, response_id)
+    if chain is None:
+        raise PreviousResponseNotFoundError(response_id)
+    last = chain[-1]
+    if last.status in RUNNING:
+        raise PreviousResponseUnfinishedError(response_id, last.status)
+    settings = _SETTINGS.decode(last.settings) or Settings()
+    items = await _chain_items(store, owner, chain)
+    return History(items, parent=response_id, model=settings.model or None)
+
+
+async def _chain_items(store: Store, owner: str, chain: Sequence[ChainLink]) -> tuple[Item, ...]:
+    """Return the items of a chain, after those of the conversation that it began in."""
+    items: list[Item] = []
+    first = chain[0]
+    if first.conversation is not None:
+        before = await store.conversations.list_items_before(owner, first.conversation, first.id)
+        append_output(items, before)
+    for link in chain:
+        items += link.input
+        append_output(items, link.output)
+    return tuple(items)
+
+
+def append_output(items: list[Item], output: tuple[Item, ...]) -> None:
+    """Append the output of a response to a history; a summary in it replaces what is before."""
+    for index in range(len(output) - 1, -1, -1):
+        body = output[index].body
+        if _COMPACTION.encode() in bytes(body) and _head(body).type == _COMPACTION:
+            items[:] = output[index:]
+            return
+    items += output
+
+
+async def resolve_item_references(
+    store: Store, owner: str, items: list[Raw], history: tuple[Item, ...], path: str = "input"
+) -> list[Raw | Item]:
+    """Replace the items that only refer to stored ones by these."""
+    references = ((index, read_reference(raw)) for index, raw in enumerate(items))
+    wanted = {index: item_id for index, item_id in references if item_id is not None}
+    if not wanted:
+        return list(items)
+    known = {item.id: item for item in history}
+    known |= await store.responses.find_items(owner, set(wanted.values()) - known.keys())
+    resolved: list[Raw | Item] = list(items)
+    for index, item_id in wanted.items():
+        if item_id not in known:
+            raise ItemNotFoundError(f"{path}[{index}]", item_id)
+        resolved[index] = known[item_id]
+    return resolved
+
+
+def check_outputs_have_calls(history: Iterable[Item], new: Sequence[Item]) -> None:
+    """Raise `ToolCallNotFoundError` for a new tool output that belongs to no call.
+
+    A client that sends the whole history may have cut off the call; then the output is translated
+    to text. In a history of our own the call cannot be missing, and OpenAI refuses such a request
+    with the same sentence. What was summarized may have contained the call.
+    """
+    outputs = [head for head in _call_heads(new) if head.type.endswith(_OUTPUT_SUFFIX)]
     if not outputs:
         return
-    before = [*history, *given]
-    if any(_SUMMARY in bytes(item.body) for item in before):
+    items = [*history, *new]
+    if any(b'"compaction"' in bytes(item.body) for item in items):
         return
-    made = {one.call_id for one in _paired(before) if not one.type.endswith(_OUTPUT)}
+    calls = {head.call_id for head in _call_heads(items) if not head.type.endswith(_OUTPUT_SUFFIX)}
     for output in outputs:
-        if output.call_id is not None and output.call_id not in made:
-            raise CallNotFound(output.type, output.call_id)
+        if output.call_id is not None and output.call_id not in calls:
+            raise ToolCallNotFoundError(output.type, output.call_id)
 
 
-def _paired(items: Iterable[Item]) -> list[_Paired]:
-    """Read the items that name a call."""
-    return [_read(item.body) for item in items if _CALL_ID in bytes(item.body)]
+def _call_heads(items: Iterable[Item]) -> list[_ItemHead]:
+    """Return the heads of calls and their outputs."""
+    return [_head(item.body) for item in items if b'"call_id"' in bytes(item.body)]
 
 
-def _read(body: Raw) -> _Paired:
+def _head(body: Raw) -> _ItemHead:
     try:
-        return _PAIRED.decode(body)
+        return _HEAD.decode(body)
     except DECODE_ERRORS:
-        # Whoever reads it next says what is wrong.
-        return _Paired()
+        # The reader of the item reports what is wrong with it.
+        return _ItemHead()
 
 
-# Reads a stored response as clients are shown it, and what its input was.
-
-
-_OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
-_ENCODER: Final = msgspec.json.Encoder()
-
-
-async def find_turn(store: Store, owner: str, response_id: str) -> StoredTurn:
-    """Find a response; raise `ResponseNotFound` if this owner has none of that name."""
+async def load_turn(store: Store, owner: str, response_id: str) -> StoredTurn:
+    """Load a response; raise `ResponseNotFoundError` if this owner has none with this id."""
     turn = await store.responses.load(owner, response_id)
     if turn is None:
         raise ResponseNotFoundError(response_id)
@@ -207,27 +168,24 @@ async def find_turn(store: Store, owner: str, response_id: str) -> StoredTurn:
 
 
 def response_body(turn: StoredTurn) -> bytes:
-    """Write the object of a response; its items, which are kept apart, are put back."""
+    """Return the object of a response with its output items, which are stored separately."""
     if not turn.output:
         return bytes(turn.response.body)
     output = {"output": [item.body for item in turn.output]}
     return _ENCODER.encode(_OBJECT.decode(turn.response.body) | output)
 
 
-async def input_of(store: Store, owner: str, response_id: str) -> tuple[Item, ...]:
-    """Give all that a response was made from, the oldest first: what it continues comes with it."""
-    turn = await find_turn(store, owner, response_id)
-    return (*await _before(store, owner, turn), *turn.input)
-
-
-async def _before(store: Store, owner: str, turn: StoredTurn) -> tuple[Item, ...]:
+async def load_input(store: Store, owner: str, response_id: str) -> tuple[Item, ...]:
+    """Load all items that a response was created from, the oldest first."""
+    turn = await load_turn(store, owner, response_id)
     response = turn.response
+    before: tuple[Item, ...] = ()
     if response.parent is not None:
-        steps = await store.responses.load_chain(owner, response.id) or ()
-        return tuple(await whole_chain(store, owner, steps[:-1])) if steps else ()
-    if response.conversation is not None:
-        # Where it was deleted since, what the response itself brought is still there.
-        return await store.conversations.list_items_before(
+        chain = await store.responses.load_chain(owner, response.id) or ()
+        before = await _chain_items(store, owner, chain[:-1]) if chain else ()
+    elif response.conversation is not None:
+        # If the conversation was deleted, the response still has its own input.
+        before = await store.conversations.list_items_before(
             owner, response.conversation, response.id
         )
-    return ()
+    return (*before, *turn.input)

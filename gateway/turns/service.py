@@ -1,19 +1,20 @@
-"""Prepares a turn from what is remembered, and keeps what came of it."""
+"""Begin and save turns."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final, cast
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
+from msgspec.structs import replace
 
 from adapters import IdSource, InputItem, InvalidRequestError, RequestBody
 from adapters.json_text import DECODE_ERRORS
-from adapters.translation.redaction import REDACTED
-from adapters.wire.json_object import MISSING, NULL
+from adapters.wire.json_object import MISSING
 from gateway.http.auth import Principal
 from gateway.http.create_request import ParsedRequest
 from gateway.store import RUNNING, Item, Response, Status, Store, StoredTurn
+from gateway.turns.credentials import redacted_tools
 from gateway.turns.history import (
     History,
     Settings,
@@ -21,76 +22,30 @@ from gateway.turns.history import (
     load_history,
     resolve_item_references,
 )
-from gateway.turns.items import is_compaction_trigger, kept_items, to_stored_item
-from gateway.turns.turn import (
+from gateway.turns.items import is_compaction_trigger, to_stored_item, user_message
+from gateway.turns.response_cache import ResponseCache
+from gateway.turns.state_fields import (
     StateFields,
-    Turn,
-    UnstoredResponses,
     is_stateless,
     read_state_fields,
     without_state_fields,
 )
+from gateway.turns.turn import Turn
 
-# What authorises a backend to use a server of the client's: it is passed on, and kept nowhere.
-#
-# OpenAI shows the tools of a request with its response, but neither stores nor shows the
-# `authorization` of an MCP server, and of its headers only the names.
-
-
-_MCP: Final = b'"mcp"'
-_AUTHORIZATION: Final = "authorization"
-_HEADERS: Final = "headers"
-
-
-class _Kind(Struct):
-    type: Raw = MISSING
-
-
-_KIND: Final = msgspec.json.Decoder(_Kind)
-_OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
-
-
-def redacted_tools(body: RequestBody) -> list[Raw | dict[str, object]] | None:
-    """Return the tools of a request without credentials; None if they contain none."""
-    declared = body.fields.get("tools", NULL)
-    if _MCP not in bytes(declared):
-        return None
-    try:
-        tools = [_redacted(tool) for tool in _ITEMS.decode(declared)]
-    except DECODE_ERRORS:
-        # The reader of the request reports what is wrong.
-        return None
-    return None if all(isinstance(tool, Raw) for tool in tools) else tools
-
-
-def _redacted(tool: Raw) -> Raw | dict[str, object]:
-    if bytes(_KIND.decode(tool).type) != _MCP:
-        return tool
-    fields = _OBJECT.decode(tool)
-    shown: dict[str, object] = {**fields}
-    if shown.pop(_AUTHORIZATION, NULL) == NULL and fields.get(_HEADERS, NULL) == NULL:
-        return tool
-    if fields.get(_HEADERS, NULL) != NULL:
-        shown[_HEADERS] = dict.fromkeys(_OBJECT.decode(fields[_HEADERS]), REDACTED)
-    return shown
-
-
-_ENCODER = msgspec.json.Encoder()
-
-
-_STATUS: msgspec.json.Decoder[Status] = msgspec.json.Decoder(Status)
-_ITEMS = msgspec.json.Decoder(list[Raw])
+_ENCODER: Final = msgspec.json.Encoder()
+_STATUS: Final[msgspec.json.Decoder[Status]] = msgspec.json.Decoder(Status)
+_ITEMS: Final = msgspec.json.Decoder(list[Raw])
 
 
 class TurnService:
-    """Knows the store, and how requests speak of it."""
+    """Begins and saves turns in a store."""
 
     def __init__(self, store: Store, ids: IdSource) -> None:
         self._store = store
         self._ids = ids
 
     async def begin(
-        self, principal: Principal, request: ParsedRequest, cache: UnstoredResponses | None = None
+        self, principal: Principal, request: ParsedRequest, cache: ResponseCache | None = None
     ) -> Turn | None:
         """Load what a request continues; return None if it neither stores nor continues anything.
 
@@ -100,43 +55,40 @@ class TurnService:
         if cache is None and is_stateless(body):
             return None
         state = read_state_fields(body)
-        history = await load_history(self._store, owner, state, cache)
-        items, resolved = await self._read_input(owner, state, history)
-        if state.previous is not None:
+        history = None if cache is None else cache.find(state.previous_response_id)
+        if history is None:
+            history = await load_history(self._store, owner, state)
+        items, sent = await self._read_input(owner, state, history)
+        if state.previous_response_id is not None:
             check_outputs_have_calls(history.items, items)
-        model = request.model or history.model or ""
+        model = request.model or history.model
         if not model:
             raise InvalidRequestError("model", "it is missing")
         fields = without_state_fields(body, state)
         if model != request.model:
             fields["model"] = Raw(_ENCODER.encode(model))
-        prepared = _with_input(
-            RequestBody(fields), body, state, [*_history_items(history), *resolved]
-        )
-        return self._turn(
-            owner, state, history, items, ParsedRequest(prepared, request.dialect, model)
-        )
+        prepared = _with_input(fields, body, state, [*_history_items(history), *sent])
+        parsed = ParsedRequest(prepared, request.dialect, model)
+        return self._turn(owner, state, history, items, parsed)
 
     async def _read_input(
         self, owner: str, state: StateFields, history: History
     ) -> tuple[tuple[Item, ...], list[InputItem]]:
         """Return the new items in their stored form, and as the backend gets them."""
-        given = state.input
-        if isinstance(given, str):
-            items = kept_items(given, self._ids)
-            return items, [InputItem(item.body, "input") for item in items]
-        resolved: list[Raw | Item] = [*given]
+        if isinstance(state.input, str):
+            message = user_message(state.input, self._ids)
+            return (message,), [InputItem(message.body, "input")]
+        resolved: list[Raw | Item] = [*state.input]
         if state.may_refer:
-            resolved = await resolve_item_references(self._store, owner, given, history.items)
-        items = tuple(
-            one if isinstance(one, Item) else to_stored_item(one, self._ids, f"input[{place}]")
-            for place, one in enumerate(resolved)
-        )
-        sent = [
-            InputItem(one.body if isinstance(one, Item) else one, f"input[{place}]")
-            for place, one in enumerate(resolved)
-        ]
-        return items, sent
+            resolved = await resolve_item_references(self._store, owner, state.input, history.items)
+        items: list[Item] = []
+        sent: list[InputItem] = []
+        for index, one in enumerate(resolved):
+            path = f"input[{index}]"
+            stored = one if isinstance(one, Item) else to_stored_item(one, self._ids, path)
+            items.append(stored)
+            sent.append(InputItem(one.body if isinstance(one, Item) else one, path))
+        return tuple(items), sent
 
     def _turn(
         self,
@@ -149,7 +101,7 @@ class TurnService:
         response_id = self._ids.id("resp_")
         overrides: dict[str, object] = {
             "id": response_id,
-            "previous_response_id": state.previous,
+            "previous_response_id": state.previous_response_id,
             "store": state.store,
             "background": state.background,
         }
@@ -166,7 +118,6 @@ class TurnService:
             stream=state.stream,
             response_id=response_id,
             created=self._ids.now(),
-            previous=state.previous,
             parent=history.parent,
             conversation=state.conversation,
             input=tuple(item for item in items if not is_compaction_trigger(item)),
@@ -174,63 +125,72 @@ class TurnService:
             overrides=overrides,
         )
 
-    async def save(self, turn: Turn, response: Mapping[str, object]) -> None:
+    async def save(self, turn: Turn, reply: Mapping[str, object]) -> None:
         """Save a finished response; when this returns, it is committed."""
-        await self._store.responses.save(self.stored_turn(turn, response))
+        await self._store.responses.save(self.stored_turn(turn, reply))
 
-    def stored_turn(
-        self, turn: Turn, response: Mapping[str, object], *, queued: bool = False
-    ) -> StoredTurn:
-        """Return a turn in its stored form: one that has ended, or one that is queued."""
-        output = self._stored_output(_output_items(response))
-        reported = _read_status(response.get("status"))
-        status = reported if queued else _final_status(reported, output)
+    def stored_turn(self, turn: Turn, reply: Mapping[str, object]) -> StoredTurn:
+        """Return a turn that has ended in its stored form."""
+        queued = queued_turn(turn, MISSING)
+        response, output = self.finish(queued.response, reply)
+        return replace(queued, response=response, output=output)
+
+    def finish(
+        self, response: Response, reply: Mapping[str, object]
+    ) -> tuple[Response, tuple[Item, ...]]:
+        """Return a response as it ended, and its output items in their stored form."""
+        output = self._stored_output(reply)
+        status = _final_status(_read_status(reply.get("status")), output)
         # The output items are stored on their own.
-        body = dict(response) | {"output": (), "status": status}
-        row = Response(
-            id=turn.response_id,
-            owner=turn.owner,
-            created=turn.created,
-            status=status,
-            body=Raw(_ENCODER.encode(body)),
-            settings=Raw(_ENCODER.encode(Settings(turn.model))),
-            model=turn.model,
-            parent=turn.parent,
-            conversation=turn.conversation,
-        )
-        return StoredTurn(
-            row, turn.stored_input, output, None if turn.parent is None else turn.history
-        )
+        body = Raw(_ENCODER.encode(dict(reply) | {"output": (), "status": status}))
+        return replace(response, status=status, body=body), output
 
-    def _stored_output(self, output: list[Raw]) -> tuple[Item, ...]:
-        """Give the items of an answer as they are kept, but for those that are none."""
+    def _stored_output(self, reply: Mapping[str, object]) -> tuple[Item, ...]:
+        """Return the output items in their stored form, without invalid ones."""
         items: list[Item] = []
-        for place, raw in enumerate(output):
+        for index, raw in enumerate(_output_items(reply)):
             with suppress(InvalidRequestError):
-                items.append(to_stored_item(raw, self._ids, f"output[{place}]"))
+                items.append(to_stored_item(raw, self._ids, f"output[{index}]"))
         return tuple(items)
 
 
+def queued_turn(turn: Turn, body: Raw) -> StoredTurn:
+    """Return the stored form of a turn that has no reply yet."""
+    response = Response(
+        id=turn.response_id,
+        owner=turn.owner,
+        created=turn.created,
+        status="queued",
+        body=body,
+        settings=Raw(_ENCODER.encode(Settings(turn.model))),
+        model=turn.model,
+        parent=turn.parent,
+        conversation=turn.conversation,
+    )
+    history = None if turn.parent is None else turn.history
+    return StoredTurn(response, turn.stored_input, history=history)
+
+
 def _with_input(
-    prepared: RequestBody, body: RequestBody, state: StateFields, items: list[InputItem]
+    fields: dict[str, Raw], body: RequestBody, state: StateFields, items: list[InputItem]
 ) -> RequestBody:
-    """Add the input to a request; as it was given, if nothing was put before or into it."""
-    given = state.input
-    unchanged = len(items) == 1 if isinstance(given, str) else [i.raw for i in items] == given
+    """Add the input to a request; as it was sent, if the items are still the same."""
+    sent = state.input
+    unchanged = len(items) == 1 if isinstance(sent, str) else [i.raw for i in items] == sent
     if unchanged and "input" in body.fields:
-        return RequestBody(prepared.fields | {"input": body.fields["input"]})
-    return RequestBody(prepared.fields, tuple(items))
+        return RequestBody(fields | {"input": body.fields["input"]})
+    return RequestBody(fields, tuple(items))
 
 
 def _history_items(history: History) -> list[InputItem]:
-    return [InputItem(item.body, f"history[{place}]") for place, item in enumerate(history.items)]
+    return [InputItem(item.body, f"history[{index}]") for index, item in enumerate(history.items)]
 
 
 def _final_status(reported: Status, output: tuple[Item, ...]) -> Status:
     """Return how a response ended.
 
     Some backends report a running status at the end; stored like that, the response could not be
-    continued, and whoever polls it would never stop.
+    continued, and a client that polls it would never stop.
     """
     if reported not in RUNNING:
         return reported
@@ -238,7 +198,7 @@ def _final_status(reported: Status, output: tuple[Item, ...]) -> Status:
 
 
 def _read_status(value: object) -> Status:
-    """Return the status of a response; a relayed one may have any value."""
+    """Return the status of a response; a backend may send any value."""
     raw = value if isinstance(value, Raw) else _ENCODER.encode(value)
     try:
         return _STATUS.decode(raw)
@@ -246,8 +206,8 @@ def _read_status(value: object) -> Status:
         return "completed"
 
 
-def _output_items(response: Mapping[str, object]) -> list[Raw]:
-    output = response.get("output", ())
+def _output_items(reply: Mapping[str, object]) -> list[Raw]:
+    output = reply.get("output", ())
     if isinstance(output, Raw):
         try:
             return _ITEMS.decode(output)

@@ -1,4 +1,4 @@
-"""Reads what clients say on a socket."""
+"""The messages that clients send over a WebSocket, and the error events that they get."""
 
 import re
 from typing import Final
@@ -6,136 +6,114 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters import InvalidRequestError, UnsupportedRequestError
+from adapters import DragomanError, InvalidRequestError, RequestBody, UnsupportedRequestError
+from adapters.ir.types import Error
 from adapters.json_text import DECODE_ERRORS
-from adapters.wire.json_object import JsonObject, read_body
+from adapters.wire.error_body import error_body, to_error
+from adapters.wire.json_object import NULL, JsonObject, read_body
 from gateway.errors import InvalidStreamIdError
 
-CREATE: Final = "response.create"
+_CREATE: Final = "response.create"
 STEER: Final = "response.steer"
-_KINDS: Final = (CREATE, STEER)
+_KINDS: Final = (_CREATE, STEER)
 _STREAM_ID: Final = re.compile(r"[A-Za-z0-9_.-]{1,256}")
-# So much of an unknown word is repeated to whoever said it.
-_SHOWN: Final = 100
+# Error messages repeat at most this many characters of an unknown type.
+_MAX_SHOWN: Final = 100
 
 
 class _CacheOptions(Struct):
     prewarm: bool | None = None
 
 
-_OPTIONS: Final = msgspec.json.Decoder(_CacheOptions)
+_CACHE_OPTIONS: Final = msgspec.json.Decoder(_CacheOptions)
+_ENCODER: Final = msgspec.json.Encoder()
 
 
 class Message(Struct, frozen=True):
-    """One message: what it wants, in which lane, and what else it says."""
+    """One message of a client."""
 
     kind: str
-    # None: the one that has no name.
-    lane: str | None
+    # None for the stream without a name.
+    stream_id: str | None
     fields: JsonObject
-    # How many bytes it was.
     size: int
 
 
 class CreateMessage(Struct, frozen=True):
-    """A response that is to be made."""
+    """A request for a response."""
 
-    lane: str | None
-    # Its body, without what only sockets know and what is kept here beside it.
-    rest: JsonObject
+    stream_id: str | None
+    # The request as it would be posted.
+    body: RequestBody
     size: int
-    previous: str | None
-    model: str | None
-    cache_options: Raw | None
-    # False: the turn is only prepared, and a later one begins where it ends.
-    generates: bool
-
-    def body(self, model: str | None = None) -> bytes:
-        """Give the request as it would be posted; whoever names no model may be given one."""
-        said: dict[str, object] = {
-            "model": self.model or model,
-            "previous_response_id": self.previous,
-            "prompt_cache_options": self.cache_options,
-        }
-        named = {name: value for name, value in said.items() if value is not None}
-        return self.rest.encode_with(**named, stream=True)
+    previous_response_id: str | None
+    # False if the turn is only prepared, for a later one that continues it.
+    generate: bool
 
 
 def read_message(data: bytes) -> Message:
-    """Read a message; raise `InvalidInput` if it is none."""
+    """Read a message; raise `InvalidRequestError` if it is invalid."""
     fields = read_body(data)
     kind = fields.string("type")
     if kind not in _KINDS:
-        said = "it is missing" if kind is None else f"{kind[:_SHOWN]!r} is not known here"
-        raise InvalidRequestError("type", f"{said}; a message is one of {', '.join(_KINDS)}")
-    return Message(kind, _read_lane(fields), fields, len(data))
+        shown = "it is missing" if kind is None else f"{kind[:_MAX_SHOWN]!r} is not known here"
+        raise InvalidRequestError("type", f"{shown}; a message is one of {', '.join(_KINDS)}")
+    return Message(kind, _read_stream_id(fields), fields, len(data))
 
 
-def _read_lane(fields: JsonObject) -> str | None:
+def _read_stream_id(fields: JsonObject) -> str | None:
     try:
-        lane = fields.string("stream_id")
-    except InvalidRequestError as problem:
-        raise InvalidStreamIdError("stream_id", problem.message) from None
-    if lane is not None and not _STREAM_ID.fullmatch(lane):
-        why = "it has to be 1 to 256 of the characters A-Z, a-z, 0-9, `_`, `.` and `-`"
-        raise InvalidStreamIdError("stream_id", why)
-    return lane
+        stream_id = fields.string("stream_id")
+    except InvalidRequestError as error:
+        raise InvalidStreamIdError("stream_id", error.message) from None
+    if stream_id is not None and not _STREAM_ID.fullmatch(stream_id):
+        message = "it has to be 1 to 256 of the characters A-Z, a-z, 0-9, `_`, `.` and `-`"
+        raise InvalidStreamIdError("stream_id", message)
+    return stream_id
 
 
 def read_create(message: Message) -> CreateMessage:
-    """Read what is to be made; raise `Refused` for what a socket does not do."""
+    """Read a request; raise `UnsupportedRequestError` for what a WebSocket does not do."""
     fields = message.fields
-    _refuse_transport(fields)
-    cache_options = fields.raw("prompt_cache_options")
-    prewarms = cache_options is not None and _prewarms(cache_options)
-    return CreateMessage(
-        lane=message.lane,
-        rest=fields,
-        size=message.size,
-        previous=fields.string("previous_response_id"),
-        model=fields.string("model"),
-        cache_options=cache_options,
-        generates=fields.boolean("generate") is not False and not prewarms,
-    )
+    _reject_transport_fields(fields)
+    generate = fields.boolean("generate") is not False
+    previous = fields.peek("previous_response_id")
+    body = RequestBody(fields.take_all() | {"stream": Raw(b"true")})
+    if _prewarms(body.fields.get("prompt_cache_options", NULL)):
+        generate = False
+    return CreateMessage(message.stream_id, body, message.size, previous, generate)
 
 
-def _refuse_transport(fields: JsonObject) -> None:
-    """Refuse what says how an answer is carried over HTTP.
+def _reject_transport_fields(fields: JsonObject) -> None:
+    """Reject fields that say how a reply is sent over HTTP.
 
-    Open Responses forbids all three fields here. `stream: true` asks for just what a socket does,
-    and Codex always says it; a `background` that is false asks for nothing.
+    Open Responses forbids all three here. But `stream: true` asks for what a WebSocket does, and
+    Codex always sends it; `background: false` asks for nothing.
     """
     if fields.boolean("stream") is False:
         raise UnsupportedRequestError("stream", "over a WebSocket every answer is streamed")
     if fields.raw("stream_options") is not None:
         raise UnsupportedRequestError("stream_options", "it is not taken over a WebSocket")
     if fields.boolean("background"):
-        raise UnsupportedRequestError(
-            "background", "over a WebSocket nothing runs in the background"
-        )
+        message = "over a WebSocket nothing runs in the background"
+        raise UnsupportedRequestError("background", message)
 
 
-def _prewarms(options: Raw) -> bool:
-    """Tell whether only the cache is to be warmed, which overrides `generate`."""
+def _prewarms(cache_options: Raw) -> bool:
+    """Whether only the cache is to be warmed, which overrides `generate`."""
     try:
-        return _OPTIONS.decode(options).prewarm is True
+        return cache_options != NULL and _CACHE_OPTIONS.decode(cache_options).prewarm is True
     except DECODE_ERRORS:
-        # Whoever reads it next says what is wrong.
+        # The reader of the request reports what is wrong.
         return False
 
 
-# Answers the wish to steer a response that is being made: no backend here can be steered.
-
-
-_ENCODER: Final = msgspec.json.Encoder()
-
-
-def steer_failed(fields: JsonObject) -> bytes:
-    """Write the event that gives the input back; raise `InvalidInput` if there is none."""
-    previous, given = fields.string("previous_response_id"), fields.raw("input")
+def write_steer_failed(fields: JsonObject) -> bytes:
+    """Return the event that gives the input of `response.steer` back: no backend can be steered."""
+    previous, items = fields.string("previous_response_id"), fields.raw("input")
     if previous is None:
         raise InvalidRequestError("previous_response_id", "it is missing")
-    if given is None:
+    if items is None:
         raise InvalidRequestError("input", "it is missing")
     return _ENCODER.encode(
         {
@@ -146,6 +124,30 @@ def steer_failed(fields: JsonObject) -> bytes:
                 "code": "steering_not_supported",
                 "message": "Responses cannot be steered here; send the input with the next turn.",
             },
-            "steer": {"previous_response_id": previous, "input": Raw(given)},
+            "steer": {"previous_response_id": previous, "input": Raw(items)},
         }
     )
+
+
+def write_own_error(error: DragomanError, stream_id: str | None) -> bytes:
+    """Return the event for one of our own errors."""
+    return write_error_event(error.status, to_error(error), stream_id)
+
+
+def write_error_event(
+    status: int, error: Error, stream_id: str | None, headers: dict[str, str] | None = None
+) -> bytes:
+    """Return the event for an error; Open Responses requires that it has a code."""
+    body = error_body(error) | {"code": error.code or error.type}
+    if headers:
+        body["headers"] = headers
+    event: dict[str, object] = {"type": "error", "status": status, "error": body}
+    return with_stream_id(_ENCODER.encode(event), stream_id)
+
+
+def with_stream_id(event: bytes, stream_id: str | None) -> bytes:
+    """Add the id of its stream to an event; the rest stays byte for byte."""
+    if stream_id is None:
+        return event
+    # Its characters need no escaping.
+    return b'%b,"stream_id":"%b"}' % (event.rstrip()[:-1], stream_id.encode())

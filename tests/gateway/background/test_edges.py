@@ -9,7 +9,11 @@ import pytest
 from msgspec import Raw
 from msgspec.structs import replace
 
-from gateway.background.job import authorization_of, queue_request, read_kept, write_kept
+from gateway.background.queued_request import (
+    decode_request,
+    encode_request,
+    open_authorization,
+)
 from gateway.crypto import SealingKeys, api_key_digest
 from gateway.errors import DecryptionError
 from gateway.http.auth import Principal
@@ -207,32 +211,37 @@ def test_several_processes_serve_one_port(
         assert objects_in(judge_stream(replay(node, name)), "output")
 
 
-def test_what_authorises_the_work_opens_for_nothing_else() -> None:
-    sealer, other = SealingKeys(b"1" * 32), SealingKeys(b"2" * 32)
-    plan = _plan("resp_1")
-    kept = queue_request(plan, Principal(authorization="Bearer sk"), {"cookie": "c"}, sealer)
-    assert kept.headers == {}
-    assert read_kept(write_kept(kept)) == kept
-    assert read_kept(Raw(b'{"another": "version"}')) is None
-    response = Response("resp_1", plan.owner, 1, "queued", JSON_NULL)
-    assert authorization_of(kept, response, sealer) == "Bearer sk"
-    for wrong in (replace(response, id="resp_2"), replace(response, owner="somebody")):
+def test_authorization_opens_only_for_its_own_job() -> None:
+    keys, other_keys = SealingKeys(b"1" * 32), SealingKeys(b"2" * 32)
+    turn = _turn("resp_1")
+    encoded = encode_request(turn, Principal(authorization="Bearer sk"), {"cookie": "c"}, keys)
+    request = decode_request(encoded)
+    assert request is not None
+    assert request.headers == {}
+    response = Response("resp_1", turn.owner, 1, "queued", JSON_NULL)
+    assert open_authorization(request, response, keys) == "Bearer sk"
+    for wrong, opening_keys in (
+        (replace(response, id="resp_2"), keys),
+        (replace(response, owner="somebody"), keys),
+        (response, other_keys),
+    ):
         with pytest.raises(DecryptionError):
-            authorization_of(kept, wrong, sealer)
-    with pytest.raises(DecryptionError):
-        authorization_of(kept, response, other)
+            open_authorization(request, wrong, opening_keys)
 
 
-def _plan(name: str) -> Turn:
+def test_request_of_an_incompatible_version_is_not_decoded() -> None:
+    assert decode_request(Raw(b'{"another": "version"}')) is None
+
+
+def _turn(response_id: str) -> Turn:
     return Turn(
         owner="me",
         request=parse_request(b'{"model":"m","input":"hi"}', "/responses"),
         store=True,
         background=True,
         stream=False,
-        response_id=name,
+        response_id=response_id,
         created=1,
-        previous=None,
         parent=None,
         conversation=None,
         input=(),

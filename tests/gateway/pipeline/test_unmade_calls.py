@@ -6,7 +6,7 @@ from msgspec import Raw
 from openai.types.responses.response_input_item_param import FunctionCallOutput
 
 from gateway.store import Item
-from gateway.turns.history import CallNotFound, check_outputs_have_calls
+from gateway.turns.history import ToolCallNotFoundError, check_outputs_have_calls
 from tests.gateway.backend_replies import Call, Turn
 from tests.gateway.conftest import Harness
 from tests.gateway.gateway_config import DIALECTS
@@ -71,7 +71,7 @@ def test_what_belongs_to_a_call_passes(history: list[Item], given: list[Item]) -
 
 @pytest.mark.parametrize("kind", ["function_call_output", "custom_tool_call_output"])
 def test_what_belongs_to_none_does_not(kind: str) -> None:
-    with pytest.raises(CallNotFound) as refused:
+    with pytest.raises(ToolCallNotFoundError) as refused:
         check_outputs_have_calls([CALL, CUSTOM, SAID], [output(kind, '"call_9"')])
     words = kind.replace("_", " ")
     assert str(refused.value) == f"No tool call found for {words} with call_id call_9."

@@ -6,7 +6,7 @@ import sys
 
 from msgspec import Raw
 
-from gateway.store import Event, Store, StoredTurn, open_store
+from gateway.store import Event, JobUpdate, Store, StoredTurn, open_store
 from tests.gateway.stores import response, turn
 
 WRITERS = 8
@@ -32,9 +32,11 @@ async def _write(store: Store, writer: str) -> None:
 async def _run_job(store: Store, response_id: str, parent: str | None) -> None:
     queued = turn(response_id, parent, conversation=CONVERSATION, status="queued")
     await store.jobs.enqueue(StoredTurn(queued.response, queued.input), Raw(b"1"), NODE, 60)
-    await store.jobs.append_events(response_id, NODE, [Event(0, Raw(b"0"))])
+    await store.jobs.update(JobUpdate(response_id, NODE, [Event(0, Raw(b"0"))]))
     finished = response(response_id, parent=parent, conversation=CONVERSATION)
-    await store.jobs.finish(finished, NODE, queued.output, [Event(1, Raw(b"1"))])
+    await store.jobs.update(
+        JobUpdate(response_id, NODE, [Event(1, Raw(b"1"))], finished=finished, output=queued.output)
+    )
 
 
 async def main(url: str, generation: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Raw
 
-from gateway.store import Conversation, Event, Page, Store, StoredTurn
+from gateway.store import Conversation, Event, Item, JobUpdate, Page, Response, Store, StoredTurn
 from gateway.store.store import open_database
 from tests.gateway.stores import (
     ON_BOTH_DATABASES,
@@ -35,6 +35,10 @@ def events(*numbers: int) -> list[Event]:
     return [Event(number, Raw(b'{"n":%d}' % number)) for number in numbers]
 
 
+def finished(node: str, final: Response, last: list[Event], *output: Item) -> JobUpdate:
+    return JobUpdate(final.id, node, last, finished=final, output=output)
+
+
 async def follow(store: Store, response_id: str = "j", after: int = -1) -> list[int]:
     return [event.number async for event in store.jobs.follow_events("me", response_id, after)]
 
@@ -46,12 +50,12 @@ async def test_job_lifecycle(store: Store, other: Store) -> None:
     assert loaded is not None
     assert loaded == StoredTurn(queued().response, loaded.input)
     assert ids(loaded.input) == ["j-in"]
-    assert await store.jobs.mark_in_progress("j", "A", Raw(b'"working"'))
+    assert await store.jobs.update(JobUpdate("j", "A", body=Raw(b'"working"')))
     loaded = await other.responses.load("me", "j")
     assert loaded is not None
     assert (loaded.response.status, loaded.response.body) == ("in_progress", Raw(b'"working"'))
-    assert await store.jobs.append_events("j", "A", events(0, 1))
-    assert await store.jobs.finish(turn("j").response, "A", [item("j-out")], events(2))
+    assert await store.jobs.update(JobUpdate("j", "A", events(0, 1)))
+    assert await store.jobs.update(finished("A", turn("j").response, events(2), item("j-out")))
     loaded = await other.jobs.wait_until_finished("me", "j", LONG)
     assert loaded is not None
     assert loaded.response == turn("j").response
@@ -59,7 +63,7 @@ async def test_job_lifecycle(store: Store, other: Store) -> None:
     assert await follow(other) == [0, 1, 2]
     assert await follow(other, after=1) == [2]
     # The job is gone.
-    assert not await store.jobs.append_events("j", "A", events(3))
+    assert not await store.jobs.update(JobUpdate("j", "A", events(3)))
     assert not await store.jobs.request_cancel("me", "j")
     assert await other.jobs.claim_expired("B", EXPIRED) == ()
 
@@ -67,14 +71,14 @@ async def test_job_lifecycle(store: Store, other: Store) -> None:
 @with_two_stores
 async def test_stream_is_followed_live_on_another_node(store: Store, other: Store) -> None:
     await store.jobs.enqueue(queued(), REQUEST, "A", LONG)
-    assert await store.jobs.append_events("j", "A", events(0, 1))
+    assert await store.jobs.update(JobUpdate("j", "A", events(0, 1)))
     async with aclosing(other.jobs.follow_events("me", "j", 0)) as stream:
         assert (await anext(stream)).number == 1
         for number in range(2, 5):
             next_event = asyncio.ensure_future(anext(stream))
-            assert await store.jobs.append_events("j", "A", events(number))
+            assert await store.jobs.update(JobUpdate("j", "A", events(number)))
             assert (await next_event).number == number
-        assert await store.jobs.finish(turn("j").response, "A", [], events(5))
+        assert await store.jobs.update(finished("A", turn("j").response, events(5)))
         assert [event.number async for event in stream] == [5]
 
 
@@ -94,10 +98,10 @@ def test_new_events_are_signaled(kind: str, tmp_path: Path) -> None:
             stream = follower.jobs.follow_events("me", "j")
             for number in range(3):
                 next_event = asyncio.ensure_future(anext(stream))
-                assert await node.jobs.append_events("j", "A", events(number))
+                assert await node.jobs.update(JobUpdate("j", "A", events(number)))
                 assert (await next_event).number == number
             end = asyncio.ensure_future(anext(stream, None))
-            assert await node.jobs.finish(turn("j").response, "A", [], ())
+            assert await node.jobs.update(finished("A", turn("j").response, []))
             assert await end is None
             await follower.close()
 
@@ -109,8 +113,8 @@ async def test_long_stream_is_read_completely(store: Store, other: Store) -> Non
     await store.jobs.enqueue(queued(), REQUEST, "A", LONG)
     streams = asyncio.gather(follow(store), follow(other, after=700))
     for first in range(0, 1200, 100):
-        assert await store.jobs.append_events("j", "A", events(*range(first, first + 100)))
-    assert await store.jobs.finish(turn("j").response, "A", [], ())
+        assert await store.jobs.update(JobUpdate("j", "A", events(*range(first, first + 100))))
+    assert await store.jobs.update(finished("A", turn("j").response, []))
     whole, rest = await streams
     assert whole == list(range(1200))
     assert rest == list(range(701, 1200))
@@ -119,7 +123,7 @@ async def test_long_stream_is_read_completely(store: Store, other: Store) -> Non
 @with_two_stores
 async def test_jobs_of_other_owners_do_not_exist(store: Store, other: Store) -> None:
     await store.jobs.enqueue(queued(), REQUEST, "A", LONG)
-    await store.jobs.append_events("j", "A", events(0))
+    await store.jobs.update(JobUpdate("j", "A", events(0)))
     assert [event async for event in other.jobs.follow_events("you", "j")] == []
     assert await other.jobs.wait_until_finished("you", "j", LONG) is None
     assert not await other.jobs.request_cancel("you", "j")
@@ -142,7 +146,7 @@ async def test_working_node_learns_that_its_job_is_cancelled(store: Store, other
     assert await other.jobs.request_cancel("me", "j")
     assert await store.jobs.renew_leases("A", LONG) == {"j": True, "k": False}
     wait = asyncio.ensure_future(other.jobs.wait_until_finished("me", "j", LONG))
-    await store.jobs.finish(response("j", status="cancelled"), "A", [], ())
+    await store.jobs.update(finished("A", response("j", status="cancelled"), []))
     loaded = await wait
     assert loaded is not None
     assert loaded.response.status == "cancelled"
@@ -152,8 +156,8 @@ async def test_working_node_learns_that_its_job_is_cancelled(store: Store, other
 @with_two_stores
 async def test_jobs_of_a_dead_node_are_taken_over_once(store: Store, other: Store) -> None:
     await store.jobs.enqueue(queued("started"), REQUEST, "A", LONG)
-    assert await store.jobs.mark_in_progress("started", "A", Raw(b"1"))
-    assert await store.jobs.append_events("started", "A", events(0, 1, 2))
+    assert await store.jobs.update(JobUpdate("started", "A", body=Raw(b"1")))
+    assert await store.jobs.update(JobUpdate("started", "A", events(0, 1, 2)))
     await store.jobs.enqueue(queued("queued"), REQUEST, "A", LONG)
     await store.jobs.enqueue(queued("alive"), REQUEST, "B", LONG)
     assert await other.jobs.request_cancel("me", "queued")
@@ -179,8 +183,8 @@ async def test_queued_job_may_have_events(store: Store, other: Store) -> None:
     await store.jobs.enqueue(queued(), REQUEST, "A", EXPIRED, events(0, 1))
     [job] = await other.jobs.claim_expired("B", LONG)
     assert (job.response.status, job.next_event) == ("queued", 2)
-    assert await other.jobs.mark_in_progress("j", "B", Raw(b"1"), events(2))
-    assert await other.jobs.finish(turn("j").response, "B", [], events(3))
+    assert await other.jobs.update(JobUpdate("j", "B", events(2), body=Raw(b"1")))
+    assert await other.jobs.update(finished("B", turn("j").response, events(3)))
     assert await follow(store) == [0, 1, 2, 3]
 
 
@@ -225,11 +229,11 @@ async def test_node_that_lost_its_lease_cannot_write(store: Store, other: Store)
     await store.jobs.enqueue(queued(), REQUEST, "A", EXPIRED)
     assert len(await other.jobs.claim_expired("B", LONG)) == 1
     late = [
-        store.jobs.mark_in_progress("j", "A", Raw(b"1")),
-        store.jobs.append_events("j", "A", events(0)),
-        store.jobs.finish(turn("j").response, "A", [item("j-out")], events(1)),
+        store.jobs.update(JobUpdate("j", "A", body=Raw(b"1"))),
+        store.jobs.update(JobUpdate("j", "A", events(0))),
+        store.jobs.update(finished("A", turn("j").response, events(1), item("j-out"))),
     ]
-    current = other.jobs.finish(response("j", status="failed"), "B", [], events(0))
+    current = other.jobs.update(finished("B", response("j", status="failed"), events(0)))
     assert await asyncio.gather(*late, current) == [False, False, False, True]
     assert await follow(store) == [0]
     loaded = await store.responses.load("me", "j")
@@ -243,7 +247,7 @@ async def test_stream_of_a_deleted_job_ends(store: Store, other: Store) -> None:
     stream = asyncio.ensure_future(follow(store))
     assert await other.responses.delete("me", "j")
     assert await stream == []
-    assert not await store.jobs.append_events("j", "A", events(0))
+    assert not await store.jobs.update(JobUpdate("j", "A", events(0)))
 
 
 @with_two_stores
@@ -251,7 +255,7 @@ async def test_finished_job_is_appended_to_its_conversation(store: Store, other:
     await store.conversations.create(Conversation("c", "me", 1000))
     await store.jobs.enqueue(queued(conversation="c"), REQUEST, "A", LONG)
     await other.conversations.append_items("me", "c", [item("between")])
-    await store.jobs.finish(turn("j", conversation="c").response, "A", [item("j-out")], ())
+    await store.jobs.update(finished("A", turn("j", conversation="c").response, [], item("j-out")))
     listing = await other.conversations.list_items("me", "c", Page())
     assert listing is not None
     assert ids(listing.data) == ["between", "j-in", "j-out"]

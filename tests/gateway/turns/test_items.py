@@ -1,4 +1,4 @@
-"""Items as they are kept: what is missing is added, and nothing else is touched."""
+"""The stored form of items: missing fields are added, and nothing else changes."""
 
 from typing import Any
 
@@ -12,76 +12,73 @@ from pydantic import TypeAdapter
 
 from adapters import InvalidRequestError, deterministic_ids
 from gateway.store import Item
-from gateway.turns.items import kept_items, to_stored_item
+from gateway.turns.items import to_stored_item, user_message
 
 _ITEM: TypeAdapter[ResponseItem] = TypeAdapter(ResponseItem)
 
 
-def kept(*given_items: object) -> list[dict[str, Any]]:
-    """Keep items; see that each is kept under the id that it says."""
-    raws = [Raw(msgspec.json.encode(one)) for one in given_items]
-    found = kept_items(raws, deterministic_ids())
-    bodies: list[dict[str, Any]] = [msgspec.json.decode(one.body) for one in found]
-    assert [one.id for one in found] == [body["id"] for body in bodies]
-    return bodies
+def stored(value: object) -> dict[str, Any]:
+    """Return the stored form of an item; check that its row has the same id."""
+    item = to_stored_item(Raw(msgspec.json.encode(value)), deterministic_ids(), "input[0]")
+    body: dict[str, Any] = msgspec.json.decode(item.body)
+    assert item.id == body["id"]
+    return body
 
 
-def refusal(*given_items: object) -> InvalidRequestError:
-    with pytest.raises(InvalidRequestError) as caught:
-        kept(*given_items)
-    return caught.value
-
-
-def test_a_string_is_a_message_of_the_user() -> None:
-    (item,) = kept_items('say "hé"', deterministic_ids())
-    assert msgspec.json.decode(item.body) == {
-        "id": "msg_0001",
-        "type": "message",
-        "status": "completed",
-        "role": "user",
-        "content": [{"type": "input_text", "text": 'say "hé"'}],
-    }
-    assert item.id == "msg_0001"
-    assert item.number == 0
-
-
-@pytest.mark.parametrize("role", ["user", "system", "developer"])
-def test_what_is_said_to_the_model_becomes_a_list_of_input_parts(role: str) -> None:
-    (item,) = kept({"role": role, "content": "hello"})
-    assert item == {
+def message(role: str, *content: dict[str, object]) -> dict[str, object]:
+    return {
         "id": "msg_0001",
         "type": "message",
         "status": "completed",
         "role": role,
-        "content": [{"type": "input_text", "text": "hello"}],
+        "content": [*content],
     }
-    assert _ITEM.validate_python(item).type == "message"
 
 
-def test_what_the_model_said_becomes_a_list_of_output_parts() -> None:
-    (item,) = kept({"role": "assistant", "content": "hello"})
-    assert item["content"] == [{"type": "output_text", "text": "hello", "annotations": []}]
-    assert _ITEM.validate_python(item).type == "message"
-
-
-@pytest.mark.parametrize("nothing", [{}, {"content": None}])
-def test_a_message_without_content_has_no_parts(nothing: dict[str, object]) -> None:
-    (item,) = kept({"role": "assistant", **nothing})
-    assert item["content"] == []
-
-
-def test_an_item_that_lacks_nothing_is_kept_byte_for_byte() -> None:
-    spelled = (
-        b'{"content": [ {"type":"input_text","text":"\\u0061"} ],"x":1e2, "status":"in_progress",'
-        b'"role":"user","type":"message","id":"msg_own"}'
+def test_string_becomes_a_user_message() -> None:
+    item = user_message('say "hé"', deterministic_ids())
+    assert msgspec.json.decode(item.body) == message(
+        "user", {"type": "input_text", "text": 'say "hé"'}
     )
-    reasoning = b'{ "type":"reasoning","id":"rs_1","summary":[], "encrypted_content":"e" }'
-    items = kept_items([Raw(spelled), Raw(reasoning)], deterministic_ids())
-    assert [bytes(item.body) for item in items] == [spelled, reasoning]
-    assert [item.id for item in items] == ["msg_own", "rs_1"]
+    assert (item.id, item.number) == ("msg_0001", 0)
 
 
-def test_what_is_added_leaves_the_other_fields_as_they_were_spelled() -> None:
+@pytest.mark.parametrize(
+    ("role", "part"),
+    [
+        *((role, {"type": "input_text"}) for role in ("user", "system", "developer")),
+        ("assistant", {"type": "output_text", "annotations": []}),
+    ],
+)
+def test_string_content_becomes_one_part(role: str, part: dict[str, object]) -> None:
+    item = stored({"role": role, "content": "hello"})
+    assert item == message(role, part | {"text": "hello"})
+    assert _ITEM.validate_python(item).type == "message"
+
+
+@pytest.mark.parametrize("fields", [{}, {"content": None}])
+def test_message_without_content_has_no_parts(fields: dict[str, object]) -> None:
+    assert stored({"role": "assistant", **fields})["content"] == []
+
+
+@pytest.mark.parametrize(
+    "encoded",
+    [
+        (
+            b'{"content": [ {"type":"input_text","text":"\\u0061"} ],"x":1e2,"status":"",'
+            b'"role":"user","type":"message","id":"own"}'
+        ),
+        b'{ "type":"reasoning","id":"own","summary":[], "encrypted_content":"e" }',
+        b'{"type":"item_reference","id":"own"}',
+        b'{"id":"own"}',
+    ],
+)
+def test_complete_items_and_references_are_stored_byte_for_byte(encoded: bytes) -> None:
+    item = to_stored_item(Raw(encoded), deterministic_ids(), "input[0]")
+    assert item == Item("own", Raw(encoded))
+
+
+def test_added_fields_leave_the_others_byte_for_byte() -> None:
     raw = Raw(b'{"type":"function_call","call_id":"c","name":"f","arguments":"{\\u007d","n":1.50}')
     item = to_stored_item(raw, deterministic_ids(), "input[0]")
     assert bytes(item.body) == (
@@ -106,10 +103,9 @@ def test_what_is_added_leaves_the_other_fields_as_they_were_spelled() -> None:
         ("something_new", "item_"),
     ],
 )
-def test_the_id_tells_the_kind(kind: str, prefix: str) -> None:
-    (item,) = kept({"type": kind})
-    assert item["id"] == f"{prefix}0001"
-    assert item["type"] == kind
+def test_prefix_of_the_id_depends_on_the_type(kind: str, prefix: str) -> None:
+    item = stored({"type": kind})
+    assert (item["id"], item["type"]) == (f"{prefix}0001", kind)
 
 
 @pytest.mark.parametrize(
@@ -122,40 +118,28 @@ def test_the_id_tells_the_kind(kind: str, prefix: str) -> None:
         ({"summary": []}, "reasoning"),
     ],
 )
-def test_what_has_no_type_is_known_by_what_it_has(fields: dict[str, object], kind: str) -> None:
+def test_missing_type_is_inferred(fields: dict[str, object], kind: str) -> None:
     for more in ({}, {"type": None}):
-        (item,) = kept(fields | more)
-        assert item["type"] == kind
+        assert stored(fields | more)["type"] == kind
 
 
-@pytest.mark.parametrize("name", ["", "a b", "a/b", "x" * 257, "é", "a\n", None])
-def test_an_id_that_cannot_be_one_is_replaced(name: str | None) -> None:
-    (item,) = kept({"type": "reasoning", "id": name, "summary": []})
-    assert item["id"] == "rs_0001"
+@pytest.mark.parametrize("item_id", ["", "a b", "a/b", "x" * 257, "é", "a\n", None])
+def test_illegal_id_is_replaced(item_id: str | None) -> None:
+    assert stored({"type": "reasoning", "id": item_id, "summary": []})["id"] == "rs_0001"
 
 
-@pytest.mark.parametrize("name", ["msg_1", "x", "x" * 256, "a.b:c-d~e=+"])
-def test_any_other_id_stays(name: str) -> None:
-    (item,) = kept({"role": "user", "content": "x", "id": name})
-    assert item["id"] == name
-
-
-@pytest.mark.parametrize("spelled", [b'{"type":"item_reference","id":"msg_1"}', b'{"id":"msg_1"}'])
-def test_a_reference_is_left_as_it_is(spelled: bytes) -> None:
-    assert kept_items([Raw(spelled)], deterministic_ids()) == (Item("msg_1", Raw(spelled)),)
-
-
-@pytest.mark.parametrize("wrong", [3, "text", None, [], True, 1.5])
-def test_an_entry_that_is_no_object_is_refused_by_its_place(wrong: object) -> None:
-    problem = refusal({"role": "user"}, wrong)
-    assert problem.path == "input[1]"
-    assert problem.status == 400
-    assert problem.message.startswith("expected object")
+@pytest.mark.parametrize("item_id", ["msg_1", "x", "x" * 256, "a.b:c-d~e=+"])
+def test_legal_id_stays(item_id: str) -> None:
+    assert stored({"role": "user", "content": "x", "id": item_id})["id"] == item_id
 
 
 @pytest.mark.parametrize(
-    ("wrong", "path"),
+    ("value", "path"),
     [
+        (3, "input[0]"),
+        ("text", "input[0]"),
+        (None, "input[0]"),
+        ([], "input[0]"),
         ({}, "input[0].type"),
         ({"type": 3}, "input[0].type"),
         ({"type": "message", "id": 7}, "input[0].id"),
@@ -164,14 +148,10 @@ def test_an_entry_that_is_no_object_is_refused_by_its_place(wrong: object) -> No
         ({"role": "user", "content": {"text": "x"}}, "input[0].content"),
     ],
 )
-def test_a_field_of_the_wrong_kind_is_named(wrong: object, path: str) -> None:
-    assert refusal(wrong).path == path
-
-
-def test_the_path_is_that_of_where_the_items_stand() -> None:
+def test_invalid_item_is_refused_with_its_path(value: object, path: str) -> None:
     with pytest.raises(InvalidRequestError) as caught:
-        kept_items([Raw(b"1")], deterministic_ids(), "items")
-    assert caught.value.path == "items[0]"
+        stored(value)
+    assert (caught.value.path, caught.value.status) == (path, 400)
 
 
 _JSON = st.recursive(
@@ -182,16 +162,15 @@ _JSON = st.recursive(
 _FIELDS = st.sampled_from(["type", "id", "role", "status", "content", "output", "summary"])
 
 
-@given(st.lists(st.dictionaries(_FIELDS, _JSON) | _JSON))
-def test_whatever_comes_is_kept_or_refused(items: list[object]) -> None:
-    raws = [Raw(msgspec.json.encode(one)) for one in items]
+@given(st.dictionaries(_FIELDS, _JSON) | _JSON)
+def test_any_item_is_stored_or_refused(value: object) -> None:
+    raw = Raw(msgspec.json.encode(value))
     try:
-        found = kept_items(raws, deterministic_ids())
+        item = to_stored_item(raw, deterministic_ids(), "input[0]")
     except InvalidRequestError:
         return
-    for raw, item in zip(raws, found, strict=True):
-        before, after = msgspec.json.decode(raw), msgspec.json.decode(item.body)
-        changed = {name for name in before if before[name] != after[name]}
-        assert changed <= {"id", "type", "status", "content"}
-        # What was kept once is kept so for ever.
-        assert to_stored_item(item.body, deterministic_ids(), "again") == item
+    before, after = msgspec.json.decode(raw), msgspec.json.decode(item.body)
+    changed = {name for name in before if before[name] != after[name]}
+    assert changed <= {"id", "type", "status", "content"}
+    # The stored form of a stored item is the item itself.
+    assert to_stored_item(item.body, deterministic_ids(), "input[0]") == item

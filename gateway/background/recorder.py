@@ -1,0 +1,180 @@
+"""Store the events of a background response as they arrive."""
+
+import asyncio
+from enum import Enum
+from http import HTTPStatus
+from typing import Final
+
+from litestar.types.asgi_types import HTTPDisconnectEvent
+from msgspec import Raw
+
+from adapters.ir.types import Error
+from adapters.sse import Decoder
+from adapters.wire.error_body import read_error
+from gateway.background.events import (
+    ERROR_EVENT,
+    INITIAL_EVENTS,
+    TERMINAL_EVENTS,
+    is_empty_failure,
+    read_event_error,
+    read_head,
+    renumber,
+)
+from gateway.http.headers import Headers
+from gateway.http.sinks import ReplySink
+from gateway.observability.logging import LOG
+from gateway.observability.record import ExchangeRecord
+from gateway.store import Job, JobUpdate, Store, StoreUnavailableError
+from gateway.store.records import CommitOutcomeUnknownError, DatabaseUnavailableError
+
+_PATH: Final = "/v1/responses"
+# While more events than this wait to be stored, the backend waits too.
+_MAX_PENDING_EVENTS: Final = 1000
+_RETRY_DELAY_SECONDS: Final = 0.5
+
+
+class StopReason(Enum):
+    """Why a job ends early: its name is logged, its value is the client's error message."""
+
+    CANCELLED = "cancelled"
+    # Another node has taken it over, or it was deleted: nothing more may be written.
+    LOST = "lost"
+    STOPPING = "the gateway was stopped while it made this response"
+    DEAD = "the node that made this response died"
+
+
+class EventRecorder(ReplySink):
+    """Stores all events of a job but the last ones, which are stored with the response."""
+
+    def __init__(
+        self, store: Store, job: Job, node: str, lease_seconds: float, headers: dict[str, str]
+    ) -> None:
+        super().__init__(headers, self._receive_stop, ExchangeRecord(_PATH))
+        self.job = job
+        self.node = node
+        self.next_event = job.next_event
+        self.stop_reason: StopReason | None = None
+        # The last event, which may follow an error event, and the response in it.
+        self.last_events: list[bytes] = []
+        self.response: Raw | None = None
+        self._store = store
+        self._lease_seconds = lease_seconds
+        self._stopped = asyncio.Event()
+        self._status = 0
+        self._error_body: list[bytes] = []
+        self._decoder = Decoder()
+        self._pending: list[bytes] = []
+        self._storing: asyncio.Task[None] | None = None
+        self._has_output = False
+
+    def stop(self, reason: StopReason) -> None:
+        """End the job early; the connection to its backend is closed at once."""
+        if self.stop_reason is None or reason is StopReason.LOST:
+            self.stop_reason = reason
+        self._stopped.set()
+
+    async def _receive_stop(self) -> HTTPDisconnectEvent:
+        """Wait until the job is stopped, which ends the exchange as a disconnect would."""
+        await self._stopped.wait()
+        return {"type": "http.disconnect"}
+
+    async def update_job(self, update: JobUpdate) -> bool:
+        """Write to the job, in several attempts; stop it if it belongs to another node.
+
+        While the database is unavailable, no other node can take the job over either, and an update
+        may be written twice. Other failures are retried only for the time of the lease: then the
+        job is left to the node that takes it over.
+        """
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + self._lease_seconds
+        while self.stop_reason is not StopReason.LOST:
+            try:
+                written = await self._store.jobs.update(update)
+            except (DatabaseUnavailableError, CommitOutcomeUnknownError):
+                LOG.warning("database unavailable, retrying", response_id=update.response_id)
+            except StoreUnavailableError:
+                LOG.warning("storing a response failed, retrying", response_id=update.response_id)
+                if clock() > deadline:
+                    break
+            else:
+                if not written:
+                    break
+                return True
+            await asyncio.sleep(_RETRY_DELAY_SECONDS)
+        self.stop(StopReason.LOST)
+        return False
+
+    async def _send_head(self, status: int, headers: Headers) -> None:
+        del headers
+        self._status = status
+
+    async def _send_body(self, data: bytes, *, more: bool) -> None:
+        """Record the events of a chunk; wait while too many are not stored yet."""
+        del more
+        if self._status != HTTPStatus.OK:
+            self._error_body.append(data)
+            return
+        for frame in self._decoder.feed(data):
+            if frame.data.startswith(b"{") and self.response is None:
+                self._add_event(frame.data)
+        self._start_storing()
+        while len(self._pending) > _MAX_PENDING_EVENTS and self._storing is not None:
+            # Unlike `await self._storing`, this does not cancel the task if it is cancelled.
+            await asyncio.wait((self._storing,))
+
+    def _add_event(self, body: bytes) -> None:
+        head = read_head(body)
+        if not head.type or head.type in INITIAL_EVENTS:
+            # The gateway has stored initial events of its own.
+            return
+        if head.type == ERROR_EVENT:
+            self.last_events.append(body)
+        elif head.type in TERMINAL_EVENTS and head.response:
+            self.last_events.append(body)
+            self.response = head.response
+        else:
+            # The error before this event was not the end.
+            self._pending += [*self.last_events, body]
+            self.last_events.clear()
+            self._has_output = True
+
+    def _start_storing(self) -> None:
+        if self._pending and self._storing is None:
+            self._storing = asyncio.create_task(self._store_events())
+
+    async def _store_events(self) -> None:
+        """Store the pending events, and those that arrive meanwhile."""
+        try:
+            while self._pending:
+                events = list(renumber(self._pending, self.next_event))
+                self._pending.clear()
+                if not await self.update_job(JobUpdate(self.job.response.id, self.node, events)):
+                    return
+                self.next_event += len(events)
+        except Exception:  # noqa: BLE001 - whatever it is, a stream with gaps must not look complete
+            LOG.exception("events not stored")
+            self.stop(StopReason.LOST)
+        finally:
+            self._storing = None
+
+    async def flush(self) -> None:
+        """Wait until all events but the last ones are stored."""
+        self._start_storing()
+        while self._storing is not None:
+            await asyncio.wait((self._storing,))
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the stream ended with a response that fits the events before it.
+
+        A passthrough stream that breaks off is ended by a response without output.
+        """
+        return self.response is not None and not (
+            self._has_output and is_empty_failure(self.response)
+        )
+
+    def error(self) -> Error | None:
+        """Return the error that the reply ended with."""
+        if self._status not in (0, HTTPStatus.OK):
+            return read_error(self._status, b"".join(self._error_body))
+        return read_event_error(self.last_events[0]) if self.last_events else None

@@ -1,0 +1,106 @@
+"""Send the stored events of a background response, and those that are still to come."""
+
+import asyncio
+from contextlib import aclosing
+from http import HTTPStatus
+from typing import Final
+
+from adapters import DragomanError
+from adapters.ir.types import Error
+from adapters.responses import wire
+from adapters.responses.response import write_failure
+from adapters.wire.error_body import to_error
+from adapters.wire.json_object import read_body
+from gateway.background.events import (
+    ERROR_EVENT,
+    TERMINAL_EVENTS,
+    frame,
+    read_head,
+    response_event,
+)
+from gateway.errors import ShuttingDownError
+from gateway.http.headers import STREAM
+from gateway.http.monitor import ExchangeMonitor
+from gateway.http.sinks import ReplySink
+from gateway.observability.logging import LOG
+from gateway.store import RUNNING, Response, Store, StoreUnavailableError
+
+_DELETED: Final = Error("The response was deleted.", "invalid_request_error", "response_not_found")
+_STOPPING: Final = "the gateway is stopping; the response can be followed again"
+
+
+class EventReplay:
+    """Sends the events of one response to one client."""
+
+    def __init__(self, store: Store, response: Response, after: int, sink: ReplySink) -> None:
+        self._store = store
+        self._response = response
+        self._sink = sink
+        # The number of the last event that was sent, and whether it ended the stream.
+        self._last = after
+        self._ended = False
+
+    async def run(self, heartbeat_interval: float) -> None:
+        """Send the events up to the end; raise `ClientDisconnectedError` if the client leaves.
+
+        A failure is sent as an error with the number of the last event, so that a client that
+        resumes after it misses nothing.
+        """
+        await self._sink.start(HTTPStatus.OK, STREAM)
+        try:
+            async with ExchangeMonitor(self._sink.receive, heartbeat_interval) as monitor:
+                monitor.set_heartbeat(lambda: self._send_heartbeat(monitor))
+                await self._send_events(monitor)
+            end = await self._end()
+        except DragomanError as error:
+            LOG.warning("event replay aborted", error=error.message)
+            end = _error_frame(to_error(error), max(self._last, 0))
+        except asyncio.CancelledError:
+            # The server stops and has waited long enough.
+            stopping = to_error(ShuttingDownError(None, _STOPPING))
+            end = _error_frame(stopping, max(self._last, 0))
+        await self._sink.end(end)
+
+    async def _send_events(self, monitor: ExchangeMonitor) -> None:
+        owner, response_id = self._response.owner, self._response.id
+        stored = self._store.jobs.follow_events(owner, response_id, self._last)
+        async with aclosing(stored) as events:
+            async for event in events:
+                self._last = event.number
+                self._ended = read_head(event.body).type in TERMINAL_EVENTS
+                await self._write(monitor, frame(event))
+
+    async def _write(self, monitor: ExchangeMonitor, data: bytes) -> None:
+        monitor.writing = True
+        await self._sink.write(data)
+        monitor.end_client_write()
+
+    async def _send_heartbeat(self, monitor: ExchangeMonitor) -> None:
+        """Repeat the status of the response, because Codex's idle timer ignores SSE comments.
+
+        It has the number of the event before, so that a client that resumes after it misses nothing
+        (https://github.com/Menci/Floway/issues/498).
+        """
+        try:
+            turn = await self._store.responses.load(self._response.owner, self._response.id)
+        except StoreUnavailableError:
+            # The task that waits for the next event reports it.
+            return
+        if turn is None or self._ended or turn.response.status not in RUNNING:
+            return
+        kind, body = f"response.{turn.response.status}", bytes(turn.response.body)
+        await self._write(monitor, frame(response_event(kind, max(self._last, 0), body)))
+
+    async def _end(self) -> bytes:
+        """Return the end of the stream; a deleted response has no terminal event of its own."""
+        response = self._response
+        if self._ended or await self._store.responses.load(response.owner, response.id):
+            return wire.DONE
+        changes = {"status": "failed", "error": write_failure(_DELETED)}
+        failed = read_body(bytes(response.body)).encode_with(**changes)
+        last = response_event("response.failed", self._last + 2, failed)
+        return _error_frame(_DELETED, self._last + 1) + frame(last) + wire.DONE
+
+
+def _error_frame(error: Error, number: int) -> bytes:
+    return wire.frame(ERROR_EVENT, wire.error_fields(error), number)

@@ -1,0 +1,55 @@
+"""Credentials in the tools of a request.
+
+They authorize a backend to use an MCP server of the client: they are passed on, but never stored.
+OpenAI too shows the tools of a request with its response without the `authorization` of an MCP
+server, and of its headers only the names.
+"""
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from adapters import RequestBody
+from adapters.json_text import DECODE_ERRORS
+from adapters.translation.redaction import REDACTED
+from adapters.wire.json_object import MISSING, NULL
+
+_MCP: Final = b'"mcp"'
+_AUTHORIZATION: Final = "authorization"
+_HEADERS: Final = "headers"
+
+
+class _ToolHead(Struct):
+    type: Raw = MISSING
+
+
+_HEAD: Final = msgspec.json.Decoder(_ToolHead)
+_OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
+_TOOLS: Final = msgspec.json.Decoder(list[Raw])
+
+
+def redacted_tools(body: RequestBody) -> list[Raw | dict[str, object]] | None:
+    """Return the tools of a request without credentials; None if they contain none."""
+    encoded = body.fields.get("tools", NULL)
+    if _MCP not in bytes(encoded):
+        return None
+    try:
+        tools = [_redact(tool) for tool in _TOOLS.decode(encoded)]
+    except DECODE_ERRORS:
+        # The reader of the request reports what is wrong.
+        return None
+    return None if all(isinstance(tool, Raw) for tool in tools) else tools
+
+
+def _redact(tool: Raw) -> Raw | dict[str, object]:
+    if bytes(_HEAD.decode(tool).type) != _MCP:
+        return tool
+    fields = _OBJECT.decode(tool)
+    headers = fields.get(_HEADERS, NULL)
+    if fields.get(_AUTHORIZATION, NULL) == NULL and headers == NULL:
+        return tool
+    shown: dict[str, object] = {n: raw for n, raw in fields.items() if n != _AUTHORIZATION}
+    if headers != NULL:
+        shown[_HEADERS] = dict.fromkeys(_OBJECT.decode(headers), REDACTED)
+    return shown

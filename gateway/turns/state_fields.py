@@ -1,0 +1,130 @@
+"""The fields of a request that concern the store, and items that refer to stored ones."""
+
+import re
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from adapters import InvalidRequestError, RequestBody
+from adapters.json_text import DECODE_ERRORS
+from adapters.wire.json_object import NULL, JsonObject, is_present
+from gateway.turns.items import REFERENCE
+
+_FALSE: Final = b"false"
+_ID: Final = b'"id"'
+# Longer items have content of their own and are not decoded.
+_MAX_REFERENCE_BYTES: Final = 1024
+# The end of an object that is just an id. Clients that send a whole conversation send hundreds of
+# items, usually without references: decoding each would cost more than reading the request.
+_BARE_REFERENCE: Final = re.compile(rb'"id"\s*:\s*"[^"]*"\s*(?:,\s*"type"\s*:\s*null\s*)?\}')
+
+# The gateway implements these fields, and backends do not get them.
+_STATE_FIELDS: Final = frozenset(
+    ("background", "conversation", "input", "previous_response_id", "store")
+)
+
+
+class _Reference(Struct):
+    id: str
+    type: str | None = None
+
+
+_REFERENCE: Final = msgspec.json.Decoder(_Reference)
+_OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
+_ITEMS: Final = msgspec.json.Decoder(list[Raw])
+
+
+class StateFields(Struct, frozen=True):
+    """The fields of a request that concern the store."""
+
+    input: str | list[Raw]
+    store: bool
+    background: bool
+    stream: bool
+    previous_response_id: str | None
+    conversation: str | None
+    # Whether the input may contain references: those have an id.
+    may_refer: bool
+
+
+def is_stateless(body: RequestBody) -> bool:
+    """Whether a request neither is to be stored nor refers to anything stored."""
+    fields = body.fields
+    items = fields.get("input", NULL)
+    background = fields.get("background", NULL)
+    return (
+        bytes(fields.get("store", NULL)) == _FALSE
+        and not is_present(fields.get("previous_response_id", NULL))
+        and not is_present(fields.get("conversation", NULL))
+        and (not is_present(background) or bytes(background) == _FALSE)
+        and b'"item_reference"' not in bytes(items)
+        and b'"compaction"' not in bytes(items)
+        and not _has_bare_reference(items)
+    )
+
+
+def _has_bare_reference(items: Raw) -> bool:
+    """Whether an item is just an id."""
+    if _BARE_REFERENCE.search(bytes(items)) is None:
+        return False
+    try:
+        return any(read_reference(item) is not None for item in _ITEMS.decode(items))
+    except DECODE_ERRORS:
+        return False
+
+
+def read_reference(raw: Raw) -> str | None:
+    """Return the id that an item refers to; None if it has content of its own.
+
+    The SDK leaves the type out, and the specification allows null: such an item is just an id.
+    """
+    encoded = bytes(raw)
+    if _ID not in encoded or len(encoded) > _MAX_REFERENCE_BYTES:
+        return None
+    try:
+        item = _REFERENCE.decode(raw)
+        present = {name for name, value in _OBJECT.decode(raw).items() if is_present(value)}
+    except DECODE_ERRORS:
+        # The reader of the item reports what is wrong with it.
+        return None
+    is_reference = item.type == REFERENCE if "type" in present else present == {"id"}
+    return item.id if is_reference else None
+
+
+def read_state_fields(body: RequestBody) -> StateFields:
+    """Read the fields that concern the store; raise `InvalidRequestError` if they are invalid."""
+    fields = body.reader()
+    items = fields.text_or_raws("input")
+    store, background = fields.boolean("store"), bool(fields.boolean("background"))
+    previous, conversation = fields.string("previous_response_id"), _read_conversation(fields)
+    if previous is not None and conversation is not None:
+        message = "it cannot be given together with `conversation`"
+        raise InvalidRequestError("previous_response_id", message)
+    if background and store is False:
+        raise InvalidRequestError("background", "what runs in the background has to be stored")
+    return StateFields(
+        input=[] if items is None else items,
+        store=store is not False,
+        background=background,
+        stream=bool(fields.boolean("stream")),
+        previous_response_id=previous,
+        conversation=conversation,
+        may_refer=_ID in bytes(body.fields.get("input", NULL)),
+    )
+
+
+def _read_conversation(fields: JsonObject) -> str | None:
+    conversation = fields.text_or_fields("conversation")
+    if conversation is None or isinstance(conversation, str):
+        return conversation
+    conversation_id = conversation.string("id")
+    if conversation_id is None:
+        raise InvalidRequestError("conversation.id", "it is missing")
+    return conversation_id
+
+
+def without_state_fields(body: RequestBody, state: StateFields) -> dict[str, Raw]:
+    """Return the fields of a request that a backend gets."""
+    fields = {name: raw for name, raw in body.fields.items() if name not in _STATE_FIELDS}
+    return fields if state.store else fields | {"store": Raw(_FALSE)}
