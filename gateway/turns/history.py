@@ -41,11 +41,8 @@ _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
 _ENCODER: Final = msgspec.json.Encoder()
 
 
-class ToolCallNotFoundError(OpenAIMessageError):
+class ToolCallNotFoundError(OpenAIMessageError, code="tool_call_not_found"):
     """A tool output belongs to no call of the history."""
-
-    status = 400
-    code = "tool_call_not_found"
 
     def __init__(self, kind: str, call_id: str) -> None:
         shown = f"{kind.replace('_', ' ')} with call_id {call_id[:_MAX_SHOWN]}"
