@@ -341,6 +341,6 @@ def test_which_protocol_is_spoken_concerns_no_backend(harness: Harness) -> None:
     assert received.headers["originator"] == "codex_exec"
     assert "idempotency-key" not in received.headers
     asked = received.json()
-    assert asked["stream_reply"] is True
+    assert asked["stream"] is True
     assert not {"type", "stream_id", "generate"} & asked.keys()
     assert asked["input"] == "x"
