@@ -10,6 +10,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from adapters import DragomanError, InvalidRequestError, Loss, RequestBody
+from adapters.chat import CHAT
 from adapters.responses import RESPONSES
 from gateway.compaction.context_management import (
     FIELD,
@@ -172,7 +173,8 @@ def _choose_saver(
     app: AppContext, given: Request, request: ParsedRequest, turn: Turn | None
 ) -> Saver | None:
     if not request.dialect.stateful:
-        if not request.store:
+        # Other dialects have no objects that could be stored.
+        if not request.store or request.dialect.path != CHAT.path:
             return None
         return completion_saver(app, given.principal.owner, request.body, request.model)
     if turn is None or given.turn is not None:
