@@ -2,27 +2,28 @@
 
 from adapters.dialect import Dialect
 from adapters.responses.conformance import check_stream
-from adapters.responses.reply import read_reply, write_reply
+from adapters.responses.reply_reader import read_reply
+from adapters.responses.reply_writer import write_reply
 from adapters.responses.request_reader import read_request
-from adapters.responses.request_writer import takes_tool, write_request
+from adapters.responses.request_writer import supports_tool, write_request
 from adapters.responses.stream_reader import StreamReader
 from adapters.responses.stream_writer import StreamWriter
-from adapters.responses.wire import ALL_CALL_NAMES, LACKS, NAMES, read_usage
+from adapters.responses.wire import ALL_CALL_NAMES, FAMILY, NAMES, UNSUPPORTED_FIELDS, read_usage
 from adapters.wire.error_body import read_error, write_error
 
 RESPONSES = Dialect(
     name="responses",
-    family="responses",
+    family=FAMILY,
     path="/responses",
     matches=lambda _body: True,
     stateful=True,
     reasoning="items",
     names=NAMES,
-    unsupported_fields=LACKS,
+    unsupported_fields=UNSUPPORTED_FIELDS,
     has_call_ids=True,
     nests_tools=False,
     has_strict=True,
-    supports_tool=takes_tool,
+    supports_tool=supports_tool,
     longest_name=128,
     call_kinds=frozenset(ALL_CALL_NAMES),
     stores_by_default=True,

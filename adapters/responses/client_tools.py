@@ -1,7 +1,8 @@
-"""Calls of tools that have no name, which the client runs: `shell_call` and its like.
+"""Calls and outputs of tools without a name that the client runs, such as `shell_call`.
 
-In the hub a call holds, as JSON, what there is to do. What the tools answered is in
-`client_outputs`.
+In the IR, the arguments of such a call are JSON. An output is JSON in the form of its item, or an
+image. Clients of other dialects send text as an output: the item gets defaults for its other
+fields.
 """
 
 import msgspec
@@ -11,117 +12,93 @@ from adapters.errors import InvalidRequestError
 from adapters.ir.types import CallKind, Image, OtherPart, Part, Text, ToolOutput
 from adapters.json_text import is_complete_json
 from adapters.losses import Losses
+from adapters.responses.wire import FAMILY, Wire
 from adapters.wire.extra_fields import unread_fields
 from adapters.wire.json_object import Json, JsonObject, parse, read_fields, string_or_raw_json
 
-Wire = dict[str, object]
+_SCREENSHOT = "computer_screenshot"
+_PATCH_FIELDS = {"status", "output"}
+_IMAGE_URL_PREFIXES = ("data:image/", "https://", "http://")
 
 
 def runs_on_client(fields: JsonObject, kind: CallKind) -> bool:
-    """Tell whether the client runs it: a search for tools may also be run by the server."""
+    """Whether the client runs a call; a tool search may also run on the server."""
     if kind != "tool_search":
         return True
     return fields.peek("execution") in (None, "client") and fields.has("call_id")
 
 
+# Calls
+
+
 def read_arguments(fields: JsonObject, kind: CallKind) -> str:
-    """Read what there is to do."""
+    """Read the arguments of a call."""
     match kind:
         case "shell" | "local_shell":
             return string_or_raw_json(fields.raw("action")) or "{}"
         case "apply_patch":
-            return _wrapped("operation", fields.raw("operation"))
+            return _read_field(fields, "operation")
         case "computer":
-            name = "actions" if fields.has("actions") else "action"
-            return _wrapped(name, fields.raw(name))
+            return _read_field(fields, "actions" if fields.has("actions") else "action")
         case _:
             return string_or_raw_json(fields.raw("arguments")) or "{}"
 
 
-def _wrapped(name: str, raw: Raw | None) -> str:
+def _read_field(fields: JsonObject, name: str) -> str:
+    """Return an object with one field."""
+    raw = fields.raw(name)
     return "{}" if raw is None else f'{{"{name}":{bytes(raw).decode()}}}'
 
 
 def write_arguments(arguments: str, kind: CallKind) -> Wire:
-    """Write what there is to do."""
+    """Write the arguments of a call."""
+    raw = Raw(arguments.encode()) if is_complete_json(arguments) else Raw(b"{}")
     match kind:
         case "shell":
-            return {"action": _json(arguments)}
+            return {"action": raw}
         case "local_shell":
-            said: Wire = dict(_fields(arguments).take_remaining())
-            # The only type, and a variable or none: both have to be said.
-            said["type"] = "exec"
-            said.setdefault("env", {})
-            return {"action": said}
+            # Both fields are required, and there is only one type.
+            action: Wire = {**dict(read_fields(raw).take_remaining()), "type": "exec"}
+            action.setdefault("env", {})
+            return {"action": action}
         case "apply_patch":
-            return dict(_fields(arguments).take_remaining())
+            return dict(read_fields(raw).take_remaining())
         case "computer":
-            return {"pending_safety_checks": (), **dict(_fields(arguments).take_remaining())}
+            return {"pending_safety_checks": (), **dict(read_fields(raw).take_remaining())}
         case _:
-            return {"execution": "client", "arguments": _json(arguments)}
+            return {"execution": "client", "arguments": raw}
 
 
-def _json(text: str) -> Raw:
-    return Raw(text.encode()) if is_complete_json(text) else Raw(b"{}")
-
-
-def _fields(text: str) -> JsonObject:
-    return read_fields(_json(text))
-
-
-# What tools that have no name answered, which the client runs: `shell_call_output` and its like.
-#
-# In the hub an output holds it as JSON, as its item spells it, or as a picture of the screen.
-# Clients
-# of other dialects answer in words, as to any function: they are put where words belong, and what
-# an
-# item has to say besides is made up.
-
-
-_SCREEN = "computer_screenshot"
-# What is said of a patch, and how it may have ended.
-_PATCH = frozenset(("status", "output"))
-_PATCHED = ("completed", "failed")
-# How the address of a picture begins.
-_ADDRESSES = ("data:image/", "https://", "http://")
-
-
-# Reading
+# Outputs
 
 
 def read_output(fields: JsonObject, kind: CallKind) -> str | tuple[Part, ...]:
-    """Read what was answered."""
+    """Read the output of a call."""
     match kind:
         case "computer":
-            return _read_screen(fields.raw("output"))
+            return _read_screenshot(fields.raw("output"))
         case "apply_patch":
-            names = ("status", "output")
-            said = {name: fields.raw(name) for name in names if fields.has(name)}
-            return msgspec.json.encode(said).decode()
+            given = {name: fields.raw(name) for name in ("status", "output") if fields.has(name)}
+            return msgspec.json.encode(given).decode()
         case "tool_search":
             return string_or_raw_json(fields.raw("tools")) or "[]"
         case _:
             return string_or_raw_json(fields.raw("output"))
 
 
-def _read_screen(raw: Raw | None) -> tuple[Part, ...]:
+def _read_screenshot(raw: Raw | None) -> tuple[Part, ...]:
     if raw is None:
         return ()
     fields = read_fields(raw, "output")
-    kind = fields.string("type") or _SCREEN
-    if kind != _SCREEN:
-        return (OtherPart("responses", kind, raw),)
+    kind = fields.string("type") or _SCREENSHOT
+    if kind != _SCREENSHOT:
+        return (OtherPart(FAMILY, kind, raw),)
     url, file_id = fields.string("image_url"), fields.string("file_id")
-    return (
-        Image(url, file_id, fields.string("detail"), extras=unread_fields(fields, "responses")),
-    )
-
-
-# Writing
+    return (Image(url, file_id, fields.string("detail"), extras=unread_fields(fields, FAMILY)),)
 
 
 def write_output(output: ToolOutput, path: str, losses: Losses) -> Wire:
-    """Write what was answered."""
+    """Write the output of a call."""
     text = _text(output.output)
     match output.kind:
         case "shell":
@@ -131,7 +108,7 @@ def write_output(output: ToolOutput, path: str, losses: Losses) -> Wire:
         case "apply_patch":
             return _write_patch(text, path, losses)
         case "computer":
-            return {"output": _write_screen(output.output, path, losses)}
+            return {"output": _write_screenshot(output.output, path, losses)}
         case _:
             return {"execution": "client", "tools": _write_tools(text, path, losses)}
 
@@ -142,60 +119,60 @@ def _text(output: str | tuple[Part, ...]) -> str:
     return "".join(part.text for part in output if isinstance(part, Text))
 
 
-def _said(text: str) -> Json:
-    """Give what a text says, if it is JSON; words say nothing."""
+def _parse(text: str) -> Json:
+    """Parse a text; None if it is not JSON."""
     try:
         return parse(text.encode())
     except (InvalidRequestError, UnicodeEncodeError):
         return None
 
 
-def _write_shell(text: str, path: str, losses: Losses) -> Wire | Raw | list[Wire]:
-    said = _said(text)
-    if isinstance(said, list) and all(isinstance(one, dict) and "outcome" in one for one in said):
+def _is_list_with(value: Json, name: str) -> bool:
+    """Whether a value is a list of objects that have this field."""
+    return isinstance(value, list) and all(isinstance(one, dict) and name in one for one in value)
+
+
+def _write_shell(text: str, path: str, losses: Losses) -> Raw | list[Wire]:
+    if _is_list_with(_parse(text), "outcome"):
         return Raw(text.encode())
     losses.invented(path, "it does not say how the command ended; it is told as exit code 0")
     return [{"stdout": text, "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}]
 
 
 def _write_patch(text: str, path: str, losses: Losses) -> Wire:
-    said = _said(text)
-    if isinstance(said, dict) and said.get("status") in _PATCHED and said.keys() <= _PATCH:
-        return dict(said)
+    result = _parse(text)
+    ends = ("completed", "failed")
+    if isinstance(result, dict) and result.get("status") in ends and result.keys() <= _PATCH_FIELDS:
+        return dict(result)
     losses.invented(path, "it does not say how the patch ended; it is told as completed")
     return {"status": "completed", "output": text}
 
 
-def _write_screen(output: str | tuple[Part, ...], path: str, losses: Losses) -> Wire | Raw:
-    """Write the picture; where there is none, there was nothing to see."""
+def _write_screenshot(output: str | tuple[Part, ...], path: str, losses: Losses) -> Wire | Raw:
+    """Write the image of an output, or the screenshot or image URL that its text is."""
     for part in output if not isinstance(output, str) else ():
-        if isinstance(part, OtherPart) and part.family == "responses":
+        if isinstance(part, OtherPart) and part.family == FAMILY:
             return part.value
         if isinstance(part, Image):
-            named = {"image_url": part.url, "file_id": part.file_id, "detail": part.detail}
-            said = {name: value for name, value in named.items() if value is not None}
-            others = {extra.name: extra.value for extra in part.extras}
-            return {"type": _SCREEN, **said, **others}
-    return _write_seen(_text(output), path, losses)
-
-
-def _write_seen(text: str, path: str, losses: Losses) -> Wire | Raw:
-    """Write the picture that a text is, or of which it gives the address."""
-    match _said(text):
+            fields = {"image_url": part.url, "file_id": part.file_id, "detail": part.detail}
+            given = {name: value for name, value in fields.items() if value is not None}
+            extras = {extra.name: extra.value for extra in part.extras}
+            return {"type": _SCREENSHOT, **given, **extras}
+    text = _text(output)
+    match _parse(text):
         case {"type": "computer_screenshot"}:
             return Raw(text.encode())
-        case _ if text.startswith(_ADDRESSES) and not any(map(str.isspace, text)):
-            return {"type": _SCREEN, "image_url": text}
+        case _ if text.startswith(_IMAGE_URL_PREFIXES) and not any(map(str.isspace, text)):
+            return {"type": _SCREENSHOT, "image_url": text}
         case _:
             if text:
-                why = "a picture of the screen is wanted, and these are words"
-                losses.dropped(path, why, "capability")
-            return {"type": _SCREEN}
+                reason = "a picture of the screen is wanted, and these are words"
+                losses.dropped(path, reason, "capability")
+            return {"type": _SCREENSHOT}
 
 
 def _write_tools(text: str, path: str, losses: Losses) -> Raw | tuple[()]:
-    said = _said(text)
-    if isinstance(said, list) and all(isinstance(one, dict) and "type" in one for one in said):
+    if _is_list_with(_parse(text), "type"):
         return Raw(text.encode())
     if text:
         losses.dropped(path, "tools that were found are wanted, and these are words", "capability")

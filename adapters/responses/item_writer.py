@@ -1,4 +1,4 @@
-"""Writes items for the Responses API: those of a request's input."""
+"""Writer of the input items of a request."""
 
 from collections.abc import Iterator
 
@@ -25,29 +25,27 @@ from adapters.ir.types import (
 )
 from adapters.losses import Losses
 from adapters.responses.client_tools import write_arguments, write_output
-from adapters.responses.output_writer import LABEL, write_annotation
-from adapters.responses.wire import ALL_CALL_NAMES, CALLS
+from adapters.responses.output_writer import write_annotation
+from adapters.responses.wire import ALL_CALL_NAMES, CALLS, FAMILY, LABEL, Wire
 from adapters.wire.extra_fields import ExtrasWriter
 
-Wire = dict[str, object]
-
-# Calls without whose id the API refuses the item.
-_NEED_IDS = ("computer", "local_shell")
+# Kinds of calls that OpenAI rejects without an item id.
+_CALLS_WITH_ITEM_ID = ("computer", "local_shell")
 
 
 class ItemWriter:
-    """Writes items, and reports what they cannot keep."""
+    """Writes the items of one request."""
 
     def __init__(self, capabilities: Capabilities, losses: Losses) -> None:
         self._capabilities = capabilities
         self._losses = losses
-        # The reasoning of the turn, and whether a call has followed it already.
-        self._thought: Wire | None = None
-        self._called = False
-        self._carrier = ExtrasWriter("responses", LABEL, losses)
+        self._extras = ExtrasWriter(FAMILY, LABEL, losses)
+        # The reasoning of the current turn, and whether a call has followed it.
+        self._reasoning: Wire | None = None
+        self._has_call = False
 
     def write(self, request: Request) -> list[Wire | Raw]:
-        """Write all items of a request."""
+        """Write all items."""
         written: list[Wire | Raw] = []
         for item, path in request.items_with_paths():
             written += self._write_item(item, path)
@@ -57,7 +55,7 @@ class ItemWriter:
         match item:
             case Message():
                 if item.role != "assistant":
-                    self._thought = None
+                    self._reasoning = None
                 yield from self._write_message(item, path)
             case ToolCall():
                 yield from self._repeat_reasoning()
@@ -71,17 +69,19 @@ class ItemWriter:
             case OpaqueItem():
                 yield item.value
 
-    def _finish(
+    def _add_common_fields(
         self, item: Message | ToolCall | ToolOutput | Reasoning, wire: Wire, path: str
     ) -> Wire:
-        """Add what is common to items. An id is only ever one that a server gave (P066)."""
+        # Ids are never generated here: a backend rejects item ids that it does not know.
         if item.item_id is not None:
             wire["id"] = item.item_id
         if item.status is not None:
             wire["status"] = item.status
-        elif self._capabilities.item_status_required and not _is_input(item):
+        elif self._capabilities.item_status_required and not (
+            isinstance(item, Message) and item.role != "assistant"
+        ):
             wire["status"] = "completed"
-        self._carrier.carry(item.extras, wire, path)
+        self._extras.carry(item.extras, wire, path)
         return wire
 
     # Messages
@@ -93,113 +93,122 @@ class ItemWriter:
             if message.role == "assistant"
             else self._content(message.content, f"{path}.content")
         )
-        self._finish(message, wire, path)
+        self._add_common_fields(message, wire, path)
         if wire["content"] or message.role != "assistant":
             yield wire
         else:
             self._losses.dropped(path, "an assistant message that says nothing")
 
     def _assistant_content(self, message: Message, path: str) -> str | list[Wire]:
-        """Write what an assistant said: a string if it can be one, else typed as output (P045)."""
+        """Write the content of an assistant: one string if possible, else typed as output.
+
+        OpenAI rejects `input_text` here (https://github.com/BerriAI/litellm/issues/17507).
+        """
         plain = all(isinstance(part, Text) and not part.annotations for part in message.content)
-        # A string has neither id nor status.
-        named = message.item_id is not None or message.status is not None
-        if plain and not (message.content and (named or self._capabilities.item_status_required)):
-            self._report_texts(message, path)
-            return "".join(part.text for part in message.content if isinstance(part, Text))
+        # A message with an id or a status cannot have a string.
+        typed = message.item_id is not None or message.status is not None
+        if plain and not (message.content and (typed or self._capabilities.item_status_required)):
+            return self._joined_text(message, path)
         written: list[Wire] = []
         for number, part in enumerate(message.content):
             match part:
                 case Text():
                     annotations = [write_annotation(one, self._losses) for one in part.annotations]
-                    kept = [one for one in annotations if one is not None]
-                    written.append({"type": "output_text", "text": part.text, "annotations": kept})
+                    known = [one for one in annotations if one is not None]
+                    written.append({"type": "output_text", "text": part.text, "annotations": known})
                 case Refusal():
                     written.append({"type": "refusal", "refusal": part.text})
                 case _:
-                    self._cannot_carry(f"{path}.content[{number}]")
+                    self._drop_part(f"{path}.content[{number}]")
         return written
 
-    def _report_texts(self, message: Message, path: str) -> None:
-        """Report what texts cannot keep that become one string."""
+    def _joined_text(self, message: Message, path: str) -> str:
+        """Join the texts, and report their other fields."""
+        texts: list[str] = []
         for number, part in enumerate(message.content):
             if isinstance(part, Text):
-                where = f"{path}.content[{number}]"
-                self._carrier.report_dropped(part.extras, where)
+                texts.append(part.text)
+                part_path = f"{path}.content[{number}]"
+                self._extras.report_dropped(part.extras, part_path)
                 if part.cache_breakpoint is not None:
-                    why = "what an assistant said is one string, without breakpoints"
-                    self._losses.dropped(f"{where}.prompt_cache_breakpoint", why)
+                    reason = "what an assistant said is one string, without breakpoints"
+                    self._losses.dropped(f"{part_path}.prompt_cache_breakpoint", reason)
+        return "".join(texts)
 
     def _content(self, content: tuple[Part, ...], path: str) -> str | list[Wire | Raw]:
-        if not content:
-            return ""
-        first = content[0]
-        if len(content) == 1 and isinstance(first, Text) and _is_plain(first):
-            self._carrier.report_dropped(first.extras, f"{path}[0]")
-            return first.text
-        return list(self._write_parts(content, path))
+        match content:
+            case ():
+                return ""
+            case (Text(cache_breakpoint=None) as text,) if not any(
+                extra.family == FAMILY for extra in text.extras
+            ):
+                self._extras.report_dropped(text.extras, f"{path}[0]")
+                return text.text
+            case _:
+                return list(self._write_parts(content, path))
 
     def _write_parts(self, content: tuple[Part, ...], path: str) -> Iterator[Wire | Raw]:
         for number, part in enumerate(content):
-            where = f"{path}[{number}]"
-            if isinstance(part, OtherPart) and part.family == "responses":
+            part_path = f"{path}[{number}]"
+            if isinstance(part, OtherPart) and part.family == FAMILY:
                 yield part.value
                 continue
-            wire = _shape(part)
+            wire = _write_part(part)
             if wire is None or isinstance(part, OtherPart):
-                self._cannot_carry(where)
+                self._drop_part(part_path)
                 continue
             breakpoint_ = None if isinstance(part, Refusal) else part.cache_breakpoint
             if breakpoint_ is not None:
                 wire["prompt_cache_breakpoint"] = breakpoint_
-            self._carrier.carry(part.extras, wire, where)
+            self._extras.carry(part.extras, wire, part_path)
             yield wire
 
-    def _cannot_carry(self, path: str) -> None:
+    def _drop_part(self, path: str) -> None:
         self._losses.dropped(path, f"{LABEL} cannot carry this part", "meaning")
 
     # Calls and their outputs
 
     def _write_call(self, call: ToolCall, path: str) -> Wire:
-        words = CALLS.get(call.kind)
+        names = CALLS.get(call.kind)
         wire: Wire = {"type": ALL_CALL_NAMES[call.kind].item, "call_id": call.call_id}
-        if words is None:
-            # Most of these must say how they ended, and some must have an id.
+        if names is None:
+            # Most of these kinds require a status.
             wire["status"] = "completed"
-            if call.kind in _NEED_IDS:
+            if call.kind in _CALLS_WITH_ITEM_ID:
                 wire["id"] = ALL_CALL_NAMES[call.kind].prefix + stable_hash(call.call_id)
             wire |= write_arguments(call.arguments, call.kind)
         else:
-            wire |= {"name": call.name, words.field: call.arguments}
+            wire |= {"name": call.name, names.field: call.arguments}
         if call.namespace is not None:
             wire["namespace"] = call.namespace
-        return self._finish(call, wire, path)
+        return self._add_common_fields(call, wire, path)
 
     def _write_output(self, output: ToolOutput, path: str) -> Wire:
         wire: Wire = {"type": ALL_CALL_NAMES[output.kind].output}
         if output.kind == "local_shell":
-            # It has one id: that of the call.
+            # Its only id is that of the call.
             wire["id"] = output.call_id
         elif output.call_id is not None:
             wire["call_id"] = output.call_id
         if output.kind not in CALLS:
-            return self._finish(output, wire | write_output(output, path, self._losses), path)
-        content = output.output
-        wire["output"] = (
-            content
-            if isinstance(content, str)
-            else list(self._write_parts(content, f"{path}.output"))
-        )
-        return self._finish(output, wire, path)
+            wire |= write_output(output, path, self._losses)
+        elif isinstance(output.output, str):
+            wire["output"] = output.output
+        else:
+            wire["output"] = list(self._write_parts(output.output, f"{path}.output"))
+        return self._add_common_fields(output, wire, path)
 
     # Reasoning
 
     def _write_reasoning(self, reasoning: Reasoning, path: str) -> Iterator[Wire]:
-        """Write what the server itself once sent; OpenAI refuses any other reasoning (P080)."""
+        """Write reasoning in the form that the backend accepts.
+
+        OpenAI accepts only items that it sent (https://github.com/vercel/ai/issues/7099).
+        """
         if self._capabilities.reasoning_items != "encrypted" and reasoning.encrypted is None:
-            # Such a server reads the thoughts; what clients were told as a summary are thoughts.
-            told = reasoning.content or reasoning.summary
-            reasoning = replace(reasoning, content=told, summary=())
+            # Clients receive reasoning text as a summary by default, and send it back as one.
+            text = reasoning.content or reasoning.summary
+            reasoning = replace(reasoning, content=text, summary=())
         elif reasoning.encrypted is None and reasoning.item_id is None:
             self._losses.dropped(path, f"{LABEL} takes back only reasoning that it sealed")
             return
@@ -211,46 +220,36 @@ class ItemWriter:
             wire["content"] = [{"type": "reasoning_text", "text": t} for t in reasoning.content]
         if reasoning.encrypted is not None:
             wire["encrypted_content"] = reasoning.encrypted
-        self._thought, self._called = self._finish(reasoning, wire, path), False
-        yield self._thought
+        self._reasoning = self._add_common_fields(reasoning, wire, path)
+        self._has_call = False
+        yield wire
 
     def _repeat_reasoning(self) -> Iterator[Wire]:
-        """Repeat the reasoning of a turn before each call but the first, where that is wanted."""
-        thought = self._thought
-        if self._capabilities.reasoning_items == "text_per_call" and thought and self._called:
-            # An id stands for one item (P062).
-            yield {name: value for name, value in thought.items() if name != "id"}
-        self._called = True
+        """Repeat the reasoning before each call but the first, if the backend requires it."""
+        reasoning = self._reasoning
+        if self._capabilities.reasoning_items == "text_per_call" and reasoning and self._has_call:
+            # Servers reject two items with the same id.
+            yield {name: value for name, value in reasoning.items() if name != "id"}
+        self._has_call = True
 
 
-def _is_plain(text: Text) -> bool:
-    """Tell whether a text can be a string, which has no fields besides."""
-    return text.cache_breakpoint is None and all(
-        extra.family != "responses" for extra in text.extras
-    )
-
-
-def _is_input(item: Item) -> bool:
-    return isinstance(item, Message) and item.role != "assistant"
-
-
-def _shape(part: Part) -> Wire | None:
-    """Give the part's own shape, or None where the API has none for it."""
+def _write_part(part: Part) -> Wire | None:
+    """Write a content part; None if the Responses API has none like it."""
     match part:
         case Text() | Refusal():
             return {"type": "input_text", "text": part.text}
         case Image():
-            where = {"image_url": part.url} if part.url is not None else {"file_id": part.file_id}
-            return {"type": "input_image", **where, "detail": part.detail or "auto"}
+            source = {"image_url": part.url} if part.url is not None else {"file_id": part.file_id}
+            return {"type": "input_image", **source, "detail": part.detail or "auto"}
         case File():
-            names = {
+            fields = {
                 "file_data": part.data,
                 "file_id": part.file_id,
                 "file_url": part.url,
                 "filename": part.filename,
                 "detail": part.detail,
             }
-            given = {name: value for name, value in names.items() if value is not None}
+            given = {name: value for name, value in fields.items() if value is not None}
             return {"type": "input_file", **given}
         case _:
             return None

@@ -1,6 +1,6 @@
-"""The items of an answer, as the Responses API writes them."""
+"""Writer of the output items of a response, complete or not."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from msgspec import Raw
 
@@ -10,7 +10,6 @@ from adapters.ir.normalize import call_path
 from adapters.ir.types import (
     Annotation,
     Citation,
-    Extras,
     Item,
     ItemReference,
     Logprob,
@@ -21,55 +20,19 @@ from adapters.ir.types import (
     Status,
     Text,
     ToolCall,
-    ToolOutput,
 )
 from adapters.losses import Losses
 from adapters.responses.client_tools import write_arguments
-from adapters.responses.wire import ALL_CALL_NAMES, CALLS
-
-# Annotations and probabilities, as the Responses API writes them.
-
-
-Wire = dict[str, object]
+from adapters.responses.wire import ALL_CALL_NAMES, CALLS, FAMILY, LABEL, Wire
+from adapters.wire.extra_fields import ExtrasWriter
 
 
-def write_annotation(annotation: Annotation, losses: Losses) -> Wire | Raw | None:
-    """Write an annotation."""
-    if isinstance(annotation, Citation):
-        return {
-            "type": "url_citation",
-            "url": annotation.url,
-            "title": annotation.title,
-            "start_index": annotation.start_index,
-            "end_index": annotation.end_index,
-        }
-    if annotation.family == "responses":
-        return annotation.value
-    losses.dropped("annotations", "the Responses API does not know this annotation")
-    return None
+def output_item_id(item: Item, ids: IdSource) -> str:
+    """Return the id of the backend, or a new one with the prefix that OpenAI requires.
 
-
-def write_logprobs(logprobs: tuple[Logprob, ...] | list[Logprob]) -> list[Wire]:
-    """Write probabilities; bytes are a list here, where Chat may have null."""
-    return [
-        {
-            "token": one.token,
-            "logprob": one.logprob,
-            "bytes": one.bytes or (),
-            "top_logprobs": [
-                {"token": top.token, "logprob": top.logprob, "bytes": top.bytes or ()}
-                for top in one.top_logprobs or ()
-            ],
-        }
-        for one in logprobs
-    ]
-
-
-LABEL = "the Responses API"
-
-
-def new_item_id(item: Item, ids: IdSource) -> str:
-    """Give an item its id: its server's own, else a new one with the prefix of its kind (P059)."""
+    Histories with other prefixes work until a client sends them to OpenAI
+    (https://github.com/BerriAI/litellm/issues/37946).
+    """
     if not isinstance(item, ItemReference) and item.item_id:
         return item.item_id
     match item:
@@ -84,68 +47,61 @@ def new_item_id(item: Item, ids: IdSource) -> str:
 
 
 class OutputWriter:
-    """Writes items of an answer, whole or as far as they have come."""
+    """Writes output items."""
 
     def __init__(self, reply_options: ReplyOptions, losses: Losses) -> None:
         self._reply_options = reply_options
         self._losses = losses
+        self._extras = ExtrasWriter(FAMILY, LABEL, losses)
 
     def write(self, item: Item, item_id: str, status: Status) -> Wire | Raw:
-        """Write one item under its id."""
+        """Write one item."""
         match item:
             case Message():
-                parts = [self.write_part(part) for part in self._said(item)]
-                said: Wire = {
-                    "id": item_id,
-                    "type": "message",
-                    "status": status,
-                    "role": "assistant",
-                    "content": parts,
-                }
-                return self._with_extras(said, item.extras)
+                wire = self._write_message(item, item_id, status)
             case ToolCall():
                 wire = _write_call(item, item_id, status)
                 if wire["call_id"] != item.call_id:
-                    self._losses.changed(
-                        call_path(item), "a call id has at most 64 characters; it is hashed"
-                    )
-                return self._with_extras(wire, item.extras)
+                    reason = "a call id has at most 64 characters; it is hashed"
+                    self._losses.changed(call_path(item), reason)
             case Reasoning():
-                return self._write_reasoning(item, item_id, status)
+                wire = self._write_reasoning(item, item_id, status)
             case OpaqueItem():
                 return item.value
-            case ToolOutput() | ItemReference():
-                raise AssertionError(f"a model does not answer with {item!r}")
-
-    def _said(self, message: Message) -> Iterator[Text | Refusal]:
-        for part in message.content:
-            if isinstance(part, Text | Refusal):
-                yield part
-            else:
-                self._losses.dropped("content", f"{LABEL} answers only with text", "capability")
-
-    def _with_extras(self, wire: Wire, extras: Extras) -> Wire:
-        for extra in extras:
-            if extra.family == "responses":
-                wire[extra.name] = extra.value
-            elif extra.severity is not None:
-                self._losses.dropped(extra.name, f"{LABEL} has no place for it", extra.severity)
+            case _:
+                raise AssertionError(f"a reply cannot contain {item!r}")
+        self._extras.carry(item.extras, wire)
         return wire
 
+    def _write_message(self, message: Message, item_id: str, status: Status) -> Wire:
+        parts: list[Wire] = []
+        for part in message.content:
+            if isinstance(part, Text | Refusal):
+                parts.append(self.write_part(part))
+            else:
+                self._losses.dropped("content", f"{LABEL} answers only with text", "capability")
+        return {
+            "id": item_id,
+            "type": "message",
+            "status": status,
+            "role": "assistant",
+            "content": parts,
+        }
+
     def write_part(self, part: Text | Refusal) -> Wire:
-        """Write a part of what the model said."""
+        """Write a part of a message."""
         if isinstance(part, Refusal):
             return {"type": "refusal", "refusal": part.text}
-        written = [write_annotation(one, self._losses) for one in part.annotations]
+        annotations = [write_annotation(one, self._losses) for one in part.annotations]
         return {
             "type": "output_text",
             "text": part.text,
-            "annotations": [one for one in written if one is not None],
+            "annotations": [one for one in annotations if one is not None],
             "logprobs": write_logprobs(part.logprobs),
         }
 
     def _write_reasoning(self, item: Reasoning, item_id: str, status: Status) -> Wire:
-        """Write a reasoning; empty fields are left out, as Open Responses refuses nulls."""
+        """Write reasoning; Open Responses rejects null, so empty fields are left out."""
         summary, content = item.summary, item.content
         if not self._reply_options.reasoning_text:
             summary, content = summary + content, ()
@@ -159,23 +115,55 @@ class OutputWriter:
             wire["content"] = [{"type": "reasoning_text", "text": text} for text in content]
         if item.encrypted is not None:
             wire["encrypted_content"] = item.encrypted
-        return self._with_extras(wire, item.extras)
+        return wire
 
 
 def _write_call(call: ToolCall, item_id: str, status: Status) -> Wire:
-    words = CALLS.get(call.kind)
+    names = CALLS.get(call.kind)
     wire: Wire = {
         "id": item_id,
         "type": ALL_CALL_NAMES[call.kind].item,
         "status": status,
         "call_id": short_call_id(call.call_id),
     }
-    if words is None:
+    if names is None:
         if call.kind == "apply_patch" and status == "incomplete":
-            # It has no other word for what did not come to its end.
+            # This type of item has no status `incomplete`.
             wire["status"] = "in_progress"
         return wire | write_arguments(call.arguments, call.kind)
-    wire |= {"name": call.name, words.field: call.arguments}
+    wire |= {"name": call.name, names.field: call.arguments}
     if call.namespace is not None:
         wire["namespace"] = call.namespace
     return wire
+
+
+def write_annotation(annotation: Annotation, losses: Losses) -> Wire | Raw | None:
+    """Write an annotation; None if it belongs to another dialect."""
+    if isinstance(annotation, Citation):
+        return {
+            "type": "url_citation",
+            "url": annotation.url,
+            "title": annotation.title,
+            "start_index": annotation.start_index,
+            "end_index": annotation.end_index,
+        }
+    if annotation.family == FAMILY:
+        return annotation.value
+    losses.dropped("annotations", f"{LABEL} does not know this annotation")
+    return None
+
+
+def write_logprobs(logprobs: Iterable[Logprob]) -> list[Wire]:
+    """Write log probabilities; `bytes` is never null, as it may be in Chat."""
+    return [
+        {
+            "token": logprob.token,
+            "logprob": logprob.logprob,
+            "bytes": logprob.bytes or (),
+            "top_logprobs": [
+                {"token": top.token, "logprob": top.logprob, "bytes": top.bytes or ()}
+                for top in logprob.top_logprobs or ()
+            ],
+        }
+        for logprob in logprobs
+    ]

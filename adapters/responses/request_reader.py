@@ -1,13 +1,13 @@
-"""Reads a request on `/responses`."""
+"""Reader of requests to `/responses`."""
 
 import msgspec
 from msgspec import Raw
 
 from adapters.errors import InvalidRequestError
+from adapters.ir.normalize import unzip
 from adapters.ir.types import (
     ExtraField,
     Extras,
-    Item,
     Message,
     OpaqueItem,
     Request,
@@ -15,37 +15,11 @@ from adapters.ir.types import (
     Text,
 )
 from adapters.losses import Losses
-from adapters.responses.item_reader import Placed, read_items
-from adapters.responses.wire import INCLUDE_LOGPROBS, ONLY_HERE
+from adapters.responses.item_reader import ItemWithPath, read_items
+from adapters.responses.wire import FAMILY, INCLUDE_LOGPROBS, RESPONSES_ONLY_FIELDS
 from adapters.wire.extra_fields import read_cache_options, unread_fields
 from adapters.wire.json_object import InputItem, JsonObject, RequestBody, read_fields
 from adapters.wire.tools import read_format, read_tool_choice, read_tools
-
-
-class InlineSettings:
-    """What stands among the items but is said of the whole: settings from here on."""
-
-    def __init__(self, losses: Losses) -> None:
-        self._losses = losses
-        self.effort: str | None = None
-        self.format: ResponseFormat | None = None
-
-    def take(self, item: Item, path: str) -> bool:
-        """Take an item that is such a thing; tell whether it was one."""
-        match item:
-            case OpaqueItem(kind="configuration_update"):
-                self._update(read_fields(item.value, path))
-                self._losses.changed(path, "its settings hold for the whole request")
-            case _:
-                return False
-        return True
-
-    def _update(self, fields: JsonObject) -> None:
-        reasoning, text = fields.nested("reasoning"), fields.nested("text")
-        self.effort = (reasoning.string("effort") if reasoning else None) or self.effort
-        self.format = (
-            read_format(text.nested("format") if text else None, "responses") or self.format
-        )
 
 
 def read_request(body: RequestBody, losses: Losses) -> Request:
@@ -55,10 +29,9 @@ def read_request(body: RequestBody, losses: Losses) -> Request:
         raise InvalidRequestError(
             "input", "this is a request of Chat Completions: it has `messages`"
         )
-    settings = InlineSettings(losses)
-    placed = [one for one in _read_input(body, fields, losses) if not settings.take(*one)]
-    declared = fields.array("tools")
-    tools = read_tools(declared, "tools", "responses")
+    given, effort, format_ = _read_updates(_read_input(body, fields, losses), losses)
+    items, paths = unzip(given)
+    tools = read_tools(fields.array("tools"), "tools", FAMILY)
     text = fields.nested("text") or JsonObject({}, "text")
     reasoning = fields.nested("reasoning") or JsonObject({}, "reasoning")
     options = fields.nested("stream_options") or JsonObject({}, "stream_options")
@@ -68,10 +41,10 @@ def read_request(body: RequestBody, losses: Losses) -> Request:
     return Request(
         model=fields.string("model"),
         instructions=fields.string("instructions"),
-        items=tuple(item for item, _ in placed),
-        paths=tuple(path for _, path in placed),
+        items=items,
+        paths=paths,
         tools=tools,
-        tool_paths=_places("tools", declared),
+        tool_paths=tuple(f"tools[{number}]" for number in range(len(tools))),
         tool_choice=read_tool_choice(fields.raw("tool_choice"), "tool_choice", tools, losses),
         parallel_tool_calls=fields.boolean("parallel_tool_calls"),
         max_output_tokens=fields.integer("max_output_tokens"),
@@ -80,11 +53,11 @@ def read_request(body: RequestBody, losses: Losses) -> Request:
         presence_penalty=fields.number("presence_penalty"),
         frequency_penalty=fields.number("frequency_penalty"),
         logprobs=True if logprobs else None,
-        # Without probabilities, zero of them says nothing, and Chat would refuse it.
+        # Chat servers reject it without `logprobs`.
         top_logprobs=top_logprobs if logprobs else None,
-        format=settings.format or read_format(text.nested("format"), "responses"),
+        format=format_ or read_format(text.nested("format"), FAMILY),
         verbosity=text.string("verbosity"),
-        effort=settings.effort or reasoning.string("effort"),
+        effort=effort or reasoning.string("effort"),
         stream=fields.boolean("stream"),
         include_obfuscation=options.boolean("include_obfuscation"),
         metadata=fields.raw("metadata"),
@@ -92,23 +65,19 @@ def read_request(body: RequestBody, losses: Losses) -> Request:
         safety_identifier=fields.string("safety_identifier"),
         prompt_cache_key=fields.string("prompt_cache_key"),
         prompt_cache_retention=fields.string("prompt_cache_retention"),
-        prompt_cache_options=read_cache_options(fields, "responses"),
+        prompt_cache_options=read_cache_options(fields, FAMILY),
         service_tier=fields.string("service_tier"),
         moderation=fields.raw("moderation"),
         extras=_read_include(include)
-        + unread_fields(fields, "responses", ONLY_HERE)
-        + unread_fields(text, "responses", prefix="text.")
-        + unread_fields(reasoning, "responses", prefix="reasoning.")
-        + unread_fields(options, "responses", prefix="stream_options."),
+        + unread_fields(fields, FAMILY, RESPONSES_ONLY_FIELDS)
+        + unread_fields(text, FAMILY, prefix="text.")
+        + unread_fields(reasoning, FAMILY, prefix="reasoning.")
+        + unread_fields(options, FAMILY, prefix="stream_options."),
     )
 
 
-def _places(path: str, raws: list[Raw]) -> tuple[str, ...]:
-    return tuple(f"{path}[{number}]" for number in range(len(raws)))
-
-
-def _read_input(body: RequestBody, fields: JsonObject, losses: Losses) -> list[Placed]:
-    """Read the input: a string is a message of the user."""
+def _read_input(body: RequestBody, fields: JsonObject, losses: Losses) -> list[ItemWithPath]:
+    """Read the input; a string is a message of the user."""
     if body.items is not None:
         fields.raw("input")
         return list(read_items(body.items, losses))
@@ -133,9 +102,25 @@ def input_items(body: RequestBody) -> tuple[InputItem, ...]:
     return _with_paths(given)
 
 
+def _read_updates(
+    items: list[ItemWithPath], losses: Losses
+) -> tuple[list[ItemWithPath], str | None, ResponseFormat | None]:
+    """Return the items without updates of the settings, and the effort and format of these."""
+    others: list[ItemWithPath] = []
+    effort, format_ = None, None
+    for item, path in items:
+        if not isinstance(item, OpaqueItem) or item.kind != "configuration_update":
+            others.append((item, path))
+            continue
+        update = read_fields(item.value, path)
+        reasoning, text = update.nested("reasoning"), update.nested("text")
+        effort = (reasoning.string("effort") if reasoning else None) or effort
+        format_ = read_format(text.nested("format") if text else None, FAMILY) or format_
+        losses.changed(path, "its settings hold for the whole request")
+    return others, effort, format_
+
+
 def _read_include(include: tuple[str, ...]) -> Extras:
-    """Keep what is to be included besides the probabilities, which the hub knows."""
-    others = [word for word in include if word != INCLUDE_LOGPROBS]
-    if not others:
-        return ()
-    return (ExtraField("responses", "include", Raw(msgspec.json.encode(others))),)
+    """Return what is to be included besides log probabilities, for which the IR has a field."""
+    others = [name for name in include if name != INCLUDE_LOGPROBS]
+    return (ExtraField(FAMILY, "include", Raw(msgspec.json.encode(others))),) if others else ()

@@ -1,4 +1,4 @@
-"""Writes a request for a Responses backend."""
+"""Writer of requests for Responses backends."""
 
 import msgspec
 from msgspec import Raw
@@ -19,118 +19,15 @@ from adapters.ir.types import (
 )
 from adapters.losses import Losses
 from adapters.responses.item_writer import ItemWriter
-from adapters.responses.output_writer import LABEL
-from adapters.responses.wire import INCLUDE_LOGPROBS, NAMES
+from adapters.responses.wire import FAMILY, INCLUDE_LOGPROBS, LABEL, NAMES, Wire
 from adapters.tool_emulation.tool_search import items_with_tools, tools_visible_to_backend
 from adapters.tool_selection import ToolSupport, select
 from adapters.wire.extra_fields import ExtrasWriter, copy_present, drop_refused
 from adapters.wire.json_schema import parameters_schema
 from adapters.wire.tools import without_strict, write_parallel_tool_calls
 
-# Writes tools, tool choices and text formats for the Responses API: everything flat.
-
-
-Wire = dict[str, object]
-
-
-def write_tool(tool: Tool, path: str, carrier: ExtrasWriter, losses: Losses) -> Wire | Raw:
-    """Write one tool for a backend."""
-    match tool:
-        case FunctionTool():
-            return _write_function(tool, path, carrier, losses)
-        case CustomTool():
-            return _write_custom(tool, path, carrier)
-        case HostedTool():
-            return tool.value
-
-
-def _write_function(tool: FunctionTool, path: str, carrier: ExtrasWriter, losses: Losses) -> Wire:
-    wire: Wire = {"type": "function", "name": tool.name}
-    if tool.description is not None:
-        wire["description"] = tool.description
-    wire["parameters"] = parameters_schema(tool.parameters, path, losses)
-    # Always said where it is known: silence would mean "strict, if possible" (P005).
-    wire["strict"] = tool.strict
-    carrier.carry(tool.extras, wire, path)
-    return wire
-
-
-def _write_custom(tool: CustomTool, path: str, carrier: ExtrasWriter) -> Wire:
-    wire: Wire = {"type": "custom", "name": tool.name}
-    if tool.description is not None:
-        wire["description"] = tool.description
-    if tool.format == "grammar":
-        wire["format"] = {"type": "grammar", "syntax": tool.syntax, "definition": tool.definition}
-    elif tool.format == "text":
-        wire["format"] = {"type": "text"}
-    carrier.carry(tool.extras, wire, path)
-    return wire
-
-
-def echo_tool(tool: Tool, carrier: ExtrasWriter, losses: Losses) -> Wire | Raw:
-    """Write one tool as a reply repeats it: Open Responses wants every key of a function."""
-    if not isinstance(tool, FunctionTool):
-        return write_tool(tool, "tools", carrier, losses)
-    wire: Wire = {
-        "type": "function",
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": tool.parameters,
-        "strict": tool.strict,
-    }
-    carrier.carry(tool.extras, wire, "tools")
-    return wire
-
-
-def echo_format(form: ResponseFormat | None, carrier: ExtrasWriter, losses: Losses) -> Wire:
-    """Write the format of the text as a reply repeats it, again with every key."""
-    wire = write_format(form, carrier, losses)
-    if wire["type"] == "json_schema":
-        wire = {"type": "json_schema", "name": None, "description": None, "strict": False} | wire
-    return wire
-
-
-def write_choice(choice: ToolChoice) -> str | Wire | Raw:
-    """Write a tool choice."""
-    match choice:
-        case ToolChoiceMode():
-            return choice.mode
-        case NamedToolChoice():
-            within = {} if choice.namespace is None else {"namespace": choice.namespace}
-            return {"type": choice.kind, "name": choice.name, **within}
-        case AllowedToolsChoice():
-            tools = [*map(write_choice, choice.tools), *choice.others]
-            return {"type": "allowed_tools", "mode": choice.mode, "tools": tools}
-        case HostedChoice():
-            return choice.value
-
-
-def write_format(form: ResponseFormat | None, carrier: ExtrasWriter, losses: Losses) -> Wire:
-    """Write the format of the answer's text."""
-    if form is None:
-        return {"type": "text"}
-    if form.kind != "json_schema":
-        if form.schema is not None:
-            losses.dropped("format.schema", f"{form.kind} has no schema", "capability")
-        plain: Wire = {"type": form.kind}
-        carrier.carry(form.extras, plain, "format")
-        return plain
-    if form.name is None:
-        losses.invented("format", "a schema needs a name; it is called response")
-    named = {
-        "name": form.name or "response",
-        "description": form.description,
-        "schema": form.schema,
-        "strict": form.strict,
-    }
-    wire: Wire = {"type": "json_schema"}
-    wire |= {key: value for key, value in named.items() if value is not None}
-    carrier.carry(form.extras, wire, "format")
-    return wire
-
-
-# Fields that the hub and the Responses API spell and mean alike.
-_SAME = (
+# Fields with the same name and form as in the IR.
+_SAME_FIELDS = (
     "temperature",
     "top_p",
     "top_logprobs",
@@ -143,140 +40,217 @@ _SAME = (
     "service_tier",
     "moderation",
 )
-_LEAST_OUTPUT_TOKENS = 16
+_MIN_OUTPUT_TOKENS = 16
 _ENCODER = msgspec.json.Encoder()
 
 
 def write_request(request: Request, capabilities: Capabilities, losses: Losses) -> bytes:
     """Write a request."""
-    carrier = ExtrasWriter("responses", LABEL, losses)
     wire: Wire = {"model": request.model} if request.model is not None else {}
     if request.instructions is not None:
         wire["instructions"] = request.instructions
     wire["input"] = ItemWriter(capabilities, losses).write(request)
-    _write_tools(request, capabilities, losses, carrier, wire)
-    copy_present(request, _SAME, wire)
-    _write_limit(request, losses, wire)
-    _write_text(request, losses, carrier, wire)
-    if request.effort is not None:
-        wire["reasoning"] = {"effort": request.effort}
-    _write_penalties(request, capabilities, losses, wire)
-    _write_caching(request, carrier, wire)
-    _write_stream_options(request, capabilities, losses, wire)
-    # Chat keeps nothing unless asked, Responses everything unless told not to.
+    extras = ExtrasWriter(FAMILY, LABEL, losses)
+    _write_tools(request, capabilities, losses, extras, wire)
+    _write_settings(request, capabilities, losses, extras, wire)
+    # By default, the Responses API stores replies and Chat does not.
     wire["store"] = bool(request.store)
-    ExtrasWriter("responses", LABEL, losses, capabilities.extra_fields).carry(request.extras, wire)
+    ExtrasWriter(FAMILY, LABEL, losses, capabilities.extra_fields).carry(request.extras, wire)
     _write_logprobs(request, losses, wire)
-    _refuse_unsupported(request, losses)
+    if request.stop:
+        losses.dropped("stop", f"{LABEL} has no stop sequences", "meaning")
+    if (request.choices or 1) > 1:
+        losses.dropped("choices", f"{LABEL} gives one answer", "meaning")
     drop_refused(wire, capabilities.unsupported_fields, NAMES, losses)
     return _ENCODER.encode(wire)
 
 
-def takes_tool(tool: Tool, capabilities: Capabilities) -> bool:
-    """Tell whether a Responses backend can be told of a tool as it is."""
+# Tools
+
+
+def supports_tool(tool: Tool, capabilities: Capabilities) -> bool:
+    """Whether a tool can be declared to a Responses backend as it is."""
     match tool:
         case FunctionTool():
             return True
         case CustomTool():
             return capabilities.custom_tools is not False
         case HostedTool():
-            # Types have dates and previews at their ends.
+            # Types may end in a date or in "preview".
             types = capabilities.tool_types
             return types is None or tool.kind.startswith(types)
 
 
 def _write_tools(
-    request: Request, capabilities: Capabilities, losses: Losses, carrier: ExtrasWriter, wire: Wire
+    request: Request, capabilities: Capabilities, losses: Losses, extras: ExtrasWriter, wire: Wire
 ) -> None:
-    abilities = ToolSupport(
-        lambda tool: takes_tool(tool, capabilities),
+    support = ToolSupport(
+        lambda tool: supports_tool(tool, capabilities),
         capabilities.allowed_tools,
         allowed_tools_lists_hosted=True,
-        visible=tuple(tools_visible_to_backend(items_with_tools(request), "responses")),
+        visible=tuple(tools_visible_to_backend(items_with_tools(request), FAMILY)),
         choices=capabilities.tool_choices,
         requires_choice=capabilities.explicit_tool_choice,
     )
-    selection = select(request, abilities, losses)
+    selection = select(request, support, losses)
     if not selection:
         return
     if selection.tools:
         wire["tools"] = [
-            write_tool(without_strict(tool, path, capabilities, losses), path, carrier, losses)
+            _write_tool(without_strict(tool, path, capabilities, losses), path, extras, losses)
             for tool, path in selection.tools
         ]
     if selection.choice is not None:
-        wire["tool_choice"] = write_choice(selection.choice)
+        wire["tool_choice"] = write_tool_choice(selection.choice)
     write_parallel_tool_calls(request, capabilities, losses, wire)
 
 
-def _write_limit(request: Request, losses: Losses, wire: Wire) -> None:
+def _write_tool(tool: Tool, path: str, extras: ExtrasWriter, losses: Losses) -> Wire | Raw:
+    if isinstance(tool, HostedTool):
+        return tool.value
+    if isinstance(tool, CustomTool):
+        return _write_custom(tool, path, extras)
+    wire: Wire = {"type": "function", "name": tool.name}
+    if tool.description is not None:
+        wire["description"] = tool.description
+    wire["parameters"] = parameters_schema(tool.parameters, path, losses)
+    # Without it, OpenAI would be strict, and its models would give every optional field a value
+    # (https://github.com/open-webui/open-webui/issues/27750).
+    wire["strict"] = tool.strict
+    extras.carry(tool.extras, wire, path)
+    return wire
+
+
+def _write_custom(tool: CustomTool, path: str, extras: ExtrasWriter) -> Wire:
+    wire: Wire = {"type": "custom", "name": tool.name}
+    if tool.description is not None:
+        wire["description"] = tool.description
+    if tool.format == "grammar":
+        wire["format"] = {"type": "grammar", "syntax": tool.syntax, "definition": tool.definition}
+    elif tool.format == "text":
+        wire["format"] = {"type": "text"}
+    extras.carry(tool.extras, wire, path)
+    return wire
+
+
+def echo_tool(tool: Tool, extras: ExtrasWriter, losses: Losses) -> Wire | Raw:
+    """Write a tool as a response repeats it: Open Responses requires every key of a function."""
+    if not isinstance(tool, FunctionTool):
+        return _write_tool(tool, "tools", extras, losses)
+    wire: Wire = {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.parameters,
+        "strict": tool.strict,
+    }
+    extras.carry(tool.extras, wire, "tools")
+    return wire
+
+
+def write_tool_choice(choice: ToolChoice) -> str | Wire | Raw:
+    """Write a tool choice."""
+    match choice:
+        case ToolChoiceMode():
+            return choice.mode
+        case NamedToolChoice():
+            namespace = {} if choice.namespace is None else {"namespace": choice.namespace}
+            return {"type": choice.kind, "name": choice.name, **namespace}
+        case AllowedToolsChoice():
+            tools = [*map(write_tool_choice, choice.tools), *choice.others]
+            return {"type": "allowed_tools", "mode": choice.mode, "tools": tools}
+        case HostedChoice():
+            return choice.value
+
+
+# Settings
+
+
+def _write_settings(
+    request: Request, capabilities: Capabilities, losses: Losses, extras: ExtrasWriter, wire: Wire
+) -> None:
+    """Write all fields besides input and tools that have a place in the IR."""
+    copy_present(request, _SAME_FIELDS, wire)
     limit = request.max_output_tokens
-    if limit is None:
-        return
-    if limit < _LEAST_OUTPUT_TOKENS:
-        losses.changed("max_output_tokens", f"{LABEL} wants at least {_LEAST_OUTPUT_TOKENS}")
-    wire["max_output_tokens"] = max(limit, _LEAST_OUTPUT_TOKENS)
+    if limit is not None:
+        if limit < _MIN_OUTPUT_TOKENS:
+            losses.changed("max_output_tokens", f"{LABEL} wants at least {_MIN_OUTPUT_TOKENS}")
+        wire["max_output_tokens"] = max(limit, _MIN_OUTPUT_TOKENS)
+    _write_text(request, losses, extras, wire)
+    if request.effort is not None:
+        wire["reasoning"] = {"effort": request.effort}
+    _write_penalties(request, capabilities, losses, wire)
+    options = request.prompt_cache_options
+    if options is not None:
+        fields = {"mode": options.mode, "ttl": options.ttl}
+        written: Wire = {name: value for name, value in fields.items() if value is not None}
+        extras.carry(options.extras, written, "prompt_cache_options")
+        wire["prompt_cache_options"] = written
+    if request.stream and request.include_obfuscation is not None:
+        if capabilities.stream_options:
+            wire["stream_options"] = {"include_obfuscation": request.include_obfuscation}
+        else:
+            losses.dropped("include_obfuscation", "the backend takes no stream_options")
 
 
-def _write_text(request: Request, losses: Losses, carrier: ExtrasWriter, wire: Wire) -> None:
+def _write_text(request: Request, losses: Losses, extras: ExtrasWriter, wire: Wire) -> None:
     text: Wire = {}
     if request.format is not None:
         if request.format.kind == "json_schema" and request.format.schema is None:
             losses.dropped("format.schema", f"{LABEL} wants a schema", "meaning")
-        text["format"] = write_format(request.format, carrier, losses)
+        text["format"] = _write_format(request.format, extras, losses)
     if request.verbosity is not None:
         text["verbosity"] = request.verbosity
     if text:
         wire["text"] = text
 
 
+def _write_format(format_: ResponseFormat, extras: ExtrasWriter, losses: Losses) -> Wire:
+    if format_.kind != "json_schema":
+        if format_.schema is not None:
+            losses.dropped("format.schema", f"{format_.kind} has no schema", "capability")
+        wire: Wire = {"type": format_.kind}
+    else:
+        if format_.name is None:
+            losses.invented("format", "a schema needs a name; it is called response")
+        fields = {
+            "type": "json_schema",
+            "name": format_.name or "response",
+            "description": format_.description,
+            "schema": format_.schema,
+            "strict": format_.strict,
+        }
+        wire = {name: value for name, value in fields.items() if value is not None}
+    extras.carry(format_.extras, wire, "format")
+    return wire
+
+
+def echo_format(format_: ResponseFormat | None, extras: ExtrasWriter, losses: Losses) -> Wire:
+    """Write the format of the text as a response repeats it, with every key."""
+    if format_ is None:
+        return {"type": "text"}
+    wire = _write_format(format_, extras, losses)
+    if format_.kind == "json_schema":
+        wire = {"type": "json_schema", "name": None, "description": None, "strict": False} | wire
+    return wire
+
+
 def _write_penalties(
     request: Request, capabilities: Capabilities, losses: Losses, wire: Wire
 ) -> None:
-    """Write the penalties where the backend has them: Open Responses does, OpenAI does not."""
+    """Write the penalties, which Open Responses has and OpenAI does not."""
     for name in ("presence_penalty", "frequency_penalty"):
         value = getattr(request, name)
-        if not value:
-            continue
-        if capabilities.penalties:
+        if value and capabilities.penalties:
             wire[name] = value
-        else:
+        elif value:
             losses.dropped(name, f"{LABEL} has no penalties", "capability")
-
-
-def _write_stream_options(
-    request: Request, capabilities: Capabilities, losses: Losses, wire: Wire
-) -> None:
-    if request.include_obfuscation is None or not request.stream:
-        return
-    if capabilities.stream_options:
-        wire["stream_options"] = {"include_obfuscation": request.include_obfuscation}
-    else:
-        losses.dropped("include_obfuscation", "the backend takes no stream_options")
-
-
-def _write_caching(request: Request, carrier: ExtrasWriter, wire: Wire) -> None:
-    options = request.prompt_cache_options
-    if options is None:
-        return
-    named = {"mode": options.mode, "ttl": options.ttl}
-    written: Wire = {key: value for key, value in named.items() if value is not None}
-    carrier.carry(options.extras, written, "prompt_cache_options")
-    wire["prompt_cache_options"] = written
 
 
 def _write_logprobs(request: Request, losses: Losses, wire: Wire) -> None:
     if request.logprobs:
-        others = request.find_extra("responses", "include")
+        others = request.find_extra(FAMILY, "include")
         included = [] if others is None else msgspec.json.decode(others, type=list[str])
         wire["include"] = [*included, INCLUDE_LOGPROBS]
     elif request.top_logprobs:
         losses.dropped("top_logprobs", "it needs `logprobs: true`", "meaning")
-
-
-def _refuse_unsupported(request: Request, losses: Losses) -> None:
-    """Refuse what would make the answer one to another question."""
-    if request.stop:
-        losses.dropped("stop", f"{LABEL} has no stop sequences", "meaning")
-    if (request.choices or 1) > 1:
-        losses.dropped("choices", f"{LABEL} gives one answer", "meaning")

@@ -1,4 +1,4 @@
-"""Reads the stream of a Responses backend, leniently."""
+"""Reader of the stream of a Responses backend."""
 
 from collections.abc import Callable
 from functools import partial
@@ -10,22 +10,12 @@ from msgspec.structs import replace
 from adapters.dialect import BaseStreamReader, ReplyContext
 from adapters.errors import InvalidRequestError
 from adapters.ir.events import Channel, Event, Failed, Finished, Started, truncated_stream
-from adapters.ir.types import (
-    Error,
-    Extras,
-    Finish,
-    Item,
-    OpaqueItem,
-    Reply,
-    ToolCall,
-    Usage,
-)
+from adapters.ir.types import Error, Finish, Item, OpaqueItem, Reply, ToolCall, Usage
 from adapters.json_text import DECODE_ERRORS, is_utf8, replace_invalid_text
 from adapters.losses import Losses
-from adapters.responses.item_reader import read_output_item
-from adapters.responses.reply import read_response
+from adapters.responses.reply_reader import read_output_item, read_response
 from adapters.responses.stream_items import Content, ItemsReader
-from adapters.responses.wire import CALLS, PARTS
+from adapters.responses.wire import CALLS, FAMILY, PARTS
 from adapters.sse import Frame, is_done
 from adapters.wire.content import read_annotation, read_logprobs
 from adapters.wire.error_body import infer_status, read_error_value
@@ -53,7 +43,6 @@ class WireEvent(Struct, gc=False):
     arguments: Raw = MISSING
     input: str | None = None
     item: Raw = MISSING
-    part: Raw = MISSING
     response: Raw = MISSING
     annotation: Raw = MISSING
     logprobs: Raw = MISSING
@@ -63,193 +52,182 @@ class WireEvent(Struct, gc=False):
     param: str | None = None
 
     def part_index(self) -> int:
-        """Give the number of the part, under either of its names."""
+        """Return the number of the part."""
         return self.content_index or self.summary_index or 0
 
 
-class Kind(Struct, gc=False):
-    """Just what an event is."""
+class EventType(Struct, gc=False):
+    """Only the type of an event."""
 
     type: str = ""
 
 
 _EVENT = msgspec.json.Decoder(WireEvent)
-_KIND = msgspec.json.Decoder(Kind)
+_EVENT_TYPE = msgspec.json.Decoder(EventType)
 
 Handler = Callable[[WireEvent], list[Event]]
 
 
 class StreamReader(BaseStreamReader):
-    """Frames in, events out."""
+    """Reads frames into events."""
 
-    def __init__(self, around: ReplyContext) -> None:
-        self._around = around
-        self._quiet = replace(around, losses=Losses(None))
-        self._items = ItemsReader(around.losses)
+    def __init__(self, context: ReplyContext) -> None:
+        self._context = context
+        self._losses = context.losses
+        self._items = ItemsReader(context.losses)
         self._started = False
         self._ended = False
         self._handlers = self._make_handlers()
 
     def _make_handlers(self) -> dict[str, Handler]:
-        """Say what is done with each event. What is not here concerns items that come whole."""
+        """Return the reader of each type of event; other types add nothing to their item."""
         handlers: dict[str, Handler] = {
-            "response.created": self._begin,
-            "response.queued": self._begin,
-            "response.in_progress": self._begin,
+            "response.created": self._start,
+            "response.queued": self._start,
+            "response.in_progress": self._start,
             "response.output_item.added": self._add_item,
             "response.output_item.done": self._end_item,
-            "response.output_text.annotation.added": self._annotate,
+            "response.output_text.annotation.added": self._read_annotation,
             "response.completed": self._end,
             "response.incomplete": self._end,
             "response.failed": self._end,
             "response.cancelled": self._end,
             "error": self._read_error,
-            # The names that Open Responses has for thoughts.
-            "response.reasoning.delta": partial(self._fill, "reasoning"),
-            "response.reasoning.done": partial(self._complete, "reasoning"),
+            # The names of `response.reasoning_text` in Open Responses.
+            "response.reasoning.delta": partial(self._read_delta, "reasoning"),
+            "response.reasoning.done": partial(self._read_text, "reasoning"),
         }
-        # That a part begins, its first text tells.
-        for channel, words in PARTS.items():
-            handlers[words.delta] = partial(self._fill, channel)
-            handlers[words.done] = partial(self._complete, channel)
+        # A part begins with its first text, so the events of parts are not needed.
+        for channel, part in PARTS.items():
+            handlers[f"response.{part.text_event}.delta"] = partial(self._read_delta, channel)
+            handlers[f"response.{part.text_event}.done"] = partial(self._read_text, channel)
         for call in CALLS.values():
-            handlers[call.delta] = partial(self._fill, "arguments")
-            handlers[call.done] = partial(self._complete, "arguments")
+            handlers[f"response.{call.event}.delta"] = partial(self._read_delta, "arguments")
+            handlers[f"response.{call.event}.done"] = partial(self._read_text, "arguments")
         return handlers
 
     def read(self, frame: Frame) -> list[Event]:
-        """Take one frame; raise `InvalidInput` if it cannot be read."""
+        """Read one frame; raise `InvalidRequestError` if it cannot be read."""
         if self._ended or is_done(frame):
             return []
         event = self._decode(frame.data)
-        if not (frame.whole or event.type or is_present(event.error)):
-            return self._read_body(frame.data)
-        handler = self._handler(event.type or frame.name.decode("ascii", "replace"), event)
+        kind = event.type
+        if not kind:
+            # Some servers send a JSON body in place of a stream, or an error without a type.
+            has_error = is_present(event.error)
+            if not (frame.whole or has_error):
+                return self._read_body(frame.data)
+            kind = frame.name.decode("ascii", "replace") or ("error" if has_error else "")
+        handler = self._handlers.get(kind)
         if handler is None:
             return []
-        return handler(event) if self._started else self._begin_with(handler, event)
-
-    def _handler(self, kind: str, event: WireEvent) -> Handler | None:
-        if not kind and is_present(event.error):
-            # The envelope of an error, bare.
-            return self._read_error
-        return self._handlers.get(kind)
+        # An error before the start may still become an HTTP error.
+        if self._started or handler in (self._start, self._read_error):
+            return handler(event)
+        return self._start(event) + handler(event)
 
     def flush(self) -> list[Event]:
-        """Learn that the stream is over: without a last event it was cut (P157)."""
-        if self._ended:
-            return []
-        return self.fail(truncated_stream())
+        """Read the end of the stream; without a final event, the reply is truncated."""
+        return [] if self._ended else self.fail(truncated_stream())
 
     def _decode(self, data: bytes) -> WireEvent:
-        """Decode a frame; what is carried as `Raw` must be text, too."""
+        # Strings in `Raw` are not decoded, so invalid UTF-8 in them is not found by the decoder.
         if not data.isascii() and not is_utf8(data):
-            return self._decode_replaced(data)
+            return self._decode_invalid_text(data)
         try:
             return _EVENT.decode(data)
         except msgspec.ValidationError as error:
             return self._decode_unknown(data, error)
         except DECODE_ERRORS:
-            return self._decode_replaced(data)
+            return self._decode_invalid_text(data)
 
-    def _decode_replaced(self, data: bytes) -> WireEvent:
-        """Decode a frame with something in it that is no character, if that is all."""
+    def _decode_invalid_text(self, data: bytes) -> WireEvent:
+        """Decode an event with invalid characters, if nothing else is wrong with it."""
         text = replace_invalid_text(data)
         if text == data:
             raise InvalidRequestError(None, "an event of the stream is not JSON")
         event = self._decode(text)
-        self._around.losses.changed("stream", "what is no character is replaced")
+        self._losses.changed("stream", "what is no character is replaced")
         return event
 
     def _decode_unknown(self, data: bytes, error: msgspec.ValidationError) -> WireEvent:
-        """Pass over an event whose fields are other than ours, unless it is one of ours (P034)."""
+        """Ignore an event of an unknown type, whose fields may have other types.
+
+        It must not end the stream (https://github.com/experientiallabs/experiential/issues/792).
+        """
         try:
-            kind = _KIND.decode(data).type
+            kind = _EVENT_TYPE.decode(data).type
         except DECODE_ERRORS:
             kind = ""
         if kind in self._handlers or not kind:
             raise InvalidRequestError(None, f"an event of the stream cannot be read: {error}")
         return WireEvent(kind)
 
-    # The beginning
-
-    def _begin_with(self, handler: Handler, event: WireEvent) -> list[Event]:
-        """Begin with whatever comes first."""
-        if handler == self._begin:
-            return self._begin(event)
-        if handler == self._read_error:
-            # Nothing has begun: the error stands alone, and may still become one of HTTP.
-            return handler(event)
-        return [*self._begin(event), *handler(event)]
-
-    def _begin(self, event: WireEvent) -> list[Event]:
+    def _start(self, event: WireEvent) -> list[Event]:
         if self._started:
             return []
-        fields = _inner(event.response, "response")
-        created = fields.number("created_at")
-        started = Started(
-            fields.string("id") or "",
-            fields.string("model") or "",
-            None if created is None else int(created),
-            fields.string("service_tier"),
-        )
         self._started = True
-        return [started]
+        given = is_present(event.response)
+        fields = read_fields(event.response, "response") if given else JsonObject({}, "response")
+        created = fields.number("created_at")
+        return [
+            Started(
+                fields.string("id") or "",
+                fields.string("model") or "",
+                None if created is None else int(created),
+                fields.string("service_tier"),
+            )
+        ]
 
     # Items and their parts
 
     def _read_item(self, raw: Raw) -> Item:
-        def new_call_id(name: str, _arguments: str) -> str:
-            self._around.losses.invented(f"call {name}", "the backend gave the call no id")
-            return self._around.ids.id("call_")
-
-        return read_output_item(raw, "item", new_call_id)
+        return read_output_item(raw, "item", self._context, "the backend gave the call no id")
 
     def _add_item(self, event: WireEvent) -> list[Event]:
         if not is_present(event.item):
             return []
         item = self._read_item(event.item)
         if isinstance(item, OpaqueItem) or (isinstance(item, ToolCall) and item.kind not in CALLS):
-            # Told when it is whole.
+            # Such an item is read when it is complete.
             return []
-        incoming = self._items.find_item(item, event.output_index)
-        return list(self._items.begin(incoming, item))
+        return self._items.begin(self._items.find_item(item, event.output_index), item)
 
     def _end_item(self, event: WireEvent) -> list[Event]:
         if not is_present(event.item):
             return []
         item = self._read_item(event.item)
-        incoming = self._items.find_item(item, event.output_index)
-        return list(self._items.finish(incoming, item))
+        return self._items.finish(self._items.find_item(item, event.output_index), item)
 
-    def _fill(self, channel: Channel, event: WireEvent) -> list[Event]:
-        incoming = self._items.find(event.item_id, event.output_index)
+    def _read_delta(self, channel: Channel, event: WireEvent) -> list[Event]:
+        item = self._items.find(event.item_id, event.output_index)
         text = string_or_raw_json(event.delta)
-        logprobs = (
-            () if not is_present(event.logprobs) else read_logprobs(event.logprobs, "logprobs")
-        )
-        return self._items.fill(incoming, channel, event.part_index(), text, logprobs)
+        logprobs = read_logprobs(event.logprobs, "logprobs") if is_present(event.logprobs) else ()
+        return self._items.add(item, channel, event.part_index(), text, logprobs)
 
-    def _complete(self, channel: Channel, event: WireEvent) -> list[Event]:
-        incoming = self._items.find(event.item_id, event.output_index)
-        text = _whole_text(channel, event)
-        if text is None or incoming.closed:
+    def _read_text(self, channel: Channel, event: WireEvent) -> list[Event]:
+        """Read a complete text."""
+        item = self._items.find(event.item_id, event.output_index)
+        text = event.refusal if channel == "refusal" else event.text
+        if channel == "arguments":
+            given = is_present(event.arguments)
+            text = string_or_raw_json(event.arguments) if given else event.input
+        if text is None or item.closed:
             return []
-        return list(self._items.complete(incoming, Content(channel, event.part_index(), text)))
+        return self._items.complete(item, Content(channel, event.part_index(), text))
 
-    def _annotate(self, event: WireEvent) -> list[Event]:
+    def _read_annotation(self, event: WireEvent) -> list[Event]:
         if not is_present(event.annotation):
             return []
-        incoming = self._items.find(event.item_id, event.output_index)
-        found = (read_annotation(event.annotation, "responses"),)
-        return self._items.fill(incoming, "text", event.part_index(), "", (), found)
+        item = self._items.find(event.item_id, event.output_index)
+        annotation = read_annotation(event.annotation, FAMILY)
+        return self._items.add(item, "text", event.part_index(), "", (), (annotation,))
 
     # The end
 
     def _read_body(self, body: bytes) -> list[Event]:
-        """Read a JSON body, which some servers send where a stream was asked for."""
-        fields = read_body(body)
-        reply = read_response(fields, self._around)
+        """Read a complete reply that is sent in place of a stream."""
+        reply = read_response(read_body(body), self._context)
         if reply.error is not None:
             return self.fail(reply.error, reply.usage)
         self._started = True
@@ -259,47 +237,35 @@ class StreamReader(BaseStreamReader):
     def _end(self, event: WireEvent) -> list[Event]:
         if not is_present(event.response):
             raise InvalidRequestError("response", "the last event does not say how it ended")
-        ended = event.type.removeprefix("response.")
-        # Most of it was told before: of what is wrong with it, that has been said.
-        reply = read_response(read_fields(event.response, "response"), self._quiet, ended)
+        # Its items were read before, and their losses were reported then.
+        context = replace(self._context, losses=Losses(None))
+        status = event.type.removeprefix("response.")
+        reply = read_response(read_fields(event.response, "response"), context, status)
         if reply.error is not None:
             return self.fail(reply.error, reply.usage)
         return self._finish(reply)
 
     def _finish(self, reply: Reply) -> list[Event]:
-        (choice,) = reply.choices
+        [choice] = reply.choices
         finish = choice.finish or Finish("stop", "")
         self._ended = True
         events: list[Event] = []
-        for place, item in enumerate(choice.items):
-            if getattr(item, "item_id", None) is None and self._items.find_already_sent(item):
+        for index, item in enumerate(choice.items):
+            if getattr(item, "item_id", None) is None and self._items.is_repeated(item):
                 continue
-            incoming = self._items.find_item(item, place)
-            events += self._items.finish(incoming, item)
-        events += self._items.close_all(cut=finish.reason in ("length", "filter"))
-        extras: Extras = reply.extras
-        events.append(Finished((finish,), reply.usage, reply.service_tier, extras))
+            events += self._items.finish(self._items.find_item(item, index), item)
+        events += self._items.close_all(truncated=finish.reason in ("length", "filter"))
+        events.append(Finished((finish,), reply.usage, reply.service_tier, reply.extras))
         return events
 
     def _read_error(self, event: WireEvent) -> list[Event]:
-        """Read an error, flat or nested (P126)."""
+        """Read an error: OpenAI's fields are flat, those of Open Responses are nested."""
         if is_present(event.error):
             return self.fail(read_error_value(event.error, None))
         code = string_or_raw_json(event.code) or None
         return self.fail(Error(event.message or "the backend failed", code=code, param=event.param))
 
     def fail(self, failed: Error | Failed, usage: Usage | None = None) -> list[Event]:
-        """End the stream as a failure."""
+        """End the stream with an error."""
         self._ended = True
         return [Failed(infer_status(failed), usage) if isinstance(failed, Error) else failed]
-
-
-def _inner(raw: Raw, path: str) -> JsonObject:
-    return read_fields(raw, path) if is_present(raw) else JsonObject({}, path)
-
-
-def _whole_text(channel: Channel, event: WireEvent) -> str | None:
-    """Give the text that a done event repeats."""
-    if channel == "arguments":
-        return string_or_raw_json(event.arguments) if is_present(event.arguments) else event.input
-    return event.refusal if channel == "refusal" else event.text

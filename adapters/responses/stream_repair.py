@@ -1,23 +1,21 @@
-"""Ends, as a failure, a stream that was kept as it was told: by us, or by another server.
+"""Ends a recorded stream, ours or a backend's, with an error.
 
-Everything that is open is closed, as it was spelled, so that whoever reads the stream from its
-beginning finds it legal, and finds all that there is of the answer in its end.
+All open items are closed in the form in which they were begun, so that the whole stream is legal,
+and its last event has all output that was received.
 """
 
 import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import Raw, Struct
 
 from adapters.ir.types import Error
 from adapters.json_text import DECODE_ERRORS
-from adapters.responses.response import write_failure
-from adapters.responses.wire import PARTS, PartWords, Wire, error_fields
+from adapters.responses.reply_writer import write_response_error
+from adapters.responses.wire import PARTS, PartNames, Wire, error_fields
 from adapters.sse import Decoder, encode
 from adapters.wire.json_object import MISSING, is_present, read_body
 
 
 class _Event(Struct):
-    """What is looked at of an event."""
-
     type: str = ""
     output_index: int = -1
     content_index: int | None = None
@@ -27,9 +25,13 @@ class _Event(Struct):
     delta: str = ""
     annotation: Raw = MISSING
 
+    def part_index(self) -> int:
+        index = self.content_index if self.summary_index is None else self.summary_index
+        return index or 0
 
-class _Spelled(Struct):
-    """What is looked at of an item or a part."""
+
+class _Head(Struct):
+    """The fields of an item or a part that are read."""
 
     type: str = ""
     id: str = ""
@@ -37,162 +39,139 @@ class _Spelled(Struct):
 
 
 _EVENT = msgspec.json.Decoder(_Event)
-_SPELLED = msgspec.json.Decoder(_Spelled)
+_HEAD = msgspec.json.Decoder(_Head)
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 
-_WORDS = {words.part: words for words in PARTS.values()}
-_ADDED = frozenset(words.added for words in PARTS.values())
-_DELTA = frozenset(words.delta for words in PARTS.values())
-_DONE = frozenset(words.done for words in PARTS.values())
-_ENDED = frozenset(words.ended for words in PARTS.values())
-_ANNOTATED = "response.output_text.annotation.added"
+_NAMES = {names.part: names for names in PARTS.values()}
+_PART_ADDED = frozenset(f"response.{names.part_event}.added" for names in PARTS.values())
+_PART_DONE = frozenset(f"response.{names.part_event}.done" for names in PARTS.values())
+_TEXT_DELTA = frozenset(f"response.{names.text_event}.delta" for names in PARTS.values())
+_TEXT_DONE = frozenset(f"response.{names.text_event}.done" for names in PARTS.values())
 
 
 class _Part(Struct):
-    """A part of an item, as far as it has come."""
-
-    words: PartWords
-    number: int
-    spelled: Raw
-    texts: list[str] = field(default_factory=list[str])
-    annotations: list[Raw] = field(default_factory=list[Raw])
-    # Its text is done, and so is all of it.
-    is_told: bool = False
+    names: PartNames
+    index: int
+    added: Raw
+    texts: list[str] = []
+    annotations: list[Raw] = []
+    text_done: bool = False
     done: Raw | None = None
 
-    def whole(self) -> Raw:
-        """Give the part with all that has come of it."""
+    def complete(self) -> Raw:
+        """Return the part with everything that was received of it."""
         if self.done is not None:
             return self.done
-        changes: Wire = {self.words.field: "".join(self.texts)}
+        changes: Wire = {self.names.field: "".join(self.texts)}
         if self.annotations:
             changes["annotations"] = self.annotations
-        return Raw(encode(_OBJECT.decode(self.spelled) | changes))
+        return Raw(encode(_OBJECT.decode(self.added) | changes))
 
 
 class _Item(Struct):
-    """An item, as far as it has come."""
-
     index: int
-    spelled: Raw
-    parts: list[_Part] = field(default_factory=list[_Part])
+    added: Raw
+    parts: list[_Part] = []
     done: Raw | None = None
 
     def find(self, event: _Event) -> _Part | None:
-        """Find the part that an event speaks of."""
-        number = _number(event)
-        summary = event.summary_index is not None
+        """Return the part of an event."""
         for part in self.parts:
-            if part.number == number and (part.words.index == "summary_index") == summary:
+            is_summary = part.names.index == "summary_index"
+            if part.index == event.part_index() and is_summary == (event.summary_index is not None):
                 return part
         return None
 
 
-def failure_events(told: bytes, error: Error, response: bytes) -> list[bytes]:
-    """Give the events, without their numbers, that end a stream of which this has been told.
-
-    The response is the object as it was last told.
-    """
-    items = _read(told)
+def failure_events(recorded: bytes, error: Error, response: bytes) -> list[bytes]:
+    """Return the events, without numbers, that end a stream; `response` is its latest object."""
+    items = _read_items(recorded)
     written: list[Wire] = []
-    last = max((item.index for item in items if item.done is not None), default=-1)
+    last_done = max((item.index for item in items if item.done is not None), default=-1)
     for item in items:
-        if item.done is None and not _is_call(item):
-            # What is incomplete has to stand last.
-            written += _close(item, "incomplete" if item.index > last else "completed")
+        # Codex runs a call when it is done, so one that may be truncated stays open.
+        if item.done is None and not _HEAD.decode(item.added).type.endswith("_call"):
+            # Only the last items may be incomplete.
+            written += _close_item(item, "incomplete" if item.index > last_done else "completed")
     output = [item.done for item in items if item.done is not None]
     failed = read_body(response).encode_with(
-        status="failed", error=write_failure(error), output=output
+        status="failed", error=write_response_error(error), output=output
     )
     written.append({"type": "error"} | error_fields(error))
     written.append({"type": "response.failed", "response": Raw(failed)})
     return [encode(event) for event in written]
 
 
-def _is_call(item: _Item) -> bool:
-    """Tell whether it is a call: one that may not be whole is not told as done, it would be run."""
-    return _SPELLED.decode(item.spelled).type.endswith("_call")
-
-
-# Reading
-
-
-def _read(told: bytes) -> list[_Item]:
+def _read_items(recorded: bytes) -> list[_Item]:
     items: dict[int, _Item] = {}
-    for frame in Decoder().feed(told):
+    for frame in Decoder().feed(recorded):
         try:
-            _take(items, _EVENT.decode(frame.data))
+            _read_event(items, _EVENT.decode(frame.data))
         except DECODE_ERRORS:
-            # Odd events of another server are about nothing that we could close.
+            # An event of another form begins nothing that would have to be closed.
             continue
     return [items[index] for index in sorted(items)]
 
 
-def _take(items: dict[int, _Item], event: _Event) -> None:
+def _read_event(items: dict[int, _Item], event: _Event) -> None:
     match event.type:
         case "response.output_item.added" if is_present(event.item):
-            _SPELLED.decode(event.item)
+            # Raises if it has another form.
+            _HEAD.decode(event.item)
             items[event.output_index] = _Item(event.output_index, event.item)
         case "response.output_item.done" if is_present(event.item):
             item = items.setdefault(event.output_index, _Item(event.output_index, event.item))
             item.done = event.item
         case _ if event.output_index in items:
-            _fill(items[event.output_index], event)
+            _read_part_event(items[event.output_index], event)
         case _:
             return
 
 
-def _fill(item: _Item, event: _Event) -> None:
-    if event.type in _ADDED:
-        words = _WORDS.get(_SPELLED.decode(event.part).type)
-        if words is not None:
-            item.parts.append(_Part(words, _number(event), event.part))
+def _read_part_event(item: _Item, event: _Event) -> None:
+    if event.type in _PART_ADDED:
+        names = _NAMES.get(_HEAD.decode(event.part).type)
+        if names is not None:
+            item.parts.append(_Part(names, event.part_index(), event.part))
         return
     part = item.find(event)
     if part is None:
         return
-    if event.type in _DELTA:
+    if event.type in _TEXT_DELTA:
         part.texts.append(event.delta)
-    elif event.type in _DONE:
-        part.is_told = True
-    elif event.type in _ENDED:
+    elif event.type in _TEXT_DONE:
+        part.text_done = True
+    elif event.type in _PART_DONE:
         part.done = event.part
-    elif event.type == _ANNOTATED:
+    elif event.type == "response.output_text.annotation.added":
         part.annotations.append(event.annotation)
 
 
-def _number(event: _Event) -> int:
-    return (event.content_index if event.summary_index is None else event.summary_index) or 0
-
-
-# Writing
-
-
-def _close(item: _Item, status: str) -> list[Wire]:
-    """End an item, and whatever is open in it."""
-    spelled = _SPELLED.decode(item.spelled)
+def _close_item(item: _Item, status: str) -> list[Wire]:
+    """End an item and its open parts."""
+    head = _HEAD.decode(item.added)
     written: list[Wire] = []
     for part in item.parts:
         if part.done is None:
-            place: Wire = {"item_id": spelled.id, "output_index": item.index}
-            written += _close_part(part, place | {part.words.index: part.number})
-    changes: Wire = {} if spelled.status is None else {"status": status}
-    for name, kind in (("content", "content_index"), ("summary", "summary_index")):
-        parts = [part.whole() for part in item.parts if part.words.index == kind]
+            place: Wire = {"item_id": head.id, "output_index": item.index}
+            written += _close_part(part, place | {part.names.index: part.index})
+    changes: Wire = {} if head.status is None else {"status": status}
+    for name in ("content", "summary"):
+        parts = [part.complete() for part in item.parts if part.names.index == f"{name}_index"]
         if parts:
             changes[name] = parts
-    item.done = Raw(encode(_OBJECT.decode(item.spelled) | changes))
+    item.done = Raw(encode(_OBJECT.decode(item.added) | changes))
     done: Wire = {"output_index": item.index, "item": item.done}
     return [*written, {"type": "response.output_item.done", **done}]
 
 
 def _close_part(part: _Part, place: Wire) -> list[Wire]:
     written: list[Wire] = []
-    if not part.is_told:
-        text: Wire = {part.words.field: "".join(part.texts)}
-        if part.words is PARTS["text"]:
+    if not part.text_done:
+        text: Wire = {part.names.field: "".join(part.texts)}
+        if part.names is PARTS["text"]:
             text["logprobs"] = ()
-        written.append({"type": part.words.done, **place, **text})
-    part.done = part.whole()
-    written.append({"type": part.words.ended, **place, "part": part.done})
+        written.append({"type": f"response.{part.names.text_event}.done", **place, **text})
+    part.done = part.complete()
+    written.append({"type": f"response.{part.names.part_event}.done", **place, "part": part.done})
     return written

@@ -1,7 +1,7 @@
-"""Writes a stream for a Responses client."""
+"""Writer of streams for Responses clients."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 import msgspec
@@ -16,21 +16,27 @@ from adapters.ir.normalize import wants_one_choice, worst_finish
 from adapters.ir.types import Error, Item, Status, ToolCall
 from adapters.json_text import DECODE_ERRORS
 from adapters.responses.output_writer import (
-    LABEL,
     OutputWriter,
-    new_item_id,
+    output_item_id,
     write_annotation,
     write_logprobs,
 )
-from adapters.responses.reply import SEVERAL_ANSWERS, make_outcome, new_response
-from adapters.responses.response import Response, ResponseSnapshot, write_failure
+from adapters.responses.reply_writer import (
+    ResponseState,
+    ResponseWriter,
+    finished_state,
+    write_response_error,
+)
 from adapters.responses.wire import (
     CALLS,
     DONE,
+    FAMILY,
+    LABEL,
+    MERGED_CHOICES_REASON,
     PARTS,
     DeltaTemplate,
     Frames,
-    PartWords,
+    PartNames,
     Wire,
     delta_template,
     error_fields,
@@ -41,11 +47,9 @@ from adapters.sse import PLACEHOLDER, Frame, encode, parse_event
 from adapters.wire.extra_fields import ExtrasWriter
 from adapters.wire.json_object import MISSING, read_body
 
-# Writes one item of a Responses stream, from its first event to its last.
-
 
 class ItemStreamWriter:
-    """One item on its way out: gathered, so that its last events tell the whole of it."""
+    """Writes the events of one item, and stores its content, which the last events repeat."""
 
     def __init__(
         self,
@@ -54,304 +58,245 @@ class ItemStreamWriter:
         item_id: str,
         frames: Frames,
         output: OutputWriter,
-        around: ReplyContext,
+        context: ReplyContext,
     ) -> None:
-        self._block = ItemBuffer(opened)
-        self.item_id = item_id
+        self._buffer = ItemBuffer(opened)
+        self.is_call = isinstance(opened.item, ToolCall)
+        self._item_id = item_id
         self._place: Wire = {"item_id": item_id, "output_index": output_index}
         self._frames = frames
         self._output = output
-        self._reply_options = around.reply_options
-        self._losses = around.losses
-        # The frame of its deltas: of the part that is open, or of the call.
+        self._reply_options = context.reply_options
+        self._losses = context.losses
+        # The delta events of the open part, or of the call.
         self._template: DeltaTemplate | None = None
+        # How many annotations of the open part were written.
         self._annotations = 0
 
     @property
     def is_closed(self) -> bool:
-        """Tell whether it has ended."""
-        return self._block.closed
-
-    @property
-    def is_call(self) -> bool:
-        """Tell whether it is a call."""
-        return isinstance(self._block.opened_item, ToolCall)
+        """Whether its last event was written."""
+        return self._buffer.closed
 
     def open(self) -> list[bytes]:
-        """Announce the item."""
-        bare = self._block.opened_item
-        if isinstance(bare, ToolCall):
-            words = CALLS.get(bare.kind)
-            if words is None:
-                # It is announced when it is whole.
+        """Begin the item."""
+        item = self._buffer.opened_item
+        if isinstance(item, ToolCall):
+            names = CALLS.get(item.kind)
+            if names is None:
+                # Its arguments cannot be streamed, so it begins when it is complete.
                 return []
-            self._template = delta_template(words.delta, self._place | {"delta": PLACEHOLDER})
-        return [self._announce(bare)]
+            fields = self._place | {"delta": PLACEHOLDER}
+            self._template = delta_template(f"response.{names.event}.delta", fields)
+        return [self._item_event("added", item, "in_progress")]
 
     def write_delta(self, delta: Delta) -> list[bytes]:
-        """Write a delta; the first of a part announces the part."""
-        block = self._block
+        """Write a delta; the first one of a part begins the part."""
+        buffer = self._buffer
         written: list[bytes] = []
-        if delta.part >= len(block.parts) and not self.is_call:
+        if delta.part >= len(buffer.parts) and not self.is_call:
             written += self._end_part()
-            block.add(delta)
+            buffer.add(delta)
             written += self._begin_part(delta.channel)
         else:
-            block.add(delta)
+            buffer.add(delta)
         if delta.logprobs:
-            written.append(self._delta_with_logprobs(delta))
+            fields = {"delta": delta.text, "logprobs": write_logprobs(delta.logprobs)}
+            kind = f"response.{self._names(delta.channel).text_event}.delta"
+            written.append(self._frames.event(kind, self._part_place() | fields))
         elif delta.text and self._template is not None:
             written.append(self._frames.delta(self._template, delta.text))
+        if delta.annotations:
+            written += self._write_annotations(delta)
+        return written
+
+    def _write_annotations(self, delta: Delta) -> Iterator[bytes]:
         for annotation in delta.annotations:
             wire = write_annotation(annotation, self._losses)
             if wire is not None:
-                fields = self._part_place() | {
-                    "annotation_index": self._annotations,
-                    "annotation": wire,
-                }
+                fields: Wire = {"annotation_index": self._annotations, "annotation": wire}
                 kind = "response.output_text.annotation.added"
-                written.append(self._frames.event(kind, fields))
+                yield self._frames.event(kind, self._part_place() | fields)
                 self._annotations += 1
-        return written
 
     def close(self, closed: Closed) -> list[bytes]:
-        """Tell the whole item."""
-        written = self._end_part()
-        bare = self._block.opened_item
-        if isinstance(bare, ToolCall) and bare.kind not in CALLS:
-            # What a search is for comes with its end; the others cannot be said without a part.
-            begun = bare if bare.kind == "tool_search" else self.item()
-            written.append(self._announce(begun))
-        elif isinstance(bare, ToolCall):
-            words = CALLS[bare.kind]
-            fields = self._place | {words.field: "".join(self._block.texts("arguments"))}
-            if bare.kind == "function":
-                # Gone from the newest types, required by others: it does no harm.
-                fields["name"] = bare.name
-            written.append(self._frames.event(words.done, fields))
-        # No event of a stream has room for parts other than text.
-        self._block.close(replace(closed, parts=()) if closed.parts else closed)
-        written.append(self._item_event("response.output_item.done", self.item(), closed.status))
+        """End the item."""
+        item = self._buffer.opened_item
+        written = self._end_call(item) if isinstance(item, ToolCall) else self._end_part()
+        # Parts other than text cannot be streamed.
+        self._buffer.close(replace(closed, parts=()) if closed.parts else closed)
+        written.append(self._item_event("done", self._buffer.item(), closed.status))
         return written
 
-    def item(self) -> Item:
-        """Give the item as far as it has come."""
-        return self._block.item()
+    def _end_call(self, call: ToolCall) -> list[bytes]:
+        names = CALLS.get(call.kind)
+        if names is None:
+            # A tool search may begin without arguments, other calls may not.
+            begun = call if call.kind == "tool_search" else self._buffer.item()
+            return [self._item_event("added", begun, "in_progress")]
+        fields = self._place | {names.field: "".join(self._buffer.texts("arguments"))}
+        if call.kind == "function":
+            # Not in OpenAI's latest types, but others require it.
+            fields["name"] = call.name
+        return [self._frames.event(f"response.{names.event}.done", fields)]
 
     def write_item(self, status: Status) -> Wire | Raw:
-        """Write the item as far as it has come."""
-        return self._output.write(self.item(), self.item_id, self._block.status or status)
+        """Write the item so far, with a status unless it is closed."""
+        buffer = self._buffer
+        return self._output.write(buffer.item(), self._item_id, buffer.status or status)
 
-    def _announce(self, item: Item) -> bytes:
-        return self._item_event("response.output_item.added", item, "in_progress")
-
-    def _item_event(self, kind: str, item: Item, status: Status) -> bytes:
+    def _item_event(self, step: str, item: Item, status: Status) -> bytes:
         fields: Wire = {
             "output_index": self._place["output_index"],
-            "item": self._output.write(item, self.item_id, status),
+            "item": self._output.write(item, self._item_id, status),
         }
-        return self._frames.event(kind, fields)
+        return self._frames.event(f"response.output_item.{step}", fields)
 
     # Parts
 
-    def _words(self, channel: Channel) -> PartWords:
-        """Give the words of a channel; thoughts are told as summaries unless wished otherwise."""
+    def _names(self, channel: Channel) -> PartNames:
+        """Return the names of a channel; reasoning is written as summaries by default."""
         if channel == "reasoning" and not self._reply_options.reasoning_text:
             return PARTS["summary"]
         return PARTS[channel]
 
     def _part_place(self) -> Wire:
-        """Say which part is open: it is counted among the parts that share its index."""
-        piece = self._block.parts[-1]
-        words = self._words(piece.channel)
-        before = self._block.parts[:-1]
-        number = sum(self._words(one.channel).index == words.index for one in before)
-        return self._place | {words.index: number}
+        """Return the fields that identify the open part; its number counts parts like it."""
+        *before, part = self._buffer.parts
+        index = self._names(part.channel).index
+        number = sum(self._names(other.channel).index == index for other in before)
+        return self._place | {index: number}
 
     def _begin_part(self, channel: Channel) -> list[bytes]:
-        words = self._words(channel)
+        names = self._names(channel)
         place = self._part_place()
         fields = place | {"delta": PLACEHOLDER}
         if channel == "text":
             fields["logprobs"] = ()
-        self._template = delta_template(words.delta, fields)
+        self._template = delta_template(f"response.{names.text_event}.delta", fields)
         self._annotations = 0
-        empty = self._part(words, PartBuffer(channel))
-        return [self._frames.event(words.added, place | {"part": empty})]
+        empty = self._write_part(names, PartBuffer(channel))
+        return [self._frames.event(f"response.{names.part_event}.added", place | {"part": empty})]
 
     def _end_part(self) -> list[bytes]:
-        if self.is_call or not self._block.parts:
+        if not self._buffer.parts:
             return []
-        piece = self._block.parts[-1]
-        words = self._words(piece.channel)
+        part = self._buffer.parts[-1]
+        names = self._names(part.channel)
         place = self._part_place()
-        done = place | {words.field: piece.text()}
-        if piece.channel == "text":
-            done["logprobs"] = write_logprobs(piece.logprobs)
+        text = place | {names.field: part.text()}
+        if part.channel == "text":
+            text["logprobs"] = write_logprobs(part.logprobs)
+        complete = self._write_part(names, part)
         return [
-            self._frames.event(words.done, done),
-            self._frames.event(words.ended, place | {"part": self._part(words, piece)}),
+            self._frames.event(f"response.{names.text_event}.done", text),
+            self._frames.event(f"response.{names.part_event}.done", place | {"part": complete}),
         ]
 
-    def _part(self, words: PartWords, piece: PartBuffer) -> Wire:
-        if piece.channel in ("text", "refusal"):
-            return self._output.write_part(piece.part())
-        return {"type": words.part, words.field: piece.text()}
-
-    def _delta_with_logprobs(self, delta: Delta) -> bytes:
-        words = self._words(delta.channel)
-        fields = self._part_place() | {
-            "delta": delta.text,
-            "logprobs": write_logprobs(delta.logprobs),
-        }
-        return self._frames.event(words.delta, fields)
-
-
-# It stands last in what we write, and anywhere in what others do.
-_NUMBER = re.compile(rb'("sequence_number"\s*:\s*)\d+')
+    def _write_part(self, names: PartNames, part: PartBuffer) -> Wire:
+        if part.channel in ("text", "refusal"):
+            return self._output.write_part(part.part())
+        return {"type": names.part, names.field: part.text()}
 
 
 class StreamWriter(BaseStreamWriter):
-    """Events in, frames out."""
+    """Writes events as frames."""
 
-    def __init__(self, around: ReplyContext) -> None:
+    def __init__(self, context: ReplyContext) -> None:
         super().__init__()
-        self._around = around
+        self._context = context
+        self._losses = context.losses
+        self._extras = ExtrasWriter(FAMILY, LABEL, context.losses)
         self._frames = Frames()
-        self._output = OutputWriter(around.reply_options, around.losses)
-        self._response: Response | None = None
-        self._blocks: dict[BlockId, ItemStreamWriter] = {}
-        # The response object that the last event carried.
+        self._output = OutputWriter(context.reply_options, context.losses)
+        self._response: ResponseWriter | None = None
+        self._items: dict[BlockId, ItemStreamWriter] = {}
+        # The response object of the last event.
         self._reply: Mapping[str, object] | None = None
 
     def start(self, event: Started) -> list[bytes]:
-        """Begin the stream, if it was not begun before its answer was."""
-        ExtrasWriter("responses", LABEL, self._around.losses).report_dropped(event.extras)
+        """Begin the stream, unless `keep_alive` has begun it."""
+        self._extras.report_dropped(event.extras)
         if self._response is not None:
             self._response.service_tier = event.service_tier or self._response.service_tier
             return []
-        response = new_response(
-            event.id, event.model, event.created, event.service_tier, self._around
-        )
-        self._response = response
-        # Encoded once, for it is said twice.
-        begun: Wire = {"response": Raw(encode(response.write(ResponseSnapshot("in_progress"))))}
+        self._response = ResponseWriter(event, self._context)
+        # Encoded once for both events.
+        response = Raw(encode(self._response.write(ResponseState("in_progress"))))
         return [
-            self._frames.event("response.created", begun),
-            self._frames.event("response.in_progress", begun),
+            self._frames.event("response.created", {"response": response}),
+            self._frames.event("response.in_progress", {"response": response}),
         ]
 
     def keep_alive(self) -> list[bytes]:
-        """Say again that the response is in progress: Codex does not count comments (P147)."""
+        """Repeat that the response is in progress.
+
+        Comments do not reset the idle timer of Codex (https://github.com/Menci/Floway/issues/498).
+        """
         if self._response is None:
             return self.start(Started())
-        begun: Wire = {"response": self._response.write(ResponseSnapshot("in_progress"))}
-        return [self._frames.event("response.in_progress", begun)]
-
-    def is_heartbeat(self, frame: Frame) -> bool:
-        """Tell whether a frame says that the response is in progress."""
-        return frame.name == b"response.in_progress"
-
-    def renumber_heartbeat(self, pulse: bytes, passed: int) -> bytes:
-        """Give it the number of the last event, so that numbers neither go back nor run ahead."""
-        return _NUMBER.sub(rb"\g<1>%d" % (passed - 1), pulse)
-
-    def override_response_fields(self, block: bytes) -> bytes:
-        """Stamp the response, in those few events that carry it."""
-        stamp = self._around.response_overrides
-        # Within a text these quotes would be escaped.
-        if not stamp or b'"response"' not in block:
-            return block
-        frame = parse_event(block)
-        try:
-            return block if frame is None else _stamped(frame, stamp)
-        except InvalidRequestError:
-            # What is odd passes as it is: its own dialect may know what it means.
-            return block
+        response = self._response.write(ResponseState("in_progress"))
+        return [self._frames.event("response.in_progress", {"response": response})]
 
     def open(self, event: Opened) -> list[bytes]:
         """Begin a block."""
-        around = self._around
-        item_id = new_item_id(event.item, around.ids)
-        block = self._blocks[event.index] = ItemStreamWriter(
-            event, len(self._blocks), item_id, self._frames, self._output, around
+        context = self._context
+        item_id = output_item_id(event.item, context.ids)
+        item = self._items[event.index] = ItemStreamWriter(
+            event, len(self._items), item_id, self._frames, self._output, context
         )
-        return block.open()
+        return item.open()
 
     def write_delta(self, event: Delta) -> list[bytes]:
         """Write a piece of a block."""
-        return self._blocks[event.index].write_delta(event)
+        return self._items[event.index].write_delta(event)
 
     def close(self, event: Closed) -> list[bytes]:
         """End a block."""
-        return self._blocks[event.index].close(event)
+        return self._items[event.index].close(event)
 
     def finish(self, event: Finished) -> list[bytes]:
         """End the stream."""
-        if len(event.finishes) > 1 and not wants_one_choice(self._around.request):
-            self._around.losses.changed("choices", SEVERAL_ANSWERS)
-        items: tuple[Item, ...] = tuple(block.item() for block in self._blocks.values())
-        outcome = make_outcome(worst_finish(event.finishes), items, self._around)
-        outcome.usage = usage_or_zeros(event.usage, self._around.losses)
-        ExtrasWriter("responses", LABEL, self._around.losses).report_dropped(event.extras)
+        if len(event.finishes) > 1 and not wants_one_choice(self._context.request):
+            self._losses.changed("choices", MERGED_CHOICES_REASON)
+        state = finished_state(worst_finish(event.finishes), self._context)
+        state.usage = usage_or_zeros(event.usage, self._losses)
+        self._extras.report_dropped(event.extras)
         if self._response is not None and event.service_tier is not None:
             self._response.service_tier = event.service_tier
-        return [self._tell(outcome), DONE]
+        return [self._end(state), DONE]
 
     def fail(self, event: Failed) -> list[bytes]:
-        """End the stream as a failure."""
-        written: list[bytes] = []
-        if self._response is None:
-            written += self.start(Started())
-        for index, block in self._blocks.items():
-            # A call that may not be whole is not told as done: Codex would run it.
-            if not block.is_closed and not block.is_call:
-                written += block.close(Closed(index, "incomplete"))
-        return [*written, *self._break_off(event)]
+        """End the stream with an error."""
+        written = self.start(Started()) if self._response is None else []
+        for index, item in self._items.items():
+            # Codex runs a call when it is done, so one that may be truncated stays open.
+            if not item.is_closed and not item.is_call:
+                written += item.close(Closed(index, "incomplete"))
+        return [*written, *self._end_failed(event)]
 
-    def _break_off(self, event: Failed) -> list[bytes]:
-        error = self._error(event.error)
-        outcome = ResponseSnapshot("failed", error=write_failure(event.error))
+    def _end_failed(self, event: Failed) -> list[bytes]:
+        error = self._write_error(event.error)
+        state = ResponseState("failed", error=write_response_error(event.error))
         if event.usage is not None:
-            outcome.usage = write_usage(event.usage)
-        return [error, self._tell(outcome), DONE]
+            state.usage = write_usage(event.usage)
+        return [error, self._end(state), DONE]
 
-    def fail_relayed(self, failed: Failed, passed: int) -> list[bytes]:
-        """End, as a failure, a stream whose events are another server's.
-
-        How far its items had come, only that server knows: none is closed in its place.
-        """
-        begun = self.start(Started()) if self._response is None else []
-        self._frames.skip_to(passed)
-        return [*(begun if not passed else []), *self._break_off(failed)]
-
-    def _error(self, error: Error) -> bytes:
+    def _write_error(self, error: Error) -> bytes:
         return self._frames.event("error", error_fields(error))
 
-    def _tell(self, outcome: ResponseSnapshot) -> bytes:
-        """Tell the whole response, for the last time."""
-        response = self._response
-        if response is None:
-            raise AssertionError("a response is told before it is started")
-        outcome.output = [block.write_item("incomplete") for block in self._blocks.values()]
-        self._reply = response.write(outcome)
-        return self._frames.event(f"response.{outcome.status}", {"response": self._reply})
+    def _end(self, state: ResponseState) -> bytes:
+        """Write the event with the complete response."""
+        if self._response is None:
+            raise AssertionError("the stream was not started")
+        state.output = [item.write_item("incomplete") for item in self._items.values()]
+        self._reply = self._response.write(state)
+        return self._frames.event(f"response.{state.status}", {"response": self._reply})
 
     @property
     def reply(self) -> Mapping[str, object] | None:
         """The response object of the last event."""
         return self._reply
-
-    def note_relayed_end(self, block: bytes) -> None:
-        """Read the response and the number of the event that ended a relayed stream."""
-        frame = parse_event(block.rstrip(b"\n"))
-        if frame is None or not frame.data.startswith(b"{"):
-            return
-        with suppress(*DECODE_ERRORS):
-            end = _END.decode(frame.data)
-            if end.type in _TERMINAL and end.response:
-                self._reply = _OBJECT.decode(end.response)
-                self._frames.skip_to(end.sequence_number + 1)
 
     def fail_after_end(self, last: list[bytes], error: Error) -> list[bytes]:
         """Return the last frames with a failed response in place of the one that ended them."""
@@ -359,34 +304,77 @@ class StreamWriter(BaseStreamWriter):
             return super().fail_after_end(last, error)
         failure = {"code": "server_error", "message": error.message}
         failed = dict(self._reply) | {"status": "failed", "error": failure}
-        self._frames.step_back()
+        self._frames.next_number -= 1
         return [
             *without_done(last)[:-1],
-            self._error(error),
+            self._write_error(error),
             self._frames.event("response.failed", {"response": failed}),
             DONE,
         ]
 
+    # Streams of a Responses backend, which are passed on unchanged
 
-class _End(Struct):
-    """The event that ends a stream of another server."""
+    def is_heartbeat(self, frame: Frame) -> bool:
+        """Whether a frame only says that the response is in progress."""
+        return frame.name == b"response.in_progress"
 
+    def renumber_heartbeat(self, heartbeat: bytes, passed: int) -> bytes:
+        """Return a frame with the number of the last event, so that numbers stay in order."""
+        return _SEQUENCE_NUMBER.sub(rb"\g<1>%d" % (passed - 1), heartbeat)
+
+    def override_response_fields(self, block: bytes) -> bytes:
+        """Return an event with the gateway's own fields in its response object, if it has one."""
+        overrides = self._context.response_overrides
+        # In a string, the quotes would be escaped.
+        if not overrides or b'"response"' not in block:
+            return block
+        frame = parse_event(block)
+        try:
+            return block if frame is None else _with_response_fields(frame, overrides)
+        except InvalidRequestError:
+            # Its client may be able to read it.
+            return block
+
+    def note_relayed_end(self, block: bytes) -> None:
+        """Store the response and the number of the event that ended the stream."""
+        frame = parse_event(block.rstrip(b"\n"))
+        if frame is None or not frame.data.startswith(b"{"):
+            return
+        with suppress(*DECODE_ERRORS):
+            end = _TERMINAL_EVENT.decode(frame.data)
+            if end.type in _TERMINAL_TYPES and end.response:
+                self._reply = _OBJECT.decode(end.response)
+                self._frames.next_number = end.sequence_number + 1
+
+    def fail_relayed(self, failed: Failed, passed: int) -> list[bytes]:
+        """End the stream with an error; open items stay open, because their content is unknown."""
+        written = self.start(Started()) if self._response is None else []
+        if passed:
+            self._frames.next_number = passed
+            written = []
+        return [*written, *self._end_failed(failed)]
+
+
+# The last field of the events that we write, any field in those of others.
+_SEQUENCE_NUMBER = re.compile(rb'("sequence_number"\s*:\s*)\d+')
+
+
+class _TerminalEvent(Struct):
     type: str = ""
     response: Raw = MISSING
     sequence_number: int = 0
 
 
-_END = msgspec.json.Decoder(_End)
+_TERMINAL_EVENT = msgspec.json.Decoder(_TerminalEvent)
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
-_TERMINAL = frozenset(
+_TERMINAL_TYPES = frozenset(
     ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
 )
 
 
-def _stamped(frame: Frame, stamp: Mapping[str, object]) -> bytes:
-    fields = read_body(frame.data)
-    response = fields.nested("response")
+def _with_response_fields(frame: Frame, changes: Mapping[str, object]) -> bytes:
+    response = read_body(frame.data).nested("response")
     if response is None:
         raise InvalidRequestError("response", "it is missing")
-    data = read_body(frame.data).encode_with(response=Raw(response.encode_with(**stamp)))
+    data = read_body(frame.data).encode_with(response=Raw(response.encode_with(**changes)))
     return (b"event: %b\ndata: %b" % (frame.name, data)) if frame.name else b"data: " + data

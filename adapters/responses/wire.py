@@ -1,4 +1,4 @@
-"""The Responses API on the wire: its words."""
+"""The wire format of the Responses API: field names, events, frames and usage."""
 
 from msgspec import Struct
 
@@ -11,7 +11,13 @@ from adapters.wire.error_body import error_body
 from adapters.wire.extra_fields import DropPolicy, ExtrasWriter, harmless_if, unread_fields
 from adapters.wire.json_object import JsonObject
 
-# How this dialect spells the fields of the hub, where the two differ.
+Wire = dict[str, object]
+
+# The key under which the Responses API owns fields, and how messages to clients name it.
+FAMILY = "responses"
+LABEL = "the Responses API"
+
+# The names of IR fields, where they differ.
 NAMES = {
     "items": "input",
     "format": "text.format",
@@ -21,8 +27,8 @@ NAMES = {
     "include_obfuscation": "stream_options.include_obfuscation",
 }
 
-# Parameters that only Responses knows, and how grave it is to leave each out.
-ONLY_HERE = {
+# Request fields that only Responses has, and how severe it is to drop each.
+RESPONSES_ONLY_FIELDS = {
     "previous_response_id": DropPolicy("meaning", "no earlier response is kept here to go on from"),
     "conversation": DropPolicy("meaning", "no conversation is kept here"),
     "prompt": DropPolicy("meaning", "prompt templates are kept by OpenAI, not here"),
@@ -35,12 +41,12 @@ ONLY_HERE = {
     "context_management": DropPolicy("capability"),
     "access_programs": DropPolicy("capability"),
     "truncation": DropPolicy(harmless_if("disabled", "hint")),
-    # Counts the calls of built-in tools, of which no other dialect has any.
+    # It limits the calls of built-in tools, which no other dialect has.
     "max_tool_calls": DropPolicy(None),
 }
 
-# What it cannot say, of what the hub knows.
-LACKS = frozenset(
+# IR fields that the dialect does not have.
+UNSUPPORTED_FIELDS = frozenset(
     (
         "choices",
         "stop",
@@ -59,7 +65,7 @@ LACKS = frozenset(
 
 INCLUDE_LOGPROBS = "message.output_text.logprobs"
 
-# Why an answer is incomplete. `steered` means that the client spoke on before the end.
+# The reasons in `incomplete_details`. `steered`: the client sent more input before the end.
 READ_INCOMPLETE: dict[str, FinishReason] = {
     "max_output_tokens": "length",
     "max_messages": "length",
@@ -71,248 +77,176 @@ WRITE_INCOMPLETE: dict[FinishReason, str] = {
     "filter": "content_filter",
 }
 
+# Reasons for losses
+MERGED_CHOICES_REASON = f"{LABEL} gives one answer; several are put together"
+
 
 class CallNames(Struct, frozen=True):
-    """What the calls of one kind of tool are called."""
+    """Names of the calls of one kind of tool."""
 
+    # The types of the call and of its output.
     item: str
     output: str
+    # The prefix of item ids.
+    prefix: str
+
+
+class StreamedCallNames(CallNames, frozen=True):
+    """Names of calls that have a name, and whose arguments are streamed."""
+
+    # The field of the arguments, and their events (`.delta`, `.done`) without `response.`.
     field: str
-    prefix: str
-    delta: str
-    done: str
+    event: str
 
 
-CALLS: dict[CallKind, CallNames] = {
-    "function": CallNames(
-        item="function_call",
-        output="function_call_output",
-        field="arguments",
-        prefix="fc_",
-        delta="response.function_call_arguments.delta",
-        done="response.function_call_arguments.done",
+CALLS: dict[CallKind, StreamedCallNames] = {
+    "function": StreamedCallNames(
+        "function_call", "function_call_output", "fc_", "arguments", "function_call_arguments"
     ),
-    "custom": CallNames(
-        item="custom_tool_call",
-        output="custom_tool_call_output",
-        field="input",
-        prefix="ctc_",
-        delta="response.custom_tool_call_input.delta",
-        done="response.custom_tool_call_input.done",
+    "custom": StreamedCallNames(
+        "custom_tool_call", "custom_tool_call_output", "ctc_", "input", "custom_tool_call_input"
     ),
 }
-
-
-class WholeCallWords(Struct, frozen=True):
-    """What the calls of one kind of tool without a name are called; their items come whole."""
-
-    item: str
-    output: str
-    prefix: str
-
-
-WHOLE_CALLS: dict[CallKind, WholeCallWords] = {
-    "shell": WholeCallWords("shell_call", "shell_call_output", "sh_"),
-    "local_shell": WholeCallWords("local_shell_call", "local_shell_call_output", "lsh_"),
-    "apply_patch": WholeCallWords("apply_patch_call", "apply_patch_call_output", "apc_"),
-    "computer": WholeCallWords("computer_call", "computer_call_output", "cu_"),
-    "tool_search": WholeCallWords("tool_search_call", "tool_search_output", "tsc_"),
+ALL_CALL_NAMES: dict[CallKind, CallNames] = {
+    **CALLS,
+    "shell": CallNames("shell_call", "shell_call_output", "sh_"),
+    "local_shell": CallNames("local_shell_call", "local_shell_call_output", "lsh_"),
+    "apply_patch": CallNames("apply_patch_call", "apply_patch_call_output", "apc_"),
+    "computer": CallNames("computer_call", "computer_call_output", "cu_"),
+    "tool_search": CallNames("tool_search_call", "tool_search_output", "tsc_"),
 }
-ALL_CALL_NAMES: dict[CallKind, CallNames | WholeCallWords] = {**CALLS, **WHOLE_CALLS}
-CALL_KINDS: dict[str, CallKind] = {words.item: kind for kind, words in ALL_CALL_NAMES.items()}
-OUTPUT_KINDS: dict[str, CallKind] = {words.output: kind for kind, words in ALL_CALL_NAMES.items()}
+CALL_KINDS: dict[str, CallKind] = {names.item: kind for kind, names in ALL_CALL_NAMES.items()}
+OUTPUT_KINDS: dict[str, CallKind] = {names.output: kind for kind, names in ALL_CALL_NAMES.items()}
 
 
-class PartWords(Struct, frozen=True):
-    """What the parts of one channel are called, from their first event to their last."""
+class PartNames(Struct, frozen=True):
+    """Names of the parts of one channel."""
 
     part: str
+    # The field of the text.
     field: str
+    # The field of events that has the number of the part.
     index: str
-    added: str
-    delta: str
-    done: str
-    ended: str
+    # The events of the part (`.added`, `.done`) and of its text (`.delta`, `.done`), without
+    # `response.`.
+    part_event: str
+    text_event: str
 
 
-PARTS: dict[Channel, PartWords] = {
-    "text": PartWords(
-        part="output_text",
-        field="text",
-        index="content_index",
-        added="response.content_part.added",
-        delta="response.output_text.delta",
-        done="response.output_text.done",
-        ended="response.content_part.done",
+PARTS: dict[Channel, PartNames] = {
+    "text": PartNames("output_text", "text", "content_index", "content_part", "output_text"),
+    "refusal": PartNames("refusal", "refusal", "content_index", "content_part", "refusal"),
+    "summary": PartNames(
+        "summary_text",
+        "text",
+        "summary_index",
+        "reasoning_summary_part",
+        "reasoning_summary_text",
     ),
-    "refusal": PartWords(
-        part="refusal",
-        field="refusal",
-        index="content_index",
-        added="response.content_part.added",
-        delta="response.refusal.delta",
-        done="response.refusal.done",
-        ended="response.content_part.done",
-    ),
-    "summary": PartWords(
-        part="summary_text",
-        field="text",
-        index="summary_index",
-        added="response.reasoning_summary_part.added",
-        delta="response.reasoning_summary_text.delta",
-        done="response.reasoning_summary_text.done",
-        ended="response.reasoning_summary_part.done",
-    ),
-    "reasoning": PartWords(
-        part="reasoning_text",
-        field="text",
-        index="content_index",
-        added="response.content_part.added",
-        delta="response.reasoning_text.delta",
-        done="response.reasoning_text.done",
-        ended="response.content_part.done",
+    "reasoning": PartNames(
+        "reasoning_text", "text", "content_index", "content_part", "reasoning_text"
     ),
 }
 
-
-# The frames of a Responses stream: an `event:` line, a `data:` line, and their count.
-
-
-Wire = dict[str, object]
+# Frames: an `event:` line and a `data:` line each, numbered by `sequence_number`
 
 DONE = b"data: [DONE]\n\n"
 
-_ENCODED_HOLE = encode(PLACEHOLDER)
+_ENCODED_PLACEHOLDER = encode(PLACEHOLDER)
 
 
-class DeltaTemplate:
-    """A delta event with two holes: its text, and its number in the stream."""
+class DeltaTemplate(Struct, frozen=True, gc=False):
+    """The bytes of a delta event before its text, and between its text and its number."""
 
-    __slots__ = ("_after", "_before")
-
-    def __init__(self, made: bytes) -> None:
-        # The number is the last field; it is 0 here.
-        whole = made.removesuffix(b"0}\n\n")
-        # The last one: a name that stands before it may be anything, even that.
-        self._before, _, self._after = whole.rpartition(_ENCODED_HOLE)
-
-    def fill(self, text: str, number: int) -> bytes:
-        """Give the frame with a text and a number."""
-        return b"%b%b%b%d}\n\n" % (self._before, encode(text), self._after, number)
-
-
-class Frames:
-    """Makes frames and counts them."""
-
-    def __init__(self) -> None:
-        self._count = 0
-
-    def skip_to(self, number: int) -> None:
-        """Count on from where another server's numbers ended."""
-        self._count = number or self._count
-
-    def step_back(self) -> None:
-        """Use the last number again."""
-        self._count -= 1
-
-    def event(self, kind: str, fields: Wire) -> bytes:
-        """Make a frame."""
-        return frame(kind, fields, self._next())
-
-    def delta(self, template: DeltaTemplate, text: str) -> bytes:
-        """Make a frame from a template."""
-        number = self._count
-        self._count = number + 1
-        return template.fill(text, number)
-
-    def _next(self) -> int:
-        self._count += 1
-        return self._count - 1
+    before: bytes
+    after: bytes
 
 
 def delta_template(kind: str, fields: Wire) -> DeltaTemplate:
-    """Make the template of a delta event, the hole among its fields."""
-    return DeltaTemplate(frame(kind, fields, 0))
+    """Return a template for events with a placeholder among their fields."""
+    # The number is the last field.
+    written = frame(kind, fields, 0).removesuffix(b"0}\n\n")
+    # A field before the text may contain the placeholder, too.
+    before, _, after = written.rpartition(_ENCODED_PLACEHOLDER)
+    return DeltaTemplate(before, after)
+
+
+class Frames:
+    """Writes the frames of one stream."""
+
+    def __init__(self) -> None:
+        self.next_number = 0
+
+    def event(self, kind: str, fields: Wire) -> bytes:
+        """Write an event."""
+        number = self.next_number
+        self.next_number = number + 1
+        return frame(kind, fields, number)
+
+    def delta(self, template: DeltaTemplate, text: str) -> bytes:
+        """Write a delta event."""
+        number = self.next_number
+        self.next_number = number + 1
+        return b"%b%b%b%d}\n\n" % (template.before, encode(text), template.after, number)
 
 
 def frame(kind: str, fields: Wire, number: int) -> bytes:
-    """Put one event on the wire."""
+    """Write one frame."""
     wire = {"type": kind} | fields | {"sequence_number": number}
     return b"event: %b\ndata: %b\n\n" % (kind.encode(), encode_line(wire))
 
 
 def error_fields(error: Error) -> Wire:
-    """Tell an error flat and nested at once: each client reads one of the two."""
-    said: Wire = {"code": error.code, "message": error.message, "param": error.param}
-    return said | {"error": error_body(error)}
+    """Return the fields of an `error` event: flat for OpenAI's clients, nested for others."""
+    flat: Wire = {"code": error.code, "message": error.message, "param": error.param}
+    return flat | {"error": error_body(error)}
 
 
-# Usage as the Responses API counts it.
+# Usage
 
-
-# A count of nothing says nothing.
+# It does not matter if a count of zero is dropped.
 _COUNT = harmless_if(0, "hint")
 
 
 def read_usage(fields: JsonObject | None) -> Usage | None:
-    """Read what it cost; every number may be missing."""
+    """Read the usage; any of the numbers may be missing."""
     if fields is None:
         return None
-    given = fields.nested("input_tokens_details") or JsonObject({})
-    made = fields.nested("output_tokens_details") or JsonObject({})
+    input_details = fields.nested("input_tokens_details") or JsonObject({})
+    output_details = fields.nested("output_tokens_details") or JsonObject({})
     input_tokens = fields.integer("input_tokens") or 0
     output_tokens = fields.integer("output_tokens") or 0
     return Usage(
         input_tokens=input_tokens,
         output_tokens=output_tokens,
         total_tokens=fields.integer("total_tokens") or input_tokens + output_tokens,
-        cached_tokens=given.integer("cached_tokens") or 0,
-        cache_write_tokens=given.integer("cache_write_tokens") or 0,
-        reasoning_tokens=made.integer("reasoning_tokens") or 0,
-        extras=unread_fields(fields, "responses", otherwise=_COUNT)
-        + unread_fields(given, "responses", prefix="input_tokens_details.", otherwise=_COUNT)
-        + unread_fields(made, "responses", prefix="output_tokens_details.", otherwise=_COUNT),
+        cached_tokens=input_details.integer("cached_tokens") or 0,
+        cache_write_tokens=input_details.integer("cache_write_tokens") or 0,
+        reasoning_tokens=output_details.integer("reasoning_tokens") or 0,
+        extras=unread_fields(fields, FAMILY, otherwise=_COUNT)
+        + unread_fields(input_details, FAMILY, prefix="input_tokens_details.", otherwise=_COUNT)
+        + unread_fields(output_details, FAMILY, prefix="output_tokens_details.", otherwise=_COUNT),
     )
 
 
-class InputDetails(Struct):
-    """What the input cost."""
-
-    cached_tokens: int
-    cache_write_tokens: int
-
-
-class OutputDetails(Struct):
-    """What the output cost."""
-
-    reasoning_tokens: int
-
-
-class UsageWire(Struct):
-    """What it cost, as it is written."""
-
-    input_tokens: int
-    input_tokens_details: InputDetails
-    output_tokens: int
-    output_tokens_details: OutputDetails
-    total_tokens: int
+def write_usage(usage: Usage) -> Wire:
+    """Write the usage, with all counts."""
+    return {
+        "input_tokens": usage.input_tokens,
+        "input_tokens_details": {
+            "cached_tokens": usage.cached_tokens,
+            "cache_write_tokens": usage.cache_write_tokens,
+        },
+        "output_tokens": usage.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+        "total_tokens": usage.total_tokens,
+    }
 
 
-def write_usage(usage: Usage) -> UsageWire:
-    """Write what it cost."""
-    return UsageWire(
-        usage.input_tokens,
-        InputDetails(usage.cached_tokens, usage.cache_write_tokens),
-        usage.output_tokens,
-        OutputDetails(usage.reasoning_tokens),
-        usage.total_tokens,
-    )
-
-
-def usage_or_zeros(usage: Usage | None, losses: Losses) -> UsageWire:
-    """Write what it cost; where nobody said, zeros, for Codex cannot read less than the whole."""
+def usage_or_zeros(usage: Usage | None, losses: Losses) -> Wire:
+    """Write the usage of a complete reply; Codex cannot read a response without it."""
     if usage is None:
         losses.invented("usage", MISSING_USAGE_REASON)
         return write_usage(Usage())
-    ExtrasWriter("responses", "the Responses API", losses).report_dropped(usage.extras, "usage")
+    ExtrasWriter(FAMILY, LABEL, losses).report_dropped(usage.extras, "usage")
     return write_usage(usage)

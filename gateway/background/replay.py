@@ -8,7 +8,7 @@ from typing import Final
 from adapters import DragomanError
 from adapters.ir.types import Error
 from adapters.responses import wire
-from adapters.responses.response import write_failure
+from adapters.responses.reply_writer import write_response_error
 from adapters.wire.error_body import to_error
 from adapters.wire.json_object import read_body
 from gateway.background.events import (
@@ -96,7 +96,7 @@ class EventReplay:
         response = self._response
         if self._ended or await self._store.responses.load(response.owner, response.id):
             return wire.DONE
-        changes = {"status": "failed", "error": write_failure(_DELETED)}
+        changes = {"status": "failed", "error": write_response_error(_DELETED)}
         failed = read_body(bytes(response.body)).encode_with(**changes)
         last = response_event("response.failed", self._last + 2, failed)
         return _error_frame(_DELETED, self._last + 1) + frame(last) + wire.DONE

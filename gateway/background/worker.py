@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.responses.lifecycle import queued_response
+from adapters.responses.reply_writer import queued_response
 from gateway.background.events import response_event
 from gateway.background.job import run_job
 from gateway.background.queued_request import QueuedRequest, decode_request, encode_request

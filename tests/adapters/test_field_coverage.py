@@ -21,7 +21,7 @@ from adapters.chat.wire import CHAT_ONLY_FIELDS as ONLY_IN_CHAT
 from adapters.ir.normalize import without_paths
 from adapters.ir.types import Request
 from adapters.losses import Loss, Losses
-from adapters.responses.wire import ONLY_HERE as ONLY_IN_RESPONSES
+from adapters.responses.wire import RESPONSES_ONLY_FIELDS as ONLY_IN_RESPONSES
 from adapters.wire.extra_fields import DropPolicy
 from tests.judges.fields import ROOTS, request_fields
 

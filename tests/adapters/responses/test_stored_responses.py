@@ -6,7 +6,7 @@ from adapters.errors import InvalidRequestError
 from adapters.ids import deterministic_ids
 from adapters.ir.types import Error
 from adapters.responses.conformance import check_stream
-from adapters.responses.lifecycle import queued_response
+from adapters.responses.reply_writer import queued_response
 from adapters.responses.stream_repair import failure_events
 from tests.judges import open_responses
 from tests.judges import sdk as judge

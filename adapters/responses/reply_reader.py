@@ -1,0 +1,168 @@
+"""Reader of complete replies of Responses backends."""
+
+from msgspec import Raw
+from msgspec.structs import replace
+
+from adapters.dialect import ReplyContext
+from adapters.errors import InvalidRequestError
+from adapters.ir.normalize import normalize_calls
+from adapters.ir.types import (
+    Choice,
+    Error,
+    Finish,
+    Item,
+    ItemReference,
+    Message,
+    OpaqueItem,
+    Reasoning,
+    Reply,
+    ToolCall,
+    ToolOutput,
+)
+from adapters.losses import Losses
+from adapters.responses.item_reader import read_item
+from adapters.responses.wire import (
+    ALL_CALL_NAMES,
+    FAMILY,
+    READ_INCOMPLETE,
+    WRITE_INCOMPLETE,
+    read_usage,
+)
+from adapters.wire.error_body import infer_status, is_error, read_error_value
+from adapters.wire.extra_fields import unread_fields
+from adapters.wire.json_object import JsonObject, read_body
+
+# Fields of a response that repeat its request, and that no other dialect needs.
+_REPEATED_FIELDS = frozenset(
+    (
+        "object",
+        "background",
+        "completed_at",
+        "conversation",
+        "frequency_penalty",
+        "incomplete_details",
+        "instructions",
+        "max_output_tokens",
+        "max_tool_calls",
+        "metadata",
+        "output_text",
+        "parallel_tool_calls",
+        "presence_penalty",
+        "previous_response_id",
+        "prompt",
+        "prompt_cache_key",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "prompt_cache_diagnostics",
+        "reasoning",
+        "safety_identifier",
+        "store",
+        "temperature",
+        "text",
+        "tool_choice",
+        "tools",
+        "top_logprobs",
+        "top_p",
+        "truncation",
+        "user",
+        "image",
+        "access_programs",
+        "billing",
+    )
+)
+
+# Errors for responses that have no output yet, or will never have one, by their status.
+_STATUS_ERRORS = {
+    "cancelled": Error("the response was cancelled", code="cancelled"),
+    "queued": Error("the response has not begun yet", code="not_finished"),
+    "in_progress": Error("the response is not finished yet", code="not_finished"),
+}
+
+
+def read_reply(body: bytes, context: ReplyContext) -> Reply:
+    """Read a complete reply."""
+    reply = read_response(read_body(body), context)
+    if not reply.choices:
+        return reply
+    [choice] = reply.choices
+    items = normalize_calls(choice.items, context.losses)
+    return replace(reply, choices=(replace(choice, items=items),))
+
+
+def read_response(fields: JsonObject, context: ReplyContext, ended: str | None = None) -> Reply:
+    """Read a response object; `ended` is the status that its event implies."""
+    if fields.has("choices") and not fields.has("output"):
+        raise InvalidRequestError("output", "this is a reply of Chat Completions: it has `choices`")
+    if not (ended or fields.has("output") or fields.has("status") or fields.has("error")):
+        raise InvalidRequestError("output", "it is missing")
+    status = fields.string("status") or ended
+    error = _read_error(fields, status, context.losses)
+    finish = _read_finish(status, fields.nested("incomplete_details"), context.losses)
+    items = _read_output(fields, finish, context)
+    created = fields.number("created_at")
+    for name in _REPEATED_FIELDS:
+        fields.raw(name)
+    return Reply(
+        id=fields.string("id") or "",
+        model=fields.string("model") or "",
+        created=None if created is None else int(created),
+        choices=(Choice(items, None if error else finish),) if items or not error else (),
+        usage=read_usage(fields.nested("usage")),
+        service_tier=fields.string("service_tier"),
+        error=error,
+        extras=unread_fields(fields, FAMILY),
+    )
+
+
+def _read_error(fields: JsonObject, status: str | None, losses: Losses) -> Error | None:
+    raw = fields.raw("error")
+    if raw is not None and is_error(raw):
+        return infer_status(read_error_value(raw, None))
+    if status == "failed":
+        losses.invented("error", "the backend does not say what failed")
+        return Error(
+            "the backend's response failed without a reason", code="server_error", status=500
+        )
+    return _STATUS_ERRORS.get(status or "")
+
+
+def _read_finish(status: str | None, details: JsonObject | None, losses: Losses) -> Finish:
+    """Read the finish reason; `incomplete` without a known reason counts as truncated."""
+    if status != "incomplete":
+        return Finish("stop", status or "completed")
+    word = details.string("reason") if details else None
+    reason = READ_INCOMPLETE.get(word or "", "length")
+    if WRITE_INCOMPLETE.get(reason) != word:
+        given = word or "nobody says why; it"
+        losses.changed("incomplete_details", f"{given} is taken for {reason}")
+    return Finish(reason, word or "")
+
+
+def _read_output(fields: JsonObject, finish: Finish, context: ReplyContext) -> tuple[Item, ...]:
+    """Read the items; those without a status are complete, but for the last truncated one."""
+    reason = "the backend gave the call no id; it gets one"
+    items: list[Item] = []
+    raws = fields.array("output")
+    for number, raw in enumerate(raws):
+        item = read_output_item(raw, f"output[{number}]", context, reason)
+        if isinstance(item, Message | ToolCall | Reasoning) and item.status is None:
+            truncated = finish.reason in ("length", "filter") and number == len(raws) - 1
+            item = replace(item, status="incomplete" if truncated else "completed")
+        items.append(item)
+    return tuple(items)
+
+
+def read_output_item(raw: Raw, path: str, context: ReplyContext, reason: str) -> Item:
+    """Read an output item; a call without an id gets one, which is reported with the reason."""
+    item = read_item(raw, path)
+    match item:
+        case ToolCall(call_id=""):
+            context.losses.invented(f"call {item.name}", reason)
+            return replace(item, call_id=context.ids.id("call_"))
+        case ToolOutput():
+            # A tool that the backend runs itself.
+            return OpaqueItem(FAMILY, ALL_CALL_NAMES[item.kind].output, raw, item.item_id)
+        case ItemReference():
+            return OpaqueItem(FAMILY, "item_reference", raw, item.item_id)
+        case _:
+            return item

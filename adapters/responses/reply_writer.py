@@ -1,0 +1,185 @@
+"""Writer of complete replies for Responses clients, and of the response object in any state."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+
+from msgspec import Raw, Struct
+
+from adapters.dialect import ReplyContext
+from adapters.ids import IdSource
+from adapters.ir.events import Started
+from adapters.ir.normalize import merge_choices, reply_model, wants_one_choice, with_id_prefix
+from adapters.ir.types import Error, Finish, Reply, Request, Status
+from adapters.losses import Losses
+from adapters.responses.output_writer import OutputWriter, output_item_id
+from adapters.responses.request_reader import read_request
+from adapters.responses.request_writer import echo_format, echo_tool, write_tool_choice
+from adapters.responses.wire import (
+    FAMILY,
+    LABEL,
+    MERGED_CHOICES_REASON,
+    WRITE_INCOMPLETE,
+    Wire,
+    usage_or_zeros,
+)
+from adapters.sse import encode
+from adapters.wire.extra_fields import ExtrasWriter
+from adapters.wire.json_object import parse_body
+
+# The codes that the error of a failed response may have. The last two are not in the published
+# list, but OpenAI sends them, and Codex does not retry after them.
+_ERROR_CODES = frozenset(
+    (
+        "server_error",
+        "rate_limit_exceeded",
+        "invalid_prompt",
+        "data_residency_mismatch",
+        "bio_policy",
+        "misalignment_policy_violation",
+        "vector_store_timeout",
+        "context_length_exceeded",
+        "insufficient_quota",
+    )
+)
+
+
+class ResponseState(Struct):
+    """The fields of a response that change while it is generated."""
+
+    status: str
+    output: list[Wire | Raw] = []
+    completed_at: int | None = None
+    incomplete_details: Wire | None = None
+    error: Wire | None = None
+    usage: Wire | None = None
+
+
+class ResponseWriter:
+    """Writes one response object, once or in several states.
+
+    Every event with the object has all of its fields: the SDKs and Open Responses require them.
+    """
+
+    def __init__(self, started: Started, context: ReplyContext) -> None:
+        request, ids = context.request, context.ids
+        self._id = with_id_prefix(started.id, "resp_") or ids.id("resp_")
+        self._created_at = ids.now() if started.created is None else started.created
+        self._model = reply_model(started.model, request, context.losses)
+        self.service_tier = started.service_tier or request.service_tier
+        self._constant_fields = _request_fields(request) | dict(context.response_overrides)
+
+    def write(self, state: ResponseState) -> Wire:
+        """Write the response in a state."""
+        completed_at = state.completed_at
+        if completed_at is not None:
+            # The clock of the backend, which set `created_at`, may be ahead of ours.
+            completed_at = max(completed_at, self._created_at)
+        tier = "default" if self.service_tier in (None, "auto") else self.service_tier
+        return {
+            "id": self._id,
+            "object": "response",
+            "created_at": self._created_at,
+            "completed_at": completed_at,
+            "status": state.status,
+            "error": state.error,
+            "incomplete_details": state.incomplete_details,
+            "model": self._model,
+            "output": state.output,
+            **self._constant_fields,
+            "service_tier": tier,
+            "usage": state.usage,
+        }
+
+
+def _request_fields(request: Request) -> Wire:
+    """Return the fields that repeat the request, or the default where it has none."""
+    # What the client itself sent cannot get lost when it is sent back.
+    ignored = Losses(None)
+    extras = ExtrasWriter(FAMILY, LABEL, ignored)
+    text: Wire = {"format": echo_format(request.format, extras, ignored)}
+    if request.verbosity is not None:
+        text["verbosity"] = request.verbosity
+    choice = request.tool_choice
+    fields: Wire = {
+        "background": False,
+        "instructions": request.instructions,
+        "max_output_tokens": request.max_output_tokens,
+        "max_tool_calls": request.find_extra(FAMILY, "max_tool_calls"),
+        "metadata": request.metadata or {},
+        "parallel_tool_calls": request.parallel_tool_calls is not False,
+        "previous_response_id": request.find_extra(FAMILY, "previous_response_id"),
+        "prompt_cache_key": request.prompt_cache_key,
+        "reasoning": {
+            "effort": request.effort,
+            "summary": request.find_extra(FAMILY, "reasoning.summary"),
+        },
+        "safety_identifier": request.safety_identifier,
+        # A gateway that stores the response overrides this.
+        "store": False,
+        "temperature": 1.0 if request.temperature is None else request.temperature,
+        "text": text,
+        "tool_choice": "auto" if choice is None else write_tool_choice(choice),
+        "tools": [echo_tool(tool, extras, ignored) for tool in request.tools],
+        "top_logprobs": request.top_logprobs or 0,
+        "top_p": 1.0 if request.top_p is None else request.top_p,
+        "presence_penalty": request.presence_penalty or 0.0,
+        "frequency_penalty": request.frequency_penalty or 0.0,
+        "truncation": "disabled",
+    }
+    if request.user is not None:
+        fields["user"] = request.user
+    return fields
+
+
+def finished_state(finish: Finish | None, context: ReplyContext) -> ResponseState:
+    """Return the state of a response that ended without an error."""
+    reason = None if finish is None else WRITE_INCOMPLETE.get(finish.reason)
+    details: Wire | None = None if reason is None else {"reason": reason}
+    if details and not context.reply_options.incomplete_as_completed:
+        return ResponseState("incomplete", incomplete_details=details)
+    completed_at = context.ids.now()
+    return ResponseState("completed", completed_at=completed_at, incomplete_details=details)
+
+
+def write_response_error(error: Error) -> Wire:
+    """Write the error of a failed response."""
+    code = error.code or ""
+    if code not in _ERROR_CODES:
+        limited = error.status == HTTPStatus.TOO_MANY_REQUESTS or "rate_limit" in error.type
+        code = "rate_limit_exceeded" if limited else "server_error"
+    return {"code": code, "message": error.message}
+
+
+def write_reply(reply: Reply, context: ReplyContext) -> Wire:
+    """Write a complete reply."""
+    losses = context.losses
+    if len(reply.choices) > 1 and not wants_one_choice(context.request):
+        losses.changed("choices", MERGED_CHOICES_REASON)
+    reply = merge_choices(reply)
+    started = Started(reply.id, reply.model, reply.created, reply.service_tier)
+    response = ResponseWriter(started, context)
+    extras = ExtrasWriter(FAMILY, LABEL, losses)
+    extras.report_dropped(reply.extras)
+    finish, output = None, list[Wire | Raw]()
+    writer = OutputWriter(context.reply_options, losses)
+    for number, choice in enumerate(reply.choices):
+        extras.report_dropped(choice.extras, f"choices[{number}]")
+        finish = choice.finish
+        for item in choice.items:
+            status: Status = getattr(item, "status", None) or "completed"
+            output.append(writer.write(item, output_item_id(item, context.ids), status))
+    state = finished_state(finish, context)
+    state.output = output
+    state.usage = usage_or_zeros(reply.usage, losses)
+    return response.write(state)
+
+
+def queued_response(request: bytes, overrides: Mapping[str, object], ids: IdSource) -> bytes:
+    """Write the response to a request that is not processed yet.
+
+    Raises `InvalidRequestError` if the request cannot be read.
+    """
+    # Losses are reported when the request is processed.
+    losses = Losses(None)
+    context = ReplyContext(read_request(parse_body(request), losses), ids, losses, response_overrides=overrides)
+    return encode(ResponseWriter(Started(), context).write(ResponseState("queued")))
