@@ -1,7 +1,7 @@
-"""What the stream checkers of all dialects share: breaches, SSE frames and the shapes of JSON.
+"""Engine of the stream checkers: splits a stream into frames and checks the form of their JSON.
 
-Our readers forgive; the checkers do not. Each dialect describes a legal stream in tables, and
-whatever has no place in a table is a breach.
+The readers are lenient, the checkers are strict. Each dialect describes valid streams in tables;
+anything that is in no table is a violation.
 """
 
 import re
@@ -19,21 +19,21 @@ Object: TypeAlias = dict[str, Json]
 DONE = "[DONE]"
 # SSE ends a line at CR, LF or CRLF and nowhere else: str.splitlines would cut inside JSON strings.
 _LINE_END = re.compile(rb"\r\n|\r|\n")
-_SHOWN = 60
+_PREVIEW_LENGTH = 60
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """One rule that the stream broke, and the line where it did."""
+    """A violation of one rule, and its line."""
 
     line: int
     message: str
 
 
-# --- frames -----------------------------------------------------------------------------------
+# Frames
 
 
 class Frame(msgspec.Struct, frozen=True):
-    """One event of the stream; `line` is that of its first `data:` field."""
+    """One event of the stream, and the line of its first `data:` field."""
 
     line: int
     data: str
@@ -41,26 +41,26 @@ class Frame(msgspec.Struct, frozen=True):
 
 
 class ParsedStream(msgspec.Struct, frozen=True):
-    """A whole stream, split into its frames."""
+    """A stream in frames, and its violations of SSE."""
 
     frames: list[Frame]
-    breaches: list[Violation]
+    violations: list[Violation]
+    # The lines of `id:` fields, which not all dialects allow.
     id_lines: list[int]
-    """Where `id:` fields stand; whether they are legal is for the dialect to say."""
 
 
 class _Splitter:
-    """Collects the fields of one event after another, as the SSE specification says."""
+    """Collects the fields of events by the rules of SSE."""
 
     def __init__(self) -> None:
-        self.recording = ParsedStream([], [], [])
+        self.parsed = ParsedStream([], [], [])
         self._data: list[str] = []
         self._data_line = 0
         self._event: str | None = None
         self._event_line = 0
 
     def feed(self, number: int, line: bytes) -> None:
-        """Take one line without its end."""
+        """Read one line, without its end."""
         try:
             text = line.decode()
         except UnicodeDecodeError:
@@ -73,14 +73,14 @@ class _Splitter:
             self._field(number, name, value.removeprefix(" "))
 
     def flush(self) -> None:
-        """Report an event that no empty line ended; keep it if it can be read nevertheless."""
+        """Report an event without an empty line after it, and keep it if it can be read."""
         frame = self._pending()
         if frame is None and self._event is None:
             return
         line = self._data_line if frame else self._event_line
         self._report(line, "the event is cut by the end of the file: no empty line follows it")
         if frame and (frame.data == DONE or not isinstance(read_object(frame), Violation)):
-            self.recording.frames.append(frame)
+            self.parsed.frames.append(frame)
 
     def _field(self, number: int, name: str, value: str) -> None:
         match name:
@@ -90,7 +90,7 @@ class _Splitter:
             case "event":
                 self._event, self._event_line = value, number
             case "id":
-                self.recording.id_lines.append(number)
+                self.parsed.id_lines.append(number)
             case "retry":
                 pass
             case _:
@@ -99,7 +99,7 @@ class _Splitter:
     def _dispatch(self) -> None:
         frame = self._pending()
         if frame:
-            self.recording.frames.append(frame)
+            self.parsed.frames.append(frame)
         elif self._event is not None:
             message = f"event {preview(self._event)} has no data: line, so it is never delivered"
             self._report(self._event_line, message)
@@ -111,11 +111,11 @@ class _Splitter:
         return Frame(self._data_line, "\n".join(self._data), self._event)
 
     def _report(self, line: int, message: str) -> None:
-        self.recording.breaches.append(Violation(line, message))
+        self.parsed.violations.append(Violation(line, message))
 
 
 def split(data: bytes) -> ParsedStream:
-    """Split a whole stream into frames, and report what breaks SSE itself."""
+    """Split a stream into frames, and report violations of SSE."""
     splitter = _Splitter()
     *lines, rest = _LINE_END.split(data.removeprefix(BYTE_ORDER_MARK))
     for number, line in enumerate(lines, start=1):
@@ -123,11 +123,11 @@ def split(data: bytes) -> ParsedStream:
     if rest:
         splitter.feed(len(lines) + 1, rest)
     splitter.flush()
-    return splitter.recording
+    return splitter.parsed
 
 
 def read_object(frame: Frame) -> Object | Violation:
-    """Decode the JSON object that a frame carries."""
+    """Decode the JSON object of a frame."""
     try:
         value: Json = msgspec.json.decode(frame.data)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -137,18 +137,18 @@ def read_object(frame: Frame) -> Object | Violation:
     return Violation(frame.line, f"the data must be a JSON object, not {preview(value)}")
 
 
-# --- shapes -----------------------------------------------------------------------------------
+# Shapes of JSON values
 
 
 class JsonShape(msgspec.Struct, frozen=True):
-    """What a JSON value must be. Types are compared exactly: true is no integer here."""
+    """What a JSON value must be. Types are compared exactly: true is not an integer."""
 
     name: str
     types: tuple[type, ...]
-    words: tuple[str, ...] = ()
-    """The only strings allowed, if there is a closed list of them."""
+    # The allowed strings, if not all are.
+    values: tuple[str, ...] = ()
+    # Whether it must be non-empty (True) or empty (False).
     filled: bool | None = None
-    """True: may not be empty. False: must be empty."""
     fields: "Fields" = msgspec.field(default_factory=dict[str, "JsonShape"])
     each: "JsonShape | None" = None
     required: bool = True
@@ -167,68 +167,67 @@ EMPTY_LIST = JsonShape("an empty list", (list,), filled=False)
 OBJECT = JsonShape("an object", (dict,))
 
 
-def optional(kind: JsonShape) -> JsonShape:
-    """Let the field be absent."""
-    return msgspec.structs.replace(kind, required=False)
+def optional(shape: JsonShape) -> JsonShape:
+    """Allow the field to be missing."""
+    return msgspec.structs.replace(shape, required=False)
 
 
-def nullable(kind: JsonShape) -> JsonShape:
-    """Let the value be null."""
-    name, types = f"{kind.name} or null", (*kind.types, NoneType)
-    return msgspec.structs.replace(kind, name=name, types=types)
+def nullable(shape: JsonShape) -> JsonShape:
+    """Allow null."""
+    name, types = f"{shape.name} or null", (*shape.types, NoneType)
+    return msgspec.structs.replace(shape, name=name, types=types)
 
 
 def either(first: JsonShape, second: JsonShape) -> JsonShape:
-    """Let the value be of one kind or the other."""
+    """Allow either shape."""
     return JsonShape(f"{first.name} or {second.name}", first.types + second.types)
 
 
-def one_of(*words: str) -> JsonShape:
-    """Allow these strings only."""
-    return JsonShape(" or ".join(preview(word) for word in words), (str,), words)
+def one_of(*values: str) -> JsonShape:
+    """Require one of these strings."""
+    return JsonShape(" or ".join(map(preview, values)), (str,), values)
 
 
 def object_of(fields: Fields) -> JsonShape:
-    """Ask for an object with these fields; further ones are nobody's business."""
+    """Require an object with these fields; it may have others."""
     return msgspec.structs.replace(OBJECT, fields=fields)
 
 
-def list_of(kind: JsonShape) -> JsonShape:
-    """Ask for a list whose entries are all of one kind."""
-    return msgspec.structs.replace(LIST, each=kind)
+def list_of(shape: JsonShape) -> JsonShape:
+    """Require a list with entries of this shape."""
+    return msgspec.structs.replace(LIST, each=shape)
 
 
-def shape_errors(value: Object, fields: Fields, where: str = "") -> Iterator[str]:
-    """Say which fields are missing or of the wrong kind, at any depth."""
-    for key, kind in fields.items():
-        path = f"{where}.{key}" if where else key
+def shape_errors(value: Object, fields: Fields, path: str = "") -> Iterator[str]:
+    """Yield the fields that are missing or have a wrong shape, at any depth."""
+    for key, shape in fields.items():
+        key_path = f"{path}.{key}" if path else key
         if key in value:
-            yield from _misfits_at(path, value[key], kind)
-        elif kind.required:
-            yield f"{path} is missing"
+            yield from _value_errors(key_path, value[key], shape)
+        elif shape.required:
+            yield f"{key_path} is missing"
 
 
-def _misfits_at(path: str, value: Json, kind: JsonShape) -> Iterator[str]:
-    if not _fits(value, kind):
-        yield f"{path} must be {kind.name}, not {preview(value)}"
+def _value_errors(path: str, value: Json, shape: JsonShape) -> Iterator[str]:
+    if not _matches(value, shape):
+        yield f"{path} must be {shape.name}, not {preview(value)}"
     elif isinstance(value, dict):
-        yield from shape_errors(value, kind.fields, path)
-    elif isinstance(value, list) and kind.each:
+        yield from shape_errors(value, shape.fields, path)
+    elif isinstance(value, list) and shape.each:
         for number, entry in enumerate(value):
-            yield from _misfits_at(f"{path}[{number}]", entry, kind.each)
+            yield from _value_errors(f"{path}[{number}]", entry, shape.each)
 
 
-def _fits(value: Json, kind: JsonShape) -> bool:
-    if type(value) not in kind.types:
+def _matches(value: Json, shape: JsonShape) -> bool:
+    if type(value) not in shape.types:
         return False
-    if isinstance(value, str) and kind.words and value not in kind.words:
+    if isinstance(value, str) and shape.values and value not in shape.values:
         return False
-    return kind.filled is None or not isinstance(value, str | list) or bool(value) is kind.filled
+    return shape.filled is None or not isinstance(value, str | list) or bool(value) is shape.filled
 
 
-# --- reading what may be misshapen ------------------------------------------------------------
-# A field of the wrong kind is reported once, by its table. These let the rules that come after
-# pass over it in silence, so that one fault does not become ten breaches.
+# Values that may have a wrong shape. The shape is reported when it is checked; these functions
+# treat such a value as missing, so that one error is not reported ten times.
 
 
 def text_at(value: Object, key: str) -> str | None:
@@ -257,7 +256,7 @@ def objects_at(value: Object, key: str) -> list[Object]:
 
 
 def same(first: Json, second: Json) -> bool:
-    """Compare two values; absent, null and empty are one. Nesting too deep to compare differs."""
+    """Whether two values are equal or both empty; False if they are too deep to compare."""
     try:
         return (first or None) == (second or None)
     except RecursionError:
@@ -265,7 +264,7 @@ def same(first: Json, second: Json) -> bool:
 
 
 def preview(value: Json) -> str:
-    """Name a value in a sentence, shortly."""
+    """Return a short text for a value."""
     match value:
         case dict():
             return "an object"
@@ -273,40 +272,40 @@ def preview(value: Json) -> str:
             return "a list"
         case _:
             text = msgspec.json.encode(value).decode()
-            return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+            return text if len(text) <= _PREVIEW_LENGTH else f"{text[:_PREVIEW_LENGTH]}…"
 
 
-# --- judging ----------------------------------------------------------------------------------
+# Rules
 
 
 class StreamRules(Protocol):
-    """The rules of one dialect: takes frame after frame, says what is wrong with each."""
+    """The rules of one dialect, which read one frame after the other."""
 
     def read(self, frame: Frame, value: Object) -> Iterable[str]:
-        """Judge a frame that carries a JSON object."""
+        """Return the violations of a frame with a JSON object."""
         ...
 
     def done(self) -> Iterable[str]:
-        """Judge the `[DONE]` frame."""
+        """Return the violations of `[DONE]`."""
         ...
 
     def flush(self) -> Iterable[str]:
-        """Say what is wrong with the stream ending here."""
+        """Return the violations of the end of the stream."""
         ...
 
 
-def validate(recording: ParsedStream, rules: StreamRules) -> list[Violation]:
-    """Run a recording past the rules of a dialect; breaches come in line order."""
-    breaches = list(recording.breaches)
+def validate(parsed: ParsedStream, rules: StreamRules) -> list[Violation]:
+    """Return all violations in a stream, in the order of their lines."""
+    violations = list(parsed.violations)
     line = 1
-    for frame in recording.frames:
+    for frame in parsed.frames:
         line = frame.line
-        breaches += _judge_frame(frame, rules)
-    breaches += [Violation(line, message) for message in rules.flush()]
-    return sorted(breaches, key=lambda breach: breach.line)
+        violations += _check_frame(frame, rules)
+    violations += [Violation(line, message) for message in rules.flush()]
+    return sorted(violations, key=lambda violation: violation.line)
 
 
-def _judge_frame(frame: Frame, rules: StreamRules) -> list[Violation]:
+def _check_frame(frame: Frame, rules: StreamRules) -> list[Violation]:
     if frame.data == DONE:
         return [Violation(frame.line, message) for message in rules.done()]
     value = read_object(frame)

@@ -1,7 +1,8 @@
-"""Say whether a recorded Responses stream is legal.
+"""Rules of a Responses stream, by which a recorded stream is checked.
 
-Here is what concerns the stream as a whole: the order of its events, their numbers, their fields.
-What the events may say is in check_tables.py, what they do to an item in check_items.py.
+This module checks the stream as a whole: the order, the numbers and the fields of its events, and
+the output as the final response repeats it. `conformance_items` checks the events of one item,
+`conformance_tables` has the fields.
 """
 
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from adapters.conformance import (
     text_at,
     validate,
 )
-from adapters.responses.conformance_items import Item, differences
+from adapters.responses.conformance_items import ADDED, Item, differences
 from adapters.responses.conformance_tables import (
     ADDED_ITEMS,
     DONE_ITEMS,
@@ -32,25 +33,22 @@ from adapters.responses.conformance_tables import (
     Event,
 )
 
-# The output of a response: its items in order, and the final snapshot that repeats them.
-
-
-# What the final snapshot must repeat of an item.
-REPEATED = ("id", "type", "call_id", "name", "arguments", "input", "summary", "content")
+# The fields of an item that the final response must repeat.
+REPEATED_FIELDS = ("id", "type", "call_id", "name", "arguments", "input", "summary", "content")
 
 
 class Output:
-    """All items that the stream has added so far."""
+    """The items of a stream so far."""
 
     def __init__(self) -> None:
         self._items: list[Item] = []
         self._by_id: dict[str, Item] = {}
         self._call_ids: set[str] = set()
-        # One complaint about the order of what is incomplete is enough.
-        self._told_incomplete = False
+        # Whether an incomplete item before others was reported: once is enough.
+        self._reported_incomplete = False
 
     def feed(self, event_type: str, event: Event, value: Object) -> Iterator[str]:
-        """Judge an event that speaks of an item."""
+        """Check an event of an item."""
         match event.step:
             case "added":
                 yield from self._add(value)
@@ -58,37 +56,37 @@ class Output:
                 yield from self._finish(value)
             case _:
                 item_id = text_at(value, "item_id")
-                yield from self._judge_place(value, item_id)
+                yield from self._check_index(value, item_id)
                 item = self._find(value, item_id)
                 if item:
                     yield from item.feed(event_type, event, value)
 
     def close(self, event_type: str, response: Object) -> Iterator[str]:
-        """Judge the terminal event: nothing is left open, everything is repeated."""
+        """Check the final response: no item is open, and all are repeated."""
         for item in self._items:
             if item.done is None and not _may_stay_open(event_type, item):
                 yield f"{item.name} is left open"
         if isinstance(response.get("output"), list):
-            yield from self._judge_repeated(objects_at(response, "output"))
+            yield from self._check_repeated(objects_at(response, "output"))
 
     def _add(self, value: Object) -> Iterator[str]:
         given = object_at(value, "item")
         if given is None:
             return
-        yield from _judge_item(given, ADDED_ITEMS, "item")
+        yield from _check_item(given, ADDED_ITEMS, "item")
         index, expected = integer_at(value, "output_index"), len(self._items)
         if index is not None and index != expected:
             yield f"output_index is {index}, expected {expected}"
         item = Item(expected if index is None else index, given)
-        yield from self._judge_unique(item)
+        yield from self._check_unique(item)
         if self._items and _is_incomplete(self._items[-1]):
             earlier = self._items[-1].name
-            self._told_incomplete = True
+            self._reported_incomplete = True
             yield f"{item.name} comes after {earlier}, which is incomplete and so must be last"
         self._items.append(item)
         self._by_id[text_at(given, "id") or ""] = item
 
-    def _judge_unique(self, item: Item) -> Iterator[str]:
+    def _check_unique(self, item: Item) -> Iterator[str]:
         item_id, call_id = text_at(item.added, "id"), text_at(item.added, "call_id")
         if item_id in self._by_id:
             yield f"two items have the id {preview(item_id)}"
@@ -102,7 +100,7 @@ class Output:
         given = object_at(value, "item")
         if given is None:
             return
-        yield from _judge_item(given, DONE_ITEMS, "item")
+        yield from _check_item(given, DONE_ITEMS, "item")
         index, item_id = integer_at(value, "output_index"), text_at(given, "id")
         item = self._find(value, item_id)
         if item is None:
@@ -110,30 +108,30 @@ class Output:
             return
         if index is not None and item.index != index:
             yield f"output_index is {index}, but {item.name} was added at {item.index}"
-        faults = list(item.finish(given))
-        yield from faults
-        item.trusted = not faults
-        yield from self._judge_ends()
+        errors = list(item.finish(given))
+        yield from errors
+        item.is_consistent = not errors
+        yield from self._check_order()
 
-    def _judge_ends(self) -> Iterator[str]:
-        """Hold that what is incomplete comes last: nothing behind it is whole."""
+    def _check_order(self) -> Iterator[str]:
+        """Check that no complete item comes after an incomplete one."""
         done = [item for item in self._items if item.done is not None]
         for item in sorted(done, key=lambda item: item.index, reverse=True):
             if not _is_incomplete(item):
                 broken = [one for one in done if _is_incomplete(one) and one.index < item.index]
-                if broken and not self._told_incomplete:
-                    self._told_incomplete = True
+                if broken and not self._reported_incomplete:
+                    self._reported_incomplete = True
                     yield f"{broken[0].name} is incomplete, but {item.name} behind it is not"
                 return
 
     def _find(self, value: Object, item_id: str | None) -> Item | None:
-        """Find the item by its id; failing that, by its place."""
+        """Return the item with this id, or else the one with the index of the event."""
         if item_id in self._by_id:
             return self._by_id[item_id]
         index = integer_at(value, "output_index")
         return next((item for item in self._items if item.index == index), None)
 
-    def _judge_place(self, value: Object, item_id: str | None) -> Iterator[str]:
+    def _check_index(self, value: Object, item_id: str | None) -> Iterator[str]:
         index, item = integer_at(value, "output_index"), self._find(value, item_id)
         if item is None:
             yield f"no item was added at output_index {index}"
@@ -142,42 +140,42 @@ class Output:
         elif index is not None and index != item.index:
             yield f"output_index is {index}, but {item.name} was added at {item.index}"
 
-    def _judge_repeated(self, output: list[Object]) -> Iterator[str]:
-        given = {text_at(entry, "id") for entry in output}
-        kept = [
+    def _check_repeated(self, output: list[Object]) -> Iterator[str]:
+        ids = {text_at(entry, "id") for entry in output}
+        expected = [
             item
             for item in sorted(self._items, key=lambda item: item.index)
-            if item.done is not None or text_at(item.added, "id") in given
+            if item.done is not None or text_at(item.added, "id") in ids
         ]
-        if len(output) != len(kept):
-            yield f"response.output has {len(output)} items, but {len(kept)} were streamed"
+        if len(output) != len(expected):
+            yield f"response.output has {len(output)} items, but {len(expected)} were streamed"
             return
-        for number, (entry, item) in enumerate(zip(output, kept, strict=True)):
-            yield from _judge_repeat(f"response.output[{number}]", entry, item)
+        for number, (entry, item) in enumerate(zip(output, expected, strict=True)):
+            yield from _check_repeat(f"response.output[{number}]", entry, item)
 
 
-def _judge_repeat(path: str, entry: Object, item: Item) -> Iterator[str]:
+def _check_repeat(path: str, entry: Object, item: Item) -> Iterator[str]:
     if item.done is None:
         keys = ("id", "type", "call_id")
-        yield from differences(item.added, entry, keys, path, "response.output_item.added")
+        yield from differences(item.added, entry, keys, path, ADDED)
         return
-    misfitting = list(_judge_item(entry, DONE_ITEMS, path))
-    yield from misfitting
-    if item.trusted and not misfitting:
-        yield from differences(item.done, entry, REPEATED, path, "response.output_item.done")
+    errors = list(_check_item(entry, DONE_ITEMS, path))
+    yield from errors
+    if item.is_consistent and not errors:
+        yield from differences(item.done, entry, REPEATED_FIELDS, path, "response.output_item.done")
 
 
-def _judge_item(item: Object, table: dict[str, Fields], where: str) -> Iterator[str]:
+def _check_item(item: Object, table: dict[str, Fields], path: str) -> Iterator[str]:
     kind = text_at(item, "type")
     fields = FOREIGN_ITEM if kind and ":" in kind else table.get(kind or "")
     if fields is None:
-        yield f"{where}.type {preview(item.get('type'))} is not an item type"
+        yield f"{path}.type {preview(item.get('type'))} is not an item type"
     else:
-        yield from shape_errors(item, fields, where)
+        yield from shape_errors(item, fields, path)
 
 
 def _may_stay_open(event_type: str, item: Item) -> bool:
-    """Let a failed response leave its calls open: clients run a call as soon as it is done."""
+    """Whether an item may stay open, as calls of a failed response do, which must not be run."""
     return event_type == "response.failed" and item.kind.endswith("_call")
 
 
@@ -187,20 +185,20 @@ def _is_incomplete(item: Item) -> bool:
 
 _OVER = {"completed": "over", "incomplete": "over", "failed": "over"}
 _RUNNING = {"item": "running", "error": "failing", "keepalive": "running", **_OVER}
-# state -> what comes -> next state. A missing key is the breach. `item` stands for all that is
-# said of the output.
+# state -> event -> next state; an event that is missing is a violation. `item` stands for all
+# events of the output.
 STREAM_ORDER: dict[str, dict[str, str]] = {
     "start": {"created": "created", "keepalive": "start"},
     "created": {**_RUNNING, "queued": "queued", "in_progress": "running", "keepalive": "created"},
     "queued": {**_RUNNING, "in_progress": "running", "keepalive": "queued"},
-    # Said again in a silence, it shows that the response lives (P147).
+    # It may be repeated as a heartbeat.
     "running": {**_RUNNING, "in_progress": "running"},
     # Open Responses: an error is followed by response.failed.
     "failing": {"failed": "over", "keepalive": "failing"},
     "over": {"[DONE]": "closed"},
     "closed": {},
 }
-STREAM_BREACH = {
+STREAM_VIOLATIONS = {
     "start": "the stream must begin with response.created, not {}",
     "created": "{} is out of order: the response has only been created",
     "queued": "{} is out of order: the response is queued",
@@ -223,14 +221,14 @@ class ResponsesRules:
         self._output = Output()
 
     def read(self, frame: Frame, value: Object) -> Iterator[str]:
-        """Judge one event."""
+        """Check one event."""
         yield from shape_errors(value, {"sequence_number": INTEGER})
-        yield from self._judge_number(value)
+        yield from self._check_sequence_number(value)
         event_type = text_at(value, "type")
         if event_type is None:
             yield "type is missing or not a string"
             return
-        yield from _judge_event_line(frame, event_type)
+        yield from _check_event_line(frame, event_type)
         event = EVENTS.get(event_type)
         if event is None:
             yield f"there is no event of type {preview(event_type)}"
@@ -242,7 +240,7 @@ class ResponsesRules:
             yield from self._follow(event_type, event, value)
 
     def done(self) -> Iterator[str]:
-        """Judge `[DONE]`."""
+        """Check `[DONE]`."""
         if self._state in ("over", "closed"):
             yield from self._step("[DONE]", "[DONE]")
         else:
@@ -250,19 +248,19 @@ class ResponsesRules:
             self._state = "closed"
 
     def flush(self) -> Iterator[str]:
-        """Judge the end of the file. `[DONE]` may be missing: OpenAI does not send it."""
+        """Check the end of the file; OpenAI does not send `[DONE]`."""
         if self._state not in ("over", "closed"):
             yield "the stream ends without response.completed, .incomplete or .failed"
 
     def _step(self, step: str, event_type: str) -> Iterator[str]:
         following = STREAM_ORDER[self._state].get(step)
         if following is None:
-            yield STREAM_BREACH[self._state].format(event_type)
-            # Whatever came, the stream has begun and may be over: told once, not at every event.
+            yield STREAM_VIOLATIONS[self._state].format(event_type)
+            # Reported once: the stream counts as begun, and as over after a terminal event.
             following = _OVER.get(step, "running" if self._state == "start" else self._state)
         self._state = following
 
-    def _judge_number(self, value: Object) -> Iterator[str]:
+    def _check_sequence_number(self, value: Object) -> Iterator[str]:
         number = integer_at(value, "sequence_number")
         if number is not None and number != self._next_number:
             yield f"sequence_number is {number}, expected {self._next_number}"
@@ -270,13 +268,13 @@ class ResponsesRules:
 
     def _follow(self, event_type: str, event: Event, value: Object) -> Iterator[str]:
         if event_type in SNAPSHOTS:
-            yield from self._judge_snapshot(event_type, value)
+            yield from self._check_snapshot(event_type, value)
         elif event.step == "error":
-            yield from _judge_error(value)
-        elif event.step not in ("keepalive", "heard"):
+            yield from _check_error(value)
+        elif event.step not in ("keepalive", "audio"):
             yield from self._output.feed(event_type, event, value)
 
-    def _judge_snapshot(self, event_type: str, value: Object) -> Iterator[str]:
+    def _check_snapshot(self, event_type: str, value: Object) -> Iterator[str]:
         response = object_at(value, "response") or {}
         response_id = text_at(response, "id")
         self._response_id = self._response_id or response_id
@@ -286,22 +284,22 @@ class ResponsesRules:
             yield from self._output.close(event_type, response)
 
 
-def _judge_event_line(frame: Frame, event_type: str) -> Iterator[str]:
+def _check_event_line(frame: Frame, event_type: str) -> Iterator[str]:
     if frame.event is None:
         yield f"there is no event: line beside type {preview(event_type)}"
     elif frame.event != event_type:
         yield f"event: is {preview(frame.event)}, but type is {preview(event_type)}"
 
 
-def _judge_error(value: Object) -> Iterator[str]:
+def _check_error(value: Object) -> Iterator[str]:
     if all(any(shape_errors(value, form)) for form in ERROR_FORMS):
         yield "error has neither code, message and param nor an error object with them and type"
 
 
 def check_stream(data: bytes) -> list[Violation]:
-    """Say what is illegal in a recorded Responses stream; nothing, if it is legal."""
-    recording = split(data)
-    breaches = validate(recording, ResponsesRules())
-    # Open Responses: a stream is not resumed by SSE ids, so they should not be there.
-    breaches += [Violation(line, "id: lines are not used") for line in recording.id_lines]
-    return sorted(breaches, key=lambda breach: breach.line)
+    """Return the violations in a recorded Responses stream."""
+    parsed = split(data)
+    violations = validate(parsed, ResponsesRules())
+    # Open Responses does not use SSE ids, because streams are not resumed by them.
+    violations += [Violation(line, "id: lines are not used") for line in parsed.id_lines]
+    return sorted(violations, key=lambda violation: violation.line)

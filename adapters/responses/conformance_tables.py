@@ -1,9 +1,8 @@
-"""What a legal Responses stream is made of: its events, items, parts and response objects.
+"""The fields of the events, items, parts and response objects of a valid Responses stream.
 
-A table says which fields each must have and of which kind; an event type, item type or part type
-that is in no table does not exist. The fields of the response object are those that Open Responses
-demands. Where OpenAI itself says more than Open Responses allows (custom tools, built-in tools,
-reasoning text, instructions as items), OpenAI's word counts.
+A type of event, item or part that is in no table does not exist. The response object has the fields
+that Open Responses requires. Where OpenAI allows more than Open Responses does (custom tools,
+built-in tools, reasoning text, instructions as items), so do the tables.
 """
 
 import msgspec
@@ -27,7 +26,7 @@ from adapters.conformance import (
     optional,
 )
 
-# --- the response object ----------------------------------------------------------------------
+# The response object
 
 ERROR: Fields = {"code": STRING, "message": STRING}
 USAGE: Fields = {
@@ -67,31 +66,31 @@ RESPONSE: Fields = {
     "safety_identifier": nullable(STRING),
     "prompt_cache_key": nullable(STRING),
 }
-_BEGUN: Fields = {**RESPONSE, "output": EMPTY_LIST}
-_OVER: Fields = {**RESPONSE, "output": list_of(OBJECT)}
+_BEGIN_RESPONSE: Fields = {**RESPONSE, "output": EMPTY_LIST}
+_END_RESPONSE: Fields = {**RESPONSE, "output": list_of(OBJECT)}
 SNAPSHOTS: dict[str, Fields] = {
-    "response.created": {**_BEGUN, "status": one_of("in_progress", "queued")},
-    "response.queued": {**_BEGUN, "status": one_of("queued")},
-    "response.in_progress": {**_BEGUN, "status": one_of("in_progress")},
-    "response.completed": {**_OVER, "status": one_of("completed")},
+    "response.created": {**_BEGIN_RESPONSE, "status": one_of("in_progress", "queued")},
+    "response.queued": {**_BEGIN_RESPONSE, "status": one_of("queued")},
+    "response.in_progress": {**_BEGIN_RESPONSE, "status": one_of("in_progress")},
+    "response.completed": {**_END_RESPONSE, "status": one_of("completed")},
     "response.incomplete": {
-        **_OVER,
+        **_END_RESPONSE,
         "status": one_of("incomplete"),
         "incomplete_details": object_of({"reason": STRING}),
     },
-    "response.failed": {**_OVER, "status": one_of("failed"), "error": object_of(ERROR)},
+    "response.failed": {**_END_RESPONSE, "status": one_of("failed"), "error": object_of(ERROR)},
 }
 
-# --- items and parts --------------------------------------------------------------------------
+# Items and parts
 
 _CALL: Fields = {"id": FILLED, "call_id": FILLED, "name": FILLED}
 _MESSAGE: Fields = {"id": FILLED, "role": one_of("assistant")}
 _ANY_ITEM: Fields = {"id": FILLED, "call_id": optional(nullable(STRING))}
-_BEGINS = one_of("in_progress")
-_ENDS = one_of("completed", "incomplete")
-# A call that a program of the model made goes on after it is done: it waits for its output.
-_CALL_ENDS = one_of("completed", "incomplete", "in_progress")
-# Open Responses lets others add item types under a prefix of their own ("slug:name").
+_BEGIN_STATUS = one_of("in_progress")
+_END_STATUS = one_of("completed", "incomplete")
+# A call by a program of the model is in progress until its output comes.
+_CALL_END_STATUS = one_of("completed", "incomplete", "in_progress")
+# Open Responses allows other item types with a prefix ("slug:name").
 FOREIGN_ITEM = _ANY_ITEM
 _OTHER_ITEMS: dict[str, Fields] = dict.fromkeys(
     (
@@ -124,30 +123,30 @@ _OTHER_ITEMS: dict[str, Fields] = dict.fromkeys(
 )
 ADDED_ITEMS: dict[str, Fields] = {
     **_OTHER_ITEMS,
-    "message": {**_MESSAGE, "status": _BEGINS, "content": EMPTY_LIST},
-    "function_call": {**_CALL, "status": _BEGINS, "arguments": EMPTY},
-    "custom_tool_call": {**_CALL, "status": optional(_BEGINS), "input": EMPTY},
+    "message": {**_MESSAGE, "status": _BEGIN_STATUS, "content": EMPTY_LIST},
+    "function_call": {**_CALL, "status": _BEGIN_STATUS, "arguments": EMPTY},
+    "custom_tool_call": {**_CALL, "status": optional(_BEGIN_STATUS), "input": EMPTY},
     "reasoning": {
         "id": FILLED,
-        "status": optional(_BEGINS),
+        "status": optional(_BEGIN_STATUS),
         "summary": EMPTY_LIST,
         "content": optional(nullable(EMPTY_LIST)),
     },
 }
 DONE_ITEMS: dict[str, Fields] = {
     **_OTHER_ITEMS,
-    "message": {**_MESSAGE, "status": _ENDS, "content": list_of(OBJECT)},
-    "function_call": {**_CALL, "status": _CALL_ENDS, "arguments": STRING},
-    "custom_tool_call": {**_CALL, "status": optional(_CALL_ENDS), "input": STRING},
+    "message": {**_MESSAGE, "status": _END_STATUS, "content": list_of(OBJECT)},
+    "function_call": {**_CALL, "status": _CALL_END_STATUS, "arguments": STRING},
+    "custom_tool_call": {**_CALL, "status": optional(_CALL_END_STATUS), "input": STRING},
     "reasoning": {
         "id": FILLED,
-        "status": optional(_ENDS),
+        "status": optional(_END_STATUS),
         "summary": list_of(OBJECT),
         "content": optional(nullable(list_of(OBJECT))),
     },
 }
 ADDED_PARTS: dict[str, Fields] = {
-    # The JavaScript helper puts annotations into this very list.
+    # The openai package for JavaScript appends annotations to this list.
     "output_text": {"text": EMPTY, "annotations": EMPTY_LIST},
     "refusal": {"refusal": EMPTY},
     "reasoning_text": {"text": EMPTY},
@@ -166,84 +165,82 @@ PART_TEXT = {
     "summary_text": "text",
 }
 
-# --- events -----------------------------------------------------------------------------------
+# Events
 
 
 class Event(msgspec.Struct, frozen=True):
-    """What one event type carries, and what it does to which lane of its item."""
+    """The fields of one type of event, and its effect on its item."""
 
     fields: Fields
     step: str
-    lane: str = ""
-    """Which text of the item it writes: "content", "summary", or "body" for a call's own text."""
+    # The streamed field: "content", "summary", or "body" for the text of a call.
+    field: str = ""
+    # The type of its part, or of its item if that has no parts.
     owner: str = ""
-    """The part type that it belongs to, or the item type where there are no parts."""
+    # The field with the complete text, in the event that ends a text.
     text: str = ""
-    """The field that holds the whole text, on the event that ends it."""
 
 
 _ITEM: Fields = {"item_id": FILLED, "output_index": INTEGER}
 _DELTA: Fields = {"delta": STRING, "logprobs": optional(LIST)}
 
 
-def _lifecycle() -> dict[str, Event]:
+def _snapshot_events() -> dict[str, Event]:
     return {
         name: Event({"response": object_of(fields)}, name.removeprefix("response."))
         for name, fields in SNAPSHOTS.items()
     }
 
 
-def _parts(prefix: str, lane: str) -> dict[str, Event]:
-    fields: Fields = {**_ITEM, f"{lane}_index": INTEGER, "part": OBJECT}
+def _parts(prefix: str, field: str) -> dict[str, Event]:
+    fields: Fields = {**_ITEM, f"{field}_index": INTEGER, "part": OBJECT}
     return {
-        f"{prefix}.added": Event(fields, "opened", lane),
-        f"{prefix}.done": Event(fields, "closed", lane),
+        f"{prefix}.added": Event(fields, "opened", field),
+        f"{prefix}.done": Event(fields, "closed", field),
     }
 
 
-def _texts(prefix: str, lane: str, owner: str, text: str) -> dict[str, Event]:
-    index: Fields = {} if lane == "body" else {f"{lane}_index": INTEGER}
+def _texts(prefix: str, field: str, owner: str, text: str) -> dict[str, Event]:
+    index: Fields = {} if field == "body" else {f"{field}_index": INTEGER}
     written: Fields = {
         **_ITEM,
         **index,
         text: STRING,
         "logprobs": optional(LIST),
-        "name": optional(STRING),  # of a call: only some releases of OpenAI's types have it
+        "name": optional(STRING),  # of a call; only in some releases of OpenAI's types
     }
     return {
-        f"{prefix}.delta": Event({**_ITEM, **index, **_DELTA}, "delta", lane, owner),
-        f"{prefix}.done": Event(written, "written", lane, owner, text),
+        f"{prefix}.delta": Event({**_ITEM, **index, **_DELTA}, "delta", field, owner),
+        f"{prefix}.done": Event(written, "written", field, owner, text),
     }
 
 
-def _notes(owner: str, *states: str) -> dict[str, Event]:
-    return {f"response.{owner}.{state}": Event(_ITEM, "noted", owner=owner) for state in states}
+def _progress(owner: str, *states: str) -> dict[str, Event]:
+    return {f"response.{owner}.{state}": Event(_ITEM, "progress", owner=owner) for state in states}
 
 
 def _shell() -> dict[str, Event]:
     command: Fields = {"output_index": INTEGER, "command_index": INTEGER}
     output: Fields = {**_ITEM, "command_index": INTEGER}
+    fields: dict[str, Fields] = {
+        "shell_call_command.added": {**command, "command": STRING},
+        "shell_call_command.delta": {**command, "delta": STRING},
+        "shell_call_command.done": {**command, "command": STRING},
+        "shell_call_output_content.delta": {**output, "delta": OBJECT},
+        "shell_call_output_content.done": {**output, "output": LIST},
+    }
     return {
-        "response.shell_call_command.added": Event(
-            {**command, "command": STRING}, "noted", owner="shell_call"
-        ),
-        "response.shell_call_command.delta": Event(
-            {**command, "delta": STRING}, "noted", owner="shell_call"
-        ),
-        "response.shell_call_command.done": Event(
-            {**command, "command": STRING}, "noted", owner="shell_call"
-        ),
-        "response.shell_call_output_content.delta": Event(
-            {**output, "delta": OBJECT}, "noted", owner="shell_call_output"
-        ),
-        "response.shell_call_output_content.done": Event(
-            {**output, "output": LIST}, "noted", owner="shell_call_output"
-        ),
+        f"response.{name}": Event(
+            event_fields,
+            "progress",
+            owner="shell_call" if "command" in name else "shell_call_output",
+        )
+        for name, event_fields in fields.items()
     }
 
 
 EVENTS: dict[str, Event] = {
-    **_lifecycle(),
+    **_snapshot_events(),
     "error": Event({}, "error"),
     "keepalive": Event({}, "keepalive"),
     "response.output_item.added": Event({"output_index": INTEGER, "item": OBJECT}, "added"),
@@ -253,7 +250,7 @@ EVENTS: dict[str, Event] = {
     **_texts("response.output_text", "content", "output_text", "text"),
     **_texts("response.refusal", "content", "refusal", "refusal"),
     **_texts("response.reasoning_text", "content", "reasoning_text", "text"),
-    # The name that Open Responses gives to reasoning_text.
+    # The name of reasoning_text in Open Responses.
     **_texts("response.reasoning", "content", "reasoning_text", "text"),
     **_texts("response.reasoning_summary_text", "summary", "summary_text", "text"),
     "response.output_text.annotation.added": Event(
@@ -266,35 +263,27 @@ EVENTS: dict[str, Event] = {
     **_texts("response.custom_tool_call_input", "body", "custom_tool_call", "input"),
     **_texts("response.mcp_call_arguments", "body", "mcp_call", "arguments"),
     **_texts("response.code_interpreter_call_code", "body", "code_interpreter_call", "code"),
-    **_notes("mcp_call", "in_progress", "completed", "failed"),
-    **_notes("mcp_list_tools", "in_progress", "completed", "failed"),
-    **_notes("file_search_call", "in_progress", "searching", "completed"),
-    **_notes("web_search_call", "in_progress", "searching", "completed"),
-    **_notes("code_interpreter_call", "in_progress", "interpreting", "completed"),
-    **_notes("image_generation_call", "in_progress", "generating", "completed"),
+    **_progress("mcp_call", "in_progress", "completed", "failed"),
+    **_progress("mcp_list_tools", "in_progress", "completed", "failed"),
+    **_progress("file_search_call", "in_progress", "searching", "completed"),
+    **_progress("web_search_call", "in_progress", "searching", "completed"),
+    **_progress("code_interpreter_call", "in_progress", "interpreting", "completed"),
+    **_progress("image_generation_call", "in_progress", "generating", "completed"),
     "response.image_generation_call.partial_image": Event(
         {**_ITEM, "partial_image_b64": STRING, "partial_image_index": INTEGER},
-        "noted",
+        "progress",
         owner="image_generation_call",
     ),
     **_shell(),
-    **_notes("compaction", "compacting"),
-    "response.audio.delta": Event({"delta": STRING}, "heard"),
-    "response.audio.done": Event({}, "heard"),
-    "response.audio.transcript.delta": Event({"delta": STRING}, "heard"),
-    "response.audio.transcript.done": Event({}, "heard"),
+    **_progress("compaction", "compacting"),
+    "response.audio.delta": Event({"delta": STRING}, "audio"),
+    "response.audio.done": Event({}, "audio"),
+    "response.audio.transcript.delta": Event({"delta": STRING}, "audio"),
+    "response.audio.transcript.done": Event({}, "audio"),
 }
-# OpenAI's types have the flat form, Open Responses the nested one; an event may carry both.
+_ERROR_EVENT: Fields = {**ERROR, "code": nullable(STRING), "param": nullable(STRING)}
+# The form of OpenAI's types and that of Open Responses; an event may have both.
 ERROR_FORMS: tuple[Fields, ...] = (
-    {"message": STRING, "code": nullable(STRING), "param": nullable(STRING)},
-    {
-        "error": object_of(
-            {
-                "type": STRING,
-                "message": STRING,
-                "code": nullable(STRING),
-                "param": nullable(STRING),
-            }
-        )
-    },
+    _ERROR_EVENT,
+    {"error": object_of({"type": STRING, **_ERROR_EVENT})},
 )
