@@ -181,5 +181,6 @@ def queued_response(request: bytes, overrides: Mapping[str, object], ids: IdSour
     """
     # Losses are reported when the request is processed.
     losses = Losses(None)
-    context = ReplyContext(read_request(parse_body(request), losses), ids, losses, response_overrides=overrides)
+    read = read_request(parse_body(request), losses)
+    context = ReplyContext(read, ids, losses, response_overrides=overrides)
     return encode(ResponseWriter(Started(), context).write(ResponseState("queued")))

@@ -76,23 +76,20 @@ class StreamedPart(Struct, eq=False):
     has_logprobs: bool = False
 
 
-class StreamedItem:
+class StreamedItem(Struct, eq=False):
     """What came of one item."""
 
-    __slots__ = ("block", "closed", "held", "is_function", "item_id", "kind", "parts", "path")
-
-    def __init__(self, item_id: str | None) -> None:
-        self.item_id = item_id
-        # Known once its block is open.
-        self.block: int | None = None
-        self.kind: type[Item] | None = None
-        self.is_function = False
-        # How losses refer to it, if it is a call.
-        self.path = ""
-        self.parts: list[StreamedPart] = []
-        # Deltas that came before its block could be opened.
-        self.held: list[Content] = []
-        self.closed = False
+    item_id: str | None
+    # Known once its block is open.
+    block: int | None = None
+    kind: type[Item] | None = None
+    is_function: bool = False
+    # How losses refer to it, if it is a call.
+    path: str = ""
+    parts: list[StreamedPart] = []
+    # Deltas that came before its block could be opened.
+    held: list[Content] = []
+    closed: bool = False
 
     def find(self, channel: Channel, index: int) -> StreamedPart | None:
         """Return a part that has begun."""

@@ -171,11 +171,10 @@ def delta_template(kind: str, fields: Wire) -> DeltaTemplate:
     return DeltaTemplate(before, after)
 
 
-class Frames:
+class Frames(Struct, eq=False):
     """Writes the frames of one stream."""
 
-    def __init__(self) -> None:
-        self.next_number = 0
+    next_number: int = 0
 
     def event(self, kind: str, fields: Wire) -> bytes:
         """Write an event."""

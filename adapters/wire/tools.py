@@ -58,13 +58,11 @@ _BOOLEANS = {b"true": True, b"false": False}
 _NO_STRICT = "the backend does not know strict"
 
 
-def read_tools(
-    raws: list[Raw], path: str, family: Family, *, fast_path: bool = True
-) -> tuple[Tool, ...]:
+def read_tools(raws: list[Raw], path: str, family: Family) -> tuple[Tool, ...]:
     """Read a list of tools."""
     tools: list[Tool] = []
     for number, raw in enumerate(raws):
-        typical = _read_typical_function(raw, family) if fast_path else None
+        typical = _read_typical(raw, family)
         tools.append(typical or _read_tool(raw, f"{path}[{number}]", family))
     return tuple(tools)
 
@@ -92,7 +90,7 @@ _FLAT = Decoder(_FlatFunction)
 _NESTED = Decoder(_NestedFunction)
 
 
-def _read_typical_function(raw: Raw, family: Family) -> FunctionTool | None:
+def _read_typical(raw: Raw, family: Family) -> FunctionTool | None:
     """Read a function in the form of its dialect; None if it has another form or more fields.
 
     The result is that of `_read_tool`. This saves 14 to 16 % of the CPU time of translating a

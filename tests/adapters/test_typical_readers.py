@@ -1,6 +1,7 @@
 """The fast paths for typical input read the same as the general readers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import msgspec
 import pytest
@@ -13,10 +14,10 @@ from adapters import InputItem
 from adapters.chat import message_reader, reply_reader
 from adapters.dialect import ReplyContext
 from adapters.errors import DragomanError
-from adapters.ir.types import EMPTY_REQUEST
+from adapters.ir.types import EMPTY_REQUEST, Family
 from adapters.losses import Losses
 from adapters.responses import item_reader
-from adapters.wire.tools import read_tools
+from adapters.wire import tools
 from tests.corpus import REPLIES, REQUESTS, ReplyCase, RequestCase
 
 
@@ -28,22 +29,28 @@ def read(reader: Callable[[Losses], object]) -> tuple[object, object]:
         return None, str(error)
 
 
-def read_nothing(_data: object, _context: object) -> None:
-    """Stand in for a fast path that is never taken."""
+@contextmanager
+def fast_path(owner: str, *, enabled: bool) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        if not enabled:
+            patch.setattr(f"adapters.{owner}._read_typical", lambda *_: None)
+        yield
 
 
 def read_messages(raws: list[Raw], *, fast: bool) -> tuple[object, object]:
-    with pytest.MonkeyPatch.context() as patch:
-        if not fast:
-            patch.setattr(message_reader, "_read_typical", read_nothing)
+    with fast_path("chat.message_reader", enabled=fast):
         return read(lambda losses: list(message_reader.read_messages(raws, losses)))
 
 
-def read_items(items: list[InputItem], *, fast: bool) -> tuple[object, object]:
-    with pytest.MonkeyPatch.context() as patch:
-        if not fast:
-            patch.setattr(item_reader, "_read_typical", lambda _: None)
+def read_items(raws: list[Raw], *, fast: bool) -> tuple[object, object]:
+    items = [InputItem(raw, f"input[{number}]") for number, raw in enumerate(raws)]
+    with fast_path("responses.item_reader", enabled=fast):
         return read(lambda losses: list(item_reader.read_items(items, losses)))
+
+
+def read_tools(raws: list[Raw], family: Family, *, fast: bool) -> tuple[object, object]:
+    with fast_path("wire.tools", enabled=fast):
+        return read(lambda _: tools.read_tools(raws, "tools", family))
 
 
 def read_reply(body: bytes, *, fast: bool) -> tuple[object, object]:
@@ -51,10 +58,20 @@ def read_reply(body: bytes, *, fast: bool) -> tuple[object, object]:
         context = ReplyContext(EMPTY_REQUEST, adapters.deterministic_ids(), losses)
         return reply_reader.read_reply(body, context)
 
-    with pytest.MonkeyPatch.context() as patch:
-        if not fast:
-            patch.setattr(reply_reader, "_read_typical", read_nothing)
+    with fast_path("chat.reply_reader", enabled=fast):
         return read(read_body)
+
+
+def translate_request(case: RequestCase, *, fast: bool) -> tuple[object, object]:
+    backend = "chat" if case.dialect == "responses" else "responses"
+
+    def translate(_losses: Losses) -> object:
+        body = bytes(case.body)
+        sent = adapters.translate_request(body, client=case.dialect, backend=backend)
+        return sent.body, sent.losses
+
+    with fast_path("tool_emulation.declare._DeclarationReader", enabled=fast):
+        return read(translate)
 
 
 def read_array(case: RequestCase, name: str) -> list[Raw]:
@@ -71,11 +88,8 @@ def read_array(case: RequestCase, name: str) -> list[Raw]:
 @pytest.mark.parametrize("case", REQUESTS, ids=lambda case: case.name)
 def test_items_are_the_same_for_every_case(case: RequestCase) -> None:
     if case.dialect == "responses":
-        items = [
-            InputItem(raw, f"input[{number}]")
-            for number, raw in enumerate(read_array(case, "input"))
-        ]
-        assert read_items(items, fast=True) == read_items(items, fast=False)
+        raws = read_array(case, "input")
+        assert read_items(raws, fast=True) == read_items(raws, fast=False)
     else:
         raws = read_array(case, "messages")
         assert read_messages(raws, fast=True) == read_messages(raws, fast=False)
@@ -85,8 +99,12 @@ def test_items_are_the_same_for_every_case(case: RequestCase) -> None:
 def test_tools_are_the_same_for_every_case(case: RequestCase) -> None:
     raws = read_array(case, "tools")
     family = adapters.dialect(case.dialect).family
-    fast = read(lambda _: read_tools(raws, "tools", family))
-    assert fast == read(lambda _: read_tools(raws, "tools", family, fast_path=False))
+    assert read_tools(raws, family, fast=True) == read_tools(raws, family, fast=False)
+
+
+@pytest.mark.parametrize("case", REQUESTS, ids=lambda case: case.name)
+def test_declarations_are_the_same_for_every_case(case: RequestCase) -> None:
+    assert translate_request(case, fast=True) == translate_request(case, fast=False)
 
 
 @pytest.mark.parametrize("case", REPLIES, ids=lambda case: case.name)
@@ -170,6 +188,45 @@ def test_replies_with_invalid_text_are_the_same(usage: bytes) -> None:
     assert read_reply(body, fast=True) == read_reply(body, fast=False)
 
 
+PARTS = objects(
+    type=st.sampled_from(("input_text", "output_text", "input_image")),
+    text=STRINGS,
+    image_url=STRINGS,
+    detail=STRINGS,
+)
+ITEM_FIELDS: dict[str, st.SearchStrategy[object]] = {
+    "id": STRINGS,
+    "status": st.sampled_from(("completed", "in_progress", "")),
+}
+ITEMS = (
+    objects(
+        type=st.just("message"),
+        role=st.sampled_from(("user", "assistant")),
+        content=STRINGS | st.lists(PARTS, max_size=2),
+        **ITEM_FIELDS,
+    )
+    | objects(
+        type=st.just("function_call"),
+        call_id=STRINGS,
+        name=STRINGS,
+        arguments=STRINGS,
+        **ITEM_FIELDS,
+    )
+    | objects(
+        type=st.just("function_call_output"),
+        call_id=STRINGS,
+        output=STRINGS | st.just('[{"type":"input_image"}]'),
+        **ITEM_FIELDS,
+    )
+)
+
+
+@given(items=st.lists(ITEMS, max_size=4))
+def test_items_are_the_same(items: list[dict[str, object]]) -> None:
+    raws = [Raw(msgspec.json.encode(item)) for item in items]
+    assert read_items(raws, fast=True) == read_items(raws, fast=False)
+
+
 # The fast paths are used
 
 CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
@@ -209,3 +266,19 @@ def test_typical_replies_take_the_fast_path(
     choice = {"message": {"role": "assistant", **message}, "finish_reason": "tool_calls"}
     usage = {"usage": {"prompt_tokens": 1}, "system_fingerprint": "fp_1", "service_tier": "default"}
     read_reply(msgspec.json.encode(REPLY | usage | {"choices": [choice]}), fast=True)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi."}]},
+        {"type": "message", "id": "msg_1", "role": "assistant", "content": "Ja."},
+        {"type": "function_call", "call_id": "call_1", "name": "f", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "call_1", "output": "7"},
+    ],
+)
+def test_typical_items_take_the_fast_path(
+    item: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(item_reader, "read_item")
+    read_items([Raw(msgspec.json.encode(item))], fast=True)
