@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from msgspec import Raw
 
 from adapters.chat.parts import ReasoningDetails
-from adapters.chat.tool_calls import LEGACY_TYPE, OpenBlock, ToolCallAssembler
+from adapters.chat.tool_calls import LEGACY_TYPE, ToolCallAssembler
 from adapters.chat.wire import FAMILY, REFUSAL_LOGPROBS_REASON, CallDelta, MessageDelta
-from adapters.ir.events import Channel, Closed, Delta, Event
+from adapters.ir.events import Channel, Closed, Delta, Event, Opened
 from adapters.ir.normalize import EMPTY_REPLY_REASON
 from adapters.ir.types import (
     Annotation,
@@ -27,8 +27,12 @@ from adapters.wire.json_object import is_present, read_fields, string_or_raw_jso
 class ChoiceReader:
     """Reads one choice: beside calls, at most one message or reasoning block is open."""
 
-    def __init__(self, open_block: OpenBlock, calls: ToolCallAssembler, losses: Losses) -> None:
-        self._open_block = open_block
+    def __init__(
+        self, choice: int, blocks: Iterator[int], calls: ToolCallAssembler, losses: Losses
+    ) -> None:
+        self._choice = choice
+        # The ids of new blocks, which all choices share.
+        self._blocks = blocks
         self.calls = calls
         self._losses = losses
         # The open message or reasoning, with its current channel and part.
@@ -147,9 +151,8 @@ class ChoiceReader:
         else:
             events += self._close_block("completed")
             events += self.calls.close_complete()
-            self._block, opened = self._open_block(self._new_item(channel))
-            events.append(opened)
-            self._last_block = self._block
+            self._block = self._last_block = next(self._blocks)
+            events.append(Opened(self._block, self._new_item(channel), self._choice))
             self._part = 0
         self._channel = channel
 

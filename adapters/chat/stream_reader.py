@@ -1,5 +1,7 @@
 """Reader of the stream of a Chat or legacy backend."""
 
+from itertools import count
+
 import msgspec
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
@@ -25,12 +27,11 @@ from adapters.ir.events import (
     Event,
     Failed,
     Finished,
-    Opened,
     Started,
     truncated_stream,
 )
 from adapters.ir.normalize import UniqueCallIds
-from adapters.ir.types import Error, ExtraField, Extras, Finish, Item, Usage
+from adapters.ir.types import Error, ExtraField, Extras, Finish, Usage
 from adapters.json_text import DECODE_ERRORS, is_utf8, replace_invalid_text
 from adapters.sse import Frame, encode, is_done
 from adapters.wire.error_body import infer_status, is_error, read_error, read_error_value
@@ -64,7 +65,6 @@ class DeltaFastPath(Struct, eq=False):
     start: int
     end: int
     delta: Delta
-    calls: ToolCallAssembler
     # The call whose arguments the deltas are.
     call: PartialCall | None
 
@@ -79,7 +79,8 @@ class DeltaFastPath(Struct, eq=False):
         if not text or text.startswith(COMPLETE_ARGUMENTS_START):
             return None
         if self.call is not None:
-            self.calls.append_text(self.call, text)
+            self.call.fragments.append(text)
+            self.call.emitted += 1
         delta = self.delta
         return Delta(delta.index, delta.channel, text, delta.part)
 
@@ -107,7 +108,7 @@ def find_fast_path(
         return None
     before += key + rest[:space]
     after = rest[space + len(encoded) :]
-    return DeltaFastPath(before, after, len(before), -len(after), delta, calls, call)
+    return DeltaFastPath(before, after, len(before), -len(after), delta, call)
 
 
 class StreamReader(BaseStreamReader):
@@ -122,7 +123,7 @@ class StreamReader(BaseStreamReader):
         self._expected_choices = context.request.choices or 1
         self._started = False
         self._ended = False
-        self._blocks = 0
+        self._blocks = count()
         self._choices: dict[int, ChoiceReader] = {}
         self._usage: Raw | None = None
         # A finish reason by which the server reports an error.
@@ -237,14 +238,10 @@ class StreamReader(BaseStreamReader):
         return events
 
     def _new_reader(self, number: int) -> ChoiceReader:
-        def open_block(item: Item) -> tuple[int, Opened]:
-            block = self._blocks
-            self._blocks += 1
-            return block, Opened(block, item, number)
-
-        ids = self._context.ids
-        calls = ToolCallAssembler(open_block, self._declared, ids, self._unique_ids)
-        return ChoiceReader(open_block, calls, self._losses)
+        calls = ToolCallAssembler(
+            number, self._blocks, self._declared, self._context.ids, self._unique_ids
+        )
+        return ChoiceReader(number, self._blocks, calls, self._losses)
 
     # The end
 
@@ -257,20 +254,19 @@ class StreamReader(BaseStreamReader):
     def _end(self) -> list[Event]:
         if self._failed_finish is not None:
             return self.fail(finish_error(self._failed_finish))
-        readers = [reader for _, reader in sorted(self._choices.items())]
-        finished = sum(reader.finished is not None for reader in readers)
-        if not finished or (self._expected_choices > 1 and finished < len(readers)):
+        finished = [reader for reader in self._choices.values() if reader.finished is not None]
+        if not finished or (self._expected_choices > 1 and len(finished) < len(self._choices)):
             return self.fail(truncated_stream())
-        events = [event for reader in readers for event in reader.close()]
-        events.append(Finished(self._finishes(), self._read_usage(), self._service_tier))
+        events: list[Event] = []
+        for _, reader in sorted(self._choices.items()):
+            events += reader.close()
+        finishes: list[Finish] = []
+        for number in range(max(self._choices) + 1):
+            choice = self._choices.get(number)
+            finishes.append((choice and choice.finished) or Finish("stop", ""))
+        events.append(Finished(tuple(finishes), self._read_usage(), self._service_tier))
         self._ended = True
         return events
-
-    def _finishes(self) -> tuple[Finish, ...]:
-        """Return the finish of each choice, by its number; a missing one is `stop`."""
-        readers = (self._choices.get(number) for number in range(max(self._choices) + 1))
-        stop = Finish("stop", "")
-        return tuple((reader and reader.finished) or stop for reader in readers)
 
     def fail(self, failed: Error | Failed) -> list[Event]:
         """End the stream with an error."""

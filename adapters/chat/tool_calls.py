@@ -17,7 +17,7 @@ every piece, send the name late, or the complete arguments twice. The rules, eac
   that never gets a name is dropped (https://github.com/BerriAI/litellm/issues/9127).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Raw, Struct
 
@@ -30,12 +30,9 @@ from adapters.ir.normalize import (
     MISSING_NAME_REASON,
     UniqueCallIds,
 )
-from adapters.ir.types import CallKind, ExtraField, Extras, Item, Status, ToolCall
+from adapters.ir.types import CallKind, ExtraField, Extras, Status, ToolCall
 from adapters.json_text import is_complete_json
 from adapters.wire.json_object import is_present, string_or_raw_json
-
-# Opens a block for an item; returns its id and its event.
-OpenBlock = Callable[[Item], tuple[int, Opened]]
 
 # The type of a call from `function_call`; no server sends this one.
 LEGACY_TYPE = "function_call"
@@ -104,9 +101,16 @@ class ToolCallAssembler:
     """Assembles the calls of one choice."""
 
     def __init__(
-        self, open_block: OpenBlock, declared: frozenset[str], ids: IdSource, unique: UniqueCallIds
+        self,
+        choice: int,
+        blocks: Iterator[int],
+        declared: frozenset[str],
+        ids: IdSource,
+        unique: UniqueCallIds,
     ) -> None:
-        self._open_block = open_block
+        self._choice = choice
+        # The ids of new blocks, which all choices share.
+        self._blocks = blocks
         # Names of the declared tools; empty if they are not known.
         self._declared = declared
         self._ids = ids
@@ -129,14 +133,6 @@ class ToolCallAssembler:
             index = position if delta.index is None else delta.index
             events += self._feed_one(delta, index)
         return events
-
-    def append_text(self, call: PartialCall, text: str) -> None:
-        """Append arguments to an open call; its caller has emitted them.
-
-        The text must not begin like complete arguments, which could be a repetition.
-        """
-        call.fragments.append(text)
-        call.emitted += 1
 
     def _feed_one(self, delta: CallDelta, index: int | None) -> list[Event]:
         name, fragment = _name_and_fragment(delta)
@@ -170,7 +166,12 @@ class ToolCallAssembler:
                 known = None
             else:
                 return known
-        return self._add(index, known or PartialCall())
+        call = known or PartialCall()
+        if call not in self._calls:
+            self._calls.append(call)
+        if index is not None:
+            self._by_index[index] = call
+        return call
 
     def _find_at_unknown_index(self, call_id: str) -> PartialCall | None:
         return self._with_id(call_id) if call_id else self._latest()
@@ -190,13 +191,6 @@ class ToolCallAssembler:
 
     def _is_name_prefix(self, pieces: str) -> bool:
         return any(declared.startswith(pieces) for declared in self._declared)
-
-    def _add(self, index: int | None, call: PartialCall) -> PartialCall:
-        if call not in self._calls:
-            self._calls.append(call)
-        if index is not None:
-            self._by_index[index] = call
-        return call
 
     def _latest(self) -> PartialCall | None:
         return self._calls[-1] if self._calls else None
@@ -265,16 +259,13 @@ class ToolCallAssembler:
 
     def _is_identified(self, call: PartialCall) -> bool:
         """Whether the name and the id will not change any more."""
-        if not call.name:
+        name, declared = call.name, self._declared
+        if not name or call.fragments:
+            return bool(name)
+        if not call.call_id or (declared and name not in declared):
             return False
-        if call.fragments:
-            return True
-        return bool(call.call_id) and self._is_complete_name(call.name)
-
-    def _is_complete_name(self, name: str) -> bool:
-        """Whether a name is not the beginning of another declared name."""
-        longer = any(other != name and other.startswith(name) for other in self._declared)
-        return not self._declared or (name in self._declared and not longer)
+        # The name may still become a longer declared name.
+        return not any(other != name and other.startswith(name) for other in declared)
 
     def _emit_opening(self, call: PartialCall) -> list[Event]:
         events = [
@@ -284,23 +275,18 @@ class ToolCallAssembler:
             for event in self._emit_opening(earlier)
         ]
         events += self.close_complete()
-        call.unique_id = self._unique_id(call)
-        block, opened = self._open_block(
-            ToolCall(call.unique_id, call.name, kind=call.kind, extras=call.extras)
-        )
-        call.block = self.last_block = block
-        call.emitted = len(call.fragments)
-        events.append(opened)
-        if call.fragments:
-            events.append(Delta(block, "arguments", call.arguments()))
-        return events
-
-    def _unique_id(self, call: PartialCall) -> str:
         if not call.call_id:
             call.call_id = self._ids.id("call_")
             if not call.is_legacy:
                 self._losses.invented(f"call {call.name}", MISSING_CALL_ID_REASON)
-        return self._unique.unique(call.call_id, call.name)
+        call.unique_id = self._unique.unique(call.call_id, call.name)
+        call.block = self.last_block = block = next(self._blocks)
+        call.emitted = len(call.fragments)
+        item = ToolCall(call.unique_id, call.name, kind=call.kind, extras=call.extras)
+        events.append(Opened(block, item, self._choice))
+        if call.fragments:
+            events.append(Delta(block, "arguments", call.arguments()))
+        return events
 
     def close_complete(self) -> Iterator[Event]:
         """Close the calls with complete arguments, when something else begins.

@@ -11,7 +11,6 @@ Without a sealer nothing of this happens.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import msgspec
 from msgspec import Raw
@@ -35,48 +34,40 @@ _STRINGS = msgspec.json.Decoder(list[str])
 _INCLUDE_FIELD = "include"
 
 
-@dataclass(frozen=True, slots=True)
 class ReasoningPolicy:
     """What happens to the reasoning of one exchange."""
 
-    sealer: Sealer | None
-    client: Dialect
-    backend: Dialect
-    capabilities: Capabilities
-
-    @property
-    def _crosses(self) -> bool:
-        """Whether reasoning must change its form."""
-        return self.sealer is not None and self.client.reasoning != self.backend.reasoning
-
-    @property
-    def _has_carrier(self) -> bool:
-        """Whether the client can carry sealed reasoning in its items, if it asks for that."""
-        return self._crosses and self.client.reasoning == "items"
-
-    @property
-    def _attaches(self) -> bool:
-        """Whether reasoning goes with calls; without call ids it could not be found again."""
-        return self._crosses and self.backend.reasoning == "items" and self.client.has_call_ids
-
-    @property
-    def _accepts_unsealed(self) -> bool:
-        return self.capabilities.reasoning_items != "encrypted"
+    def __init__(
+        self,
+        sealer: Sealer | None,
+        client: Dialect,
+        backend: Dialect,
+        capabilities: Capabilities,
+    ) -> None:
+        self._sealer = sealer
+        self._client = client
+        self._backend = backend
+        self._accepts_unsealed = capabilities.reasoning_items != "encrypted"
+        crosses = sealer is not None and client.reasoning != backend.reasoning
+        # Whether the client can carry sealed reasoning in its items, if it asks for that.
+        self._has_carrier = crosses and client.reasoning == "items"
+        # Whether reasoning goes with calls; without call ids it could not be found again.
+        self._attaches = crosses and backend.reasoning == "items" and client.has_call_ids
+        # Whether the gateway may have stored reasoning for the client.
+        self.may_have_stored = crosses and client.has_call_ids
 
     # The request
-
-    @property
-    def may_have_stored(self) -> bool:
-        """Whether the gateway may have stored reasoning for the client."""
-        return self._crosses and self.client.has_call_ids
 
     def storage_keys(self, request: Request) -> tuple[str, ...]:
         """Return the keys of the calls for which the gateway may have stored reasoning."""
         if self._carries(request):
             return ()
-        by_id = self.backend.reasoning == "items"
-        calls = (item for item in request.items if isinstance(item, ToolCall))
-        return tuple(call.call_id if by_id else call_fingerprint(call) for call in calls)
+        by_id = self._backend.reasoning == "items"
+        return tuple(
+            item.call_id if by_id else call_fingerprint(item)
+            for item in request.items
+            if isinstance(item, ToolCall)
+        )
 
     def restore(
         self, request: Request, stored: Mapping[str, str], losses: Losses
@@ -86,41 +77,41 @@ class ReasoningPolicy:
         The flag says whether the backend is asked for encrypted reasoning although the client did
         not ask for it.
         """
-        if self.sealer is None:
+        if self._sealer is None:
             return request, False
-        native = self.backend.reasoning == "items"
-        request = ReasoningRestorer(self.sealer, losses, native=native).restore(request, stored)
+        native = self._backend.reasoning == "items"
+        request = ReasoningRestorer(self._sealer, losses, native=native).restore(request, stored)
         if self._carries(request):
             # The gateway does what the client asks for; the backend need not.
-            return _change_include(request, self.client.family, remove=INCLUDE), False
+            return _change_include(request, self._client.family, remove=INCLUDE), False
         # This holds even if the backend stores its reply, because the next request of a Chat
         # client does not name it.
         if not self._attaches or self._accepts_unsealed:
             return request, False
-        return _change_include(request, self.backend.family, add=INCLUDE), True
+        return _change_include(request, self._backend.family, add=INCLUDE), True
 
     def strip(self, body: bytes) -> bytes:
         """Return the body of a request that passes unchanged, without what was sealed here."""
-        return body if self.sealer is None else strip_sealed(body, self.sealer.prefix)
+        return body if self._sealer is None else strip_sealed(body, self._sealer.prefix)
 
     # The reply
 
     def capture_stage(self, request: Request) -> CaptureReasoning | None:
         """Return the stage that captures the reasoning of the reply, if any does."""
-        if self.sealer is None:
+        if self._sealer is None:
             return None
         if self._attaches:
             return AttachReasoningToCalls(
-                self.sealer, self.client.family, accepts_unsealed=self._accepts_unsealed
+                self._sealer, self._client.family, accepts_unsealed=self._accepts_unsealed
             )
         if not self._has_carrier:
             return None
         carries = self._carries(request)
-        return SealReasoning(self.sealer) if carries else RecordReasoningForCalls(self.sealer)
+        return SealReasoning(self._sealer) if carries else RecordReasoningForCalls(self._sealer)
 
     def _carries(self, request: Request) -> bool:
         """Whether the client asks to carry reasoning itself."""
-        return self._has_carrier and INCLUDE in _included(request, self.client.family)
+        return self._has_carrier and INCLUDE in _included(request, self._client.family)
 
 
 def _included(request: Request, family: Family) -> list[str]:
