@@ -1,11 +1,10 @@
-"""Everything odd that backends say, over the wire: clients get what the core makes of it.
+"""The replies of the corpus over real sockets: clients get what the core makes of them.
 
-The pages in `snapshots` say that the core makes the right thing of it. Here each case of the corpus
-is played by a real server to real sockets, and what arrives is compared with what the core says to
-the same request, but for the ids and times that the gateway mints.
+The snapshots show that the core translates each case correctly. Here a server sends each case to the
+gateway, and the response is compared with the core's output for the same request, except for the
+ids and times that the gateway generates.
 """
 
-import itertools
 import re
 
 import pytest
@@ -23,10 +22,10 @@ from tests.judges import sdk as judge
 from tests.judges.reading import JsonObject, object_in, objects_in, read_object
 from tests.judges.samples import encoded
 
-# What clients ask where a case does not say it.
-PLAIN: dict[str, JsonObject] = {
+# The requests of clients where a case has none.
+PLAIN_REQUESTS: dict[str, JsonObject] = {
     "chat": {"messages": [{"role": "user", "content": "hi"}]},
-    # Only its functions tell a legacy client from another.
+    # Only its functions distinguish a legacy request from a Chat request.
     "legacy": {
         "messages": [{"role": "user", "content": "hi"}],
         "functions": [{"name": "f", "parameters": {"type": "object", "properties": {}}}],
@@ -36,59 +35,53 @@ PLAIN: dict[str, JsonObject] = {
 
 
 def request_for(client: str, case: ReplyCase | StreamCase, model: str) -> JsonObject:
-    """Ask in the client's dialect what the backend of a case had been asked."""
-    asked = PLAIN[client]
-    if bytes(case.request):
-        asked = _translated(client, case)
+    """Return the request of a case in the client's dialect."""
     streams = isinstance(case, StreamCase)
-    more: JsonObject = {"model": model, "stream": streams}
+    fields: JsonObject = {"model": model, "stream": streams}
     if client == "responses":
-        # What is kept is given an id of the gateway's; here the core's words alone are compared.
-        more["store"] = False
+        # A stored response would have an id of the gateway.
+        fields["store"] = False
     elif streams:
-        more["stream_options"] = {"include_usage": True}
-    return PLAIN[client] | asked | more
+        fields["stream_options"] = {"include_usage": True}
+    request = _translated_request(client, case) if bytes(case.request) else {}
+    return PLAIN_REQUESTS[client] | request | fields
 
 
-def _translated(client: str, case: ReplyCase | StreamCase) -> JsonObject:
-    spoken = case.client or case.dialect
-    theirs = PLAIN[spoken] if spoken != "legacy" else PLAIN["chat"]
-    said = theirs | read_object(bytes(case.request)) | {"model": "m"}
+def _translated_request(client: str, case: ReplyCase | StreamCase) -> JsonObject:
+    dialect = case.client or case.dialect
+    plain = PLAIN_REQUESTS[dialect] if dialect != "legacy" else PLAIN_REQUESTS["chat"]
+    request = plain | read_object(bytes(case.request)) | {"model": "m"}
     if client == "responses":
-        # There nobody can ask for several answers.
-        said.pop("n", None)
-    if client == spoken:
-        return said
-    exchange = Exchange(spoken, client, ids=adapters.deterministic_ids())
-    return read_object(exchange.request(encoded(said)).body)
+        # The Responses API has no parameter for several choices.
+        request.pop("n", None)
+    if client == dialect:
+        return request
+    exchange = Exchange(dialect, client, ids=adapters.deterministic_ids())
+    return read_object(exchange.request(encoded(request)).body)
 
 
-def exchange_for(client: str, spoken: str, request: JsonObject) -> Exchange:
-    """Make the exchange that the gateway must make for a request."""
-    exchange = Exchange(client, spoken, ids=adapters.deterministic_ids())
+def exchange_for(client: str, dialect: str, request: JsonObject) -> Exchange:
+    """Return the exchange that the gateway makes for a request."""
+    exchange = Exchange(client, dialect, ids=adapters.deterministic_ids())
     exchange.request(encoded(request))
     return exchange
 
 
-# Ids in the order in which they come, and no times: so that two runs can be compared.
-_PREFIXES = rb"resp|msg|fc|ctc|rs|call|chatcmpl|tsc|sh|lsh|apc|cu|cmp"
-_MINTED = re.compile(rb'"((?:%b)[_-][A-Za-z0-9_-]*)"' % _PREFIXES)
-# What the gateway seals, and the core alone does not.
+_ID_PREFIXES = rb"resp|msg|fc|ctc|rs|call|chatcmpl|tsc|sh|lsh|apc|cu|cmp"
+_ID = re.compile(rb'"((?:%b)[_-][A-Za-z0-9_-]*)"' % _ID_PREFIXES)
+# The gateway seals reasoning, and the core alone does not.
 _SEALED = re.compile(rb',"extra_content":\{"dragoman":\{[^{}]*\}\}')
-_TIMES = re.compile(rb'"(created|created_at|completed_at)": ?\d+')
+_TIME = re.compile(rb'"(created|created_at|completed_at)": ?\d+')
 
 
-def comparable(body: bytes) -> bytes:
-    names: dict[bytes, bytes] = {}
-    numbers = itertools.count(1)
+def normalize(body: bytes) -> bytes:
+    """Number the ids in the order of their occurrence, and remove times and sealed reasoning."""
+    numbers: dict[bytes, int] = {}
 
-    def rename(found: re.Match[bytes]) -> bytes:
-        name = found[1]
-        if name not in names:
-            names[name] = b'"id-%d"' % next(numbers)
-        return names[name]
+    def renumber(match: re.Match[bytes]) -> bytes:
+        return b'"id-%d"' % numbers.setdefault(match[1], len(numbers) + 1)
 
-    return _TIMES.sub(rb'"\1":0', _MINTED.sub(rename, _SEALED.sub(b"", body)))
+    return _TIME.sub(rb'"\1":0', _ID.sub(renumber, _SEALED.sub(b"", body)))
 
 
 def crossed(cases: list[StreamCase] | list[ReplyCase] | list[ErrorCase]) -> list[object]:
@@ -105,42 +98,43 @@ def test_stream(
 ) -> None:
     model = new_model(case.dialect)
     request = request_for(client, case, model)
-    backend.enqueue(model, stream_reply(*_torn(case.body)))
-    heard = raw_http.post(gateway.port, f"/v1{ENDPOINT_PATHS[client]}", request)
+    backend.enqueue(model, stream_reply(*_split(case.body)))
+    received = raw_http.post(gateway.port, f"/v1{ENDPOINT_PATHS[client]}", request)
     exchange = exchange_for(client, case.dialect, request)
-    machine = exchange.stream()
-    told = machine.feed(case.body) + machine.finish(started=True).body
+    translator = exchange.stream()
+    expected = translator.feed(case.body) + translator.finish(started=True).body
     collector = exchange.collect()
     collector.feed(case.body)
     whole = collector.finish()
-    if whole.status == 200 or any(_is_output(read_object(data)) for data in _data_lines(told)):
-        assert heard.status == 200
-        assert heard.headers["content-type"].startswith("text/event-stream")
-        assert comparable(heard.body) == comparable(told)
+    if whole.status == 200 or any(_is_output(read_object(data)) for data in _data_lines(expected)):
+        assert received.status == 200
+        assert received.headers["content-type"].startswith("text/event-stream")
+        assert normalize(received.body) == normalize(expected)
     else:
-        # An error that came before any output has the status of one, and says what it would say
-        # had the answer been whole (P158, P159).
-        assert heard.status == whole.status
-        assert heard.error == object_in(read_object(whole.body), "error")
-        judge.judge_error(heard.body)
+        # An error before any output is sent with its HTTP status, as for a reply that is not
+        # streamed: clients retry and report by the status.
+        assert received.status == whole.status
+        assert received.error == object_in(read_object(whole.body), "error")
+        judge.judge_error(received.body)
 
 
-def _torn(body: bytes) -> list[bytes]:
-    """Tear a stream into three, at places that nobody would choose."""
-    third = len(body) // 3 + 1
-    return [body[place : place + third] for place in range(0, len(body), third)]
+def _split(body: bytes) -> list[bytes]:
+    """Split a stream in the middle of events."""
+    size = len(body) // 3 + 1
+    return [body[place : place + size] for place in range(0, len(body), size)]
 
 
-def _data_lines(stream_bytes: bytes) -> list[bytes]:
-    lines = [line for line in stream_bytes.split(b"\n") if line.startswith(b"data: ")]
+def _data_lines(stream: bytes) -> list[bytes]:
+    lines = [line for line in stream.split(b"\n") if line.startswith(b"data: ")]
     return [line.removeprefix(b"data: ") for line in lines if b"[DONE]" not in line]
 
 
-def _is_output(payload: JsonObject) -> bool:
-    choices = objects_in(payload, "choices") if "choices" in payload else []
-    said = [value for choice in choices for value in object_in(choice, "delta").values()]
-    beyond_role = [value for value in said if value and value != "assistant"]
-    return "output" in str(payload.get("type")) or bool(beyond_role)
+def _is_output(event: JsonObject) -> bool:
+    choices = objects_in(event, "choices") if "choices" in event else []
+    values = [value for choice in choices for value in object_in(choice, "delta").values()]
+    return "output" in str(event.get("type")) or any(
+        value and value != "assistant" for value in values
+    )
 
 
 @pytest.mark.parametrize(("case", "client"), crossed(REPLIES))
@@ -150,14 +144,14 @@ def test_reply(
     model = new_model(case.dialect)
     request = request_for(client, case, model)
     backend.enqueue(model, json_reply(bytes(case.body)))
-    heard = raw_http.post(gateway.port, f"/v1{ENDPOINT_PATHS[client]}", request)
+    received = raw_http.post(gateway.port, f"/v1{ENDPOINT_PATHS[client]}", request)
     exchange = exchange_for(client, case.dialect, request)
     try:
-        told = exchange.reply(bytes(case.body))
-    except adapters.InvalidReplyError as problem:
-        told = exchange.own_error(problem)
-    assert heard.status == told.status
-    assert comparable(heard.body) == comparable(told.body)
+        expected = exchange.reply(bytes(case.body))
+    except adapters.InvalidReplyError as error:
+        expected = exchange.own_error(error)
+    assert received.status == expected.status
+    assert normalize(received.body) == normalize(expected.body)
 
 
 @pytest.mark.parametrize(("case", "client"), crossed(ERRORS))
@@ -165,9 +159,9 @@ def test_error(
     case: ErrorCase, client: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     model = new_model(case.dialect)
-    request: JsonObject = {**PLAIN[client], "model": model}
+    request: JsonObject = {**PLAIN_REQUESTS[client], "model": model}
     backend.enqueue(model, json_reply(case.answer(), status=case.status))
-    heard = raw_http.post(gateway.port, f"/v1{ENDPOINT_PATHS[client]}", request)
-    told = exchange_for(client, case.dialect, request).error(case.status, case.answer())
-    assert (heard.status, heard.body) == (told.status, told.body)
-    object_in(read_object(heard.body), "error")
+    received = raw_http.post(gateway.port, f"/v1{ENDPOINT_PATHS[client]}", request)
+    expected = exchange_for(client, case.dialect, request).error(case.status, case.answer())
+    assert (received.status, received.body) == (expected.status, expected.body)
+    object_in(read_object(received.body), "error")
