@@ -1,4 +1,4 @@
-"""What a model says in one turn, in the words of each dialect: what a scripted backend plays."""
+"""Replies of a scripted backend in each dialect."""
 
 import json
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ USAGE = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
 
 @dataclass(frozen=True)
 class Call:
-    """A function that the model wants to be called."""
+    """A function call of the model."""
 
     name: str
     arguments: str
@@ -23,18 +23,18 @@ class Call:
 
 @dataclass(frozen=True)
 class Turn:
-    """Some text, some calls, or both."""
+    """A turn of the model: text, calls, or both."""
 
     text: str | None = None
     calls: tuple[Call, ...] = ()
 
     def for_legacy(self) -> "Turn":
-        """Give what of a turn the legacy dialect can say: one call."""
+        """Return the turn with one call at most, which is what the legacy dialect supports."""
         return replace(self, calls=self.calls[:1])
 
 
 def reply_body(dialect: str, turn: Turn) -> bytes:
-    """Say a turn in one piece."""
+    """Return the JSON body of a turn."""
     match dialect:
         case "responses":
             body = response("completed", _items(turn))
@@ -47,7 +47,7 @@ def reply_body(dialect: str, turn: Turn) -> bytes:
 
 
 def stream_events(dialect: str, turn: Turn, *, usage: bool = True) -> list[bytes]:
-    """Say a turn as events; Chat and legacy tell the usage only if they are asked to."""
+    """Return the events of a turn; Chat and legacy have usage only on request."""
     match dialect:
         case "responses":
             events = responses_events(_items(turn))
@@ -64,11 +64,11 @@ def stream_events(dialect: str, turn: Turn, *, usage: bool = True) -> list[bytes
     return [*(b"data: %s\n\n" % encoded(chunk) for chunk in chunks), DONE]
 
 
-def reply_script(dialect: str, turn: Turn, asked: JsonObject) -> Script:
-    """Answer with a turn, in the way that was asked for."""
-    if asked.get("stream") is not True:
+def reply_script(dialect: str, turn: Turn, request: JsonObject) -> Script:
+    """Reply with a turn, streamed if the request says so."""
+    if request.get("stream") is not True:
         return json_reply(reply_body(dialect, turn))
-    usage = asked.get("stream_options") == {"include_usage": True}
+    usage = request.get("stream_options") == {"include_usage": True}
     return stream_reply(*stream_events(dialect, turn, usage=usage))
 
 
@@ -118,7 +118,7 @@ def _tool_call(call: Call, number: int) -> JsonObject:
 
 
 def _call_id(call: Call, number: int) -> str:
-    """Name a call as no other call of a conversation is named."""
+    """Return an id that is unique in a conversation."""
     return f"call_{number}_{crc32(call.arguments.encode()):08x}"
 
 
@@ -141,8 +141,8 @@ def _chat_deltas(turn: Turn) -> Iterator[JsonObject]:
     yield from _text_deltas(turn)
     for number, call in enumerate(turn.calls):
         function = {"name": call.name, "arguments": ""}
-        begun = {**_tool_call(call, number), "function": function}
-        yield {"tool_calls": [{"index": number, **begun}]}
+        start = {**_tool_call(call, number), "function": function}
+        yield {"tool_calls": [{"index": number, **start}]}
         for piece in _split(call.arguments):
             yield {"tool_calls": [{"index": number, "function": {"arguments": piece}}]}
 
@@ -169,8 +169,12 @@ def _items(turn: Turn) -> list[JsonObject]:
         part |= {"annotations": list[object](), "logprobs": list[object]()}
         items.append(_item("message", "msg_0", role="assistant", content=[part]))
     for number, call in enumerate(turn.calls):
-        said = {"call_id": _call_id(call, number), "name": call.name, "arguments": call.arguments}
-        items.append(_item("function_call", f"fc_{number}", **said))
+        function = {
+            "call_id": _call_id(call, number),
+            "name": call.name,
+            "arguments": call.arguments,
+        }
+        items.append(_item("function_call", f"fc_{number}", **function))
     return items
 
 
@@ -192,7 +196,7 @@ def _responses_usage() -> JsonObject:
 
 
 def error_events(dialect: str, message: str) -> list[bytes]:
-    """Say an error in the middle of a stream."""
+    """Return the events of an error within a stream."""
     error: JsonObject = {"message": message, "type": "server_error", "param": None, "code": None}
     if dialect != "responses":
         return [b"data: %s\n\n" % json.dumps({"error": error}).encode()]

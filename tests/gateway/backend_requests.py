@@ -1,4 +1,4 @@
-"""What a backend was asked, read out of the request in its own dialect."""
+"""Requests that a backend received, parsed independently of their dialect."""
 
 from dataclasses import dataclass
 
@@ -16,17 +16,17 @@ ENDPOINT_PATHS = {
 
 @dataclass(frozen=True)
 class ParsedRequest:
-    """The parts of a request that every dialect has."""
+    """The parts that a request has in every dialect."""
 
     tools: tuple[str, ...]
-    # The tool that must be called.
+    # The tool that the model must call.
     forced_tool: str | None
     is_stream: bool
-    # The calls in the history, each with the result that is linked to it.
+    # The calls in the history with their results.
     results: tuple[tuple[Call, str], ...]
 
 
-# What the package's own stream helpers add to the turns that they give back.
+# Fields that the stream helpers of the SDK add to the turns that clients send back.
 SDK_EXTRA_FIELDS = {
     "chat": ("parsed", "parsed_arguments", "annotations", "index"),
     "legacy": (),
@@ -37,22 +37,19 @@ SDK_EXTRA_FIELDS = {
 def parse_request(
     dialect: str, request: ReceivedRequest, *, is_passthrough: bool = False
 ) -> ParsedRequest:
-    """Read a request, and hold it to the rules of its dialect.
+    """Parse a request and validate it by the rules of its dialect.
 
-    Args:
-        dialect: The dialect of the backend.
-        request: What came to it.
-        passed: The client speaks the same dialect, so its own oddities came through.
+    A client of the same dialect may send the extra fields of its SDK.
     """
-    beyond = SDK_EXTRA_FIELDS[dialect] if is_passthrough else ()
+    extra_fields = SDK_EXTRA_FIELDS[dialect] if is_passthrough else ()
     assert request.method == "POST"
     assert request.target.endswith(f"/v1{ENDPOINT_PATHS[dialect]}")
     assert request.headers["content-type"] == "application/json"
     body = request.json()
     if dialect == "responses":
-        sdk.judge_responses_request(request.body, beyond=beyond)
+        sdk.judge_responses_request(request.body, beyond=extra_fields)
         return _read_responses(body)
-    sdk.judge_chat_request(request.body, beyond=beyond)
+    sdk.judge_chat_request(request.body, beyond=extra_fields)
     return _read_chat(body) if dialect == "chat" else _read_legacy(body)
 
 
@@ -66,16 +63,18 @@ def _read_chat(body: JsonObject) -> ParsedRequest:
     choice = body.get("tool_choice", "auto")
     forced = None if choice == "auto" else object_in(as_object(choice, "tool_choice"), "function")
     calls: dict[str, Call] = {}
-    done: list[tuple[Call, str]] = []
+    results: list[tuple[Call, str]] = []
     for message in objects_in(body, "messages"):
         assert not message.get("function_call")
         for call in objects_in(message, "tool_calls") if message.get("tool_calls") else ():
             calls[text_in(call, "id")] = _call(object_in(call, "function"))
         if message["role"] == "tool":
-            done.append((calls.pop(text_in(message, "tool_call_id")), text_in(message, "content")))
+            results.append(
+                (calls.pop(text_in(message, "tool_call_id")), text_in(message, "content"))
+            )
     assert not calls, f"calls without a result: {calls}"
     name = None if forced is None else text_in(forced, "name")
-    return ParsedRequest(tuple(tools), name, _streams(body), tuple(done))
+    return ParsedRequest(tuple(tools), name, _streams(body), tuple(results))
 
 
 def _read_legacy(body: JsonObject) -> ParsedRequest:
@@ -84,7 +83,7 @@ def _read_legacy(body: JsonObject) -> ParsedRequest:
     choice = body.get("function_call", "auto")
     forced = None if choice == "auto" else as_object(choice, "function_call")
     last: Call | None = None
-    done: list[tuple[Call, str]] = []
+    results: list[tuple[Call, str]] = []
     for message in objects_in(body, "messages"):
         assert not message.get("tool_calls")
         if message.get("function_call"):
@@ -92,9 +91,9 @@ def _read_legacy(body: JsonObject) -> ParsedRequest:
         if message["role"] == "function":
             assert last is not None
             assert last.name == message["name"]
-            done.append((last, text_in(message, "content")))
+            results.append((last, text_in(message, "content")))
     name = None if forced is None else text_in(forced, "name")
-    return ParsedRequest(tuple(names), name, _streams(body), tuple(done))
+    return ParsedRequest(tuple(names), name, _streams(body), tuple(results))
 
 
 def _read_responses(body: JsonObject) -> ParsedRequest:
@@ -102,17 +101,17 @@ def _read_responses(body: JsonObject) -> ParsedRequest:
     choice = body.get("tool_choice", "auto")
     forced = None if choice == "auto" else text_in(as_object(choice, "tool_choice"), "name")
     calls: dict[str, Call] = {}
-    done: list[tuple[Call, str]] = []
+    results: list[tuple[Call, str]] = []
     for item in objects_in(body, "input"):
         match item.get("type"):
             case "function_call":
                 calls[text_in(item, "call_id")] = _call(item)
             case "function_call_output":
-                done.append((calls.pop(text_in(item, "call_id")), text_in(item, "output")))
+                results.append((calls.pop(text_in(item, "call_id")), text_in(item, "output")))
             case _:
                 pass
     assert not calls, f"calls without a result: {calls}"
-    return ParsedRequest(tuple(tools), forced, _streams(body), tuple(done))
+    return ParsedRequest(tuple(tools), forced, _streams(body), tuple(results))
 
 
 def _call(fields: JsonObject) -> Call:

@@ -1,4 +1,4 @@
-"""Certificates for the tests with TLS: an authority, a server's and a client's."""
+"""Certificates for the tests with TLS."""
 
 import datetime as dt
 from pathlib import Path
@@ -10,7 +10,7 @@ from cryptography.x509.oid import NameOID
 
 
 class CertificateAuthority:
-    """Signs certificates, and keeps all files in one folder."""
+    """A certificate authority with its files in one folder."""
 
     def __init__(self, folder: Path, name: str = "authority") -> None:
         self._folder = folder
@@ -21,7 +21,7 @@ class CertificateAuthority:
         self.file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
     def issue(self, host: str) -> tuple[Path, Path]:
-        """Make a certificate for a host, and give its file and that of its key."""
+        """Issue a certificate for a host; return the files of the certificate and its key."""
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = self._sign(common_name(host), key.public_key(), host=host)
         certificate_file, key_file = self._folder / f"{host}.pem", self._folder / f"{host}.key"
@@ -68,12 +68,11 @@ class CertificateAuthority:
 
 
 def common_name(name: str) -> x509.Name:
-    """Give the name of a certificate's owner."""
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
 def signing_key_usage() -> x509.KeyUsage:
-    """Say that a key is there to sign certificates, and for nothing else."""
+    """Return the usage of a key that signs certificates only."""
     return x509.KeyUsage(
         digital_signature=False,
         content_commitment=False,

@@ -1,7 +1,7 @@
-"""A small Codex: asks as the real one was seen to ask, and runs only what it would run.
+"""A small imitation of Codex with recorded requests.
 
-The real one takes items from `response.output_item.done`, wants `response.completed` in the end,
-and knows a tool by its kind, its name and its namespace: whatever else is called, it does not run.
+Codex takes items from `response.output_item.done`, requires `response.completed` at the end, and
+identifies a tool by type, name and namespace; it does not run any other call.
 """
 
 import json
@@ -96,7 +96,7 @@ class CodexClient:
         }
 
     def run(self) -> str:
-        """Go on until the model calls nothing more; give its last words."""
+        """Run the loop until there are no calls, and return the last text."""
         for _ in range(8):
             items = self._send_turn()
             self._history += items
@@ -104,7 +104,7 @@ class CodexClient:
             if not outputs:
                 return _text(items[-1])
             self._history += outputs
-        raise AssertionError("it never ends")
+        raise AssertionError("the loop does not end")
 
     def _send_turn(self) -> list[JsonObject]:
         body = {**self._body, "input": self._history}
@@ -119,7 +119,7 @@ class CodexClient:
         return [object_in(event, "item") for event in done]
 
     def _run_tool(self, item: JsonObject) -> list[JsonObject]:
-        """Run what is called, and give what came of it."""
+        """Run a call and return its output."""
         match item:
             case {"type": "message" | "reasoning"}:
                 return []
@@ -133,7 +133,7 @@ class CodexClient:
                     _output(item, self._apply_patch(text_in(item, "input")), "custom_tool_call")
                 ]
             case {"type": "tool_search_call", "execution": "client"}:
-                # An object, where the arguments of a function are a string.
+                # Unlike those of a function, the arguments are an object.
                 assert text_in(object_in(item, "arguments"), "query")
                 found = {
                     "type": "tool_search_output",

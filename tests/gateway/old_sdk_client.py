@@ -1,7 +1,7 @@
-"""A client of the 0.28 generation: its requests to the letter, and how it read the answers.
+"""A client that behaves like version 0.28 of the OpenAI SDK.
 
-The package of that time used `requests` and parsed each line that began with `data: `; it knew
-`functions` and `function_call` only. Its headers are those of a recording.
+It used `requests`, parsed each line that began with `data: `, and supported only `functions` and
+`function_call`. The headers are recorded.
 """
 
 import http.client
@@ -27,7 +27,7 @@ TARGET = "/v1/chat/completions"
 
 
 class OldSdkError(Exception):
-    """What that package raised: the status, and the error object of the body."""
+    """An HTTP error with the error object of its body."""
 
     def __init__(self, status: int, error: JsonObject) -> None:
         super().__init__(str(error.get("message")))
@@ -36,7 +36,7 @@ class OldSdkError(Exception):
 
 
 def create(port: int, request: JsonObject) -> JsonObject:
-    """Ask and wait for the whole answer."""
+    """Create a completion that is not streamed."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
     try:
         return _checked(200, _send(connection, request).read())
@@ -45,7 +45,7 @@ def create(port: int, request: JsonObject) -> JsonObject:
 
 
 def stream(port: int, request: JsonObject) -> Iterator[JsonObject]:
-    """Ask for a stream; give its chunks as they come."""
+    """Create a stream and yield its chunks."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
     try:
         yield from _chunks(_send(connection, {"stream": True, **request}))
@@ -53,18 +53,18 @@ def stream(port: int, request: JsonObject) -> Iterator[JsonObject]:
         connection.close()
 
 
-def _send(connection: http.client.HTTPConnection, asked: JsonObject) -> http.client.HTTPResponse:
+def _send(connection: http.client.HTTPConnection, request: JsonObject) -> http.client.HTTPResponse:
     # `json.dumps` with its defaults: every character beyond ASCII is escaped.
-    connection.request("POST", TARGET, json.dumps(asked).encode(), HEADERS)
-    answer = connection.getresponse()
-    if answer.status >= 300:
-        _checked(answer.status, answer.read())
-    return answer
+    connection.request("POST", TARGET, json.dumps(request).encode(), HEADERS)
+    response = connection.getresponse()
+    if response.status >= 300:
+        _checked(response.status, response.read())
+    return response
 
 
-def _chunks(answer: http.client.HTTPResponse) -> Iterator[JsonObject]:
-    assert "text/event-stream" in answer.headers["Content-Type"]
-    for line in answer:
+def _chunks(response: http.client.HTTPResponse) -> Iterator[JsonObject]:
+    assert "text/event-stream" in response.headers["Content-Type"]
+    for line in response:
         if line.strip() == b"data: [DONE]":
             return
         if line.startswith(b"data: "):
@@ -74,6 +74,6 @@ def _chunks(answer: http.client.HTTPResponse) -> Iterator[JsonObject]:
 def _checked(status: int, body: bytes) -> JsonObject:
     data = read_object(body)
     if "error" in data or status >= 300:
-        # A string instead of an object crashed that package.
+        # That version crashed if the error was a string.
         raise OldSdkError(status, as_object(data["error"], "error"))
     return data

@@ -1,58 +1,58 @@
-"""The conversations that every client must be able to hold with every backend."""
+"""Conversations that must work with every client and every backend."""
 
 from dataclasses import dataclass
 
-from tests.gateway.backend_replies import Call, Turn, reply_script
+from tests.gateway.backend_replies import Call, Turn, script_turns
 from tests.gateway.backend_requests import ParsedRequest, parse_request
 from tests.gateway.scripted_backend import ScriptedBackend
 from tests.gateway.sdk_clients import TOOLS, Client, ClientReply, expected_finish
 
-# Arguments are opaque: numbers that no float holds, odd spaces and escapes stay as they are.
+# Arguments are opaque: large numbers, spaces and escapes must not change.
 ZURICH = Call("get_weather", '{"city": "Z\\u00fcrich",  "n": 12345678901234567890, "f": 1.0}')
 TOKYO = Call("get_time", '{"city":"東京 \\"☃\\" \\\\ 🦜"}')
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """What the backend says, turn after turn; every turn but the last has calls."""
+    """The turns of the backend; every turn but the last has calls."""
 
     turns: tuple[Turn, ...]
-    # The tool that the client forces in its first question.
+    # The tool that the first request forces.
     forced_tool: str | None = None
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A client and a backend, and how they talk."""
+    """The dialects of a client and a backend, and the client's mode."""
 
     client: str
     backend: str
     model: str
-    # The backend is asked for a stream.
+    # The backend gets requests for streams.
     is_stream: bool
     mode: str
 
     def turns(self, scenario: Scenario) -> list[Turn]:
-        """Give what can be told between the two: with legacy on a side, one call a turn."""
-        short = "legacy" in (self.client, self.backend)
-        return [turn.for_legacy() if short else turn for turn in scenario.turns]
+        """Return the turns that both dialects support: legacy has one call in a turn."""
+        has_legacy = "legacy" in (self.client, self.backend)
+        return [turn.for_legacy() if has_legacy else turn for turn in scenario.turns]
 
     def expected_reply(self, turn: Turn) -> ClientReply:
-        """Give what the client must understand of a turn."""
-        # In its time nobody could ask for the usage of a stream.
+        """Return what the client must get for a turn."""
+        # The SDK of version 0.28 has no usage in streams.
         tokens = None if self.mode == "old" else 12
         return ClientReply(turn, expected_finish(self.client, turn), tokens)
 
     def expected_requests(self, scenario: Scenario) -> list[ParsedRequest]:
-        """Give what the backend must be asked, turn after turn."""
+        """Return the requests that the backend must get."""
         turns = self.turns(scenario)
-        asked: list[ParsedRequest] = []
+        requests: list[ParsedRequest] = []
         for number, _ in enumerate(turns):
             calls = [call for turn in turns[:number] for call in turn.calls]
-            done = tuple((call, tool_result(call)) for call in calls)
-            forced = None if number else scenario.forced_tool
-            asked.append(ParsedRequest(TOOLS, forced, self.is_stream, done))
-        return asked
+            results = tuple((call, tool_result(call)) for call in calls)
+            forced_tool = None if number else scenario.forced_tool
+            requests.append(ParsedRequest(TOOLS, forced_tool, self.is_stream, results))
+        return requests
 
 
 SCENARIOS = {
@@ -68,23 +68,22 @@ SCENARIOS = {
 
 
 def run_scenario(scenario: Scenario, client: Client, pair: Pair, backend: ScriptedBackend) -> None:
-    """Hold a conversation, and compare what was heard and asked with what was said and meant."""
+    """Run a conversation and compare the replies and requests with the expected ones."""
     turns = pair.turns(scenario)
-    left = iter(turns)
-    backend.respond_with(pair.model, lambda it: reply_script(pair.backend, next(left), it.json()))
-    heard = client.send_question(scenario.forced_tool)
+    script_turns(backend, pair.backend, pair.model, *turns)
+    reply = client.send_question(scenario.forced_tool)
     for turn in turns[:-1]:
-        assert heard == pair.expected_reply(turn)
-        heard = client.send_results([tool_result(call) for call in heard.turn.calls])
-    assert heard == pair.expected_reply(turns[-1])
-    passed = pair.client == pair.backend
-    asked = [
-        parse_request(pair.backend, it, is_passthrough=passed)
+        assert reply == pair.expected_reply(turn)
+        reply = client.send_results([tool_result(call) for call in reply.turn.calls])
+    assert reply == pair.expected_reply(turns[-1])
+    is_passthrough = pair.client == pair.backend
+    requests = [
+        parse_request(pair.backend, it, is_passthrough=is_passthrough)
         for it in backend.received(pair.model)
     ]
-    assert asked == pair.expected_requests(scenario)
+    assert requests == pair.expected_requests(scenario)
 
 
 def tool_result(call: Call) -> str:
-    """Run a tool."""
-    return f"“{call.name}” \\ says 21 ° ☀\nof {call.arguments}"
+    """Return the output of a tool."""
+    return f"“{call.name}” \\ returns 21 ° ☀\nof {call.arguments}"

@@ -1,8 +1,8 @@
-"""A backend that plays exact bytes by script, over a real socket.
+"""A backend that replies with exact bytes over a real socket.
 
-A script is what happens after a request: bytes that are written as they are, and what happens
-between them. Requests find their script by the model that they ask for, so that many tests share
-one backend; a request that names no model finds it by its method and target.
+A script is the reply to one request: bytes that are written unchanged, and what happens between
+them. Scripts are chosen by the model of a request, so that many tests can share one backend, and by
+method and target if a request names no model.
 """
 
 import asyncio
@@ -25,12 +25,11 @@ from tests.judges.reading import JsonObject, read_object
 
 Result = TypeVar("Result")
 
-# Seconds between two repetitions.
 _REPEAT_SECONDS = 0.1
 
 
 class Gate:
-    """Where a script waits until its test lets it go on."""
+    """A point where scripts wait until their test opens it."""
 
     def __init__(self) -> None:
         self._opened: Future[None] = Future()
@@ -43,7 +42,7 @@ class Gate:
         return self._opened.done()
 
     async def wait(self) -> None:
-        # Shielded, because many may wait here, and one that goes away must not close it for all.
+        # Cancelling one waiting script must not cancel the future for the others.
         await asyncio.shield(asyncio.wrap_future(self._opened))
 
 
@@ -56,16 +55,16 @@ class Pause:
 
 @dataclass(frozen=True)
 class RepeatUntil:
-    """What is said again and again until a gate opens."""
+    """Data that is repeated until a gate opens."""
 
     data: bytes
     gate: Gate
 
 
 class ConnectionEnd(Enum):
-    """How a connection ends before its time."""
+    """How the backend ends a connection."""
 
-    CLOSE = "closed in peace"
+    CLOSE = "close"
     RESET = "reset"
 
 
@@ -75,17 +74,17 @@ Script = tuple[Step, ...]
 
 @dataclass(frozen=True)
 class ReceivedRequest:
-    """One request, and what became of its connection."""
+    """A request and the state of its connection."""
 
     method: str
     target: str
     headers: dict[str, str]
     body: bytes
-    # The client has closed the connection, or we have.
+    # Set when either side has closed the connection.
     closed: threading.Event
-    # The script was played to its end.
+    # Set when the script has run to its end.
     script_done: threading.Event = field(default_factory=threading.Event)
-    # How many bytes have left us, by a list so that it can grow.
+    # The sizes of the writes so far.
     write_sizes: list[int] = field(default_factory=list[int])
 
     def json(self) -> JsonObject:
@@ -104,7 +103,7 @@ NO_SCRIPT_BODY = (
 
 
 class ScriptedBackend:
-    """Listens on a free port in a thread of its own; use it as a context manager."""
+    """A server on a free port with its own thread; use it as a context manager."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -133,7 +132,7 @@ class ScriptedBackend:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
-        assert not self.script_errors, f"scripts that could not be played: {self.script_errors}"
+        assert not self.script_errors, f"scripts failed: {self.script_errors}"
 
     def _run(self, work: Coroutine[object, object, Result]) -> Result:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(TIMEOUT_SECONDS)
@@ -155,31 +154,27 @@ class ScriptedBackend:
     def address(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    # What tests say and ask
-
     def enqueue(self, route: str, *scripts: Script) -> None:
-        """Answer the next requests for a model with these scripts, in this order."""
+        """Reply to the next requests for a model with these scripts, in this order."""
         self._scripts[route] += scripts
 
-    def respond_with(self, route: str, player: ScriptFactory) -> None:
-        """Answer every request for a model with what is made for it."""
-        self._factories[route] = player
+    def respond_with(self, route: str, factory: ScriptFactory) -> None:
+        """Reply to every request for a model with a script that is made for it."""
+        self._factories[route] = factory
 
     def received(self, route: str) -> list[ReceivedRequest]:
-        """Give the requests for a model so far."""
+        """Return the requests for a model so far."""
         with self._request_received:
             return [*self._received[route]]
 
     def wait_for_request(self, route: str, count: int = 1) -> ReceivedRequest:
-        """Wait until so many requests for a model have come; give the last of them."""
+        """Wait for this many requests for a model, and return the last of them."""
         with self._request_received:
-            there = self._request_received.wait_for(
+            arrived = self._request_received.wait_for(
                 lambda: len(self._received[route]) >= count, TIMEOUT_SECONDS
             )
-            assert there, f"{route}: {len(self._received[route])} requests came, not {count}"
+            assert arrived, f"{route}: {len(self._received[route])} of {count} requests arrived"
             return self._received[route][count - 1]
-
-    # What connections do
 
     def next_script(self, request: ReceivedRequest) -> Script:
         route = _route(request)
@@ -188,8 +183,8 @@ class ScriptedBackend:
             self._request_received.notify_all()
         if self._scripts[route]:
             return self._scripts[route].popleft()
-        player = self._factories.get(route)
-        return json_reply(NO_SCRIPT_BODY, status=500) if player is None else player(request)
+        factory = self._factories.get(route)
+        return json_reply(NO_SCRIPT_BODY, status=500) if factory is None else factory(request)
 
     def connection_opened(self, connection: "_Connection") -> None:
         self.connection_count += 1
@@ -208,7 +203,7 @@ def _route(request: ReceivedRequest) -> str:
 
 
 class _Connection(asyncio.Protocol):
-    """Reads requests with the parser that servers use, and plays a script for each."""
+    """A connection that reads requests and runs a script for each."""
 
     def __init__(self, backend: ScriptedBackend) -> None:
         self._backend = backend
@@ -223,8 +218,6 @@ class _Connection(asyncio.Protocol):
         self._headers: dict[str, str] = {}
         self._body = bytearray()
         self._script_task: asyncio.Task[None] | None = None
-
-    # Of the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -252,7 +245,7 @@ class _Connection(asyncio.Protocol):
     def abort(self) -> None:
         self._transport.abort()
 
-    # Of the parser
+    # Callbacks of the parser
 
     def on_url(self, url: bytes) -> None:
         self._target += url
@@ -271,13 +264,11 @@ class _Connection(asyncio.Protocol):
         self._script_task = asyncio.get_running_loop().create_task(self._run_script(request))
         self._script_task.add_done_callback(self._script_ended)
 
-    def _script_ended(self, playing: asyncio.Task[None]) -> None:
-        # A mistake in a script must not look like a backend that is slow.
-        if not playing.cancelled() and playing.exception() is not None:
-            self._backend.script_errors.append(playing.exception())
+    def _script_ended(self, task: asyncio.Task[None]) -> None:
+        # An error in a script must not look like a slow backend.
+        if not task.cancelled() and task.exception() is not None:
+            self._backend.script_errors.append(task.exception())
             self.abort()
-
-    # The script
 
     async def _run_script(self, request: ReceivedRequest) -> None:
         for step in self._backend.next_script(request):
@@ -300,15 +291,15 @@ class _Connection(asyncio.Protocol):
         request.script_done.set()
 
     async def _write(self, data: bytes, request: ReceivedRequest) -> None:
-        # A turn of the loop between two pieces, so that they leave as two.
+        # Yield to the event loop, so that two writes are not merged into one.
         await asyncio.sleep(0)
         self._transport.write(data)
         request.write_sizes.append(len(data))
         await self._writable.wait()
 
     def _reset(self) -> None:
-        plug = cast("socket.socket", self._transport.get_extra_info("socket"))
-        plug.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection = cast("socket.socket", self._transport.get_extra_info("socket"))
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._transport.abort()
 
 
@@ -332,18 +323,18 @@ LAST_CHUNK = b"0\r\n\r\n"
 
 
 def json_reply(body: bytes, *, status: int = 200, headers: Headers | None = None) -> Script:
-    """Answer whole, with a length."""
-    known = {**JSON, "Content-Length": str(len(body)), **(headers or {})}
-    return (reply_head(status, known) + body,)
+    """Return a reply with a content length."""
+    fields = {**JSON, "Content-Length": str(len(body)), **(headers or {})}
+    return (reply_head(status, fields) + body,)
 
 
 def stream_head(headers: Headers | None = None) -> bytes:
-    """Begin a stream in chunks."""
+    """Return the head of a chunked stream."""
     return reply_head(200, {**SSE, "Transfer-Encoding": "chunked", **(headers or {})})
 
 
 def stream_reply(*pieces: Step, headers: Headers | None = None) -> Script:
-    """Answer with a stream: bytes become chunks, all else happens between them."""
+    """Return a stream: bytes become chunks, and other steps happen between them."""
     return (stream_head(headers), *(_chunked(piece) for piece in pieces if piece), LAST_CHUNK)
 
 
@@ -358,10 +349,10 @@ def _chunked(piece: Step) -> Step:
 
 
 def truncated_reply(*pieces: Step, end: ConnectionEnd = ConnectionEnd.CLOSE) -> Script:
-    """Begin a stream, and break off without its last chunk."""
+    """Return a stream that ends without its last chunk."""
     return (*stream_reply(*pieces)[:-1], end)
 
 
 def reply_until_close(*pieces: Step) -> Script:
-    """Answer with a stream that ends where the connection does, as old servers do."""
+    """Return a stream that ends with the connection, as in HTTP/1.0."""
     return (reply_head(200, {**SSE, "Connection": "close"}), *pieces, ConnectionEnd.CLOSE)

@@ -1,9 +1,9 @@
-"""Real clients that hold a conversation with tools, each in its own dialect and way of reading.
+"""Clients that run tool loops with the OpenAI SDK, one for each dialect, in several modes.
 
-unary    waits for the whole answer
-raw      reads the stream itself, as plainly as people write it
-helper   uses the package's own stream helper
-old      speaks as the package did in its 0.28 generation
+unary    reads the whole reply
+raw      reads the events of the stream
+helper   uses the stream helper of the SDK
+old      uses the protocol of SDK version 0.28
 """
 
 from collections.abc import Iterable, Sequence
@@ -46,30 +46,30 @@ def sdk_client(gateway: Gateway, key: str = "sk-me") -> openai.OpenAI:
 
 
 def function_tools() -> list[JsonObject]:
-    """Declare the tools, as legacy does; the other dialects wrap this."""
+    """Return the tools in the legacy dialect; the others wrap them."""
     return [{"name": n, "description": f"Ask {n}.", "parameters": PARAMETERS} for n in TOOLS]
 
 
 @dataclass(frozen=True)
 class ClientReply:
-    """What a client understood of one answer."""
+    """A reply as a client reads it."""
 
     turn: Turn
-    # How the answer ended, in the client's own words.
+    # The finish reason or status in the client's dialect.
     finish: str
-    # All tokens, if it was told.
+    # The total tokens, if reported.
     tokens: int | None
 
 
 class Client(Protocol):
-    """Asks, and goes on with results, in one conversation."""
+    """A conversation of a client."""
 
     def send_question(self, force: str | None = None) -> ClientReply:
-        """Ask the question; a tool may be forced."""
+        """Send the first request, which may force a tool."""
         ...
 
     def send_results(self, results: Sequence[str]) -> ClientReply:
-        """Give the results of all calls of the last answer, in their order."""
+        """Send the results of all calls of the last reply, in their order."""
         ...
 
 
@@ -99,8 +99,8 @@ class ChatClient:
 
     def _turn(self, more: JsonObject) -> ClientReply:
         tools = [{"type": "function", "function": {**f, "strict": True}} for f in function_tools()]
-        asked = {"model": self._model, "messages": self._messages, "tools": tools, **more}
-        completion = create_completion(self._sdk, self._mode, asked)
+        request = {"model": self._model, "messages": self._messages, "tools": tools, **more}
+        completion = create_completion(self._sdk, self._mode, request)
         message = completion.choices[0].message
         self._messages.append(message.to_dict())
         self._ids = [call.id for call in message.tool_calls or ()]
@@ -112,25 +112,25 @@ class ChatClient:
 INCLUDE_USAGE: JsonObject = {"stream_options": {"include_usage": True}}
 
 
-def create_completion(sdk: openai.OpenAI, mode: str, asked: JsonObject) -> ChatCompletion:
-    """Ask in one of the three ways of the package."""
-    # The package's overloads want literal arguments; what is given is checked by the gateway.
+def create_completion(sdk: openai.OpenAI, mode: str, request: JsonObject) -> ChatCompletion:
+    """Create a completion in one of the three modes of the SDK."""
+    # The overloads of the SDK require literal arguments.
     completions: Any = sdk.chat.completions
     match mode:
         case "unary":
-            return ChatCompletion.model_validate(completions.create(**asked).to_dict())
+            return ChatCompletion.model_validate(completions.create(**request).to_dict())
         case "raw":
-            with completions.create(stream=True, **INCLUDE_USAGE, **asked) as chunks:
+            with completions.create(stream=True, **INCLUDE_USAGE, **request) as chunks:
                 return join_chunks(chunks)
         case _:
-            with completions.stream(**INCLUDE_USAGE, **asked) as events:
+            with completions.stream(**INCLUDE_USAGE, **request) as events:
                 for _ in events:
                     pass
                 return ChatCompletion.model_validate(events.get_final_completion().to_dict())
 
 
 def join_chunks(chunks: Iterable[ChatCompletionChunk]) -> ChatCompletion:
-    """Put a stream together as loops in the field do: everything is concatenated, names too."""
+    """Join a stream as simple clients do: all strings are concatenated, even names."""
     text, calls, function, finish, last = "", dict[int, JsonObject](), JsonObject(), "", None
     for last in chunks:
         for choice in last.choices:
@@ -148,12 +148,12 @@ def join_chunks(chunks: Iterable[ChatCompletionChunk]) -> ChatCompletion:
         message["function_call"] = function
     usage = None if last.usage is None else last.usage.to_dict()
     whole = {"index": 0, "message": message, "finish_reason": finish, "logprobs": None}
-    kept = {"id": last.id, "created": last.created, "model": last.model, "usage": usage}
-    return ChatCompletion.model_validate({**kept, "object": "chat.completion", "choices": [whole]})
+    head = {"id": last.id, "created": last.created, "model": last.model, "usage": usage}
+    return ChatCompletion.model_validate({**head, "object": "chat.completion", "choices": [whole]})
 
 
 def _append_strings(whole: JsonObject, delta: JsonObject) -> None:
-    """Concatenate every text of a delta to what is there."""
+    """Append all strings of a delta."""
     for name, value in delta.items():
         if isinstance(value, str):
             whole[name] = str(whole.get(name, "")) + value
@@ -182,7 +182,7 @@ def _chat_turn(message: ChatCompletionMessage) -> Turn:
 
 
 class LegacyClient:
-    """The same endpoint, with `functions`; in the mode `old`, with the bytes of that time."""
+    """`client.chat.completions`, with `functions`."""
 
     def __init__(self, sdk: openai.OpenAI, model: str, mode: str) -> None:
         self._sdk = sdk
@@ -201,12 +201,12 @@ class LegacyClient:
         return self._turn({})
 
     def _turn(self, more: JsonObject) -> ClientReply:
-        asked: JsonObject = {"model": self._model, "messages": self._messages}
-        completion = self._ask({**asked, "functions": function_tools(), **more})
+        request: JsonObject = {"model": self._model, "messages": self._messages}
+        completion = self._ask({**request, "functions": function_tools(), **more})
         message = completion.choices[0].message
         assert not message.tool_calls, "a legacy client knows no tool_calls"
         call = message.function_call
-        # As code of that time did: by hand, and with content null.
+        # Clients of that time built the message themselves, with null content.
         echo: JsonObject = {"role": "assistant", "content": message.content}
         if call is not None:
             self._name = call.name
@@ -214,10 +214,10 @@ class LegacyClient:
         self._messages.append(echo)
         return _chat_reply(completion)
 
-    def _ask(self, asked: JsonObject) -> ChatCompletion:
+    def _ask(self, request: JsonObject) -> ChatCompletion:
         if self._mode != "old":
-            return create_completion(self._sdk, self._mode, asked)
-        chunks = old_sdk_client.stream(self._sdk.base_url.port or 0, asked)
+            return create_completion(self._sdk, self._mode, request)
+        chunks = old_sdk_client.stream(self._sdk.base_url.port or 0, request)
         return join_chunks(ChatCompletionChunk.model_validate(chunk) for chunk in chunks)
 
 
@@ -225,7 +225,7 @@ class LegacyClient:
 
 
 class ResponsesClient:
-    """`client.responses`, keeping the conversation itself."""
+    """`client.responses`, with the history in each request."""
 
     def __init__(self, sdk: openai.OpenAI, model: str, mode: str) -> None:
         self._sdk = sdk
@@ -246,9 +246,9 @@ class ResponsesClient:
 
     def _turn(self, more: JsonObject) -> ClientReply:
         tools = [{"type": "function", **function, "strict": True} for function in function_tools()]
-        asked = {"model": self._model, "input": self._input, "tools": tools, "store": False}
+        request = {"model": self._model, "input": self._input, "tools": tools, "store": False}
         response = create_response(
-            self._sdk, self._mode, {**asked, "instructions": "Be brief.", **more}
+            self._sdk, self._mode, {**request, "instructions": "Be brief.", **more}
         )
         self._input += [item.to_dict() for item in response.output]
         self._ids = [item.call_id for item in response.output if item.type == "function_call"]
@@ -261,33 +261,33 @@ def _function_choice(tool: str) -> JsonObject:
     return {"type": "function", "name": tool}
 
 
-def create_response(sdk: openai.OpenAI, mode: str, asked: JsonObject) -> Response:
-    """Ask in one of the three ways of the package."""
+def create_response(sdk: openai.OpenAI, mode: str, request: JsonObject) -> Response:
+    """Create a response in one of the three modes of the SDK."""
     responses: Any = sdk.responses
     match mode:
         case "unary":
-            return Response.model_validate(responses.create(**asked).to_dict())
+            return Response.model_validate(responses.create(**request).to_dict())
         case "raw":
-            with responses.create(stream=True, **asked) as events:
+            with responses.create(stream=True, **request) as events:
                 return _final_response(events)
         case _:
-            with responses.stream(**asked) as events:
+            with responses.stream(**request) as events:
                 for _ in events:
                     pass
                 return Response.model_validate(events.get_final_response().to_dict())
 
 
 def _final_response(events: Iterable[ResponseStreamEvent]) -> Response:
-    """Read as Codex does: what is done is taken, and the end must say the same."""
+    """Read as Codex does: collect the items that are done, and compare them with the last event."""
     done: list[JsonObject] = []
     for event in events:
         if event.type == "response.output_item.done":
             done.append(event.item.to_dict())
         if event.type in {"response.completed", "response.incomplete", "response.failed"}:
-            ended = Response.model_validate(event.to_dict()["response"])
-            assert [item.to_dict() for item in ended.output] == done
-            return ended
-    raise AssertionError("the stream ended without a terminal event")
+            final = Response.model_validate(event.to_dict()["response"])
+            assert [item.to_dict() for item in final.output] == done
+            return final
+    raise AssertionError("the stream final without a terminal event")
 
 
 def _responses_turn(response: Response) -> Turn:
@@ -296,8 +296,6 @@ def _responses_turn(response: Response) -> Turn:
     ]
     return Turn(response.output_text or None, tuple(calls))
 
-
-# All of them
 
 CLIENTS: dict[str, type[ChatClient | LegacyClient | ResponsesClient]] = {
     "chat": ChatClient,
@@ -316,7 +314,7 @@ def make_client(dialect: str, sdk: openai.OpenAI, model: str, mode: str) -> Clie
 
 
 def expected_finish(dialect: str, turn: Turn) -> str:
-    """Say how a turn ends, in the words of a dialect."""
+    """Return the finish reason or status of a turn in a dialect."""
     if dialect == "responses":
         return "completed"
     if not turn.calls:
@@ -325,7 +323,7 @@ def expected_finish(dialect: str, turn: Turn) -> str:
 
 
 def request_error(client: str, mode: str, sdk: openai.OpenAI, model: str) -> openai.APIStatusError:
-    """Ask, and give the error that comes of it."""
+    """Send a request that fails, and return the error."""
     with pytest.raises(openai.APIStatusError) as caught:
         make_client(client, sdk, model, mode).send_question()
     judge.judge_error(caught.value.response.content)

@@ -1,4 +1,4 @@
-"""A client of WebSocket mode that sees every message, and judges of what it sees."""
+"""A client of WebSocket mode that validates every message."""
 
 import json
 from types import TracebackType
@@ -22,7 +22,7 @@ Events = list[JsonObject]
 
 
 class WebSocketClient:
-    """One connection; leaving it closes it."""
+    """A connection; a context manager that closes it."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class WebSocketClient:
         return read_object(message)
 
     def receive_turn(self) -> Events:
-        """Give the events up to one after which the next request may be sent."""
+        """Return the events up to one after which the next request may be sent."""
         events = [self.receive()]
         while events[-1]["type"] not in FINAL_EVENT_TYPES:
             events.append(self.receive())
@@ -75,11 +75,11 @@ class WebSocketClient:
         return self.receive_turn()
 
     def create_response(self, **fields: object) -> Response:
-        """Ask; judge each event of the answer, and give it whole."""
+        """Request a turn, validate its events and return the response."""
         return validate_turn(self.create_turn(**fields))
 
     def create_error(self, **fields: object) -> JsonObject:
-        """Ask for what is not done; give the error."""
+        """Request a turn that fails, and return the error."""
         (event,) = self.create_turn(**fields)
         return validate_error(event)
 
@@ -94,7 +94,7 @@ SERVER_EVENTS = _server_events()
 
 
 def validate_turn(events: Events, stream_id: str | None = None) -> Response:
-    """Judge an answer as what it would be over HTTP, and as what it is here."""
+    """Validate the events of a turn, also as a stream over HTTP, and return the response."""
     for event in events:
         validate_event(event, stream_id)
     plain = [{name: event[name] for name in event if name != "stream_id"} for event in events]
@@ -106,7 +106,6 @@ def validate_turn(events: Events, stream_id: str | None = None) -> Response:
 
 
 def validate_event(event: JsonObject, stream_id: str | None = None) -> None:
-    """Judge one event of an answer."""
     validate(SERVER_EVENTS[text_in(event, "type")], json.dumps(event))
     assert event.get("stream_id") == stream_id
     assert ("stream_id" in event) == (stream_id is not None)
@@ -114,7 +113,7 @@ def validate_event(event: JsonObject, stream_id: str | None = None) -> None:
 
 
 def validate_error(event: JsonObject, stream_id: str | None = None) -> JsonObject:
-    """Judge an error of the protocol: the package's shape, and what Open Responses wants in it."""
+    """Validate an error event by the SDK and by Open Responses, and return the error."""
     assert event["type"] == "error", event
     validate(ResponseWsError, json.dumps(event))
     assert event.get("stream_id") == stream_id

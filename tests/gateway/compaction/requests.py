@@ -1,4 +1,4 @@
-"""Conversations that are to be summed up, as clients were seen to send them."""
+"""Requests for compaction, as recorded from clients."""
 
 from tests.gateway.backend_replies import Turn, script_turns
 from tests.gateway.scripted_backend import ScriptedBackend
@@ -13,7 +13,7 @@ def message(role: str, text: str) -> JsonObject:
     return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
 
 
-# As Codex sent it, shortened: a call and its output among the messages.
+# Recorded from Codex and shortened.
 HISTORY: list[JsonObject] = [
     message("developer", "You are Codex."),
     message("user", "<environment_context/>"),
@@ -40,7 +40,7 @@ EXEC_COMMAND_TOOL: JsonObject = {
     "strict": False,
     "parameters": {"type": "object", "properties": {"cmd": {"type": "string"}}},
 }
-# What goes with every request of Codex.
+# Fields of every request of Codex.
 SETTINGS: JsonObject = {
     "tools": [EXEC_COMMAND_TOOL, {"type": "web_search", "external_web_access": True}],
     "tool_choice": "auto",
@@ -55,5 +55,5 @@ SETTINGS: JsonObject = {
 
 
 def script_texts(backend: ScriptedBackend, dialect: str, model: str, *texts: str) -> None:
-    """Have the backend say these texts, one after the other."""
+    """Have the backend reply with these texts in order."""
     script_turns(backend, dialect, model, *map(Turn, texts))

@@ -1,4 +1,4 @@
-"""The Agents SDK runs its loop through the gateway, over both of its kinds of models."""
+"""The Agents SDK runs its loop through the gateway with both of its kinds of models."""
 
 import asyncio
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from agents import (
     set_tracing_disabled,
 )
 
-from tests.gateway.backend_replies import Call, Turn, reply_script
+from tests.gateway.backend_replies import Call, Turn, script_turns
 from tests.gateway.backend_requests import parse_request
 from tests.gateway.conftest import NewModel
 from tests.gateway.gateway_config import DIALECTS
@@ -34,7 +34,7 @@ TURNS = (
 
 @pytest.fixture(autouse=True)
 def _no_traces() -> Iterator[None]:
-    # They would be sent to a server of their maker.
+    # Traces would be sent to OpenAI.
     set_tracing_disabled(disabled=True)
     yield
     set_tracing_disabled(disabled=False)
@@ -74,25 +74,25 @@ async def run(
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["unary", "streamed"])
-@pytest.mark.parametrize("spoken", DIALECTS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("client", ["chat", "responses"])
 def test_agent_runs_its_loop(
     client: str,
-    spoken: str,
-    streamed: bool,  # noqa: FBT001 - pytest gives it by its name
+    dialect: str,
+    *,
+    streamed: bool,
     gateway: Gateway,
     backend: ScriptedBackend,
     new_model: NewModel,
 ) -> None:
-    model = new_model(spoken)
-    turns = [turn.for_legacy() if spoken == "legacy" else turn for turn in TURNS]
-    left = iter(turns)
-    backend.respond_with(model, lambda it: reply_script(spoken, next(left), it.json()))
+    model = new_model(dialect)
+    turns = [turn.for_legacy() if dialect == "legacy" else turn for turn in TURNS]
+    script_turns(backend, dialect, model, *turns)
     result, cities = asyncio.run(run(client, model, gateway.url, streamed=streamed))
     assert result.final_output == TURNS[-1].text
     calls = [call for turn in turns for call in turn.calls]
     assert sorted(cities) == sorted(
         ["Zürich", "東京", "Oslo"] if len(calls) == 3 else ["Zürich", "Oslo"]
     )
-    last = parse_request(spoken, backend.wait_for_request(model, 3), is_passthrough=True)
+    last = parse_request(dialect, backend.wait_for_request(model, 3), is_passthrough=True)
     assert [call for call, _ in last.results] == calls

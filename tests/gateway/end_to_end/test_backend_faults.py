@@ -1,4 +1,4 @@
-"""What clients are told when a backend is down, slow, confused, or breaks off."""
+"""Errors that clients get if a backend is down, or its reply is invalid or truncated."""
 
 import contextlib
 import socket
@@ -13,7 +13,7 @@ from tests.gateway.backend_requests import ENDPOINT_PATHS
 from tests.gateway.conftest import NewModel
 from tests.gateway.gateway_config import DIALECTS, backend_table
 from tests.gateway.gateway_process import Gateway, run_gateway
-from tests.gateway.http.test_disconnect import asked
+from tests.gateway.http.test_disconnect import asked as request_body
 from tests.gateway.scripted_backend import (
     JSON,
     ConnectionEnd,
@@ -26,8 +26,7 @@ from tests.gateway.scripted_backend import (
     reply_head,
     stream_head,
 )
-from tests.gateway.sdk_clients import make_client, request_error
-from tests.gateway.waiting import TIMEOUT_SECONDS
+from tests.gateway.sdk_clients import make_client, request_error, sdk_client
 
 TURN = Turn("One two three four five six.")
 MODES = ("unary", "raw")
@@ -36,9 +35,9 @@ every_client = pytest.mark.parametrize("client", DIALECTS)
 both_modes = pytest.mark.parametrize("mode", MODES)
 
 
-# Nothing that makes sense comes back
+# Invalid replies
 
-NONSENSE: dict[str, Script] = {
+INVALID_REPLIES: dict[str, Script] = {
     "closed at once": (ConnectionEnd.CLOSE,),
     "reset at once": (ConnectionEnd.RESET,),
     "half a head": (b"HTTP/1.1 200 OK\r\nContent-Ty", ConnectionEnd.CLOSE),
@@ -68,8 +67,8 @@ NONSENSE: dict[str, Script] = {
 
 @both_modes
 @every_client
-@pytest.mark.parametrize("name", NONSENSE)
-def test_nonsense_is_a_bad_gateway(
+@pytest.mark.parametrize("name", INVALID_REPLIES)
+def test_invalid_reply_is_a_bad_gateway_error(
     name: str,
     client: str,
     mode: str,
@@ -78,18 +77,18 @@ def test_nonsense_is_a_bad_gateway(
     new_model: NewModel,
 ) -> None:
     model = new_model("chat")
-    backend.enqueue(model, NONSENSE[name], NONSENSE[name])
+    backend.enqueue(model, INVALID_REPLIES[name], INVALID_REPLIES[name])
     error = request_error(client, mode, sdk, model)
     assert error.status_code == 502
-    # Whose body it was, the client must not have to guess.
+    # The message says that the backend is at fault, and not the client.
     assert "the backend" in error.message
-    # What may have been done once is not asked for again; but a connection that was kept and turns
-    # out to be closed is replaced by a new one.
+    # A request that the backend may have processed is not repeated; but a connection from the pool
+    # that turns out to be closed is replaced.
     assert len(backend.received(model)) <= 1 + name.endswith("at once")
 
 
 @every_client
-def test_gateway_is_well_after_all_that(
+def test_gateway_works_after_invalid_replies(
     client: str, sdk: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     model = new_model("chat")
@@ -97,7 +96,7 @@ def test_gateway_is_well_after_all_that(
     assert make_client(client, sdk, model, "helper").send_question().turn == TURN
 
 
-GARBAGE: dict[str, tuple[Step, ...]] = {
+INVALID_STREAM_DATA: dict[str, tuple[Step, ...]] = {
     "a broken chunk": (b"zzz\r\n",),
     "reset": (Pause(0.02), ConnectionEnd.RESET),
     "noise": (chunk(b"data: \xff\xfe\x00{\n\n"), b"0\r\n\r\n"),
@@ -106,16 +105,16 @@ GARBAGE: dict[str, tuple[Step, ...]] = {
 
 
 @every_client
-@pytest.mark.parametrize("name", GARBAGE)
-def test_garbage_in_a_stream_ends_it_with_an_error(
+@pytest.mark.parametrize("name", INVALID_STREAM_DATA)
+def test_invalid_data_in_a_stream_ends_it_with_an_error(
     name: str, client: str, sdk: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     model = new_model("chat")
-    said = (chunk(frame) for frame in stream_events("chat", TURN)[:4])
-    backend.enqueue(model, (stream_head(), *said, Pause(0.02), *GARBAGE[name]))
+    begin = (chunk(event) for event in stream_events("chat", TURN)[:4])
+    backend.enqueue(model, (stream_head(), *begin, Pause(0.02), *INVALID_STREAM_DATA[name]))
     with pytest.raises(openai.APIError) as caught:
         make_client(client, sdk, model, "raw").send_question()
-    assert not isinstance(caught.value, openai.APIConnectionError), "the error was not told"
+    assert not isinstance(caught.value, openai.APIConnectionError), "the error event is missing"
 
 
 # Down
@@ -123,17 +122,17 @@ def test_garbage_in_a_stream_ends_it_with_an_error(
 
 @pytest.fixture(scope="module")
 def down(backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """Run a gateway with backends that are down, alone and with another behind them."""
+    """Run a gateway with backends that are down, with and without a second backend."""
     with contextlib.ExitStack() as stack:
         closed = stack.enter_context(socket.socket())
-        # Bound but not listening: nobody else gets this port, and nobody answers at it.
+        # Bound but not listening: the port refuses connections, and no other process can take it.
         closed.bind(("127.0.0.1", 0))
         full = stack.enter_context(full_socket())
         quick = "retries = { max_retries = 1, initial_backoff = 0.01 }\n"
-        deaf = "timeouts = { connect = 0.3 }\nretries = { max_retries = 0 }\n"
+        unresponsive = "timeouts = { connect = 0.3 }\nretries = { max_retries = 0 }\n"
         tables = [
             backend_table(address(closed), "down", "chat", quick),
-            backend_table(address(full), "deaf", "chat", deaf),
+            backend_table(address(full), "unresponsive", "chat", unresponsive),
             backend_table(address(closed), "first", "responses", quick),
             backend_table(backend.address, "second", "chat").replace("second-*", "first-*"),
         ]
@@ -143,9 +142,7 @@ def down(backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="module")
 def down_sdk(down: Gateway) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(
-        base_url=down.url, api_key="k", max_retries=0, timeout=TIMEOUT_SECONDS
-    ) as client:
+    with sdk_client(down) as client:
         yield client
 
 
@@ -155,7 +152,7 @@ def address(listener: socket.socket) -> str:
 
 @contextlib.contextmanager
 def full_socket() -> Generator[socket.socket]:
-    """Listen, and take nobody: the queue is full, so that who connects waits for ever."""
+    """Listen with a full queue, so that new connections are not established."""
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(socket.socket())
         listener.bind(("127.0.0.1", 0))
@@ -175,8 +172,8 @@ def test_backend_that_is_down(client: str, mode: str, down_sdk: openai.OpenAI) -
 
 
 @both_modes
-def test_backend_that_takes_no_connections(mode: str, down_sdk: openai.OpenAI) -> None:
-    error = request_error("responses", mode, down_sdk, "deaf-1")
+def test_backend_that_does_not_accept_connections(mode: str, down_sdk: openai.OpenAI) -> None:
+    error = request_error("responses", mode, down_sdk, "unresponsive-1")
     assert (error.status_code, error.code) == (502, "backend_unreachable")
 
 
@@ -192,7 +189,7 @@ def test_next_backend_serves_if_the_first_is_down(
 
 def test_unknown_model(down: Gateway) -> None:
     for client in DIALECTS:
-        body = asked(client, "nobody-has-it", streamed=True)
+        body = request_body(client, "nobody-has-it", streamed=True)
         error = raw_http.post(down.port, f"/v1{ENDPOINT_PATHS[client]}", body)
         assert error.status == 404
         assert error.error["code"] == "model_not_found"
@@ -201,7 +198,7 @@ def test_unknown_model(down: Gateway) -> None:
 # Connections
 
 
-def test_connections_are_kept_and_used_again(
+def test_connections_are_reused(
     gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     model = new_model("chat")
@@ -213,7 +210,7 @@ def test_connections_are_kept_and_used_again(
     assert backend.connection_count - before <= 2
 
 
-def test_connection_that_the_backend_closed_meanwhile_is_not_used(
+def test_closed_connection_is_not_reused(
     gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     model = new_model("chat")
@@ -221,7 +218,3 @@ def test_connection_that_the_backend_closed_meanwhile_is_not_used(
     for _ in range(10):
         backend.enqueue(model, (*json_reply(reply_body("chat", TURN)), ConnectionEnd.CLOSE))
         assert raw_http.post(gateway.port, "/v1/responses", body).status == 200
-
-
-def test_none_of_it_is_a_fault_of_ours(gateway: Gateway) -> None:
-    assert "Traceback" not in gateway.log

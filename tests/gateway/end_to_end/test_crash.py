@@ -1,4 +1,4 @@
-"""A gateway is killed under load, again and again: what a client saw the end of is there."""
+"""A gateway is killed under load: replies that clients received to their end are stored."""
 
 import http.client
 import itertools
@@ -19,83 +19,83 @@ from tests.judges.reading import object_in, objects_in, read_object, text_in
 
 ROUNDS = 3
 WRITERS = 6
-# After so many ends that clients have seen, the gateway is killed.
-ENOUGH = 40
-GONE = (OSError, http.client.HTTPException)
+# The gateway is killed after this many complete replies.
+REPLIES_PER_ROUND = 40
+CONNECTION_ERRORS = (OSError, http.client.HTTPException)
 
 
-class Ends:
-    """The responses of which clients saw the end, each with what it said."""
+class CompleteReplies:
+    """The texts of the responses that clients received to their end, by id."""
 
     def __init__(self) -> None:
-        self.seen: dict[str, str] = {}
-        self._news = threading.Condition()
+        self.texts: dict[str, str] = {}
+        self._added = threading.Condition()
 
-    def see(self, name: str, text: str) -> None:
-        with self._news:
-            self.seen[name] = text
-            self._news.notify_all()
+    def add(self, response_id: str, text: str) -> None:
+        with self._added:
+            self.texts[response_id] = text
+            self._added.notify_all()
 
     def wait_for(self, count: int) -> None:
-        with self._news:
-            assert self._news.wait_for(lambda: len(self.seen) >= count, TIMEOUT_SECONDS)
+        with self._added:
+            assert self._added.wait_for(lambda: len(self.texts) >= count, TIMEOUT_SECONDS)
 
 
 @ON_BOTH_DATABASES
-def test_no_end_that_was_seen_is_lost(
+def test_complete_replies_survive_a_kill(
     kind: str, tmp_path: Path, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     model = new_model("chat")
     numbers = itertools.count()
     backend.respond_with(
         model,
-        lambda received: reply_script("chat", Turn(f"answer {next(numbers)}"), received.json()),
+        lambda received: reply_script("chat", Turn(f"reply {next(numbers)}"), received.json()),
     )
     config = f'[state]\nurl = "{new_url(kind, tmp_path)}"\n' + backend_tables(backend.address)
-    ends = Ends()
+    complete = CompleteReplies()
     for _ in range(ROUNDS):
         with run_gateway(config, tmp_path) as gateway:
-            check(gateway, model, ends)
+            check(gateway, model, complete)
             with ThreadPoolExecutor(WRITERS) as pool:
-                talks = [
-                    pool.submit(talk, gateway, model, ends, streamed=number % 2 == 0)
+                conversations = [
+                    pool.submit(converse, gateway, model, complete, streamed=number % 2 == 0)
                     for number in range(WRITERS)
                 ]
-                ends.wait_for(len(ends.seen) + ENOUGH)
+                complete.wait_for(len(complete.texts) + REPLIES_PER_ROUND)
                 gateway.process.kill()
-            for one in talks:
+            for one in conversations:
                 one.result()
     with run_gateway(config, tmp_path) as gateway:
-        check(gateway, model, ends)
-    assert len(ends.seen) >= ROUNDS * ENOUGH
+        check(gateway, model, complete)
+    assert len(complete.texts) >= ROUNDS * REPLIES_PER_ROUND
 
 
-def talk(gateway: Gateway, model: str, ends: Ends, *, streamed: bool) -> None:
-    """Go on with a conversation until the gateway is gone."""
+def converse(gateway: Gateway, model: str, complete: CompleteReplies, *, streamed: bool) -> None:
+    """Continue a conversation until the gateway is killed."""
     previous: str | None = None
     while True:
-        asked = {"model": model, "input": "and?", "stream": streamed}
+        request = {"model": model, "input": "and?", "stream": streamed}
         try:
-            answer = raw_http.post(
-                gateway.port, "/v1/responses", {**asked, "previous_response_id": previous}
+            response = raw_http.post(
+                gateway.port, "/v1/responses", {**request, "previous_response_id": previous}
             )
-        except IncompleteRead as cut:
-            # The end may have come, and only what follows it not.
-            body = completed(cut.partial) if streamed else None
+        except IncompleteRead as error:
+            # The last event may have arrived without what follows it.
+            body = completed_response(error.partial) if streamed else None
             if body is not None:
-                ends.see(text_in(read_object(body), "id"), said(body))
+                complete.add(text_in(read_object(body), "id"), text_of(body))
             return
-        except GONE:
+        except CONNECTION_ERRORS:
             return
-        assert answer.status == 200, answer.body
-        body = completed(answer.body) if streamed else answer.body
-        assert body is not None, answer.body
+        assert response.status == 200, response.body
+        body = completed_response(response.body) if streamed else response.body
+        assert body is not None, response.body
         previous = text_in(read_object(body), "id")
-        ends.see(previous, said(body))
+        complete.add(previous, text_of(body))
 
 
-def completed(stream: bytes) -> bytes | None:
-    """Give the response that a stream ends with, if that came."""
+def completed_response(stream: bytes) -> bytes | None:
+    """Return the response of the last event of a stream, if it arrived."""
     for block in stream.split(b"\n\n"):
         if block.startswith(b"event: response.completed\ndata: ") and block.endswith(b"}"):
             event = read_object(block.partition(b"data: ")[2])
@@ -103,19 +103,19 @@ def completed(stream: bytes) -> bytes | None:
     return None
 
 
-def said(body: bytes) -> str:
-    """Give what a response says."""
+def text_of(body: bytes) -> str:
+    """Return the text of a response."""
     items = objects_in(read_object(body), "output")
     return "".join(text_in(part, "text") for item in items for part in objects_in(item, "content"))
 
 
-def check(gateway: Gateway, model: str, ends: Ends) -> None:
-    """See that every end that was seen can be read again, and gone on from."""
-    for name, text in ends.seen.items():
-        found = raw_http.get(gateway.port, f"/v1/responses/{name}")
-        assert found.status == 200, name
-        assert said(found.body) == text
-    for name in [*ends.seen][-WRITERS:]:
-        asked = {"model": model, "input": "still there?", "previous_response_id": name}
-        answer = raw_http.post(gateway.port, "/v1/responses", asked)
-        assert answer.status == 200
+def check(gateway: Gateway, model: str, complete: CompleteReplies) -> None:
+    """Check that every complete response can be retrieved and continued."""
+    for name, text in complete.texts.items():
+        stored = raw_http.get(gateway.port, f"/v1/responses/{name}")
+        assert stored.status == 200, name
+        assert text_of(stored.body) == text
+    for name in [*complete.texts][-WRITERS:]:
+        request = {"model": model, "input": "still there?", "previous_response_id": name}
+        response = raw_http.post(gateway.port, "/v1/responses", request)
+        assert response.status == 200

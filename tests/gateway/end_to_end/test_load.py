@@ -1,4 +1,4 @@
-"""Many streams at once, none mixed up, lost or cut; and a slow client holds its backend back."""
+"""Many concurrent streams, and backpressure from slow clients."""
 
 import asyncio
 import json
@@ -28,27 +28,27 @@ MEBIBYTE = 1024 * 1024
 
 
 def turn_of(number: int) -> Turn:
-    """Give what only this stream says."""
+    """Return a turn that no other stream has."""
     words = " ".join(f"{number}.{word}" for word in range(12))
     return Turn(f"Stream {number}: {words}", (Call("f", json.dumps({"number": number})),))
 
 
-class Crowd:
-    """Plays its own stream to each, half of it before all have come and half after."""
+class ConcurrentReplies:
+    """A backend that sends the second half of each stream when all requests have arrived."""
 
-    def __init__(self, spoken: str) -> None:
-        self._spoken = spoken
-        self._together = Gate()
-        self._left = STREAMS
+    def __init__(self, dialect: str) -> None:
+        self._dialect = dialect
+        self._all_arrived = Gate()
+        self._missing = STREAMS
 
-    def play(self, request: ReceivedRequest) -> Script:
+    def reply(self, request: ReceivedRequest) -> Script:
         number = int(str(request.json()["model"]).rpartition(".")[2])
-        said = stream_events(self._spoken, turn_of(number))
-        self._left -= 1
-        if not self._left:
-            self._together.open()
-        half = len(said) // 2
-        return stream_reply(*said[:half], self._together, *said[half:])
+        events = stream_events(self._dialect, turn_of(number))
+        self._missing -= 1
+        if not self._missing:
+            self._all_arrived.open()
+        half = len(events) // 2
+        return stream_reply(*events[:half], self._all_arrived, *events[half:])
 
 
 async def fetch_all(port: int, client: str, models: list[str]) -> list[list[bytes]]:
@@ -63,26 +63,26 @@ async def fetch_all(port: int, client: str, models: list[str]) -> list[list[byte
 
 
 @pytest.mark.parametrize(
-    ("client", "spoken"), [("responses", "chat"), ("chat", "responses"), ("chat", "chat")]
+    ("client", "dialect"), [("responses", "chat"), ("chat", "responses"), ("chat", "chat")]
 )
 def test_500_streams_at_once(
-    client: str, spoken: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
+    client: str, dialect: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    base, crowd = new_model(spoken), Crowd(spoken)
+    base, replies = new_model(dialect), ConcurrentReplies(dialect)
     models = [f"{base}.{number}" for number in range(STREAMS)]
     for model in models:
-        backend.respond_with(model, crowd.play)
+        backend.respond_with(model, replies.reply)
     chunks = asyncio.run(fetch_all(gateway.port, client, models))
     bodies = [b"".join(pieces) for pieces in chunks]
     for number, body in enumerate(bodies):
-        assert pieced(client, body) == turn_of(number)
-    # To be judged takes longer than to be made, and one is like the other.
+        assert join_deltas(client, body) == turn_of(number)
+    # Validating every stream would take too long.
     for number in range(0, STREAMS, 50):
-        assert heard(client, bodies[number]) == turn_of(number)
+        assert validate_stream(client, bodies[number]) == turn_of(number)
 
 
-def pieced(client: str, body: bytes) -> Turn:
-    """Put a stream together in the plainest way, and see that it has its end."""
+def join_deltas(client: str, body: bytes) -> Turn:
+    """Join the deltas of a stream and check its end."""
     lines = [line.removeprefix(b"data: ") for line in body.split(b"\n") if line[:5] == b"data:"]
     events = [read_object(line) for line in lines if line != b"[DONE]"]
     if client == "responses":
@@ -109,8 +109,8 @@ def _joined(events: list[JsonObject], kind: str) -> str:
     return "".join(str(event["delta"]) for event in found if "delta" in event)
 
 
-def heard(client: str, body: bytes) -> Turn:
-    """Read a stream as the package does."""
+def validate_stream(client: str, body: bytes) -> Turn:
+    """Read a stream with the SDK."""
     if client == "responses":
         response = judge.judge_responses_stream(body)
         calls = [item for item in response.output if item.type == "function_call"]
@@ -127,43 +127,43 @@ def heard(client: str, body: bytes) -> Turn:
 PIECES = 1000
 
 
-def flood(spoken: str) -> Script:
-    """Say far more than any buffers hold: 64 MiB."""
+def flood(dialect: str) -> Script:
+    """Return a stream of 64 MiB, far more than the buffers hold."""
     words = "x" * (64 * MEBIBYTE // PIECES)
-    said = stream_events(spoken, Turn("@"))
-    place = next(number for number, frame in enumerate(said) if b"@" in frame)
-    delta = said[place].replace(b"@", words.encode())
-    rest = [frame.replace(b"@", b"") for frame in said[place + 1 :]]
-    return stream_reply(*said[:place], *[delta] * PIECES, *rest)
+    events = stream_events(dialect, Turn("@"))
+    place = next(number for number, event in enumerate(events) if b"@" in event)
+    delta = events[place].replace(b"@", words.encode())
+    rest = [event.replace(b"@", b"") for event in events[place + 1 :]]
+    return stream_reply(*events[:place], *[delta] * PIECES, *rest)
 
 
 @pytest.mark.parametrize("client", ["chat", "responses"])
-def test_slow_client_holds_the_backend_back(
+def test_slow_client_slows_the_backend_down(
     client: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     model = new_model("chat")
     backend.enqueue(model, flood("chat"))
     before = gateway.memory()
     path, body = f"/v1{ENDPOINT_PATHS[client]}", asked(client, model, streamed=True)
-    with raw_http.StreamedResponse(gateway.port, path, body) as answered:
+    with raw_http.StreamedResponse(gateway.port, path, body) as response:
         request = backend.wait_for_request(model)
-        held = settled(request)
-        # What the sockets of the system hold, and a little more, but not the whole.
-        assert held < 32 * MEBIBYTE
+        written_bytes = wait_until_blocked(request)
+        # The buffers of the sockets and a little more, but not the whole stream.
+        assert written_bytes < 32 * MEBIBYTE
         assert not request.script_done.is_set()
         assert gateway.memory() - before < 32 * MEBIBYTE
         size = 0
-        while piece := answered.read_some():
+        while piece := response.read_some():
             size += len(piece)
     assert size > 64 * MEBIBYTE
     assert request.script_done.wait(TIMEOUT_SECONDS)
 
 
-def settled(request: ReceivedRequest) -> int:
-    """Wait until a backend can write no more; give how much it has written."""
+def wait_until_blocked(request: ReceivedRequest) -> int:
+    """Wait until a backend cannot write any more; return the bytes that it has written."""
     written = -1
     while request.bytes_written != written:
         written = request.bytes_written
-        # Nothing tells that nothing happens, but that nothing has happened for a while.
+        # A blocked write cannot be observed except by waiting.
         time.sleep(0.3)
     return written

@@ -1,11 +1,11 @@
-"""The recorded conversation of a 0.28 client runs unchanged against every kind of backend."""
+"""The recorded conversation of a client of version 0.28 works with backends of every dialect."""
 
 import json
 
 import pytest
 
 from tests.gateway import old_sdk_client
-from tests.gateway.backend_replies import Call, Turn, reply_script
+from tests.gateway.backend_replies import Call, Turn, script_turns
 from tests.gateway.backend_requests import parse_request
 from tests.gateway.conftest import NewModel
 from tests.gateway.gateway_config import DIALECTS
@@ -13,7 +13,6 @@ from tests.gateway.gateway_process import Gateway
 from tests.gateway.scripted_backend import ScriptedBackend
 from tests.judges.reading import JsonObject, object_in, objects_in
 
-# The conversation as it was recorded.
 FUNCTION: JsonObject = {
     "name": "get_weather",
     "description": "Weather of a city ☃",
@@ -52,33 +51,34 @@ LENGTHS = (601, 1006, 1321)
 MODEL = "fake-model"
 
 
-def test_requests_are_those_of_the_recording() -> None:
+def test_requests_equal_the_recording() -> None:
     messages = [*OPENING]
     lengths: list[int] = []
     for turn, result in zip(TURNS, (*RESULTS, ""), strict=True):
-        lengths.append(len(json.dumps(asked(MODEL, messages))))
-        messages += following(turn, result)
+        lengths.append(len(json.dumps(request_body(MODEL, messages))))
+        messages += history_after(turn, result)
     assert tuple(lengths) == LENGTHS
 
 
-def asked(model: str, messages: list[JsonObject]) -> JsonObject:
+def request_body(model: str, messages: list[JsonObject]) -> JsonObject:
     body: JsonObject = {"stream": True, "model": model, "messages": messages}
     return {**body, "functions": [FUNCTION], "temperature": 0}
 
 
-def following(turn: Turn, result: str) -> list[JsonObject]:
-    """Write what is added to the history after a turn with a call."""
+def history_after(turn: Turn, result: str) -> list[JsonObject]:
+    """Return what the client adds to the history after a turn."""
     messages: list[JsonObject] = []
     for call in turn.calls:
-        said: JsonObject = {"role": "assistant", "content": turn.text}
-        said["function_call"] = {"name": call.name, "arguments": call.arguments}
-        answered: JsonObject = {"role": "function", "name": call.name, "content": result}
-        messages += [said, answered]
+        function_call = {"name": call.name, "arguments": call.arguments}
+        messages += [
+            {"role": "assistant", "content": turn.text, "function_call": function_call},
+            {"role": "function", "name": call.name, "content": result},
+        ]
     return messages
 
 
-def heard(chunks: list[JsonObject]) -> Turn:
-    """Put chunks together as code of that time did: with `get` and `+=`."""
+def join_chunks(chunks: list[JsonObject]) -> Turn:
+    """Join chunks as code of that time did: with `get` and `+=`."""
     text, name, arguments, finish = "", "", "", None
     for chunk in chunks:
         choice = objects_in(chunk, "choices")[0]
@@ -93,29 +93,30 @@ def heard(chunks: list[JsonObject]) -> Turn:
     return Turn(text or None, (Call(name, arguments),) if name else ())
 
 
-@pytest.mark.parametrize("spoken", DIALECTS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_recorded_conversation(
-    spoken: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
+    dialect: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = new_model(spoken)
-    left = iter(TURNS)
-    backend.respond_with(model, lambda it: reply_script(spoken, next(left), it.json()))
+    model = new_model(dialect)
+    script_turns(backend, dialect, model, *TURNS)
     messages = [*OPENING]
     for turn, result in zip(TURNS, (*RESULTS, ""), strict=True):
-        chunks = [*old_sdk_client.stream(gateway.port, asked(model, messages))]
-        assert heard(chunks) == turn
-        messages += following(turn, result)
-    last = parse_request(spoken, backend.wait_for_request(model, 3))
+        chunks = [*old_sdk_client.stream(gateway.port, request_body(model, messages))]
+        assert join_chunks(chunks) == turn
+        messages += history_after(turn, result)
+    last = parse_request(dialect, backend.wait_for_request(model, 3))
     assert last.results == tuple(zip((ZURICH, SAO_PAULO), RESULTS, strict=True))
 
 
-@pytest.mark.parametrize("spoken", DIALECTS)
-def test_whole_answer(
-    spoken: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_reply_that_is_not_streamed(
+    dialect: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
-    model = new_model(spoken)
-    backend.respond_with(model, lambda it: reply_script(spoken, TURNS[0], it.json()))
-    completion = old_sdk_client.create(gateway.port, {**asked(model, OPENING), "stream": False})
+    model = new_model(dialect)
+    script_turns(backend, dialect, model, TURNS[0])
+    completion = old_sdk_client.create(
+        gateway.port, {**request_body(model, OPENING), "stream": False}
+    )
     choice = objects_in(completion, "choices")[0]
     message = object_in(choice, "message")
     assert message["content"] == TURNS[0].text

@@ -1,7 +1,7 @@
-"""The rules of Open Responses (release 2026-04-24), each asked over HTTP of a running gateway.
+"""The rules of Open Responses (release 2026-04-24), tested over HTTP.
 
-The requests are those of its compliance suite, in our words, before a backend of each dialect. What
-its prose demands and its suite does not test follows.
+The requests are modeled on its compliance suite and run with a backend of each dialect. Rules that
+the suite does not test follow.
 """
 
 import base64
@@ -33,7 +33,7 @@ from tests.judges.open_responses import assert_compaction, assert_response, asse
 from tests.judges.reading import JsonObject, object_in, objects_in, read_object, text_in
 
 MODELS = ("demo", "demo-responses", "demo-legacy")
-# A picture of one pixel.
+# An image of one pixel.
 PIXEL = base64.b64encode(
     bytes.fromhex(
         "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489"
@@ -60,8 +60,8 @@ def assistant(content: object, **more: object) -> JsonObject:
     return {"type": "message", "role": "assistant", "content": content, **more}
 
 
-# What the suite asks, by its own names for it.
-ASKED: dict[str, JsonObject] = {
+# The requests of the compliance suite by their names in it.
+REQUESTS: dict[str, JsonObject] = {
     "basic-response": {"input": [user("Say hello in exactly three words.")]},
     "assistant-phase": {
         "input": [
@@ -95,39 +95,39 @@ ASKED: dict[str, JsonObject] = {
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """Run the gateway as a newcomer does."""
+    """Run a gateway with the backends of the demo."""
     with run_gateway("", tmp_path_factory.mktemp("demo")) as gateway:
         yield gateway
 
 
-def ask(gateway: Gateway, **body: object) -> raw_http.RawResponse:
+def post(gateway: Gateway, **body: object) -> raw_http.RawResponse:
     return raw_http.post(gateway.port, "/v1/responses", body)
 
 
-def created(gateway: Gateway, **body: object) -> JsonObject:
-    """Have a response made, and see that it is one."""
-    heard = ask(gateway, **body)
-    assert heard.status == 200, heard.body
-    assert_response(heard.json())
-    return heard.json()
+def create(gateway: Gateway, **body: object) -> JsonObject:
+    """Create a response and validate it."""
+    received = post(gateway, **body)
+    assert received.status == 200, received.body
+    assert_response(received.json())
+    return received.json()
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("name", REQUESTS)
 def test_whole(name: str, model: str, demo: Gateway) -> None:
-    response = created(demo, model=model, **ASKED[name])
+    response = create(demo, model=model, **REQUESTS[name])
     assert response["status"] == "completed"
     kinds = [item["type"] for item in objects_in(response, "output")]
     assert ("function_call" if name == "tool-calling" else "message") in kinds
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("name", REQUESTS)
 def test_streamed(name: str, model: str, demo: Gateway) -> None:
-    heard = ask(demo, model=model, stream=True, **ASKED[name])
-    assert heard.status == 200
-    assert_stream(heard.body)
-    events = events_of(heard.body)
+    received = post(demo, model=model, stream=True, **REQUESTS[name])
+    assert received.status == 200
+    assert_stream(received.body)
+    events = events_of(received.body)
     last = object_in(events[-1], "response")
     assert last["status"] == "completed"
     assert objects_in(last, "output")
@@ -138,28 +138,28 @@ def test_streamed(name: str, model: str, demo: Gateway) -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_compact_response(model: str, demo: Gateway) -> None:
-    given = [user("My name is Alice."), assistant("Hello, Alice.")]
-    body = {"model": model, "prompt_cache_key": "short", "input": given}
-    heard = raw_http.post(demo.port, "/v1/responses/compact", body)
-    assert heard.status == 200, heard.body
-    assert_compaction(heard.json())
-    assert heard.json()["object"] == "response.compaction"
-    kinds = [item["type"] for item in objects_in(heard.json(), "output")]
+    items = [user("My name is Alice."), assistant("Hello, Alice.")]
+    body = {"model": model, "prompt_cache_key": "short", "input": items}
+    received = raw_http.post(demo.port, "/v1/responses/compact", body)
+    assert received.status == 200, received.body
+    assert_compaction(received.json())
+    assert received.json()["object"] == "response.compaction"
+    kinds = [item["type"] for item in objects_in(received.json(), "output")]
     assert kinds == ["message", "compaction"]
 
 
 def test_compact_missing_model(demo: Gateway) -> None:
-    heard = raw_http.post(demo.port, "/v1/responses/compact", {"input": [user("Hello.")]})
-    assert (heard.status, heard.error["param"]) == (400, "model")
+    received = raw_http.post(demo.port, "/v1/responses/compact", {"input": [user("Hello.")]})
+    assert (received.status, received.error["param"]) == (400, "model")
 
 
 def test_all_at_once(demo: Gateway) -> None:
-    # The suite begins with all its tests at the same moment.
-    with ThreadPoolExecutor(len(ASKED) * len(MODELS)) as pool:
+    # The suite starts all its tests at once.
+    with ThreadPoolExecutor(len(REQUESTS) * len(MODELS)) as pool:
         made = [
-            pool.submit(created, demo, model=model, **asked)
+            pool.submit(create, demo, model=model, **request)
             for model in MODELS
-            for asked in ASKED.values()
+            for request in REQUESTS.values()
         ]
         assert {one.result()["status"] for one in made} == {"completed"}
 
@@ -172,12 +172,12 @@ def events_of(stream: bytes) -> list[JsonObject]:
     ]
 
 
-# What the prose demands
+# Rules that the compliance suite does not test
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_frames_are_what_strict_readers_take(model: str, demo: Gateway) -> None:
-    body = ask(demo, model=model, stream=True, **ASKED["tool-calling"]).body
+def test_events_have_only_the_fields_event_and_data(model: str, demo: Gateway) -> None:
+    body = post(demo, model=model, stream=True, **REQUESTS["tool-calling"]).body
     *blocks, done, rest = body.split(b"\n\n")
     assert (done, rest) == (b"data: [DONE]", b"")
     for block in blocks:
@@ -187,23 +187,23 @@ def test_frames_are_what_strict_readers_take(model: str, demo: Gateway) -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_turn_stands_on_the_input_and_the_output_before_it(
+def test_previous_input_and_output_precede_the_new_input(
     dialect: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     model = new_model(dialect)
     for text in ("the output", "the end"):
         backend.enqueue(model, json_reply(reply_body(dialect, Turn(text))))
-    first = created(gateway, model=model, input="the input")
-    created(gateway, model=model, input="the rest", previous_response_id=first["id"])
+    first = create(gateway, model=model, input="the input")
+    create(gateway, model=model, input="the rest", previous_response_id=first["id"])
     body = backend.received(model)[-1].body.decode()
     places = [body.index(words) for words in ("the input", "the output", "the rest")]
     assert places == sorted(places)
 
 
-# A server of the client's own dialect sees to that itself: its answers pass as they are.
+# A Responses backend applies allowed_tools itself, and its replies pass unchanged.
 @pytest.mark.parametrize("dialect", ["chat", "legacy"])
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
-def test_a_call_that_is_not_allowed_is_not_told(
+def test_calls_of_tools_that_are_not_allowed_are_removed(
     dialect: str, *, streamed: bool, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     model = new_model(dialect)
@@ -211,9 +211,11 @@ def test_a_call_that_is_not_allowed_is_not_told(
     backend.respond_with(model, lambda received: reply_script(dialect, turn, received.json()))
     tools = [WEATHER, {**WEATHER, "name": "forbidden"}]
     allowed = {"type": "allowed_tools", "mode": "auto", "tools": [named("get_weather")]}
-    heard = ask(gateway, model=model, input="hi", tools=tools, tool_choice=allowed, stream=streamed)
-    assert heard.status == 200
-    response = object_in(events_of(heard.body)[-1], "response") if streamed else heard.json()
+    received = post(
+        gateway, model=model, input="hi", tools=tools, tool_choice=allowed, stream=streamed
+    )
+    assert received.status == 200
+    response = object_in(events_of(received.body)[-1], "response") if streamed else received.json()
     assert [item["type"] for item in objects_in(response, "output")] == ["message"]
 
 
@@ -221,50 +223,50 @@ def named(name: str) -> JsonObject:
     return {"type": "function", "name": name}
 
 
-def test_input_is_never_dropped_to_make_it_fit(
+def test_long_input_is_not_truncated(
     gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     model = new_model("chat")
     backend.enqueue(model, json_reply(reply_body("chat", Turn("Fine."))))
-    said = [user(f"remember the number {number}") for number in range(500)]
-    response = created(gateway, model=model, input=said)
+    messages = [user(f"remember the number {number}") for number in range(500)]
+    response = create(gateway, model=model, input=messages)
     assert response["truncation"] == "disabled"
     body = backend.received(model)[-1].body
     assert all(b"remember the number %d" % number in body for number in range(500))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_an_error_is_followed_by_a_failed_response(
+def test_error_event_is_followed_by_response_failed(
     dialect: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     model = new_model(dialect)
-    begun = stream_events(dialect, Turn("Once upon a time"))[:4]
+    events = stream_events(dialect, Turn("Once upon a time"))[:4]
     # Each event arrives in a read of its own.
     errors = [
-        step for frame in error_events(dialect, "out of memory") for step in (frame, Pause(0.1))
+        step for frame in error_events(dialect, "out of memory") for step in (frame, Pause(0.02))
     ]
-    backend.enqueue(model, truncated_reply(*begun, *errors))
-    heard = ask(gateway, model=model, input="hi", stream=True)
-    kinds = [event["type"] for event in events_of(heard.body)]
+    backend.enqueue(model, truncated_reply(*events, *errors))
+    received = post(gateway, model=model, input="hi", stream=True)
+    kinds = [event["type"] for event in events_of(received.body)]
     assert kinds[-2:] == ["error", "response.failed"]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_what_broke_off_comes_last(
+def test_only_the_last_item_of_a_truncated_reply_is_incomplete(
     dialect: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     model = new_model(dialect)
     backend.enqueue(model, truncated_reply(*stream_events(dialect, Turn("Once upon a time"))[:4]))
-    heard = ask(gateway, model=model, input="hi", stream=True)
-    response = object_in(events_of(heard.body)[-1], "response")
+    received = post(gateway, model=model, input="hi", stream=True)
+    response = object_in(events_of(received.body)[-1], "response")
     assert response["status"] == "failed"
     statuses = [item.get("status") for item in objects_in(response, "output")]
     assert "incomplete" not in statuses[:-1]
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_names_and_ids_are_legal(model: str, demo: Gateway) -> None:
-    response = created(demo, model=model, **ASKED["tool-calling"])
+def test_names_and_call_ids_have_valid_characters(model: str, demo: Gateway) -> None:
+    response = create(demo, model=model, **REQUESTS["tool-calling"])
     for item in objects_in(response, "output"):
         if item["type"] == "function_call":
             for field in ("name", "call_id"):

@@ -247,8 +247,8 @@ def test_reasoning_sealed_with_another_key_is_reported_as_lost(
     node: GatewayAndSdk, backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
     model = new_model("gemini")
-    body = {"model": model, "messages": [{"role": "user", "content": "Count."}]}
-    first = ReceivedRequest("POST", "/", {}, encoded(body), cast("Any", None))
+    body = encoded(chat_request(model))
+    first = ReceivedRequest("POST", "/", {}, body, cast("Any", None))
     second = reply_as_requested("chat", completion({"content": "So be it."}, "stop"), {})
     backend.enqueue(model, chat_backend(gemini)(first), second)
     request = responses_request(model)

@@ -1,8 +1,8 @@
 """The replies of the corpus over real sockets: clients get what the core makes of them.
 
-The snapshots show that the core translates each case correctly. Here a server sends each case to the
-gateway, and the response is compared with the core's output for the same request, except for the
-ids and times that the gateway generates.
+The snapshots show that the core translates each case correctly. Here a server sends each case to
+the gateway, and the response is compared with the output of the core for the same request, except
+for the ids and times that the gateway generates.
 """
 
 import re

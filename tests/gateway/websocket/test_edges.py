@@ -11,7 +11,7 @@ from websockets.exceptions import ConnectionClosed
 
 from tests.gateway.backend_replies import Turn, reply_script, stream_events
 from tests.gateway.conftest import Harness, NewModel
-from tests.gateway.end_to_end.test_load import MEBIBYTE, flood, settled
+from tests.gateway.end_to_end.test_load import MEBIBYTE, flood, wait_until_blocked
 from tests.gateway.gateway_config import DIALECTS, backend_tables
 from tests.gateway.gateway_process import Gateway, run_gateway
 from tests.gateway.raw_http import send
@@ -240,7 +240,7 @@ def test_a_slow_client_holds_the_backend_back(dialect: str, harness: Harness) ->
     with WebSocketClient(harness.gateway, buffer=1) as socket:
         socket.create(model=model, input="x", store=False)
         request = harness.backend.wait_for_request(model)
-        held = settled(request)
+        held = wait_until_blocked(request)
         # What the sockets of the system hold, and a little more, but not the whole.
         assert held < 32 * MEBIBYTE
         assert harness.gateway.memory() - before < 32 * MEBIBYTE

@@ -17,7 +17,7 @@ from tests.gateway.backend_replies import (
     stream_events,
 )
 from tests.gateway.conftest import Harness
-from tests.gateway.end_to_end.test_open_responses import ASKED, MODELS, WEATHER, named, user
+from tests.gateway.end_to_end.test_open_responses import MODELS, REQUESTS, WEATHER, named, user
 from tests.gateway.gateway_config import DIALECTS
 from tests.gateway.gateway_process import Gateway, run_gateway
 from tests.gateway.scripted_backend import truncated_reply
@@ -50,7 +50,7 @@ def hear_failure(socket: WebSocketClient) -> Events:
 def test_all_that_is_asked_over_http(model: str, demo: Gateway) -> None:
     # On one socket, one after the other; each event is judged.
     with WebSocketClient(demo) as socket:
-        for name, asked in ASKED.items():
+        for name, asked in REQUESTS.items():
             response = socket.create_response(model=model, **asked)
             assert response.status == "completed"
             kinds = [item.type for item in response.output]
@@ -60,7 +60,7 @@ def test_all_that_is_asked_over_http(model: str, demo: Gateway) -> None:
 @pytest.mark.parametrize("model", MODELS)
 def test_names_and_ids_are_legal(model: str, demo: Gateway) -> None:
     with WebSocketClient(demo) as socket:
-        response = response_in(socket.create_turn(model=model, **ASKED["tool-calling"]))
+        response = response_in(socket.create_turn(model=model, **REQUESTS["tool-calling"]))
     calls = [item for item in objects_in(response, "output") if item["type"] == "function_call"]
     assert calls
     for call in calls:
