@@ -1,6 +1,6 @@
 """What the endpoints share: dependencies, request bodies, pages of lists, JSON responses."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -8,17 +8,21 @@ from litestar import Request, Response, WebSocket
 from litestar.datastructures import State
 from litestar.di import NamedDependency
 from litestar.params import QueryParameter, SkipValidation
-from litestar.types import Message, Scope
+from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from msgspec import Raw
 
-from adapters import InvalidRequestError
+from adapters import Dialect, InvalidRequestError
+from adapters.responses import RESPONSES
 from adapters.wire.json_object import JsonObject
 from adapters.wire.json_object import read_body as parse_body
 from gateway.context import AppContext
 from gateway.http.auth import Principal
 from gateway.http.headers import new_request_id, read_headers, request_id_header
 from gateway.http.request_body import read_body
+from gateway.http.sinks import AsgiSink, ReplySink
+from gateway.observability.record import ExchangeRecord
 from gateway.openapi.objects import ListPage
+from gateway.pipeline.handler import serve
 from gateway.store import Item, Page
 
 AnyRequest = Request[object, object, State]
@@ -71,6 +75,21 @@ async def read_fields(request: AnyRequest, context: AppContext) -> JsonObject:
     headers = read_headers(request.scope["headers"])
     body = await read_body(request.receive, headers, context.config.server.max_body_bytes)
     return parse_body(body.strip() or b"{}")
+
+
+def pipeline_app(
+    context: AppContext,
+    work: Callable[[AppContext, ReplySink], Coroutine[None, None, None]],
+    dialect: Dialect = RESPONSES,
+) -> ASGIApp:
+    """Return an ASGI application that does some work of the pipeline for each request."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        record = ExchangeRecord(scope["path"])
+        sink = AsgiSink(read_headers(scope["headers"]), receive, send, record, dialect)
+        await serve(context, sink, work(context, sink))
+
+    return app
 
 
 # Responses

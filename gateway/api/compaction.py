@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 from litestar import post
 from litestar.handlers import HTTPRouteHandler
-from litestar.types import ASGIApp, Receive, Scope, Send
+from litestar.types import ASGIApp
 from msgspec import Raw, Struct
 
 from adapters import (
@@ -27,6 +27,7 @@ from adapters.responses import RESPONSES
 from adapters.responses.request_reader import input_items
 from adapters.responses.wire import read_usage
 from adapters.wire.json_object import MISSING, read_body
+from gateway.api.common import pipeline_app
 from gateway.backends.client import UNSUPPORTED_PATH_STATUSES, SideResponse
 from gateway.backends.routing import Route
 from gateway.compaction.summary import COMPACTION
@@ -41,10 +42,9 @@ from gateway.context import AppContext
 from gateway.errors import BackendUnreachableError, write_error_body
 from gateway.http.auth import Principal
 from gateway.http.create_request import ParsedRequest, parse_request
-from gateway.http.headers import JSON, Headers, read_headers
+from gateway.http.headers import JSON, Headers
 from gateway.http.monitor import ExchangeMonitor
-from gateway.http.sinks import AsgiSink, BufferSink, ReplySink
-from gateway.observability.record import ExchangeRecord
+from gateway.http.sinks import BufferSink, ReplySink
 from gateway.openapi.objects import CompactReply, CompactRequest
 from gateway.openapi.operations import (
     BACKEND_ERRORS,
@@ -52,7 +52,7 @@ from gateway.openapi.operations import (
     request_body,
     responses,
 )
-from gateway.pipeline.handler import handle_create, receive_request, report_errors, serve
+from gateway.pipeline.handler import handle_create, receive_request, report_errors
 from gateway.pipeline.request import Request
 from gateway.turns.items import to_stored_item
 from gateway.turns.turn import Turn
@@ -74,11 +74,7 @@ class _Compaction(Struct, frozen=True):
 
 def compaction_handlers(app: AppContext) -> Sequence[HTTPRouteHandler]:
     """Return the handler of the compaction endpoint."""
-
-    async def reply(scope: Scope, receive: Receive, send: Send) -> None:
-        record = ExchangeRecord(scope["path"])
-        sink = AsgiSink(read_headers(scope["headers"]), receive, send, record)
-        await serve(app, sink, compact_conversation(app, sink))
+    reply = pipeline_app(app, compact_conversation)
 
     @post(
         _PATH,

@@ -5,23 +5,20 @@ from typing import Any
 
 from litestar import get, post, websocket
 from litestar.handlers import HTTPRouteHandler, WebsocketRouteHandler
-from litestar.types import ASGIApp, Receive, Scope, Send
+from litestar.types import ASGIApp
 
-from adapters import Dialect, dialects_by_path
+from adapters import dialects_by_path
 from adapters.chat import CHAT
 from adapters.responses import RESPONSES
-from gateway.api.common import AnyRequest, AnySocket
+from gateway.api.common import AnyRequest, AnySocket, pipeline_app
 from gateway.context import AppContext
 from gateway.errors import NotFoundError, UpgradeRequiredError
-from gateway.http.headers import read_headers
-from gateway.http.sinks import AsgiSink
-from gateway.observability.record import ExchangeRecord
 from gateway.openapi.chat_reply import ChatChunk, ChatReply
 from gateway.openapi.chat_request import ChatRequest
 from gateway.openapi.operations import BACKEND_ERRORS, CreateOperation, request_body, responses
 from gateway.openapi.responses_reply import ResponsesEvent, ResponsesReply
 from gateway.openapi.responses_request import ResponsesRequest
-from gateway.pipeline.handler import create, serve
+from gateway.pipeline.handler import create
 from gateway.websocket.handshake import handle_websocket
 
 # How the endpoints are described in the OpenAPI document.
@@ -58,17 +55,10 @@ _DOCUMENTATION: dict[str, dict[str, Any]] = {
 def create_apps(context: AppContext) -> dict[str, ASGIApp]:
     """Return the ASGI applications that create replies, by the paths of the dialects."""
     # Dialects with the same path write errors in the same way.
-    paths = dialects_by_path()
-    return {path: _create_app(context, path, dialects[0]) for path, dialects in paths.items()}
-
-
-def _create_app(context: AppContext, path: str, dialect: Dialect) -> ASGIApp:
-    async def reply(scope: Scope, receive: Receive, send: Send) -> None:
-        record = ExchangeRecord(scope["path"])
-        sink = AsgiSink(read_headers(scope["headers"]), receive, send, record, dialect)
-        await serve(context, sink, create(context, path, sink))
-
-    return reply
+    return {
+        path: pipeline_app(context, create, dialects[0])
+        for path, dialects in dialects_by_path().items()
+    }
 
 
 def create_handlers(

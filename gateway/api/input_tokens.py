@@ -8,23 +8,24 @@ from typing import Final
 import msgspec
 from litestar import post
 from litestar.handlers import HTTPRouteHandler
-from litestar.types import ASGIApp, Receive, Scope, Send
+from litestar.types import ASGIApp
 from msgspec import Raw, Struct
 
 from adapters import DragomanError, InvalidRequestError, RequestBody, parse_body
 from adapters.responses import RESPONSES
+from gateway.api.common import pipeline_app
 from gateway.compaction.summary_request import mentions_compaction, prepare_request
 from gateway.context import AppContext
 from gateway.http.auth import Principal
 from gateway.http.create_request import parse_request
-from gateway.http.headers import JSON, read_headers
+from gateway.http.headers import JSON
 from gateway.http.monitor import ExchangeMonitor
-from gateway.http.sinks import AsgiSink, ReplySink
+from gateway.http.sinks import ReplySink
 from gateway.observability.logging import LOG
 from gateway.observability.record import ExchangeRecord
 from gateway.openapi.objects import InputTokensReply, InputTokensRequest
 from gateway.openapi.operations import BODY_ERRORS, request_body, responses
-from gateway.pipeline.handler import receive_request, serve
+from gateway.pipeline.handler import receive_request
 from gateway.token_counting import CountableRequest, TokenCount, count_locally, count_on_backend
 
 # A backend that takes longer to count is not waited for: the gateway can estimate.
@@ -41,11 +42,7 @@ class _Tokens(Struct, frozen=True):
 
 def input_token_handlers(app: AppContext) -> Sequence[HTTPRouteHandler]:
     """Return the handler that counts tokens."""
-
-    async def reply(scope: Scope, receive: Receive, send: Send) -> None:
-        record = ExchangeRecord(scope["path"])
-        sink = AsgiSink(read_headers(scope["headers"]), receive, send, record)
-        await serve(app, sink, count_input_tokens(app, sink))
+    reply = pipeline_app(app, count_input_tokens)
 
     @post(
         "/responses/input_tokens",

@@ -108,9 +108,10 @@ async def receive_request(app: AppContext, sink: ReplySink) -> tuple[Principal, 
     return principal, body
 
 
-async def create(app: AppContext, endpoint: str, sink: ReplySink) -> None:
-    """Serve a create request that a client has posted to an endpoint."""
-    await handle_create(app, Request(endpoint, *await receive_request(app, sink)), sink)
+async def create(app: AppContext, sink: ReplySink) -> None:
+    """Serve a create request that a client has posted."""
+    # The handler alone holds the body, so that it can release it.
+    await handle_create(app, Request(sink.dialect.path, *await receive_request(app, sink)), sink)
 
 
 async def handle_create(app: AppContext, given: Request, sink: ReplySink) -> None:
