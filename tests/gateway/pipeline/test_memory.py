@@ -74,7 +74,10 @@ async def references_to_body(client: str, body: bytes) -> int:
 def test_stream_does_not_hold_the_body_of_its_request(
     client: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(application, "make_transport", lambda _: Transport())
+    def make_transport(_: BackendConfig) -> Transport:
+        return Transport()
+
+    monkeypatch.setattr(application, "make_transport", make_transport)
     field = "input" if client == "responses" else "messages"
     messages = [{"role": "user", "content": "Hello"}]
     request = {"model": "m", "stream": True, "store": False, field: messages}
