@@ -37,7 +37,8 @@ class Transport(httpx.AsyncBaseTransport):
 
 def http_scope(path: str) -> HTTPScope:
     """Return the keys of a scope that the gateway reads."""
-    scope = {"type": "http", "method": "POST", "path": path, "headers": []}
+    headers: list[tuple[bytes, bytes]] = []
+    scope = {"type": "http", "method": "POST", "path": path, "headers": headers}
     return cast("HTTPScope", scope)
 
 
