@@ -1,4 +1,4 @@
-"""What the tests of work in the background share: gateways on one database, and their streams."""
+"""Helpers for tests of background responses: gateways on one database, and their streams."""
 
 import signal
 import time

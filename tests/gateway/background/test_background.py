@@ -1,4 +1,4 @@
-"""Responses made in the background, over backends of every dialect and on either database."""
+"""Background responses, over backends of every dialect and on both databases."""
 
 from collections.abc import Iterator
 
@@ -78,7 +78,7 @@ def ended(node: Gateway, name: str) -> Response:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_it_is_polled(
+def test_response_is_polled(
     dialect: str,
     client: openai.OpenAI,
     node: Gateway,
@@ -110,7 +110,7 @@ def test_it_is_polled(
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_its_events_are_told_as_they_come(
+def test_events_are_streamed_as_they_arrive(
     dialect: str,
     client: openai.OpenAI,
     node: Gateway,
@@ -144,7 +144,7 @@ def test_its_events_are_told_as_they_come(
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_calls_are_made_and_answered(
+def test_tool_calls_and_outputs(
     dialect: str,
     client: openai.OpenAI,
     node: Gateway,
@@ -176,7 +176,7 @@ def test_calls_are_made_and_answered(
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_who_goes_away_does_not_stop_it(
+def test_disconnect_does_not_stop_a_response(
     dialect: str, node: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     model, gate = new_model(dialect), Gate()
@@ -192,7 +192,7 @@ def test_who_goes_away_does_not_stop_it(
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_stream_is_resumed(
+def test_stream_is_resumed(
     dialect: str,
     client: openai.OpenAI,
     node: Gateway,
@@ -222,7 +222,7 @@ def test_a_stream_is_resumed(
 @pytest.mark.parametrize(
     ("status", "code"), [(429, "rate_limit_exceeded"), (400, "server_error"), (500, "server_error")]
 )
-def test_a_backend_that_refuses(
+def test_backend_refuses(
     dialect: str,
     status: int,
     code: str,
@@ -241,7 +241,7 @@ def test_a_backend_that_refuses(
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_backend_that_fails_in_the_middle(
+def test_backend_fails_in_the_middle(
     dialect: str, node: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     model = new_model(dialect)
@@ -257,7 +257,7 @@ def test_a_backend_that_fails_in_the_middle(
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_backend_that_breaks_off(
+def test_backend_disconnects(
     dialect: str, node: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     model = new_model(dialect)
@@ -273,7 +273,7 @@ def test_a_backend_that_breaks_off(
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_it_is_cancelled(
+def test_response_is_cancelled(
     dialect: str,
     client: openai.OpenAI,
     node: Gateway,
@@ -296,7 +296,7 @@ def test_it_is_cancelled(
     judge_response(show(node, name))
 
 
-def test_what_is_over_cannot_be_cancelled(
+def test_finished_response_cannot_be_cancelled(
     client: openai.OpenAI, node: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     model = new_model("chat")
@@ -324,7 +324,7 @@ def test_what_is_over_cannot_be_cancelled(
         client.responses.cancel("resp_unknown")
 
 
-def test_which_events_are_asked_for_must_be_clear(
+def test_invalid_stream_parameters_are_refused(
     client: openai.OpenAI, node: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     model = new_model("chat")
@@ -345,7 +345,7 @@ def test_which_events_are_asked_for_must_be_clear(
         client.responses.retrieve(plain.id, stream=True)
 
 
-def test_one_that_is_deleted_is_worked_at_no_more(
+def test_deleting_a_response_stops_it(
     client: openai.OpenAI, node: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     model = new_model("chat")
@@ -360,7 +360,7 @@ def test_one_that_is_deleted_is_worked_at_no_more(
         client.responses.retrieve(name)
 
 
-def test_what_is_not_finished_cannot_be_continued(
+def test_unfinished_response_cannot_be_continued(
     client: openai.OpenAI, node: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     model, gate = new_model("chat"), Gate()
@@ -378,7 +378,7 @@ def test_what_is_not_finished_cannot_be_continued(
     assert again.output_text == TEXT
 
 
-def test_a_bad_request_is_refused_at_once(node: Gateway, new_model: NewModel) -> None:
+def test_invalid_request_is_refused_at_once(node: Gateway, new_model: NewModel) -> None:
     for body, status, param in (
         ({"model": new_model("chat"), "input": "x", "store": False}, 400, "background"),
         ({"model": new_model("chat"), "input": "x", "tools": "many"}, 400, "tools"),

@@ -1,4 +1,4 @@
-"""What must also hold of work in the background: secrets, losses, silence, conversations."""
+"""Background responses: secrets, losses, heartbeats, conversations."""
 
 import asyncio
 import json
@@ -50,7 +50,7 @@ from tests.judges.reading import integer_in, object_in, objects_in, text_in
 STATE = "sqlite:state.db"
 
 
-def test_the_key_of_a_client_is_written_down_nowhere(
+def test_key_of_a_client_is_not_stored(
     backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
     busy, model = new_model("chat"), new_model("chat")
@@ -70,7 +70,7 @@ def test_the_key_of_a_client_is_written_down_nowhere(
     assert KEY not in node.log
 
 
-def test_with_keys_of_our_own_the_client_is_known_again(
+def test_settings_of_the_gateway_key_apply(
     backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
     model = new_model("chat")
@@ -89,9 +89,7 @@ def test_with_keys_of_our_own_the_client_is_known_again(
     assert any('"key_name":"mine"' in line and '"backend":"chat"' in line for line in node.lines)
 
 
-def test_losses_are_told_in_the_log(
-    backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
-) -> None:
+def test_losses_are_logged(backend: ScriptedBackend, new_model: NewModel, tmp_path: Path) -> None:
     model = new_model("legacy")
     backend.enqueue(model, stream_reply(*stream_events("legacy", TURN)))
     with run_gateway(configured(backend, STATE), tmp_path) as node:
@@ -105,7 +103,7 @@ def test_losses_are_told_in_the_log(
     assert line["output_tokens"] is not None
 
 
-def test_in_a_silence_it_is_said_again_how_it_stands(
+def test_heartbeat_repeats_the_status(
     backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
     busy, model, gate = new_model("chat"), new_model("chat"), Gate()
@@ -135,9 +133,7 @@ def test_in_a_silence_it_is_said_again_how_it_stands(
         judge_stream(replay(node, waiting))
 
 
-def test_a_backend_that_is_not_there(
-    backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
-) -> None:
+def test_unreachable_backend(backend: ScriptedBackend, new_model: NewModel, tmp_path: Path) -> None:
     gone = backend_table("http://127.0.0.1:9", "gone", "chat", "retries = { max_retries = 0 }\n")
     with run_gateway(configured(backend, STATE) + gone, tmp_path) as node:
         name = text_in(create(node, new_model("gone")), "id")
@@ -146,7 +142,7 @@ def test_a_backend_that_is_not_there(
         assert wait_for(node, name, "failed") == said
 
 
-def test_a_backend_that_does_not_stream(
+def test_backend_without_streaming(
     backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
     more = '[backends.capabilities]\nstreaming = "never"\n'
@@ -159,7 +155,7 @@ def test_a_backend_that_does_not_stream(
         assert text_in(said, "status") == "completed"
 
 
-def test_a_conversation_grows_by_what_was_finished(
+def test_only_finished_responses_are_added_to_a_conversation(
     backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
     model, stuck = new_model("chat"), new_model("chat")
@@ -193,7 +189,7 @@ def test_a_conversation_grows_by_what_was_finished(
         assert asyncio.run(said()) == (question, reply)
 
 
-def test_several_processes_serve_one_port(
+def test_several_workers_serve_one_port(
     backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
     model = new_model("chat")

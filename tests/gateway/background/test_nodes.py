@@ -1,4 +1,4 @@
-"""Responses made in the background where several gateways share a database, and some die."""
+"""Background responses on several nodes that share a database, some of which die."""
 
 import asyncio
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ def answers(backend: ScriptedBackend, model: str) -> None:
     backend.respond_with(model, lambda received: reply_script("chat", TURN, received.json()))
 
 
-def test_it_is_cancelled_on_another_node(
+def test_response_is_cancelled_on_another_node(
     pair: tuple[Gateway, ...], backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     one, other = pair
@@ -81,7 +81,7 @@ def test_it_is_cancelled_on_another_node(
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_its_events_are_told_on_another_node(
+def test_events_are_streamed_on_another_node(
     dialect: str, pair: tuple[Gateway, ...], backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     one, other = pair
@@ -103,7 +103,7 @@ def test_its_events_are_told_on_another_node(
         assert sdk.responses.retrieve(name).output_text == TEXT
 
 
-def test_one_that_waits_is_cancelled(
+def test_queued_response_is_cancelled(
     backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
     busy, model = new_model("chat"), new_model("chat")
@@ -119,7 +119,7 @@ def test_one_that_waits_is_cancelled(
 
 
 @ON_BOTH_DATABASES
-def test_what_a_dead_node_made_has_failed(
+def test_running_response_of_a_dead_node_fails(
     kind: str, backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
     model = new_model("chat")
@@ -145,7 +145,7 @@ def test_what_a_dead_node_made_has_failed(
     assert len(backend.received(model)) == 1
 
 
-def test_a_lease_that_nobody_renews_runs_out(
+def test_lease_of_a_dead_node_expires(
     backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
     model = new_model("chat")
@@ -163,7 +163,7 @@ def test_a_lease_that_nobody_renews_runs_out(
 
 
 @ON_BOTH_DATABASES
-def test_what_waited_on_a_dead_node_is_done_by_another(
+def test_queued_responses_of_a_dead_node_are_taken_over(
     kind: str, backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
     busy, model, wanted = new_model("chat"), new_model("chat"), new_model("chat")
@@ -198,7 +198,7 @@ def test_what_waited_on_a_dead_node_is_done_by_another(
 
 
 @ON_BOTH_DATABASES
-def test_a_node_that_stops_hands_over_what_waits(
+def test_stopping_node_releases_queued_responses(
     kind: str, backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
     busy, model, gate = new_model("chat"), new_model("chat"), Gate()
@@ -217,7 +217,7 @@ def test_a_node_that_stops_hands_over_what_waits(
         assert "Traceback" not in one.log, one.log
 
 
-def test_what_waits_does_not_wait_for_a_stream(
+def test_queued_responses_are_released_while_a_stream_is_open(
     backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
     busy, model, gate = new_model("chat"), new_model("chat"), Gate()
@@ -236,7 +236,7 @@ def test_what_waits_does_not_wait_for_a_stream(
         assert "Traceback" not in one.log, one.log
 
 
-def test_who_follows_on_a_node_that_stops_is_told(
+def test_stream_on_a_stopping_node_ends_with_an_error(
     backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
     model, gate = new_model("chat"), Gate()
@@ -257,7 +257,7 @@ def test_who_follows_on_a_node_that_stops_is_told(
         assert "Traceback" not in other.log, other.log
 
 
-def test_it_goes_on_when_the_database_was_away(
+def test_response_survives_lost_database_connections(
     backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
     model, gate = new_model("chat"), Gate()
@@ -272,7 +272,7 @@ def test_it_goes_on_when_the_database_was_away(
         assert text_in(judge_stream(replay(node, name)), "status") == "completed"
 
 
-def test_a_node_that_stops_leaves_nothing_unfinished(
+def test_stopping_node_fails_running_responses(
     backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
     model = new_model("chat")

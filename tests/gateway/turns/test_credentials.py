@@ -1,4 +1,4 @@
-"""What authorises a backend to use a client's servers is passed on, and written down nowhere."""
+"""Credentials of MCP servers are passed on to the backend and never stored."""
 
 from pathlib import Path
 
@@ -42,7 +42,7 @@ def stored(folder: Path) -> bytes:
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["unary", "streamed"])
 @pytest.mark.parametrize("dialect", ["chat", "responses"])
-def test_it_is_neither_kept_nor_shown(
+def test_credentials_are_neither_stored_nor_shown(
     dialect: str, *, streamed: bool, backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
     model = new_model(dialect)
@@ -60,7 +60,7 @@ def test_it_is_neither_kept_nor_shown(
         assert objects_in(backend.received(model)[0].json(), "tools") == [TOOL]
 
 
-def test_what_waits_is_sealed(
+def test_queued_request_is_sealed(
     backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
     busy, model = new_model("responses"), new_model("responses")

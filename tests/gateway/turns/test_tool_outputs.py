@@ -1,4 +1,4 @@
-"""An output that a continued turn brings must belong to a call of its history."""
+"""A tool output of a continued turn must belong to a call of its history."""
 
 import openai
 import pytest
@@ -24,7 +24,7 @@ def output(kind: str, call_id: str) -> Item:
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["unary", "streamed"])
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_over_http_it_is_refused_as_by_openai(
+def test_output_without_a_call_is_refused_over_http(
     dialect: str, *, streamed: bool, harness: Harness
 ) -> None:
     model = says(harness, dialect, Turn(None, (Call("f", "{}"),)), Turn("Fine."))
@@ -65,12 +65,12 @@ def test_over_http_it_is_refused_as_by_openai(
         ([], [output("function_call_output", "7")]),
     ],
 )
-def test_what_belongs_to_a_call_passes(history: list[Item], given: list[Item]) -> None:
+def test_output_of_a_call_is_accepted(history: list[Item], given: list[Item]) -> None:
     check_outputs_have_calls(history, given)
 
 
 @pytest.mark.parametrize("kind", ["function_call_output", "custom_tool_call_output"])
-def test_what_belongs_to_none_does_not(kind: str) -> None:
+def test_output_without_a_call_is_refused(kind: str) -> None:
     with pytest.raises(ToolCallNotFoundError) as refused:
         check_outputs_have_calls([CALL, CUSTOM, SAID], [output(kind, '"call_9"')])
     words = kind.replace("_", " ")

@@ -1,4 +1,4 @@
-"""What goes wrong on a socket, and what goes on all the same."""
+"""Invalid messages, heartbeats and disconnects on a WebSocket."""
 
 import json
 import logging
@@ -70,7 +70,7 @@ SPOILED: dict[str, tuple[str, str | None]] = {
 }
 
 
-def test_a_message_that_is_none_is_told_so_and_the_socket_goes_on(harness: Harness) -> None:
+def test_invalid_message_leaves_the_connection_open(harness: Harness) -> None:
     model = says(harness, "chat", *[Turn("Hi.")] * (len(SPOILED) + 1))
     with WebSocketClient(harness.gateway) as socket:
         for message, (code, param) in SPOILED.items():
@@ -84,7 +84,7 @@ def test_a_message_that_is_none_is_told_so_and_the_socket_goes_on(harness: Harne
         assert socket.create_response(model=model, input="x", store=False).output_text == "Hi."
 
 
-def test_what_is_no_text_ends_the_socket(gateway: Gateway) -> None:
+def test_invalid_utf8_closes_the_connection(gateway: Gateway) -> None:
     with WebSocketClient(gateway) as socket:
         # RFC 6455 leaves no choice.
         socket.connection.send(b'{"type": "\xff"}', text=True)
@@ -94,7 +94,7 @@ def test_what_is_no_text_ends_the_socket(gateway: Gateway) -> None:
     assert closed.value.rcvd.code == 1007
 
 
-def test_what_is_refused_is_logged(harness: Harness) -> None:
+def test_refused_messages_are_logged(harness: Harness) -> None:
     with WebSocketClient(harness.gateway, path="/responses") as socket:
         socket.send({"type": "response.create", "stream_id": "not this"})
         validate_error(socket.receive())
@@ -104,7 +104,7 @@ def test_what_is_refused_is_logged(harness: Harness) -> None:
     wait_until(lambda: any(all(word in line for word in words) for line in harness.gateway.lines))
 
 
-def test_a_message_that_is_too_large(heartbeat_gateway: Gateway, backend: ScriptedBackend) -> None:
+def test_too_large_message_is_refused(heartbeat_gateway: Gateway, backend: ScriptedBackend) -> None:
     model = "chat-too-large"
     backend.respond_with(model, lambda it: reply_script("chat", Turn("Hi."), it.json()))
     with WebSocketClient(heartbeat_gateway) as socket:
@@ -123,7 +123,7 @@ def test_a_message_that_is_too_large(heartbeat_gateway: Gateway, backend: Script
         assert closed.value.rcvd.code == 1009
 
 
-def test_a_history_that_is_too_large_is_not_remembered(
+def test_too_large_history_is_not_cached(
     heartbeat_gateway: Gateway, backend: ScriptedBackend
 ) -> None:
     model = "chat-long-history"
@@ -140,7 +140,7 @@ def test_a_history_that_is_too_large_is_not_remembered(
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_silence_is_filled_with_events(
+def test_heartbeats_are_events(
     dialect: str, heartbeat_gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     model, gate = new_model(dialect), Gate()
@@ -171,7 +171,7 @@ class Listener(logging.Handler):
             self.pinged.set()
 
 
-def test_an_idle_socket_is_pinged(heartbeat_gateway: Gateway) -> None:
+def test_idle_connection_is_pinged(heartbeat_gateway: Gateway) -> None:
     listener, logger = Listener(), logging.getLogger("websockets.client")
     logger.addHandler(listener)
     logger.setLevel(logging.DEBUG)
@@ -209,7 +209,7 @@ def test_each_turn_is_counted(harness: Harness, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["close", "abort"])
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_client_that_leaves_ends_the_work(dialect: str, how: str, harness: Harness) -> None:
+def test_disconnect_ends_the_backend_requests(dialect: str, how: str, harness: Harness) -> None:
     backend = harness.backend
     models = [harness.new_model(dialect) for _ in range(3)]
     said = [chunk(frame) for frame in stream_events(dialect, Turn("One two three."))[:4]]
@@ -233,7 +233,7 @@ def test_a_client_that_leaves_ends_the_work(dialect: str, how: str, harness: Har
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_slow_client_holds_the_backend_back(dialect: str, harness: Harness) -> None:
+def test_slow_client_slows_the_backend(dialect: str, harness: Harness) -> None:
     model = harness.new_model(dialect)
     harness.backend.enqueue(model, flood(dialect))
     before = harness.gateway.memory()
@@ -253,7 +253,7 @@ def test_a_slow_client_holds_the_backend_back(dialect: str, harness: Harness) ->
     assert request.closed.wait(TIMEOUT_SECONDS)
 
 
-def test_errors_of_one_turn_do_not_concern_another(harness: Harness) -> None:
+def test_invalid_message_does_not_disturb_a_running_turn(harness: Harness) -> None:
     gate, model = Gate(), harness.new_model("chat")
     said = stream_events("chat", Turn("One two three."))
     harness.backend.enqueue(model, stream_reply(*said[:3], gate, *said[3:]))

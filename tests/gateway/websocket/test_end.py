@@ -1,4 +1,4 @@
-"""Sockets that come to their end: the service stops, or they are old."""
+"""How connections end: the service stops, or they are too old."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def close_code(socket: WebSocketClient) -> int:
     return closed.value.rcvd.code
 
 
-def test_running_answers_end_and_idle_sockets_are_closed(
+def test_shutdown_waits_for_running_turns_and_closes_idle_connections(
     backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
     model, gate = new_model("chat"), Gate()
@@ -62,7 +62,7 @@ def test_running_answers_end_and_idle_sockets_are_closed(
     assert_no_errors_logged(gateway)
 
 
-def test_answers_that_take_too_long_are_ended(
+def test_shutdown_ends_turns_that_take_too_long(
     backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
     model = new_model("chat")
@@ -85,7 +85,7 @@ def test_answers_that_take_too_long_are_ended(
     assert_no_errors_logged(gateway)
 
 
-def test_a_socket_that_is_old_is_closed_but_not_in_the_middle(
+def test_old_connection_is_closed_after_its_running_turn(
     backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
 ) -> None:
     model, gate = new_model("chat"), Gate()

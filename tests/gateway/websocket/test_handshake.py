@@ -1,4 +1,4 @@
-"""Who gets a socket, and what everybody else is told."""
+"""Which clients may open a WebSocket, and what the others get."""
 
 import json
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ HANDSHAKE = {
 
 
 @pytest.mark.parametrize("authorization", ["", "Bearer dk-wrong"])
-def test_who_has_no_key_gets_no_socket(authorization: str, guarded: Gateway) -> None:
+def test_missing_or_unknown_key_is_refused(authorization: str, guarded: Gateway) -> None:
     headers = {**HANDSHAKE, "Authorization": authorization}
     answered = send(guarded, "GET", "/v1/responses", headers=headers)
     assert answered.status == 401
@@ -37,7 +37,7 @@ def test_who_has_no_key_gets_no_socket(authorization: str, guarded: Gateway) -> 
     assert answered.headers["content-type"] == "application/json"
 
 
-def test_who_has_one_is_let_in_and_told_what_the_model_says(
+def test_known_key_is_accepted_and_output_is_not_redacted(
     guarded: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     model = new_model("with-key")
@@ -55,7 +55,7 @@ def test_who_has_one_is_let_in_and_told_what_the_model_says(
     ("path", "status"),
     [("/v1/models", 200), ("/v1/nothing", 404), ("/v1/translate", 405), ("/health", 200)],
 )
-def test_elsewhere_the_offer_is_not_taken(path: str, status: int, gateway: Gateway) -> None:
+def test_other_paths_do_not_upgrade(path: str, status: int, gateway: Gateway) -> None:
     assert send(gateway, "GET", path, headers=HANDSHAKE).status == status
     with pytest.raises(InvalidStatus):
         WebSocketClient(gateway, path=path)
@@ -70,7 +70,9 @@ def test_elsewhere_the_offer_is_not_taken(path: str, status: int, gateway: Gatew
         ({"Content-Length": "2"}, 426),
     ],
 )
-def test_a_handshake_that_is_none(changes: dict[str, str], status: int, gateway: Gateway) -> None:
+def test_invalid_handshake_is_refused(
+    changes: dict[str, str], status: int, gateway: Gateway
+) -> None:
     body = b"{}" if "Content-Length" in changes else None
     answered = send(gateway, "GET", "/v1/responses", body, headers={**HANDSHAKE, **changes})
     assert answered.status == status
@@ -80,7 +82,7 @@ def test_a_handshake_that_is_none(changes: dict[str, str], status: int, gateway:
 @pytest.mark.parametrize(
     "origin", ["https://example.org", "http://127.0.0.1:1", "null", "http://["]
 )
-def test_a_page_of_another_site_gets_no_socket(origin: str, gateway: Gateway) -> None:
+def test_page_of_another_site_is_refused(origin: str, gateway: Gateway) -> None:
     answered = send(gateway, "GET", "/v1/responses", headers={**HANDSHAKE, "Origin": origin})
     assert answered.status == 403
     assert answered.error["code"] == "origin_not_allowed"
@@ -96,7 +98,7 @@ def test_a_page_of_another_site_gets_no_socket(origin: str, gateway: Gateway) ->
     ],
     ids=["older", "page of nowhere", "as it should be"],
 )
-def test_an_odd_handshake(version: str, more: str, status: bytes, gateway: Gateway) -> None:
+def test_unusual_handshake(version: str, more: str, status: bytes, gateway: Gateway) -> None:
     said = "".join(f"{name}: {value}\r\n" for name, value in HANDSHAKE.items())
     with create_connection(("127.0.0.1", gateway.port), TIMEOUT_SECONDS) as plug:
         plug.sendall(f"GET /v1/responses HTTP/{version}\r\n{said}{more}\r\n".encode())
@@ -104,13 +106,13 @@ def test_an_odd_handshake(version: str, more: str, status: bytes, gateway: Gatew
             assert status in lines.readline()
 
 
-def test_a_page_of_ours_gets_one(harness: Harness) -> None:
+def test_page_of_the_same_site_is_accepted(harness: Harness) -> None:
     model = says(harness, "chat", Turn("Hi."))
     with WebSocketClient(harness.gateway, {"Origin": harness.gateway.address}) as socket:
         assert socket.create_response(model=model, input="x", store=False).output_text == "Hi."
 
 
-def test_without_an_offer_it_is_an_address_like_any(gateway: Gateway) -> None:
+def test_get_without_an_upgrade_is_not_found(gateway: Gateway) -> None:
     assert send(gateway, "GET", "/v1/responses").status == 404
 
 
@@ -125,7 +127,7 @@ def off(backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.mark.parametrize("path", ["/v1/responses", "/responses"])
-def test_switched_off_clients_are_told_to_fall_back(path: str, off: Gateway) -> None:
+def test_disabled_websocket_is_refused_with_426(path: str, off: Gateway) -> None:
     answered = send(off, "GET", path, headers=HANDSHAKE)
     assert (answered.status, answered.headers["upgrade"]) == (426, "HTTP/1.1")
     with pytest.raises(InvalidStatus) as refused:

@@ -1,8 +1,4 @@
-"""What the prose of Open Responses demands, asked over a WebSocket of a running gateway.
-
-What its suite asks is in `test_socket`; the limits of a connection are in `test_socket_lanes`,
-`test_socket_edges` and `test_socket_end`.
-"""
+"""The requirements of Open Responses in prose, over a WebSocket of a running gateway."""
 
 import re
 from collections.abc import Iterator
@@ -47,7 +43,7 @@ def hear_failure(socket: WebSocketClient) -> Events:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_all_that_is_asked_over_http(model: str, demo: Gateway) -> None:
+def test_requests_of_the_http_suite(model: str, demo: Gateway) -> None:
     # On one socket, one after the other; each event is judged.
     with WebSocketClient(demo) as socket:
         for name, asked in REQUESTS.items():
@@ -70,7 +66,7 @@ def test_names_and_ids_are_legal(model: str, demo: Gateway) -> None:
 
 @pytest.mark.parametrize("store", [False, True], ids=["remembered", "stored"])
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_turn_stands_on_the_input_and_the_output_before_it(
+def test_turn_continues_earlier_input_and_output(
     dialect: str, *, store: bool, harness: Harness
 ) -> None:
     model, turns = harness.new_model(dialect), iter((Turn("the output"), Turn("the end")))
@@ -86,7 +82,7 @@ def test_a_turn_stands_on_the_input_and_the_output_before_it(
 
 
 @pytest.mark.parametrize("dialect", ["chat", "legacy"])
-def test_a_call_that_is_not_allowed_is_not_told(dialect: str, harness: Harness) -> None:
+def test_disallowed_call_is_removed(dialect: str, harness: Harness) -> None:
     model = harness.new_model(dialect)
     turn = Turn("I would rather not.", (Call("forbidden", "{}"),))
     harness.backend.respond_with(model, lambda it: reply_script(dialect, turn, it.json()))
@@ -98,7 +94,7 @@ def test_a_call_that_is_not_allowed_is_not_told(dialect: str, harness: Harness) 
     assert [item["type"] for item in objects_in(response, "output")] == ["message"]
 
 
-def test_input_is_never_dropped_to_make_it_fit(harness: Harness) -> None:
+def test_long_input_is_sent_completely(harness: Harness) -> None:
     model = harness.new_model("chat")
     harness.backend.respond_with(model, lambda it: reply_script("chat", Turn("Fine."), it.json()))
     said = [user(f"remember the number {number}") for number in range(500)]
@@ -110,9 +106,7 @@ def test_input_is_never_dropped_to_make_it_fit(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_what_broke_off_comes_last_and_the_response_has_failed(
-    dialect: str, harness: Harness
-) -> None:
+def test_incomplete_item_is_last_and_the_response_fails(dialect: str, harness: Harness) -> None:
     model = harness.new_model(dialect)
     harness.backend.enqueue(
         model, truncated_reply(*stream_events(dialect, Turn("Once upon a time"))[:4])
@@ -127,7 +121,7 @@ def test_what_broke_off_comes_last_and_the_response_has_failed(
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_an_error_is_followed_by_a_failed_response(dialect: str, harness: Harness) -> None:
+def test_error_is_followed_by_a_failed_response(dialect: str, harness: Harness) -> None:
     model = harness.new_model(dialect)
     begun = stream_events(dialect, Turn("Once upon a time"))[:4]
     harness.backend.enqueue(model, truncated_reply(*begun, *error_events(dialect, "out of memory")))
@@ -137,7 +131,7 @@ def test_an_error_is_followed_by_a_failed_response(dialect: str, harness: Harnes
     assert [event["type"] for event in events[-2:]] == ["error", "response.failed"]
 
 
-def test_a_summary_that_is_none_is_a_failed_continuation(harness: Harness) -> None:
+def test_empty_summary_is_a_failed_continuation(harness: Harness) -> None:
     # Its backend finished well, and gave nothing: the turn has failed all the same.
     model, turns = harness.new_model("chat"), iter((Turn("One."), Turn("")))
     harness.backend.respond_with(model, lambda it: reply_script("chat", next(turns), it.json()))

@@ -1,4 +1,4 @@
-"""The openai package's own WebSocket clients, over every backend."""
+"""The WebSocket clients of the openai and agents packages, over every backend."""
 
 import asyncio
 from collections.abc import Iterable
@@ -117,7 +117,7 @@ def test_agents(dialect: str, harness: Harness) -> None:
     assert "Oslo: 18 degrees" in heard(harness, model)
 
 
-def test_errors_are_read(harness: Harness) -> None:
+def test_errors_are_parsed(harness: Harness) -> None:
     with harness.sdk.responses.connect() as connection:
         connection.response.create(model="chat-1", input="x", previous_response_id="resp_none")
         event = connection.recv()
@@ -126,7 +126,7 @@ def test_errors_are_read(harness: Harness) -> None:
     assert event.error.code == "previous_response_not_found"
 
 
-def test_nothing_is_steered_and_nothing_lost(harness: Harness) -> None:
+def test_steering_is_refused_and_returns_the_input(harness: Harness) -> None:
     with harness.sdk.responses.connect() as connection:
         connection.response.steer(input="Rather in Bergen.", previous_response_id="resp_1")
         event = connection.recv()

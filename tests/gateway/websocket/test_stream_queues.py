@@ -1,4 +1,4 @@
-"""Lanes of a socket: one after the other within one, at the same time in several."""
+"""Streams of a WebSocket: turns of one are served in order, those of several concurrently."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def hear_lanes(socket: WebSocketClient, ends: int) -> dict[str | None, list[Even
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_lanes_are_answered_at_the_same_time(dialect: str, harness: Harness) -> None:
+def test_streams_are_served_concurrently(dialect: str, harness: Harness) -> None:
     slow, quick = Gate(), Gate()
     first = held(harness, dialect, slow, Turn("First."))
     second = held(harness, dialect, quick, Turn("Second."))
@@ -59,7 +59,7 @@ def test_lanes_are_answered_at_the_same_time(dialect: str, harness: Harness) -> 
         assert validate_turn([*before, *rest], "a.1").output_text == "First."
 
 
-def test_within_a_lane_each_waits_for_its_turn(harness: Harness) -> None:
+def test_turns_of_one_stream_are_served_in_order(harness: Harness) -> None:
     gate = Gate()
     model = held(harness, "chat", gate, *(Turn(f"{number}.") for number in range(6)))
     with WebSocketClient(harness.gateway) as socket:
@@ -76,7 +76,7 @@ def test_within_a_lane_each_waits_for_its_turn(harness: Harness) -> None:
     assert sorted(text for lane in texts for text in texts[lane]) == [f"{n}." for n in range(6)]
 
 
-def test_without_names_one_is_asked_at_a_time(harness: Harness) -> None:
+def test_unnamed_stream_serves_one_turn_at_a_time(harness: Harness) -> None:
     gates = [Gate(), Gate()]
     models = [held(harness, "chat", gate, Turn("Done.")) for gate in gates]
     with WebSocketClient(harness.gateway) as socket:
@@ -93,7 +93,7 @@ def test_without_names_one_is_asked_at_a_time(harness: Harness) -> None:
         gates[1].open()
 
 
-def test_a_lane_may_begin_where_another_has_come_to(harness: Harness) -> None:
+def test_stream_continues_a_response_of_another_stream(harness: Harness) -> None:
     model = says(harness, "chat", Turn("One."), Turn("Two."), Turn("Three."))
     with WebSocketClient(harness.gateway) as socket:
         shared = {"model": model, "store": False}
@@ -112,7 +112,7 @@ def test_a_lane_may_begin_where_another_has_come_to(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a b", "ä", "x" * 257, "a/b", 7, ["a"]])
-def test_not_every_word_is_the_name_of_a_lane(name: object, harness: Harness) -> None:
+def test_invalid_stream_id_is_refused(name: object, harness: Harness) -> None:
     model = says(harness, "chat", Turn("Hi."))
     with WebSocketClient(harness.gateway) as socket:
         error = socket.create_error(model=model, input="x", stream_id=name)
@@ -124,7 +124,7 @@ def test_not_every_word_is_the_name_of_a_lane(name: object, harness: Harness) ->
         assert response.output_text == "Hi."
 
 
-def test_so_many_lanes_and_no_more(harness: Harness) -> None:
+def test_number_of_streams_is_limited(harness: Harness) -> None:
     gate, model = Gate(), harness.new_model("chat")
     harness.backend.respond_with(
         model, lambda it: (gate, *reply_script("chat", Turn("Hi."), it.json()))
@@ -152,7 +152,7 @@ def test_so_many_lanes_and_no_more(harness: Harness) -> None:
         validate_turn(socket.create_turn(model=model, input="x", store=False))
 
 
-def test_so_much_waits_and_no_more(harness: Harness) -> None:
+def test_number_of_waiting_messages_is_limited(harness: Harness) -> None:
     gate, model = Gate(), harness.new_model("chat")
     harness.backend.respond_with(
         model, lambda it: (gate, *reply_script("chat", Turn("Hi."), it.json()))

@@ -1,4 +1,4 @@
-"""Turns over a WebSocket, among them those with which Open Responses tests a server."""
+"""Turns over a WebSocket, among them those of the Open Responses suite."""
 
 import pytest
 
@@ -163,7 +163,7 @@ def test_websocket_new_chain_from_items(dialect: str, harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_call_is_answered_by_its_output_alone(dialect: str, harness: Harness) -> None:
+def test_turn_with_only_a_tool_output_continues_a_response(dialect: str, harness: Harness) -> None:
     model = says(harness, dialect, Turn("Let me see.", (OSLO,)), Turn("Sunny."), Turn("Yes."))
     shared: JsonObject = {"model": model, "tools": [TOOL], "store": False}
     with WebSocketClient(harness.gateway) as socket:
@@ -186,7 +186,7 @@ def test_a_call_is_answered_by_its_output_alone(dialect: str, harness: Harness) 
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_what_is_stored_goes_on_anywhere(dialect: str, harness: Harness) -> None:
+def test_stored_response_is_continued_on_another_connection(dialect: str, harness: Harness) -> None:
     model = says(harness, dialect, Turn("One."), Turn("Two."), Turn("Three."))
     with WebSocketClient(harness.gateway) as socket:
         first = socket.create_response(model=model, input="one")
@@ -199,7 +199,7 @@ def test_what_is_stored_goes_on_anywhere(dialect: str, harness: Harness) -> None
         assert words in heard(harness, model)
 
 
-def test_what_another_continued_from_elsewhere_stays_private(harness: Harness) -> None:
+def test_unstored_response_belongs_to_its_connection(harness: Harness) -> None:
     model = says(harness, "chat", Turn("One."))
     with WebSocketClient(harness.gateway) as socket:
         first = socket.create_response(model=model, input="one")
@@ -208,7 +208,7 @@ def test_what_another_continued_from_elsewhere_stays_private(harness: Harness) -
     assert error["code"] == "previous_response_not_found"
 
 
-def test_a_failure_of_the_backend_evicts_too(harness: Harness) -> None:
+def test_backend_failure_evicts_the_response(harness: Harness) -> None:
     model = harness.new_model("chat")
     broken = stream_reply(
         *stream_events("chat", Turn("One two three"))[:3], *error_events("chat", "sorry")
@@ -231,7 +231,7 @@ def test_a_failure_of_the_backend_evicts_too(harness: Harness) -> None:
         assert error["code"] == "previous_response_not_found"
 
 
-def test_only_the_latest_are_remembered(harness: Harness) -> None:
+def test_only_the_latest_responses_are_cached(harness: Harness) -> None:
     model = says(harness, "chat", *(Turn(f"{number}.") for number in range(6)))
     with WebSocketClient(harness.gateway) as socket:
         shared: JsonObject = {"model": model, "store": False}
@@ -247,9 +247,7 @@ def test_only_the_latest_are_remembered(harness: Harness) -> None:
 
 @pytest.mark.parametrize("given", ["Be brief.", list[object]()], ids=["text", "nothing"])
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_turn_is_prepared_without_asking_anybody(
-    dialect: str, given: object, harness: Harness
-) -> None:
+def test_prewarm_calls_no_backend(dialect: str, given: object, harness: Harness) -> None:
     model = says(harness, dialect, Turn("Hi."))
     with WebSocketClient(harness.gateway) as socket:
         events = socket.create_turn(
@@ -269,7 +267,7 @@ def test_a_turn_is_prepared_without_asking_anybody(
     assert not isinstance(given, str) or given in heard(harness, model)
 
 
-def test_a_prepared_turn_may_be_stored(harness: Harness) -> None:
+def test_prewarmed_turn_is_stored(harness: Harness) -> None:
     model = says(harness, "chat", Turn("Hi."))
     cache = {"prewarm": True}
     with WebSocketClient(harness.gateway) as socket:
@@ -282,7 +280,7 @@ def test_a_prepared_turn_may_be_stored(harness: Harness) -> None:
     assert "Be brief." in heard(harness, model)
 
 
-def test_what_cannot_be_prepared_is_told(harness: Harness) -> None:
+def test_invalid_prewarm_is_refused(harness: Harness) -> None:
     with WebSocketClient(harness.gateway) as socket:
         error = socket.create_error(model="nobody-has-it", input="x", generate=False)
         assert (error["code"], error["status"]) == ("model_not_found", 404)
@@ -294,9 +292,7 @@ def test_what_cannot_be_prepared_is_told(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_an_error_of_the_backend_keeps_its_status_and_headers(
-    dialect: str, harness: Harness
-) -> None:
+def test_backend_error_keeps_its_status_and_headers(dialect: str, harness: Harness) -> None:
     model = harness.new_model(dialect)
     body = b'{"error":{"message":"slow down","type":"rate_limit_error","param":null,"code":null}}'
     headers = {"Retry-After": "7", "x-ratelimit-remaining-requests": "0"}
@@ -312,7 +308,7 @@ def test_an_error_of_the_backend_keeps_its_status_and_headers(
     assert not {"content-type", "content-length", "dragoman-loss"} & told.keys()
 
 
-def test_what_is_lost_is_logged_and_not_told(harness: Harness) -> None:
+def test_losses_are_logged_and_not_sent(harness: Harness) -> None:
     model = says(harness, "chat", Turn("Hi."))
     with WebSocketClient(harness.gateway) as socket:
         events = socket.create_turn(
@@ -326,7 +322,7 @@ def test_what_is_lost_is_logged_and_not_told(harness: Harness) -> None:
     assert "dragoman-loss" not in str(events)
 
 
-def test_which_protocol_is_spoken_concerns_no_backend(harness: Harness) -> None:
+def test_headers_of_the_connection_are_not_sent_to_the_backend(harness: Harness) -> None:
     model = says(harness, "responses", Turn("Hi."))
     headers = {
         "OpenAI-Beta": "responses_websockets=2026-02-06, other=1",

@@ -1,4 +1,4 @@
-"""A turn that stands on the memory is carried to a backend as if the client had sent it all."""
+"""A continued turn reaches the backend as if the client had sent the whole history."""
 
 import json
 import re
@@ -105,7 +105,7 @@ def _part(role: object, text: str) -> JsonObject:
 @pytest.mark.parametrize(
     "case", [case for case in REQUESTS if case.dialect == "responses"], ids=lambda case: case.name
 )
-def test_what_was_asked(
+def test_stored_requests_reach_the_backend_as_if_sent_again(
     case: RequestCase, dialect: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     first = asked(on_wire(case.body), new_model(dialect))
@@ -123,7 +123,7 @@ def replies() -> list[ReplyCase]:
 
 
 @pytest.mark.parametrize("case", replies(), ids=lambda case: case.name)
-def test_what_was_answered(
+def test_stored_replies_reach_the_backend_as_if_sent_again(
     case: ReplyCase, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     model = new_model(case.dialect)

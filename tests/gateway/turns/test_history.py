@@ -1,4 +1,4 @@
-"""Turns that stand on earlier ones, over backends that remember nothing."""
+"""Turns that continue stored responses, over backends without state."""
 
 import re
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def client(storing_gateway: Gateway) -> Iterator[openai.OpenAI]:
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["unary", "streamed"])
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_call_is_answered_by_its_output_alone(
+def test_turn_with_only_a_tool_output_continues_a_response(
     dialect: str,
     *,
     streamed: bool,
@@ -87,7 +87,7 @@ def test_instructions_are_not_inherited_but_the_model_is(
     assert second.instructions is None
 
 
-def test_a_turn_may_be_continued_twice(
+def test_response_is_continued_twice(
     client: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     model = new_model("chat")
@@ -99,7 +99,7 @@ def test_a_turn_may_be_continued_twice(
         assert other not in received_body(backend, model)
 
 
-def test_what_was_made_from_what_is_listed(
+def test_input_items_are_listed_with_earlier_turns(
     client: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     model = new_model("chat")
@@ -127,7 +127,7 @@ def spoken(item: JsonObject) -> str:
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
 @pytest.mark.parametrize("limit", [1, 2, 3, 20])
-def test_a_list_with_something_twice_in_it_has_an_end(
+def test_list_with_a_repeated_item_ends(
     order: Literal["asc", "desc"],
     limit: int,
     client: openai.OpenAI,
@@ -153,7 +153,7 @@ def test_a_list_with_something_twice_in_it_has_an_end(
     ("query", "param"),
     [("limit=0", "limit"), ("limit=x", "limit"), ("order=up", "order"), ("after=msg_1", "after")],
 )
-def test_a_part_of_a_list_that_makes_no_sense(
+def test_invalid_list_parameter_is_refused(
     query: str, param: str, client: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     model = new_model("chat")
@@ -164,7 +164,7 @@ def test_a_part_of_a_list_that_makes_no_sense(
     assert refused.value.param == param
 
 
-def test_items_are_referred_to_by_their_ids(
+def test_item_references_are_resolved(
     client: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     model = new_model("chat")
@@ -186,7 +186,7 @@ def test_items_are_referred_to_by_their_ids(
 
 @pytest.mark.parametrize("store", [True, False], ids=["stored", "not stored"])
 @pytest.mark.parametrize("kind", ['"type": "item_reference", ', '"type": null, ', ""])
-def test_a_reference_needs_no_type(
+def test_item_reference_needs_no_type(
     kind: str,
     *,
     store: bool,
@@ -207,7 +207,7 @@ def test_a_reference_needs_no_type(
     assert "the answer is 42" in received_body(backend, model)
 
 
-def test_an_output_without_a_type_is_no_reference(
+def test_tool_output_without_a_type_is_no_reference(
     storing_gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     model = new_model("chat")
@@ -222,7 +222,7 @@ def test_an_output_without_a_type_is_no_reference(
     assert "18 degrees" in received_body(backend, model)
 
 
-def test_an_unknown_item_is_named(client: openai.OpenAI, new_model: NewModel) -> None:
+def test_unknown_item_reference_is_refused(client: openai.OpenAI, new_model: NewModel) -> None:
     with pytest.raises(openai.NotFoundError) as refused:
         client.responses.create(
             model=new_model("chat"), input=[{"type": "item_reference", "id": "msg_nobody"}]
@@ -234,7 +234,7 @@ def test_an_unknown_item_is_named(client: openai.OpenAI, new_model: NewModel) ->
 # What is not there
 
 
-def test_deleted_is_gone_but_what_continues_it_stays(
+def test_deleting_a_response_keeps_those_that_continue_it(
     client: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     model = new_model("chat")
@@ -267,7 +267,7 @@ def assert_missing(client: openai.OpenAI, model: str, name: str) -> None:
     assert not_continued.value.param == "previous_response_id"
 
 
-def test_what_is_not_there_is_told_alike_whyever_it_is_not(
+def test_responses_of_others_and_missing_ones_get_the_same_error(
     storing_gateway: Gateway, client: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     model = new_model("chat")
@@ -289,7 +289,9 @@ def test_what_is_not_there_is_told_alike_whyever_it_is_not(
     assert len(backend.received(model)) == 2
 
 
-def test_two_ways_to_go_on_exclude_each_other(client: openai.OpenAI, new_model: NewModel) -> None:
+def test_previous_response_and_conversation_exclude_each_other(
+    client: openai.OpenAI, new_model: NewModel
+) -> None:
     with pytest.raises(openai.BadRequestError) as refused:
         client.responses.create(
             model=new_model("chat"), input="go on", previous_response_id="a", conversation="b"
@@ -298,7 +300,7 @@ def test_two_ways_to_go_on_exclude_each_other(client: openai.OpenAI, new_model: 
 
 
 @pytest.mark.parametrize("how", [{}, {"stream": True}, {"background": True}])
-def test_what_says_at_its_end_that_it_goes_on_has_ended(
+def test_running_status_at_the_end_is_stored_as_completed(
     how: JsonObject,
     storing_gateway: Gateway,
     client: openai.OpenAI,
@@ -330,7 +332,7 @@ def test_what_says_at_its_end_that_it_goes_on_has_ended(
 # What was said in its own words
 
 
-def test_losses_name_places_as_the_client_counts_them(
+def test_losses_have_the_paths_of_the_client(
     storing_gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     model = new_model("chat")
