@@ -1,8 +1,8 @@
 """On shutdown, running replies may end within the timeout."""
 
 import signal
+import socket
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,7 @@ from tests.gateway.scripted_backend import (
     stream_head,
     stream_reply,
 )
-from tests.gateway.waiting import TIMEOUT_SECONDS
+from tests.gateway.waiting import TIMEOUT_SECONDS, wait_until
 from tests.judges import sdk as judge
 
 TURN = Turn("One two three four five six.")
@@ -37,14 +37,19 @@ def open_stream(gateway: Gateway, client: str, model: str) -> raw_http.StreamedR
 
 
 def wait_until_refused(gateway: Gateway) -> None:
-    """Wait until new connections are refused."""
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while time.monotonic() < deadline:
-        try:
-            raw_http.get(gateway.port, "/health")
-        except ConnectionError:
-            return
-    pytest.fail("the gateway still listens")
+    """Wait until new connections are refused.
+
+    No request is sent, because the gateway would have to finish it before it stops.
+    """
+    wait_until(lambda: _is_refused(gateway.port))
+
+
+def _is_refused(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), TIMEOUT_SECONDS).close()
+    except ConnectionError:
+        return True
+    return False
 
 
 @pytest.mark.parametrize("shutdown_signal", [signal.SIGTERM, signal.SIGINT])
