@@ -17,9 +17,9 @@ from tests.fourth_dialect.dialogue.wire import (
 )
 
 _REQUEST = Decoder(RequestWire)
-_SUPPORTED = {"model", "stream", "instructions", "temperature", "max_output_tokens", "items"}
-_SUPPORTED |= {"paths", "tools", "tool_paths", "tool_choice"}
-UNSUPPORTED_FIELDS = frozenset(Request.__struct_fields__) - _SUPPORTED
+_SETTINGS = {"model", "stream", "instructions", "temperature", "max_output_tokens"}
+_CONTENT = {"items", "paths", "tools", "tool_paths", "tool_choice"}
+UNSUPPORTED_FIELDS = frozenset(Request.__struct_fields__) - _SETTINGS - _CONTENT
 # Replies always have the usage, and nothing is stored.
 _HARMLESS = {"include_usage", "include_obfuscation", "store", "extras"}
 _CHOICES = {mode: ToolChoiceMode(mode) for mode in ("auto", "none", "required")}
