@@ -30,6 +30,7 @@ from adapters.errors import (
     InvalidReplyError,
     InvalidRequestError,
     UnsupportedRequestError,
+    invalid_choice,
 )
 from adapters.ids import IdSource, content_ids, deterministic_ids
 from adapters.ir.types import EMPTY_REQUEST, Request
@@ -59,7 +60,7 @@ def dialect(name: str) -> Dialect:
     """Return a dialect by its name."""
     found = DIALECTS.get(name)
     if found is None:
-        raise InvalidRequestError("dialect", f"{name!r} is none of {', '.join(DIALECTS)}")
+        raise invalid_choice("dialect", name, DIALECTS)
     return found
 
 
@@ -120,7 +121,7 @@ def _profile(name: str | None) -> Capabilities:
     if name is None:
         return GENERIC
     if name not in PROFILES:
-        raise InvalidRequestError("profile", f"{name!r} is none of {', '.join(PROFILES)}")
+        raise invalid_choice("profile", name, PROFILES)
     return PROFILES[name]
 
 

@@ -78,7 +78,7 @@ class _Splitter:
         if frame is None and self._event is None:
             return
         line = self._data_line if frame else self._event_line
-        self._report(line, "the event is cut by the end of the file: no empty line follows it")
+        self._report(line, "the event is not terminated by an empty line")
         if frame and (frame.data == DONE or not isinstance(read_object(frame), Violation)):
             self.parsed.frames.append(frame)
 
@@ -101,7 +101,7 @@ class _Splitter:
         if frame:
             self.parsed.frames.append(frame)
         elif self._event is not None:
-            message = f"event {preview(self._event)} has no data: line, so it is never delivered"
+            message = f"event {preview(self._event)} has no data: line and is never delivered"
             self._report(self._event_line, message)
         self._data, self._data_line, self._event = [], 0, None
 

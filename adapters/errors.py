@@ -9,6 +9,7 @@ Each error has the path of the field that is wrong, if there is one, and an HTTP
 wrong within a stream is not raised but becomes a `Failed` event.
 """
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 
@@ -18,9 +19,11 @@ class DragomanError(Exception):
     status: ClassVar[int] = 500
     code: str | None = None
     kind: ClassVar[str] = "invalid_request_error"
+    # Between the path and the message.
+    separator: ClassVar[str] = ": "
 
     def __init__(self, path: str | None, message: str, code: str | None = None) -> None:
-        super().__init__(f"{path}: {message}" if path else message)
+        super().__init__(f"{path}{self.separator}{message}" if path else message)
         self.path = path
         self.message = message
         if code is not None:
@@ -28,10 +31,21 @@ class DragomanError(Exception):
 
 
 class InvalidRequestError(DragomanError):
-    """A request that cannot be read."""
+    """A request that cannot be read. The message continues the path: "model" "is required"."""
 
     status = 400
     code = "invalid_value"
+    separator = " "
+
+
+def missing_field(path: str) -> InvalidRequestError:
+    """Return the error for a required field that is absent."""
+    return InvalidRequestError(path, "is required")
+
+
+def invalid_choice(path: str, value: str, choices: Iterable[str]) -> InvalidRequestError:
+    """Return the error for a string that is none of the choices."""
+    return InvalidRequestError(path, f"must be one of {', '.join(choices)}, not {value!r}")
 
 
 class UnsupportedRequestError(DragomanError):

@@ -63,7 +63,7 @@ class Decoder:
         if not ends:
             self._size += len(data)
             if self._size > self._limit:
-                raise InvalidReplyError(None, f"an event of the stream is over {self._limit} bytes")
+                raise InvalidReplyError(None, f"an event of the stream exceeds {self._limit} bytes")
             return []
         *blocks, rest = b"".join(self._pieces).split(b"\n\n")
         self._pieces = [rest] if rest else []

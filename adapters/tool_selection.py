@@ -68,7 +68,7 @@ def select(request: Request, support: ToolSupport, losses: Losses) -> Selection:
         if support.can_declare(tool):
             declared.append((tool, path))
         else:
-            losses.dropped(path, f"the backend has no {_describe(tool)}", "capability")
+            losses.dropped(path, f"the backend does not support {_describe(tool)}", "capability")
     selection = Selection(tuple(declared), request.tool_choice, support.visible)
     if isinstance(selection.choice, AllowedToolsChoice):
         selection = _select_allowed(request, selection, selection.choice, support, losses)
@@ -79,7 +79,7 @@ def select(request: Request, support: ToolSupport, losses: Losses) -> Selection:
 
 
 def _describe(tool: Tool) -> str:
-    return f"tool {tool.kind}" if isinstance(tool, HostedTool) else f"custom tools ({tool.name})"
+    return f"{tool.kind} tools" if isinstance(tool, HostedTool) else f"custom tools ({tool.name})"
 
 
 # Names
@@ -113,13 +113,15 @@ def _check_choice(request: Request, selection: Selection, losses: Losses) -> Sel
         case NamedToolChoice(name=name) as choice if not _resolve(choice, selection.identities()):
             declared = _resolve(choice, _identities(request.tools_with_paths()))
             reason = (
-                f"the backend cannot be given {name}" if declared else f"{name} is not declared"
+                f"the tool {name} is not supported"
+                if declared
+                else f"the tool {name} is not declared"
             )
             losses.dropped("tool_choice", reason, "meaning")
         case HostedChoice(kind=kind) if not _has_hosted(selection, kind):
-            losses.dropped("tool_choice", f"the backend has no tool {kind}", "meaning")
+            losses.dropped("tool_choice", f"the backend does not support {kind} tools", "meaning")
         case ToolChoiceMode(mode="required") if not selection:
-            losses.dropped("tool_choice", "there is no tool to call", "meaning")
+            losses.dropped("tool_choice", "no tool is declared", "meaning")
         case _:
             pass
     return selection or Selection((), None)
@@ -129,7 +131,7 @@ def _approximate_choice(selection: Selection, support: ToolSupport, losses: Loss
     """Replace a choice that the backend does not accept by the nearest one."""
     match selection.choice:
         case NamedToolChoice() as choice if "named" not in support.choices:
-            reason = "the backend cannot be made to call one tool; only that one is declared"
+            reason = "forcing one tool is not supported; only this tool is declared"
             losses.changed("tool_choice", reason)
             only = _with_identities(selection.tools, _resolve(choice, selection.identities()))
             narrowed = replace(selection, tools=only, choice=ToolChoiceMode("required"))
@@ -137,7 +139,7 @@ def _approximate_choice(selection: Selection, support: ToolSupport, losses: Loss
         case ToolChoiceMode(mode="required") if "required" not in support.choices:
             return replace(selection, choice=_approximate_required(selection, support, losses))
         case ToolChoiceMode(mode="none") if "none" not in support.choices:
-            reason = "the backend cannot be told to call nothing; no tool is declared"
+            reason = "none is not supported; no tool is declared"
             losses.changed("tool_choice", reason)
             return Selection((), None)
         case _:
@@ -150,7 +152,7 @@ def _approximate_required(selection: Selection, support: ToolSupport, losses: Lo
         case ((FunctionTool(name=name), _),) if "named" in support.choices:
             return NamedToolChoice(name)
         case _:
-            reason = "the backend cannot be made to call a tool; it becomes auto"
+            reason = "required is not supported; sent as auto"
             losses.changed("tool_choice", reason, "capability")
             return ToolChoiceMode("auto")
 
@@ -172,7 +174,7 @@ def _select_allowed(
     hosted = _listed_hosted(selection, choice)
     allowed = _without_missing(selection, choice, support, losses)
     if not allowed.tools and not allowed.others and not hosted:
-        reason = "allowed_tools leaves no tool that the backend has"
+        reason = "none of the tools in allowed_tools is supported"
         raise UnsupportedRequestError("tool_choice", reason)
     if support.allowed_tools and support.allowed_tools_lists_hosted:
         return replace(selection, choice=allowed)
@@ -180,9 +182,9 @@ def _select_allowed(
         # A hosted tool that cannot be listed is declared if it is allowed.
         local = (one for one in selection.tools if not isinstance(one[0], HostedTool))
         return replace(selection, tools=(*local, *hosted), choice=allowed)
-    reason = "the backend has no allowed_tools"
+    reason = "allowed_tools is not supported"
     if support.allowed_tools:
-        reason = "allowed_tools cannot list what runs elsewhere"
+        reason = "hosted tools are not supported in allowed_tools"
     losses.changed("tool_choice", f"{reason}; only the listed tools are declared")
     return _declare_only_listed(selection, allowed, hosted)
 
@@ -191,7 +193,7 @@ def _refuse_undeclared(request: Request, selection: Selection, choice: AllowedTo
     known = _identities(request.tools_with_paths()) | _identities(selection.visible)
     undeclared = [tool.name for tool in choice.tools if not _resolve(tool, known)]
     if undeclared:
-        reason = f"allowed_tools lists tools that are not declared: {', '.join(undeclared)}"
+        reason = f"allowed_tools contains tools that are not declared: {', '.join(undeclared)}"
         raise UnsupportedRequestError("tool_choice", reason)
 
 
@@ -218,7 +220,9 @@ def _without_missing(
         any(_is_entry_of(raw, tool) for tool in hosted) for raw in choice.others
     )
     if len(tools) < len(choice.tools) or lacks_hosted:
-        losses.changed("tool_choice", "tools that the backend has not leave the list", "capability")
+        losses.changed(
+            "tool_choice", "unsupported tools are removed from allowed_tools", "capability"
+        )
     return AllowedToolsChoice(choice.mode, tools, choice.others if lists_hosted else ())
 
 

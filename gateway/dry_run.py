@@ -28,11 +28,12 @@ from adapters import (
     write_backend_request,
 )
 from adapters.capabilities import GENERIC, PROFILES
+from adapters.errors import invalid_choice
 from adapters.losses import Losses
 from adapters.sse import BYTE_ORDER_MARK
 from adapters.wire.json_object import MISSING, decode, is_present, read_body
 from gateway.config.schema import DialectName
-from gateway.config.shape import expected
+from gateway.config.shape import describe
 from gateway.crypto import RANDOM_IDS
 from gateway.grammar_check import check_inputs_blocking
 
@@ -132,7 +133,7 @@ class OfflineTranslator:
             # A training example has no model, and may end with the call that is to be learned.
             sent = write_backend_request(read, ends_open="model" not in read.body.fields)
         except RecursionError:
-            raise InvalidRequestError(None, "the JSON is nested too deeply") from None
+            raise InvalidRequestError(None, "the body is nested too deeply") from None
         return Translation(sent.body, sent.losses)
 
     def _translate_reply(self, body: bytes, kind: Kind, status: int = 200) -> Translation:
@@ -226,17 +227,18 @@ def _read_translate_request(body: bytes) -> TranslateRequest:
     for name in given:
         if name not in _FIELDS:
             raise InvalidRequestError(
-                name, f"there is no such field; there are: {', '.join(_FIELDS)}"
+                name, f"is not a known field; known fields: {', '.join(_FIELDS)}"
             )
     for name, known in _FIELDS.items():
         if known.required and name not in given:
-            raise InvalidRequestError(name, f"it is missing; {expected(known.type)}")
+            raise InvalidRequestError(name, f"is required and must be {describe(known.type)}")
     try:
         request = decode(body, _TRANSLATE_REQUEST, "")
     except InvalidRequestError as error:
         if error.path not in given:
             raise
-        message = f"{expected(_FIELDS[error.path].type)}, got {_preview(given[error.path])}"
+        legal = describe(_FIELDS[error.path].type)
+        message = f"must be {legal}, not {_preview(given[error.path])}"
         raise InvalidRequestError(error.path, message) from None
     _check_body_or_stream(request)
     return request
@@ -248,7 +250,7 @@ def _preview(value: Raw) -> str:
         case "{":
             return "an object"
         case "[":
-            return "a list"
+            return "an array"
         case _:
             limit = _MAX_SHOWN_CHARACTERS
             return text if len(text) <= limit else f"{text[:limit]}…"
@@ -256,19 +258,17 @@ def _preview(value: Raw) -> str:
 
 def _check_body_or_stream(request: TranslateRequest) -> None:
     if is_present(request.body) == (request.stream is not None):
-        raise InvalidRequestError("body", "give either `body` or `stream`")
+        raise InvalidRequestError("body", "or `stream` is required, not both")
     kind = request.kind
     if request.stream is not None and kind not in (None, "stream"):
-        hint = f"{'an' if kind == 'error' else 'a'} {kind} is given in `body`"
-        legal = 'expected "stream" for what is given in `stream`'
-        raise InvalidRequestError("kind", f'{legal}, got "{kind}"; {hint}')
+        raise InvalidRequestError("kind", f'must be "stream" with `stream`, not "{kind}"')
 
 
 def _capabilities(profile: str | None) -> Capabilities:
     if profile is None:
         return GENERIC
     if profile not in PROFILES:
-        raise InvalidRequestError("profile", f"it is none of {', '.join(PROFILES)}")
+        raise invalid_choice("profile", profile, PROFILES)
     return PROFILES[profile]
 
 
@@ -284,7 +284,7 @@ def _translate_body(
 ) -> TranslateResult:
     kind = kind or translator.detect_kind(body)
     if kind == "stream":
-        raise InvalidRequestError("stream", "a stream is given as text, in `stream`")
+        raise InvalidRequestError("stream", "is required for a stream, instead of `body`")
     translation = translator.translate(body, kind)
     return TranslateResult(
         kind=kind,

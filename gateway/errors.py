@@ -88,6 +88,8 @@ class BackendTimeoutError(GatewayError, status=504, code="backend_timeout", kind
 class InvalidStreamIdError(GatewayError, code="invalid_stream_id"):
     """The id of a stream is invalid."""
 
+    separator = " "
+
 
 class TooManyStreamsError(GatewayError, code="websocket_stream_limit_reached"):
     """The connection has as many streams as are allowed."""
@@ -162,10 +164,9 @@ class PreviousResponseUnfinishedError(OpenAIMessageError, code="previous_respons
     """The response that a request continues is not finished."""
 
     def __init__(self, response_id: str, status: str) -> None:
-        shown = (
-            f"Previous response with id '{response_id[:_MAX_SHOWN_ID_LENGTH]}' is still {status}"
-        )
-        super().__init__("previous_response_id", f"{shown}; it can be continued when it has ended.")
+        shown = f"Previous response with id '{response_id[:_MAX_SHOWN_ID_LENGTH]}'"
+        reason = f"{shown} is still {status}; wait until it has ended."
+        super().__init__("previous_response_id", reason)
 
 
 # What OpenAI calls a response that has ended.

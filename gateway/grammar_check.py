@@ -50,7 +50,7 @@ async def check_inputs(inputs: "Iterable[CustomInput]") -> "list[Loss]":
             for custom_input in inputs:
                 mismatch = await _check(custom_input.tool, custom_input.input)
                 if mismatch is not None:
-                    reason = f"its input does not keep to the grammar: {mismatch}"
+                    reason = f"the input does not match the grammar: {mismatch}"
                     losses.append(Loss("changed", custom_input.path, reason))
     return losses
 
@@ -112,9 +112,9 @@ def _match_lark(definition: str, text: str) -> str | None:
     try:
         parser.parse(text)  # pyright: ignore[reportUnknownMemberType] - lark types it in part
     except UnexpectedEOF:
-        return "it ends too soon"
+        return "unexpected end of input"
     except UnexpectedInput as error:
-        return f"line {error.line}, column {error.column} is not as it should be"
+        return f"unexpected input at line {error.line}, column {error.column}"
     except LarkError as error:
         return str(error)
     return None
@@ -135,7 +135,7 @@ def _match_regex(definition: str, text: str) -> str | None:
             pattern = re.compile(definition)
     except (re.error, RecursionError, OverflowError, FutureWarning):
         return None
-    return None if pattern.fullmatch(text) else "it does not match the regular expression"
+    return None if pattern.fullmatch(text) else "no match of the regular expression"
 
 
 def _main() -> None:

@@ -52,7 +52,7 @@ class TokenCount(Struct, frozen=True):
 
 # By the backend
 
-_NOT_COUNTED: Final = "the backend did not count"
+_NOT_COUNTED: Final = "the backend returned no token count"
 _RESPONSES_PATH: Final = "/responses/input_tokens"
 # The fields that `/responses/input_tokens` accepts.
 _RESPONSES_FIELDS: Final = (

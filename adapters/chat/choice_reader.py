@@ -104,7 +104,7 @@ class ChoiceReader:
                 self._append(events, "reasoning", text)
                 return
             if text:
-                self._losses.dropped("reasoning", "it is no text")
+                self._losses.dropped("reasoning", "reasoning supports only text")
         if listed and not self._has_reasoning_text:
             self._append(events, "reasoning", listed)
         elif self._details and self._last_block < 0:
@@ -117,7 +117,7 @@ class ChoiceReader:
             if content or (read and self._channel == "text"):
                 self._append(events, "text", content, read)
             elif read:
-                self._losses.dropped("logprobs", "probabilities of what is no text have no place")
+                self._losses.dropped("logprobs", "only log probabilities of text are supported")
             return
         for part in read_content(content, "content", FAMILY):
             match part:
@@ -126,7 +126,7 @@ class ChoiceReader:
                 case Refusal():
                     self._append(events, "refusal", part.text)
                 case _:
-                    self._losses.dropped("content", "an answer can only be text")
+                    self._losses.dropped("content", "replies support only text")
 
     def _append(
         self,
@@ -169,7 +169,7 @@ class ChoiceReader:
         if self._channel == "text":
             self._append(events, "text", "", (), annotations)
         elif self._has_message:
-            self._losses.dropped("annotations", "they came after the text had ended")
+            self._losses.dropped("annotations", "received after the end of the text")
         else:
             self._early_annotations += annotations
 

@@ -87,7 +87,7 @@ CHOICE_ORDER = {
 }
 CHOICE_VIOLATIONS = {
     "new": "the first delta has no role",
-    "speaking": "the role comes a second time",
+    "speaking": "the role is repeated",
     "finished": "only usage may come after finish_reason",
 }
 FINISH_REASONS = ("stop", "length", "tool_calls", "content_filter", "function_call")
@@ -134,11 +134,11 @@ class ToolCalls:
         expected = len(self._types)
         if index >= expected or index < 0:
             if index != expected:
-                yield f"tool_calls index {index} leaves a gap: the next call is {expected}"
+                yield f"tool_calls index is {index}, expected {expected}"
             yield from self._check_first(index, entry)
         elif index < expected - 1:
             # The openai package for JavaScript closes a call when the next one begins.
-            yield f"tool call {index} goes on after call {expected - 1} has begun"
+            yield f"tool call {index} continues after tool call {expected - 1} has started"
         else:
             yield from self._check_further(index, entry)
 
@@ -161,7 +161,7 @@ class ToolCalls:
         keys = {*entry, *(self._body(entry) or {})}
         for key in ("id", "type", "name"):
             if key in keys:
-                yield f"tool call {index} repeats its {key}: clients join repeats"
+                yield f"tool call {index} repeats its {key}; clients concatenate repeated values"
         yield from self._check_body(index, entry)
 
     def _body(self, entry: Object) -> Object | None:
@@ -172,7 +172,7 @@ class ToolCalls:
     def _check_body(self, index: int, entry: Object) -> Iterator[str]:
         kind = self._types[-1]
         if kind and kind not in entry:
-            yield f"tool call {index} is of type {kind} but its delta has no {kind} object"
+            yield f"tool call {index} has type {kind}, but its delta has no {kind} object"
 
 
 class Choice:
@@ -206,10 +206,10 @@ class Choice:
     def _check_finish(self, finish: str) -> Iterator[str]:
         expected = self._rules.finish_reason if self._calls.called else "stop"
         if finish not in FINISH_REASONS:
-            yield f"choice {self._index}: finish_reason {preview(finish)} is not a known word"
+            yield f"choice {self._index}: unknown finish_reason {preview(finish)}"
         elif finish not in (expected, "length", "content_filter"):
             streamed = "calls were" if self._calls.called else "no call was"
-            error = f"finish_reason is {preview(finish)} but {streamed} streamed"
+            error = f"finish_reason is {preview(finish)}, but {streamed} streamed"
             yield f"choice {self._index}: {error}"
 
 
@@ -233,7 +233,7 @@ class ChatRules:
     def read(self, frame: Frame, value: Object) -> Iterator[str]:
         """Check one chunk."""
         if frame.event is not None:
-            yield f"a chat stream has no event: lines, but here is {preview(frame.event)}"
+            yield f"event: lines are not allowed in a chat stream, found {preview(frame.event)}"
         if value.get("error") is not None:
             yield from self._step("error")
             yield from shape_errors(value, {"error": object_of(ERROR)})
@@ -283,9 +283,9 @@ class ChatRules:
 
     def _check_usage(self, chunk: Object) -> Iterator[str]:
         if chunk.get("choices") == [] and chunk.get("usage") is None:
-            yield "a chunk without choices carries no usage"
+            yield "a chunk without choices must contain usage"
         if chunk.get("choices") and chunk.get("usage") is not None:
-            yield "usage comes in a chunk with choices: its chunk has choices []"
+            yield "usage must be in a chunk with empty choices"
 
     def _feed_choice(self, choice: Object) -> Iterator[str]:
         index = integer_at(choice, "index")

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from adapters.chat.parts import DETAILS_FIELD, read_details
 from adapters.chat.wire import FAMILY
-from adapters.errors import InvalidRequestError
+from adapters.errors import invalid_choice
 from adapters.ids import StableIds
 from adapters.ir.normalize import PendingCalls
 from adapters.ir.types import (
@@ -72,7 +72,7 @@ def read_messages(raws: list[Raw], losses: Losses) -> Iterator[ItemWithPath]:
 def _with_id(call: ToolCall, path: str, ids: StableIds, losses: Losses) -> ToolCall:
     if not path.endswith(".function_call"):
         list_path = path.rpartition("[")[0]
-        losses.invented(list_path, f"a call of {call.name} has no id; it gets one")
+        losses.invented(list_path, f"the call of {call.name} has no id; an id was generated")
     return replace(call, call_id=ids(call.name, call.arguments))
 
 
@@ -191,8 +191,9 @@ def _read_message(raw: Raw, path: str) -> Iterator[ItemWithPath]:
         extras = unread_fields(fields, FAMILY, _CHAT_ONLY_FIELDS)
         yield Message(_INPUT_ROLES[role], content, extras=extras), path
     else:
-        known = "system, developer, user, assistant, tool, function"
-        raise InvalidRequestError(fields.at("role"), f"{role!r} is none of {known}")
+        raise invalid_choice(
+            fields.at("role"), role, (*_INPUT_ROLES, "assistant", "tool", "function")
+        )
 
 
 def _read_turn(fields: JsonObject) -> Iterator[ItemWithPath]:

@@ -114,7 +114,9 @@ class MessageWriter:
                     turn.reasoning.append((item, path))
                 case OpaqueItem(kind=kind):
                     severity: Severity = "meaning" if kind in _ESSENTIAL_ITEMS else "capability"
-                    self._losses.dropped(path, f"{self.label} has no item {kind}", severity)
+                    self._losses.dropped(
+                        path, f"{self.label} does not support {kind} items", severity
+                    )
                 case ToolOutput():
                     turn = self._end_turn(turn, messages)
                     # It was written with its call.
@@ -124,7 +126,7 @@ class MessageWriter:
                     messages.append(self._write_message(item, path))
                 case ItemReference():
                     turn = self._end_turn(turn, messages)
-                    reason = f"the item {item.item_id} is not kept here"
+                    reason = f"the referenced item {item.item_id} is not available"
                     self._losses.dropped(path, reason, "meaning")
         self._end_turn(turn, messages)
 
@@ -143,12 +145,10 @@ class MessageWriter:
 
     def _write_message(self, message: Message, path: str) -> Wire:
         if self._moved_outputs:
-            self._losses.changed(path, "it moves behind the outputs of the calls before it")
+            self._losses.changed(path, "moved after the outputs of the preceding tool calls")
         role = self._role(message.role)
         if role != message.role:
-            self._losses.changed(
-                f"{path}.role", f"the backend does not know {message.role}; it becomes {role}"
-            )
+            self._losses.changed(f"{path}.role", f"{message.role} is not supported; sent as {role}")
         content = self._parts.write_content(message.content, f"{path}.content")
         wire: Wire = {"role": role, "content": content}
         if message.extras:
@@ -164,7 +164,7 @@ class MessageWriter:
         """Return the extra fields without `name`, if the backend does not accept names."""
         if self._capabilities.message_names or all(extra.name != "name" for extra in extras):
             return extras
-        self._losses.dropped(f"{path}.name", "the backend takes no names of speakers")
+        self._losses.dropped(f"{path}.name", "the backend does not support message names")
         return tuple(extra for extra in extras if extra.name != "name")
 
     # Turns of the assistant
@@ -192,7 +192,7 @@ class MessageWriter:
         # Servers reject a message with neither content nor calls
         # (https://github.com/OpenHands/OpenHands/issues/8685).
         for _, path in turn.messages:
-            self._losses.dropped(path, "an assistant message that says nothing")
+            self._losses.dropped(path, "the assistant message is empty")
 
     def _empty_content(self) -> Wire:
         return _EMPTY_CONTENT[self._capabilities.empty_content]
@@ -200,7 +200,7 @@ class MessageWriter:
     def _drop_reasoning(self, turn: AssistantTurn) -> None:
         """Drop reasoning without a message; it cannot move past the message of a user."""
         for reasoning, path in turn.reasoning:
-            self._losses.dropped(path, "what this reasoning led to is not here")
+            self._losses.dropped(path, "the message or tool call after this reasoning is missing")
             self._extras.report_dropped(reasoning.extras, path)
 
     def _write_reasoning(self, turn: AssistantTurn, fields: Wire) -> None:
@@ -225,7 +225,7 @@ class MessageWriter:
             return
         is_required = bool(turn.calls) and self._capabilities.reasoning_required
         if not texts and is_required:
-            self._losses.invented(turn.calls[0][1], "its reasoning is not known; it is left empty")
+            self._losses.invented(turn.calls[0][1], "the reasoning is not available; sent empty")
         if texts or is_required:
             text = TEXT_SEPARATOR.join(texts)
             fields[field] = write_details(text) if field == DETAILS_FIELD else text
@@ -235,11 +235,11 @@ class MessageWriter:
         field = self._capabilities.reasoning_field
         match self._capabilities.reasoning_replay:
             case "never" if field:
-                return None, "the backend takes no reasoning back"
+                return None, "the backend does not accept reasoning in requests"
             case "tool_calls" if field and not turn.calls:
-                return None, "the backend takes back only the reasoning that led to calls"
+                return None, "the backend accepts only the reasoning of tool calls in requests"
             case _:
-                return field, f"{self.label} has no place for reasoning"
+                return field, f"{self.label} does not support reasoning"
 
     def _report_parts(self, message: Message, path: str) -> None:
         """Report what a request cannot repeat of an assistant's message."""
@@ -251,15 +251,17 @@ class MessageWriter:
                 case Refusal():
                     self._extras.report_dropped(part.extras, part_path)
                 case _:
-                    self._losses.dropped(part_path, "an assistant can only say text", "meaning")
+                    self._losses.dropped(
+                        part_path, "assistant messages support only text", "meaning"
+                    )
 
     def _report_text(self, part: Text, path: str) -> None:
         if part.annotations:
-            self._losses.dropped(f"{path}.annotations", "a history does not repeat annotations")
+            self._losses.dropped(f"{path}.annotations", "requests do not support annotations")
         if part.logprobs:
-            self._losses.dropped(f"{path}.logprobs", "a history does not repeat probabilities")
+            self._losses.dropped(f"{path}.logprobs", "requests do not support log probabilities")
         if part.cache_breakpoint is not None:
-            reason = "what an assistant said is one string, without breakpoints"
+            reason = "assistant messages do not support cache breakpoints"
             self._losses.dropped(f"{path}.prompt_cache_breakpoint", reason)
         self._extras.report_dropped(part.extras, path)
 
@@ -312,7 +314,7 @@ class MessageWriter:
             if written is not None:
                 (moved if is_media(part) else kept).append(written)
         if moved:
-            self._losses.changed(path, "pictures and files follow the outputs in a user message")
+            self._losses.changed(path, "images and files are sent in a following user message")
             media.append({"type": "text", "text": self._output_label(call)})
             media += moved
         texts = tuple(part for part in parts if not is_media(part))
@@ -346,15 +348,15 @@ def alternate_roles(messages: list[Wire], losses: Losses) -> list[Wire]:
     for message in messages:
         previous = ordered[-1]["role"] if ordered else None
         if message["role"] == "user" and previous in ("tool", "function"):
-            losses.invented("items", "an assistant speaks between a tool and a user")
+            losses.invented("items", "an assistant message was added before a user message")
             ordered.append({"role": "assistant", "content": _BRIDGE_TEXT})
         if message["role"] == "user" and previous == "user":
-            losses.changed("items", "two messages of a user in a row become one")
+            losses.changed("items", "consecutive user messages are merged")
             ordered[-1] = _merge(ordered[-1], message)
         else:
             ordered.append(message)
     if ordered and ordered[-1]["role"] == "assistant":
-        losses.dropped("items", "an assistant cannot speak last here", "capability")
+        losses.dropped("items", "the backend rejects a final assistant message", "capability")
         ordered.pop()
     return ordered
 

@@ -69,11 +69,11 @@ class PartWriter:
 
     def _join(self, texts: list[Text], path: str) -> str:
         if len(texts) > 1:
-            self._losses.changed(path, "the backend takes a string; the texts are put together")
+            self._losses.changed(path, "only a string is supported; text parts are joined")
         for number, text in enumerate(texts):
             self._extras.report_dropped(text.extras, f"{path}[{number}]")
             if text.cache_breakpoint is not None:
-                reason = "a string has no breakpoints"
+                reason = "strings do not support cache breakpoints"
                 self._losses.dropped(f"{path}[{number}].prompt_cache_breakpoint", reason)
         return TEXT_SEPARATOR.join(text.text for text in texts)
 
@@ -83,7 +83,7 @@ class PartWriter:
             return part.value
         wire = self._write_body(part, path)
         if wire is None:
-            self._losses.dropped(path, f"{self._label} cannot carry this part", "meaning")
+            self._losses.dropped(path, f"{self._label} does not support this part", "meaning")
             return None
         if isinstance(part, Text | Image | File | Audio):
             if part.cache_breakpoint is not None:
@@ -108,7 +108,7 @@ class PartWriter:
 
     def _write_file(self, part: File, path: str) -> Wire:
         if part.detail:
-            self._losses.dropped(f"{path}.detail", f"{self._label} has no detail of files")
+            self._losses.dropped(f"{path}.detail", f"{self._label} does not support this field")
         file = {"file_data": part.data, "file_id": part.file_id, "filename": part.filename}
         return {"type": "file", "file": {k: v for k, v in file.items() if v is not None}}
 

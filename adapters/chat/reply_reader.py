@@ -142,7 +142,7 @@ def _read_any(body: bytes, context: ReplyContext) -> Reply:
         return Reply(error=infer_status(error))
     choices = fields.objects("choices")
     if not choices:
-        raise InvalidRequestError("choices", "the reply has no choices")
+        raise InvalidRequestError("choices", "must not be empty")
     choices.sort(key=lambda choice: choice.integer("index") or 0)
     read = tuple(_read_choice(choice, context) for choice in choices)
     reasons = (choice.finish.raw for choice in read if choice.finish is not None)
@@ -173,24 +173,24 @@ def _read_usage(fields: JsonObject, losses: Losses) -> Usage | None:
     try:
         return read_usage(fields.nested("usage"))
     except InvalidRequestError as error:
-        losses.dropped("usage", f"it cannot be read: {error}")
+        losses.dropped("usage", f"the backend sent an invalid value: {error}")
         return None
 
 
 def read_finish(reason: str | None, losses: Losses) -> Finish:
     """Read a finish reason; an unknown one counts as `stop`."""
     if not reason:
-        losses.invented("finish_reason", "the backend did not say why it stopped")
+        losses.invented("finish_reason", "the backend sent no finish reason; reported as stop")
         return Finish("stop", "")
     known = READ_FINISH_REASON.get(reason)
     if known is None and reason not in FAILED_FINISH_REASONS:
-        losses.changed("finish_reason", f"nobody knows {reason!r}; it is taken for a normal end")
+        losses.changed("finish_reason", f"unknown finish reason {reason!r}; reported as stop")
     return Finish(known or "stop", reason)
 
 
 def finish_error(reason: str) -> Error:
     """Return the error that a finish reason stands for."""
-    return Error(f"the backend broke off: {reason}", code=reason, status=502)
+    return Error(f"the backend aborted the reply: {reason}", code=reason, status=502)
 
 
 def _read_choice(fields: JsonObject, context: ReplyContext) -> Choice:

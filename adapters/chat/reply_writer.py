@@ -197,7 +197,7 @@ def write_annotation(annotation: Annotation, losses: Losses, offset: int = 0) ->
     if annotation.family == FAMILY:
         return annotation.value
     kind = read_fields(annotation.value).string("type")
-    losses.dropped("annotations", f"{LABEL} has no annotation {kind}")
+    losses.dropped("annotations", f"{LABEL} does not support annotations of type {kind}")
     return None
 
 
@@ -221,9 +221,9 @@ def report_unwritable(
     for item in items:
         if isinstance(item, Message):
             if not all(isinstance(part, Text | Refusal) for part in item.content):
-                losses.dropped("content", f"{LABEL} answers only with text", "capability")
+                losses.dropped("content", f"{LABEL} supports only text", "capability")
         elif isinstance(item, Reasoning):
             if item.encrypted is not None or (reasoning_text((item,)) and not writes_reasoning):
                 losses.dropped("reasoning", NO_REASONING_FIELD_REASON)
         elif isinstance(item, OpaqueItem):
-            losses.dropped(item.kind, f"{LABEL} has no item {item.kind}", "capability")
+            losses.dropped(item.kind, f"{LABEL} does not support {item.kind} items", "capability")

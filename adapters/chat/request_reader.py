@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from adapters.chat.message_reader import read_messages
 from adapters.chat.wire import CHAT_ONLY_FIELDS, FAMILY
-from adapters.errors import InvalidRequestError, UnsupportedRequestError
+from adapters.errors import InvalidRequestError, UnsupportedRequestError, missing_field
 from adapters.ir.normalize import unzip
 from adapters.ir.types import (
     AllowedToolsChoice,
@@ -86,15 +86,15 @@ def _check_fields(fields: JsonObject) -> None:
     """Raise if the request mixes both forms of tools, or is for the Responses API."""
     for legacy, modern in (("functions", "tools"), ("function_call", "tool_choice")):
         if fields.has(legacy) and fields.has(modern):
-            error = f"`{legacy}` and `{modern}` cannot both be given"
+            error = f"`{legacy}` and `{modern}` cannot be combined"
             raise UnsupportedRequestError(legacy, error)
     if fields.has("messages"):
         return
     if fields.has("input"):
         # Cursor sends such requests (https://github.com/BerriAI/litellm/issues/34029).
-        error = "this is a request of the Responses API: it has `input`"
+        error = "is required; a body with `input` is a Responses API request"
         raise InvalidRequestError("messages", error)
-    raise InvalidRequestError("messages", "it is missing")
+    raise missing_field("messages")
 
 
 def _read_tools(fields: JsonObject) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
@@ -144,7 +144,7 @@ def _read_limit(fields: JsonObject) -> int | None:
     old_limit = fields.integer("max_tokens")
     if limit is not None and old_limit is not None and limit != old_limit:
         raise UnsupportedRequestError(
-            "max_tokens", "`max_tokens` and `max_completion_tokens` differ"
+            "max_tokens", "`max_tokens` and `max_completion_tokens` must be equal"
         )
     return old_limit if limit is None else limit
 

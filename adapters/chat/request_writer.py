@@ -92,7 +92,7 @@ def _write_tools(request: Request, capabilities: Capabilities, losses: Losses, w
     if isinstance(selection.choice, HostedChoice) or (
         has_search and len(selection.tools) == 1 and selection.choice == ToolChoiceMode("required")
     ):
-        losses.dropped("tool_choice", "a web search cannot be forced here", "meaning")
+        losses.dropped("tool_choice", "Chat Completions cannot force a web search", "meaning")
     extras = extras_writer(losses)
     tools: list[Wire] = []
     for tool, path in selection.tools:
@@ -100,7 +100,7 @@ def _write_tools(request: Request, capabilities: Capabilities, losses: Losses, w
             supported = without_strict(tool, path, capabilities, losses)
             tools.append(_write_tool(supported, path, extras, losses))
         elif _SEARCH_OPTIONS in wire:
-            losses.dropped(path, "there is one search, and it has its options")
+            losses.dropped(path, "Chat Completions supports only one web search tool")
         elif selection.choice != ToolChoiceMode("none"):
             wire[_SEARCH_OPTIONS] = _write_web_search(tool, path, losses)
     if tools:
@@ -161,7 +161,7 @@ def _write_web_search(tool: HostedTool, path: str, losses: Losses) -> Wire:
         approximate = location.take_remaining()
         wire["user_location"] = {"type": "approximate", "approximate": approximate}
     for name in fields.take_remaining():
-        losses.dropped(f"{path}.{name}", "Chat Completions has no such option of a search")
+        losses.dropped(f"{path}.{name}", "Chat Completions does not support this field")
     return wire
 
 
@@ -198,7 +198,7 @@ def write_settings(
     if request.store is not None:
         wire["store"] = request.store
     if request.service_tier == "ultrafast":
-        losses.dropped("service_tier", f"{label} has no tier ultrafast", "meaning")
+        losses.dropped("service_tier", f"{label} does not support ultrafast", "meaning")
     elif request.service_tier is not None:
         wire["service_tier"] = request.service_tier
     _write_cache_options(request, label, losses, extras, wire)
@@ -215,7 +215,7 @@ def _write_format(format_: ResponseFormat, extras: ExtrasWriter, losses: Losses)
         extras.carry(format_.extras, wire, "format")
         return wire
     if format_.name is None:
-        losses.invented("format", "a schema needs a name; it is called response")
+        losses.invented("format", "a schema requires a name; named response")
     fields = {
         "name": format_.name or "response",
         "description": format_.description,
@@ -239,7 +239,7 @@ def _write_cache_options(
     if options.ttl == "30m":
         written["ttl"] = options.ttl
     elif options.ttl is not None:
-        losses.dropped("prompt_cache_options.ttl", f"{label} has no ttl {options.ttl}")
+        losses.dropped("prompt_cache_options.ttl", f"{label} does not support {options.ttl}")
     extras.carry(options.extras, written, "prompt_cache_options")
     if written:
         wire["prompt_cache_options"] = written
@@ -254,4 +254,4 @@ def _write_stream_options(
         wire["stream_options"] = options
         return
     for name in options:
-        losses.dropped(name, "the backend takes no stream_options")
+        losses.dropped(name, "the backend does not support stream_options")

@@ -175,7 +175,7 @@ class StreamReader(BaseStreamReader):
         if text == data:
             raise InvalidRequestError(None, "an event of the stream is not JSON")
         chunk = self._decode_unusual(text)
-        self._losses.changed("stream", "what is no character is replaced")
+        self._losses.changed("stream", "invalid characters are replaced")
         return chunk
 
     def _decode_unusual(self, data: bytes) -> Chunk:
@@ -184,14 +184,12 @@ class StreamReader(BaseStreamReader):
             chunk = _ANY.decode(data)
             self._report_unknown_fields(data)
         except DECODE_ERRORS as error:
-            raise InvalidRequestError(
-                None, f"an event of the stream cannot be read: {error}"
-            ) from None
+            raise InvalidRequestError(None, f"an event of the stream is invalid: {error}") from None
         return chunk
 
     def _report_unknown_fields(self, data: bytes) -> None:
         for path in unknown_fields(data):
-            self._losses.dropped(path, "it is not carried over in a stream")
+            self._losses.dropped(path, "this field is not translated in streams")
 
     def _read_chunk(self, chunk: Chunk, name: bytes, data: bytes) -> list[Event]:
         if chunk.error and is_error(chunk.error):
@@ -281,5 +279,5 @@ class StreamReader(BaseStreamReader):
         try:
             return read_usage(read_fields(self._usage, "usage"))
         except InvalidRequestError as error:
-            self._losses.dropped("usage", f"it cannot be read: {error.message}")
+            self._losses.dropped("usage", f"the backend sent an invalid value: {error}")
             return None

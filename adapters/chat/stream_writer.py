@@ -109,7 +109,7 @@ class CallsWriter:
             return []
         path = call_path(stream.call)
         if stream.number < self._begun - 1:
-            reason = "it came too late to be told: the next call had begun"
+            reason = "received after the start of the next call"
             late = tuple(replace(extra, drop_reason=reason) for extra in extras)
             self._extras.report_dropped(late, path)
             return []
@@ -317,7 +317,7 @@ class StreamWriter(BaseStreamWriter):
             return []
         annotations, choice.annotations = choice.annotations, []
         if choice.has_annotations:
-            self._losses.dropped("annotations", "a streamed answer can have one list of them")
+            self._losses.dropped("annotations", "a stream supports only one list of annotations")
             return []
         choice.has_annotations = True
         return [self._frames.chunk(choice.number, {"annotations": annotations})]

@@ -219,7 +219,7 @@ class ToolCallAssembler:
             if call.block is None:
                 call.call_id = call_id
             else:
-                self._losses.changed(f"call {call.name}", "its id came too late to be used")
+                self._losses.changed(f"call {call.name}", "received after the start of the call")
         if name and not call.name:
             call.name = call.name_pieces = name
         elif name and name != call.name and not call.fragments:
@@ -227,7 +227,7 @@ class ToolCallAssembler:
             if call.name_pieces in self._declared:
                 call.name = call.name_pieces
             elif not self._is_name_prefix(call.name_pieces):
-                self._losses.dropped(f"call {call.name}", f"its name was said again, as {name}")
+                self._losses.dropped(f"call {call.name}", f"a second name was received: {name}")
 
     def _add_extra(self, call: PartialCall, value: Raw) -> None:
         """Set the extra content of a call; only the first one counts."""
@@ -235,14 +235,16 @@ class ToolCallAssembler:
         if not is_present(value) or call.extras == extras:
             return
         if call.extras or call.closed:
-            self._losses.dropped(f"call {call.name}.extra_content", "it came too late to be used")
+            self._losses.dropped(
+                f"call {call.name}.extra_content", "received after the start of the call"
+            )
         else:
             call.extras, call.has_late_extras = extras, call.block is not None
 
     def _report_late(self, call: PartialCall, fragment: str) -> None:
         if fragment.strip() and fragment != call.arguments():
             self._losses.dropped(
-                f"call {call.name}.arguments", "more came after the arguments were complete"
+                f"call {call.name}.arguments", "received after the end of the arguments"
             )
 
     # Events

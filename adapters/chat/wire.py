@@ -82,9 +82,9 @@ WRITE_FINISH_REASON: dict[FinishReason, str] = {
 }
 
 # Reasons for losses
-REFUSAL_LOGPROBS_REASON = "probabilities of a refusal have no place in another dialect"
-MISSING_CALL_ID_REASON = "the backend gave the call no id; it gets one"
-NO_REASONING_FIELD_REASON = "Chat Completions has no place for reasoning"
+REFUSAL_LOGPROBS_REASON = "log probabilities of refusals are not supported by other dialects"
+MISSING_CALL_ID_REASON = "the backend sent no call id; an id was generated"
+NO_REASONING_FIELD_REASON = "Chat Completions does not support reasoning"
 
 # The field that holds the arguments of each kind of call.
 CALL_FIELDS: dict[CallKind, str] = {"function": "arguments", "custom": "input"}

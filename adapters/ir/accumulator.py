@@ -245,10 +245,10 @@ def to_events(reply: Reply, losses: Losses | None = None) -> Iterator[Event]:
 def _report_unstreamable(reply: Reply, losses: Losses) -> None:
     for number, choice in enumerate(reply.choices):
         for extra in choice.extras:
-            losses.dropped(f"choices[{number}].{extra.name}", "a stream has no place for it")
+            losses.dropped(f"choices[{number}].{extra.name}", "streams do not support this field")
         for item in choice.items:
             if isinstance(item, Message) and not all(map(_is_streamable, item.content)):
-                losses.dropped("content", "only text can be streamed", "capability")
+                losses.dropped("content", "streams support only text", "capability")
 
 
 def _item_events(index: int, choice: int, item: Item) -> Iterator[Event]:

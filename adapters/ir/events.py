@@ -111,7 +111,7 @@ def undecodable_stream(message: str, usage: Usage | None = None) -> Failed:
 
 def truncated_stream(usage: Usage | None = None) -> Failed:
     """Return the end of a stream that stopped before its reply was complete."""
-    message = "the backend's stream ended before the answer was finished"
+    message = "the backend's stream ended before the reply was complete"
     return Failed(Error(message, code=TRUNCATED_STREAM, status=502), usage, origin="gateway")
 
 

@@ -27,10 +27,10 @@ T = TypeVar("T")
 EMPTY_ARGUMENTS = "{}"
 
 # Reasons for losses
-EMPTY_ARGUMENTS_REASON = "empty arguments become {}, which can be parsed"
-EMPTY_REPLY_REASON = "nothing is said that could be told; an empty text stands for it"
-MISSING_USAGE_REASON = "the backend did not say what it cost; zeros stand for it"
-MISSING_NAME_REASON = "a call without a name, which nobody could run"
+EMPTY_ARGUMENTS_REASON = "empty arguments are replaced with {}"
+EMPTY_REPLY_REASON = "the reply is empty; an empty text was added"
+MISSING_USAGE_REASON = "the backend reported no usage; reported as 0"
+MISSING_NAME_REASON = "the call has no name"
 
 
 # Items
@@ -120,9 +120,7 @@ class UniqueCallIds:
             number += 1
             unique = f"{call_id}_{number}"
         if unique != call_id:
-            self.losses.changed(
-                f"call {name} ({unique})", "another call has its id; it is made unique"
-            )
+            self.losses.changed(f"call {name} ({unique})", "the call id is not unique; replaced")
         self._used.add(unique)
         return unique
 
@@ -225,7 +223,7 @@ def reply_model(model: str, request: Request, losses: Losses) -> str:
     """Return the model of a reply; the requested one if the backend names none."""
     name = model or request.model
     if not name:
-        losses.invented("model", "the backend did not say in time which model it is")
+        losses.invented("model", "the backend sent no model name in time; reported as unknown")
     return name or "unknown"
 
 

@@ -28,7 +28,7 @@ class FunctionCall:
         if call is None:
             return
         if self.called and "name" in call:
-            yield "function_call repeats its name: clients join repeats"
+            yield "function_call repeats its name; clients concatenate repeated values"
         if not self.called and "name" not in call:
             yield "the first delta of function_call has no name"
         self.called = True

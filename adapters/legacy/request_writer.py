@@ -68,7 +68,7 @@ def _write_functions(
     if selection.choice is not None:
         wire["function_call"] = _write_choice(selection, losses)
     if request.parallel_tool_calls:
-        losses.dropped("parallel_tool_calls", "a legacy backend makes one call at a time")
+        losses.dropped("parallel_tool_calls", "the legacy API supports only one call per reply")
 
 
 def _write_choice(selection: Selection, losses: Losses) -> str | Wire:
@@ -80,7 +80,7 @@ def _write_choice(selection: Selection, losses: Losses) -> str | Wire:
             (first, _), *others = selection.tools
             if not others and isinstance(first, FunctionTool):
                 return {"name": first.name}
-            reason = "the legacy form cannot demand some call; it becomes auto"
+            reason = "required is not supported; sent as auto"
             losses.changed("tool_choice", reason, "capability")
             return "auto"
         case ToolChoiceMode(mode=mode):
@@ -106,7 +106,7 @@ class LegacyMessageWriter(MessageWriter):
     def _write_outputs(self, turn: AssistantTurn, messages: list[Wire], media: Media) -> None:
         for number, (call, path) in enumerate(turn.calls):
             if number:
-                self._losses.changed(path, "parallel calls become one after the other")
+                self._losses.changed(path, "parallel calls are sent one after another")
                 function_call = self._write_call(call, path)
                 content = self._empty_content()
                 messages.append({"role": "assistant", **content, "function_call": function_call})
@@ -122,7 +122,7 @@ class LegacyMessageWriter(MessageWriter):
             content = "".join(text.text for text in texts)
             for text in texts:
                 if text.cache_breakpoint is not None:
-                    self._losses.dropped(path, "what a function answered is one string")
+                    self._losses.dropped(path, "strings do not support cache breakpoints")
         wire: Wire = {"role": "function", "name": call.name, "content": content}
         self._extras.carry(output.extras, wire, path)
         return wire

@@ -5,7 +5,7 @@ from adapters.chat.wire import WRITE_FINISH_REASON as CHAT_FINISH_REASON
 from adapters.ir.types import FinishReason
 
 # How messages to clients name the dialect.
-LABEL = "the legacy form"
+LABEL = "the legacy API"
 
 NAMES = CHAT_NAMES | {
     "max_output_tokens": "max_tokens",
@@ -18,4 +18,4 @@ _CALLS: dict[FinishReason, str] = {"calls": "function_call"}
 WRITE_FINISH_REASON = CHAT_FINISH_REASON | _CALLS
 
 # Reason for losses
-ONE_CALL_REASON = "a legacy answer holds one call; the model can call again"
+ONE_CALL_REASON = "the legacy API supports only one call per reply"

@@ -26,8 +26,8 @@ from adapters.reasoning.sealed import (
 # An item with its path in the client's body.
 PlacedItem = tuple[Item, str]
 
-_FOREIGN = "its encrypted_content was sealed by another server, which alone can open it"
-_NOT_OURS = "it cannot be opened: it was sealed elsewhere, for another backend, or was changed"
+_FOREIGN = "encrypted_content was created by another server and cannot be decrypted"
+_NOT_OURS = "cannot be decrypted: sealed by another gateway, for another backend, or modified"
 
 
 class ReasoningRestorer:

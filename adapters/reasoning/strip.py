@@ -10,7 +10,7 @@ from msgspec import Raw
 from adapters.json_text import DECODE_ERRORS
 from adapters.reasoning.sealed import CARRIER
 
-NOT_FOR_THIS = "what was sealed for another backend is left out"
+NOT_FOR_THIS = "reasoning that was sealed for another backend is removed"
 
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _LIST = msgspec.json.Decoder(list[Raw])

@@ -135,7 +135,7 @@ def _is_list_with(value: Json, name: str) -> bool:
 def _write_shell(text: str, path: str, losses: Losses) -> Raw | list[Wire]:
     if _is_list_with(_parse(text), "outcome"):
         return Raw(text.encode())
-    losses.invented(path, "it does not say how the command ended; it is told as exit code 0")
+    losses.invented(path, "the output has no exit code; sent as exit code 0")
     return [{"stdout": text, "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}]
 
 
@@ -144,7 +144,7 @@ def _write_patch(text: str, path: str, losses: Losses) -> Wire:
     ends = ("completed", "failed")
     if isinstance(result, dict) and result.get("status") in ends and result.keys() <= _PATCH_FIELDS:
         return dict(result)
-    losses.invented(path, "it does not say how the patch ended; it is told as completed")
+    losses.invented(path, "the output has no status; sent as completed")
     return {"status": "completed", "output": text}
 
 
@@ -166,7 +166,7 @@ def _write_screenshot(output: str | tuple[Part, ...], path: str, losses: Losses)
             return {"type": _SCREENSHOT, "image_url": text}
         case _:
             if text:
-                reason = "a picture of the screen is wanted, and these are words"
+                reason = "the output must be a screenshot, not text"
                 losses.dropped(path, reason, "capability")
             return {"type": _SCREENSHOT}
 
@@ -175,5 +175,5 @@ def _write_tools(text: str, path: str, losses: Losses) -> Raw | tuple[()]:
     if _is_list_with(_parse(text), "type"):
         return Raw(text.encode())
     if text:
-        losses.dropped(path, "tools that were found are wanted, and these are words", "capability")
+        losses.dropped(path, "the output must be a list of tools, not text", "capability")
     return ()

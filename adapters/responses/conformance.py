@@ -82,7 +82,7 @@ class Output:
         if self._items and _is_incomplete(self._items[-1]):
             earlier = self._items[-1].name
             self._reported_incomplete = True
-            yield f"{item.name} comes after {earlier}, which is incomplete and so must be last"
+            yield f"{item.name} comes after {earlier}, which is incomplete and must be last"
         self._items.append(item)
         self._by_id[text_at(given, "id") or ""] = item
 
@@ -121,7 +121,7 @@ class Output:
                 broken = [one for one in done if _is_incomplete(one) and one.index < item.index]
                 if broken and not self._reported_incomplete:
                     self._reported_incomplete = True
-                    yield f"{broken[0].name} is incomplete, but {item.name} behind it is not"
+                    yield f"{broken[0].name} is incomplete, but {item.name} after it is not"
                 return
 
     def _find(self, value: Object, item_id: str | None) -> Item | None:
@@ -231,7 +231,7 @@ class ResponsesRules:
         yield from _check_event_line(frame, event_type)
         event = EVENTS.get(event_type)
         if event is None:
-            yield f"there is no event of type {preview(event_type)}"
+            yield f"unknown event type {preview(event_type)}"
             return
         over = self._state in ("over", "closed")
         yield from self._step(event.step if event.step in _OUTSIDE_ITEMS else "item", event_type)
@@ -286,7 +286,7 @@ class ResponsesRules:
 
 def _check_event_line(frame: Frame, event_type: str) -> Iterator[str]:
     if frame.event is None:
-        yield f"there is no event: line beside type {preview(event_type)}"
+        yield f"the event of type {preview(event_type)} has no event: line"
     elif frame.event != event_type:
         yield f"event: is {preview(frame.event)}, but type is {preview(event_type)}"
 

@@ -89,7 +89,7 @@ class StreamedField:
             return None if is_closed else f"its {self._name} part {self._index} is still open"
         if self.state == "written" or self._kind not in MUST_BE_STREAMED:
             return None
-        return "the event that ends its text did not come"
+        return "the done event of its text is missing"
 
     def _recover(self, event: Event) -> bool:
         """Continue as if the order were right, if possible, so that an error is reported once."""
@@ -158,8 +158,8 @@ class StreamedField:
         if whole is None or self.text is None:
             self.text = None
         elif whole != self.text:
-            values = f"{preview(whole)} for {preview(self.text)}"
-            yield f"{key} is not what the deltas joined to: {values}"
+            values = f"{preview(whole)}, not {preview(self.text)}"
+            yield f"{key} differs from the joined deltas: {values}"
             self.text = None
 
     def _close(self, value: Object) -> Iterator[str]:
@@ -226,13 +226,13 @@ class Item:
         """Check the name of a call, which may be repeated at the end of its arguments."""
         name, known = text_at(value, "name"), text_at(self.added, "name")
         if name is not None and known is not None and name != known:
-            yield f"name is {preview(name)}, but {self.name} is called {preview(known)}"
+            yield f"name is {preview(name)}, but {self.name} is named {preview(known)}"
 
     def _check_body(self, field: StreamedField, item: Object) -> Iterator[str]:
         key = BODY_FIELDS[self.kind]
         body = text_at(item, key)
         if field.state == "written" and None not in (field.text, body) and field.text != body:
-            yield f"item.{key} is not what was streamed: {preview(body)} for {preview(field.text)}"
+            yield f"item.{key} differs from the stream: {preview(body)}, not {preview(field.text)}"
 
     def _check_parts(self, name: str, field: StreamedField, item: Object) -> Iterator[str]:
         parts = objects_at(item, name)
@@ -245,7 +245,7 @@ class Item:
             if kind and part.get("type") != kind:
                 yield f"{path}.type is {preview(part.get('type'))}, but {kind} was streamed"
             elif kind and text is not None and given != text:
-                yield f"{path} is not what was streamed: {preview(given)} for {preview(text)}"
+                yield f"{path} differs from the stream: {preview(given)}, not {preview(text)}"
 
 
 def differences(

@@ -7,7 +7,7 @@ from msgspec import Meta, Raw, Struct
 from msgspec.json import Decoder
 from msgspec.structs import replace
 
-from adapters.errors import InvalidRequestError
+from adapters.errors import InvalidRequestError, invalid_choice
 from adapters.ids import StableIds
 from adapters.ir.types import (
     CallKind,
@@ -85,7 +85,7 @@ def read_items(items: Iterable[InputItem], losses: Losses) -> Iterator[ItemWithP
             first = seen.setdefault(item_id, item)
             # Two different items may have the same id.
             if first is not item and first == item:
-                losses.dropped(path, "the same item, under the same id, came before")
+                losses.dropped(path, "duplicate of an earlier item with the same id")
                 continue
         yield item, path
 
@@ -193,14 +193,14 @@ def _guess_type(fields: JsonObject) -> str:
     for name, kind in _TYPES_BY_FIELD.items():
         if fields.has(name):
             return kind
-    raise InvalidRequestError(fields.at("type"), "the item says neither what it is nor who speaks")
+    raise InvalidRequestError(fields.at("type"), "is required for an item without `role`")
 
 
 def _read_message(fields: JsonObject) -> Message:
     name = fields.string("role") or ""
     role = _ROLES.get(name)
     if role is None:
-        raise InvalidRequestError(fields.at("role"), f"{name!r} is none of {', '.join(_ROLES)}")
+        raise invalid_choice(fields.at("role"), name, _ROLES)
     content = read_content(fields.text_or_raws("content"), fields.at("content"), FAMILY)
     return Message(
         role=role,

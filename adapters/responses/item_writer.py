@@ -97,7 +97,7 @@ class ItemWriter:
         if wire["content"] or message.role != "assistant":
             yield wire
         else:
-            self._losses.dropped(path, "an assistant message that says nothing")
+            self._losses.dropped(path, "the assistant message is empty")
 
     def _assistant_content(self, message: Message, path: str) -> str | list[Wire]:
         """Write the content of an assistant: one string if possible, else typed as output.
@@ -131,7 +131,7 @@ class ItemWriter:
                 part_path = f"{path}.content[{number}]"
                 self._extras.report_dropped(part.extras, part_path)
                 if part.cache_breakpoint is not None:
-                    reason = "what an assistant said is one string, without breakpoints"
+                    reason = "assistant messages do not support cache breakpoints"
                     self._losses.dropped(f"{part_path}.prompt_cache_breakpoint", reason)
         return "".join(texts)
 
@@ -164,7 +164,7 @@ class ItemWriter:
             yield wire
 
     def _drop_part(self, path: str) -> None:
-        self._losses.dropped(path, f"{LABEL} cannot carry this part", "meaning")
+        self._losses.dropped(path, f"{LABEL} does not support this part", "meaning")
 
     # Calls and their outputs
 
@@ -210,7 +210,7 @@ class ItemWriter:
             text = reasoning.content or reasoning.summary
             reasoning = replace(reasoning, content=text, summary=())
         elif reasoning.encrypted is None and reasoning.item_id is None:
-            self._losses.dropped(path, f"{LABEL} takes back only reasoning that it sealed")
+            self._losses.dropped(path, f"{LABEL} accepts only encrypted reasoning that it created")
             return
         wire: Wire = {
             "type": "reasoning",

@@ -62,7 +62,7 @@ class OutputWriter:
             case ToolCall():
                 wire = _write_call(item, item_id, status)
                 if wire["call_id"] != item.call_id:
-                    reason = "a call id has at most 64 characters; it is hashed"
+                    reason = "call ids are limited to 64 characters; hashed"
                     self._losses.changed(call_path(item), reason)
             case Reasoning():
                 wire = self._write_reasoning(item, item_id, status)
@@ -79,7 +79,7 @@ class OutputWriter:
             if isinstance(part, Text | Refusal):
                 parts.append(self.write_part(part))
             else:
-                self._losses.dropped("content", f"{LABEL} answers only with text", "capability")
+                self._losses.dropped("content", f"{LABEL} supports only text", "capability")
         return {
             "id": item_id,
             "type": "message",
@@ -149,7 +149,7 @@ def write_annotation(annotation: Annotation, losses: Losses) -> Wire | Raw | Non
         }
     if annotation.family == FAMILY:
         return annotation.value
-    losses.dropped("annotations", f"{LABEL} does not know this annotation")
+    losses.dropped("annotations", f"{LABEL} does not support this annotation")
     return None
 
 

@@ -4,7 +4,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from adapters.dialect import ReplyContext
-from adapters.errors import InvalidRequestError
+from adapters.errors import InvalidRequestError, missing_field
 from adapters.ir.normalize import normalize_calls
 from adapters.ir.types import (
     Choice,
@@ -74,7 +74,7 @@ _REPEATED_FIELDS = frozenset(
 # Errors for responses that have no output yet, or will never have one, by their status.
 _STATUS_ERRORS = {
     "cancelled": Error("the response was cancelled", code="cancelled"),
-    "queued": Error("the response has not begun yet", code="not_finished"),
+    "queued": Error("the response has not started yet", code="not_finished"),
     "in_progress": Error("the response is not finished yet", code="not_finished"),
 }
 
@@ -92,9 +92,11 @@ def read_reply(body: bytes, context: ReplyContext) -> Reply:
 def read_response(fields: JsonObject, context: ReplyContext, ended: str | None = None) -> Reply:
     """Read a response object; `ended` is the status that its event implies."""
     if fields.has("choices") and not fields.has("output"):
-        raise InvalidRequestError("output", "this is a reply of Chat Completions: it has `choices`")
+        raise InvalidRequestError(
+            "output", "is required; a body with `choices` is a Chat Completions reply"
+        )
     if not (ended or fields.has("output") or fields.has("status") or fields.has("error")):
-        raise InvalidRequestError("output", "it is missing")
+        raise missing_field("output")
     status = fields.string("status") or ended
     error = _read_error(fields, status, context.losses)
     finish = _read_finish(status, fields.nested("incomplete_details"), context.losses)
@@ -119,9 +121,9 @@ def _read_error(fields: JsonObject, status: str | None, losses: Losses) -> Error
     if raw is not None and is_error(raw):
         return infer_status(read_error_value(raw, None))
     if status == "failed":
-        losses.invented("error", "the backend does not say what failed")
+        losses.invented("error", "the backend sent no error; a generic error was added")
         return Error(
-            "the backend's response failed without a reason", code="server_error", status=500
+            "the backend's response failed without an error", code="server_error", status=500
         )
     return _STATUS_ERRORS.get(status or "")
 
@@ -133,14 +135,14 @@ def _read_finish(status: str | None, details: JsonObject | None, losses: Losses)
     word = details.string("reason") if details else None
     reason = READ_INCOMPLETE.get(word or "", "length")
     if WRITE_INCOMPLETE.get(reason) != word:
-        given = word or "nobody says why; it"
-        losses.changed("incomplete_details", f"{given} is taken for {reason}")
+        given = word or "a missing reason"
+        losses.changed("incomplete_details", f"{given} is reported as {reason}")
     return Finish(reason, word or "")
 
 
 def _read_output(fields: JsonObject, finish: Finish, context: ReplyContext) -> tuple[Item, ...]:
     """Read the items; those without a status are complete, but for the last truncated one."""
-    reason = "the backend gave the call no id; it gets one"
+    reason = "the backend sent no call id; an id was generated"
     items: list[Item] = []
     raws = fields.array("output")
     for number, raw in enumerate(raws):

@@ -27,7 +27,7 @@ def read_request(body: RequestBody, losses: Losses) -> Request:
     fields = body.reader()
     if fields.has("messages") and not fields.has("input") and body.items is None:
         raise InvalidRequestError(
-            "input", "this is a request of Chat Completions: it has `messages`"
+            "input", "is required; a body with `messages` is a Chat Completions request"
         )
     given, effort, format_ = _read_updates(_read_input(body, fields, losses), losses)
     items, paths = unzip(given)
@@ -116,7 +116,7 @@ def _read_updates(
         reasoning, text = update.nested("reasoning"), update.nested("text")
         effort = (reasoning.string("effort") if reasoning else None) or effort
         format_ = read_format(text.nested("format") if text else None, FAMILY) or format_
-        losses.changed(path, "its settings hold for the whole request")
+        losses.changed(path, "the settings are applied to the whole request")
     return others, effort, format_
 
 

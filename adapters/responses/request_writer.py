@@ -58,9 +58,9 @@ def write_request(request: Request, capabilities: Capabilities, losses: Losses) 
     ExtrasWriter(FAMILY, LABEL, losses, capabilities.extra_fields).carry(request.extras, wire)
     _write_logprobs(request, losses, wire)
     if request.stop:
-        losses.dropped("stop", f"{LABEL} has no stop sequences", "meaning")
+        losses.dropped("stop", f"{LABEL} does not support stop sequences", "meaning")
     if (request.choices or 1) > 1:
-        losses.dropped("choices", f"{LABEL} gives one answer", "meaning")
+        losses.dropped("choices", f"{LABEL} supports only one choice", "meaning")
     drop_refused(wire, capabilities.unsupported_fields, NAMES, losses)
     return _ENCODER.encode(wire)
 
@@ -174,7 +174,7 @@ def _write_settings(
     limit = request.max_output_tokens
     if limit is not None:
         if limit < _MIN_OUTPUT_TOKENS:
-            losses.changed("max_output_tokens", f"{LABEL} wants at least {_MIN_OUTPUT_TOKENS}")
+            losses.changed("max_output_tokens", f"{LABEL} requires at least {_MIN_OUTPUT_TOKENS}")
         wire["max_output_tokens"] = max(limit, _MIN_OUTPUT_TOKENS)
     _write_text(request, losses, extras, wire)
     if request.effort is not None:
@@ -190,14 +190,14 @@ def _write_settings(
         if capabilities.stream_options:
             wire["stream_options"] = {"include_obfuscation": request.include_obfuscation}
         else:
-            losses.dropped("include_obfuscation", "the backend takes no stream_options")
+            losses.dropped("include_obfuscation", "the backend does not support stream_options")
 
 
 def _write_text(request: Request, losses: Losses, extras: ExtrasWriter, wire: Wire) -> None:
     text: Wire = {}
     if request.format is not None:
         if request.format.kind == "json_schema" and request.format.schema is None:
-            losses.dropped("format.schema", f"{LABEL} wants a schema", "meaning")
+            losses.dropped("format.schema", f"{LABEL} requires a schema", "meaning")
         text["format"] = _write_format(request.format, extras, losses)
     if request.verbosity is not None:
         text["verbosity"] = request.verbosity
@@ -208,11 +208,13 @@ def _write_text(request: Request, losses: Losses, extras: ExtrasWriter, wire: Wi
 def _write_format(format_: ResponseFormat, extras: ExtrasWriter, losses: Losses) -> Wire:
     if format_.kind != "json_schema":
         if format_.schema is not None:
-            losses.dropped("format.schema", f"{format_.kind} has no schema", "capability")
+            losses.dropped(
+                "format.schema", f"{format_.kind} does not support a schema", "capability"
+            )
         wire: Wire = {"type": format_.kind}
     else:
         if format_.name is None:
-            losses.invented("format", "a schema needs a name; it is called response")
+            losses.invented("format", "a schema requires a name; named response")
         fields = {
             "type": "json_schema",
             "name": format_.name or "response",
@@ -244,7 +246,7 @@ def _write_penalties(
         if value and capabilities.penalties:
             wire[name] = value
         elif value:
-            losses.dropped(name, f"{LABEL} has no penalties", "capability")
+            losses.dropped(name, f"{LABEL} does not support penalties", "capability")
 
 
 def _write_logprobs(request: Request, losses: Losses, wire: Wire) -> None:
@@ -253,4 +255,4 @@ def _write_logprobs(request: Request, losses: Losses, wire: Wire) -> None:
         included = [] if others is None else msgspec.json.decode(others, type=list[str])
         wire["include"] = [*included, INCLUDE_LOGPROBS]
     elif request.top_logprobs:
-        losses.dropped("top_logprobs", "it needs `logprobs: true`", "meaning")
+        losses.dropped("top_logprobs", "`logprobs: true` is required", "meaning")

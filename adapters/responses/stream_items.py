@@ -211,12 +211,12 @@ class ItemsReader:
             events += self._open(known, _item_with(channel, known.item_id))
         if known.closed:
             if text:
-                self._losses.dropped(channel, "more came after its item had ended")
+                self._losses.dropped(channel, "received after the end of the item")
             return events
         part = known.parts[-1] if known.parts else None
         if part is None or part.channel != channel or part.index != index:
             if channel not in ITEM_CHANNELS.get(known.kind or Message, ()):
-                self._losses.dropped(channel, "it belongs to no item that could have it")
+                self._losses.dropped(channel, "received for an item that cannot contain it")
                 return events
             part = StreamedPart(channel, index)
             known.parts.append(part)
@@ -238,12 +238,12 @@ class ItemsReader:
             return self.add(known, channel, index, text, content.logprobs, content.annotations)
         streamed = "".join(part.texts)
         if not text.startswith(streamed):
-            reason = "the backend ends with another text than it streamed; that stands"
+            reason = "the final text differs from the streamed text, which is used"
             self._losses.changed(channel, reason)
             return []
         if part is not known.parts[-1]:
             if text != streamed:
-                self._losses.dropped(channel, "more came after its part had ended")
+                self._losses.dropped(channel, "received after the end of the part")
             return []
         logprobs = () if part.has_logprobs else content.logprobs
         annotations = content.annotations[part.annotations :]

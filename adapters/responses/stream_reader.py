@@ -8,7 +8,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from adapters.dialect import BaseStreamReader, ReplyContext
-from adapters.errors import InvalidRequestError
+from adapters.errors import InvalidRequestError, missing_field
 from adapters.ir.events import Channel, Event, Failed, Finished, Started, truncated_stream
 from adapters.ir.types import Error, Finish, Item, OpaqueItem, Reply, ToolCall, Usage
 from adapters.json_text import DECODE_ERRORS, is_utf8, replace_invalid_text
@@ -147,7 +147,7 @@ class StreamReader(BaseStreamReader):
         if text == data:
             raise InvalidRequestError(None, "an event of the stream is not JSON")
         event = self._decode(text)
-        self._losses.changed("stream", "what is no character is replaced")
+        self._losses.changed("stream", "invalid characters are replaced")
         return event
 
     def _decode_unknown(self, data: bytes, error: msgspec.ValidationError) -> WireEvent:
@@ -160,7 +160,7 @@ class StreamReader(BaseStreamReader):
         except DECODE_ERRORS:
             kind = ""
         if kind in self._handlers or not kind:
-            raise InvalidRequestError(None, f"an event of the stream cannot be read: {error}")
+            raise InvalidRequestError(None, f"an event of the stream is invalid: {error}")
         return WireEvent(kind)
 
     def _start(self, event: WireEvent) -> list[Event]:
@@ -182,7 +182,9 @@ class StreamReader(BaseStreamReader):
     # Items and their parts
 
     def _read_item(self, raw: Raw) -> Item:
-        return read_output_item(raw, "item", self._context, "the backend gave the call no id")
+        return read_output_item(
+            raw, "item", self._context, "the backend sent no call id; an id was generated"
+        )
 
     def _add_item(self, event: WireEvent) -> list[Event]:
         if not is_present(event.item):
@@ -236,7 +238,7 @@ class StreamReader(BaseStreamReader):
 
     def _end(self, event: WireEvent) -> list[Event]:
         if not is_present(event.response):
-            raise InvalidRequestError("response", "the last event does not say how it ended")
+            raise missing_field("response")
         # Its items were read before, and their losses were reported then.
         context = replace(self._context, losses=Losses(None))
         status = event.type.removeprefix("response.")

@@ -9,7 +9,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from adapters.dialect import BaseStreamWriter, ReplyContext, without_done
-from adapters.errors import InvalidRequestError
+from adapters.errors import InvalidRequestError, missing_field
 from adapters.ir.accumulator import ItemBuffer, PartBuffer
 from adapters.ir.events import BlockId, Channel, Closed, Delta, Failed, Finished, Opened, Started
 from adapters.ir.normalize import wants_one_choice, worst_finish
@@ -375,6 +375,6 @@ _TERMINAL_TYPES = frozenset(
 def _with_response_fields(frame: Frame, changes: Mapping[str, object]) -> bytes:
     response = read_body(frame.data).nested("response")
     if response is None:
-        raise InvalidRequestError("response", "it is missing")
+        raise missing_field("response")
     data = read_body(frame.data).encode_with(response=Raw(response.encode_with(**changes)))
     return (b"event: %b\ndata: %b" % (frame.name, data)) if frame.name else b"data: " + data

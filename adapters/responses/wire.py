@@ -29,14 +29,14 @@ NAMES = {
 
 # Request fields that only Responses has, and how severe it is to drop each.
 RESPONSES_ONLY_FIELDS = {
-    "previous_response_id": DropPolicy("meaning", "no earlier response is kept here to go on from"),
-    "conversation": DropPolicy("meaning", "no conversation is kept here"),
-    "prompt": DropPolicy("meaning", "prompt templates are kept by OpenAI, not here"),
+    "previous_response_id": DropPolicy("meaning", "stored responses are not available"),
+    "conversation": DropPolicy("meaning", "stored conversations are not available"),
+    "prompt": DropPolicy("meaning", "prompt templates are not available"),
     "background": DropPolicy(
-        harmless_if(harmless=False, severity="meaning"), "nothing runs on in the background here"
+        harmless_if(harmless=False, severity="meaning"), "background responses are not supported"
     ),
     "store": DropPolicy(
-        harmless_if(harmless=False, severity="hint"), "the backend keeps no responses"
+        harmless_if(harmless=False, severity="hint"), "the backend does not store responses"
     ),
     "context_management": DropPolicy("capability"),
     "access_programs": DropPolicy("capability"),
@@ -78,7 +78,7 @@ WRITE_INCOMPLETE: dict[FinishReason, str] = {
 }
 
 # Reasons for losses
-MERGED_CHOICES_REASON = f"{LABEL} gives one answer; several are put together"
+MERGED_CHOICES_REASON = f"{LABEL} supports only one choice; merged"
 
 
 class CallNames(Struct, frozen=True):

@@ -27,8 +27,8 @@ from adapters.wire.json_object import read_fields
 # Returns why a call, in the choice of that number, is not for the client; None if it is.
 Rule = Callable[[ToolCall, int], str | None]
 
-_NOT_ALLOWED = "the request did not allow a call of this tool"
-_NOT_FIRST = "the request asked for one call at a time; only the first is kept"
+_NOT_ALLOWED = "the request does not allow calls of this tool"
+_NOT_FIRST = "the request allows only one call per reply"
 
 
 def call_filters(
@@ -128,7 +128,7 @@ class DisallowedCallFilter(Stage):
 
     def _error(self) -> Error:
         names = ", ".join(self._removed)
-        message = f"the model called only tools that were not allowed: {names}"
+        message = f"the model called only tools that are not allowed: {names}"
         return Error(message, code="model_error", status=502)
 
 

@@ -12,9 +12,7 @@ from adapters.ir.types import Error, Finish, Message, OpaqueItem, Usage
 from adapters.losses import Losses
 from adapters.stages.stage import DiscardBlock, Stage
 
-_EMPTY = Error(
-    "the backend was asked for a summary and said nothing", code="empty_summary", status=502
-)
+_EMPTY = Error("the backend returned an empty summary", code="empty_summary", status=502)
 _DONE = Finish("stop", "stop")
 _SUMMARY = "summary"
 _PREPENDED = "prepended"
@@ -45,7 +43,7 @@ class SummarizeReply(Stage):
         item = self._make_item(summary)
         if any(finish.reason in ("length", "filter") for finish in event.finishes):
             # There is no better summary, so the truncated one is used.
-            self._losses.changed("output[0]", "the summary was cut off by the backend")
+            self._losses.changed("output[0]", "the backend truncated the summary")
         finished = replace(event, finishes=(_DONE,), choice_extras=())
         return [Opened(_SUMMARY, item), Closed(_SUMMARY), finished]
 

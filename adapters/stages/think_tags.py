@@ -13,7 +13,7 @@ from adapters.stages.message_splitter import MessageSplitter, SplitMessage
 
 _BEGIN = "<think>"
 _END = "</think>"
-_MOVED = "reasoning leaves the text that this is about"
+_MOVED = "log probabilities and annotations do not fit the text without reasoning"
 
 
 class ThinkTagParser(MessageSplitter):

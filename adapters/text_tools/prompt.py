@@ -39,10 +39,10 @@ ItemWithPath = tuple[Item, str]
 
 _ENCODER = Encoder()
 
-_TOOLS_REASON = "the backend knows no tools; they are described to it in words"
-_CHOICE_REASON = "the backend cannot be made to call a tool; it is asked to in words"
-_PARALLEL_REASON = "the backend cannot be held to one call; it is asked for one in words"
-CALLS_AS_TEXT_REASON = "the backend knows no tools; calls and their outputs are written as text"
+_TOOLS_REASON = "tools are not supported; described in the prompt"
+_CHOICE_REASON = "tool_choice is not supported; described in the prompt"
+_PARALLEL_REASON = "parallel_tool_calls is not supported; described in the prompt"
+CALLS_AS_TEXT_REASON = "tools are not supported; calls and outputs are sent as text"
 
 _NO_STRICT = Capabilities(strict_tools=False)
 # With the choice `none`, no tool is described.
@@ -82,7 +82,7 @@ def describe_tools_in_prompt(request: Request, losses: Losses) -> Request:
 def _report_undescribed(tool: FunctionTool, path: str, losses: Losses) -> None:
     """Report the fields of a tool that its description does not have."""
     without_strict(tool, path, _NO_STRICT, losses)
-    ExtrasWriter("", "a description in words", losses).report_dropped(tool.extras, path)
+    ExtrasWriter("", "a tool in the prompt", losses).report_dropped(tool.extras, path)
 
 
 _SEPARATOR = "\n\n"
@@ -171,7 +171,7 @@ class _HistoryWriter:
 
     def __init__(self, request: Request, losses: Losses) -> None:
         self._items = request.items_with_paths()
-        self._extras_writer = ExtrasWriter("", "a text", losses)
+        self._extras_writer = ExtrasWriter("", "a call in text", losses)
         self._outputs = {
             item.call_id: (item, path) for item, path in self._items if isinstance(item, ToolOutput)
         }

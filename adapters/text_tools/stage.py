@@ -27,7 +27,7 @@ from adapters.text_tools.formats import FORMATS
 from adapters.text_tools.parser import TextToolCall
 from adapters.text_tools.scanner import FoundCalls, Scanner, Segment
 
-_TEXT_SPLIT = "calls leave the text that this is about"
+_TEXT_SPLIT = "log probabilities and annotations do not fit the text without calls"
 
 
 class TextToolCallParser(MessageSplitter):

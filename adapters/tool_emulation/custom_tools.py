@@ -27,7 +27,7 @@ INPUT_FIELD = "input"
 INPUT_PREFIX = '{"input":"'
 INPUT_SUFFIX = '"}'
 # The reason of a loss.
-INPUT_WRAPPED = "there are no custom calls here; its input is wrapped in JSON"
+INPUT_WRAPPED = "custom tools are not supported; the input is wrapped in JSON"
 
 _ENCODER = msgspec.json.Encoder()
 
@@ -173,9 +173,9 @@ class ParsedInput(Struct, frozen=True):
     def report(self, path: str, losses: Losses) -> None:
         """Report what was dropped or changed."""
         if self.has_other_fields:
-            losses.dropped(path, "besides the input there is more in its arguments")
+            losses.dropped(path, "the call does not support some of its arguments")
         if self.has_lone_surrogates:
-            losses.changed(path, "halves of characters in its input are replaced")
+            losses.changed(path, "unpaired surrogates in the input are replaced")
 
 
 def unwrap_input(arguments: str) -> ParsedInput:

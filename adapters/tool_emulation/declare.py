@@ -53,7 +53,7 @@ from adapters.wire.json_object import read_fields
 
 ToolWithPath = tuple[Tool, str]
 
-_DECLARED_AT_ONCE = "it is declared from the start"
+_DECLARED_AT_ONCE = "deferred loading is not supported; declared immediately"
 
 
 class Declaration(Struct, frozen=True):
@@ -160,7 +160,7 @@ class _DeclarationReader:
         within = None if namespace is None else namespace.name
         name = qualified_name(within, offered.name, self._backend.max_name_length)
         if name != offered.name and namespace is None:
-            self._losses.changed(f"{path}.name", f"the backend refuses it; it is called {name}")
+            self._losses.changed(f"{path}.name", f"the backend rejects this name; sent as {name}")
         described = offered if namespace is None else namespace.describe(offered)
         declared, kind = self._convert(described, name, path)
         entry = RegisteredTool(_call_kind(tool), tool.name, within, tool, path, kind, name)
@@ -181,7 +181,7 @@ class _DeclarationReader:
         """Report a tool that only programs may call, if the backend does not run programs."""
         if self._supports_programs or not is_for_programs_only(allowed_callers):
             return True
-        reason = "only programs may call it, and the backend runs none"
+        reason = "only programs may call this tool; the backend does not support programs"
         self._losses.dropped(path, reason, "capability")
         return False
 
@@ -192,9 +192,9 @@ class _DeclarationReader:
             return renamed, "function"
         if self._backend.supports(renamed):
             return renamed, "custom"
-        self._losses.changed(path, "the backend has no custom tools; it becomes a function")
+        self._losses.changed(path, "custom tools are not supported; declared as a function")
         if renamed.format == "grammar" and json_schema_pattern(renamed) is None:
-            reason = "the model is shown the grammar, but nothing holds it to it"
+            reason = "the grammar is sent in the description and not enforced"
             self._losses.changed(f"{path}.format", reason, "capability")
         return custom_tool_as_function(renamed, strict=self._backend.strict), "function"
 
@@ -206,9 +206,9 @@ class _DeclarationReader:
             for child, child_path in namespace.tools:
                 yield Declaration(None, child_path, _unchanged(child, child_path, namespace.name))
             return
-        self._losses.changed(path, "the backend has no namespaces; its tools are told one by one")
+        self._losses.changed(path, "namespaces are not supported; declared as single tools")
         for child_path in namespace.unnamed_paths:
-            reason = "outside of its namespace it cannot be called"
+            reason = "this tool cannot be called outside its namespace"
             self._losses.dropped(child_path, reason, "capability")
         for child, child_path in namespace.tools:
             yield from self._read_named(child, child_path, namespace)
@@ -229,7 +229,7 @@ class _DeclarationReader:
     ) -> Declaration:
         if self._backend.supports(tool):
             return Declaration(tool, path, RegisteredTool(kind, kind, None, tool, path, kind, kind))
-        reason = f"the backend has no tool {tool.kind}; it becomes a function"
+        reason = f"{tool.kind} tools are not supported; declared as a function"
         self._losses.changed(path, reason)
         entry = RegisteredTool(kind, kind, None, tool, path, "function", kind)
         return Declaration(function, path, entry)
@@ -240,7 +240,7 @@ class _DeclarationReader:
         elif self._backend.supports(tool):
             yield Declaration(tool, path)
         else:
-            reason = "the backend has no search for tools; they are declared without it"
+            reason = "tool search is not supported; all tools are declared"
             self._losses.changed(path, reason)
 
 
@@ -300,14 +300,14 @@ def _resolve_duplicate(
     """
     known = first.entry
     if known is None or not _is_same(known, entry):
-        reason = f"{known} and {entry} would both be called {entry.backend_name}"
+        reason = f"{known} and {entry} would both be named {entry.backend_name}"
         raise UnsupportedRequestError(second.path, reason)
     if second.from_history:
         return replace(second, path=first.path)
     if first.tool != second.tool:
-        reason = f"{known} and {entry} are different tools of one name"
+        reason = f"{known} and {entry} are different tools with the same name"
         raise UnsupportedRequestError(second.path, reason)
-    losses.dropped(second.path, "the same tool was declared before")
+    losses.dropped(second.path, "duplicate of an earlier tool")
     return first
 
 
@@ -356,10 +356,10 @@ def _matching_paths(
     """Return the paths of the best matches, or of the first tools if none matches."""
     positions = search_tools(request, [_search_text(one) for one in deferred], limit)
     count = len(deferred)
-    reason = f"{len(positions)} of {count} deferred tools fit what was said; they are declared"
+    reason = f"{len(positions)} of {count} deferred tools match the conversation and are declared"
     if not positions and limit:
         positions = [*range(limit)]
-        reason = f"no deferred tool fits what was said; {limit} of {count} are declared"
+        reason = f"no deferred tool matches the conversation; {limit} of {count} are declared"
     losses.changed("tools", reason)
     return frozenset(deferred[position].path for position in positions)
 

@@ -56,16 +56,16 @@ class CallDowngrader(Stage):
     def _downgrade(self, call: ToolCall) -> ToolCall:
         """Return a call with a name and a kind that the client knows; its arguments unchanged."""
         if is_called_by_program(call.extras):
-            reason = "there are no programs here; it is a call like any other"
+            reason = "programs are not supported; returned as an ordinary call"
             self._losses.dropped(f"{call_path(call)}.{CALLER}", reason)
         if call.namespace is not None:
             name = qualified_name(call.namespace, call.name)
-            reason = f"there are no namespaces here; it is called {name}"
+            reason = f"namespaces are not supported; returned as {name}"
             self._losses.changed(call_path(call), reason)
             call = replace(call, name=name, namespace=None)
         if call.kind in self._kinds:
             return call
-        reason = f"there are no calls of {call.kind} here; it becomes the call of a function"
+        reason = f"{call.kind} tools are not supported; returned as a function call"
         self._losses.changed(call_path(call), INPUT_WRAPPED if call.kind == "custom" else reason)
         return replace(call, kind="function")
 

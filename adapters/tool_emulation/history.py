@@ -63,7 +63,7 @@ class HistoryEmulator:
                 case OpaqueItem() if is_hoisted_tools_item(item, self._backend):
                     continue
                 case OpaqueItem() if self._is_unsupported(item):
-                    reason = f"the backend has no item {item.kind}"
+                    reason = f"the backend does not support {item.kind} items"
                     self._losses.dropped(path, reason, _severity(item))
                     continue
                 case _:
@@ -90,7 +90,7 @@ class HistoryEmulator:
             return self._convert_declared(call, entry, path)
         if self._backend.supports_call_kind(call.kind):
             return self._with_valid_name(call, path)
-        reason = f"the backend has no tool {call.kind}; it becomes the call of a function"
+        reason = f"{call.kind} tools are not supported; sent as a function call"
         self._losses.changed(path, INPUT_WRAPPED if call.kind == "custom" else reason)
         return self._with_valid_name(self._as_function(call, path), path)
 
@@ -140,7 +140,7 @@ class HistoryEmulator:
         own = [extra for extra in extras if extra.family == self._client_family]
         for extra in own:
             if extra.severity is not None:
-                reason = "the call of a function has no place for it"
+                reason = "function calls do not support this field"
                 self._losses.dropped(f"{path}.{extra.name}", reason, extra.severity)
         return tuple(extra for extra in extras if extra not in own)
 
@@ -148,7 +148,7 @@ class HistoryEmulator:
         """Drop which program made a call, if the backend does not run programs."""
         if self._backend.supports_hosted(PROGRAMS):
             return extras
-        reason = "the backend runs no programs; it is a call like any other"
+        reason = "programs are not supported; sent as an ordinary call"
         self._losses.dropped(f"{path}.{CALLER}", reason)
         return tuple(extra for extra in extras if extra.name != CALLER)
 
@@ -158,7 +158,7 @@ class HistoryEmulator:
             return call
         name = qualified_name(call.namespace, call.name, self._backend.max_name_length)
         if name != call.name:
-            self._losses.changed(f"{path}.name", f"the backend refuses it; it is called {name}")
+            self._losses.changed(f"{path}.name", f"the backend rejects this name; sent as {name}")
         return replace(call, name=name, namespace=None)
 
     # Outputs

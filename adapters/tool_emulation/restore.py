@@ -24,7 +24,7 @@ from adapters.tool_emulation.custom_tools import (
 )
 from adapters.tool_emulation.registry import RegisteredTool, ToolRegistry
 
-_TRUNCATED = "they break off; nothing of them can be run"
+_TRUNCATED = "the arguments are truncated and cannot be used"
 
 
 class CustomInput(Struct, frozen=True):
@@ -92,7 +92,7 @@ class CallRestorer(Stage):
             return entry
         entry = self._registry.resolve_unknown(call)
         if entry is not None:
-            reason = f"no tool is called {call.name}; it is taken for {entry.display_name}"
+            reason = f"no tool is named {call.name}; returned as {entry.display_name}"
             self._losses.changed(call_path(call), reason)
         return entry
 
@@ -114,10 +114,10 @@ class CallRestorer(Stage):
     def _report_kind(self, call: ToolCall, entry: RegisteredTool) -> None:
         """Report a function called as a custom tool, or a custom tool called as a function."""
         if call.kind == "function" and entry.backend_kind == "custom":
-            reason = "the backend calls a function of that name; it is the custom tool"
+            reason = "called as a function; returned as a call of the custom tool"
             self._losses.changed(call_path(call), reason)
         if call.kind == "custom" and entry.kind == "function":
-            reason = "the backend calls a custom tool of that name; it is the function"
+            reason = "called as a custom tool; returned as a function call"
             self._losses.changed(call_path(call), reason)
 
     def _argument_handler(
@@ -146,7 +146,7 @@ class CallRestorer(Stage):
         if call.status == "incomplete":
             return "incomplete"
         if parsed.is_truncated:
-            self._losses.changed(call_path(call), "its input breaks off; it is told as incomplete")
+            self._losses.changed(call_path(call), "the input is truncated; reported as incomplete")
             return "incomplete"
         if self._collects_inputs and isinstance(entry.tool, CustomTool):
             self.custom_inputs.append(CustomInput(entry.tool, call.arguments, call_path(call)))
@@ -160,7 +160,7 @@ class CallRestorer(Stage):
             return replace(call, kind=kind, arguments=empty_arguments(kind))
         parsed = parse_builtin_arguments(tool, call.arguments)
         if parsed is None:
-            reason = f"its arguments are none of {tool.kind}; it stays the call of a function"
+            reason = f"the arguments are not valid for {tool.kind}; returned as a function call"
             self._losses.changed(call_path(call), reason)
             arguments = call.arguments
             if call.kind == "custom":

@@ -122,7 +122,7 @@ def tools_from_items(
         if backend.supports_hosted(kind):
             continue
         if kind == ADDITIONAL_TOOLS:
-            losses.changed(path, "its tools are declared from the start")
+            losses.changed(path, "deferred loading is not supported; declared immediately")
         yield from _read_item(item, path, family)
 
 

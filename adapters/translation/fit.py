@@ -59,10 +59,10 @@ def merge_system_messages(
     if not late and len(leading) + bool(request.instructions) <= 1:
         return request
     for _, path in late:
-        losses.changed(path, "it moves to the beginning, where the backend takes it", "capability")
+        losses.changed(path, "system messages must be at the beginning; moved", "capability")
     system = leading + late
     if len(system) + bool(request.instructions) > 1:
-        losses.changed("items", "system messages are put together: the backend takes one")
+        losses.changed("items", "only one system message is supported; merged")
     instructions, merged = _merge(request.instructions, system, losses)
     others = [item for item in rest if not late or not _is_system(item)]
     items = [*merged, *others]
@@ -92,7 +92,7 @@ def _merge(
     # Only the first message, if there is one, keeps its other fields.
     for message, path in messages[0 if instructions and plain else 1 :]:
         for extra in message.extras:
-            losses.dropped(f"{path}.{extra.name}", "it goes into another message", exact=True)
+            losses.dropped(f"{path}.{extra.name}", "merged into another message", exact=True)
     if plain and instructions:
         return _SEPARATOR.join(texts), []
     first, path = messages[0]
@@ -111,7 +111,7 @@ def _with_json_arguments(request: Request, losses: Losses) -> Iterator[Item]:
     """Yield the items; function arguments that are no JSON object are wrapped in one."""
     for item, path in request.items_with_paths():
         if isinstance(item, ToolCall) and item.kind == "function" and not _has_object(item):
-            losses.changed(f"{path}.arguments", "they are no JSON object; they are wrapped in one")
+            losses.changed(f"{path}.arguments", "not a JSON object; wrapped in one")
             arguments = msgspec.json.encode({"arguments": item.arguments}).decode()
             yield replace(item, arguments=arguments)
         else:
@@ -133,10 +133,10 @@ def _nearest_effort(effort: str, accepted: tuple[str, ...], losses: Losses) -> s
     wanted = _EFFORTS.index(effort)
     ranks = [_EFFORTS.index(value) for value in accepted if value in _EFFORTS]
     if not ranks:
-        losses.dropped("effort", "the backend cannot be told how much to think")
+        losses.dropped("effort", "the backend does not support reasoning effort")
         return None
     nearest = _EFFORTS[min(ranks, key=lambda rank: (abs(rank - wanted), -rank))]
-    losses.changed("effort", f"the backend has no effort {effort}; it becomes {nearest}")
+    losses.changed("effort", f"{effort} is not supported; sent as {nearest}")
     return nearest
 
 
@@ -148,8 +148,8 @@ def _without_schema(
         return response_format
     extras = response_format.extras
     if capabilities.json_schema == "json_object":
-        losses.changed("format", "the backend takes a schema inside json_object only")
+        losses.changed("format", "json_schema is not supported; sent as json_object with a schema")
         return ResponseFormat("json_object", schema=response_format.schema, extras=extras)
-    reason = "the backend takes no schema; it is asked for JSON of any shape"
+    reason = "json_schema is not supported; sent as json_object"
     losses.changed("format", reason, "capability")
     return ResponseFormat("json_object", extras=extras)

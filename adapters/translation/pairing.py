@@ -30,10 +30,10 @@ ItemWithPath = tuple[Item, str]
 
 # How call ids are made valid, and the reason to report for those that were not.
 _ID_FORMS: dict[CallIdFormat, tuple[Callable[[str], str], str]] = {
-    "any": (short_call_id, "a call id has at most 64 characters; it is hashed"),
+    "any": (short_call_id, "call ids are limited to 64 characters; hashed"),
     "alphanumeric_9": (
         mistral_call_id,
-        "the backend wants nine letters or digits; the id is hashed",
+        "call ids must have 9 letters or digits; hashed",
     ),
 }
 
@@ -126,7 +126,7 @@ class _Pairing:
         if call_id != history_id:
             self._report_id(path, self._invalid_id_reason)
         if call_id in self._used:
-            self._report_id(path, f"the call id {history_id} was used before; it is made unique")
+            self._report_id(path, f"the call id {history_id} is not unique; replaced")
         while call_id in self._used:
             self._repeats[history_id] += 1
             call_id = self._valid_id(f"{history_id}_{self._repeats[history_id] + 1}")
@@ -142,8 +142,8 @@ class _Pairing:
             if output.call_id == call.call_id and output.kind == call.kind:
                 return output
             return replace(output, call_id=call.call_id, kind=call.kind)
-        reason = "it names no call" if output.call_id is None else "its call is not here"
-        self._losses.changed(path, f"{reason}; the output becomes user text", "capability")
+        reason = "the output has no call id" if output.call_id is None else "the call is missing"
+        self._losses.changed(path, f"{reason}; sent as a user message", "capability")
         return _as_user_message(output)
 
     def _take_call(self, output: ToolOutput) -> ToolCall | None:
@@ -182,7 +182,5 @@ def _add_outputs(
 
 def _short_outputs(calls: list[tuple[ToolCall, str]], losses: Losses) -> Iterator[ItemWithPath]:
     for call, path in calls:
-        losses.invented(
-            path, "this call has no output; a short one is put in its place", "capability"
-        )
+        losses.invented(path, "the call has no output; a placeholder was added", "capability")
         yield ToolOutput(call.call_id, NO_OUTPUT, call.kind), path

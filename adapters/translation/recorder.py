@@ -12,7 +12,7 @@ from adapters.losses import Loss, Losses
 from adapters.sse import Decoder
 from adapters.translation.streams import ReplyCollector
 
-_IN_STORED_REPLY: Final = "in the completion that is kept"
+_IN_STORED_REPLY: Final = "in the stored completion"
 
 
 class ReplyRecorder:

@@ -154,7 +154,7 @@ class ReplyTranslator:
         if self._stream is not None:
             return
         if self._status < _FIRST_ERROR:
-            raise InvalidReplyError(None, "the backend's answer was cut off")
+            raise InvalidReplyError(None, "the backend's reply ended before it was complete")
         self._body.clear()
 
     # The end

@@ -83,6 +83,4 @@ def own_error(options: TranslationOptions, error: DragomanError) -> ReplyEnd:
 
 def invalid_reply(error: InvalidRequestError) -> InvalidReplyError:
     """Return an error that blames the backend: a client must not take it for its own."""
-    if error.path is not None:
-        return InvalidReplyError(error.path, error.message)
-    return InvalidReplyError(None, f"the backend's answer cannot be read: {error.message}")
+    return InvalidReplyError(None, f"the backend sent an invalid reply: {error}")

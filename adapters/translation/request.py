@@ -6,7 +6,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from adapters.dialect import Dialect
-from adapters.errors import DragomanError, InvalidRequestError
+from adapters.errors import DragomanError, InvalidRequestError, missing_field
 from adapters.ir.types import (
     EMPTY_REQUEST,
     ItemReference,
@@ -90,7 +90,7 @@ def write_backend_request(
     client_streams = bool(read.request.stream)
     backend_streams = _backend_streams(options, client_streams=client_streams)
     if client_streams and not backend_streams:
-        losses.changed("stream", "the backend does not stream; the answer comes in one piece")
+        losses.changed("stream", "streaming is not supported; the reply is sent at once")
     restored, requested = read.reasoning.restore(read.request, stored_reasoning or {}, losses)
     emulated = emulate_tools(restored, options.client.family, tool_support(options), losses)
     plan = plan_for_request(
@@ -193,6 +193,6 @@ def _continues_backend_state(request: Request, options: TranslationOptions) -> b
 def _refuse_empty(request: Request, client: Dialect, *, ends_open: bool) -> None:
     """Refuse a request without content; within one dialect the backend decides."""
     if not request.items and not request.instructions:
-        raise InvalidRequestError(client.names["items"], "there is nothing to answer")
+        raise InvalidRequestError(client.names["items"], "must not be empty")
     if request.model is None and not ends_open:
-        raise InvalidRequestError("model", "it is missing")
+        raise missing_field("model")

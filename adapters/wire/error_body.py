@@ -150,7 +150,7 @@ def _message(value: Json) -> str:
 
 
 def _default_message(status: int | None) -> str:
-    return f"the backend answered with status {status}" if status else "the backend failed"
+    return f"the backend returned status {status}" if status else "the backend failed"
 
 
 def _type(status: int | None) -> str:

@@ -81,7 +81,7 @@ class ExtrasWriter:
         for extra in extras:
             if extra.severity is not None:
                 full_path = f"{path}.{extra.name}" if path else extra.name
-                reason = extra.drop_reason or f"{self._label} has no place for it"
+                reason = extra.drop_reason or f"{self._label} does not support this field"
                 code = "unsupported_parameter"
                 self._losses.dropped(full_path, reason, extra.severity, code=code, exact=True)
 
@@ -148,7 +148,7 @@ def drop_refused(
         same = [field for field, wire_name in names.items() if wire_name == name]
         severity: Severity = "hint" if name in _MINOR_FIELDS else "capability"
         for field in contained or same or [name]:
-            losses.dropped(field, "the backend refuses it", severity)
+            losses.dropped(field, "the backend does not support this field", severity)
 
 
 def copy_present(request: Request, names: tuple[str, ...], wire: dict[str, object]) -> None:

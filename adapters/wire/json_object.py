@@ -4,6 +4,7 @@ The reader of a dialect takes the fields that it knows, one by one, each with it
 remaining fields are unknown: they are passed on or reported. `null` counts as absent.
 """
 
+import re
 from typing import TypeVar
 
 from msgspec import Raw, Struct, ValidationError
@@ -243,15 +244,15 @@ def _decode_error(error: Exception, path: str) -> InvalidRequestError:
     """Return the error for JSON that cannot be decoded."""
     match error:
         case ValidationError():
-            return InvalidRequestError(*_split(str(error), path))
+            return _type_error(str(error), path)
         case RecursionError():
-            return InvalidRequestError(path or None, "the JSON is nested too deeply")
+            return _invalid(path, "is nested too deeply")
         case UnicodeDecodeError():
-            return InvalidRequestError(path or None, "the text is not UTF-8")
+            return _invalid(path, "is not UTF-8")
         case _:
-            # Only some messages of the decoder begin with these words.
+            # Only some of the decoder's messages begin with these words.
             reason = str(error).removeprefix("JSON is malformed: ")
-            return InvalidRequestError(path or None, f"malformed JSON: {reason}")
+            return _invalid(path, f"is not valid JSON: {reason}")
 
 
 def parse(raw: bytes | Raw, path: str = "") -> Json:
@@ -259,9 +260,36 @@ def parse(raw: bytes | Raw, path: str = "") -> Json:
     return decode(raw, _JSON, path)
 
 
-def _split(message: str, path: str) -> tuple[str | None, str]:
-    """Return path and message for the decoder's "Expected `str`, got `int` - at `$[1]`"."""
+_TYPE_NAMES = {
+    "array": "an array",
+    "bool": "a boolean",
+    "float": "a number",
+    "int": "an integer",
+    "object": "an object",
+    "str": "a string",
+}
+_MISMATCH = re.compile(r"Expected `(?P<expected>[^`]*)`, got `(?P<given>[^`]*)`")
+
+
+def _type_error(message: str, path: str) -> InvalidRequestError:
+    """Return the error for the decoder's "Expected `str`, got `int` - at `$[1]`"."""
     reason, _, where = message.partition(" - at `$")
     inner = where.rstrip("`")
     full = f"{path}{inner}" if path else inner.lstrip(".")
-    return full or None, reason[:1].lower() + reason[1:].replace("`", "")
+    mismatch = _MISMATCH.fullmatch(reason)
+    if mismatch is None:
+        return _invalid(full, f"is invalid: {reason[:1].lower()}{reason[1:]}")
+    expected, given = (_describe_types(types) for types in mismatch.groups())
+    return _invalid(full, f"must be {expected}, not {given}")
+
+
+def _describe_types(types: str) -> str:
+    names = [_TYPE_NAMES.get(name, name) for name in types.split(" | ")]
+    # Null is optional everywhere.
+    return " or ".join(name for name in names if name != "null" or len(names) == 1)
+
+
+def _invalid(path: str, reason: str) -> InvalidRequestError:
+    if path:
+        return InvalidRequestError(path, reason)
+    return InvalidRequestError(None, f"the body {reason}")

@@ -54,7 +54,7 @@ def parameters_schema(schema: Raw | None, path: str, losses: Losses) -> Raw:
         return schema
     valid = _remove_nulls(schema)
     if valid is not schema:
-        losses.changed(f"{path}.parameters", "nulls that no schema may have are taken out")
+        losses.changed(f"{path}.parameters", "invalid null values in the schema are removed")
     return valid
 
 
@@ -178,10 +178,10 @@ def to_strict_schema(tool: Tool, path: str, losses: Losses) -> Tool:
         return tool
     schema = None if tool.parameters is None else _strict_schema(tool.parameters)
     if schema is None:
-        reason = "its schema cannot be made strict"
+        reason = "the schema cannot be made strict"
         losses.dropped(f"{path}.strict", reason, "capability")
         return replace(tool, strict=False)
-    reason = "it is made strict: every property is required, and null where it could be left out"
+    reason = "made strict: all properties are required, optional ones may be null"
     losses.changed(f"{path}.parameters", reason)
     return replace(tool, parameters=schema)
 

@@ -12,7 +12,7 @@ from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from adapters.capabilities import Capabilities
-from adapters.errors import InvalidRequestError
+from adapters.errors import invalid_choice, missing_field
 from adapters.ir.types import (
     AllowedToolsChoice,
     CustomTool,
@@ -55,7 +55,7 @@ _FORMATS: dict[str, Literal["text", "json_object", "json_schema"]] = {
 }
 _CUSTOM_FORMATS: dict[str, Literal["text", "grammar"]] = {"text": "text", "grammar": "grammar"}
 _BOOLEANS = {b"true": True, b"false": False}
-_NO_STRICT = "the backend does not know strict"
+_NO_STRICT = "the backend does not support strict"
 
 
 def read_tools(raws: list[Raw], path: str, family: Family) -> tuple[Tool, ...]:
@@ -157,7 +157,7 @@ def _read_custom(fields: JsonObject, family: Family) -> CustomTool:
 def _name(fields: JsonObject) -> str:
     name = fields.string("name")
     if not name:
-        raise InvalidRequestError(fields.at("name"), "a tool needs a name")
+        raise missing_field(fields.at("name"))
     return name
 
 
@@ -187,7 +187,7 @@ def read_tool_choice(
 
 def _report_remaining(fields: JsonObject, losses: Losses) -> None:
     for name in fields.take_remaining():
-        losses.dropped(fields.at(name), "a tool choice has no such field", exact=True)
+        losses.dropped(fields.at(name), "a tool choice does not support this field", exact=True)
 
 
 def _read_choice_object(
@@ -203,7 +203,7 @@ def _read_choice_object(
         inner = fields.nested(kind) or fields
         name, namespace = inner.string("name"), inner.string("namespace")
         if not name:
-            raise InvalidRequestError(inner.at("name"), "the tool choice names no tool")
+            raise missing_field(inner.at("name"))
         _report_remaining(inner, losses)
         named = _named(name, tools, "custom" if kind == "custom" else None)
         return named if namespace is None else replace(named, namespace=namespace)
@@ -233,7 +233,7 @@ def _read_allowed(
     word = fields.string("mode") or "auto"
     mode = _MODES.get(word)
     if mode is None:
-        raise InvalidRequestError(fields.at("mode"), f"{word!r} is none of auto, required, none")
+        raise invalid_choice(fields.at("mode"), word, ("auto", "required", "none"))
     _report_remaining(fields, losses)
     return AllowedToolsChoice(mode, tuple(named), tuple(others))
 
@@ -245,7 +245,7 @@ def read_format(fields: JsonObject | None, family: Family) -> ResponseFormat | N
     word = fields.string("type") or "text"
     kind = _FORMATS.get(word)
     if kind is None:
-        raise InvalidRequestError(fields.at("type"), f"{word!r} is none of {', '.join(_FORMATS)}")
+        raise invalid_choice(fields.at("type"), word, _FORMATS)
     inner = fields.nested("json_schema") or fields
     is_nested = inner is not fields and kind == "json_schema"
     return ResponseFormat(
@@ -285,4 +285,4 @@ def write_parallel_tool_calls(
         wire["parallel_tool_calls"] = request.parallel_tool_calls
     elif not request.parallel_tool_calls:
         # A stage drops all calls but the first.
-        losses.dropped("parallel_tool_calls", "the backend cannot be told to make one call")
+        losses.dropped("parallel_tool_calls", "the backend does not support this field")

@@ -128,7 +128,7 @@ def item_list_response(
 def unknown_cursor(page: Page) -> InvalidRequestError:
     """Return the error for a page after an entry that the list does not have."""
     shown = (page.after or "")[:_MAX_SHOWN_ID_LENGTH]
-    return InvalidRequestError("after", f"nothing in this list has the id {shown!r}")
+    return InvalidRequestError("after", f"must be the id of an entry of this list, not {shown!r}")
 
 
 def paginate(ids: Sequence[str], page: Page) -> tuple[Sequence[int], bool]:

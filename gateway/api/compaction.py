@@ -22,6 +22,7 @@ from adapters import (
     RequestBody,
     parse_body,
 )
+from adapters.errors import missing_field
 from adapters.ir.types import Usage
 from adapters.responses import RESPONSES
 from adapters.responses.request_reader import input_items
@@ -127,10 +128,10 @@ def _with_trigger(body: RequestBody) -> RequestBody:
     fields = body.reader()
     if not fields.string("model"):
         # The history may come from another model.
-        raise InvalidRequestError("model", "it is missing")
+        raise missing_field("model")
     for name in ("stream", "background"):
         if fields.boolean(name):
-            raise InvalidRequestError(name, "a conversation is summed up whole, and at once")
+            raise InvalidRequestError(name, "is not supported by this endpoint")
     items = [*(item.raw for item in input_items(body)), TRIGGER_ITEM]
     given = Raw(_ENCODER.encode(items))
     return RequestBody(body.fields | {"input": given, "store": _FALSE})
@@ -214,7 +215,7 @@ async def _send_compacted(buffer: BufferSink, messages: list[Raw], sink: ReplySi
                 _Compacted(response.id, int(response.created_at), output, response.usage)
             )
         else:
-            error = InvalidReplyError(None, "the backend was asked for a summary and gave none")
+            error = InvalidReplyError(None, "the backend returned no summary")
             status, body = error.status, write_error_body(error)
     headers: Headers = [one for one in buffer.response_headers if one[0] != b"content-length"]
     await sink.send_response(status, headers, body)

@@ -111,7 +111,7 @@ class ConversationController(Controller):
         status_code=200,
         operation_id="deleteConversation",
         summary="Delete a conversation",
-        description="Responses that belong to the conversation are kept.",
+        description="Responses of the conversation are not deleted.",
         response_description="The conversation is deleted.",
         responses=errors(STORE_ERRORS),
     )
@@ -152,7 +152,7 @@ class ConversationItemController(Controller):
         await _find(context, owner, conversation_id)
         items = await _new_items(context, owner, fields)
         if not items:
-            raise InvalidRequestError("items", "there is nothing to add")
+            raise InvalidRequestError("items", "must not be empty")
         reject_unknown_fields(fields)
         if not await context.store.conversations.append_items(owner, conversation_id, items):
             raise _not_found(conversation_id)
@@ -254,8 +254,7 @@ async def _new_items(context: AppContext, owner: str, fields: JsonObject) -> tup
     """Return the items of a request as they are stored, with references resolved."""
     given = fields.array("items")
     if len(given) > _MAX_NEW_ITEMS:
-        limit = f"the {_MAX_NEW_ITEMS} that can be added at a time"
-        raise InvalidRequestError("items", f"{len(given)} items are more than {limit}")
+        raise InvalidRequestError("items", f"must have at most {_MAX_NEW_ITEMS} items")
     resolved = await resolve_item_references(context.store, owner, given, (), "items")
     return tuple(
         one if isinstance(one, Item) else to_stored_item(one, context.ids, f"items[{index}]")

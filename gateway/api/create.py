@@ -27,7 +27,7 @@ _DOCUMENTATION: dict[str, dict[str, Any]] = {
         "tags": ("Chat Completions",),
         "operation_id": "createChatCompletion",
         "summary": "Create a chat completion",
-        "description": "Answer a Chat or a legacy request, in kind.",
+        "description": "The reply has the dialect of the request, Chat Completions or legacy.",
         "dependencies": request_body(ChatRequest),
         "responses": responses(
             ChatReply,
@@ -40,7 +40,7 @@ _DOCUMENTATION: dict[str, dict[str, Any]] = {
         "tags": ("Responses",),
         "operation_id": "createResponse",
         "summary": "Create a response",
-        "description": "Answer a Responses request.",
+        "description": "The reply is a response object or a stream of events.",
         "dependencies": request_body(ResponsesRequest),
         "responses": responses(
             ResponsesReply,
@@ -85,9 +85,9 @@ def _websocket_handlers(context: AppContext) -> Sequence[HTTPRouteHandler | Webs
         """Refuse a WebSocket with 426: only that makes Codex continue over HTTP at once."""
         if request.headers.get("upgrade", "").lower() == "websocket":
             raise UpgradeRequiredError(
-                None, "no WebSocket is opened for this; POST to this address"
+                None, "WebSocket connections are not available for this request; use POST"
             )
-        raise NotFoundError(None, "responses are made with POST; each has an address of its own")
+        raise NotFoundError(None, "to create a response use POST; to load one, GET /responses/{id}")
 
     @websocket(RESPONSES.path)
     async def serve_websocket(socket: AnySocket) -> None:

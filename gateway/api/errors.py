@@ -23,7 +23,7 @@ def handle_error(request: AnyRequest, error: Exception) -> Response[bytes]:
         return Response(body, status_code=error.status_code, headers=error.headers, media_type=JSON)
     if not isinstance(error, DragomanError):
         LOG.error("internal error", path=request.url.path, exc_info=error)
-        error = InternalError(None, "the gateway failed; its log says why")
+        error = InternalError(None, "internal error; see the gateway's log")
     # RFC 9110 requires a response with status 426 to name the protocol to use.
     headers = {"upgrade": "HTTP/1.1"} if isinstance(error, UpgradeRequiredError) else {}
     body = write_error(to_error(error))
@@ -34,6 +34,6 @@ def _invalid_parameter(error: ValidationException) -> Exception:
     """Return the error that names the first invalid parameter."""
     match error.extra:
         case [{"key": str(name), "message": str(message)}, *_]:
-            return InvalidRequestError(name, message[:1].lower() + message[1:])
+            return InvalidRequestError(name, f"is invalid: {message[:1].lower()}{message[1:]}")
         case _:
             return error

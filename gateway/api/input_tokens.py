@@ -11,7 +11,8 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp
 from msgspec import Raw, Struct
 
-from adapters import DragomanError, InvalidRequestError, RequestBody, parse_body
+from adapters import DragomanError, RequestBody, parse_body
+from adapters.errors import missing_field
 from adapters.responses import RESPONSES
 from gateway.api.common import pipeline_app
 from gateway.compaction.summary_request import mentions_compaction, prepare_request
@@ -53,8 +54,8 @@ def input_token_handlers(app: AppContext) -> Sequence[HTTPRouteHandler]:
         dependencies=request_body(InputTokensRequest),
         responses=responses(
             InputTokensReply,
-            "The number of tokens. The header `dragoman-token-count-source` tells how they were "
-            "counted: `backend`, `tiktoken` or `estimate`.",
+            "The number of tokens. The header `dragoman-token-count-source` names the "
+            "method: `backend`, `tiktoken` or `estimate`.",
             BODY_ERRORS,
         ),
     )
@@ -85,7 +86,7 @@ async def _read(
     turn = await app.turns.begin(principal, request)
     request = request if turn is None else turn.request
     if not request.model:
-        raise InvalidRequestError("model", "it is missing")
+        raise missing_field("model")
     route = app.router.find(request.model)[0]
     backend = route.backend
     record.client_dialect, record.model = request.dialect.name, request.model

@@ -231,7 +231,9 @@ class BackendClient:
         try:
             response = await read_whole(response)
         except httpx.HTTPError:
-            raise InvalidReplyError(None, "the backend's answer was cut off") from None
+            raise InvalidReplyError(
+                None, "the backend's reply ended before it was complete"
+            ) from None
         status = response.status_code
         redact = redact_text if status >= HTTPStatus.BAD_REQUEST else redact_errors
         forwarded = client_headers(self.headers_of(response))
@@ -246,17 +248,17 @@ class BackendClient:
             return await self.transport.handle_async_request(request)
         except (httpx.ConnectTimeout, httpx.PoolTimeout):
             raise BackendUnreachableError(
-                None, f"the backend {self.name} did not take a connection"
+                None, f"cannot connect to the backend {self.name} in time"
             ) from None
         except (httpx.ConnectError, httpx.ProxyError):
             raise BackendUnreachableError(
-                None, f"the backend {self.name} cannot be reached"
+                None, f"cannot connect to the backend {self.name}"
             ) from None
         except httpx.TimeoutException:
-            raise BackendTimeoutError(None, f"the backend {self.name} took too long") from None
+            raise BackendTimeoutError(None, f"the backend {self.name} timed out") from None
         except httpx.TransportError as error:
             message = (
-                f"the backend {self.name} broke off before it answered ({type(error).__name__})"
+                f"the backend {self.name} disconnected before it replied ({type(error).__name__})"
             )
             raise BackendDisconnectedError(None, message) from None
 
@@ -318,7 +320,7 @@ async def read_whole(response: httpx.Response) -> httpx.Response:
             body += chunk
             if len(body) > _MAX_BODY_BYTES:
                 raise InvalidReplyError(
-                    None, f"the backend's answer is over {_MAX_BODY_BYTES} bytes"
+                    None, f"the backend's reply exceeds {_MAX_BODY_BYTES} bytes"
                 )
     finally:
         await response.aclose()

@@ -35,26 +35,26 @@ class Truncation(Struct, frozen=True):
 
 
 REASONING_LEVELS = (
-    Level("none", "No thinking"),
-    Level("low", "Little thinking, quick answers"),
-    Level("medium", "Some thinking"),
-    Level("high", "Much thinking, slow answers"),
+    Level("none", "No reasoning"),
+    Level("low", "Little reasoning, fast replies"),
+    Level("medium", "Some reasoning"),
+    Level("high", "Much reasoning, slow replies"),
 )
 
 
 class CodexModel(Struct, frozen=True, kw_only=True):
     """One model as Codex wants it described."""
 
-    slug: Annotated[str, Meta(description="The name to ask for.")]
+    slug: Annotated[str, Meta(description="The name for requests.")]
     display_name: str
     description: str | None = None
-    priority: Annotated[int, Meta(description="The place in the list.")] = 0
+    priority: Annotated[int, Meta(description="The position in the list.")] = 0
     visibility: Literal["list", "hide", "none"] = "list"
     supported_in_api: bool = True
     upgrade: None = None
     availability_nux: None = None
 
-    base_instructions: Annotated[str, Meta(description="What the model is told first.")]
+    base_instructions: Annotated[str, Meta(description="The default instructions.")]
     context_window: int = ASSUMED_CONTEXT_WINDOW
     max_context_window: int = ASSUMED_CONTEXT_WINDOW
     truncation_policy: Truncation = Truncation()

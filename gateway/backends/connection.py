@@ -180,7 +180,7 @@ class Connection(asyncio.Protocol):
         """Close at once, even in the middle of a response."""
         self._mark_closed()
         if self._awaiting_response:
-            self._fail(httpx.ReadError("The connection was closed on this side."))
+            self._fail(httpx.ReadError("The connection was closed locally."))
         if self._transport is not None:
             self._transport.abort()
 
@@ -258,7 +258,7 @@ class Connection(asyncio.Protocol):
         """Close after data that is not HTTP; a response that was complete before stays valid."""
         self._mark_closed()
         if not self.complete:
-            self._fail(httpx.RemoteProtocolError(f"The server did not speak HTTP/1.1: {error}."))
+            self._fail(httpx.RemoteProtocolError(f"The server sent invalid HTTP/1.1: {error}."))
         self._wake()
         if self._transport is not None:
             self._transport.abort()
@@ -318,10 +318,12 @@ def _connection_error(error: Exception | None, *, nothing_received: bool) -> htt
     """Return the error for a response that did not end properly."""
     match error:
         case None if nothing_received:
-            return httpx.RemoteProtocolError("The server closed without an answer.")
+            return httpx.RemoteProtocolError("The server closed the connection without a response.")
         case None:
-            return httpx.RemoteProtocolError("The server closed in the middle of its answer.")
+            return httpx.RemoteProtocolError(
+                "The server closed the connection during its response."
+            )
         case OSError(errno=code) if code in _WRITE_ERRORS:
             return httpx.WriteError(f"The request could not be sent: {error}.")
         case _:
-            return httpx.ReadError(f"The connection broke: {error}.")
+            return httpx.ReadError(f"The connection failed: {error}.")

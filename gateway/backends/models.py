@@ -60,9 +60,9 @@ JsonObject = dict[str, Json]
 class Model(Struct, frozen=True):
     """One model in the shape of OpenAI; what else its backend says of it follows."""
 
-    id: Annotated[str, Meta(description="The name to ask for.")]
-    created: Annotated[int, Meta(description="Unix time; 0 if the backend does not say.")]
-    owned_by: Annotated[str, Meta(description="As the backend says, or the backend's name.")]
+    id: Annotated[str, Meta(description="The name for requests.")]
+    created: Annotated[int, Meta(description="Unix time; 0 if the backend does not report it.")]
+    owned_by: Annotated[str, Meta(description="As reported by the backend, or the backend's name.")]
     object: Literal["model"] = "model"
 
 
@@ -298,7 +298,7 @@ async def _fetch(backend: BackendClient, principal: Principal) -> tuple[int, byt
         async for chunk in response.aiter_raw():
             body += chunk
             if len(body) > _MAX_LIST_BYTES:
-                raise httpx.ReadError("the list of models is too long")
+                raise httpx.ReadError("the list of models is too large")
     finally:
         await response.aclose()
     return response.status_code, bytes(body)

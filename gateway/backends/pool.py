@@ -133,10 +133,10 @@ class Pool:
             async with asyncio.timeout(timeout):
                 connection = await self._open()
         except TimeoutError as error:
-            raise httpx.ConnectTimeout(f"No connection to {address} in time.") from error
+            raise httpx.ConnectTimeout(f"Connecting to {address} timed out.") from error
         except (OSError, UnicodeError) as error:
             # A host name that cannot be encoded raises a UnicodeError.
-            raise httpx.ConnectError(f"No connection to {address}: {error}") from error
+            raise httpx.ConnectError(f"Connecting to {address} failed: {error}") from error
         if self._closed:
             connection.abort()
         self._check_open()

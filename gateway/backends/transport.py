@@ -126,7 +126,7 @@ class DirectTransport(httpx.AsyncBaseTransport):
 
     def _make_pool(self, url: httpx.URL) -> Pool:
         if url.scheme not in _DEFAULT_PORTS:
-            raise httpx.UnsupportedProtocol(f"No way to speak {url.scheme!r}.")
+            raise httpx.UnsupportedProtocol(f"Unsupported URL scheme {url.scheme!r}.")
         if url.scheme == "https" and self._ssl_context is None:
             self._ssl_context = httpx.create_ssl_context()
         ssl_context = self._ssl_context if url.scheme == "https" else None
@@ -213,5 +213,5 @@ def write_head(request: httpx.Request, length: int) -> bytes:
     head = b"".join(lines)
     # A line break in a value would pass the pattern as the next header, so lines are counted.
     if head.count(b"\n") != len(lines) or _HEAD.fullmatch(head) is None:
-        raise httpx.LocalProtocolError("A header of the request has illegal characters.")
+        raise httpx.LocalProtocolError("A request header contains invalid characters.")
     return head + b"\r\n"

@@ -29,7 +29,7 @@ from gateway.pipeline.request import Request
 from gateway.store import JobUpdate, Store
 
 _CANCELLED: Final = Error("The response was cancelled.", "server_error", "server_error")
-_INCOMPLETE: Final = "the backend's answer ended before it was whole"
+_INCOMPLETE: Final = "the backend's reply ended before it was complete"
 
 
 class _Times(Struct):

@@ -89,7 +89,7 @@ def open_authorization(queued: QueuedRequest, response: Response, keys: SealingK
         return None
     opened = keys.job_sealer(response.owner, response.id).open(queued.sealed_authorization)
     if opened is None:
-        message = "what authorises this request was sealed with a key not known here"
+        message = "the credentials of the queued request were sealed with an unknown key"
         raise DecryptionError(None, message)
     return opened.decode("latin-1")
 
@@ -100,7 +100,7 @@ def open_turn(queued: QueuedRequest, response: Response, keys: SealingKeys) -> T
     if queued.sealed_body is not None:
         encoded = keys.job_sealer(response.owner, response.id).open(queued.sealed_body)
     if encoded is None:
-        raise DecryptionError(None, "this request was sealed with a key not known here")
+        raise DecryptionError(None, "the queued request was sealed with an unknown key")
     body, before = parse_body(encoded), queued.history_length
     items = tuple(
         replace(item, path=f"history[{i}]" if i < before else f"input[{i - before}]")

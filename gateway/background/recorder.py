@@ -39,8 +39,8 @@ class StopReason(Enum):
     CANCELLED = "cancelled"
     # Another node has taken it over, or it was deleted: nothing more may be written.
     LOST = "lost"
-    STOPPING = "the gateway was stopped while it made this response"
-    DEAD = "the node that made this response died"
+    STOPPING = "the gateway was shut down before the response was complete"
+    DEAD = "the node that created this response failed"
 
 
 class EventRecorder(ReplySink):

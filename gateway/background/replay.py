@@ -26,7 +26,7 @@ from gateway.observability.logging import LOG
 from gateway.store import RUNNING, Response, Store, StoreUnavailableError
 
 _DELETED: Final = Error("The response was deleted.", "invalid_request_error", "response_not_found")
-_STOPPING: Final = "the gateway is stopping; the response can be followed again"
+_STOPPING: Final = "the gateway is shutting down; request the stream again"
 
 
 class EventReplay:

@@ -103,10 +103,10 @@ class JsonlTranslator:
         try:
             url = _TEXT.decode(fields.get("url", Raw(b'""')))
         except msgspec.DecodeError:
-            raise InvalidRequestError("url", "expected a string") from None
+            raise InvalidRequestError("url", "must be a string") from None
         if url and not _is_path(url, source_path):
             raise InvalidRequestError(
-                "url", f"{url} is not where {source} requests go ({source_path})"
+                "url", f"must be {source_path} for a {source} request, not {url}"
             )
         return url if _is_path(url, target_path) else target_path
 
@@ -143,7 +143,7 @@ def _read_status(response: _Object) -> int:
     try:
         return _STATUS.decode(response.get("status_code", Raw(b"200")))
     except msgspec.DecodeError:
-        raise InvalidRequestError("response.status_code", "expected a number") from None
+        raise InvalidRequestError("response.status_code", "must be a number") from None
 
 
 def _with_body(translation: Translation, fields: _Object) -> Translation:

@@ -39,9 +39,9 @@ FIELD: Final = "context_management"
 # In tokens, where the client does not say. Most models take more.
 _DEFAULT_THRESHOLD: Final = 100_000
 
-_UNKNOWN: Final = "only the type compaction is known here"
-_FAILED: Final = "the conversation could not be summed up; it goes on as it is"
-_NOTHING: Final = "all of it belongs to the turn that is going on: there is nothing to sum up"
+_UNKNOWN: Final = "only compaction is supported"
+_FAILED: Final = "the conversation could not be summarized; sent unchanged"
+_NOTHING: Final = "there is nothing to summarize before the current turn"
 
 # Fields that concern the reply and not the summary.
 _REPLY_FIELDS: Final = ("background", "max_output_tokens", "store", "stream", "stream_options")
@@ -115,7 +115,7 @@ def _read_threshold(entry: JsonObject) -> int:
     path = entry.at("compact_threshold")
     threshold = entry.integer("compact_threshold")
     if threshold is not None and threshold < 1:
-        raise InvalidRequestError(path, "expected a positive number of tokens")
+        raise InvalidRequestError(path, "must be at least 1")
     return _DEFAULT_THRESHOLD if threshold is None else threshold
 
 

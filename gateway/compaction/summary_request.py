@@ -85,7 +85,7 @@ def mentions_compaction(body: RequestBody) -> bool:
 
 def nothing_to_compact() -> InvalidRequestError:
     """Return the error for a conversation without content."""
-    return InvalidRequestError("input", "there is nothing to sum up", "nothing_to_compact")
+    return InvalidRequestError("input", "contains nothing to summarize", "nothing_to_compact")
 
 
 def compacts_natively(backend: BackendClient) -> bool:

@@ -28,9 +28,7 @@ _ADDITIONAL_TOOLS: Final = "additional_tools"
 HISTORY: Final = "history["
 
 # One message for all cases: nobody learns whether something exists that belongs to others.
-_UNKNOWN: Final = (
-    "this summary cannot be opened: it was made elsewhere, for another, or was changed"
-)
+_UNKNOWN: Final = "cannot be decrypted: created by another gateway or client, or modified"
 _CODE: Final = "invalid_encrypted_content"
 # Summaries are compressed: without a limit one request could fill the memory.
 _MAX_OPENED_BYTES: Final = 128 * 1024 * 1024
@@ -112,7 +110,7 @@ def read_window(body: RequestBody, sealer: Sealer, *, passes: bool) -> Window:
         elif item.head.type != _TRIGGER:
             opened.append(item)
         elif not item.is_from_history:
-            raise InvalidRequestError(item.path, f"a {_TRIGGER} must be the last item")
+            raise InvalidRequestError(item.path, "must be the last item")
     return Window(tuple(opened), triggered)
 
 
@@ -130,7 +128,7 @@ def _open_summaries(
         if summary is None:
             raise InvalidRequestError(item.path, _UNKNOWN, _CODE)
         if decryptor.size > _MAX_OPENED_BYTES:
-            why = f"the summaries hold over {_MAX_OPENED_BYTES} bytes"
+            why = f"the summaries exceed {_MAX_OPENED_BYTES} bytes"
             raise RequestTooLargeError(item.path, why)
         found[number] = summary
         if summary.whole:

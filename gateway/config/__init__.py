@@ -48,7 +48,7 @@ def _read_toml(path: Path) -> Table:
         raise ConfigError(path, [error.strerror or str(error)]) from None
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise ConfigError(path, [f"the file is not UTF-8 (at line {line})"]) from None
+        raise ConfigError(path, [f"the file is not UTF-8 (line {line})"]) from None
     except RecursionError:
         raise ConfigError(path, ["the file is nested too deeply"]) from None
     except ValueError as error:

@@ -65,7 +65,7 @@ def _check_table(table: Table, struct: type[Struct], path: str) -> Iterator[str]
         if name in table:
             yield from check_shape(table[name], field.type, key_path(path, name))
         elif field.required:
-            yield f"{key_path(path, name)}: required key is missing; {expected(field.type)}"
+            yield f"{key_path(path, name)}: key is required; expected {describe(field.type)}"
 
 
 def _unknown_key(key: str, struct: type[Struct], known: list[str], path: str) -> str:
@@ -81,7 +81,7 @@ def _invalid_value(value: object, annotation: object, path: str) -> str:
     renamed = RENAMED_VALUES.get(key[1] if key else "", {})
     if isinstance(value, str) and value in renamed:
         return f"{path}: {quoted(value)} was renamed to {quoted(renamed[value])}"
-    return f"{path}: {expected(annotation)}, got {preview(value, path)}"
+    return f"{path}: expected {describe(annotation)}, got {preview(value, path)}"
 
 
 def _without_none(annotation: object) -> object:
@@ -130,9 +130,9 @@ def one_of(values: Iterable[str]) -> str:
     return "one of " + ", ".join(map(quoted, values))
 
 
-def expected(annotation: object) -> str:
+def describe(annotation: object) -> str:
     """Describe the values that an annotation allows."""
-    return f"expected {_describe(inspect.type_info(annotation))}"
+    return _describe(inspect.type_info(annotation))
 
 
 def preview(value: object, path: str) -> str:

@@ -101,7 +101,7 @@ def demo_reply(request: Request, ids: IdSource, names: Mapping[str, str]) -> Rep
     for extra in request.extras:
         # State that is stored elsewhere: an earlier response, a conversation, a prompt.
         if extra.family == "responses" and extra.severity == "meaning":
-            losses.dropped(extra.name, extra.drop_reason or "the demo cannot do it", "meaning")
+            losses.dropped(extra.name, extra.drop_reason or "not supported by the demo", "meaning")
     _check(request, names)
     turn = read_turn(request.items)
     planned = plan_calls(request, turn, losses)
@@ -112,15 +112,15 @@ def demo_reply(request: Request, ids: IdSource, names: Mapping[str, str]) -> Rep
 
 def _check(request: Request, names: Mapping[str, str]) -> None:
     if not request.items and not request.instructions:
-        raise InvalidRequestError(names.get("items", "items"), "there is nothing to answer")
+        raise InvalidRequestError(names.get("items", "items"), "must not be empty")
     count, limit = request.choices, request.max_output_tokens
     if count is not None and not 1 <= count <= _MAX_CHOICES:
         raise InvalidRequestError(
-            names.get("choices", "choices"), f"it is from 1 to {_MAX_CHOICES}"
+            names.get("choices", "choices"), f"must be from 1 to {_MAX_CHOICES}"
         )
     if limit is not None and limit < 1:
         name = names.get("max_output_tokens", "max_output_tokens")
-        raise InvalidRequestError(name, "it is at least 1")
+        raise InvalidRequestError(name, "must be at least 1")
 
 
 def _choice(request: Request, turn: Turn, planned: list[PlannedCall], ids: IdSource) -> Choice:

@@ -50,7 +50,7 @@ class DemoTransport(httpx.AsyncBaseTransport):
                 return self._send(error.status, dialects[0].write_error(to_error(error)))
         if request.method == "GET" and path.endswith("/models"):
             return self._send(200, self._models())
-        message = f"the demo does not know {request.method} {request.url.path}"
+        message = f"the demo backend does not support {request.method} {request.url.path}"
         error_body = write_error(Error(message, "invalid_request_error", "unknown_url"))
         return self._send(404, error_body)
 

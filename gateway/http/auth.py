@@ -48,10 +48,10 @@ class Authenticator:
         else:
             given = (azure_key or "").strip()
         if not given:
-            raise UnauthorizedError(None, "a key of this gateway is needed, as a bearer token")
+            raise UnauthorizedError(None, "an API key is required as a bearer token")
         key = self._find(given)
         if key is None:
-            raise UnauthorizedError(None, "this key is not known here")
+            raise UnauthorizedError(None, "the API key is unknown")
         return Principal(key=key)
 
     def reauthenticate(self, owner: str, authorization: str | None) -> Principal:
@@ -60,9 +60,7 @@ class Authenticator:
             return Principal(authorization=authorization)
         key = next((key for _, key in self._keys if key.sha256 == owner), None)
         if key is None:
-            raise UnauthorizedError(
-                None, "the key that this was asked with is no longer known here"
-            )
+            raise UnauthorizedError(None, "the API key of this request is no longer known")
         return Principal(key=key)
 
     def _find(self, given: str) -> KeyConfig | None:

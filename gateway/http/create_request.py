@@ -52,7 +52,7 @@ def _check_endpoint(body: RequestBody, path: str) -> None:
     for other in DIALECTS.values():
         field = other.names["items"]
         if other.path != path and body.fields.get(field, NULL) != NULL:
-            why = f"a body with `{field}` belongs to {_VERSION}{other.path}"
+            why = f"is not supported by this endpoint; send the request to {_VERSION}{other.path}"
             raise InvalidRequestError(field, why)
 
 
@@ -63,4 +63,4 @@ def _read_model(body: RequestBody) -> str:
     try:
         return _TEXT.decode(raw)
     except DECODE_ERRORS:
-        raise InvalidRequestError("model", "expected a string") from None
+        raise InvalidRequestError("model", "must be a string") from None

@@ -76,7 +76,7 @@ class ExchangeMonitor:
         self._response_start, self._idle = timeouts.response_start, timeouts.idle
         limit = timeouts.connect + timeouts.response_start
         self._deadline = now + limit if timeouts.response_start else _NEVER
-        self._missed = ("did not answer within", timeouts.response_start)
+        self._missed = ("did not reply within", timeouts.response_start)
         if timeouts.total and self._end == _NEVER:
             self._end = now + timeouts.total
         self._reschedule()
@@ -93,7 +93,7 @@ class ExchangeMonitor:
 
     def expect_more(self) -> None:
         """Start the timeout between two chunks of the response."""
-        self._missed = ("said nothing for", self._idle)
+        self._missed = ("sent nothing for", self._idle)
         self.note_backend_activity()
         self._reschedule()
 
@@ -145,7 +145,7 @@ class ExchangeMonitor:
                         self._stop(ClientDisconnectedError())
         except Exception:  # noqa: BLE001 - without its monitor, the work must not go on
             LOG.exception("exchange monitor failed")
-            self._stop(InternalError(None, "the gateway failed; its log says why"))
+            self._stop(InternalError(None, "internal error; see the gateway's log"))
 
     def _next_due(self) -> float | None:
         """Return when something may be due; None for never."""
@@ -159,7 +159,7 @@ class ExchangeMonitor:
     async def _check(self) -> None:
         now = self._loop.time()
         if now >= self._end:
-            self._stop(BackendTimeoutError(None, "the backend did not finish its answer in time"))
+            self._stop(BackendTimeoutError(None, "the backend did not complete its reply in time"))
         elif self.writing:
             return
         elif now >= self._deadline:

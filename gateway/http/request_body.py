@@ -60,7 +60,7 @@ def _inflate(data: bytes, bits: int) -> Iterator[bytes]:
             yield inflate.decompress(left, _OUTPUT_BYTES)
             left = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
     if data and not inflate.eof:
-        raise zlib.error("it ends too early")
+        raise zlib.error("unexpected end of data")
 
 
 def _inflate_gzip(data: bytes) -> Iterator[bytes]:
@@ -82,7 +82,7 @@ def _decompress_brotli(data: bytes) -> Iterator[bytes]:
     while not decompressor.is_finished():
         part = decompressor.process(b"", output_buffer_limit=_OUTPUT_BYTES)
         if not part:
-            raise _BROTLI_ERROR("it ends too early")
+            raise _BROTLI_ERROR("unexpected end of data")
         yield part
 
 
@@ -117,7 +117,7 @@ async def read_body(receive: Receive, headers: dict[str, str], limit: int) -> by
             body = await _receive_all(receive, limit, timer)
     except TimeoutError:
         raise RequestTimeoutError(
-            None, f"nothing more of the body came for {BODY_TIMEOUT_SECONDS} seconds"
+            None, f"no data of the body received for {BODY_TIMEOUT_SECONDS} seconds"
         ) from None
     encoding = headers.get("content-encoding")
     if encoding is not None and len(body) > _MAX_INLINE_BYTES:
@@ -152,7 +152,7 @@ def decompress(body: bytes, encodings: str, limit: int) -> bytes:
         if encoding not in _DECOMPRESSORS:
             known = ", ".join(_DECOMPRESSORS)
             raise UnsupportedEncodingError(
-                None, f"content-encoding {encoding!r} is none of {known}"
+                None, f"content-encoding must be one of {known}, not {encoding!r}"
             )
         body = _decompress_one(body, encoding, limit)
     return body
@@ -168,9 +168,9 @@ def _decompress_one(body: bytes, encoding: str, limit: int) -> bytes:
                 raise _too_large(limit)
             parts.append(part)
     except _ERRORS as error:
-        raise InvalidRequestError(None, f"the body is not {encoding}: {error}") from None
+        raise InvalidRequestError(None, f"the body is not valid {encoding}: {error}") from None
     return b"".join(parts)
 
 
 def _too_large(limit: int) -> RequestTooLargeError:
-    return RequestTooLargeError(None, f"the body is over {limit} bytes")
+    return RequestTooLargeError(None, f"the body exceeds {limit} bytes")

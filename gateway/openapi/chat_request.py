@@ -377,7 +377,7 @@ class ChatRequest(ApiModel):
     prompt_cache_retention: str | None = None
     safety_identifier: str | None = None
     service_tier: str | None = None
-    store: Annotated[bool | None, Meta(description="Keep the completion for later retrieval.")] = (
+    store: Annotated[bool | None, Meta(description="Store the completion for later retrieval.")] = (
         None
     )
     user: str | None = None

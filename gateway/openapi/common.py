@@ -61,11 +61,11 @@ class Moderation(ApiModel):
 class ErrorDetails(ApiModel):
     """What went wrong."""
 
-    message: Annotated[str, Meta(description="A sentence for people.")]
+    message: Annotated[str, Meta(description="A readable description.")]
     type: str
-    param: Annotated[str | None, Meta(description="The field or parameter at fault, if any.")]
+    param: Annotated[str | None, Meta(description="The invalid field or parameter, if any.")]
     code: Annotated[
-        str | None, Meta(description="A constant for programs, such as `context_length_exceeded`.")
+        str | None, Meta(description="A stable identifier, such as `context_length_exceeded`.")
     ]
 
 

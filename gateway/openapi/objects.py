@@ -187,7 +187,7 @@ class TranslateRequest(ApiModel, forbid_unknown_fields=True):
         str | None, Meta(description="The profile that lists the capabilities of the backend.")
     ] = None
     loss: Annotated[
-        Policy, Meta(description="Whether losses are reported or the request is refused.")
+        Policy, Meta(description="Whether losses are reported or the request is rejected.")
     ] = "report"
     deterministic: Annotated[bool, Meta(description="Number ids from 1 and use a fixed time.")] = (
         False

@@ -44,7 +44,7 @@ def opaque(description: str, types: tuple[str, ...]) -> Meta:
 
 
 HostedTool = Annotated[Any, opaque("A tool that the backend runs.", HOSTED_TOOL_TYPES)]
-HostedItem = Annotated[Any, opaque("An item that only Responses backends know.", HOSTED_ITEM_TYPES)]
+HostedItem = Annotated[Any, opaque("An item that only the Responses API has.", HOSTED_ITEM_TYPES)]
 
 # Content parts
 

@@ -155,7 +155,7 @@ class ResponsesRequest(ApiModel):
     conversation: str | ConversationReference | None = None
     previous_response_id: str | None = None
     store: Annotated[
-        bool | None, Meta(description="Keep the response for later requests; true by default.")
+        bool | None, Meta(description="Store the response for later requests; true by default.")
     ] = None
     context_management: list[ContextManagement] | None = None
     prompt: PromptTemplate | None = None

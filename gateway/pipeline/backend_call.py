@@ -191,8 +191,8 @@ async def _open_exchange(
     headers, status, body = backend.headers_of(response), response.status_code, response.stream
     if status not in _SUCCESS and not _FIRST_ERROR <= status <= _LAST_STATUS:
         await response.aclose()
-        why = f"it answered with status {status}, which says neither yes nor no"
-        raise InvalidReplyError(None, f"the backend {backend.name} cannot be read: {why}")
+        why = f"unexpected status {status}"
+        raise InvalidReplyError(None, f"the backend {backend.name} sent an invalid reply: {why}")
     if not isinstance(body, httpx.AsyncByteStream):
         raise TypeError("a response of an asynchronous transport has an asynchronous stream")
     call.sink.record.request_id = headers.get("x-request-id")

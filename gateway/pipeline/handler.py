@@ -9,8 +9,9 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from adapters import DragomanError, InvalidRequestError, Loss, RequestBody
+from adapters import DragomanError, Loss, RequestBody
 from adapters.chat import CHAT
+from adapters.errors import missing_field
 from adapters.responses import RESPONSES
 from gateway.compaction.context_management import (
     FIELD,
@@ -81,7 +82,7 @@ async def report_errors(sink: ReplySink, work: Coroutine[None, None, None]) -> N
     except asyncio.CancelledError:
         # The server stops and has waited long enough.
         try:
-            await _send_error(sink, ShuttingDownError(None, "the gateway is stopping"))
+            await _send_error(sink, ShuttingDownError(None, "the gateway is shutting down"))
         except asyncio.CancelledError:
             # A client that does not read gets no error.
             raise ClientDisconnectedError from None
@@ -89,7 +90,7 @@ async def report_errors(sink: ReplySink, work: Coroutine[None, None, None]) -> N
         raise
     except Exception:  # noqa: BLE001 - the last resort: the client gets an error, whatever it is
         LOG.exception("internal error", path=sink.record.path)
-        await _send_error(sink, InternalError(None, "the gateway failed; its log says why"))
+        await _send_error(sink, InternalError(None, "internal error; see the gateway's log"))
 
 
 async def _send_error(sink: ReplySink, error: DragomanError) -> None:
@@ -154,7 +155,7 @@ async def _start_call(app: AppContext, given: Request, sink: ReplySink) -> Call 
     request = request if turn is None else turn.request
     record.client_dialect, record.model = request.dialect.name, request.model[:_MAX_LOGGED_MODEL]
     if not request.model:
-        raise InvalidRequestError("model", "it is missing")
+        raise missing_field("model")
     routes = app.router.find(request.model)
     if turn is not None and turn.background and given.turn is None:
         record.stream = turn.stream
@@ -228,7 +229,7 @@ async def _generate_summary(
     """Ask for a summary in an exchange of its own; return None if that failed."""
     sink = await collect_reply(app, call, body)
     if sink.record.error_code == ShuttingDownError.code:
-        raise ShuttingDownError(None, "the gateway is stopping")
+        raise ShuttingDownError(None, "the gateway is shutting down")
     if sink.status != HTTPStatus.OK:
         return None
     output = _OUTPUT.decode(sink.body).output

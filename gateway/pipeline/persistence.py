@@ -26,8 +26,8 @@ _NO_MESSAGES: Final = Raw(b"[]")
 _REASONING_NOT_STORED: Final = Loss(
     "dropped",
     "store",
-    "what the backend wants to see again with its calls is kept for no client that says"
-    " `store: false`; one of the Responses API can carry it, with `reasoning.encrypted_content`",
+    "reasoning that the backend requires with its calls is not stored; use `store: true`, or"
+    " `reasoning.encrypted_content` with the Responses API",
 )
 
 

@@ -121,7 +121,7 @@ async def forward_chunks(
 
 def _check_size(size: int) -> None:
     if size > _MAX_WHOLE_BYTES:
-        raise InvalidReplyError(None, f"the backend's answer is over {_MAX_WHOLE_BYTES} bytes")
+        raise InvalidReplyError(None, f"the backend's reply exceeds {_MAX_WHOLE_BYTES} bytes")
 
 
 def _trailing_deadline(timeouts: TimeoutConfig) -> float:
@@ -133,10 +133,10 @@ def fail_reply(exchange: Exchange, error: BaseException, sink: ReplySink) -> Rep
     """Return the end of a reply that an error interrupted."""
     if isinstance(error, asyncio.CancelledError):
         # The server stops and has waited long enough.
-        error = ShuttingDownError(None, "the gateway is stopping")
+        error = ShuttingDownError(None, "the gateway is shutting down")
     if not isinstance(error, DragomanError):
         LOG.error("internal error", path=sink.record.path, exc_info=error)
-        error = InternalError(None, "the gateway failed; its log says why")
+        error = InternalError(None, "internal error; see the gateway's log")
     sink.record.note_error(error.code)
     return exchange.reply.fail(to_error(error), started=sink.started)
 

@@ -80,7 +80,7 @@ class GatewayHttpProtocol(HttpToolsProtocol):
             self.parser.feed_data(data)
         except httptools.HttpParserError:
             self.logger.warning("Invalid HTTP request received.")
-            self._reject(HTTPStatus.BAD_REQUEST, "what was sent is not HTTP/1.1")
+            self._reject(HTTPStatus.BAD_REQUEST, "the request is not valid HTTP/1.1")
         except httptools.HttpParserUpgrade as upgrade:
             if self._should_upgrade():
                 self.handle_websocket_upgrade()
@@ -88,7 +88,7 @@ class GatewayHttpProtocol(HttpToolsProtocol):
                 self._parse_without_upgrade(data[upgrade.args[0] :])
         else:
             if self._head_bytes > _MAX_HEAD_BYTES:
-                message = f"the headers are over {_MAX_HEAD_BYTES} bytes"
+                message = f"the headers exceed {_MAX_HEAD_BYTES} bytes"
                 self._reject(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, message)
 
     def _reject(self, status: HTTPStatus, message: str) -> None:
@@ -207,6 +207,6 @@ class GatewayWebSocketProtocol(WebSocketsSansIOProtocol):
         error = self.conn.handshake_exc
         if error is not None and not self.handshake_initiated and not self.close_sent:
             self.close_sent = True
-            message = f"the handshake cannot be read: {error}"
+            message = f"the WebSocket handshake is invalid: {error}"
             self.transport.write(_rejection(HTTPStatus.BAD_REQUEST, message))
             self.transport.close()

@@ -158,8 +158,8 @@ async def migrate(database: Database, migrations: Sequence[Sequence[str]] = MIGR
         version = await _load_version(transaction)
         if version > newest:
             raise NewerSchemaError(
-                f"the database has version {version}, and this gateway knows {newest}:"
-                " it was made by a later one"
+                f"the database has schema version {version}, but this release supports only"
+                f" {newest}; upgrade the gateway"
             )
         for statements in migrations[version:]:
             for statement in statements:

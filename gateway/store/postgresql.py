@@ -87,9 +87,9 @@ def _translated_errors() -> Generator[None]:
     try:
         yield
     except _SERVER_UNAVAILABLE as error:
-        raise DatabaseUnavailableError(None, "the gateway's database failed") from error
+        raise DatabaseUnavailableError(None, "the database is unavailable") from error
     except asyncpg.PostgresError as error:
-        raise StoreUnavailableError(None, "the gateway's database failed") from error
+        raise StoreUnavailableError(None, "the database is unavailable") from error
 
 
 async def open_postgresql(url: str) -> "PostgresDatabase":
@@ -147,7 +147,7 @@ class PostgresDatabase:
         try:
             connection = await self._pool.acquire()
         except _ALL_ERRORS as error:
-            raise DatabaseUnavailableError(None, "the gateway's database failed") from error
+            raise DatabaseUnavailableError(None, "the database is unavailable") from error
         try:
             transaction = PostgresTransaction(connection)
             block = connection.transaction()
@@ -164,9 +164,9 @@ class PostgresDatabase:
             try:
                 await block.commit()
             except _NOT_SENT as error:
-                raise DatabaseUnavailableError(None, "the gateway's database failed") from error
+                raise DatabaseUnavailableError(None, "the database is unavailable") from error
             except _ALL_ERRORS as error:
-                raise CommitOutcomeUnknownError(None, "the gateway's database failed") from error
+                raise CommitOutcomeUnknownError(None, "the database is unavailable") from error
         finally:
             with suppress(*_ALL_ERRORS):
                 await self._pool.release(connection)

@@ -71,9 +71,9 @@ def _translated_errors() -> Generator[None]:
         yield
     except sqlite3.OperationalError as error:
         # Locked by another process, or the disk is full.
-        raise DatabaseUnavailableError(None, "the gateway's database failed") from error
+        raise DatabaseUnavailableError(None, "the database is unavailable") from error
     except sqlite3.Error as error:
-        raise StoreUnavailableError(None, "the gateway's database failed") from error
+        raise StoreUnavailableError(None, "the database is unavailable") from error
 
 
 def _is_busy(error: sqlite3.OperationalError) -> bool:
@@ -211,7 +211,7 @@ class SqliteDatabase:
         try:
             await self._writer.threaded.commit()
         except sqlite3.Error as error:
-            raise CommitOutcomeUnknownError(None, "the gateway's database failed") from error
+            raise CommitOutcomeUnknownError(None, "the database is unavailable") from error
 
     async def listen(self) -> None:
         """Do nothing: SQLite has no notifications."""

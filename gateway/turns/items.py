@@ -123,7 +123,7 @@ def _infer_type(raw: Raw, path: str) -> str:
     for name, kind in _TYPES_BY_FIELD.items():
         if is_present(fields.get(name, NULL)):
             return kind
-    raise InvalidRequestError(f"{path}.type", "the item says neither what it is nor who speaks")
+    raise InvalidRequestError(f"{path}.type", "is required for an item without `role`")
 
 
 def _content_changes(head: _ItemHead, path: str) -> dict[str, object]:
@@ -134,7 +134,7 @@ def _content_changes(head: _ItemHead, path: str) -> dict[str, object]:
     if content.startswith(b"["):
         return {}
     if not content.startswith(b'"'):
-        raise InvalidRequestError(f"{path}.content", "a message is a string or a list of parts")
+        raise InvalidRequestError(f"{path}.content", "must be a string or an array")
     part: dict[str, object] = {"type": "input_text", "text": head.content}
     if head.role == "assistant":
         part = {"type": "output_text", "text": head.content, "annotations": ()}

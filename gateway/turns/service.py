@@ -9,6 +9,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from adapters import IdSource, InputItem, InvalidRequestError, RequestBody
+from adapters.errors import missing_field
 from adapters.json_text import DECODE_ERRORS
 from adapters.wire.json_object import MISSING
 from gateway.http.auth import Principal
@@ -63,7 +64,7 @@ class TurnService:
             check_outputs_have_calls(history.items, items)
         model = request.model or history.model
         if not model:
-            raise InvalidRequestError("model", "it is missing")
+            raise missing_field("model")
         fields = without_state_fields(body, state)
         if model != request.model:
             fields["model"] = Raw(_ENCODER.encode(model))

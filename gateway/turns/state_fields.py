@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from adapters import InvalidRequestError, RequestBody
+from adapters.errors import missing_field
 from adapters.json_text import DECODE_ERRORS
 from adapters.wire.json_object import NULL, JsonObject, is_present
 from gateway.turns.items import REFERENCE
@@ -99,10 +100,10 @@ def read_state_fields(body: RequestBody) -> StateFields:
     store, background = fields.boolean("store"), bool(fields.boolean("background"))
     previous, conversation = fields.string("previous_response_id"), _read_conversation(fields)
     if previous is not None and conversation is not None:
-        message = "it cannot be given together with `conversation`"
+        message = "cannot be combined with `conversation`"
         raise InvalidRequestError("previous_response_id", message)
     if background and store is False:
-        raise InvalidRequestError("background", "what runs in the background has to be stored")
+        raise InvalidRequestError("background", "requires `store: true`")
     return StateFields(
         input=[] if items is None else items,
         store=store is not False,
@@ -120,7 +121,7 @@ def _read_conversation(fields: JsonObject) -> str | None:
         return conversation
     conversation_id = conversation.string("id")
     if conversation_id is None:
-        raise InvalidRequestError("conversation.id", "it is missing")
+        raise missing_field("conversation.id")
     return conversation_id
 
 

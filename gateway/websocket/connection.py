@@ -98,10 +98,10 @@ class Connection:
     async def _end(self, reader: asyncio.Task[None], *, stopping: bool) -> None:
         """Start no new turn, wait for those that run, and close."""
         if stopping:
-            message = "the gateway is stopping; open another connection"
+            message = "the gateway is shutting down; open a new connection"
             error: DragomanError = ShuttingDownError(None, message)
         else:
-            message = "this connection is as old as it may become; open another one to go on"
+            message = "the connection has reached its maximum lifetime; open a new one"
             error = ConnectionExpiredError(None, message)
         self._closing_error = error
         for waiting in self._queues.drain():
@@ -126,7 +126,7 @@ class Connection:
                 await self._handle_message(message)
         except Exception:  # noqa: BLE001 - the last resort: the client gets an error, whatever it is
             LOG.exception("internal error")
-            error = InternalError(None, "the gateway failed; its log says why")
+            error = InternalError(None, "internal error; see the gateway's log")
             await self._send_error(error, None)
             await self._close(_INTERNAL_ERROR)
 
@@ -152,10 +152,10 @@ class Connection:
     def _text(self, received: WebSocketReceiveEvent) -> bytes:
         text = received.get("text")
         if text is None:
-            raise InvalidRequestError(None, "a message has to be text, not bytes")
+            raise InvalidRequestError(None, "a message must be text, not binary")
         data = text.encode()
         if len(data) > self._max_bytes:
-            raise RequestTooLargeError(None, f"the message is over {self._max_bytes} bytes")
+            raise RequestTooLargeError(None, f"the message exceeds {self._max_bytes} bytes")
         return data
 
     async def _serve_stream(self, stream_id: str | None) -> None:

@@ -51,7 +51,7 @@ def _check_origin(headers: dict[str, str]) -> None:
     origin = headers.get("origin")
     own = headers.get("host", "").lower()
     if origin is not None and (not own or origin.lower().partition("://")[2] != own):
-        raise OriginNotAllowedError(None, "pages of other sites may not open a socket here")
+        raise OriginNotAllowedError(None, "WebSocket connections from other sites are not allowed")
 
 
 def _turn_headers(headers: dict[str, str]) -> dict[str, str]:

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from adapters import DragomanError, InvalidRequestError, RequestBody, UnsupportedRequestError
+from adapters.errors import invalid_choice, missing_field
 from adapters.ir.types import Error
 from adapters.json_text import DECODE_ERRORS
 from adapters.wire.error_body import error_body, to_error
@@ -56,8 +57,7 @@ def read_message(data: bytes) -> Message:
     fields = read_body(data)
     kind = fields.string("type")
     if kind not in _KINDS:
-        shown = "it is missing" if kind is None else f"{kind[:_MAX_SHOWN]!r} is not known here"
-        raise InvalidRequestError("type", f"{shown}; a message is one of {', '.join(_KINDS)}")
+        raise invalid_choice("type", kind[:_MAX_SHOWN], _KINDS) if kind else missing_field("type")
     return Message(kind, _read_stream_id(fields), fields, len(data))
 
 
@@ -67,7 +67,7 @@ def _read_stream_id(fields: JsonObject) -> str | None:
     except InvalidRequestError as error:
         raise InvalidStreamIdError("stream_id", error.message) from None
     if stream_id is not None and not _STREAM_ID.fullmatch(stream_id):
-        message = "it has to be 1 to 256 of the characters A-Z, a-z, 0-9, `_`, `.` and `-`"
+        message = "must have 1 to 256 of the characters A-Z, a-z, 0-9, _, . and -"
         raise InvalidStreamIdError("stream_id", message)
     return stream_id
 
@@ -91,11 +91,11 @@ def _reject_transport_fields(fields: JsonObject) -> None:
     Codex always sends it; `background: false` asks for nothing.
     """
     if fields.boolean("stream") is False:
-        raise UnsupportedRequestError("stream", "over a WebSocket every answer is streamed")
+        raise UnsupportedRequestError("stream", "false is not supported over a WebSocket")
     if fields.raw("stream_options") is not None:
-        raise UnsupportedRequestError("stream_options", "it is not taken over a WebSocket")
+        raise UnsupportedRequestError("stream_options", "not supported over a WebSocket")
     if fields.boolean("background"):
-        message = "over a WebSocket nothing runs in the background"
+        message = "not supported over a WebSocket"
         raise UnsupportedRequestError("background", message)
 
 
@@ -112,9 +112,9 @@ def write_steer_failed(fields: JsonObject) -> bytes:
     """Return the event that gives the input of `response.steer` back: no backend can be steered."""
     previous, items = fields.string("previous_response_id"), fields.raw("input")
     if previous is None:
-        raise InvalidRequestError("previous_response_id", "it is missing")
+        raise missing_field("previous_response_id")
     if items is None:
-        raise InvalidRequestError("input", "it is missing")
+        raise missing_field("input")
     return _ENCODER.encode(
         {
             "type": "response.steer.failed",
@@ -122,7 +122,7 @@ def write_steer_failed(fields: JsonObject) -> bytes:
             "error": {
                 "type": "invalid_request_error",
                 "code": "steering_not_supported",
-                "message": "Responses cannot be steered here; send the input with the next turn.",
+                "message": "Steering is not supported; send the input with the next turn.",
             },
             "steer": {"previous_response_id": previous, "input": Raw(items)},
         }

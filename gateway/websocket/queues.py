@@ -58,20 +58,18 @@ class StreamQueues:
     def _check_streams(self, stream_id: str | None) -> None:
         if len(self._waiting) >= _MAX_ACTIVE_STREAMS:
             message = (
-                f"{_MAX_ACTIVE_STREAMS} streams are active on this connection; wait for one to end"
+                f"a connection may have {_MAX_ACTIVE_STREAMS} active streams; wait for one to end"
             )
             raise TooManyStreamsError("stream_id", message)
         if stream_id is None or stream_id in self._names:
             return
         if len(self._names) >= _MAX_NAMED_STREAMS:
-            message = (
-                f"this connection has had {_MAX_NAMED_STREAMS} streams, and takes no other name"
-            )
+            message = f"a connection may use {_MAX_NAMED_STREAMS} stream ids; open a new connection"
             raise TooManyStreamsError("stream_id", message)
         self._names.add(stream_id)
 
     def _check_waiting(self, message: CreateMessage) -> None:
         sizes = [it.size for queue in self._waiting.values() for it in queue]
         if len(sizes) >= _MAX_WAITING or sum(sizes) + message.size > self._max_bytes:
-            text = f"{len(sizes)} messages of {sum(sizes)} bytes wait for their turn already"
+            text = f"{len(sizes)} messages ({sum(sizes)} bytes) are waiting; retry later"
             raise QueueFullError(None, text)

@@ -257,7 +257,7 @@ def test_any_bytes(client: str, backend: str, body: bytes) -> None:
 def test_unknown_dialect() -> None:
     for pair in (("anthropic", "chat"), ("chat", ""), ("Chat", "legacy")):
         with pytest.raises(
-            adapters.InvalidRequestError, match="is none of chat, responses, legacy"
+            adapters.InvalidRequestError, match="must be one of chat, responses, legacy"
         ):
             begin(*pair)
     with pytest.raises(adapters.InvalidRequestError) as caught:

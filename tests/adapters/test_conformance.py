@@ -41,9 +41,9 @@ def test_any_line_end_comments_and_split_data_are_valid(end: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line", "piece"),
     [
-        ("data: [DONE]\n\n", "data: [DONE]\n", 7, "cut by the end of the file"),
-        ("data: [DONE]\n\n", "data: [DONE]", 7, "cut by the end of the file"),
-        ("data: [DONE]\n\n", "data: [DONE]\n\nevent: x", 9, "cut by the end of the file"),
+        ("data: [DONE]\n\n", "data: [DONE]\n", 7, "is not terminated by an empty line"),
+        ("data: [DONE]\n\n", "data: [DONE]", 7, "is not terminated by an empty line"),
+        ("data: [DONE]\n\n", "data: [DONE]\n\nevent: x", 9, "is not terminated by an empty line"),
         ("data: [DONE]", "date: x\ndata: [DONE]", 7, 'unknown SSE field "date"'),
         ("data: [DONE]", "event: ping\n\ndata: [DONE]", 7, 'event "ping" has no data: line'),
         ("data: [DONE]", ": \udcff\ndata: [DONE]", 7, "the line is not UTF-8"),
@@ -59,7 +59,7 @@ def test_truncated_event_is_reported() -> None:
     data = write_chat(CHAT["text"])
     violations = check_chat(data[: data.index(b'"finish_reason":"stop"')])
     assert [violation.line for violation in violations] == [3, 3, 5]
-    assert "cut by the end" in violations[2].message
+    assert "is not terminated" in violations[2].message
 
 
 @pytest.mark.parametrize("check", CHECKS)

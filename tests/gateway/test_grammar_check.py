@@ -78,8 +78,8 @@ def timeout(monkeypatch: pytest.MonkeyPatch) -> None:
         ("*** Begin Patch\n*** Add File: a\n+x\n+\n*** End Patch\n", None),
         ("*** Begin Patch\n*** Update File: a\n@@ def f\n-x\n+y\n*** End Patch", None),
         ("*** Begin Patch\n*** Add File: a\nx\n*** End Patch\n", "line 3, column 1"),
-        ("*** Begin Patch\n*** Add File: a\n+x\n", "ends too soon"),
-        ("", "ends too soon"),
+        ("*** Begin Patch\n*** Add File: a\n+x\n", "unexpected end of input"),
+        ("", "unexpected end of input"),
     ],
 )
 def test_patch_is_checked_against_the_grammar_of_codex(text: str, mismatch: str | None) -> None:
@@ -131,7 +131,7 @@ def test_mismatches_of_a_reply_are_losses() -> None:
         CustomInput(regex("a"), "a", "call t (2)"),
         CustomInput(CustomTool("u"), "b", "call u (3)"),
     ]
-    reason = "its input does not keep to the grammar: it does not match the regular expression"
+    reason = "the input does not match the grammar: no match of the regular expression"
     assert check_inputs_blocking(inputs) == [Loss("changed", "call t (1)", reason)]
 
 
@@ -213,7 +213,7 @@ def test_mismatch_is_reported_in_the_loss_header(
     def reports_mismatch(pattern: str) -> bool:
         response = _send_pattern(checking_gateway, model, pattern)
         assert response.status == 200
-        return "does not keep to the grammar" in response.headers["dragoman-loss"]
+        return "does not match the grammar" in response.headers["dragoman-loss"]
 
     # On a busy machine the first checks may take longer than the timeout.
     wait_until(lambda: reports_mismatch("a"))

@@ -306,7 +306,7 @@ RESPONSES_VIOLATIONS: list[Case] = [
     ("text", insert(1, "{"), 1, "the data is not JSON"),
     ("text", put(4, "event line", "response.refusal.delta"), 4, "event: is"),
     ("text", remove(1, "type"), 1, "type is missing"),
-    ("text", insert(2, {"type": "response.said"}), 2, 'no event of type "response.said"'),
+    ("text", insert(2, {"type": "response.said"}), 2, 'unknown event type "response.said"'),
     ("text", put(4, "sequence_number", "4"), 4, "sequence_number must be an integer"),
     ("text", put(10, "sequence_number", 11), 10, "sequence_number is 11, expected 10"),
     ("built-in tool", put_in_range(0, 5, "sequence_number", 1), 0, "is 1, expected 0"),
@@ -383,26 +383,26 @@ RESPONSES_VIOLATIONS: list[Case] = [
     ("text", swap(6), 7, "added is out of order: the text is done already"),
     ("text", put(6, "annotation_index", 1), 6, "annotation_index is 1, expected 0"),
     ("text", repeat(6), 7, "annotation_index is 0, expected 1"),
-    ("calls", drop(3), 3, "is done too early: the event that ends its text did not come"),
+    ("calls", drop(3), 3, "is done too early: the done event of its text is missing"),
     ("calls", insert(4, arguments(0, 0, "")), 4, "delta is out of order: the text is done"),
     # texts
     ("text", put(4, "delta", 1), 4, "delta must be a string, not 1"),
-    ("text", put(4, "delta", "Je"), 7, 'deltas joined to: "Hello" for "Jello"'),
-    ("text", put(7, "text", "Hell"), 7, 'text is not what the deltas joined to: "Hell"'),
-    ("text", put(8, "part/text", "Hell"), 8, 'text is not what the deltas joined to: "Hell"'),
-    ("text", put(9, "item/content/0/text", "Hell"), 9, "item.content[0] is not what was streamed"),
+    ("text", put(4, "delta", "Je"), 7, 'joined deltas: "Hello", not "Jello"'),
+    ("text", put(7, "text", "Hell"), 7, 'text differs from the joined deltas: "Hell"'),
+    ("text", put(8, "part/text", "Hell"), 8, 'text differs from the joined deltas: "Hell"'),
+    ("text", put(9, "item/content/0/text", "Hell"), 9, "item.content[0] differs from the stream"),
     ("text", put(9, "item/content/0/type", "refusal"), 9, "item.content[0].type is"),
     ("text", put(9, "item/content", []), 9, "item.content has 0 parts, but 1 were streamed"),
-    ("refusal", put(5, "refusal", "No."), 5, "refusal is not what the deltas joined to"),
-    ("summary", put(5, "text", "Oh."), 5, "text is not what the deltas joined to"),
+    ("refusal", put(5, "refusal", "No."), 5, "refusal differs from the joined deltas"),
+    ("summary", put(5, "text", "Oh."), 5, "text differs from the joined deltas"),
     ("summary", put(7, "item/summary", []), 7, "item.summary has 0 parts, but 1 were"),
-    ("reasoning text", put(5, "text", "Oh."), 5, "text is not what the deltas joined to"),
-    ("calls", put(3, "arguments", "{"), 3, "arguments is not what the deltas joined to"),
+    ("reasoning text", put(5, "text", "Oh."), 5, "text differs from the joined deltas"),
+    ("calls", put(3, "arguments", "{"), 3, "arguments differs from the joined deltas"),
     ("calls", put(3, "name", "time"), 3, 'name is "time", but'),
-    ("calls", put(4, "item/arguments", "{"), 4, "item.arguments is not what was streamed"),
-    ("calls", put(11, "input", "ab"), 11, "input is not what the deltas joined to"),
-    ("calls", put(12, "item/input", "ab"), 12, "item.input is not what was streamed"),
-    ("other items", put(4, "item/arguments", "{"), 4, "item.arguments is not what was streamed"),
+    ("calls", put(4, "item/arguments", "{"), 4, "item.arguments differs from the stream"),
+    ("calls", put(11, "input", "ab"), 11, "input differs from the joined deltas"),
+    ("calls", put(12, "item/input", "ab"), 12, "item.input differs from the stream"),
+    ("other items", put(4, "item/arguments", "{"), 4, "item.arguments differs from the stream"),
     ("other items", put(8, "output_index", 0), 8, 'comes after mcp_call "mcp_1" is done'),
     ("other items", remove(8, "command"), 8, "command is missing"),
     # the final snapshot
@@ -448,7 +448,7 @@ DUPLICATE_VIOLATIONS: list[Case] = [
         5,
         'two items have the id "fc_0"',
     ),
-    ("calls", put(4, "item/status", "incomplete"), 5, "which is incomplete and so must be last"),
+    ("calls", put(4, "item/status", "incomplete"), 5, "which is incomplete and must be last"),
     (
         "interleaved calls",
         put(9, "item/status", "incomplete"),
@@ -513,7 +513,7 @@ def test_in_progress_may_be_repeated() -> None:
 def test_missing_event_lines_and_ids_are_reported() -> None:
     data = write_responses(RESPONSES["text"])
     without = data.replace(b"event: response.in_progress\n", b":\n")
-    expect_one(check_stream(without), 5, "there is no event: line beside type")
+    expect_one(check_stream(without), 5, "has no event: line")
     expect_one(check_stream(b"id: 1\n" + data), 1, "id: lines are not used")
 
 

@@ -14,7 +14,7 @@ from adapters.tool_emulation import ToolRegistry
 from tests.exchange import Exchange
 from tests.judges.reading import JsonObject
 
-WHY = "the request asked for one call at a time; only the first is kept"
+WHY = "the request allows only one call per reply"
 MODERN = ("chat", "responses")
 CALLS = ("call_1", "call_2", "call_3")
 

@@ -82,7 +82,7 @@ def test_prompt_describes_tools() -> None:
     losses = Losses()
     assert convert(losses=losses) == Request(instructions=PROMPT, items=(QUESTION,))
     assert [str(loss) for loss in losses] == [
-        "changed tools: the backend knows no tools; they are described to it in words"
+        "changed tools: tools are not supported; described in the prompt"
     ]
 
 
@@ -123,7 +123,7 @@ def test_prompt_states_the_choice(choice: ToolChoice, last: str) -> None:
     assert (converted.instructions or "").splitlines()[-1] == last
     assert converted.tool_choice is None
     reasons = [loss.reason for loss in losses if loss.severity == "capability"]
-    expected = ["the backend cannot be made to call a tool; it is asked to in words"]
+    expected = ["tool_choice is not supported; described in the prompt"]
     assert reasons == ([] if choice == ToolChoiceMode("auto") else expected)
 
 

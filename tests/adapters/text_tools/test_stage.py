@@ -168,7 +168,7 @@ def test_missing_arguments_become_an_empty_object() -> None:
     text = '<tool_call>{"name": "time"}</tool_call>'
     assert accumulate(run(text_stream([text]), losses)).choices[0].items == (time(),)
     assert [str(loss) for loss in losses] == [
-        "changed call time (call_0001): empty arguments become {}, which can be parsed"
+        "changed call time (call_0001): empty arguments are replaced with {}"
     ]
 
 

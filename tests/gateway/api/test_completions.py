@@ -173,7 +173,9 @@ def test_fields_of_a_stream_that_cannot_be_stored_are_reported(
     sent = complete(client, streamed=True, model=model)
     assert content(client.chat.completions.retrieve(sent.id)) == content(sent)
     wait_until(
-        lambda: any(model in line and "that is kept" in line for line in storing_gateway.lines)
+        lambda: any(
+            model in line and "in the stored completion" in line for line in storing_gateway.lines
+        )
     )
 
 

@@ -44,7 +44,7 @@ def test_request_is_translated(gateway: Gateway) -> None:
         {
             "action": "dropped",
             "path": "seed",
-            "why": "the Responses API has no place for it",
+            "why": "the Responses API does not support this field",
             "severity": "hint",
         }
     ]
@@ -103,19 +103,19 @@ def test_profile_sets_the_capabilities_of_the_backend(gateway: Gateway) -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"{", "malformed JSON"),
-        (b"[]", "expected object, got array"),
-        (b'{"to":"chat","body":{}}', 'from: it is missing; expected one of "chat", "legacy"'),
-        (b'{"from":"chat","to":"responses"}', "give either `body` or `stream`"),
-        (b'{"from":"chat","to":"responses","body":{},"stream":""}', "give either"),
+        (b"{", "the body is not valid JSON"),
+        (b"[]", "the body must be an object, not an array"),
+        (b'{"to":"chat","body":{}}', 'from is required and must be one of "chat", "legacy"'),
+        (b'{"from":"chat","to":"responses"}', "or `stream` is required, not both"),
+        (b'{"from":"chat","to":"responses","body":{},"stream":""}', "not both"),
         (
             b'{"from":"chat","to":"responses","body":{},"x":1}',
-            "x: there is no such field; there are: from, to, kind, ",
+            "x is not a known field; known fields: from, to, kind, ",
         ),
-        (b'{"from":"chat","to":"responses","body":{},"profile":"x"}', "profile: it is none of"),
-        (b'{"from":"chat","to":"responses","kind":"stream","body":{}}', "a stream is given"),
-        (b'{"from":"chat","to":"responses","body":[]}', "expected object"),
-        (b'{"from":"chat","to":"responses","body":{},"asked":[]}', "expected object"),
+        (b'{"from":"chat","to":"responses","body":{},"profile":"x"}', "profile must be one of"),
+        (b'{"from":"chat","to":"responses","kind":"stream","body":{}}', "stream is required"),
+        (b'{"from":"chat","to":"responses","body":[]}', "must be an object"),
+        (b'{"from":"chat","to":"responses","body":{},"asked":[]}', "must be an object"),
     ],
 )
 def test_invalid_body_is_rejected(gateway: Gateway, body: bytes, message: str) -> None:
@@ -125,15 +125,15 @@ def test_invalid_body_is_rejected(gateway: Gateway, body: bytes, message: str) -
 @pytest.mark.parametrize(
     ("field", "value", "expected"),
     [
-        ("from", "latin", 'expected one of "chat", "legacy", "responses", got "latin"'),
-        ("from", 1, 'expected one of "chat", "legacy", "responses", got 1'),
-        ("to", None, 'expected one of "chat", "legacy", "responses", got null'),
-        ("kind", "x", 'expected one of "error", "reply", "request", "stream", got "x"'),
-        ("loss", "gain", 'expected one of "refuse", "report", got "gain"'),
-        ("status", 99, "expected an integer from 100 to 599, got 99"),
-        ("deterministic", "yes", 'expected true or false, got "yes"'),
-        ("stream", {}, "expected a string, got an object"),
-        ("profile", 1, "expected a string, got 1"),
+        ("from", "latin", 'must be one of "chat", "legacy", "responses", not "latin"'),
+        ("from", 1, 'must be one of "chat", "legacy", "responses", not 1'),
+        ("to", None, 'must be one of "chat", "legacy", "responses", not null'),
+        ("kind", "x", 'must be one of "error", "reply", "request", "stream", not "x"'),
+        ("loss", "gain", 'must be one of "refuse", "report", not "gain"'),
+        ("status", 99, "must be an integer from 100 to 599, not 99"),
+        ("deterministic", "yes", 'must be true or false, not "yes"'),
+        ("stream", {}, "must be a string, not an object"),
+        ("profile", 1, "must be a string, not 1"),
     ],
 )
 def test_error_names_the_field_and_its_valid_values(
@@ -141,21 +141,21 @@ def test_error_names_the_field_and_its_valid_values(
 ) -> None:
     error = _error(gateway, {"from": "chat", "to": "responses", "body": REQUEST} | {field: value})
     assert error["param"] == field
-    assert error["message"] == f"{field}: {expected}"
+    assert error["message"] == f"{field} {expected}"
 
 
 @pytest.mark.parametrize("kind", ["request", "reply", "error"])
 def test_stream_has_no_other_kind(gateway: Gateway, kind: str) -> None:
     error = _error(gateway, {"from": "chat", "to": "responses", "kind": kind, "stream": STREAM})
     assert error["param"] == "kind"
-    assert error["message"] == (
-        f'kind: expected "stream" for what is given in `stream`, got "{kind}"; '
-        f"{'an' if kind == 'error' else 'a'} {kind} is given in `body`"
-    )
+    assert error["message"] == f'kind must be "stream" with `stream`, not "{kind}"'
 
 
 def test_malformed_json_has_one_message(gateway: Gateway) -> None:
-    assert _error(gateway, b"nothing")["message"] == "malformed JSON: invalid character (byte 4)"
+    assert (
+        _error(gateway, b"nothing")["message"]
+        == "the body is not valid JSON: invalid character (byte 4)"
+    )
 
 
 def test_refused_field_is_named(gateway: Gateway) -> None:

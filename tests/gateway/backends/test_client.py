@@ -91,7 +91,7 @@ async def test_disconnect_is_not_retried(kind: Kind) -> None:
         await peer.request()
 
     async with serving(script) as server:
-        with pytest.raises(BackendDisconnectedError, match="the backend test broke off"):
+        with pytest.raises(BackendDisconnectedError, match="the backend test disconnected"):
             await post(server, kind, RecordingMonitor())
         assert server.connections == 1
 
@@ -102,7 +102,7 @@ async def test_closed_port_is_unreachable(kind: Kind) -> None:
     async with serving(always(OK)) as server:
         pass
     monitor = RecordingMonitor()
-    with pytest.raises(BackendUnreachableError, match="the backend test cannot be reached"):
+    with pytest.raises(BackendUnreachableError, match="cannot connect to the backend test"):
         await post(server, kind, monitor)
     assert monitor.connections == 0
 
@@ -139,7 +139,7 @@ async def test_response_within_the_limit_is_read() -> None:
 @async_test
 async def test_endless_response_is_an_error() -> None:
     body = EndlessStream()
-    with pytest.raises(InvalidReplyError, match="the backend's answer is over 25 bytes"):
+    with pytest.raises(InvalidReplyError, match="the backend's reply exceeds 25 bytes"):
         await read_whole(httpx.Response(200, stream=body))
     assert (body.chunks_read, body.closed) == (3, True)
 

@@ -160,7 +160,7 @@ def test_error_if_all_backends_are_down(failover_gateway: Gateway) -> None:
     response = send(failover_gateway, "POST", "/v1/responses", _responses_body("lonely"))
     assert response.status == 502
     assert response.error == {
-        "message": "the backend down cannot be reached",
+        "message": "cannot connect to the backend down",
         "type": "server_error",
         "param": None,
         "code": "backend_unreachable",

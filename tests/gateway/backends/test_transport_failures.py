@@ -59,7 +59,7 @@ async def test_invalid_http_is_a_protocol_error(response: bytes) -> None:
 @async_test
 async def test_close_without_a_response() -> None:
     async with serving(once()) as server, direct() as transport:
-        with pytest.raises(httpx.RemoteProtocolError, match="without an answer"):
+        with pytest.raises(httpx.RemoteProtocolError, match="without a response"):
             await send(transport, server)
         assert server.connections == 1
 
@@ -75,7 +75,7 @@ async def test_close_without_a_response() -> None:
 @async_test
 async def test_cut_response_is_a_protocol_error(response: bytes) -> None:
     async with serving(once(response)) as server, direct() as transport:
-        with pytest.raises(httpx.RemoteProtocolError, match="in the middle"):
+        with pytest.raises(httpx.RemoteProtocolError, match="during its response"):
             await send(transport, server)
 
 

@@ -138,7 +138,7 @@ def test_unreachable_backend(backend: ScriptedBackend, new_model: NewModel, tmp_
     with run_gateway(configured(backend, STATE) + gone, tmp_path) as node:
         name = text_in(create(node, new_model("gone")), "id")
         said = judge_stream(replay(node, name))
-        assert "cannot be reached" in text_in(object_in(said, "error"), "message")
+        assert "cannot connect" in text_in(object_in(said, "error"), "message")
         assert wait_for(node, name, "failed") == said
 
 

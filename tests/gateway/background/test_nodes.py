@@ -137,7 +137,7 @@ def test_running_response_of_a_dead_node_fails(
         assert said == wait_for(other, name, "failed")
         assert said["error"] == {
             "code": "server_error",
-            "message": "the node that made this response died",
+            "message": "the node that created this response failed",
         }
         # What it had said is not lost.
         [message] = objects_in(said, "output")

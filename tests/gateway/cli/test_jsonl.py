@@ -31,8 +31,8 @@ def test_json_lines_are_detected_by_file_name(name: str, tmp_path: Path) -> None
     result = translate(f"{TO_RESPONSES} {tmp_path / name}", b"")
     assert result.stdout_bytes == TRANSLATED_REQUEST * 2
     assert result.stderr.splitlines() == [
-        "line 1: dropped seed: the Responses API has no place for it",
-        "line 4: dropped seed: the Responses API has no place for it",
+        "line 1: dropped seed: the Responses API does not support this field",
+        "line 4: dropped seed: the Responses API does not support this field",
     ]
     assert result.exit_code == 0
 
@@ -57,7 +57,7 @@ def test_invalid_line_ends_the_translation() -> None:
     result = translate(f"{TO_RESPONSES} --lines", lines)
     assert result.stdout_bytes == TRANSLATED_REQUEST
     assert result.stderr.splitlines()[1:] == [
-        "dragoman: line 2: messages: expected array | null, got int"
+        "dragoman: line 2: messages must be an array, not an integer"
     ]
     assert result.exit_code == 1
 
@@ -68,7 +68,7 @@ def test_invalid_line_is_replaced_with_keep_going() -> None:
     first, second = result.stdout.splitlines(keepends=True)
     assert json.loads(first)["error"]["param"] == "messages"
     assert second.encode() == TRANSLATED_REQUEST
-    assert result.stderr.splitlines()[0].startswith("dragoman: line 1: messages: ")
+    assert result.stderr.splitlines()[0].startswith("dragoman: line 1: messages must be ")
     assert result.exit_code == 1
 
 
@@ -151,7 +151,7 @@ def test_missing_url_is_added() -> None:
 def test_url_of_another_endpoint_is_rejected(url: object) -> None:
     line = json.loads(BATCH_REQUEST) | {"url": url}
     result = translate(f"{TO_RESPONSES} --lines", json.dumps(line).encode())
-    assert one_line(result.stderr).startswith("dragoman: line 1: url: ")
+    assert one_line(result.stderr).startswith("dragoman: line 1: url must be ")
     assert result.exit_code == 1
 
 

@@ -97,7 +97,7 @@ def test_installed_command_translates() -> None:
     with start_translating() as process:
         assert process.communicate(REQUEST) == (
             TRANSLATED_REQUEST,
-            b"dropped seed: the Responses API has no place for it\n",
+            b"dropped seed: the Responses API does not support this field\n",
         )
     assert process.returncode == 0
 

@@ -19,7 +19,7 @@ from tests.gateway.cli.command_line import (
 def test_request_is_written_and_losses_are_printed() -> None:
     result = translate("--from chat --to responses", REQUEST)
     assert result.stdout_bytes == TRANSLATED_REQUEST
-    assert one_line(result.stderr) == "dropped seed: the Responses API has no place for it"
+    assert one_line(result.stderr) == "dropped seed: the Responses API does not support this field"
     assert result.exit_code == 0
 
 
@@ -123,7 +123,7 @@ def test_profile_is_applied_within_one_dialect() -> None:
         "model": "m",
         "messages": [{"role": "user", "content": "x"}],
     }
-    assert "dropped store: the backend refuses it" in result.stderr
+    assert "dropped store: the backend does not support this field" in result.stderr
 
 
 def test_capability_overrides_the_profile() -> None:

@@ -16,24 +16,24 @@ RANDOM_BYTES = hashlib.shake_128(b"seed").digest(100_000)
 INVALID_REQUESTS = {
     "empty": (b"", "the input is empty"),
     "blank": (b" \n\n", "the input is empty"),
-    "not JSON": (b"hello", "malformed JSON: "),
-    "cut": (REQUEST[:-5], "malformed JSON: "),
-    "two bodies": (REQUEST + REQUEST, "malformed JSON: "),
-    "not an object": (b"[]", "expected object, got array"),
+    "not JSON": (b"hello", "the body is not valid JSON: "),
+    "cut": (REQUEST[:-5], "the body is not valid JSON: "),
+    "two bodies": (REQUEST + REQUEST, "the body is not valid JSON: "),
+    "not an object": (b"[]", "the body must be an object, not an array"),
     "wrong type": (
         b'{"messages":[{"role":"user","content":1}]}',
-        "messages[0].content: expected str | array | null, got int",
+        "messages[0].content must be a string or an array, not an integer",
     ),
-    "deep": (b'{"messages":' + DEEP, "the JSON is nested too deeply"),
+    "deep": (b'{"messages":' + DEEP, "the body is nested too deeply"),
     "deep and whole": (
         b'{"messages":[],"x":' + DEEP + b"]" * len(DEEP) + b"}",
-        "the JSON is nested too deeply",
+        "the body is nested too deeply",
     ),
     "random bytes": (RANDOM_BYTES, "the body is not UTF-8"),
     "UTF-16": (REQUEST.decode().encode("utf-16"), "the body is not UTF-8"),
     "other family": (
         b'{"model":"m","input":"hi"}',
-        "messages: this is a request of the Responses API",
+        "messages is required; a body with `input` is a Responses API request",
     ),
 }
 
@@ -67,7 +67,7 @@ def test_truncated_stream_ends_with_an_error() -> None:
     assert "response.failed" in result.stdout
     assert "response.completed" not in result.stdout
     assert one_line(result.stderr) == (
-        "dragoman: the backend's stream ended before the answer was finished"
+        "dragoman: the backend's stream ended before the reply was complete"
     )
     assert result.exit_code == 1
 
@@ -102,7 +102,7 @@ def test_unreadable_request_file_is_named(tmp_path: Path) -> None:
     file.write_bytes(b'{"messages":1}')
     options = f"--from chat --to responses --request {file}"
     result = translate(options, REPLY)
-    assert one_line(result.stderr).startswith(f"dragoman: {file}: messages: expected ")
+    assert one_line(result.stderr).startswith(f"dragoman: {file}: messages must be ")
     file.unlink()
     assert one_line(translate(options, REPLY).stderr).endswith("No such file or directory")
 

@@ -226,7 +226,7 @@ def test_what_cannot_be_done_is_reported(
     # One question, as long as it is, belongs to the turn that is going on.
     single = ask(managing, model=model, input=LONG, context_management=SOON)
     assert single.status == 200
-    assert "nothing to sum up" in single.headers["dragoman-loss"]
+    assert "nothing to summarize" in single.headers["dragoman-loss"]
     wrong = [{"type": "compaction", "compact_threshold": 0}]
     refused = ask(managing, model=model, input="Hi", context_management=wrong)
     assert refused.status == 400
@@ -246,7 +246,7 @@ def test_without_a_summary_the_answer_goes_on(
     told = ask(managing, model=model, input=given, context_management=SOON)
     assert told.status == 200
     assert [item["type"] for item in objects_in(told.json(), "output")] == ["message"]
-    assert "could not be summed up" in told.headers["dragoman-loss"]
+    assert "could not be summarized" in told.headers["dragoman-loss"]
     assert LONG in received_body(backend, model)
     # Where nothing may be lost, this may not be.
     refused = ask(strict, model=model, input=given, context_management=SOON)

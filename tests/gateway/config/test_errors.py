@@ -141,7 +141,7 @@ SHAPES = {
     ),
     "missing key": (
         '[[backends]]\nurl = "http://h/v1"\ndialect = "chat"',
-        "backends[0]: name: required key is missing; expected a name of printable ASCII characters",
+        "backends[0]: name: key is required; expected a name of printable ASCII characters",
     ),
     "dialect": (
         BACKEND + OTHER.replace("chat", "chatt"),
@@ -362,7 +362,7 @@ SYNTAX = {
     "twice": (b"[server]\nport = 1\nport = 2\n", r"invalid TOML: .*\(at line 3, column 9\)"),
     "deep": (b"x = " + b"[" * 100_000, "the file is nested too deeply"),
     "digits": (b"x = " + b"9" * 5000, "invalid TOML: .*"),
-    "not UTF-8": (b"loss = 1\nx = '\xff'", r"the file is not UTF-8 \(at line 2\)"),
+    "not UTF-8": (b"loss = 1\nx = '\xff'", r"the file is not UTF-8 \(line 2\)"),
 }
 
 

@@ -80,13 +80,13 @@ def test_a_list_in_several_lines_is_one_list() -> None:
 
 def test_a_loss_is_a_member_of_a_list() -> None:
     losses = [
-        Loss("dropped", "seed", "the Responses API has no place for it"),
+        Loss("dropped", "seed", "the Responses API does not support this field"),
         Loss("changed", 'tools["a\\b"]', "größer", "capability"),
     ]
     [(name, value)] = loss_header(losses)
     assert name == b"dragoman-loss"
     assert value.decode() == (
-        'dropped;path="seed";severity=hint;why="the Responses API has no place for it", '
+        'dropped;path="seed";severity=hint;why="the Responses API does not support this field", '
         r'changed;path="tools[\"a\\b\"]";severity=capability;why=%"gr%c3%b6%c3%9fer"'
     )
 

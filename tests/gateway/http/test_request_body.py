@@ -57,7 +57,7 @@ def test_a_small_body_that_would_become_a_huge_one_is_refused(
     encoding: str, compress: Callable[[bytes], bytes]
 ) -> None:
     bomb = compress(bytes(8 * LIMIT))
-    with pytest.raises(RequestTooLargeError, match="over 1048576 bytes"):
+    with pytest.raises(RequestTooLargeError, match="exceeds 1048576 bytes"):
         decompress(bomb, encoding, LIMIT)
 
 
@@ -106,7 +106,6 @@ def test_gzip_may_be_padded_with_zeros() -> None:
 
 
 def test_an_encoding_that_nobody_knows_is_named() -> None:
-    with pytest.raises(
-        UnsupportedEncodingError, match="'lzma' is none of gzip, x-gzip, deflate, br, zstd"
-    ):
+    known = "must be one of gzip, x-gzip, deflate, br, zstd, not 'lzma'"
+    with pytest.raises(UnsupportedEncodingError, match=known):
         decompress(b"", "lzma", LIMIT)

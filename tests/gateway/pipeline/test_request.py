@@ -66,12 +66,12 @@ def test_a_body_at_the_wrong_address_is_told_where_it_belongs(
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        (b"", "malformed JSON"),
-        (b"[]", "expected object"),
-        (b'{"model": ', "malformed JSON"),
-        (b'{"model": 3, "messages": []}', "model: expected a string"),
+        (b"", "the body is not valid JSON"),
+        (b"[]", "the body must be an object"),
+        (b'{"model": ', "the body is not valid JSON"),
+        (b'{"model": 3, "messages": []}', "model must be a string"),
         (b'{"model": "m\xff", "messages": []}', "not UTF-8"),
-        (b"[" * 100_000, "nested too deeply|expected object"),
+        (b"[" * 100_000, "nested too deeply|must be an object"),
     ],
 )
 def test_what_cannot_be_looked_over_is_explained(body: bytes, why: str) -> None:

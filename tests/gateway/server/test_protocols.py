@@ -96,7 +96,7 @@ def test_invalid_http_is_rejected_with_a_json_error(data: bytes, gateway: Gatewa
     response = exchange(gateway, data)
     assert (response.status, response.headers["content-type"]) == (400, "application/json")
     assert response.error["type"] == "invalid_request_error"
-    assert response.error["message"] == "what was sent is not HTTP/1.1"
+    assert response.error["message"] == "the request is not valid HTTP/1.1"
 
 
 # Size of the head

@@ -55,7 +55,7 @@ def forbidden(folder: Path) -> str:
 @pytest.mark.parametrize(
     ("make_url", "message"),
     [
-        (newer, "the database has version 99, and this gateway knows 1"),
+        (newer, "the database has schema version 99, but this release supports only 1"),
         (garbage, "file is not a database"),
         (missing_folder, "unable to open database file"),
         (unreachable, "the database cannot be opened"),
