@@ -1,6 +1,6 @@
 """The fast paths for typical input read the same as the general readers."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 import msgspec
@@ -29,11 +29,15 @@ def read(reader: Callable[[Losses], object]) -> tuple[object, object]:
         return None, str(error)
 
 
+def read_nothing(*_arguments: object) -> None:
+    """Stand in for a fast path that is never taken."""
+
+
 @contextmanager
-def fast_path(owner: str, *, enabled: bool) -> Iterator[None]:
+def fast_path(owner: str, *, enabled: bool) -> Generator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if not enabled:
-            patch.setattr(f"adapters.{owner}._read_typical", lambda *_: None)
+            patch.setattr(f"adapters.{owner}._read_typical", read_nothing)
         yield
 
 
