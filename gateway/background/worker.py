@@ -262,14 +262,14 @@ async def cancel_response(
     If its node died, the one that takes it over cancels it. If that takes too long, the response is
     returned as it is, to be cancelled later.
     """
-    turn: StoredTurn | None = await load_turn(store, owner, response_id)
-    if turn is not None and turn.response.status in RUNNING:
+    turn = await load_turn(store, owner, response_id)
+    if turn.response.status in RUNNING:
         await store.jobs.request_cancel(owner, response_id)
-        turn = await store.jobs.wait_until_finished(
-            owner, response_id, lease_seconds + _CANCEL_SECONDS
-        )
-    if turn is None:
-        raise ResponseNotFoundError(response_id)
+        timeout = lease_seconds + _CANCEL_SECONDS
+        finished = await store.jobs.wait_until_finished(owner, response_id, timeout)
+        if finished is None:
+            raise ResponseNotFoundError(response_id)
+        turn = finished
     status, background = turn.response.status, is_background(turn.response)
     if not background or (status != "cancelled" and status not in RUNNING):
         raise NotCancellableError(status, background=background)
