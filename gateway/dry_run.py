@@ -178,9 +178,9 @@ class TranslateRequest(Struct, forbid_unknown_fields=True):
     # The HTTP status of an error.
     status: Annotated[int, Meta(ge=100, le=599)] | None = None
     # The request that a reply belongs to.
-    request: Raw = field(default=MISSING, name="asked")
+    request: Raw = MISSING
     profile: str | None = None
-    loss: Policy = "report"
+    loss_policy: Policy = "report"
     # Use consecutive ids and a constant time.
     deterministic: bool = False
 
@@ -213,7 +213,7 @@ def run(body: bytes) -> TranslateResult:
         given.target,
         ids=deterministic_ids() if given.deterministic else RANDOM_IDS,
         capabilities=_capabilities(given.profile),
-        policy=given.loss,
+        policy=given.loss_policy,
         status=given.status,
         request=request,
     )

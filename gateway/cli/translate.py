@@ -92,7 +92,7 @@ class Options(Struct, frozen=True):
     help="For an error: its HTTP status (default: 500).",
 )
 @option(
-    "--loss",
+    "--loss-policy",
     "policy",
     type=click.Choice(["report", "refuse"]),
     default="report",

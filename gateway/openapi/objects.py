@@ -180,13 +180,13 @@ class TranslateRequest(ApiModel, forbid_unknown_fields=True):
     body: Annotated[Any, Meta(description="A request, a reply or an error.")] = None
     stream: Annotated[str | None, Meta(description="A complete stream of events.")] = None
     status: Annotated[int | None, Meta(description="The HTTP status of an error.")] = None
-    asked: Annotated[
+    request: Annotated[
         Any, Meta(description="The request of a reply, in the dialect of the client.")
     ] = None
     profile: Annotated[
         str | None, Meta(description="The profile that lists the capabilities of the backend.")
     ] = None
-    loss: Annotated[
+    loss_policy: Annotated[
         Policy, Meta(description="Whether losses are reported or the request is rejected.")
     ] = "report"
     deterministic: Annotated[bool, Meta(description="Number ids from 1 and use a fixed time.")] = (

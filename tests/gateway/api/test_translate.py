@@ -70,8 +70,8 @@ def test_reply_is_translated_with_its_request(gateway: Gateway) -> None:
             {"index": 0, "message": {"role": "assistant", "content": "x"}, "finish_reason": "stop"}
         ],
     }
-    asked = {"model": "m", "input": "hi", "metadata": {"a": "b"}}
-    fields = {"from": "chat", "to": "responses", "body": reply, "asked": asked}
+    request = {"model": "m", "input": "hi", "metadata": {"a": "b"}}
+    fields = {"from": "chat", "to": "responses", "body": reply, "request": request}
     body = cast("JsonObject", _translate(gateway, **fields)["body"])
     assert body["object"] == "response"
     assert body["metadata"] == {"a": "b"}
@@ -115,7 +115,7 @@ def test_profile_sets_the_capabilities_of_the_backend(gateway: Gateway) -> None:
         (b'{"from":"chat","to":"responses","body":{},"profile":"x"}', "profile must be one of"),
         (b'{"from":"chat","to":"responses","kind":"stream","body":{}}', "stream is required"),
         (b'{"from":"chat","to":"responses","body":[]}', "must be an object"),
-        (b'{"from":"chat","to":"responses","body":{},"asked":[]}', "must be an object"),
+        (b'{"from":"chat","to":"responses","body":{},"request":[]}', "must be an object"),
     ],
 )
 def test_invalid_body_is_rejected(gateway: Gateway, body: bytes, message: str) -> None:
@@ -129,7 +129,7 @@ def test_invalid_body_is_rejected(gateway: Gateway, body: bytes, message: str) -
         ("from", 1, 'must be one of "chat", "legacy", "responses", not 1'),
         ("to", None, 'must be one of "chat", "legacy", "responses", not null'),
         ("kind", "x", 'must be one of "error", "reply", "request", "stream", not "x"'),
-        ("loss", "gain", 'must be one of "refuse", "report", not "gain"'),
+        ("loss_policy", "gain", 'must be one of "refuse", "report", not "gain"'),
         ("status", 99, "must be an integer from 100 to 599, not 99"),
         ("deterministic", "yes", 'must be true or false, not "yes"'),
         ("stream", {}, "must be a string, not an object"),

@@ -74,7 +74,7 @@ def test_ids_are_random_unless_deterministic() -> None:
 def test_request_with_losses_can_be_rejected() -> None:
     body = b'{"model":"m","input":"hi","tools":[{"type":"file_search","vector_store_ids":[]}]}'
     assert translate("--from responses --to chat", body).exit_code == 0
-    result = translate("--from responses --to chat --loss refuse", body)
+    result = translate("--from responses --to chat --loss-policy refuse", body)
     assert result.exit_code == 1
     assert result.stdout_bytes == b""
     assert one_line(result.stderr).startswith("dragoman: tools[0]: ")
