@@ -1,7 +1,6 @@
 """Writer of complete replies for Responses clients, and of the response object in any state."""
 
 from collections.abc import Mapping
-from http import HTTPStatus
 
 from msgspec import Raw, Struct
 
@@ -26,6 +25,7 @@ from adapters.sse import encode
 from adapters.wire.extra_fields import ExtrasWriter
 from adapters.wire.json_object import parse_body
 
+_TOO_MANY_REQUESTS = 429
 # The codes that the error of a failed response may have. The last two are not in the published
 # list, but OpenAI sends them, and Codex does not retry after them.
 _ERROR_CODES = frozenset(
@@ -145,7 +145,7 @@ def write_response_error(error: Error) -> Wire:
     """Write the error of a failed response."""
     code = error.code or ""
     if code not in _ERROR_CODES:
-        limited = error.status == HTTPStatus.TOO_MANY_REQUESTS or "rate_limit" in error.type
+        limited = error.status == _TOO_MANY_REQUESTS or "rate_limit" in error.type
         code = "rate_limit_exceeded" if limited else "server_error"
     return {"code": code, "message": error.message}
 
