@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from syrupy.assertion import SnapshotAssertion
 
-from tests.snapshots import JsonPages, LossPages, StreamPages
+from tests.snapshots import JsonSnapshots, LossSnapshots, SseSnapshots
 
 # Snapshots are named by case and not by test, which syrupy warns about when it writes one.
 UNRELATED_NAME_WARNING = r"ignore:\s*Can not relate snapshot (location|name):UserWarning"
@@ -14,17 +14,19 @@ UNRELATED_NAME_WARNING = r"ignore:\s*Can not relate snapshot (location|name):Use
 # Modules that take minutes are started first, so that no worker is left with one at the end.
 SLOW_MODULES = ("tests/test_newcomer.py", "tests/test_quality.py")
 
+# The default finds what a change breaks; `--hypothesis-profile=thorough` tries far more examples.
 # The profile must be loaded before the modules with properties are imported.
 settings.register_profile(
-    "laws",
+    "quick",
     deadline=None,
     derandomize=True,
-    max_examples=150,
+    max_examples=30,
     # Explaining a failure takes longer than finding it.
     phases=[phase for phase in Phase if phase is not Phase.explain],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.load_profile("laws")
+settings.register_profile("thorough", settings.get_profile("quick"), max_examples=600)
+settings.load_profile("quick")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -45,15 +47,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
-def json_pages(snapshot: SnapshotAssertion) -> SnapshotAssertion:
-    return snapshot.use_extension(JsonPages)
+def json_snapshot(snapshot: SnapshotAssertion) -> SnapshotAssertion:
+    return snapshot.use_extension(JsonSnapshots)
 
 
 @pytest.fixture
-def stream_pages(snapshot: SnapshotAssertion) -> SnapshotAssertion:
-    return snapshot.use_extension(StreamPages)
+def sse_snapshot(snapshot: SnapshotAssertion) -> SnapshotAssertion:
+    return snapshot.use_extension(SseSnapshots)
 
 
 @pytest.fixture
-def loss_pages(snapshot: SnapshotAssertion) -> SnapshotAssertion:
-    return snapshot.use_extension(LossPages)
+def loss_snapshot(snapshot: SnapshotAssertion) -> SnapshotAssertion:
+    return snapshot.use_extension(LossSnapshots)

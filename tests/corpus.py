@@ -1,7 +1,6 @@
-"""The corpus: one file for each case, and what a test needs to run it.
+"""The corpus: one file per case, and helpers for the tests that run them.
 
-A case says what comes from one dialect. Nothing here says what must come out: that is kept as a
-page for each target dialect, see `tests.snapshots`.
+A case is an input in one dialect. The expected outputs, one for each target dialect, are snapshots.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,8 +22,8 @@ from adapters.sse import Decoder
 CASES = Path(__file__).parent / "cases"
 DIALECTS = tuple(adapters.DIALECTS)
 
-# JSON that a case does not have: msgspec does not take `Raw | None`.
-ABSENT = Raw(b"")
+# Missing JSON, because msgspec does not support `Raw | None`.
+MISSING = Raw(b"")
 
 DialectName = Literal["chat", "responses", "legacy"]
 Sentence = Annotated[str, Meta(min_length=20)]
@@ -32,16 +31,16 @@ Sentence = Annotated[str, Meta(min_length=20)]
 Report = Annotated[str, Meta(pattern=r"^[\w.-]+/[\w.-]+#\d+$")]
 
 
-class Abilities(adapters.Capabilities, frozen=True, forbid_unknown_fields=True):
-    """What the target backend can do; a misspelled ability is an error."""
+class StrictCapabilities(adapters.Capabilities, frozen=True, forbid_unknown_fields=True):
+    """Capabilities of a backend; an unknown name is an error."""
 
 
 class Case(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What every case has."""
+    """The fields of every case."""
 
-    # What the case shows and what must be right about the result.
+    # What the case shows.
     point: Sentence
-    # The dialect in which its body is written.
+    # The dialect of its body.
     dialect: DialectName
     # Public bug reports of other projects that the case covers.
     reports: tuple[Report, ...] = ()
@@ -49,55 +48,55 @@ class Case(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     name: str = ""
 
     def others(self) -> Iterator[str]:
-        """Name the dialects that the case is to be translated to."""
+        """Yield the dialects to which the case is translated."""
         return (name for name in DIALECTS if name != self.dialect)
 
 
 class RequestCase(Case, frozen=True, kw_only=True):
-    """What a client asks."""
+    """A request of a client."""
 
     body: Raw
-    capabilities: Abilities = Abilities()
+    capabilities: StrictCapabilities = StrictCapabilities()
     policy: adapters.Policy = "report"
 
 
-class AnswerCase(Case, frozen=True, kw_only=True):
-    """What a backend answers."""
+class BackendCase(Case, frozen=True, kw_only=True):
+    """A reply of a backend, whole or streamed."""
 
-    # What the backend had been sent, in its own dialect.
-    request: Raw = ABSENT
-    # The dialect of a client, if the request is what that client said: then the answer is for it.
+    # The request, in the dialect of the backend or of `client`.
+    request: Raw = MISSING
+    # The dialect of the request, if it is the client's; the reply is then only for that client.
     client: DialectName | None = None
-    capabilities: Abilities = Abilities()
+    capabilities: StrictCapabilities = StrictCapabilities()
 
     def others(self) -> Iterator[str]:
-        """Name the dialects that the case is to be translated to."""
+        """Yield the dialects to which the case is translated."""
         return super().others() if self.client is None else iter((self.client,))
 
 
-class ReplyCase(AnswerCase, frozen=True, kw_only=True):
-    """What a backend answers, whole."""
+class ReplyCase(BackendCase, frozen=True, kw_only=True):
+    """A whole reply."""
 
     body: Raw
 
 
-class ErrorCase(Case, frozen=True, kw_only=True):
-    """What a backend, or something before it, answers with an error status."""
-
-    status: int
-    body: Raw = ABSENT
-    body_text: str | None = None
-
-    def answer(self) -> bytes:
-        """Give the body as it goes over the wire."""
-        assert bool(bytes(self.body)) != (self.body_text is not None), "either body or body_text"
-        return on_wire(self.body) if self.body_text is None else self.body_text.encode()
-
-
-class StreamCase(AnswerCase, frozen=True, kw_only=True):
-    """What a backend answers, streamed: the exact bytes, which may be cut or broken."""
+class StreamCase(BackendCase, frozen=True, kw_only=True):
+    """The exact bytes of a streamed reply, which may be truncated or broken."""
 
     body: bytes
+
+
+class ErrorCase(Case, frozen=True, kw_only=True):
+    """An error response of a backend, or of a proxy in front of it."""
+
+    status: int
+    body: Raw = MISSING
+    body_text: str | None = None
+
+    def wire_body(self) -> bytes:
+        """Return the body as it is sent."""
+        assert bool(bytes(self.body)) != (self.body_text is not None), "either body or body_text"
+        return on_wire(self.body) if self.body_text is None else self.body_text.encode()
 
 
 AnyCase = TypeVar("AnyCase", bound=Case)
@@ -107,63 +106,56 @@ JsonCase = TypeVar("JsonCase", RequestCase, ReplyCase, ErrorCase)
 # Loading
 
 
-def load(kind: str, form: type[JsonCase]) -> list[JsonCase]:
-    """Load the JSON cases of one kind, in the order of their names."""
-    return [_load_json(path, form) for path in sorted((CASES / kind).glob("*.json"))]
+def load(kind: str, case_type: type[JsonCase]) -> list[JsonCase]:
+    """Load the JSON cases of one kind, ordered by name."""
+    return [_load_json(path, case_type) for path in sorted((CASES / kind).glob("*.json"))]
 
 
-def _load_json(path: Path, form: type[JsonCase]) -> JsonCase:
+def _load_json(path: Path, case_type: type[JsonCase]) -> JsonCase:
     try:
-        case = msgspec.json.decode(path.read_bytes(), type=form)
-    except msgspec.MsgspecError as problem:
-        raise ValueError(f"{path.name}: {problem}") from problem
-    return msgspec.structs.replace(case, name=path.stem)
-
-
-def load_streams() -> list[StreamCase]:
-    """Load the stream cases, in the order of their names."""
-    return [load_stream(path) for path in sorted((CASES / "streams").glob("*.sse"))]
+        case = msgspec.json.decode(path.read_bytes(), type=case_type)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"{path.name}: {error}") from error
+    return replace(case, name=path.stem)
 
 
 def load_stream(path: Path) -> StreamCase:
     """Load one stream case."""
-    head, _, body = path.read_bytes().partition(b"\n\n")
-    fields = dict(_read_head(head.decode()))
+    header, _, body = path.read_bytes().partition(b"\n\n")
+    fields = dict(_read_header(header.decode()))
     try:
-        return StreamCase(
+        case = StreamCase(
             name=path.stem,
             body=body,
             point=msgspec.convert(fields.pop("point"), Sentence),
             reports=msgspec.convert(fields.pop("reports", "").split(), tuple[Report, ...]),
             dialect=msgspec.convert(fields.pop("dialect"), DialectName),
-            capabilities=msgspec.json.decode(fields.pop("capabilities", "{}"), type=Abilities),
+            capabilities=msgspec.json.decode(
+                fields.pop("capabilities", "{}"), type=StrictCapabilities
+            ),
             client=msgspec.convert(fields.pop("client", None), DialectName | None),
-            request=_read_request(fields),
+            request=Raw(fields.pop("request", "").encode()),
         )
-    except (KeyError, ValueError) as problem:
-        raise ValueError(f"{path.name}: {problem!r}") from problem
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"{path.name}: {error!r}") from error
+    if fields:
+        raise ValueError(f"{path.name}: unknown lines in the header: {sorted(fields)}")
+    return case
 
 
-def _read_head(head: str) -> Iterator[tuple[str, str]]:
-    """Split the comment lines before a stream: `: name value`, where the value may be empty."""
-    for line in head.split("\n"):
+def _read_header(header: str) -> Iterator[tuple[str, str]]:
+    """Read the comment lines before a stream: `: name value`."""
+    for line in header.split("\n"):
         assert line.startswith(": "), f"not a line of a header: {line!r}"
         name, _, value = line.removeprefix(": ").partition(" ")
         yield name, value
 
 
-def _read_request(fields: dict[str, str]) -> Raw:
-    request = fields.pop("request", "")
-    if fields:
-        raise ValueError(f"unknown lines in the header: {sorted(fields)}")
-    return Raw(request.encode())
+# Parameters of tests
 
 
-# Running
-
-
-def crossings(cases: Iterable[AnyCase]) -> list[object]:
-    """Pair each case with each dialect that is not its own, as parameters of a test."""
+def case_target_params(cases: Iterable[AnyCase]) -> list[object]:
+    """Return each case with each of its target dialects, as parameters of a test."""
     return [
         pytest.param(case, target, id=f"{pair(case, target)}/{case.name}")
         for case in cases
@@ -171,50 +163,51 @@ def crossings(cases: Iterable[AnyCase]) -> list[object]:
     ]
 
 
-def alone(cases: Iterable[AnyCase]) -> list[object]:
-    """Give each case as parameters of a test."""
+def case_params(cases: Iterable[AnyCase]) -> list[object]:
+    """Return each case as the parameter of a test."""
     return [pytest.param(case, id=f"{case.dialect}/{case.name}") for case in cases]
 
 
 def pair(case: Case, target: str) -> str:
-    """Name the direction of a translation."""
+    """Return the name of a direction of translation."""
     return f"{case.dialect}-to-{target}"
 
 
+# Running
+
+
 def on_wire(body: Raw) -> bytes:
-    """Give JSON as programs send it; the files are indented for people."""
+    """Return JSON without the indentation of the case files."""
     return msgspec.json.format(bytes(body), indent=-1)
 
 
-def asked(case: AnswerCase) -> adapters.Request:
-    """Read what had been asked, if the case says so."""
+def case_request(case: BackendCase) -> adapters.Request:
+    """Read the request of a case, if it has one."""
     if not bytes(case.request):
         return EMPTY_REQUEST
-    spoken = case.client or case.dialect
-    request = adapters.dialect(spoken).read_request(
+    dialect = case.client or case.dialect
+    request = adapters.dialect(dialect).read_request(
         adapters.parse_body(bytes(case.request)), Losses(None)
     )
-    if spoken == "responses":
-        # There nobody can ask for the usage: it always comes.
-        return replace(request, include_usage=True)
-    return request
+    # Responses clients always get usage.
+    return replace(request, include_usage=True) if dialect == "responses" else request
 
 
-def surroundings(case: AnswerCase) -> ReplyContext:
-    """Make what a reader of the case's dialect needs; ids count from 1."""
-    return ReplyContext(asked(case), adapters.deterministic_ids(), Losses(None))
+def reply_context(case: BackendCase) -> ReplyContext:
+    """Return the context for a reader of the case, with ids that count from 1."""
+    return ReplyContext(case_request(case), adapters.deterministic_ids(), Losses(None))
 
 
-def in_bytes(data: bytes) -> list[bytes]:
-    """Cut everywhere."""
+def single_bytes(data: bytes) -> list[bytes]:
+    """Split data into single bytes."""
     return [data[place : place + 1] for place in range(len(data))]
 
 
-def read_events(case: StreamCase, pieces: Sequence[bytes]) -> list[Event]:
-    """Read a stream as the hub sees it, and hold it to the grammar."""
+def read_events(case: StreamCase, chunks: Sequence[bytes]) -> list[Event]:
+    """Read a stream into IR events, and check their order."""
     decoder = Decoder()
-    reader = adapters.dialect(case.dialect).read_stream(surroundings(case))
-    frames = [frame for piece in pieces for frame in decoder.feed(piece)] + decoder.flush()
+    reader = adapters.dialect(case.dialect).read_stream(reply_context(case))
+    frames = [frame for chunk in chunks for frame in decoder.feed(chunk)] + decoder.flush()
     events = [event for frame in frames for event in reader.feed(frame)]
     return check_order([*events, *reader.flush()])
 
@@ -222,4 +215,4 @@ def read_events(case: StreamCase, pieces: Sequence[bytes]) -> list[Event]:
 REQUESTS = load("requests", RequestCase)
 REPLIES = load("replies", ReplyCase)
 ERRORS = load("errors", ErrorCase)
-STREAMS = load_streams()
+STREAMS = [load_stream(path) for path in sorted((CASES / "streams").glob("*.sse"))]

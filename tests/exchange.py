@@ -1,4 +1,4 @@
-"""One exchange between two dialects: a request there, and its reply back."""
+"""A request and its reply between two dialects, with one object for both directions."""
 
 from collections.abc import Callable, Mapping
 
@@ -30,7 +30,7 @@ from adapters.translation.options import FinalStage
 
 
 class Exchange:
-    """Translates a request and then its reply, with the options of both in one place."""
+    """A translation of a request and its reply with the same options."""
 
     def __init__(  # noqa: PLR0913 - the same as `TranslationOptions`
         self,
@@ -41,10 +41,10 @@ class Exchange:
         capabilities: Capabilities | None = None,
         reply_options: ReplyOptions | None = None,
         policy: Policy = "report",
-        asked: Request = EMPTY_REQUEST,
+        request: Request = EMPTY_REQUEST,
         rewrite: bool = False,
-        seal: Sealer | None = None,
-        stamp: Mapping[str, object] | None = None,
+        sealer: Sealer | None = None,
+        response_overrides: Mapping[str, object] | None = None,
         final_stage: Callable[[Losses], FinalStage] | None = None,
         keep_reply: bool = False,
     ) -> None:
@@ -56,12 +56,12 @@ class Exchange:
             reply_options or DEFAULT,
             policy,
             rewrite=rewrite,
-            sealer=seal,
-            response_overrides=stamp or {},
+            sealer=sealer,
+            response_overrides=response_overrides or {},
             final_stage=final_stage,
             keep_reply=keep_reply,
         )
-        self._request = asked
+        self._request = request
         self._last: ReplyTranslator | None = None
         self.sent: BackendRequest | None = None
         self._read: ClientRequest | None = None
@@ -77,7 +77,7 @@ class Exchange:
         *,
         ends_open: bool = False,
         model: str | None = None,
-        kept: Mapping[str, str] | None = None,
+        stored_reasoning: Mapping[str, str] | None = None,
     ) -> BackendRequest:
         """Translate the client's request."""
         read = self._read
@@ -85,7 +85,7 @@ class Exchange:
             read = adapters.read_client_request(adapters.parse_body(body), self.options)
         self._read = None
         self.sent = adapters.write_backend_request(
-            read, model=model, stored_reasoning=kept, ends_open=ends_open
+            read, model=model, stored_reasoning=stored_reasoning, ends_open=ends_open
         )
         return self.sent
 

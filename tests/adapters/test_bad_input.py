@@ -4,13 +4,10 @@ On a request or a whole reply the error is a `DragomanError` that names the path
 the frame that ends it in the client's dialect.
 """
 
-from contextlib import suppress
 from itertools import product
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import adapters
 from tests.exchange import Exchange
@@ -29,12 +26,8 @@ LEAST: dict[str, Object] = {
     "responses": {"model": "m", "input": []},
 }
 
-every_pair = pytest.mark.parametrize(("client", "backend"), PAIRS)
-every_other_pair = pytest.mark.parametrize(("client", "backend"), ACROSS)
-
-
-def begin(client: str, backend: str) -> Exchange:
-    return Exchange(client, backend, ids=adapters.deterministic_ids())
+each_pair = pytest.mark.parametrize(("client", "backend"), PAIRS)
+each_unequal_pair = pytest.mark.parametrize(("client", "backend"), ACROSS)
 
 
 # What is no JSON
@@ -64,27 +57,27 @@ NOT_AN_OBJECT = [
 ]
 
 
-@every_pair
+@each_pair
 @pytest.mark.parametrize("body", NOT_AN_OBJECT)
 def test_request_that_is_no_json_object(client: str, backend: str, body: bytes) -> None:
     with pytest.raises(adapters.InvalidRequestError) as caught:
-        begin(client, backend).request(body)
+        Exchange(client, backend).request(body)
     assert caught.value.status == 400
     assert caught.value.path in (None, "model")
 
 
-@every_pair
+@each_pair
 @pytest.mark.parametrize("body", NOT_AN_OBJECT)
 def test_reply_that_is_no_json_object(client: str, backend: str, body: bytes) -> None:
     with pytest.raises(adapters.InvalidReplyError) as caught:
-        begin(client, backend).reply(body)
+        Exchange(client, backend).reply(body)
     assert caught.value.status == 502
 
 
-@every_pair
+@each_pair
 @pytest.mark.parametrize("body", NOT_AN_OBJECT)
 def test_error_that_is_no_json_object(client: str, backend: str, body: bytes) -> None:
-    told = begin(client, backend).error(503, body)
+    told = Exchange(client, backend).error(503, body)
     assert told.status == 503
     assert msgspec.json.decode(told.body)["error"]["message"]
 
@@ -189,9 +182,9 @@ def test_wrong_type_in_a_request_names_its_path(dialect: str, body: Object, path
     # Between two of one dialect it passes: their own server judges it.
     for backend in set(NAMES) - {dialect}:
         with pytest.raises(adapters.InvalidRequestError) as caught:
-            begin(dialect, backend).request(msgspec.json.encode(LEAST[dialect] | body))
+            Exchange(dialect, backend).request(msgspec.json.encode(LEAST[dialect] | body))
         assert caught.value.path == path
-        problem = begin(dialect, backend).own_error(caught.value)
+        problem = Exchange(dialect, backend).own_error(caught.value)
         assert problem.status == 400
         assert msgspec.json.decode(problem.body)["error"]["param"] == path
 
@@ -235,20 +228,8 @@ def test_wrong_type_in_a_reply_names_its_path(dialect: str, body: Object, path: 
     others = set(NAMES) - {dialect}
     for client, turn in product(others, (Exchange.reply, Exchange.reply_as_stream)):
         with pytest.raises(adapters.InvalidReplyError) as caught:
-            turn(begin(client, dialect), msgspec.json.encode(body))
+            turn(Exchange(client, dialect), msgspec.json.encode(body))
         assert caught.value.path == path
-
-
-@every_other_pair
-@settings(deadline=None, derandomize=True)
-@given(body=st.binary())
-def test_any_bytes(client: str, backend: str, body: bytes) -> None:
-    with pytest.raises(adapters.InvalidRequestError):
-        begin(client, backend).request(body)
-    # What begins like a stream is read as one.
-    with suppress(adapters.InvalidReplyError):
-        assert begin(client, backend).reply(body).status >= 400
-    assert begin(client, backend).error(500, body).status == 500
 
 
 # What is unknown, too deep, too large
@@ -259,14 +240,14 @@ def test_unknown_dialect() -> None:
         with pytest.raises(
             adapters.InvalidRequestError, match="must be one of chat, responses, legacy"
         ):
-            begin(*pair)
+            Exchange(*pair)
     with pytest.raises(adapters.InvalidRequestError) as caught:
         adapters.check("chatty", b"")
     assert caught.value.path == "dialect"
 
 
-# Some are deeper than the decoder goes, some only deeper than a function that calls itself.
-DEPTHS = (*range(100, 1100, 100), 100_000)
+# Too deep for functions with three, two and one frame per level, and for the decoder.
+DEPTHS = (350, 550, 900, 980, 10_000)
 DEEP: list[tuple[bytes, bytes, bytes]] = [
     (b"[", b"1", b"]"),
     (b'{"a":', b"null", b"}"),
@@ -291,40 +272,40 @@ DEEP_PLACES = {
 }
 
 
-@every_pair
+@each_pair
 def test_deep_nesting(client: str, backend: str) -> None:
     for place, (before, core, after) in product(DEEP_PLACES[client], DEEP):
         for depth in DEPTHS:
             deep = before * depth + core + after * depth
             body = b'{"model":"m",%b}' % place.replace(b"%b", deep)
             try:
-                begin(client, backend).request(body)
+                Exchange(client, backend).request(body)
             except adapters.DragomanError:
                 continue
             except RecursionError:
                 pytest.fail(f"{place!r} with {before!r} {depth} deep", pytrace=False)
 
 
-@every_other_pair
+@each_unequal_pair
 def test_large_request(client: str, backend: str) -> None:
-    """A text of 50 MB goes through whole; nothing grows faster than it."""
-    text = "fifty megabytes… " * (50_000_000 // 17)
+    """A text of 10 MB passes, and nothing grows faster than it."""
+    text = "ten megabytes… " * (10_000_000 // 17)
     name = "input" if client == "responses" else "messages"
     body = msgspec.json.encode({"model": "m", name: [{"role": "user", "content": text}]})
-    written = begin(client, backend).request(body).body
+    written = Exchange(client, backend).request(body).body
     assert text.encode() in written
     assert len(written) < len(body) + 1000
 
 
-@every_other_pair
+@each_unequal_pair
 def test_request_with_many_calls(client: str, backend: str) -> None:
-    """Five thousand calls, none of them answered."""
+    """Of a thousand calls none has an output."""
     calls: list[Json] = [
         {"type": "function_call", "call_id": f"c{number}", "name": "f", "arguments": "{}"}
         if client == "responses"
         else {"role": "assistant", "function_call": {"name": "f", "arguments": f"{number}"}}
-        for number in range(5_000)
+        for number in range(1_000)
     ]
     name = "input" if client == "responses" else "messages"
     body = msgspec.json.encode({"model": "m", name: calls})
-    assert len(begin(client, backend).request(body).losses) >= len(calls)
+    assert len(Exchange(client, backend).request(body).losses) >= len(calls)

@@ -6,34 +6,34 @@ from syrupy.assertion import SnapshotAssertion
 
 import adapters
 from adapters.wire.error_body import CONTEXT_OVERFLOW
-from tests.corpus import ERRORS, ErrorCase, alone, crossings, pair
+from tests.corpus import ERRORS, ErrorCase, case_params, case_target_params, pair
 from tests.exchange import Exchange
 from tests.judges import sdk
 from tests.judges.reading import object_in, read_object
-from tests.snapshots import json_page
+from tests.snapshots import format_json
 
 
 def tell(case: ErrorCase, target: str) -> adapters.ReplyEnd:
-    exchange = Exchange(target, case.dialect, ids=adapters.deterministic_ids())
-    return exchange.error(case.status, case.answer())
+    exchange = Exchange(target, case.dialect)
+    return exchange.error(case.status, case.wire_body())
 
 
-@pytest.mark.parametrize(("case", "target"), crossings(ERRORS))
+@pytest.mark.parametrize(("case", "target"), case_target_params(ERRORS))
 def test_error_in_another_dialect(
-    case: ErrorCase, target: str, json_pages: SnapshotAssertion
+    case: ErrorCase, target: str, json_snapshot: SnapshotAssertion
 ) -> None:
     told = tell(case, target)
-    page = json_page({"status": told.status, "body": Raw(told.body)})
-    assert page == json_pages(name=f"{pair(case, target)}/{case.name}")
+    page = format_json({"status": told.status, "body": Raw(told.body)})
+    assert page == json_snapshot(name=f"{pair(case, target)}/{case.name}")
     sdk.judge_error(told.body)
 
 
-@pytest.mark.parametrize("case", alone(ERRORS))
+@pytest.mark.parametrize("case", case_params(ERRORS))
 def test_error_in_its_own_dialect(case: ErrorCase) -> None:
     told = tell(case, case.dialect)
     assert told.status == case.status
-    if is_envelope(case.answer()) and not is_overflow(told.body):
-        assert told.body == case.answer()
+    if is_envelope(case.wire_body()) and not is_overflow(told.body):
+        assert told.body == case.wire_body()
     else:
         # Told anew: it was no envelope, or it may have lacked the one code that clients know.
         sdk.judge_error(told.body)

@@ -15,10 +15,10 @@ from syrupy.assertion import SnapshotAssertion
 
 import adapters
 from tests.adapters.test_streams import judge
-from tests.corpus import CASES, Abilities, DialectName, Report, Sentence, on_wire
+from tests.corpus import CASES, DialectName, Report, Sentence, StrictCapabilities, on_wire
 from tests.exchange import Exchange
 from tests.judges.reading import JsonObject, object_in, objects_in
-from tests.snapshots import json_page, loss_lines
+from tests.snapshots import format_json, format_losses
 
 Way = Literal["whole", "streamed", "late"]
 
@@ -43,7 +43,7 @@ class Loop(Struct, frozen=True, forbid_unknown_fields=True):
     request: Raw
     reply: Raw
     reports: tuple[Report, ...] = ()
-    capabilities: Abilities = Abilities()
+    capabilities: StrictCapabilities = StrictCapabilities()
     reply_options: Wishes = Wishes()
     then: Then = Then("first")
     # The client brings back fields that it does not know, and whoever serves keeps what it is told.
@@ -51,7 +51,7 @@ class Loop(Struct, frozen=True, forbid_unknown_fields=True):
     keeps: bool = True
 
 
-class ReadableSeal:
+class ReadableSealer:
     """Seals nothing: a page must be readable. It is bound to its backend all the same."""
 
     prefix = "sealed-"
@@ -76,10 +76,9 @@ def begin(loop: Loop, then: Then) -> Exchange:
     return Exchange(
         loop.client,
         then.dialect or loop.backend,
-        ids=adapters.deterministic_ids(),
         capabilities=loop.capabilities,
         reply_options=loop.reply_options,
-        seal=ReadableSeal(then.name),
+        sealer=ReadableSealer(then.name),
     )
 
 
@@ -101,9 +100,7 @@ def answer(loop: Loop, exchange: Exchange, way: Way) -> tuple[JsonObject, list[a
 def streamed(dialect: str, reply: bytes) -> bytes:
     """Tell a whole reply as a stream of its own dialect."""
     thoughts = adapters.ReplyOptions(reasoning_field="reasoning_content", reasoning_text=True)
-    teller = Exchange(
-        dialect, dialect, ids=adapters.deterministic_ids(), reply_options=thoughts, rewrite=True
-    )
+    teller = Exchange(dialect, dialect, reply_options=thoughts, rewrite=True)
     return teller.reply_as_stream(reply).body
 
 
@@ -226,9 +223,9 @@ def run(
     told, losses = answer(loop, first, way)
     kept: Mapping[str, str] = first.reasoning if loop.keeps else {}
     second, body = begin(loop, loop.then), next_request(loop, told)
-    names = second.reasoning_keys(body)
-    again = second.request(body, kept={name: kept[name] for name in names if name in kept})
-    shown: JsonObject = {"told": _spoken(told), "losses": loss_lines(losses)}
+    stored = {key: kept[key] for key in second.reasoning_keys(body) if key in kept}
+    again = second.request(body, stored_reasoning=stored)
+    shown: JsonObject = {"told": _spoken(told), "losses": format_losses(losses)}
     return sent, shown, again
 
 
@@ -245,13 +242,13 @@ def _spoken(told: JsonObject) -> object:
 
 
 def show(sent: adapters.BackendRequest, told: JsonObject, again: adapters.BackendRequest) -> str:
-    return json_page(
+    return format_json(
         {
             "sent": Raw(sent.body),
-            "sent losses": loss_lines(sent.losses),
+            "sent losses": format_losses(sent.losses),
             **told,
             "sent again": _history(json.loads(again.body)),
-            "sent again losses": loss_lines(again.losses),
+            "sent again losses": format_losses(again.losses),
         }
     )
 
@@ -261,10 +258,10 @@ def _history(body: JsonObject) -> object:
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_loop(name: str, json_pages: SnapshotAssertion) -> None:
+def test_loop(name: str, json_snapshot: SnapshotAssertion) -> None:
     loop = LOOPS[name]
     sent, told, again = run(loop, "whole")
-    assert show(sent, told, again) == json_pages(name=name)
+    assert show(sent, told, again) == json_snapshot(name=name)
     _, _, streamed_again = run(loop, "streamed")
     assert _meant(streamed_again) == _meant(again)
     if _carries(loop):

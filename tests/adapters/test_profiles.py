@@ -10,7 +10,7 @@ import adapters
 from adapters.capabilities import GENERIC, PROFILES
 from tests.corpus import REPLIES, REQUESTS, STREAMS
 from tests.exchange import Exchange
-from tests.snapshots import json_page, loss_lines
+from tests.snapshots import format_json, format_losses
 
 # All that servers are known to differ about, in one request.
 REQUEST = msgspec.json.encode(
@@ -84,18 +84,17 @@ def send(profile: str, backend: str) -> dict[str, object]:
     exchange = Exchange(
         "responses",
         backend,
-        ids=adapters.deterministic_ids(),
         capabilities=PROFILES[profile],
         rewrite=True,
     )
     sent = exchange.request(REQUEST)
-    return {"sent": Raw(sent.body), "losses": loss_lines(sent.losses)}
+    return {"sent": Raw(sent.body), "losses": format_losses(sent.losses)}
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_profile_has_its_effect(profile: str, json_pages: SnapshotAssertion) -> None:
-    page = json_page({backend: send(profile, backend) for backend in ("chat", "responses")})
-    assert page == json_pages(name=profile)
+def test_profile_has_its_effect(profile: str, json_snapshot: SnapshotAssertion) -> None:
+    page = format_json({backend: send(profile, backend) for backend in ("chat", "responses")})
+    assert page == json_snapshot(name=profile)
 
 
 @pytest.mark.parametrize("profile", PROFILES)

@@ -9,11 +9,19 @@ from syrupy.assertion import SnapshotAssertion
 
 import adapters
 from gateway.grammar_check import check_inputs_blocking
-from tests.corpus import REPLIES, ReplyCase, alone, asked, crossings, on_wire, pair
+from tests.corpus import (
+    REPLIES,
+    ReplyCase,
+    case_params,
+    case_request,
+    case_target_params,
+    on_wire,
+    pair,
+)
 from tests.exchange import Exchange
 from tests.judges import open_responses, sdk
 from tests.judges.reading import read_object
-from tests.snapshots import json_page, loss_lines
+from tests.snapshots import format_json, format_losses
 
 
 def judge_responses_reply(body: bytes) -> None:
@@ -39,9 +47,8 @@ def tell(case: ReplyCase, target: str) -> adapters.ReplyEnd:
     exchange = Exchange(
         target,
         case.dialect,
-        ids=adapters.deterministic_ids(),
         capabilities=case.capabilities,
-        asked=asked(case),
+        request=case_request(case),
     )
     try:
         reply = exchange.reply(on_wire(case.body))
@@ -51,13 +58,13 @@ def tell(case: ReplyCase, target: str) -> adapters.ReplyEnd:
     return replace(reply, losses=(*reply.losses, *violations))
 
 
-@pytest.mark.parametrize(("case", "target"), crossings(REPLIES))
+@pytest.mark.parametrize(("case", "target"), case_target_params(REPLIES))
 def test_reply_in_another_dialect(
-    case: ReplyCase, target: str, json_pages: SnapshotAssertion
+    case: ReplyCase, target: str, json_snapshot: SnapshotAssertion
 ) -> None:
     told = tell(case, target)
     page = f"{pair(case, target)}/{case.name}"
-    assert show(told) == json_pages(name=page)
+    assert show(told) == json_snapshot(name=page)
     judge = JUDGES[target] if told.status < 400 else sdk.judge_error
     if page in DISPUTED:
         with pytest.raises(AssertionError, match=DISPUTED[page]):
@@ -67,11 +74,11 @@ def test_reply_in_another_dialect(
 
 
 def show(told: adapters.ReplyEnd) -> str:
-    losses = loss_lines(told.losses)
-    return json_page({"status": told.status, "body": Raw(told.body), "losses": losses})
+    losses = format_losses(told.losses)
+    return format_json({"status": told.status, "body": Raw(told.body), "losses": losses})
 
 
-@pytest.mark.parametrize("case", alone(REPLIES))
+@pytest.mark.parametrize("case", case_params(REPLIES))
 def test_reply_in_its_own_dialect(case: ReplyCase) -> None:
     told = tell(case, case.dialect)
     assert told.body == on_wire(case.body)

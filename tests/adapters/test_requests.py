@@ -13,16 +13,16 @@ import adapters
 from tests.corpus import (
     DIALECTS,
     REQUESTS,
-    Abilities,
     RequestCase,
-    alone,
-    crossings,
+    StrictCapabilities,
+    case_params,
+    case_target_params,
     on_wire,
     pair,
 )
 from tests.exchange import Exchange
 from tests.judges import sdk
-from tests.snapshots import json_page, loss_lines
+from tests.snapshots import format_json, format_losses
 
 Outcome = adapters.BackendRequest | adapters.InvalidRequestError | adapters.UnsupportedRequestError
 
@@ -85,7 +85,6 @@ def carry(case: RequestCase, target: str, policy: adapters.Policy | None = None)
     exchange = Exchange(
         case.dialect,
         target,
-        ids=adapters.deterministic_ids(),
         capabilities=case.capabilities,
         policy=policy or case.policy,
     )
@@ -97,18 +96,18 @@ def carry(case: RequestCase, target: str, policy: adapters.Policy | None = None)
 
 def show(outcome: Outcome) -> str:
     if isinstance(outcome, adapters.BackendRequest):
-        return json_page({"sent": Raw(outcome.body), "losses": loss_lines(outcome.losses)})
+        return format_json({"sent": Raw(outcome.body), "losses": format_losses(outcome.losses)})
     told = {"path": outcome.path, "why": outcome.message, "code": outcome.code}
-    return json_page({"refused": told})
+    return format_json({"refused": told})
 
 
-@pytest.mark.parametrize(("case", "target"), crossings(REQUESTS))
+@pytest.mark.parametrize(("case", "target"), case_target_params(REQUESTS))
 def test_request_in_another_dialect(
-    case: RequestCase, target: str, json_pages: SnapshotAssertion
+    case: RequestCase, target: str, json_snapshot: SnapshotAssertion
 ) -> None:
     outcome = carry(case, target)
     page = f"{pair(case, target)}/{case.name}"
-    assert show(outcome) == json_pages(name=page)
+    assert show(outcome) == json_snapshot(name=page)
     if page in DISPUTED:
         assert isinstance(outcome, adapters.BackendRequest)
         with pytest.raises(AssertionError, match=DISPUTED[page]):
@@ -127,7 +126,7 @@ def test_the_judge_still_refuses_what_is_beyond_it(page: str) -> None:
         JUDGES[target](outcome.body)
 
 
-@pytest.mark.parametrize("case", alone(REQUESTS))
+@pytest.mark.parametrize("case", case_params(REQUESTS))
 def test_request_in_its_own_dialect(case: RequestCase) -> None:
     outcome = carry(case, case.dialect)
     if isinstance(outcome, adapters.BackendRequest):
@@ -140,13 +139,13 @@ def test_request_in_its_own_dialect(case: RequestCase) -> None:
 
 
 @pytest.mark.parametrize(("source", "target"), [*permutations(DIALECTS, 2)])
-def test_losses_of_requests(source: str, target: str, loss_pages: SnapshotAssertion) -> None:
+def test_losses_of_requests(source: str, target: str, loss_snapshot: SnapshotAssertion) -> None:
     # What else a backend may lack is no matter of its dialect.
-    usual = (case for case in REQUESTS if case.capabilities == Abilities())
+    usual = (case for case in REQUESTS if case.capabilities == StrictCapabilities())
     outcomes = (carry(case, target, "report") for case in usual if case.dialect == source)
     found = {loss for outcome in outcomes for loss in losses_of(outcome)}
     page = "".join(f"{line}\n" for line in map(_line, sorted(found, key=_by_gravity)))
-    assert page == loss_pages(name=f"{source}-to-{target}")
+    assert page == loss_snapshot(name=f"{source}-to-{target}")
 
 
 # Severity, path, why, and what became of it.

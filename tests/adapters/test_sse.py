@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from adapters.errors import InvalidReplyError
 from adapters.sse import Decoder, Frame
-from tests.strategies import cut, cuttings
+from tests.strategies.values import Chunking, chunkings, split
 
 MARK = b"\xef\xbb\xbf"
 ENDS = (b"\n", b"\r\n", b"\r")
@@ -78,18 +78,18 @@ def reference_event(lines: Sequence[bytes], *, whole: bool) -> Iterator[Frame]:
     lines=st.lists(st.sampled_from(LINES), max_size=12),
     ends=st.lists(st.sampled_from(ENDS), min_size=12, max_size=12),
     mark=st.sampled_from([b"", MARK]),
-    cutting=cuttings,
+    chunking=chunkings,
 )
 def test_any_stream_is_read_as_the_standard_reads_it(
-    lines: list[bytes], ends: list[bytes], mark: bytes, cutting: int | list[int]
+    lines: list[bytes], ends: list[bytes], mark: bytes, chunking: Chunking
 ) -> None:
     stream = mark + b"".join(line + end for line, end in zip(lines, ends, strict=False))
-    assert decode(cut(stream, cutting)) == list(reference(stream))
+    assert decode(split(stream, chunking)) == list(reference(stream))
 
 
-@given(stream=st.binary(max_size=40), cutting=cuttings)
-def test_noise_is_the_same_noise_however_it_is_cut(stream: bytes, cutting: int | list[int]) -> None:
-    assert decode(cut(stream, cutting)) == decode([stream])
+@given(stream=st.binary(max_size=40), chunking=chunkings)
+def test_noise_is_the_same_noise_however_it_is_cut(stream: bytes, chunking: Chunking) -> None:
+    assert decode(split(stream, chunking)) == decode([stream])
 
 
 @each_end
@@ -103,13 +103,13 @@ def test_a_stream_may_be_cut_at_every_place(end: bytes, mark: bytes) -> None:
         assert (
             decode([stream[:place], b"", stream[place : place + 1], stream[place + 1 :]]) == meant
         )
-    assert decode(cut(stream, 1)) == meant
+    assert decode(split(stream, 1)) == meant
 
 
 @each_end
 def test_an_event_is_told_with_the_byte_that_ends_it(end: bytes) -> None:
     decoder = Decoder()
-    *before, last = cut(b"data: x" + end + end[:1], 1)
+    *before, last = split(b"data: x" + end + end[:1], 1)
     assert [frame for piece in before for frame in decoder.feed(piece)] == []
     assert decoder.feed(last) == [Frame(b"", b"x")]
 
@@ -145,7 +145,7 @@ def test_an_event_is_told_with_the_byte_that_ends_it(end: bytes) -> None:
 )
 def test_one_rule(stream: bytes, meant: list[Frame]) -> None:
     assert decode([stream]) == meant
-    assert decode(cut(stream, 1)) == meant
+    assert decode(split(stream, 1)) == meant
 
 
 def test_what_is_no_line_end_stays_in_the_data() -> None:
@@ -155,7 +155,7 @@ def test_what_is_no_line_end_stays_in_the_data() -> None:
 
 def test_a_body_that_is_no_stream_is_given_as_it_is() -> None:
     body = b'{"error": {"message": "no"}}'
-    assert decode(cut(body, 3)) == [Frame(b"", body, whole=False)]
+    assert decode(split(body, 3)) == [Frame(b"", body, whole=False)]
 
 
 # --- limits -----------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ def test_an_event_that_never_ends_is_refused() -> None:
 def test_many_events_are_never_too_many(end: bytes) -> None:
     decoder = Decoder(limit=40)
     stream = (b"data: 0123456789" + end + b": a" + end + end) * 50
-    assert sum(len(decoder.feed(piece)) for piece in cut(stream, 7)) == 50
+    assert sum(len(decoder.feed(piece)) for piece in split(stream, 7)) == 50
 
 
 # --- work -------------------------------------------------------------------------------------

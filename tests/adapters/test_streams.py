@@ -14,17 +14,17 @@ from gateway.grammar_check import check_inputs_blocking
 from tests.corpus import (
     STREAMS,
     StreamCase,
-    alone,
-    asked,
-    crossings,
-    in_bytes,
+    case_params,
+    case_request,
+    case_target_params,
     pair,
     read_events,
+    single_bytes,
 )
 from tests.exchange import Exchange
 from tests.judges import open_responses, sdk
 from tests.judges.reading import JsonObject, objects_in, read_object
-from tests.snapshots import stream_page
+from tests.snapshots import format_stream
 
 Told = tuple[bytes, tuple[adapters.Loss, ...]]
 
@@ -33,9 +33,8 @@ def tell(case: StreamCase, target: str, pieces: Sequence[bytes]) -> Told:
     exchange = Exchange(
         target,
         case.dialect,
-        ids=adapters.deterministic_ids(),
         capabilities=case.capabilities,
-        asked=asked(case),
+        request=case_request(case),
     )
     machine = exchange.stream()
     out = b"".join([*map(machine.feed, pieces), machine.finish(started=True).body])
@@ -51,15 +50,15 @@ def judge(target: str, stream: bytes) -> None:
     assert adapters.check(target, stream) == []
 
 
-@pytest.mark.parametrize(("case", "target"), crossings(STREAMS))
+@pytest.mark.parametrize(("case", "target"), case_target_params(STREAMS))
 def test_stream_in_another_dialect(
-    case: StreamCase, target: str, stream_pages: SnapshotAssertion
+    case: StreamCase, target: str, sse_snapshot: SnapshotAssertion
 ) -> None:
     told = tell(case, target, [case.body])
-    assert stream_page(*told) == stream_pages(name=f"{pair(case, target)}/{case.name}")
-    assert tell(case, target, in_bytes(case.body)) == told
+    assert format_stream(*told) == sse_snapshot(name=f"{pair(case, target)}/{case.name}")
+    assert tell(case, target, single_bytes(case.body)) == told
     if b"\r" not in case.body:
-        assert tell(case, target, in_bytes(case.body.replace(b"\n", b"\r\n"))) == told
+        assert tell(case, target, single_bytes(case.body.replace(b"\n", b"\r\n"))) == told
     judge(target, told[0])
 
 
@@ -68,10 +67,10 @@ ODD = ("chat-name-of-wrong-type",)
 NOISY = ("chat-binary-noise-between-events",)
 
 
-@pytest.mark.parametrize("case", alone(STREAMS))
+@pytest.mark.parametrize("case", case_params(STREAMS))
 def test_stream_in_its_own_dialect(case: StreamCase) -> None:
     told, losses = tell(case, case.dialect, [case.body])
-    assert tell(case, case.dialect, in_bytes(case.body)) == (told, losses)
+    assert tell(case, case.dialect, single_bytes(case.body)) == (told, losses)
     fault = fault_of(read_events(case, [case.body]))
     if case.name in NOISY:
         # What is no text is not passed on; the events around it are.

@@ -176,11 +176,11 @@ def _time(run: Callable[[], object], repeats: int) -> float:
 
 
 def _translate_request(pair: Pair, given: bytes) -> None:
-    Exchange(*pair, ids=adapters.deterministic_ids()).request(given)
+    Exchange(*pair).request(given)
 
 
 def _translate_stream(pair: Pair, reads: list[bytes]) -> None:
-    exchange = Exchange(*pair, ids=adapters.deterministic_ids(), asked=SIZES["5 kB"])
+    exchange = Exchange(*pair, request=SIZES["5 kB"])
     stream = exchange.stream()
     for read in reads:
         stream.feed(read)

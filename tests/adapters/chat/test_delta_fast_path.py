@@ -9,7 +9,7 @@ from adapters.chat import stream_reader
 from adapters.chat.stream_reader import DeltaFastPath, find_fast_path
 from adapters.chat.tool_calls import ToolCallAssembler
 from adapters.ir.events import Event
-from tests.corpus import STREAMS, StreamCase, alone, read_events
+from tests.corpus import STREAMS, StreamCase, case_params, read_events
 
 CHAT_STREAMS = [case for case in STREAMS if case.dialect != "responses"]
 
@@ -25,7 +25,7 @@ def check_same_events(case: StreamCase) -> None:
         assert read_events(case, [case.body]) == events
 
 
-@pytest.mark.parametrize("case", alone(CHAT_STREAMS))
+@pytest.mark.parametrize("case", case_params(CHAT_STREAMS))
 def test_fast_path_equals_decoder_for_every_case(case: StreamCase) -> None:
     check_same_events(case)
 

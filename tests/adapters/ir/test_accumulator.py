@@ -37,7 +37,9 @@ from adapters.ir.types import (
     Usage,
 )
 from adapters.losses import Losses
-from tests.strategies import DIALECT_NAMES, events, items_of, replies
+from tests.strategies.replies import items_of, replies
+from tests.strategies.streams import events
+from tests.strategies.values import DIALECT_NAMES
 
 SAID = Message("assistant")
 CALL = ToolCall("a", "f")

@@ -19,43 +19,43 @@ from tests.corpus import (
     ReplyCase,
     RequestCase,
     StreamCase,
-    alone,
-    in_bytes,
+    case_params,
     on_wire,
     read_events,
-    surroundings,
+    reply_context,
+    single_bytes,
 )
-from tests.snapshots import json_page
+from tests.snapshots import format_json
 
 
-@pytest.mark.parametrize("case", alone(REQUESTS))
-def test_request_ir(case: RequestCase, json_pages: SnapshotAssertion) -> None:
+@pytest.mark.parametrize("case", case_params(REQUESTS))
+def test_request_ir(case: RequestCase, json_snapshot: SnapshotAssertion) -> None:
     read = adapters.dialect(case.dialect).read_request
     try:
-        page = json_page(
+        page = format_json(
             to_plain(read(adapters.parse_body(on_wire(case.body)), Losses(case.policy)))
         )
     except adapters.DragomanError as error:
-        page = json_page(error_page(error))
-    assert page == json_pages(name=f"{case.dialect}/requests/{case.name}")
+        page = format_json(error_page(error))
+    assert page == json_snapshot(name=f"{case.dialect}/requests/{case.name}")
 
 
-@pytest.mark.parametrize("case", alone(REPLIES))
-def test_reply_ir(case: ReplyCase, json_pages: SnapshotAssertion) -> None:
+@pytest.mark.parametrize("case", case_params(REPLIES))
+def test_reply_ir(case: ReplyCase, json_snapshot: SnapshotAssertion) -> None:
     read = adapters.dialect(case.dialect).read_reply
     try:
-        page = json_page(to_plain(read(on_wire(case.body), surroundings(case))))
+        page = format_json(to_plain(read(on_wire(case.body), reply_context(case))))
     except adapters.DragomanError as error:
-        page = json_page(error_page(error))
-    assert page == json_pages(name=f"{case.dialect}/replies/{case.name}")
+        page = format_json(error_page(error))
+    assert page == json_snapshot(name=f"{case.dialect}/replies/{case.name}")
 
 
-@pytest.mark.parametrize("case", alone(STREAMS))
-def test_stream_ir(case: StreamCase, json_pages: SnapshotAssertion) -> None:
+@pytest.mark.parametrize("case", case_params(STREAMS))
+def test_stream_ir(case: StreamCase, json_snapshot: SnapshotAssertion) -> None:
     events = read_events(case, [case.body])
     lines = ",\n".join(msgspec.json.encode(to_plain(event)).decode() for event in events)
-    assert f"[\n{lines}\n]\n" == json_pages(name=f"{case.dialect}/streams/{case.name}")
-    assert read_events(case, in_bytes(case.body)) == events
+    assert f"[\n{lines}\n]\n" == json_snapshot(name=f"{case.dialect}/streams/{case.name}")
+    assert read_events(case, single_bytes(case.body)) == events
 
 
 def error_page(error: adapters.DragomanError) -> dict[str, object]:

@@ -37,9 +37,9 @@ from adapters.reasoning.capture import (
 from adapters.reasoning.restore import ReasoningRestorer
 from adapters.reasoning.sealed import extra_content_field, pop_sealed_extra
 from adapters.stages.stage import Stage
-from tests.adapters.test_loops import ReadableSeal
+from tests.adapters.test_loops import ReadableSealer
 
-SEAL = ReadableSeal("here")
+SEAL = ReadableSealer("here")
 FINISH = Finish("calls", "tool_calls")
 
 words = st.text("ab é\n", min_size=1, max_size=4)

@@ -6,7 +6,6 @@ from itertools import product
 import pytest
 from msgspec.structs import replace
 
-import adapters
 from adapters.ir.types import Choice, Finish, Reply, Request, ToolCall
 from adapters.losses import Losses
 from adapters.stages.call_filter import call_filters
@@ -50,7 +49,7 @@ def reply(dialect: str) -> bytes:
 
 
 def asked(client: str, backend: str) -> Exchange:
-    exchange = Exchange(client, backend, ids=adapters.deterministic_ids(), rewrite=True)
+    exchange = Exchange(client, backend, rewrite=True)
     exchange.request(request(client))
     return exchange
 

@@ -22,7 +22,9 @@ from adapters.ir.types import (
 )
 from adapters.losses import Losses
 from adapters.stages.summary_item import PrependItem, SummarizeReply, add_usage
-from tests.strategies import DIALECT_NAMES, events, replies
+from tests.strategies.replies import replies
+from tests.strategies.streams import events
+from tests.strategies.values import DIALECT_NAMES
 
 ITEM = OpaqueItem("responses", "compaction", Raw(b'{"type":"compaction","id":"cmp_1"}'), "cmp_1")
 STOP = Finish("stop", "stop")

@@ -279,7 +279,6 @@ def test_custom_tool_round_trip() -> None:
     exchange = Exchange(
         "responses",
         "chat",
-        ids=adapters.deterministic_ids(),
         capabilities=adapters.Capabilities(tools="prompted"),
     )
     body = {"model": "m", "input": "Mend it.", "tools": [{"type": "custom", "name": "patch"}]}

@@ -57,7 +57,6 @@ def exchange(
     return Exchange(
         client,
         backend,
-        ids=adapters.deterministic_ids(),
         capabilities=replace(adapters.Capabilities(), **capabilities),
         rewrite=rewrite,
     )

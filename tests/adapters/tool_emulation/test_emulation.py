@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import adapters
 from adapters.errors import UnsupportedRequestError
 from adapters.ir.types import CustomTool, FunctionTool, Request, Tool, ToolCall
 from adapters.losses import Losses
@@ -135,7 +134,7 @@ def test_reply_passes_unchanged_if_no_tool_is_emulated() -> None:
 def test_name_collisions_do_not_affect_a_reply() -> None:
     """Of a request that was never emulated nobody knows what its names stand for."""
     request = Request(tools=(FunctionTool("a.b"), FunctionTool("a_b")))
-    reply = Exchange("responses", "chat", ids=adapters.deterministic_ids(), asked=request).reply(
+    reply = Exchange("responses", "chat", request=request).reply(
         b'{"id":"1","model":"m","choices":[{"message":{"content":"Hi."},"finish_reason":"stop"}]}'
     )
     assert reply.status == 200
@@ -144,7 +143,7 @@ def test_name_collisions_do_not_affect_a_reply() -> None:
 def test_unenforced_grammar_is_refused_under_the_refuse_policy() -> None:
     grammar = {"type": "grammar", "syntax": "lark", "definition": "start: /.+/"}
     body: Wire = {"model": "m", "input": "Go.", "tools": [{"type": "custom", "name": "t"}]}
-    plain = Exchange("responses", "chat", ids=adapters.deterministic_ids(), policy="refuse")
+    plain = Exchange("responses", "chat", policy="refuse")
     assert plain.request(json.dumps(body).encode()).losses
     body["tools"] = [{"type": "custom", "name": "t", "format": grammar}]
     with pytest.raises(UnsupportedRequestError, match="grammar") as error:

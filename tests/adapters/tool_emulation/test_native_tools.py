@@ -5,7 +5,6 @@ from typing import cast
 
 import pytest
 
-import adapters
 from adapters.capabilities import OPENAI
 from tests.exchange import Exchange
 
@@ -53,8 +52,7 @@ CHOICES: list[Wire] = [
 
 def rewriting_exchange() -> Exchange:
     """Return an exchange that rewrites requests for a backend with all tools."""
-    ids = adapters.deterministic_ids()
-    return Exchange("responses", "responses", ids=ids, capabilities=OPENAI, rewrite=True)
+    return Exchange("responses", "responses", capabilities=OPENAI, rewrite=True)
 
 
 def send(exchange: Exchange, **body: object) -> Wire:
@@ -86,7 +84,7 @@ def test_choice_of_an_ambiguous_name_has_its_namespace() -> None:
         "tools": [NAMESPACE, RUN],
         "tool_choice": {"type": "function", "function": {"name": "jobs__run"}},
     }
-    exchange = Exchange("chat", "responses", ids=adapters.deterministic_ids())
+    exchange = Exchange("chat", "responses")
     request = cast("Wire", json.loads(exchange.request(json.dumps(body).encode()).body))
     assert request["tool_choice"] == CHOICES[0]
 

@@ -21,7 +21,8 @@ from adapters.ir.types import (
 )
 from adapters.losses import Loss, Losses
 from adapters.translation.pairing import NO_OUTPUT, pair_tool_calls
-from tests.strategies import DIALECT_NAMES, DialectName, requests
+from tests.strategies.requests import requests
+from tests.strategies.values import DIALECT_NAMES, DialectName
 
 USER = Message("user", (Text("and then?"),))
 ASSISTANT = Message("assistant", (Text("let me see"),))

@@ -12,20 +12,15 @@ from msgspec.structs import replace
 
 import adapters
 from adapters.ir.types import HostedTool
-from tests.adapters.test_laws import (
-    canonical,
-    difference,
-    few,
-    read_request,
-    shown,
-    write_request,
-)
-from tests.corpus import DIALECTS, REQUESTS, DialectName, RequestCase, alone, on_wire
+from tests.adapters.laws.canonical import canonical_request
+from tests.adapters.laws.common import few_examples, flat, read_request, write_request
+from tests.corpus import DIALECTS, REQUESTS, DialectName, RequestCase, case_params, on_wire
 from tests.exchange import Exchange
-from tests.strategies import ABLE, requests
+from tests.strategies.requests import requests
+from tests.strategies.values import FULL_CAPABILITIES
 
 # A backend that accepts everything that its dialect has.
-FULL = replace(ABLE, multimodal_tool_outputs=True, reasoning_items="text")
+FULL = replace(FULL_CAPABILITIES, multimodal_tool_outputs=True, reasoning_items="text")
 
 # Fields that may be written differently: a tool in another form, another name, a default.
 REWRITTEN_FIELDS = frozenset(
@@ -51,8 +46,7 @@ REWRITTEN_FIELDS = frozenset(
 
 
 def rewriting_exchange(dialect: str, capabilities: adapters.Capabilities = FULL) -> Exchange:
-    ids = adapters.deterministic_ids()
-    return Exchange(dialect, dialect, ids=ids, capabilities=capabilities, rewrite=True)
+    return Exchange(dialect, dialect, capabilities=capabilities, rewrite=True)
 
 
 def assert_rewritten(dialect: str, body: bytes) -> None:
@@ -63,14 +57,13 @@ def assert_rewritten(dialect: str, body: bytes) -> None:
         return
     if rewritten.losses:
         return
-    before, after = (comparable(dialect, one) for one in (body, rewritten.body))
-    assert shown(before) == shown(after), difference(before, after)
+    assert flat(comparable(dialect, rewritten.body)) == flat(comparable(dialect, body))
     assert settings(body) == settings(rewritten.body)
 
 
 def comparable(dialect: str, body: bytes) -> adapters.Request:
     """Read a request without what may be written differently."""
-    request = canonical(read_request(dialect, body))
+    request = canonical_request(read_request(dialect, body))
     return replace(
         request,
         # Chat declares a web search apart from other tools.
@@ -90,13 +83,13 @@ def settings(body: bytes) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("case", alone(REQUESTS))
+@pytest.mark.parametrize("case", case_params(REQUESTS))
 def test_rewritten_case_is_equal(case: RequestCase) -> None:
     assert_rewritten(case.dialect, on_wire(case.body))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-@few
+@few_examples
 @given(data=st.data())
 def test_rewritten_request_is_equal(dialect: DialectName, data: DataObject) -> None:
     assert_rewritten(dialect, write_request(dialect, data.draw(requests(dialect))))
@@ -114,7 +107,7 @@ def test_most_cases_have_no_losses(dialect: str) -> None:
     assert without_losses > len(cases) * 2 / 3
 
 
-@pytest.mark.parametrize("case", alone(REQUESTS))
+@pytest.mark.parametrize("case", case_params(REQUESTS))
 def test_rewriting_twice_changes_nothing_more(case: RequestCase) -> None:
     try:
         once = rewriting_exchange(case.dialect, case.capabilities).request(on_wire(case.body)).body

@@ -149,8 +149,7 @@ def test_only_on_request() -> None:
     ).encode()
 
     def sent(capabilities: adapters.Capabilities) -> object:
-        ids = adapters.deterministic_ids()
-        exchange = Exchange("responses", "chat", ids=ids, capabilities=capabilities)
+        exchange = Exchange("responses", "chat", capabilities=capabilities)
         wire = json.loads(exchange.request(body).body)
         return wire["tools"][0]["function"]["parameters"]
 

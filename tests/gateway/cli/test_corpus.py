@@ -15,8 +15,8 @@ from tests.corpus import (
     ErrorCase,
     ReplyCase,
     StreamCase,
-    asked,
-    crossings,
+    case_request,
+    case_target_params,
     on_wire,
     read_events,
 )
@@ -24,19 +24,17 @@ from tests.exchange import Exchange
 from tests.gateway.cli.command_line import one_line, translate
 
 
-@pytest.mark.parametrize(("case", "target"), crossings(STREAMS))
+@pytest.mark.parametrize(("case", "target"), case_target_params(STREAMS))
 def test_stream_is_translated_as_by_the_core(case: StreamCase, target: str, tmp_path: Path) -> None:
     options = f"--from {case.dialect} --to {target} --kind stream"
     arguments = _request_option(case, tmp_path)
-    stream = Exchange(
-        target, case.dialect, ids=adapters.deterministic_ids(), asked=asked(case)
-    ).stream()
+    stream = Exchange(target, case.dialect, request=case_request(case)).stream()
     expected = stream.feed(case.body) + stream.finish(started=True).body
     result = translate(options, case.body, *arguments)
     if not case.body.strip():
         assert one_line(result.stderr) == "dragoman: the input is empty"
     elif not arguments or case.dialect != "responses":
-        # The command assumes that usage was requested from the Responses API; `asked` does not.
+        # Unlike `case_request`, the command assumes that usage was requested from Responses.
         assert result.stdout_bytes == expected
     assert result.exit_code == int(_is_broken(case))
 
@@ -75,20 +73,20 @@ def test_lines_are_translated_as_single_requests(source: str, target: str) -> No
 
 
 def _translated_request(source: str, target: str, body: bytes) -> bytes:
-    exchange = Exchange(source, target, ids=adapters.deterministic_ids())
+    exchange = Exchange(source, target)
     try:
         return exchange.request(body).body + b"\n"
     except adapters.DragomanError as error:
         return exchange.own_error(error).body + b"\n"
 
 
-@pytest.mark.parametrize(("case", "target"), crossings(REPLIES))
+@pytest.mark.parametrize(("case", "target"), case_target_params(REPLIES))
 def test_reply_is_translated_as_by_the_core(case: ReplyCase, target: str, tmp_path: Path) -> None:
     arguments = _request_option(case, tmp_path)
     result = translate(
         f"--from {case.dialect} --to {target} --kind reply", bytes(case.body), *arguments
     )
-    exchange = Exchange(target, case.dialect, ids=adapters.deterministic_ids(), asked=asked(case))
+    exchange = Exchange(target, case.dialect, request=case_request(case))
     assert (result.stdout_bytes, result.exit_code) == _translated_reply(exchange, bytes(case.body))
 
 
@@ -99,9 +97,9 @@ def _translated_reply(exchange: Exchange, body: bytes) -> tuple[bytes, int]:
         return b"", 1
 
 
-@pytest.mark.parametrize(("case", "target"), crossings(ERRORS))
+@pytest.mark.parametrize(("case", "target"), case_target_params(ERRORS))
 def test_error_is_translated_as_by_the_core(case: ErrorCase, target: str) -> None:
     options = f"--from {case.dialect} --to {target} --kind error --status {case.status}"
-    exchange = Exchange(target, case.dialect, ids=adapters.deterministic_ids())
-    expected = exchange.error(case.status, case.answer()).body
-    assert translate(options, case.answer()).stdout_bytes == expected + b"\n"
+    exchange = Exchange(target, case.dialect)
+    expected = exchange.error(case.status, case.wire_body()).body
+    assert translate(options, case.wire_body()).stdout_bytes == expected + b"\n"

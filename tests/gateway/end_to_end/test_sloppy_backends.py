@@ -160,8 +160,8 @@ def test_error(
 ) -> None:
     model = new_model(case.dialect)
     request: JsonObject = {**PLAIN_REQUESTS[client], "model": model}
-    backend.enqueue(model, json_reply(case.answer(), status=case.status))
+    backend.enqueue(model, json_reply(case.wire_body(), status=case.status))
     received = raw_http.post(gateway.port, f"/v1{ENDPOINT_PATHS[client]}", request)
-    expected = exchange_for(client, case.dialect, request).error(case.status, case.answer())
+    expected = exchange_for(client, case.dialect, request).error(case.status, case.wire_body())
     assert (received.status, received.body) == (expected.status, expected.body)
     object_in(read_object(received.body), "error")

@@ -35,10 +35,10 @@ from tests.adapters.test_field_coverage import (
     sample_field,
     sample_object,
 )
-from tests.corpus import REQUESTS, RequestCase, alone
+from tests.corpus import REQUESTS, RequestCase, case_params
 from tests.judges.reading import JsonObject, object_in, objects_in, read_object
 from tests.judges.sdk import judge_chat_request, judge_error, judge_responses_request
-from tests.snapshots import SNAPSHOTS, json_page
+from tests.snapshots import SNAPSHOTS, format_json
 
 TYPES: dict[str, Any] = {"chat": ChatRequest, "legacy": ChatRequest, "responses": ResponsesRequest}
 VALIDATORS = {
@@ -79,8 +79,8 @@ def _at(*path: str) -> Any:
 # The document itself
 
 
-def test_document_matches_the_snapshot(json_pages: SnapshotAssertion) -> None:
-    assert json_page(document()) == json_pages(name="openapi")
+def test_document_matches_the_snapshot(json_snapshot: SnapshotAssertion) -> None:
+    assert format_json(document()) == json_snapshot(name="openapi")
 
 
 def test_document_has_title_version_and_server() -> None:
@@ -265,7 +265,7 @@ def _is_valid(case: RequestCase) -> bool:
     return True
 
 
-@pytest.mark.parametrize("case", alone(filter(_is_valid, REQUESTS)))
+@pytest.mark.parametrize("case", case_params(filter(_is_valid, REQUESTS)))
 def test_valid_request_fits_its_type(case: RequestCase) -> None:
     assert not _undocumented(msgspec.json.decode(bytes(case.body)), case.dialect)
 

@@ -1,0 +1,243 @@
+"""Canonical forms: requests and replies without what dialects necessarily express differently."""
+
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from adapters.chat.parts import TEXT_SEPARATOR
+from adapters.ir.normalize import merge_choices, without_paths
+from adapters.ir.types import (
+    Annotation,
+    CacheOptions,
+    Choice,
+    Citation,
+    Extras,
+    Finish,
+    FunctionTool,
+    Image,
+    Item,
+    Message,
+    NamedToolChoice,
+    OpaqueItem,
+    Part,
+    Reasoning,
+    Refusal,
+    Reply,
+    Request,
+    ResponseFormat,
+    Text,
+    Tool,
+    ToolCall,
+    ToolChoiceMode,
+    ToolOutput,
+)
+from adapters.losses import Losses
+from adapters.translation.pairing import pair_tool_calls
+from adapters.wire.json_schema import EMPTY_SCHEMA, is_strict
+
+
+def canonical_request(request: Request) -> Request:
+    """Return a request without these differences:
+
+    - paths, ids and statuses of items, and the name of an output;
+    - the grouping of a turn: Chat has one message for the reasoning, texts and calls of an
+      assistant, with an empty line between texts, and then the outputs in the order of the calls;
+    - boundaries of text parts, empty texts and empty messages;
+    - instructions or a leading system message; system or developer;
+    - defaults: no penalties, one choice, no stream, a schema without properties, images of any
+      detail, strict if the schema allows it;
+    - usage, which is always requested, and settings of tools without tools;
+    - "required" and the name of the only tool;
+    - extra fields without a severity.
+    """
+    request = without_paths(pair_tool_calls(request, Losses(None)))
+    system = [Message("system", (Text(request.instructions),))] if request.instructions else []
+    names = [tool.name for tool in request.tools if isinstance(tool, FunctionTool)]
+    choice = request.tool_choice
+    if choice == ToolChoiceMode("required") and len(names) == len(request.tools) == 1:
+        choice = NamedToolChoice(names[0])
+    options = request.prompt_cache_options
+    return replace(
+        request,
+        instructions=None,
+        items=tuple(_grouped([*system, *map(_canonical_item, request.items)])),
+        tools=tuple(map(_canonical_tool, request.tools)),
+        tool_choice=choice if request.tools else None,
+        parallel_tool_calls=request.parallel_tool_calls if request.tools else None,
+        presence_penalty=request.presence_penalty or None,
+        frequency_penalty=request.frequency_penalty or None,
+        choices=None if request.choices == 1 else request.choices,
+        logprobs=request.logprobs or None,
+        top_logprobs=request.top_logprobs or None,
+        format=_canonical_format(request.format),
+        stream=request.stream or None,
+        include_usage=None,
+        include_obfuscation=request.include_obfuscation if request.stream else None,
+        store=request.store or None,
+        prompt_cache_options=None if options == CacheOptions() else options,
+        extras=_relevant(request.extras),
+    )
+
+
+def canonical_reply(reply: Reply) -> Reply:
+    """Return a reply without these differences:
+
+    - the prefix of its id, and the ids of its items;
+    - the grouping of a turn, as in a request, and several choices;
+    - the raw finish reason, and calls as a reason;
+    - the default service tier, and extra fields without a severity.
+    """
+    reply = merge_choices(reply)
+    return replace(
+        reply,
+        id=reply.id.removeprefix("chatcmpl-").removeprefix("resp_"),
+        choices=tuple(map(_canonical_choice, reply.choices)),
+        usage=reply.usage and replace(reply.usage, extras=_relevant(reply.usage.extras)),
+        service_tier=None if reply.service_tier in ("default", "auto") else reply.service_tier,
+        extras=_relevant(reply.extras),
+    )
+
+
+def _canonical_choice(choice: Choice) -> Choice:
+    reason = choice.finish.reason if choice.finish else "stop"
+    items = tuple(_merged_turn([_canonical_item(item) for item in choice.items]))
+    return Choice(items, Finish("stop" if reason == "calls" else reason, ""))
+
+
+def renumber_calls(items: Sequence[Item]) -> Iterator[Item]:
+    """Replace the ids of calls and outputs by numbers, because legacy has no ids."""
+    ids: dict[str | None, str] = {}
+    for item in items:
+        match item:
+            case ToolCall():
+                ids[item.call_id] = f"call {len(ids)}"
+                yield replace(item, call_id=ids[item.call_id])
+            case ToolOutput():
+                yield replace(item, call_id=ids.get(item.call_id))
+            case _:
+                yield item
+
+
+def renumber_reply_calls(reply: Reply) -> Reply:
+    """Replace the ids of calls by numbers."""
+    choices = (
+        replace(choice, items=tuple(renumber_calls(choice.items))) for choice in reply.choices
+    )
+    return replace(reply, choices=tuple(choices))
+
+
+def _relevant(extras: Extras) -> Extras:
+    relevant = [extra for extra in extras if extra.severity is not None]
+    return tuple(sorted(relevant, key=lambda extra: extra.name))
+
+
+# Items
+
+
+def _canonical_item(item: Item) -> Item:
+    match item:
+        case Message():
+            role = "system" if item.role == "developer" else item.role
+            extras = _relevant(item.extras)
+            return Message(role, _merged_parts(item.content), item.continues, extras=extras)
+        case ToolCall():
+            return replace(item, item_id=None, status=None, extras=_relevant(item.extras))
+        case ToolOutput():
+            parts = (Text(item.output),) if isinstance(item.output, str) else item.output
+            output = _merged_parts(parts)
+            return ToolOutput(item.call_id, output, item.kind, extras=_relevant(item.extras))
+        case Reasoning():
+            text = (*item.summary, *item.content)
+            return Reasoning(text, (), item.encrypted, extras=_relevant(item.extras))
+        case _:
+            return item
+
+
+def _merged_parts(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """Join neighboring texts and refusals, and leave out empty ones."""
+    merged: list[Part] = []
+    for part in parts:
+        match merged[-1] if merged else None, part:
+            case Text() as last, Text() if not last.cache_breakpoint:
+                merged[-1] = replace(
+                    part,
+                    text=last.text + part.text,
+                    annotations=last.annotations + _shifted(part.annotations, len(last.text)),
+                    logprobs=last.logprobs + part.logprobs,
+                    extras=_relevant(last.extras + part.extras),
+                )
+            case Refusal(text=text), Refusal():
+                merged[-1] = Refusal(text + part.text)
+            case _, Image():
+                merged.append(replace(part, detail=part.detail or "auto"))
+            case _:
+                merged.append(part)
+    return tuple(part for part in merged if part not in (Text(""), Refusal("")))
+
+
+def _shifted(annotations: Sequence[Annotation], offset: int) -> tuple[Annotation, ...]:
+    """Move the ranges of citations to their place in a longer text."""
+    return tuple(
+        replace(one, start_index=one.start_index + offset, end_index=one.end_index + offset)
+        if isinstance(one, Citation)
+        else one
+        for one in annotations
+    )
+
+
+def _grouped(items: Sequence[Item]) -> Iterator[Item]:
+    """Merge each turn of the assistant, and put the outputs of its calls behind it."""
+    outputs = {item.call_id: item for item in items if isinstance(item, ToolOutput)}
+    turn: list[Item] = []
+    for item in (item for item in [*items, Message("user")] if not isinstance(item, ToolOutput)):
+        match item:
+            case Message(role="assistant") | ToolCall() | Reasoning() | OpaqueItem():
+                turn.append(item)
+            case _:
+                yield from _merged_turn(turn)
+                call_ids = [call.call_id for call in turn if isinstance(call, ToolCall)]
+                yield from (outputs[call_id] for call_id in call_ids if call_id in outputs)
+                turn = []
+                yield item
+
+
+def _merged_turn(items: Sequence[Item]) -> Iterator[Item]:
+    """Yield the reasoning of a turn, its texts as one message, its calls, and other items."""
+    yield from (item for item in items if isinstance(item, Reasoning))
+    messages = [item for item in items if isinstance(item, Message) and _merged_parts(item.content)]
+    if messages:
+        yield _merged_message(messages)
+    yield from (item for item in items if isinstance(item, ToolCall))
+    yield from (item for item in items if not isinstance(item, Reasoning | Message | ToolCall))
+
+
+def _merged_message(messages: Sequence[Message]) -> Message:
+    parts: list[Part] = []
+    for message in messages:
+        has_text = any(isinstance(part, Text) and part.text for part in message.content)
+        if has_text and not message.continues and any(isinstance(part, Text) for part in parts):
+            parts.append(Text(TEXT_SEPARATOR))
+        parts += message.content
+    texts = [part for part in parts if isinstance(part, Text)]
+    others = [part for part in parts if not isinstance(part, Text)]
+    extras = _relevant(tuple(extra for message in messages for extra in message.extras))
+    content = _merged_parts([*texts, *others])
+    return replace(messages[0], content=content, continues=False, extras=extras)
+
+
+# Settings
+
+
+def _canonical_tool(tool: Tool) -> Tool:
+    if not isinstance(tool, FunctionTool):
+        return tool
+    strict = is_strict(tool.parameters) if tool.strict is None else tool.strict
+    if tool.parameters is None or bytes(tool.parameters) == b"{}":
+        return replace(tool, parameters=EMPTY_SCHEMA, strict=strict)
+    return replace(tool, strict=strict)
+
+
+def _canonical_format(format_: ResponseFormat | None) -> ResponseFormat | None:
+    if format_ is None or format_.kind != "json_schema":
+        return format_
+    return replace(format_, name=format_.name or "response")

@@ -1,0 +1,162 @@
+"""Reading, writing and comparing for the laws."""
+
+from collections.abc import Iterator, Sequence
+from itertools import permutations, product
+from typing import cast
+
+import msgspec
+import pytest
+from hypothesis import settings
+from hypothesis.strategies import SearchStrategy
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+import adapters
+from adapters.dialect import ReplyContext, ReplyOptions
+from adapters.ir.events import Event, check_order
+from adapters.ir.normalize import without_paths
+from adapters.ir.types import EMPTY_REQUEST, Item, Message, Reply, Request, Text
+from adapters.losses import Losses
+from adapters.sse import Decoder, encode
+from tests.exchange import Exchange
+from tests.strategies.streams import (
+    COMPLETE,
+    STANDARD,
+    CallStyle,
+    ResponsesStyle,
+    StreamSample,
+    chat_streams,
+    legacy_streams,
+    responses_streams,
+)
+from tests.strategies.values import DIALECT_NAMES, FULL_CAPABILITIES, DialectName
+
+each_dialect = pytest.mark.parametrize("name", DIALECT_NAMES)
+each_pair = pytest.mark.parametrize(("client", "backend"), list(product(DIALECT_NAMES, repeat=2)))
+each_unequal_pair = pytest.mark.parametrize(
+    ("client", "backend"), list(permutations(DIALECT_NAMES, 2))
+)
+
+# For laws that are tried for every pair.
+few_examples = settings(max_examples=settings().max_examples // 3)
+
+# Reasoning is written as text, so that it can be read back as it was.
+OPTIONS = ReplyOptions(reasoning_text=True)
+
+
+def reply_context(request: Request = EMPTY_REQUEST) -> ReplyContext:
+    return ReplyContext(request, adapters.deterministic_ids(), Losses(None), OPTIONS)
+
+
+def exchange(client: str, backend: str) -> Exchange:
+    return Exchange(client, backend, reply_options=OPTIONS)
+
+
+def write_request(name: str, request: Request) -> bytes:
+    losses = Losses(None)
+    body = adapters.dialect(name).write_request(request, FULL_CAPABILITIES, losses)
+    assert list(losses) == []
+    return body
+
+
+def read_request(name: str, body: bytes) -> Request:
+    return without_paths(
+        adapters.dialect(name).read_request(adapters.parse_body(body), Losses(None))
+    )
+
+
+def write_reply(name: str, reply: Reply) -> bytes:
+    context = reply_context()
+    body = adapters.dialect(name).write_reply(reply, context)
+    assert list(context.losses) == []
+    return encode(body)
+
+
+def read_reply(name: str, body: bytes) -> Reply:
+    return adapters.dialect(name).read_reply(body, reply_context())
+
+
+def write_stream(name: str, events: Sequence[Event], request: Request = EMPTY_REQUEST) -> bytes:
+    context = reply_context(request)
+    writer = adapters.dialect(name).write_stream(context)
+    stream = b"".join(frame for event in events for frame in writer.feed(event))
+    # An empty message or usage may be invented, because a stream must have it.
+    assert [loss for loss in context.losses if loss.action != "invented"] == []
+    return stream
+
+
+def read_stream(name: str, chunks: Sequence[bytes]) -> list[Event]:
+    """Read a stream, and check the order of its events."""
+    decoder = Decoder()
+    reader = adapters.dialect(name).read_stream(reply_context())
+    frames = [frame for chunk in chunks for frame in decoder.feed(chunk)] + decoder.flush()
+    events = [event for frame in frames for event in reader.feed(frame)]
+    return check_order([*events, *reader.flush()])
+
+
+def translate_stream(client: str, backend: str, chunks: Sequence[bytes]) -> bytes:
+    translator = exchange(client, backend).stream()
+    return b"".join([*map(translator.feed, chunks), translator.finish(started=True).body])
+
+
+def payloads(stream: bytes) -> list[dict[str, object]]:
+    """Return the JSON objects of a stream."""
+    frames = Decoder().feed(stream)
+    return [msgspec.json.decode(frame.data) for frame in frames if frame.data != b"[DONE]"]
+
+
+def streams_of(
+    name: DialectName,
+    reply: Reply,
+    call_style: CallStyle = STANDARD,
+    responses_style: ResponsesStyle = COMPLETE,
+) -> SearchStrategy[StreamSample]:
+    """Return a strategy for streams of a dialect that encode a reply."""
+    match name:
+        case "chat":
+            return chat_streams(reply, call_style)
+        case "legacy":
+            return legacy_streams(reply)
+        case "responses":
+            return responses_streams(write_reply(name, reply), responses_style)
+
+
+def without_annotations(reply: Reply) -> Reply:
+    """Return a reply without the citations and logprobs of its texts."""
+    return replace(
+        reply,
+        choices=tuple(
+            replace(choice, items=tuple(map(_without_annotations, choice.items)))
+            for choice in reply.choices
+        ),
+    )
+
+
+def _without_annotations(item: Item) -> Item:
+    if not isinstance(item, Message):
+        return item
+    content = (Text(part.text) if isinstance(part, Text) else part for part in item.content)
+    return replace(item, content=tuple(content))
+
+
+def flat(value: object) -> dict[str, object]:
+    """Return all values inside a value by their paths, so that differences are short."""
+    return dict(_leaves(value, ""))
+
+
+def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
+    match value:
+        case Raw():
+            yield path, bytes(value)
+        case Struct():
+            yield path, type(value).__name__
+            for field in msgspec.structs.fields(value):
+                inner = getattr(value, field.name)
+                # The reason why an extra field matters is a text for people.
+                if inner != field.default and field.name != "drop_reason":
+                    yield from _leaves(inner, f"{path}.{field.name}")
+        case tuple() | list():
+            for number, inner in enumerate(cast("Sequence[object]", value)):
+                yield from _leaves(inner, f"{path}[{number}]")
+        case _:
+            yield path, value

@@ -1,0 +1,228 @@
+"""What a dialect writes, it reads back; a stream and the whole reply are equal."""
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.strategies import DataObject
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+
+import adapters
+from adapters.chat import wire as chat_wire
+from adapters.dialect import translate_error_param
+from adapters.ir.accumulator import accumulate, to_events
+from adapters.ir.types import (
+    Choice,
+    Citation,
+    Finish,
+    Item,
+    Message,
+    OpaqueItem,
+    Refusal,
+    Reply,
+    Request,
+    Text,
+    ToolCall,
+    Usage,
+)
+from adapters.legacy import wire as legacy_wire
+from adapters.responses import wire as responses_wire
+from tests.adapters.laws.canonical import canonical_reply
+from tests.adapters.laws.common import (
+    each_dialect,
+    each_unequal_pair,
+    exchange,
+    few_examples,
+    flat,
+    read_reply,
+    read_request,
+    read_stream,
+    streams_of,
+    without_annotations,
+    write_reply,
+    write_request,
+    write_stream,
+)
+from tests.corpus import STREAMS, StreamCase
+from tests.strategies.replies import FINISH_REASONS, chat_items, items_of, replies
+from tests.strategies.requests import requests
+from tests.strategies.streams import (
+    CALL_STYLES,
+    COMPLETE,
+    PARTIAL,
+    CallStyle,
+    ResponsesStyle,
+    calls_for,
+    chat_streams,
+    events,
+    responses_streams,
+)
+from tests.strategies.values import (
+    Chunking,
+    DialectName,
+    chunkings,
+    line_endings,
+    split,
+    with_line_endings,
+)
+
+each_call_style = pytest.mark.parametrize(
+    "style", list(CALL_STYLES.values()), ids=list(CALL_STYLES)
+)
+each_responses_style = pytest.mark.parametrize(
+    "style",
+    [COMPLETE, *PARTIAL],
+    ids=lambda style: " ".join(f"no-{name}" for name, sent in asdict(style).items() if not sent),
+)
+
+
+# Written and read back
+
+
+@each_dialect
+@given(data=st.data())
+def test_request_is_read_as_written(name: DialectName, data: DataObject) -> None:
+    request = data.draw(requests(name))
+    assert flat(read_request(name, write_request(name, request))) == flat(request)
+
+
+@each_dialect
+@given(data=st.data())
+def test_reply_is_read_as_written(name: DialectName, data: DataObject) -> None:
+    reply = data.draw(replies(name))
+    assert flat(read_reply(name, write_reply(name, reply))) == flat(reply)
+
+
+@each_dialect
+@given(data=st.data())
+def test_stream_is_read_as_written(name: DialectName, data: DataObject) -> None:
+    reply = without_annotations(data.draw(replies(name)))
+    request = Request(include_usage=reply.usage is not None)
+    # Chat has one message, which is written before the calls.
+    overlapping = Struct if name == "responses" else ToolCall
+    stream = write_stream(name, data.draw(events(reply, overlapping)), request)
+    assert adapters.check(name, stream) == []
+    assert flat(accumulate(read_stream(name, [stream]))) == flat(reply)
+
+
+@pytest.mark.parametrize("name", ["chat", "legacy"])
+def test_citation_stays_with_its_text(name: DialectName) -> None:
+    cited = Text("text", (Citation("https://example.com", "Example", 0, 4),))
+    items: tuple[Item, ...] = (
+        Message("assistant", (cited, Refusal("no")), status="completed"),
+        ToolCall("call_0001", "f", "{}", status="completed"),
+    )
+    finish = Finish("calls", FINISH_REASONS[name]["calls"])
+    reply = Reply("chatcmpl-1", "m", 0, (Choice(items, finish),))
+    stream = write_stream(name, list(to_events(reply)), Request())
+    assert flat(accumulate(read_stream(name, [stream]))) == flat(reply)
+
+
+@each_dialect
+def test_placeholder_of_templates_is_a_legal_text(name: DialectName) -> None:
+    items: tuple[Item, ...] = (
+        Message("assistant", (Text("text"),), item_id="\0", status="completed"),
+        ToolCall("call_0001", "\0", "{}", item_id="\0\0", status="completed"),
+    )
+    finish = Finish("stop", FINISH_REASONS[name]["stop"])
+    reply = Reply("", "\0", 0, (Choice(items, finish),), usage=Usage(1, 1, 2), service_tier="\0")
+    stream = exchange(name, "responses").reply_as_stream(write_reply("responses", reply)).body
+    assert adapters.check(name, stream) == []
+    read = canonical_reply(accumulate(read_stream(name, [stream])))
+    assert flat(read) == flat(canonical_reply(replace(reply, id=read.id)))
+
+
+@each_dialect
+@given(data=st.data())
+def test_stream_accumulates_to_the_whole_reply(name: DialectName, data: DataObject) -> None:
+    reply = data.draw(replies(name))
+    sample = data.draw(streams_of(name, reply))
+    streamed = canonical_reply(accumulate(read_stream(name, [sample.stream])))
+    assert flat(streamed) == flat(canonical_reply(read_reply(name, write_reply(name, reply))))
+
+
+# Streams of imprecise servers, split anywhere
+
+
+@each_call_style
+@few_examples
+@given(data=st.data(), chunking=chunkings, endings=line_endings)
+def test_calls_of_every_style_are_distinguished(
+    style: CallStyle, data: DataObject, chunking: Chunking, endings: tuple[bytes, ...]
+) -> None:
+    reply = data.draw(replies("chat", chat_items(calls_for(style))))
+    stream = with_line_endings(data.draw(chat_streams(reply, style)).stream, endings)
+    read = accumulate(read_stream("chat", split(stream, chunking)))
+    expected = [without_missing_id(item, style) for item in reply.choices[0].items]
+    items = [without_missing_id(item, style) for item in read.choices[0].items]
+    assert flat(items) == flat(expected)
+
+
+def without_missing_id(item: Item, style: CallStyle) -> Item:
+    is_call = isinstance(item, ToolCall) and not style.has_ids
+    return replace(item, call_id="") if is_call else item
+
+
+@each_responses_style
+@few_examples
+@given(data=st.data(), chunking=chunkings, endings=line_endings)
+def test_missing_responses_events_lose_nothing(
+    style: ResponsesStyle, data: DataObject, chunking: Chunking, endings: tuple[bytes, ...]
+) -> None:
+    items = items_of("responses")
+    if not style.items:
+        items = items.map(without_opaque_items)
+    reply = data.draw(replies("responses", items))
+    if not style.deltas:
+        # Citations and logprobs come with the deltas.
+        reply = without_annotations(reply)
+    sample = data.draw(responses_streams(write_reply("responses", reply), style))
+    stream = with_line_endings(sample.stream, endings)
+    assert flat(accumulate(read_stream("responses", split(stream, chunking)))) == flat(reply)
+
+
+def without_opaque_items(items: tuple[Item, ...]) -> tuple[Item, ...]:
+    return tuple(item for item in items if not isinstance(item, OpaqueItem))
+
+
+@given(case=st.sampled_from(STREAMS), chunking=chunkings, endings=line_endings)
+def test_stream_case_is_read_the_same_however_it_is_split(
+    case: StreamCase, chunking: Chunking, endings: tuple[bytes, ...]
+) -> None:
+    stream = case.body.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    chunks = split(with_line_endings(stream, endings), chunking)
+    assert flat(read_stream(case.dialect, chunks)) == flat(read_stream(case.dialect, [stream]))
+
+
+# Tables
+
+
+@pytest.mark.parametrize(
+    ("read", "write"),
+    [
+        (chat_wire.READ_FINISH_REASON, chat_wire.WRITE_FINISH_REASON),
+        (chat_wire.READ_FINISH_REASON, legacy_wire.WRITE_FINISH_REASON),
+        (responses_wire.READ_INCOMPLETE, responses_wire.WRITE_INCOMPLETE),
+        (responses_wire.CALL_KINDS, {k: w.item for k, w in responses_wire.CALLS.items()}),
+        (responses_wire.OUTPUT_KINDS, {k: w.output for k, w in responses_wire.CALLS.items()}),
+    ],
+)
+def test_tables_invert(read: Mapping[str, str], write: Mapping[str, str]) -> None:
+    assert {key: read[value] for key, value in write.items()} == {key: key for key in write}
+
+
+@each_unequal_pair
+def test_parameter_is_renamed_and_back(client: str, backend: str) -> None:
+    one, other = adapters.dialect(client), adapters.dialect(backend)
+    for field in one.names.keys() & other.names.keys():
+        param = one.names[field]
+        translated = translate_error_param(param, one, other)
+        assert translate_error_param(translated, other, one) == param
+
+
+@each_dialect
+def test_parameter_names_are_unique(name: DialectName) -> None:
+    params = list(adapters.dialect(name).names.values())
+    assert len(params) == len(set(params))

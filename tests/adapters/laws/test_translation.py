@@ -1,0 +1,362 @@
+"""What a translation preserves, reports and guarantees."""
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.strategies import DataObject, SearchStrategy
+from msgspec.structs import replace
+
+import adapters
+from adapters.chat.wire import CallDelta, Chunk, MessageDelta
+from adapters.ir.accumulator import accumulate
+from adapters.ir.events import Channel, Delta, Failed, Finished, Opened, Started
+from adapters.ir.normalize import without_content
+from adapters.ir.types import FunctionTool, Item, Message, Request, Text, ToolCall, ToolOutput
+from adapters.wire.json_object import string_or_raw_json
+from tests.adapters.laws.canonical import (
+    canonical_reply,
+    canonical_request,
+    renumber_calls,
+    renumber_reply_calls,
+)
+from tests.adapters.laws.common import (
+    each_pair,
+    each_unequal_pair,
+    exchange,
+    few_examples,
+    flat,
+    payloads,
+    read_reply,
+    read_request,
+    read_stream,
+    reply_context,
+    streams_of,
+    translate_stream,
+    without_annotations,
+    write_reply,
+    write_request,
+)
+from tests.corpus import REPLIES, REQUESTS, ReplyCase, RequestCase, on_wire
+from tests.strategies.mutations import corrupted
+from tests.strategies.replies import calls, chat_items, replies
+from tests.strategies.requests import requests
+from tests.strategies.streams import CALL_STYLES, COMPLETE, PARTIAL, calls_for
+from tests.strategies.values import (
+    DIALECT_NAMES,
+    Chunking,
+    DialectName,
+    any_arguments,
+    chunkings,
+    fragments,
+    line_endings,
+    non_empty_texts,
+    split,
+    with_line_endings,
+)
+
+# Streams and whole replies
+
+
+@each_pair
+@few_examples
+@given(data=st.data(), chunking=chunkings, endings=line_endings)
+def test_chunk_boundaries_do_not_change_the_output(
+    client: str,
+    backend: DialectName,
+    data: DataObject,
+    chunking: Chunking,
+    endings: tuple[bytes, ...],
+) -> None:
+    stream = data.draw(streams_of(backend, data.draw(replies(backend)))).stream
+    chunks = split(with_line_endings(stream, endings), chunking)
+    output = translate_stream(client, backend, [stream])
+    assert translate_stream(client, backend, chunks) == output
+    if client == backend:
+        assert output == stream
+
+
+@each_pair
+@few_examples
+@given(data=st.data())
+def test_whole_reply_as_a_stream_equals_the_whole_reply(
+    client: str, backend: DialectName, data: DataObject
+) -> None:
+    body = write_reply(backend, without_annotations(data.draw(replies(backend))))
+    streamed = exchange(client, backend).reply_as_stream(body)
+    assert adapters.check(client, streamed.body) == []
+    read = canonical_reply(accumulate(read_stream(client, [streamed.body])))
+    whole = exchange(client, backend).reply(body)
+    expected = read_reply(client, whole.body)
+    # A stream must have a usage, so it may be invented.
+    expected = canonical_reply(replace(expected, usage=expected.usage or read.usage))
+    assert flat(read) == flat(expected)
+    assert set(whole.losses) <= {*streamed.losses}
+
+
+@each_pair
+@few_examples
+@given(data=st.data())
+def test_collected_stream_equals_the_whole_reply(
+    client: str, backend: DialectName, data: DataObject
+) -> None:
+    reply = data.draw(replies(backend))
+    collector = exchange(client, backend).collect()
+    collector.feed(data.draw(streams_of(backend, reply)).stream)
+    collected = collector.finish()
+    whole = exchange(client, backend).reply(write_reply(backend, reply))
+    assert collected.status == whole.status
+    read = canonical_reply(read_reply(client, collected.body))
+    assert flat(read) == flat(canonical_reply(read_reply(client, whole.body)))
+    assert set(whole.losses) <= {*collected.losses}
+
+
+# There and back again without a difference, or with a reported loss
+
+
+@each_unequal_pair
+@few_examples
+@given(data=st.data())
+def test_request_survives_or_losses_are_reported(
+    client: DialectName, backend: DialectName, data: DataObject
+) -> None:
+    assert_request_survives(client, backend, write_request(client, data.draw(requests(client))))
+
+
+@each_unequal_pair
+@few_examples
+@given(data=st.data())
+def test_reply_survives_or_losses_are_reported(
+    client: DialectName, backend: DialectName, data: DataObject
+) -> None:
+    assert_reply_survives(client, backend, write_reply(backend, data.draw(replies(backend))))
+
+
+@pytest.mark.parametrize("case", REQUESTS, ids=lambda case: case.name)
+def test_request_case_survives_or_losses_are_reported(case: RequestCase) -> None:
+    for other in case.others():
+        assert_request_survives(case.dialect, other, on_wire(case.body))
+
+
+@pytest.mark.parametrize("case", REPLIES, ids=lambda case: case.name)
+def test_reply_case_survives_or_losses_are_reported(case: ReplyCase) -> None:
+    for other in case.others():
+        assert_reply_survives(other, case.dialect, on_wire(case.body))
+
+
+def assert_request_survives(client: str, backend: str, body: bytes) -> None:
+    try:
+        sent = exchange(client, backend).request(body)
+        returned = exchange(backend, client).request(sent.body)
+    except adapters.DragomanError:
+        # A refused request loses nothing silently.
+        return
+    before = canonical_request(read_request(client, body))
+    after = canonical_request(read_request(client, returned.body))
+    if "legacy" in (client, backend):
+        before = replace(before, items=tuple(renumber_calls(before.items)))
+        after = replace(after, items=tuple(renumber_calls(after.items)))
+    if backend == "legacy" and before.parallel_tool_calls is None:
+        # Legacy has one call at a time and is always read so.
+        after = replace(after, parallel_tool_calls=None)
+    assert_equal_or_lost(before, after, (*sent.losses, *returned.losses))
+
+
+def assert_reply_survives(client: str, backend: str, body: bytes) -> None:
+    try:
+        reply = exchange(client, backend).reply(body)
+    except adapters.InvalidReplyError:
+        return
+    if reply.status != 200:
+        return
+    returned = exchange(backend, client).reply(reply.body)
+    before = canonical_reply(read_reply(backend, body))
+    after = canonical_reply(read_reply(backend, returned.body))
+    if "legacy" in (client, backend):
+        before, after = renumber_reply_calls(before), renumber_reply_calls(after)
+    # A missing id or time is filled in.
+    before = replace(before, id=before.id or after.id, created=before.created or after.created)
+    assert_equal_or_lost(before, after, (*reply.losses, *returned.losses))
+
+
+def assert_equal_or_lost(before: object, after: object, losses: Sequence[adapters.Loss]) -> None:
+    one, other = flat(before), flat(after)
+    if one != other and not losses:
+        paths = [path for path in one | other if one.get(path) != other.get(path)]
+        lines = (f"{path}: {one.get(path)!r} -> {other.get(path)!r}" for path in paths)
+        pytest.fail("\n".join(lines))
+
+
+# Every stream that we write is legal
+
+
+@each_unequal_pair
+@few_examples
+@given(data=st.data())
+def test_every_stream_is_legal(client: DialectName, backend: DialectName, data: DataObject) -> None:
+    call_style = data.draw(st.sampled_from(list(CALL_STYLES.values())))
+    items = chat_items(calls_for(call_style)) if backend == "chat" else None
+    style = data.draw(st.sampled_from([COMPLETE, *PARTIAL]))
+    reply = data.draw(replies(backend, items))
+    stream = data.draw(streams_of(backend, reply, call_style, style)).stream
+    assert_legal(client, translate_stream(client, backend, [stream]))
+
+
+@each_unequal_pair
+@few_examples
+@given(data=st.data())
+def test_corrupted_stream_becomes_a_legal_stream(
+    client: DialectName, backend: DialectName, data: DataObject
+) -> None:
+    stream = data.draw(streams_of(backend, data.draw(replies(backend)))).stream
+    broken = data.draw(corrupted(stream[: data.draw(st.integers(0, len(stream)))]))
+    assert_legal(client, translate_stream(client, backend, [broken]))
+
+
+@pytest.mark.parametrize("client", DIALECT_NAMES)
+@pytest.mark.parametrize(
+    "choices",
+    [
+        [
+            b'"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}]}',
+            b'"delta":{"tool_calls":[{"index":1,"id":"b","function":{"name":"g","arguments":"{"}}]}',
+            b'"index":0,"delta":{},"finish_reason":"length"',
+        ],
+        [
+            b'"index":0,"delta":{"content":"one"},"finish_reason":"length"',
+            b'"index":1,"delta":{"content":"two"},"finish_reason":"length"',
+        ],
+    ],
+    ids=["calls", "choices"],
+)
+def test_two_truncated_parts_are_legal(client: str, choices: list[bytes]) -> None:
+    stream = b"".join(b'data: {"choices":[{%b}]}\n\n' % choice for choice in choices)
+    for backend in {"chat", "legacy"} - {client}:
+        assert adapters.check(client, translate_stream(client, backend, [stream])) == []
+
+
+def assert_legal(client: str, stream: bytes) -> None:
+    """Assert that the checker accepts a stream, and check the numbers of its events again."""
+    assert adapters.check(client, stream) == []
+    if client == "responses":
+        sent = payloads(stream)
+        assert [event["sequence_number"] for event in sent] == list(range(len(sent)))
+        added = [event["output_index"] for event in sent if event["type"] == _ADDED]
+        done = [event["output_index"] for event in sent if event["type"] == _DONE]
+        assert added == list(dict.fromkeys(added))
+        assert len(done) == len({*map(str, done)})
+        opened, closed = {*map(str, added)}, {*map(str, done)}
+        assert closed <= opened
+        assert closed == opened or sent[-1]["type"] == "response.failed"
+
+
+_ADDED, _DONE = "response.output_item.added", "response.output_item.done"
+
+
+# Arguments are unchanged
+
+
+@each_unequal_pair
+@few_examples
+@given(arguments=any_arguments.filter(str.strip))
+def test_arguments_of_a_request_are_unchanged(
+    client: DialectName, backend: DialectName, arguments: str
+) -> None:
+    items: tuple[Item, ...] = (
+        Message("user", (Text("go"),)),
+        ToolCall("call_1", "f", arguments),
+        ToolOutput("call_1", "done"),
+    )
+    request = Request(model="m", items=items, tools=(FunctionTool("f"),))
+    sent = exchange(client, backend).request(write_request(client, request))
+    assert arguments_of(read_request(backend, sent.body).items) == [arguments]
+
+
+@each_unequal_pair
+@few_examples
+@given(data=st.data())
+def test_arguments_of_a_reply_are_unchanged(
+    client: DialectName, backend: DialectName, data: DataObject
+) -> None:
+    reply = data.draw(replies(backend, one_call(backend)))
+    expected = arguments_of(reply.choices[0].items)
+    whole = exchange(client, backend).reply(write_reply(backend, reply))
+    assert arguments_of(read_reply(client, whole.body).choices[0].items) == expected
+    sample = data.draw(streams_of(backend, reply))
+    stream = translate_stream(client, backend, [sample.stream])
+    streamed = accumulate(read_stream(client, [stream]))
+    assert arguments_of(streamed.choices[0].items) == expected
+
+
+def one_call(name: DialectName) -> SearchStrategy[tuple[Item, ...]]:
+    item_id = "fc_1" if name == "responses" else None
+    several = calls(kinds=("function",))
+    return several.map(lambda calls: (replace(calls[0], item_id=item_id),))
+
+
+def arguments_of(items: Sequence[Item]) -> list[str]:
+    return [item.arguments for item in items if isinstance(item, ToolCall)]
+
+
+# A truncated stream is no success
+
+
+@each_pair
+@few_examples
+@given(data=st.data())
+def test_only_a_complete_stream_succeeds(
+    client: str, backend: DialectName, data: DataObject
+) -> None:
+    sample = data.draw(streams_of(backend, data.draw(replies(backend))))
+    length = data.draw(st.integers(0, len(sample.stream)))
+    stream = translate_stream(client, backend, [sample.stream[:length]])
+    is_complete = length >= sample.complete_at
+    last = read_stream(client, [stream])[-1]
+    assert isinstance(last, Finished if is_complete else Failed)
+    if not is_complete:
+        types = [payload.get("type") for payload in payloads(stream)]
+        assert not {"response.completed", "response.incomplete"} & {*types}
+
+
+# Deltas are not delayed
+
+
+@each_unequal_pair
+@few_examples
+@given(data=st.data(), text=non_empty_texts, kind=st.sampled_from(["text", "call"]))
+def test_each_delta_is_written_at_once(
+    client: DialectName, backend: DialectName, data: DataObject, text: str, kind: str
+) -> None:
+    channel: Channel = "text" if kind == "text" else "arguments"
+    content = text if kind == "text" else "{" + text
+    item: Item = (
+        Message("assistant", (Text(text),), status="completed")
+        if kind == "text"
+        else ToolCall("call_0001", "f", content, status="completed")
+    )
+    writer = adapters.dialect(backend).write_stream(reply_context())
+    translator = exchange(client, backend).stream()
+    opened = Opened(0, without_content(item))
+    translator.feed(b"".join([*writer.feed(Started("x", "m", 0)), *writer.feed(opened)]))
+    for fragment in data.draw(fragments(content)):
+        frames = writer.feed(Delta(0, channel, fragment))
+        (frame,) = (frame for frame in frames if b"part.added" not in frame)
+        written = map(delta_text, payloads(translator.feed(frame)))
+        assert [text for text in written if text] == [fragment]
+
+
+def delta_text(payload: dict[str, object]) -> str:
+    """Return the text that an event adds."""
+    if str(payload.get("type", "")).endswith(".delta"):
+        return str(payload["delta"])
+    chunk = msgspec.json.decode(msgspec.json.encode(payload), type=Chunk)
+    for choice in chunk.choices or []:
+        delta = choice.delta or MessageDelta()
+        call_deltas = [*(delta.tool_calls or []), CallDelta(function=delta.function_call)]
+        arguments = [
+            string_or_raw_json(call.function.arguments) for call in call_deltas if call.function
+        ]
+        return "".join([str(delta.content or ""), *arguments])
+    return ""

@@ -1,0 +1,1 @@
+"""Hypothesis strategies: IR values, the streams that encode them, and corrupted input."""
