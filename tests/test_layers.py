@@ -1,198 +1,167 @@
-"""Who may import whom.
+"""Which part of the code may import which, and what the core may use at all.
 
-In the core, dialects stand on the hub, the hub on nothing, and nothing there waits. In the service,
-each package stands on those below it: the memory knows nothing of addresses, the store of nothing.
+A part is a package or module directly below `adapters` or `gateway`.
 """
 
 import ast
 import sys
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
-import adapters
-
 ROOT = Path(__file__).parent.parent
-DIALECTS = tuple(adapters.DIALECTS)
 
-# Parts of the hub that are more than one file.
-HUB_FOLDERS = ("ir", "reasoning", "stages", "text_tools", "tool_emulation", "translation", "wire")
+# The layers, from the bottom to the top. A part may import the parts of lower layers.
+LAYERS: dict[str, tuple[set[str], ...]] = {
+    "adapters": (
+        {"capabilities", "errors", "ids", "json_text"},
+        {"losses", "sse"},
+        {"conformance", "ir"},
+        {"wire"},
+        {"dialect", "stages", "tool_emulation"},
+        {"reasoning", "tool_selection"},
+        {"text_tools"},
+        {"chat", "legacy", "responses", "translation"},
+    ),
+    "gateway": (
+        {"crypto", "demo", "grammar_check", "store", "terminal"},
+        {"config", "errors"},
+        {"dry_run", "observability"},
+        {"http", "openapi", "retention"},
+        {"backends", "turns"},
+        {"compaction", "context", "token_counting"},
+        {"pipeline"},
+        {"api", "app", "background", "server", "websocket"},
+        {"cli"},
+        {"__main__"},
+    ),
+}
 
-# Legacy is Chat with other words for calls, at the same address and in one history with it, so it
-# reads as Chat reads and writes what Chat writes but for those words. No other dialect may lean on
-# another: what two of them share belongs to the hub.
-LEANS_ON = {"legacy": "chat"}
+# Imports within a layer. Legacy is Chat with other names for calls. What two other dialects share
+# belongs to a lower layer.
+WITHIN_LAYERS = {
+    ("legacy", "chat"),
+    ("stages", "tool_emulation"),
+    ("tool_emulation", "stages"),
+    ("api", "background"),
+    ("api", "websocket"),
+    ("app", "api"),
+    ("app", "background"),
+    ("background", "server"),
+    ("server", "app"),
+    ("websocket", "server"),
+}
 
-# The one module that puts the dialects together.
-ASSEMBLY = "adapters"
-
-# What waits, what reads a clock or draws a number, and what sees the machine that it runs on.
-WAITS = {"asyncio", "concurrent", "multiprocessing", "queue", "sched", "select", "threading"}
+# Modules that wait, depend on time or chance, or see the machine. The core uses none of them.
+CONCURRENCY = {"asyncio", "concurrent", "multiprocessing", "queue", "sched", "select", "threading"}
 NETWORK = {"ftplib", "http", "selectors", "smtplib", "socket", "socketserver", "ssl", "urllib"}
-CHANGES = {"contextvars", "datetime", "random", "secrets", "time", "uuid", "zoneinfo"}
+NONDETERMINISM = {"contextvars", "datetime", "random", "secrets", "time", "uuid", "zoneinfo"}
 FILES = {"fileinput", "glob", "io", "mmap", "os", "pathlib", "shutil", "sqlite3", "tempfile"}
-MACHINE = {"ctypes", "importlib", "logging", "platform", "signal", "subprocess", "sys", "warnings"}
-FORBIDDEN = WAITS | NETWORK | CHANGES | FILES | MACHINE
+SYSTEM = {"ctypes", "importlib", "logging", "platform", "signal", "subprocess", "sys", "warnings"}
+FORBIDDEN = CONCURRENCY | NETWORK | NONDETERMINISM | FILES | SYSTEM
 FORBIDDEN_CALLS = {"open", "input", "print", "eval", "exec", "breakpoint", "__import__"}
 
 
-def _name(path: Path) -> str:
+def _module_name(path: Path) -> str:
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def _trees(folder: str) -> dict[str, ast.Module]:
-    return {_name(p): ast.parse(p.read_bytes()) for p in sorted((ROOT / folder).rglob("*.py"))}
+def _parse(package: str) -> dict[str, ast.Module]:
+    files = sorted((ROOT / package).rglob("*.py"))
+    return {_module_name(file): ast.parse(file.read_bytes()) for file in files}
 
 
-TREES = _trees("adapters")
-SERVICE = _trees("gateway")
-ALL = TREES | SERVICE
+TREES = {package: _parse(package) for package in LAYERS}
+MODULES = TREES["adapters"] | TREES["gateway"]
+
+each_package = pytest.mark.parametrize("package", LAYERS)
+each_core_module = pytest.mark.parametrize("module", TREES["adapters"])
 
 
-def _imports(module: str) -> Iterator[str]:
-    """Give what a module imports, wherever in it the import stands."""
-    for node in ast.walk(ALL[module]):
+def _find_imports(module: str) -> Iterator[str]:
+    """Yield the modules that a module imports anywhere."""
+    for node in ast.walk(MODULES[module]):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{module} imports relatively"
+            assert node.level == 0, f"{module} has a relative import"
             source = node.module or ""
             for alias in node.names:
                 inner = f"{source}.{alias.name}"
-                yield inner if inner in ALL else source
+                yield inner if inner in MODULES else source
 
 
-def _folder(module: str) -> str | None:
-    """Give the dialect that a module belongs to; None for the hub."""
-    _, _, rest = module.partition(".")
-    first = rest.partition(".")[0]
-    return first if first in DIALECTS else None
+IMPORTS = {module: tuple(_find_imports(module)) for module in MODULES}
 
 
-every_module = pytest.mark.parametrize("module", TREES)
+def _part(module: str) -> str:
+    """Return the part of a module; the packages `adapters` and `gateway` are "" themselves."""
+    return ".".join(module.split(".")[1:2])
 
 
-def test_every_folder_is_a_dialect_or_a_part_of_the_hub() -> None:
-    folders = {path.parent.name for path in (ROOT / "adapters").glob("*/__init__.py")}
-    assert folders == {*DIALECTS, *HUB_FOLDERS}
+def _imported_parts(package: str) -> Iterator[tuple[str, str, str]]:
+    """Yield each module with its part and a part that it imports from the same package."""
+    for module in TREES[package]:
+        for imported in IMPORTS[module]:
+            if imported in TREES[package] and _part(module) not in ("", _part(imported)):
+                yield module, _part(module), _part(imported)
 
 
-@every_module
-def test_needs_only_msgspec_and_what_never_waits(module: str) -> None:
-    for imported in _imports(module):
-        root = imported.partition(".")[0]
-        known = root in {"adapters", "msgspec"} or root in sys.stdlib_module_names
-        assert known, f"{module} imports {imported}"
-        assert root not in FORBIDDEN, f"{module} imports {imported}"
+@each_package
+def test_every_part_is_in_one_layer(package: str) -> None:
+    parts = {_part(module) for module in TREES[package]} - {""}
+    assert sorted(chain.from_iterable(LAYERS[package])) == sorted(parts)
 
 
-@every_module
-def test_is_not_asynchronous_and_touches_nothing_outside(module: str) -> None:
-    for node in ast.walk(TREES[module]):
-        assert not isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            assert node.func.id not in FORBIDDEN_CALLS, f"{module}:{node.lineno}"
+@each_package
+def test_parts_import_only_lower_layers(package: str) -> None:
+    level = {part: level for level, layer in enumerate(LAYERS[package]) for part in layer}
+    for module, part, imported in _imported_parts(package):
+        allowed = imported and level[imported] < level[part]
+        assert allowed or (part, imported) in WITHIN_LAYERS, f"{module} imports {imported!r}"
 
 
-@every_module
-def test_imports_only_what_is_below(module: str) -> None:
-    """Nobody but the assembly sees a dialect, save the dialect itself."""
-    if module == ASSEMBLY:
-        return
-    own = _folder(module)
-    for imported in _imports(module):
-        assert imported != ASSEMBLY, f"{module} imports the assembly"
-        other = _folder(imported)
-        fine = other in (None, own) or (own is not None and LEANS_ON.get(own) == other)
-        assert fine, f"{module} imports {imported}"
+def test_imports_within_layers_exist() -> None:
+    used = {(part, other) for package in LAYERS for _, part, other in _imported_parts(package)}
+    assert used >= WITHIN_LAYERS
 
 
-def test_declared_exceptions_are_needed() -> None:
-    used = {
-        (_folder(module), _folder(imported))
-        for module in TREES
-        if _folder(module) is not None
-        for imported in _imports(module)
+def test_store_imports_nothing_of_the_gateway() -> None:
+    for module in (module for module in MODULES if module.startswith("gateway.store")):
+        for imported in IMPORTS[module]:
+            own = imported.startswith("gateway.store") or not imported.startswith("gateway")
+            assert own, f"{module} imports {imported}"
+
+
+@each_package
+def test_no_import_cycles(package: str) -> None:
+    graph = {
+        module: [imported for imported in IMPORTS[module] if imported in TREES[package]]
+        for module in TREES[package]
     }
-    assert set(LEANS_ON.items()) <= used
-
-
-@pytest.mark.parametrize("modules", [TREES, SERVICE], ids=["adapters", "gateway"])
-def test_no_import_cycles(modules: dict[str, ast.Module]) -> None:
-    graph = {module: [i for i in _imports(module) if i in modules] for module in modules}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         pytest.fail(" -> ".join(error.args[1]))
 
 
-# The service
-
-# The packages of the service, and on which of the others each may stand.
-STANDS_ON: dict[str, set[str]] = {
-    "api": {
-        "backends",
-        "background",
-        "compaction",
-        "http",
-        "observability",
-        "openapi",
-        "pipeline",
-        "store",
-        "turns",
-        "websocket",
-    },
-    "backends": {"config", "http", "observability"},
-    "background": {"http", "observability", "pipeline", "server", "store", "turns"},
-    "cli": {"config", "server"},
-    "compaction": {"backends"},
-    "config": set(),
-    "demo": set(),
-    "http": {"config", "observability"},
-    "observability": {"config"},
-    "openapi": {"config"},
-    "pipeline": {"backends", "compaction", "config", "http", "observability", "store", "turns"},
-    "server": {"config", "store"},
-    "store": set(),
-    "turns": {"http", "store"},
-    "websocket": {"http", "observability", "pipeline", "server", "store", "turns"},
-}
-
-# Who serves requests, and what puts everything together.
-SERVING = {"gateway.app", "gateway.context", "gateway.pipeline.handler", "gateway.server.run"}
-
-# What is used by those who serve, and so cannot use them.
-SERVES_THEM = {"config", "demo", "store"}
+@each_core_module
+def test_core_imports_only_msgspec_and_pure_modules(module: str) -> None:
+    for imported in IMPORTS[module]:
+        root = imported.partition(".")[0]
+        known = root in {"adapters", "msgspec"} or root in sys.stdlib_module_names
+        assert known, f"{module} imports {imported}"
+        # The package `http` itself has only enumerations, such as the statuses.
+        assert root not in FORBIDDEN or imported == "http", f"{module} imports {imported}"
 
 
-def _package(module: str) -> str | None:
-    """Give the package of the service that a module belongs to; None for a single file."""
-    name = module.removeprefix("gateway.").partition(".")[0]
-    return name if name in STANDS_ON and module.startswith("gateway.") else None
-
-
-def test_every_package_of_the_service_has_its_place() -> None:
-    assert STANDS_ON.keys() == {path.parent.name for path in ROOT.glob("gateway/*/__init__.py")}
-
-
-@pytest.mark.parametrize("package", STANDS_ON)
-def test_a_package_stands_on_those_below_it(package: str) -> None:
-    modules = [module for module in SERVICE if _package(module) == package]
-    used = {_package(imported) for module in modules for imported in _imports(module)}
-    assert used - {None, package} == STANDS_ON[package]
-
-
-@pytest.mark.parametrize("package", sorted(SERVES_THEM))
-def test_what_serves_requests_is_used_by_nobody_below(package: str) -> None:
-    for module in (module for module in SERVICE if _package(module) == package):
-        assert not SERVING & {*_imports(module)}, module
-
-
-def test_the_store_knows_nothing_of_the_service() -> None:
-    for module in (module for module in SERVICE if _package(module) == "store"):
-        for imported in _imports(module):
-            inside = _package(imported) == "store" or not imported.startswith("gateway")
-            assert inside, f"{module} imports {imported}"
+@each_core_module
+def test_core_is_synchronous_and_has_no_side_effects(module: str) -> None:
+    for node in ast.walk(MODULES[module]):
+        assert not isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            assert node.func.id not in FORBIDDEN_CALLS, f"{module}:{node.lineno}"

@@ -1,16 +1,16 @@
-"""What the gateway costs, beside a relay that only copies bytes.
+"""The cost of the gateway, compared with a relay that only copies bytes.
 
     python -m tests.benchmarks.gateway [--quick] [--pair responses:chat] [--kind text] [--reference]
 
-A fake backend, the gateway and the relay each run as a process of their own, and the same clients
-call both in turns. Processor time is the process's own, user and system: on a machine that does
-other things too it is steadier than the clock's. Still only what was measured in one run can be
-compared. Needs Linux.
+A fake backend, the gateway and the relay run in processes of their own, and the same clients call
+both in turns. CPU time is that of the process, user and system, which varies less than wall time on
+a busy machine. Compare only results of one run. Needs Linux.
 """
 
 import argparse
 import sys
 import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from importlib.metadata import version
 from itertools import product
@@ -20,16 +20,30 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 import uvloop
+from msgspec import Struct
 from msgspec.structs import replace
 
 import adapters
 from tests.benchmarks.measure import FULL, QUICK, Plan, Record, measure, reach, warm_up
 from tests.benchmarks.processes import Target, gateway, helper
-from tests.benchmarks.report import FLOOR, GATEWAY, USUAL, table
 from tests.benchmarks.traffic import Kind
 
 _PAIRS = [":".join(pair) for pair in product(adapters.DIALECTS, repeat=2)]
 _PACKAGES = ("litestar", "uvicorn", "uvloop", "msgspec")
+GATEWAY, RELAY, REFERENCE = "gateway", "relay", "litestar_app"
+_TITLES = {GATEWAY: "gateway", RELAY: "pass-through", REFERENCE: "litestar+httpx"}
+_SECOND = 1_000_000
+_KILO, _MEGA = 1000, 1_000_000
+
+Compare = Callable[[float, float], str]
+
+
+def _ratio(ours: float, floor: float) -> str:
+    return f"{ours / floor:.1f} x"
+
+
+def _added(ours: float, floor: float) -> str:
+    return f"{ours - floor:+,.0f} µs"
 
 
 async def _measure_pair(pair: str, kind: Kind, plan: Plan, *, reference: bool) -> None:
@@ -38,23 +52,23 @@ async def _measure_pair(pair: str, kind: Kind, plan: Plan, *, reference: bool) -
         folder = Path(stack.enter_context(TemporaryDirectory()))
         fake = stack.enter_context(helper("backend", backend, kind))
         starts = [await _start(folder, pair, fake.port) for _ in range(plan.starts)]
-        names = [FLOOR, USUAL] if reference else [FLOOR]
+        names = [RELAY, REFERENCE] if reference else [RELAY]
         targets = [
             stack.enter_context(gateway(folder, backend, fake.port)),
             *(stack.enter_context(helper(name, str(fake.port))) for name in names),
         ]
         await _prepare(targets, client)
         records = await measure(targets, client, plan)
-    _tell(pair, kind, plan, records, median(starts))
+    _print_results(pair, kind, plan, records, median(starts))
 
 
 async def _start(folder: Path, pair: str, backend_port: int) -> float:
-    """Give the seconds from the start of a gateway to its first answer."""
+    """Return the seconds from the start of a gateway to its first reply."""
     client, backend = pair.split(":")
-    begun = time.monotonic()
+    start = time.monotonic()
     with gateway(folder, backend, backend_port) as target:
         await reach(target, client)
-        return time.monotonic() - begun
+        return time.monotonic() - start
 
 
 async def _prepare(targets: list[Target], client: str) -> None:
@@ -63,7 +77,107 @@ async def _prepare(targets: list[Target], client: str) -> None:
         await warm_up(target, client, translates=target.name == GATEWAY)
 
 
-def _tell(pair: str, kind: Kind, plan: Plan, records: dict[str, Record], start: float) -> None:
+# The table
+
+
+class Row(Struct, frozen=True):
+    """One measure of each process; its title may contain fields of the plan."""
+
+    title: str
+    value: Callable[[Record, Plan], float]
+    # Compares the gateway with the relay.
+    compare: Compare | None = None
+    # The first and the second goal.
+    aim: str = ""
+    digits: int = 0
+
+
+ROWS = (
+    Row(
+        "unary, request of 5 kB: CPU µs each",
+        lambda record, plan: record.processor(plan.unary),
+        _ratio,
+        "35 x, then 15 x",
+        1,
+    ),
+    Row("  requests per CPU second", lambda record, plan: _SECOND / record.processor(plan.unary)),
+    Row(
+        "burst of {plan.short.events:,} events: CPU µs per event",
+        lambda record, plan: record.per_event(plan.short),
+        _ratio,
+        "28 µs, then 12 µs",
+        2,
+    ),
+    Row("  streams per CPU second", lambda record, plan: _SECOND / record.processor(plan.short)),
+    Row("  events per CPU second", lambda record, plan: _SECOND / record.per_event(plan.short)),
+    Row(
+        "stream of {plan.middle.events:,} events: CPU µs per event",
+        lambda record, plan: record.per_event(plan.middle),
+        _ratio,
+        "10 µs, then 6 µs",
+        2,
+    ),
+    Row("  events per CPU second", lambda record, plan: _SECOND / record.per_event(plan.middle)),
+    Row(
+        "stream of {plan.long.events:,} events: CPU µs per event",
+        lambda record, plan: record.per_event(plan.long),
+        _ratio,
+        digits=2,
+    ),
+    Row(
+        "  of what an event of {plan.middle.events:,} costs",
+        lambda record, plan: record.per_event(plan.long) / record.per_event(plan.middle),
+        aim="flat: about 1",
+        digits=2,
+    ),
+    Row(
+        "{plan.paced.calls} paced streams: CPU µs per event",
+        lambda record, plan: record.per_event(plan.paced),
+        _ratio,
+        "4 x, then 2.2 x",
+        1,
+    ),
+    Row(
+        "  request to first event, µs",
+        lambda record, plan: record.first_event(plan.paced),
+        _added,
+    ),
+    Row("  an event on its way, µs", lambda record, plan: record.delay(plan.paced), _added),
+    Row("memory, MB", lambda record, _: record.before / _MEGA, digits=1),
+    Row(
+        "  with {plan.idle:,} idle streams, MB",
+        lambda record, _: record.during / _MEGA,
+        aim="150 MB, then 100 MB",
+        digits=1,
+    ),
+    Row(
+        "  for each of them, kB",
+        lambda record, plan: (record.during - record.before) / plan.idle / _KILO,
+        digits=1,
+    ),
+)
+
+
+def table(records: Mapping[str, Record], plan: Plan, start: float) -> Iterator[str]:
+    """Yield the lines of one pair; `start` is the start time of the gateway."""
+    heads = "".join(f"{_TITLES[name]:>16}" for name in records)
+    yield f"{'':<42}{heads}{'difference':>12}  aim"
+    for row in ROWS:
+        yield _line(row, records, plan).rstrip()
+    rest = " " * (16 * (len(records) - 1) + 12)
+    yield f"{'start to first answer, s':<42}{start:>16.2f}{rest}  1.5 s, then 0.7 s"
+
+
+def _line(row: Row, records: Mapping[str, Record], plan: Plan) -> str:
+    values = {name: row.value(record, plan) for name, record in records.items()}
+    cells = "".join(f"{value:>16,.{row.digits}f}" for value in values.values())
+    compared = "" if row.compare is None else row.compare(values[GATEWAY], values[RELAY])
+    return f"{row.title.format(plan=plan):<42}{cells}{compared:>12}  {row.aim}"
+
+
+def _print_results(
+    pair: str, kind: Kind, plan: Plan, records: dict[str, Record], start: float
+) -> None:
     title = " client in front of a ".join(pair.split(":"))
     about = f"streams of {kind}; one worker each; medians (rounds: {plan.rounds})"
     lines = ["", f"A {title} backend; {about}", *table(records, plan, start)]
