@@ -18,11 +18,11 @@ from tests.corpus import (
     ReplyCase,
     RequestCase,
     StreamCase,
-    alone,
-    asked,
-    in_bytes,
+    case_params,
+    case_request,
     on_wire,
-    surroundings,
+    reply_context,
+    single_bytes,
 )
 from tests.exchange import Exchange
 from tests.fourth_dialect.dialogue import DIALOGUE
@@ -46,7 +46,7 @@ def tool_names(request: Request) -> list[str]:
     return [tool.name for tool in request.tools if isinstance(tool, FunctionTool)]
 
 
-@pytest.mark.parametrize("case", alone(REQUESTS))
+@pytest.mark.parametrize("case", case_params(REQUESTS))
 def test_request_to_a_backend_and_back(case: RequestCase) -> None:
     try:
         sent = Exchange(case.dialect, DIALOGUE, capabilities=case.capabilities).request(
@@ -69,9 +69,11 @@ def test_request_to_a_backend_and_back(case: RequestCase) -> None:
         assert tool_names(read_request(again.body)) == tool_names(request)
 
 
-@pytest.mark.parametrize("case", alone(REPLIES))
+@pytest.mark.parametrize("case", case_params(REPLIES))
 def test_reply_to_a_client_and_back(case: ReplyCase) -> None:
-    exchange = Exchange(DIALOGUE, case.dialect, capabilities=case.capabilities, asked=asked(case))
+    exchange = Exchange(
+        DIALOGUE, case.dialect, capabilities=case.capabilities, request=case_request(case)
+    )
     try:
         end = exchange.reply(on_wire(case.body))
     except adapters.InvalidReplyError:
@@ -79,31 +81,33 @@ def test_reply_to_a_client_and_back(case: ReplyCase) -> None:
     if end.error is not None:
         assert DIALOGUE.read_error(end.status, end.body).message == end.error.message
         return
-    context = surroundings(case)
+    context = reply_context(case)
     reply = DIALOGUE.read_reply(end.body, context)
     assert DIALOGUE.read_reply(encode(DIALOGUE.write_reply(reply, context)), context) == reply
     assert list(context.losses) == []
     for client in DIALECTS:
-        assert Exchange(client, DIALOGUE, asked=asked(case)).reply(end.body).error is None
-        stream = Exchange(client, DIALOGUE, asked=asked(case)).reply_as_stream(end.body)
+        assert Exchange(client, DIALOGUE, request=case_request(case)).reply(end.body).error is None
+        stream = Exchange(client, DIALOGUE, request=case_request(case)).reply_as_stream(end.body)
         assert case.name in SEVERAL_CUT_CALLS or adapters.check(client, stream.body) == []
 
 
-@pytest.mark.parametrize("case", alone(STREAMS))
+@pytest.mark.parametrize("case", case_params(STREAMS))
 def test_stream_to_a_client_and_back(case: StreamCase) -> None:
     def translate(pieces: list[bytes]) -> bytes:
         exchange = Exchange(
-            DIALOGUE, case.dialect, capabilities=case.capabilities, asked=asked(case)
+            DIALOGUE, case.dialect, capabilities=case.capabilities, request=case_request(case)
         )
         stream = exchange.stream()
         return b"".join([*map(stream.feed, pieces), stream.finish(started=True).body])
 
     written = translate([case.body])
-    assert translate(in_bytes(case.body)) == written
+    assert translate(single_bytes(case.body)) == written
     assert DIALOGUE.check_stream(written) == []
     for client in DIALECTS:
-        stream = Exchange(client, DIALOGUE, asked=asked(case)).stream()
-        back = b"".join([*map(stream.feed, in_bytes(written)), stream.finish(started=True).body])
+        stream = Exchange(client, DIALOGUE, request=case_request(case)).stream()
+        back = b"".join(
+            [*map(stream.feed, single_bytes(written)), stream.finish(started=True).body]
+        )
         assert adapters.check(client, back) == []
     whole, streamed = (Exchange(DIALOGUE, DIALOGUE, rewrite=True) for _ in range(2))
     collected = whole.collect()
@@ -113,9 +117,9 @@ def test_stream_to_a_client_and_back(case: StreamCase) -> None:
         assert streamed.reply(end.body).body == end.body
 
 
-@pytest.mark.parametrize("case", alone(ERRORS))
+@pytest.mark.parametrize("case", case_params(ERRORS))
 def test_error_to_a_client_and_back(case: ErrorCase) -> None:
-    end = Exchange(DIALOGUE, case.dialect).error(case.status, case.answer())
+    end = Exchange(DIALOGUE, case.dialect).error(case.status, case.wire_body())
     error = DIALOGUE.read_error(case.status, end.body)
     assert end.error is not None
     assert (error.message, error.code) == (end.error.message, end.error.code)
