@@ -116,7 +116,7 @@ def test_error_of_a_dialogue_backend(front: Gateway, client: Dialect) -> None:
     [
         (b"{", "malformed JSON: Input data was truncated", None),
         (b'{"messages":[]}', "a body with `messages` belongs to /v1/chat/completions", "messages"),
-        (b'{"model":"demo","dialogue":[{}]}', "expected `from`, `call` or `output`", "dialogue[0]"),
+        (b'{"dialogue":[{"by":1}]}', "object contains unknown field by", "dialogue[0]"),
     ],
 )
 def test_own_error_has_the_form_of_the_dialect(
