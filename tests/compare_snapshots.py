@@ -25,7 +25,7 @@ FOLDER = "snapshots"
 
 # Old and new names of folders, and of keys and constants in the snapshots.
 RENAMED_FOLDERS = {"hub": "ir", "schema": "openapi"}
-RENAMED_NAMES: dict[str, str] = {}
+RENAMED_NAMES = {"thought": "reasoning"}
 
 _SEVERITY = "(?:hint|capability|meaning)"
 _STRING = r'(?:[^"\\\n]|\\.)*'
