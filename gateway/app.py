@@ -1,32 +1,21 @@
 """The Litestar application: its parts, its routes, and what is opened and closed with it."""
 
 import os
-import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from random import random
 from typing import TYPE_CHECKING
 
 import httpx
 from litestar import Litestar
-from litestar.enums import ScopeType
 from litestar.middleware import DefineMiddleware
 from litestar.plugins import PluginProtocol
-from litestar.types import (
-    ControllerRouterHandler,
-    LifeSpanReceive,
-    LifeSpanScope,
-    LifeSpanSend,
-    Receive,
-    Scope,
-    Send,
-)
+from litestar.types import ControllerRouterHandler
 
 from adapters import DIALECTS
 from gateway.api.common import add_request_id
-from gateway.api.create import create_apps
 from gateway.api.errors import handle_error
-from gateway.api.routes import VERSION_PREFIX, dependencies, routes
+from gateway.api.routes import dependencies, routes
 from gateway.backends.client import BackendClient
 from gateway.backends.models import ModelList
 from gateway.backends.routing import Router
@@ -62,42 +51,8 @@ _DEMO_BACKENDS = tuple(
     for number, name in enumerate(DIALECTS)
 )
 
-_PLAIN_HOST = re.compile(rb"[0-9A-Za-z._:\[\]-]+")
-
 # The name of the key that all nodes on one database share.
 _SEALING_KEY = "sealing key"
-
-
-class Application(Litestar):
-    """Litestar, with a shortcut to the ASGI applications that create replies.
-
-    Litestar's routing would take a tenth of the CPU of such a request.
-    """
-
-    # By their paths.
-    shortcuts: Mapping[str, Callable[..., Awaitable[None]]] = {}
-
-    async def __call__(
-        self,
-        scope: Scope | LifeSpanScope,
-        receive: Receive | LifeSpanReceive,
-        send: Send | LifeSpanSend,
-    ) -> None:
-        """Serve one request."""
-        handle: Callable[..., Awaitable[None]] = super().__call__
-        if scope["type"] != "lifespan" and scope["type"] == ScopeType.HTTP:
-            shortcut = self.shortcuts.get(scope["path"]) if scope["method"] == "POST" else None
-            if shortcut is not None and _has_plain_host(scope["headers"]):
-                handle = shortcut
-        await handle(scope, receive, send)
-
-
-def _has_plain_host(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Whether the host is surely valid; Litestar rejects an invalid one."""
-    for name, value in headers:
-        if name == b"host":
-            return _PLAIN_HOST.fullmatch(value) is not None
-    return True
 
 
 def create_app(config: Config) -> Litestar:
@@ -114,8 +69,7 @@ def create_app(config: Config) -> Litestar:
         record_exchange=_exchange_recorder(config, tracer),
         tracer=tracer,
     )
-    apps = create_apps(context)
-    handlers: list[ControllerRouterHandler] = [*routes(context, apps)]
+    handlers: list[ControllerRouterHandler] = [*routes(context)]
     schemas = SchemaPlugin()
     plugins: list[PluginProtocol] = [schemas]
     middleware: list[DefineMiddleware] = []
@@ -126,7 +80,7 @@ def create_app(config: Config) -> Litestar:
         middleware.append(metrics.HTTP_METRICS.middleware)
     if tracer is not None:
         plugins.append(tracer.plugin())
-    application = Application(
+    return Litestar(
         route_handlers=handlers,
         dependencies=dependencies(context, ModelList(backends)),
         plugins=plugins,
@@ -138,9 +92,6 @@ def create_app(config: Config) -> Litestar:
         lifespan=[_lifespan(context, backends)],
         request_max_body_size=config.server.max_body_bytes,
     )
-    if tracer is None:
-        application.shortcuts = apps | {VERSION_PREFIX + path: app for path, app in apps.items()}
-    return application
 
 
 def _lifespan(

@@ -1,6 +1,6 @@
 """The endpoints that create replies: one for each path of a dialect, and the WebSocket."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from litestar import get, post, websocket
@@ -52,20 +52,15 @@ _DOCUMENTATION: dict[str, dict[str, Any]] = {
 }
 
 
-def create_apps(context: AppContext) -> dict[str, ASGIApp]:
-    """Return the ASGI applications that create replies, by the paths of the dialects."""
-    # Dialects with the same path write errors in the same way.
-    return {
-        path: pipeline_app(context, create, dialects[0])
-        for path, dialects in dialects_by_path().items()
-    }
-
-
 def create_handlers(
-    context: AppContext, apps: Mapping[str, ASGIApp]
+    context: AppContext,
 ) -> Sequence[HTTPRouteHandler | WebsocketRouteHandler]:
     """Return the handlers of the paths that create replies."""
-    handlers = [_create_handler(path, reply) for path, reply in apps.items()]
+    # Dialects with the same path write errors in the same way.
+    handlers = [
+        _create_handler(path, pipeline_app(context, create, dialects[0]))
+        for path, dialects in dialects_by_path().items()
+    ]
     return [*handlers, *_websocket_handlers(context)]
 
 

@@ -1,10 +1,10 @@
 """All routes. Every path is served with and without the prefix `/v1`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from litestar import Router
 from litestar.di import Provide
-from litestar.types import ASGIApp, ControllerRouterHandler
+from litestar.types import ControllerRouterHandler
 
 from gateway.api.common import authenticate
 from gateway.api.compaction import compaction_handlers
@@ -19,12 +19,8 @@ from gateway.api.translate import TranslateController
 from gateway.backends.models import ModelList
 from gateway.context import AppContext
 
-VERSION_PREFIX = "/v1"
 
-
-def routes(
-    context: AppContext, create_apps: Mapping[str, ASGIApp]
-) -> Sequence[ControllerRouterHandler]:
+def routes(context: AppContext) -> Sequence[ControllerRouterHandler]:
     """Return all routes."""
     handlers: list[ControllerRouterHandler] = [
         ResponseController,
@@ -35,13 +31,13 @@ def routes(
         TranslateController,
         OperationsController,
         # Litestar adds a function to the path of a controller, but not the other way round.
-        *create_handlers(context, create_apps),
+        *create_handlers(context),
         *compaction_handlers(context),
         *input_token_handlers(context),
     ]
     return [
         *handlers,
-        Router(VERSION_PREFIX, route_handlers=handlers, include_in_schema=False),
+        Router("/v1", route_handlers=handlers, include_in_schema=False),
         openapi_document,
     ]
 
