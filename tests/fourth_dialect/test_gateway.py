@@ -112,21 +112,20 @@ def test_error_of_a_dialogue_backend(front: Gateway, client: Dialect) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "message", "param"),
+    ("body", "param"),
     [
-        (b"{", "malformed JSON: Input data was truncated", None),
-        (b'{"messages":[]}', "a body with `messages` belongs to /v1/chat/completions", "messages"),
-        (b'{"dialogue":[{"by":1}]}', "object contains unknown field by", "dialogue[0]"),
+        (b"{", None),
+        (b'{"messages":[]}', "messages"),
+        (b'{"model":"demo-chat","dialogue":[{"by":1}]}', "dialogue[0]"),
     ],
 )
 def test_own_error_has_the_form_of_the_dialect(
-    demo: Gateway, body: bytes, message: str, param: str | None
+    demo: Gateway, body: bytes, param: str | None
 ) -> None:
     response = post(demo, DIALOGUE, body)
     assert response.status_code == 400
     assert b'"reason"' in response.content
-    error = DIALOGUE.read_error(400, response.content)
-    assert (error.message.removeprefix(f"{param}: "), error.param) == (message, param)
+    assert DIALOGUE.read_error(400, response.content).param == param
 
 
 def test_error_of_the_framework_has_the_form_of_the_dialect(demo: Gateway) -> None:
