@@ -1,4 +1,4 @@
-"""The linters, the formatter and both type checkers have nothing to say about the whole project."""
+"""The linters, the formatter and both type checkers accept the whole project."""
 
 import os
 import re
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 
 TOOLS = ("ruff check", "ruff format --check --diff", "mypy", "basedpyright")
 
-# The one command that the README gives and that continuous integration runs.
+# The command of the README and of continuous integration.
 TEST_COMMAND = (
     "python3 -m venv .venv"
     " && .venv/bin/pip install --quiet --editable '.[test]'"
@@ -21,7 +21,7 @@ TEST_COMMAND = (
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_tool_is_content(tool: str) -> None:
+def test_tool_reports_nothing(tool: str) -> None:
     ran = subprocess.run(  # noqa: S603 - the tools that this project installs
         [sys.executable, "-m", *tool.split()],
         cwd=ROOT,
@@ -34,7 +34,7 @@ def test_tool_is_content(tool: str) -> None:
 
 
 @pytest.mark.parametrize("file", ["README.md", "CONTRIBUTING.md", ".ci/run"])
-def test_command_is_everywhere_the_same(file: str) -> None:
+def test_command_is_the_same_everywhere(file: str) -> None:
     assert TEST_COMMAND in (ROOT / file).read_text()
 
 

@@ -1,4 +1,4 @@
-"""Whatever comes in, one clear error comes out: never another exception, never half an answer.
+"""Bad input gives one clear error, never another exception or half a reply.
 
 On a request or a whole reply the error is a `DragomanError` that names the path; on a stream it is
 the frame that ends it in the client's dialect.
@@ -19,7 +19,7 @@ NAMES = list(adapters.DIALECTS)
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 Object = dict[str, Json]
 
-# The least that makes a request.
+# Minimal requests.
 LEAST: dict[str, Object] = {
     "chat": {"model": "m", "messages": []},
     "legacy": {"model": "m", "messages": []},
@@ -30,7 +30,7 @@ each_pair = pytest.mark.parametrize(("client", "backend"), PAIRS)
 each_unequal_pair = pytest.mark.parametrize(("client", "backend"), ACROSS)
 
 
-# What is no JSON
+# No JSON object
 
 NOT_AN_OBJECT = [
     b"",
@@ -82,7 +82,7 @@ def test_error_that_is_no_json_object(client: str, backend: str, body: bytes) ->
     assert msgspec.json.decode(told.body)["error"]["message"]
 
 
-# What has a wrong type: the path says where
+# Wrong types, which the error names by path
 
 
 def said(role: str, content: Json) -> Object:
@@ -179,7 +179,7 @@ WRONG_REQUESTS: list[tuple[str, Object, str]] = [
 
 @pytest.mark.parametrize(("dialect", "body", "path"), WRONG_REQUESTS)
 def test_wrong_type_in_a_request_names_its_path(dialect: str, body: Object, path: str) -> None:
-    # Between two of one dialect it passes: their own server judges it.
+    # Between equal dialects it passes, and the backend checks it.
     for backend in set(NAMES) - {dialect}:
         with pytest.raises(adapters.InvalidRequestError) as caught:
             Exchange(dialect, backend).request(msgspec.json.encode(LEAST[dialect] | body))
@@ -232,7 +232,7 @@ def test_wrong_type_in_a_reply_names_its_path(dialect: str, body: Object, path: 
         assert caught.value.path == path
 
 
-# What is unknown, too deep, too large
+# Unknown dialects, deep and large input
 
 
 def test_unknown_dialect() -> None:

@@ -1,4 +1,4 @@
-"""Errors that a backend answers over HTTP, told to clients of the other dialects."""
+"""HTTP errors of a backend, translated for clients of the other dialects."""
 
 import pytest
 from msgspec import Raw
@@ -13,7 +13,7 @@ from tests.judges.reading import object_in, read_object
 from tests.snapshots import format_json
 
 
-def tell(case: ErrorCase, target: str) -> adapters.ReplyEnd:
+def translate(case: ErrorCase, target: str) -> adapters.ReplyEnd:
     exchange = Exchange(target, case.dialect)
     return exchange.error(case.status, case.wire_body())
 
@@ -22,21 +22,21 @@ def tell(case: ErrorCase, target: str) -> adapters.ReplyEnd:
 def test_error_in_another_dialect(
     case: ErrorCase, target: str, json_snapshot: SnapshotAssertion
 ) -> None:
-    told = tell(case, target)
-    page = format_json({"status": told.status, "body": Raw(told.body)})
+    error = translate(case, target)
+    page = format_json({"status": error.status, "body": Raw(error.body)})
     assert page == json_snapshot(name=f"{pair(case, target)}/{case.name}")
-    sdk.judge_error(told.body)
+    sdk.judge_error(error.body)
 
 
 @pytest.mark.parametrize("case", case_params(ERRORS))
 def test_error_in_its_own_dialect(case: ErrorCase) -> None:
-    told = tell(case, case.dialect)
-    assert told.status == case.status
-    if is_envelope(case.wire_body()) and not is_overflow(told.body):
-        assert told.body == case.wire_body()
+    error = translate(case, case.dialect)
+    assert error.status == case.status
+    if is_envelope(case.wire_body()) and not is_overflow(error.body):
+        assert error.body == case.wire_body()
     else:
-        # Told anew: it was no envelope, or it may have lacked the one code that clients know.
-        sdk.judge_error(told.body)
+        # Rewritten, because it was no envelope or lacked the code that clients know.
+        sdk.judge_error(error.body)
 
 
 def is_overflow(body: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""Every field that a request may have is read: into the hub, or as an extra that is carried.
+"""Every field that a request may have is read into the IR or as an extra field.
 
 The openai package's own types say what a request may hold. Each of their objects is put into an
 otherwise small request, with each of its fields in turn; the field counts as read if the hub's view
@@ -49,7 +49,7 @@ JUST_CARRIED = {
     "include": "asks for more of the answer; what others have too, the probabilities, is read",
 }
 
-# Objects in which a field that nobody knows may go unseen.
+# Objects in which an unknown field may be ignored.
 CLOSED = {
     "response_configuration_update_item_param_param": "the item is taken apart and reported",
     "response_configuration_update_item_param_param.Reasoning": "part of the same item",
@@ -74,12 +74,12 @@ SAMPLES: dict[str, Json] = {
 
 @cache
 def fields_of(params: type) -> dict[str, object]:
-    """Give the fields of an object, each still marked if it is required."""
+    """Return the type hints of an object, with their Required markers."""
     return dict(get_type_hints(params, include_extras=True))
 
 
 def label(params: type) -> str:
-    """Name a class by its module, and by itself where the module has several."""
+    """Return the module of a class, with its name if the module has several."""
     module = params.__module__.rpartition(".")[2]
     alone = module.replace("_", "") == params.__name__.lower()
     return module if alone else f"{module}.{params.__name__}"
@@ -91,7 +91,7 @@ def _unmarked(hint: object) -> object:
 
 
 def _members(hint: object) -> list[object]:
-    """Give the members of a union, or what is no union alone."""
+    """Return the members of a union, or the type itself."""
     hint = _unmarked(hint)
     if get_origin(hint) not in (Union, UnionType):
         return [hint]
@@ -114,7 +114,7 @@ def _sample(hint: object) -> Json:
 
 
 def sample_object(params: type) -> Object:
-    """Give what is required, or the first field where nothing is."""
+    """Return a sample of the required fields, or of the first field."""
     hints = fields_of(params)
     required = [name for name, hint in hints.items() if get_origin(hint) is Required]
     return {name: sample_field(params, name) for name in required or list(hints)[:1]}
@@ -137,7 +137,7 @@ class Spot:
     place: Place
 
     def read(self, value: Object) -> tuple[Request, tuple[Loss, ...]] | str:
-        """Give the hub's view of the request, or the complaint about it."""
+        """Return the IR of the request with its losses, or the error."""
         losses = Losses(None)
         body = msgspec.json.encode(self.place(value))
         try:
@@ -148,7 +148,7 @@ class Spot:
 
 
 def _inner(hint: object, place: Place) -> Iterator[tuple[type, Place]]:
-    """Find the classes inside a type, each with how to put its object there."""
+    """Yield the classes inside a type, each with a function that puts its object there."""
     for member in _members(hint):
         if isinstance(member, type) and is_typeddict(member):
             yield member, place
@@ -169,7 +169,7 @@ def _inside(spot: Spot) -> Iterator[Spot]:
 
 
 def _walk() -> Iterator[Spot]:
-    """Find every class of object in a request, nearest to the top first."""
+    """Yield every class of object in a request, breadth first."""
     waiting = deque(
         Spot(DIALECT_OF[root], params, lambda value: value)
         for root, union in ROOTS.items()
@@ -209,7 +209,7 @@ def _makes_a_difference(spot: Spot, name: str) -> bool:
     said = spot.read(small | {name: value})
     assert not isinstance(said, str), f"{label(spot.params)}.{name}: {said}"
     without = {key: kept for key, kept in small.items() if key != name}
-    # A word that may be missing must at least not be taken for any other.
+    # An optional value must at least differ from another one.
     other = without | ({name: "otherwise"} if isinstance(value, str) else {})
     return spot.read(without) != said or spot.read(other) != said
 

@@ -1,7 +1,7 @@
-"""Loops of two turns: what a backend thought comes back to it, whoever carries it in between.
+"""Two turns: the reasoning of a backend comes back to it, carried by the client or stored.
 
-Each is run whole and streamed, and with what comes with a call in a piece of its own behind it; all
-must lead to the same second request.
+Each is run whole, streamed, and with the extra content of calls in a later chunk; all must lead to
+the same second request.
 """
 
 import json
@@ -14,17 +14,17 @@ from msgspec import Meta, Raw, Struct
 from syrupy.assertion import SnapshotAssertion
 
 import adapters
-from tests.adapters.test_streams import judge
+from tests.adapters.test_streams import assert_valid
 from tests.corpus import CASES, DialectName, Report, Sentence, StrictCapabilities, on_wire
 from tests.exchange import Exchange
 from tests.judges.reading import JsonObject, object_in, objects_in
 from tests.snapshots import format_json, format_losses
 
-Way = Literal["whole", "streamed", "late"]
+Mode = Literal["whole", "streamed", "late"]
 
 
-class Wishes(adapters.ReplyOptions, frozen=True, forbid_unknown_fields=True):
-    """How the client wants to be told things; a misspelled wish is an error."""
+class StrictReplyOptions(adapters.ReplyOptions, frozen=True, forbid_unknown_fields=True):
+    """Options of the reply; an unknown name is an error."""
 
 
 class Then(Struct, frozen=True, forbid_unknown_fields=True):
@@ -35,7 +35,7 @@ class Then(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Loop(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a client asks first, and what the backend answers."""
+    """A first request and its reply."""
 
     point: Sentence
     client: DialectName
@@ -44,15 +44,15 @@ class Loop(Struct, frozen=True, forbid_unknown_fields=True):
     reply: Raw
     reports: tuple[Report, ...] = ()
     capabilities: StrictCapabilities = StrictCapabilities()
-    reply_options: Wishes = Wishes()
+    reply_options: StrictReplyOptions = StrictReplyOptions()
     then: Then = Then("first")
-    # The client brings back fields that it does not know, and whoever serves keeps what it is told.
+    # Whether the client echoes unknown fields, and whether the service stores reasoning.
     echoes: bool = True
     keeps: bool = True
 
 
 class ReadableSealer:
-    """Seals nothing: a page must be readable. It is bound to its backend all the same."""
+    """A sealer without encryption, for readable snapshots; it is still bound to its backend."""
 
     prefix = "sealed-"
 
@@ -82,36 +82,36 @@ def begin(loop: Loop, then: Then) -> Exchange:
     )
 
 
-def answer(loop: Loop, exchange: Exchange, way: Way) -> tuple[JsonObject, list[adapters.Loss]]:
-    """Answer a request; give what the client makes of the answer."""
+def reply_to(loop: Loop, exchange: Exchange, mode: Mode) -> tuple[JsonObject, list[adapters.Loss]]:
+    """Reply to a request; return the reply as the client reads it."""
     body = on_wire(loop.reply)
-    if way == "whole":
-        told = exchange.reply(body)
-        return json.loads(told.body), [*told.losses]
-    machine = exchange.stream()
-    spoken = streamed(loop.backend, body)
-    stream = (
-        machine.feed(_late(spoken) if way == "late" else spoken) + machine.finish(started=True).body
-    )
-    judge(loop.client, stream)
-    return gathered(loop.client, stream), [*machine.losses]
+    if mode == "whole":
+        reply = exchange.reply(body)
+        return json.loads(reply.body), [*reply.losses]
+    translator = exchange.stream()
+    backend_stream = streamed(loop.backend, body)
+    if mode == "late":
+        backend_stream = _with_late_extra_content(backend_stream)
+    stream = translator.feed(backend_stream) + translator.finish(started=True).body
+    assert_valid(loop.client, stream)
+    return accumulated(loop.client, stream), [*translator.losses]
 
 
 def streamed(dialect: str, reply: bytes) -> bytes:
-    """Tell a whole reply as a stream of its own dialect."""
-    thoughts = adapters.ReplyOptions(reasoning_field="reasoning_content", reasoning_text=True)
-    teller = Exchange(dialect, dialect, reply_options=thoughts, rewrite=True)
-    return teller.reply_as_stream(reply).body
+    """Return a whole reply as a stream of its own dialect."""
+    options = adapters.ReplyOptions(reasoning_field="reasoning_content", reasoning_text=True)
+    exchange = Exchange(dialect, dialect, reply_options=options, rewrite=True)
+    return exchange.reply_as_stream(reply).body
 
 
-def _late(stream: bytes) -> bytes:
-    """Move what comes with a Chat call behind it, into a piece of its own."""
+def _with_late_extra_content(stream: bytes) -> bytes:
+    """Move the extra content of a Chat call into a later chunk."""
     return b"".join(
-        one + b"\n\n" for frame in stream.split(b"\n\n") if frame for one in _apart(frame)
+        one + b"\n\n" for frame in stream.split(b"\n\n") if frame for one in _split_frame(frame)
     )
 
 
-def _apart(frame: bytes) -> list[bytes]:
+def _split_frame(frame: bytes) -> list[bytes]:
     if b'"extra_content":' not in frame:
         return [frame]
     chunk: JsonObject = json.loads(frame.removeprefix(b"data: "))
@@ -123,8 +123,8 @@ def _apart(frame: bytes) -> list[bytes]:
     return [b"data: " + first, b"data: " + json.dumps(chunk).encode()]
 
 
-def gathered(dialect: str, stream: bytes) -> JsonObject:
-    """Make a whole reply of a stream again, as clients do."""
+def accumulated(dialect: str, stream: bytes) -> JsonObject:
+    """Accumulate a stream to a whole reply, as clients do."""
     if dialect == "responses":
         events = [
             json.loads(line[6:]) for line in stream.split(b"\n") if line.startswith(b"data: {")
@@ -163,23 +163,23 @@ def _add_calls(known: list[JsonObject], deltas: list[JsonObject]) -> None:
             _add(known[cast("int", delta["index"])], delta)
 
 
-def next_request(loop: Loop, told: JsonObject) -> bytes:
-    """Go on as the client does: with what it was told, and an output for each call."""
+def next_request(loop: Loop, reply: JsonObject) -> bytes:
+    """Return the client's next request, with the reply and an output for each call."""
     request: JsonObject = json.loads(on_wire(loop.request))
     if loop.client == "responses":
-        output = cast("list[JsonObject]", told["output"])
-        given = [_output(item) for item in output if "call_id" in item]
-        request["input"] = [*cast("list[object]", request["input"]), *output, *given]
+        output = cast("list[JsonObject]", reply["output"])
+        outputs = [_output(item) for item in output if "call_id" in item]
+        request["input"] = [*cast("list[object]", request["input"]), *output, *outputs]
     else:
-        choices = cast("list[JsonObject]", told["choices"])
+        choices = cast("list[JsonObject]", reply["choices"])
         message = cast("JsonObject", choices[0]["message"])
-        spoken = cast("list[object]", request["messages"])
-        request["messages"] = [*spoken, _echo(loop, message), *_given(message)]
+        messages = cast("list[object]", request["messages"])
+        request["messages"] = [*messages, _echo(loop, message), *_tool_messages(message)]
     return json.dumps(request).encode()
 
 
-# What a client answers to the calls of tools of its own family.
-GIVEN: dict[str, JsonObject] = {
+# The outputs of a client for calls of its own tools.
+OUTPUTS: dict[str, JsonObject] = {
     "shell_call": {"output": []},
     "local_shell_call": {"output": "high at 9", "id": "lsh_answer"},
     "apply_patch_call": {"status": "completed"},
@@ -193,8 +193,8 @@ def _output(call: JsonObject) -> JsonObject:
     kind = cast("str", call["type"])
     if kind == "tool_search_call":
         return {"type": "tool_search_output", "call_id": call["call_id"], "tools": []}
-    given = GIVEN.get(kind, {"output": "high at 9"})
-    return {"type": f"{kind}_output", "call_id": call["call_id"], **given}
+    outputs = OUTPUTS.get(kind, {"output": "high at 9"})
+    return {"type": f"{kind}_output", "call_id": call["call_id"], **outputs}
 
 
 def _echo(loop: Loop, message: JsonObject) -> JsonObject:
@@ -205,7 +205,7 @@ def _echo(loop: Loop, message: JsonObject) -> JsonObject:
     return {"role": "assistant", "content": message.get("content"), "tool_calls": known}
 
 
-def _given(message: JsonObject) -> list[JsonObject]:
+def _tool_messages(message: JsonObject) -> list[JsonObject]:
     if "function_call" in message:
         return [{"role": "function", "name": "tide", "content": "high at 9"}]
     return [
@@ -215,38 +215,40 @@ def _given(message: JsonObject) -> list[JsonObject]:
 
 
 def run(
-    loop: Loop, way: Way
+    loop: Loop, mode: Mode
 ) -> tuple[adapters.BackendRequest, JsonObject, adapters.BackendRequest]:
-    """Run a loop; give what was sent, told and sent again."""
+    """Run a loop; return the first request, the reply and the second request."""
     first = begin(loop, Then("first"))
-    sent = first.request(_asking(loop, way))
-    told, losses = answer(loop, first, way)
-    kept: Mapping[str, str] = first.reasoning if loop.keeps else {}
-    second, body = begin(loop, loop.then), next_request(loop, told)
-    stored = {key: kept[key] for key in second.reasoning_keys(body) if key in kept}
+    sent = first.request(_first_body(loop, mode))
+    reply, losses = reply_to(loop, first, mode)
+    reasoning: Mapping[str, str] = first.reasoning if loop.keeps else {}
+    second, body = begin(loop, loop.then), next_request(loop, reply)
+    stored = {key: reasoning[key] for key in second.reasoning_keys(body) if key in reasoning}
     again = second.request(body, stored_reasoning=stored)
-    shown: JsonObject = {"told": _spoken(told), "losses": format_losses(losses)}
-    return sent, shown, again
+    result: JsonObject = {"told": _content(reply), "losses": format_losses(losses)}
+    return sent, result, again
 
 
-def _asking(loop: Loop, way: Way) -> bytes:
+def _first_body(loop: Loop, mode: Mode) -> bytes:
     request: JsonObject = json.loads(on_wire(loop.request))
-    return json.dumps(request | ({} if way == "whole" else {"stream": True})).encode()
+    return json.dumps(request | ({} if mode == "whole" else {"stream": True})).encode()
 
 
-def _spoken(told: JsonObject) -> object:
-    """Give what was said of a reply, without all that is around it."""
-    if "output" in told:
-        return told["output"]
-    return cast("list[JsonObject]", told["choices"])[0]["message"]
+def _content(reply: JsonObject) -> object:
+    """Return the items or the message of a reply."""
+    if "output" in reply:
+        return reply["output"]
+    return cast("list[JsonObject]", reply["choices"])[0]["message"]
 
 
-def show(sent: adapters.BackendRequest, told: JsonObject, again: adapters.BackendRequest) -> str:
+def format_loop(
+    sent: adapters.BackendRequest, reply: JsonObject, again: adapters.BackendRequest
+) -> str:
     return format_json(
         {
             "sent": Raw(sent.body),
             "sent losses": format_losses(sent.losses),
-            **told,
+            **reply,
             "sent again": _history(json.loads(again.body)),
             "sent again losses": format_losses(again.losses),
         }
@@ -260,22 +262,22 @@ def _history(body: JsonObject) -> object:
 @pytest.mark.parametrize("name", LOOPS)
 def test_loop(name: str, json_snapshot: SnapshotAssertion) -> None:
     loop = LOOPS[name]
-    sent, told, again = run(loop, "whole")
-    assert show(sent, told, again) == json_snapshot(name=name)
+    sent, reply, again = run(loop, "whole")
+    assert format_loop(sent, reply, again) == json_snapshot(name=name)
     _, _, streamed_again = run(loop, "streamed")
-    assert _meant(streamed_again) == _meant(again)
+    assert _comparable(streamed_again) == _comparable(again)
     if _carries(loop):
         _, _, again_after_late = run(loop, "late")
-        assert _meant(again_after_late) == _meant(again)
+        assert _comparable(again_after_late) == _comparable(again)
 
 
 def _carries(loop: Loop) -> bool:
-    """Tell whether the client carries what comes with a Chat call."""
+    """Whether the client carries the extra content of a Chat call."""
     request: JsonObject = json.loads(on_wire(loop.request))
     return loop.backend == "chat" and "include" in request
 
 
-def _meant(sent: adapters.BackendRequest) -> list[JsonObject]:
-    """Give a history without what says nothing: a whole message has nulls, a stream has not."""
+def _comparable(sent: adapters.BackendRequest) -> list[JsonObject]:
+    """Return a history without empty fields, which only whole messages have."""
     items = cast("list[JsonObject]", _history(json.loads(sent.body)))
     return [{name: value for name, value in item.items() if value} for item in items]

@@ -1,4 +1,4 @@
-"""Profiles: what each makes of one rich request, and that every capability is shown by a case."""
+"""The effect of each profile on one request, and a case for every capability."""
 
 import msgspec
 import pytest
@@ -12,7 +12,7 @@ from tests.corpus import REPLIES, REQUESTS, STREAMS
 from tests.exchange import Exchange
 from tests.snapshots import format_json, format_losses
 
-# All that servers are known to differ about, in one request.
+# One request with everything that servers treat differently.
 REQUEST = msgspec.json.encode(
     {
         "model": "some-model",
@@ -102,7 +102,7 @@ def test_profile_is_not_another_one(profile: str) -> None:
     assert [name for name, one in PROFILES.items() if one == PROFILES[profile]] == [profile]
 
 
-# What a service asks, and no translation does.
+# Capabilities that only the gateway uses.
 OF_SERVICES = ("compaction", "count_tokens")
 
 

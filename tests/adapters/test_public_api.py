@@ -1,4 +1,4 @@
-"""What others may build on: the names, their types and their descriptions."""
+"""The public names, their types and their docstrings."""
 
 import inspect
 import textwrap
@@ -8,7 +8,7 @@ import pytest
 
 import adapters
 
-# To add, rename or take away a name is a change for callers: say so in the changelog.
+# A change of these names is a change for users: write it into the changelog.
 DOCUMENTED = {
     # Translating in one call
     "translate_request",

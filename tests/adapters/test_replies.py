@@ -1,4 +1,4 @@
-"""Whole replies of every dialect, told to clients of the others."""
+"""Whole replies of every dialect, translated for clients of the others."""
 
 from collections.abc import Callable
 
@@ -24,26 +24,26 @@ from tests.judges.reading import read_object
 from tests.snapshots import format_json, format_losses
 
 
-def judge_responses_reply(body: bytes) -> None:
+def validate_responses_reply(body: bytes) -> None:
     sdk.judge_responses_reply(body)
     open_responses.assert_response(read_object(body), allow=open_responses.EVERYTHING)
 
 
-JUDGES: dict[str, Callable[[bytes], object]] = {
+VALIDATORS: dict[str, Callable[[bytes], object]] = {
     "chat": sdk.judge_chat_reply,
     "legacy": sdk.judge_chat_reply,
-    "responses": judge_responses_reply,
+    "responses": validate_responses_reply,
 }
 
-# What the openai package says of replies that we give all the same, by page.
+# Errors of the openai package for replies that we send nevertheless, by snapshot.
 DISPUTED = {
     # A vendor's annotations stay within the family of their dialect.
     "chat-to-legacy/chat-unknown-annotation-types": "annotations: no such type: 'file'",
 }
 
 
-def tell(case: ReplyCase, target: str) -> adapters.ReplyEnd:
-    """Do as a service does: what cannot be read becomes an error of the client's dialect."""
+def translate(case: ReplyCase, target: str) -> adapters.ReplyEnd:
+    """Translate a reply; an unreadable one becomes an error in the client's dialect."""
     exchange = Exchange(
         target,
         case.dialect,
@@ -52,8 +52,8 @@ def tell(case: ReplyCase, target: str) -> adapters.ReplyEnd:
     )
     try:
         reply = exchange.reply(on_wire(case.body))
-    except adapters.InvalidReplyError as problem:
-        return exchange.own_error(problem)
+    except adapters.InvalidReplyError as error:
+        return exchange.own_error(error)
     violations = check_inputs_blocking(exchange.custom_inputs)
     return replace(reply, losses=(*reply.losses, *violations))
 
@@ -62,24 +62,24 @@ def tell(case: ReplyCase, target: str) -> adapters.ReplyEnd:
 def test_reply_in_another_dialect(
     case: ReplyCase, target: str, json_snapshot: SnapshotAssertion
 ) -> None:
-    told = tell(case, target)
+    reply = translate(case, target)
     page = f"{pair(case, target)}/{case.name}"
-    assert show(told) == json_snapshot(name=page)
-    judge = JUDGES[target] if told.status < 400 else sdk.judge_error
+    assert format_reply(reply) == json_snapshot(name=page)
+    validate = VALIDATORS[target] if reply.status < 400 else sdk.judge_error
     if page in DISPUTED:
         with pytest.raises(AssertionError, match=DISPUTED[page]):
-            judge(told.body)
+            validate(reply.body)
     else:
-        judge(told.body)
+        validate(reply.body)
 
 
-def show(told: adapters.ReplyEnd) -> str:
-    losses = format_losses(told.losses)
-    return format_json({"status": told.status, "body": Raw(told.body), "losses": losses})
+def format_reply(reply: adapters.ReplyEnd) -> str:
+    losses = format_losses(reply.losses)
+    return format_json({"status": reply.status, "body": Raw(reply.body), "losses": losses})
 
 
 @pytest.mark.parametrize("case", case_params(REPLIES))
 def test_reply_in_its_own_dialect(case: ReplyCase) -> None:
-    told = tell(case, case.dialect)
-    assert told.body == on_wire(case.body)
-    assert told.losses == ()
+    reply = translate(case, case.dialect)
+    assert reply.body == on_wire(case.body)
+    assert reply.losses == ()

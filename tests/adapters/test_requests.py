@@ -1,4 +1,4 @@
-"""Requests of every dialect, carried to backends of the others."""
+"""Requests of every dialect, translated for backends of the others."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -27,20 +27,20 @@ from tests.snapshots import format_json, format_losses
 Outcome = adapters.BackendRequest | adapters.InvalidRequestError | adapters.UnsupportedRequestError
 
 
-class Judge(Protocol):
+class Validator(Protocol):
     def __call__(self, body: bytes, *, beyond: Collection[str] = ()) -> None: ...
 
 
-JUDGES: dict[str, Judge] = {
+VALIDATORS: dict[str, Validator] = {
     "chat": sdk.judge_chat_request,
     "legacy": sdk.judge_chat_request,
     "responses": sdk.judge_responses_request,
 }
 
-# Fields that the openai package would refuse and a backend may know, by page. They come from the
-# client as they are: fields that nobody knows stay within the family of their dialect, and words
-# that no table of ours knows are carried everywhere, because tables age.
-BEYOND: dict[str, frozenset[str]] = {
+# Fields that the openai package refuses and a backend may know, by snapshot. They come from the
+# client: unknown fields stay within the family of their dialect, and unknown values pass
+# everywhere, because new ones appear.
+UNKNOWN_TO_SDK: dict[str, frozenset[str]] = {
     "chat-to-legacy/chat-effort-unknown-word": frozenset({"reasoning_effort"}),
     "chat-to-legacy/chat-fields-that-the-backend-knows": frozenset({"min_p", "top_k"}),
     "chat-to-responses/chat-fields-that-the-backend-knows": frozenset({"seed", "top_k"}),
@@ -71,17 +71,17 @@ BEYOND: dict[str, frozenset[str]] = {
     }.items()
 }
 
-# What the openai package says of requests that we send all the same, because the backend is said
-# to take them, by page.
+# Errors of the openai package for requests that we send nevertheless, because the capabilities of
+# the backend allow them, by snapshot.
 DISPUTED = {
     "responses-to-chat/tool-output-with-image-for-a-server-that-takes-it": "'image_url'",
 }
 
-# The gravest first.
+# The most severe first.
 SEVERITIES: tuple[str, ...] = get_args(adapters.Severity)[::-1]
 
 
-def carry(case: RequestCase, target: str, policy: adapters.Policy | None = None) -> Outcome:
+def translate(case: RequestCase, target: str, policy: adapters.Policy | None = None) -> Outcome:
     exchange = Exchange(
         case.dialect,
         target,
@@ -90,65 +90,65 @@ def carry(case: RequestCase, target: str, policy: adapters.Policy | None = None)
     )
     try:
         return exchange.request(on_wire(case.body))
-    except (adapters.InvalidRequestError, adapters.UnsupportedRequestError) as problem:
-        return problem
+    except (adapters.InvalidRequestError, adapters.UnsupportedRequestError) as error:
+        return error
 
 
-def show(outcome: Outcome) -> str:
+def format_outcome(outcome: Outcome) -> str:
     if isinstance(outcome, adapters.BackendRequest):
         return format_json({"sent": Raw(outcome.body), "losses": format_losses(outcome.losses)})
-    told = {"path": outcome.path, "why": outcome.message, "code": outcome.code}
-    return format_json({"refused": told})
+    refusal = {"path": outcome.path, "why": outcome.message, "code": outcome.code}
+    return format_json({"refused": refusal})
 
 
 @pytest.mark.parametrize(("case", "target"), case_target_params(REQUESTS))
 def test_request_in_another_dialect(
     case: RequestCase, target: str, json_snapshot: SnapshotAssertion
 ) -> None:
-    outcome = carry(case, target)
-    page = f"{pair(case, target)}/{case.name}"
-    assert show(outcome) == json_snapshot(name=page)
-    if page in DISPUTED:
+    outcome = translate(case, target)
+    snapshot_name = f"{pair(case, target)}/{case.name}"
+    assert format_outcome(outcome) == json_snapshot(name=snapshot_name)
+    if snapshot_name in DISPUTED:
         assert isinstance(outcome, adapters.BackendRequest)
-        with pytest.raises(AssertionError, match=DISPUTED[page]):
-            JUDGES[target](outcome.body)
+        with pytest.raises(AssertionError, match=DISPUTED[snapshot_name]):
+            VALIDATORS[target](outcome.body)
     elif isinstance(outcome, adapters.BackendRequest):
-        JUDGES[target](outcome.body, beyond=BEYOND.get(page, ()))
+        VALIDATORS[target](outcome.body, beyond=UNKNOWN_TO_SDK.get(snapshot_name, ()))
 
 
-@pytest.mark.parametrize("page", BEYOND)
-def test_the_judge_still_refuses_what_is_beyond_it(page: str) -> None:
-    direction, _, name = page.partition("/")
+@pytest.mark.parametrize("snapshot_name", UNKNOWN_TO_SDK)
+def test_sdk_still_refuses_the_listed_fields(snapshot_name: str) -> None:
+    direction, _, name = snapshot_name.partition("/")
     target = direction.rpartition("-")[2]
-    outcome = carry(next(case for case in REQUESTS if case.name == name), target)
+    outcome = translate(next(case for case in REQUESTS if case.name == name), target)
     assert isinstance(outcome, adapters.BackendRequest)
     with pytest.raises(AssertionError):
-        JUDGES[target](outcome.body)
+        VALIDATORS[target](outcome.body)
 
 
 @pytest.mark.parametrize("case", case_params(REQUESTS))
 def test_request_in_its_own_dialect(case: RequestCase) -> None:
-    outcome = carry(case, case.dialect)
+    outcome = translate(case, case.dialect)
     if isinstance(outcome, adapters.BackendRequest):
         assert (outcome.body, outcome.losses) == (on_wire(case.body), ())
     else:
         assert isinstance(outcome, adapters.InvalidRequestError)
 
 
-# What is lost where, field by field
+# Losses by field
 
 
 @pytest.mark.parametrize(("source", "target"), [*permutations(DIALECTS, 2)])
 def test_losses_of_requests(source: str, target: str, loss_snapshot: SnapshotAssertion) -> None:
-    # What else a backend may lack is no matter of its dialect.
+    # Other capabilities are not a matter of the dialect.
     usual = (case for case in REQUESTS if case.capabilities == StrictCapabilities())
-    outcomes = (carry(case, target, "report") for case in usual if case.dialect == source)
-    found = {loss for outcome in outcomes for loss in losses_of(outcome)}
-    page = "".join(f"{line}\n" for line in map(_line, sorted(found, key=_by_gravity)))
-    assert page == loss_snapshot(name=f"{source}-to-{target}")
+    outcomes = (translate(case, target, "report") for case in usual if case.dialect == source)
+    lines = {loss for outcome in outcomes for loss in losses_of(outcome)}
+    text = "".join(f"{line}\n" for line in map(_line, sorted(lines, key=_by_severity)))
+    assert text == loss_snapshot(name=f"{source}-to-{target}")
 
 
-# Severity, path, why, and what became of it.
+# Severity, path, reason and action.
 Line = tuple[str, str, str, str]
 
 
@@ -156,21 +156,21 @@ def losses_of(outcome: Outcome) -> Iterator[Line]:
     match outcome:
         case adapters.BackendRequest(losses=losses):
             for loss in losses:
-                yield loss.severity, _anywhere(loss.path), loss.reason, loss.action
-        case adapters.UnsupportedRequestError(path=path, message=why):
-            yield "meaning", _anywhere(path or ""), why, "refused"
+                yield loss.severity, _without_indices(loss.path), loss.reason, loss.action
+        case adapters.UnsupportedRequestError(path=path, message=reason):
+            yield "meaning", _without_indices(path or ""), reason, "refused"
         case _:
             pass
 
 
-def _anywhere(path: str) -> str:
+def _without_indices(path: str) -> str:
     return re.sub(r"\[\d+\]", "[*]", path)
 
 
-def _by_gravity(line: Line) -> tuple[int, Line]:
+def _by_severity(line: Line) -> tuple[int, Line]:
     return SEVERITIES.index(line[0]), line
 
 
 def _line(line: Line) -> str:
-    severity, path, why, action = line
-    return f"{severity:<10} {action:<8} {path}: {why}"
+    severity, path, reason, action = line
+    return f"{severity:<10} {action:<8} {path}: {reason}"

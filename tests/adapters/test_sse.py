@@ -1,4 +1,4 @@
-"""Server-sent events: any bytes, cut anywhere, are the events that the standard says they are."""
+"""Server-sent events are decoded as the standard requires, however they are split."""
 
 import re
 import sys
@@ -15,7 +15,7 @@ from tests.strategies.values import Chunking, chunkings, split
 
 MARK = b"\xef\xbb\xbf"
 ENDS = (b"\n", b"\r\n", b"\r")
-# What a stream is made of, and what only looks like it.
+# Lines of streams, and lines that only resemble them.
 LINES = (
     *(b"", b"", b"", b"data: one", b"data:two", b"data:  three", b"data: ", b"data:", b"data"),
     *(
@@ -50,7 +50,7 @@ def decode(pieces: Sequence[bytes]) -> list[Frame]:
 
 
 def reference(stream: bytes) -> Iterator[Frame]:
-    """Read a stream line by line, as the standard is written."""
+    """Read a stream line by line, as the standard describes it."""
     *lines, rest = re.split(rb"\r\n|\r|\n", stream.removeprefix(MARK))
     event: list[bytes] = []
     for line in lines:
@@ -80,7 +80,7 @@ def reference_event(lines: Sequence[bytes], *, whole: bool) -> Iterator[Frame]:
     mark=st.sampled_from([b"", MARK]),
     chunking=chunkings,
 )
-def test_any_stream_is_read_as_the_standard_reads_it(
+def test_any_stream_is_read_as_by_the_standard(
     lines: list[bytes], ends: list[bytes], mark: bytes, chunking: Chunking
 ) -> None:
     stream = mark + b"".join(line + end for line, end in zip(lines, ends, strict=False))
@@ -88,13 +88,13 @@ def test_any_stream_is_read_as_the_standard_reads_it(
 
 
 @given(stream=st.binary(max_size=40), chunking=chunkings)
-def test_noise_is_the_same_noise_however_it_is_cut(stream: bytes, chunking: Chunking) -> None:
+def test_noise_does_not_depend_on_chunks(stream: bytes, chunking: Chunking) -> None:
     assert decode(split(stream, chunking)) == decode([stream])
 
 
 @each_end
 @pytest.mark.parametrize("mark", [b"", MARK], ids=["plain", "marked"])
-def test_a_stream_may_be_cut_at_every_place(end: bytes, mark: bytes) -> None:
+def test_stream_may_be_split_anywhere(end: bytes, mark: bytes) -> None:
     lines = (b": hello", b"event: ping", b"data: {", b"data: }", b"", b"data: \xc3\xa9", b"", b"")
     stream = mark + end.join(lines)
     meant = [Frame(b"ping", b"{\n}"), Frame(b"", "é".encode())]
@@ -107,7 +107,7 @@ def test_a_stream_may_be_cut_at_every_place(end: bytes, mark: bytes) -> None:
 
 
 @each_end
-def test_an_event_is_told_with_the_byte_that_ends_it(end: bytes) -> None:
+def test_event_is_complete_with_its_last_byte(end: bytes) -> None:
     decoder = Decoder()
     *before, last = split(b"data: x" + end + end[:1], 1)
     assert [frame for piece in before for frame in decoder.feed(piece)] == []
@@ -148,12 +148,12 @@ def test_one_rule(stream: bytes, meant: list[Frame]) -> None:
     assert decode(split(stream, 1)) == meant
 
 
-def test_what_is_no_line_end_stays_in_the_data() -> None:
+def test_other_separators_stay_in_the_data() -> None:
     text = "a\u2028b\u2029c\x85d\x0be\x0cf\x1cg"
     assert decode([b"data: " + text.encode() + b"\n\n"]) == [Frame(b"", text.encode())]
 
 
-def test_a_body_that_is_no_stream_is_given_as_it_is() -> None:
+def test_body_that_is_no_stream_is_one_frame() -> None:
     body = b'{"error": {"message": "no"}}'
     assert decode(split(body, 3)) == [Frame(b"", body, whole=False)]
 
@@ -161,7 +161,7 @@ def test_a_body_that_is_no_stream_is_given_as_it_is() -> None:
 # --- limits -----------------------------------------------------------------------------------
 
 
-def test_an_event_that_never_ends_is_refused() -> None:
+def test_endless_event_is_refused() -> None:
     decoder = Decoder(limit=20)
     decoder.feed(b"data: 0123456789")
     decoder.feed(b"0123")
@@ -202,7 +202,7 @@ def watched(action: Callable[[], object]) -> tuple[int, int]:
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"], ids=["LF", "CRLF"])
 @pytest.mark.parametrize("count", [100, 1000])
-def test_a_long_event_in_small_pieces_is_gathered_once(count: int, end: bytes) -> None:
+def test_long_event_in_small_chunks_is_joined_once(count: int, end: bytes) -> None:
     decoder = Decoder()
     pieces = [b"data: ", *[b"0123456789" + end + b"data: "] * count, end, end]
     frames: list[Frame] = []
@@ -218,7 +218,7 @@ def test_a_long_event_in_small_pieces_is_gathered_once(count: int, end: bytes) -
 
 
 @pytest.mark.parametrize("count", [100, 1000])
-def test_many_events_in_one_piece_are_looked_at_once(count: int) -> None:
+def test_many_events_in_one_chunk_are_scanned_once(count: int) -> None:
     stream = b"event: e\ndata: 0123456789\n\n" * count
     joins, visited = watched(lambda: decode([stream]))
     assert joins <= 2 * count + 4

@@ -1,8 +1,8 @@
-"""A fake backend that costs next to nothing: it reads which answer is wanted, and plays it.
+"""A fake backend with little cost: it reads which reply is wanted, and sends it.
 
     python -m tests.benchmarks.backend DIALECT KIND
 
-It says on its first line at which port it listens.
+It prints its port on its first line.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _MODEL = b'"model":"'
 
 
 class Player(asyncio.Protocol):
-    """One connection: request after request, each with its answer."""
+    """A connection that replies to one request after the other."""
 
     def __init__(self, dialect: str, kind: Kind) -> None:
         self._dialect = dialect
@@ -38,7 +38,7 @@ class Player(asyncio.Protocol):
         self._body = bytearray()
         self._timer: asyncio.TimerHandle | None = None
 
-    # What the loop tells
+    # Callbacks of the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -52,7 +52,7 @@ class Player(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
 
-    # What the parser tells
+    # Callbacks of the parser
 
     def on_body(self, body: bytes) -> None:
         self._body += body

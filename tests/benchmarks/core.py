@@ -1,4 +1,4 @@
-"""What translating costs, beside the least that anything which reads JSON must pay.
+"""The cost of translation, compared with decoding and encoding the same JSON.
 
     python -m tests.benchmarks.core [--quick]
 
@@ -58,11 +58,11 @@ _DECODER = msgspec.json.Decoder()
 _ENCODER = msgspec.json.Encoder()
 
 
-# What is translated: said once in the hub, and written by each dialect in its own way
+# Input, which is made as IR and written by each dialect
 
 
 def prose(seed: int, words: int) -> str:
-    """Write a text that is always the same, and differs from those of other seeds."""
+    """Return a text that depends only on the arguments."""
     return "".join(_WORDS[(seed + number * 7 // 3) % len(_WORDS)] for number in range(words))
 
 
@@ -137,7 +137,7 @@ def _make_events(kind: Kind, count: int) -> Iterator[Event]:
     yield Finished((finish,), Usage(900, count, 900 + count))
 
 
-# What is timed
+# Timing
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +160,11 @@ class Work:
         self.samples.append((ours / scale, floor / scale))
 
     def cost(self) -> float:
-        """Give our microseconds for one event or request."""
+        """Return our microseconds for one event or request."""
         return median(ours for ours, _ in self.samples)
 
     def least(self) -> float:
-        """Give the floor's microseconds."""
+        """Return the microseconds of the JSON baseline."""
         return median(floor for _, floor in self.samples)
 
 
@@ -212,17 +212,17 @@ def stream_work(pair: Pair, kind: Kind, count: int, *, quick: bool) -> Work:
 
 
 def measure(works: list[Work], rounds: int) -> None:
-    """Take the samples in rounds, so that a slow minute of the machine falls on all alike."""
+    """Take the samples in rounds, so that a slow minute of the machine affects all alike."""
     for _ in range(rounds):
         for work in works:
             work.sample()
 
 
-# What is told
+# Output
 
 
 def table(title: str, works: list[Work]) -> Iterator[str]:
-    """Lay out one kind of work: a row for each pair, three columns for each size."""
+    """Yield the lines for one kind of work: a row per pair, three columns per size."""
     columns = list(dict.fromkeys(work.column for work in works))
     heads = "".join(f"{column:>13} {'floor':>8} {'ratio':>6}" for column in columns)
     yield ""
@@ -237,7 +237,7 @@ def table(title: str, works: list[Work]) -> Iterator[str]:
 
 
 def flatness(title: str, works: list[Work]) -> str:
-    """Say how the cost of an event grows with the length of the stream: it should not."""
+    """Return how the cost of an event depends on the length of the stream."""
     costs = {(work.pair, work.column): work.cost() for work in works}
     short, long = dict.fromkeys(work.column for work in works)
     grown = {pair: costs[pair, long] / costs[pair, short] for pair in PAIRS}

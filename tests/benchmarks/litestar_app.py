@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.litestar BACKEND_PORT
 
-It says on its first line at which port it listens.
+It prints its port on its first line.
 """
 
 import socket

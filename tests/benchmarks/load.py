@@ -1,4 +1,4 @@
-"""The benchmark's clients: bare connections that send finished bytes and look only for the end."""
+"""The clients of the benchmark: plain connections that send fixed bytes and detect the end."""
 
 import asyncio
 import time
@@ -11,18 +11,18 @@ import httptools
 from tests.benchmarks.traffic import MARK, STAMP_DIGITS
 
 HOST = "127.0.0.1"
-# Of the clock, for one load: only what hangs takes so long.
+# Seconds for one load.
 LIMIT = 300
-# Between the beginnings of streams. Their events, one every 20 ms, then come at different times.
+# Seconds between the beginnings of streams, so that their events come at different times.
 STAGGER = 0.011
 
 
 class BrokenAnswer(Exception):
-    """An answer was not what it should be."""
+    """A reply was not as expected."""
 
 
 class Caller(asyncio.Protocol):
-    """One connection that is kept alive: sends its request again as long as calls are left."""
+    """A keep-alive connection that repeats its request as long as calls are left."""
 
     def __init__(self, request: bytes, calls: Iterator[int]) -> None:
         self._request = request
@@ -77,7 +77,7 @@ class Caller(asyncio.Protocol):
 
 
 class Listener(Caller):
-    """A connection for one call, sent when it is told to; remembers what came and when."""
+    """A connection for one request, with the received data and their times."""
 
     def __init__(self, request: bytes) -> None:
         super().__init__(request, iter((0,)))
@@ -93,17 +93,17 @@ class Listener(Caller):
 
     @property
     def body(self) -> bytes:
-        """Give all that came."""
+        """Return all received data."""
         return b"".join(piece for _, piece in self.heard)
 
     def first_event(self) -> int:
-        """Give the nanoseconds from the request to the first event."""
+        """Return the nanoseconds from the request to the first event."""
         return self.heard[0][0] - self.sent_at
 
     def delays(self) -> Iterator[int]:
-        """Give the nanoseconds that each event was on its way.
+        """Yield the latency of each event in nanoseconds.
 
-        What repeats events that came before, as the end of a stream may, is not counted.
+        Events that repeat earlier ones, as at the end of a stream, are not counted.
         """
         latest = 0
         for at, piece in self.heard:
@@ -123,7 +123,7 @@ async def _connect(port: int, make: Callable[[], _C]) -> _C:
 
 
 async def call(port: int, request: bytes, calls: int, connections: int) -> None:
-    """Make so many calls, as fast as they are answered."""
+    """Send so many requests, as fast as they are served."""
     left = iter(range(calls))
     async with asyncio.timeout(LIMIT):
         callers = [await _connect(port, lambda: Caller(request, left)) for _ in range(connections)]
@@ -131,9 +131,9 @@ async def call(port: int, request: bytes, calls: int, connections: int) -> None:
 
 
 async def listen(port: int, request: bytes, count: int) -> list[Listener]:
-    """Hear so many streams at once; they begin one after the other, as in life.
+    """Receive so many streams at once, which begin one after the other.
 
-    All connect before the first begins: what a connection takes is no part of an answer's time.
+    All connect before the first begins, so that connecting is not measured.
     """
     async with asyncio.timeout(LIMIT):
         listeners = [await _connect(port, lambda: Listener(request)) for _ in range(count)]
@@ -145,7 +145,7 @@ async def listen(port: int, request: bytes, count: int) -> list[Listener]:
 
 
 async def hold(port: int, request: bytes, count: int) -> list[Listener]:
-    """Open so many streams; all have begun, and none is over."""
+    """Open so many streams, all of which have begun and none has ended."""
     async with asyncio.timeout(LIMIT):
         listeners = [await _connect(port, lambda: Listener(request)) for _ in range(count)]
         for listener in listeners:

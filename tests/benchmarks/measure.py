@@ -1,4 +1,4 @@
-"""Puts loads on the processes, in rounds, and notes what each took."""
+"""Put loads on the processes in rounds, and record their costs."""
 
 import asyncio
 from collections.abc import Iterable
@@ -12,14 +12,14 @@ from tests.benchmarks.load import BrokenAnswer, Listener, call, hold, listen
 from tests.benchmarks.processes import Target
 from tests.benchmarks.traffic import request
 
-# Of the clock, for a process to answer for the first time.
+# Seconds until the first reply of a process.
 _PATIENCE = 120
 
 
 class Load(Struct, frozen=True):
-    """What one sample is made of."""
+    """The load of one sample."""
 
-    # The model of the requests, by which the backend knows what to play.
+    # The model of the requests, which selects the reply of the backend.
     model: str
     calls: int
     connections: int
@@ -28,10 +28,10 @@ class Load(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """All that is measured."""
+    """The loads of a benchmark."""
 
     rounds: int
-    # So much processor time, in seconds, a sample takes at least: a load is repeated up to then.
+    # Seconds of CPU time that a sample takes at least: the load is repeated until then.
     least: float
     unary: Load
     short: Load
@@ -67,46 +67,46 @@ QUICK = Plan(
 
 
 class Sample(Struct, frozen=True):
-    """What one load took. Times are microseconds."""
+    """The cost of one load, in microseconds."""
 
     processor: float
-    # From the request to the first event, and of each event on its way; only of paced streams.
+    # From the request to the first event, and the latency of events; only of paced streams.
     first_event: float = 0
     delay: float = 0
 
 
 @dataclass(slots=True)
 class Record:
-    """All that was noted of one process."""
+    """The samples of one process."""
 
     samples: dict[str, list[Sample]] = field(default_factory=dict[str, list[Sample]])
-    # Bytes held without streams, and with many that are idle.
+    # Resident bytes without streams, and with many idle ones.
     before: int = 0
     during: int = 0
 
     def note(self, load: Load, taken: Sample) -> None:
-        """Keep what a load took."""
+        """Add a sample."""
         self.samples.setdefault(load.model, []).append(taken)
 
     def processor(self, load: Load) -> float:
-        """Give the microseconds of processor time that one call took."""
+        """Return the CPU microseconds of one request."""
         return median(sample.processor for sample in self.samples[load.model])
 
     def per_event(self, load: Load) -> float:
-        """Give the microseconds of processor time that one event took."""
+        """Return the CPU microseconds of one event."""
         return self.processor(load) / load.events
 
     def first_event(self, load: Load) -> float:
-        """Give the microseconds from a request to its first event."""
+        """Return the microseconds from a request to its first event."""
         return median(sample.first_event for sample in self.samples[load.model])
 
     def delay(self, load: Load) -> float:
-        """Give the microseconds that an event was on its way."""
+        """Return the latency of an event in microseconds."""
         return median(sample.delay for sample in self.samples[load.model])
 
 
 async def reach(target: Target, client: str) -> None:
-    """Wait until a process answers."""
+    """Wait until a process replies."""
     async with asyncio.timeout(_PATIENCE):
         while target.process.poll() is None:
             try:
@@ -117,7 +117,7 @@ async def reach(target: Target, client: str) -> None:
 
 
 async def warm_up(target: Target, client: str, *, translates: bool) -> None:
-    """Let a process answer once before it counts, and see that it does what it should."""
+    """Send requests that are not measured, and check the replies."""
     for model in ("unary", "burst-64", "burst-1000"):
         await call(target.port, request(client, model), 20, 4)
     (listener,) = await listen(target.port, request(client, "burst-64"), 1)
@@ -129,7 +129,7 @@ async def warm_up(target: Target, client: str, *, translates: bool) -> None:
 
 
 async def sample(target: Target, client: str, load: Load, least: float) -> Sample:
-    """Put one load on a process, again until it has taken the least time that tells something."""
+    """Put one load on a process, repeated until it has taken the minimum time."""
     sent = request(client, load.model)
     before = target.processor_time()
     taken = calls = 0
@@ -141,7 +141,7 @@ async def sample(target: Target, client: str, load: Load, least: float) -> Sampl
 
 
 async def sample_paced(target: Target, client: str, load: Load) -> Sample:
-    """Hear streams whose events come one by one, and see how long they are on their way."""
+    """Receive streams whose events come one by one, and measure their latency."""
     before = target.processor_time()
     taken = calls = 0
     listeners: list[Listener] = []
@@ -155,7 +155,7 @@ async def sample_paced(target: Target, client: str, load: Load) -> Sample:
 
 
 async def measure(targets: Iterable[Target], client: str, plan: Plan) -> dict[str, Record]:
-    """Sample in rounds, so that a slow minute of the machine falls on all alike."""
+    """Sample in rounds, so that a slow minute of the machine affects all alike."""
     records = {target: Record() for target in targets}
     for _ in range(plan.rounds):
         for load in (plan.unary, plan.short, plan.middle, plan.long):

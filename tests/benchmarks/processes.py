@@ -1,4 +1,4 @@
-"""The processes that are measured, each alone: what they cost is read from the system (Linux)."""
+"""The measured processes, whose cost is read from the system (Linux)."""
 
 import os
 import socket
@@ -30,18 +30,18 @@ max_connections = 4000
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A process that answers calls."""
+    """A process that serves HTTP."""
 
     name: str
     port: int
     process: Popen[str]
 
     def processor_time(self) -> int:
-        """Give the nanoseconds of processor time that it has taken, user and system."""
+        """Return its CPU time in nanoseconds, user and system."""
         return sum(_processor_time(pid) for pid in _family(self.process.pid))
 
     def memory(self) -> int:
-        """Give the bytes that it holds in memory."""
+        """Return its resident memory in bytes."""
         return sum(_resident(pid) for pid in _family(self.process.pid))
 
 
@@ -56,7 +56,7 @@ def _resident(pid: int) -> int:
 
 
 def _family(pid: int) -> Iterator[int]:
-    """Give a process and all that it started."""
+    """Yield a process and all its descendants."""
     yield pid
     for children in Path(f"/proc/{pid}/task").glob("*/children"):
         for child in children.read_text(encoding="ascii").split():
@@ -65,7 +65,7 @@ def _family(pid: int) -> Iterator[int]:
 
 @contextmanager
 def helper(name: str, *arguments: str) -> Generator[Target, None, None]:
-    """Run one of our small servers, which says at which port it listens."""
+    """Run one of our small servers, which prints its port."""
     command = [sys.executable, "-m", f"tests.benchmarks.{name}", *arguments]
     with Popen(command, cwd=ROOT, stdout=PIPE, text=True) as process:  # noqa: S603 - our own modules
         try:
@@ -79,9 +79,9 @@ def helper(name: str, *arguments: str) -> Generator[Target, None, None]:
 def gateway(
     folder: Path, dialect: str, backend_port: int, state: str = "sqlite:dragoman.db"
 ) -> Generator[Target, None, None]:
-    """Run the gateway as people do, but for its log, which nobody reads.
+    """Run the gateway without its log.
 
-    Whether it listens already is for the caller to find out.
+    It may not accept connections yet.
     """
     port = _free_port()
     file = folder / "benchmark.toml"
@@ -96,7 +96,7 @@ def gateway(
 
 
 def _free_port() -> int:
-    """Give a port below those that the system gives away: nobody gets it by chance meanwhile."""
+    """Return a port below the ephemeral ports, which no other process gets by chance."""
     for port in range(20_000 + os.getpid() % 10_000, 32_000):
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))

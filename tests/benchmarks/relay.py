@@ -1,8 +1,8 @@
-"""The floor for any proxy in Python: copies bytes both ways on a bare uvloop, parses nothing.
+"""The minimum for a proxy in Python: it copies bytes on uvloop and parses nothing.
 
     python -m tests.benchmarks.relay BACKEND_PORT
 
-It says on its first line at which port it listens.
+It prints its port on its first line.
 """
 
 import asyncio
@@ -13,12 +13,12 @@ import uvloop
 
 
 class Side(asyncio.Protocol):
-    """One end of a relayed connection: what comes here goes out at the other."""
+    """One end of a relayed connection, which forwards to the other."""
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
         self.other: asyncio.Transport | None = None
-        # What came before there was another end.
+        # Data received before the other end was connected.
         self.early = bytearray()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -45,7 +45,7 @@ class Side(asyncio.Protocol):
 
 
 class Front(Side):
-    """The end at the client: it opens the one at the backend."""
+    """The end at the client, which opens the one at the backend."""
 
     def __init__(self, backend_port: int) -> None:
         super().__init__()

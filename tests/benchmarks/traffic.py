@@ -1,4 +1,4 @@
-"""What the benchmark's clients ask and its backend answers, as bytes that are made once.
+"""The requests and replies of the benchmark, as bytes that are made once.
 
 A request names its answer in the model, which every gateway carries: `burst-64` asks for a stream
 of 64 events in one write, `paced-100` for one event every 20 ms, `idle` for a stream that begins
@@ -26,12 +26,12 @@ Kind = Literal["text", "arguments"]
 
 PATHS = {"chat": "/v1/chat/completions", "legacy": "/v1/chat/completions"}
 PAUSE = 0.02
-# In the place of this, a paced event says when it was sent, in nanoseconds of the machine's clock.
+# A paced event has its send time in nanoseconds in place of this.
 MARK = b"@"
 STAMP_DIGITS = 19
 UNSTAMPED = MARK + b"0" * STAMP_DIGITS
 
-# With so many events an answer has begun in every dialect: there is something in it.
+# After so many events a reply has content in every dialect.
 _BEGINNING = 4
 _ASKED = SIZES["5 kB"]
 _WORDS = [prose(number, 1) for number in range(10)]
@@ -48,9 +48,9 @@ class Answer(Struct, frozen=True):
 
 
 def request(dialect: str, model: str) -> bytes:
-    """Write a call of about 5 kB, with its head, as a client of this dialect sends it.
+    """Return an HTTP request of about 5 kB, as a client of this dialect sends it.
 
-    Nothing of it is kept: what that costs is measured by itself.
+    It is not stored: the cost of that is measured separately.
     """
     asked = replace(_ASKED, model=model, stream=model != "unary", store=False)
     capabilities = adapters.Capabilities()
@@ -59,7 +59,7 @@ def request(dialect: str, model: str) -> bytes:
 
 
 def post(path: str, body: bytes) -> bytes:
-    """Write a call, with its head."""
+    """Return an HTTP request."""
     head = (
         f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
         "User-Agent: benchmark\r\nAccept: */*\r\nAuthorization: Bearer benchmark\r\n"
@@ -73,7 +73,7 @@ def post(path: str, body: bytes) -> bytes:
 
 @cache
 def answer(dialect: str, kind: Kind, model: str) -> Answer:
-    """Make what a backend of this dialect answers."""
+    """Return the reply of a backend of this dialect."""
     name, _, count = model.partition("-")
     match name:
         case "unary":

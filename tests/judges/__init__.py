@@ -1,5 +1,5 @@
-"""Judges of what we write: bytes go in, AssertionError with a readable message comes out.
+"""Validators of our output, which raise AssertionError with a readable message.
 
-`sdk` lets the installed openai package decide, `open_responses` holds the rules of the Open
-Responses specification, and `fields` lists what a request may say. None of them knows `adapters`.
+`sdk` uses the installed openai package, `open_responses` has the rules of the Open
+Responses specification, and `fields` lists the fields of requests. None imports `adapters`.
 """

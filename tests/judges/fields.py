@@ -1,4 +1,4 @@
-"""What a request may say, read off the openai package's own types.
+"""The fields of requests, read from the types of the openai package.
 
 A test demands that each field listed here is mapped, or named with the reason why not, so that a
 field which a new release of the package adds fails a test instead of vanishing.
@@ -57,7 +57,7 @@ def _collect(
 
 
 def _typed_dicts(hint: object) -> Iterator[type]:
-    """Find the TypedDicts inside unions, lists, Required[...] and the like."""
+    """Yield the TypedDicts inside unions, lists, Required[...] and the like."""
     if isinstance(hint, type) and is_typeddict(hint):
         yield hint
     for argument in get_args(hint):

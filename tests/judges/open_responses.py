@@ -24,7 +24,7 @@ __all__ = [
 
 EVENT = tagged(EVENTS)
 DONE = "data: [DONE]"
-# What each final status says about the rest of the response.
+# The final statuses of a response.
 ENDED = frozenset({"completed", "incomplete", "failed"})
 
 
@@ -83,7 +83,7 @@ def assert_stream(data: bytes, *, allow: Collection[Allowance] = ()) -> None:
 
 
 def _blocks(data: bytes) -> list[str]:
-    """Cut a stream into events; the suite's reader knows no line end but LF."""
+    """Split a stream into events; the suite's reader knows no line ending but LF."""
     assert b"\r" not in data, "the stream has a CR: line ends must be LF"
     assert data.endswith(b"\n\n"), f"the last event is not ended by a blank line: {data[-80:]!r}"
     blocks = data.decode().removesuffix("\n\n").split("\n\n")

@@ -207,7 +207,7 @@ RESPONSE = record(
     }
 )
 
-# What `/responses/compact` answers.
+# The reply of `/responses/compact`.
 COMPACTION = record(
     {
         "id": text,

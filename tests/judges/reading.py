@@ -16,7 +16,7 @@ def read_object(body: bytes | str) -> JsonObject:
 
 
 def _unique(pairs: list[tuple[str, object]]) -> JsonObject:
-    # Parsers keep the last of two equal keys, so a writer that says one twice is never noticed.
+    # Parsers use the last of two equal keys, so a repeated key would not be noticed.
     names = [name for name, _ in pairs]
     twice = {name for name in names if names.count(name) > 1}
     assert not twice, f"key said twice in one object: {sorted(twice)}"

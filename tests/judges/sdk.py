@@ -162,7 +162,7 @@ def judge_chat_stream(data: bytes) -> ChatCompletion | None:
     state = _rebuild_chat(chunks)
     if state is None:
         return None
-    # Not get_final_completion(): it raises on a truncated answer, which is a legal one.
+    # Not get_final_completion(), which raises on a truncated reply, although it is legal.
     completion = state.current_completion_snapshot
     _compare_calls(chunks, completion)
     # Once more through the types: a repeated role comes out as "assistantassistant", and a choice
@@ -185,7 +185,7 @@ def _is_done(data: bytes) -> bool:
 
 
 def _with_known_calls(chunk: JsonObject) -> JsonObject:
-    """Take the word `custom` off streamed calls: the published chunk knows only `function`."""
+    """Remove `custom` from streamed calls, because the published chunk type has only `function`."""
     known = cast("JsonObject", json.loads(json.dumps(chunk)))
     for choice in objects_in(known, "choices"):
         for call in as_list(object_in(choice, "delta").get("tool_calls") or [], "tool_calls"):
@@ -279,7 +279,7 @@ def _feed(
     number: int,
     rebuilt: dict[Place, str],
 ) -> Response | None:
-    """Give one event to the helper, and return the response if the event was terminal."""
+    """Pass one event to the helper, and return the response if the event was terminal."""
     try:
         fired = state.handle_event(event)
     except Exception as error:
@@ -295,7 +295,7 @@ def _feed(
 
 
 def _compare_texts(rebuilt: dict[Place, str], final: Response) -> None:
-    """Hold what the helper put together from deltas against the finished response."""
+    """Compare what the helper accumulated from deltas with the final response."""
     output = objects_in(final.to_dict(warnings=False), "output")
     for (output_index, content_index), text in rebuilt.items():
         assert output_index < len(output), f"output[{output_index}] is missing at the end"

@@ -6,8 +6,8 @@ from typing import Literal, TypeAlias, get_args
 
 from tests.judges.reading import JsonObject, as_list, as_object
 
-# What OpenAI's Responses API knows and Open Responses does not. A judgement is told which of these
-# the case at hand calls for; without a word it is strict.
+# Parts of OpenAI's Responses API that Open Responses lacks. A check allows those that it is given,
+# and is strict by default.
 Allowance: TypeAlias = Literal[
     "custom_tools",  # custom tools, their calls, outputs, events and tool_choice
     "reasoning_text",  # response.reasoning_text.*, which Open Responses calls response.reasoning.*
@@ -85,7 +85,7 @@ def array(rule: Check) -> Check:
 
 
 def record(required: Mapping[str, Check], optional: Mapping[str, Check] | None = None) -> Check:
-    """Demand an object with these fields; further fields are fine, as the specification says."""
+    """Require an object with these fields; the specification allows others."""
 
     def check(value: object, at: str, allowed: Allowed) -> None:
         fields = as_object(value, at)

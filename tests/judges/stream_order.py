@@ -19,7 +19,7 @@ Handler: TypeAlias = Callable[[JsonObject], None]
 LIFECYCLE = ("response.created", "response.queued", "response.in_progress")
 TERMINAL = ("response.completed", "response.incomplete", "response.failed")
 
-# Where an item's own text stands; its events are called by both words.
+# The text field of each item type, which its events are named after.
 INPUT_FIELDS = {"function_call": "arguments", "custom_tool_call": "input"}
 # Which field of a part holds its text, by the part's type.
 PART_FIELDS = {

@@ -52,14 +52,14 @@ def _exact(schema: object) -> object:
 def check_exactly(name: str, validator: SchemaValidator, value: object) -> None:
     """Run an exact validator over decoded JSON."""
     try:
-        # By way of JSON: strict validation of Python values refuses a list where a tuple is meant.
+        # As JSON, because strict validation of Python values refuses a list for a tuple.
         validator.validate_json(pydantic_core.to_json(value), strict=True)
     except ValidationError as error:
         raise AssertionError(explain(name, error)) from error
 
 
 def explain(name: str, error: ValidationError) -> str:
-    """Say what is wrong, without the union members that were never meant."""
+    """Return the errors, without those of union members with another tag."""
     details = error.errors()
     wrong_tags = [detail for detail in details if _is_wrong_tag(detail)]
     unmeant = {detail["loc"][:-1] for detail in wrong_tags}
@@ -79,7 +79,7 @@ def _is_wrong_tag(detail: ErrorDetails) -> bool:
 def _unknown_tags(
     wrong_tags: list[ErrorDetails], unmeant: set[Location], meant: list[Location]
 ) -> list[str]:
-    """Name the places where no member of the union was meant at all."""
+    """Return the places where no member of the union has the tag."""
     lines: set[str] = set()
     for detail in wrong_tags:
         # The last two steps are the member and its tag.

@@ -72,7 +72,7 @@ def any_replies(draw: DrawFn) -> Reply:
     more.append((draw(ANY_MESSAGES),))
     choices = (*reply.choices, *(Choice(items, STOP, (EXTRA,)) for items in more))
     if draw(st.booleans()):
-        # What failed has no finish; a choice that said nothing is not known of.
+        # A failed reply has no finish and no empty choices.
         heard = tuple(replace(choice, finish=None, extras=()) for choice in choices if choice.items)
         return replace(reply, choices=heard, error=Error("broken", code="x"), extras=extras)
     return replace(reply, choices=choices, extras=extras)
@@ -82,16 +82,16 @@ def any_replies(draw: DrawFn) -> Reply:
 
 
 @given(reply=any_replies())
-def test_a_reply_is_folded_as_it_was_told(reply: Reply) -> None:
+def test_events_of_a_reply_accumulate_to_it(reply: Reply) -> None:
     assert accumulate(check_order(list(to_events(reply)))) == reply
 
 
 @given(reply=any_replies(), data=st.data())
-def test_how_a_reply_is_told_changes_nothing(reply: Reply, data: DataObject) -> None:
+def test_any_order_of_events_accumulates_to_the_reply(reply: Reply, data: DataObject) -> None:
     assert accumulate(check_order(data.draw(events(reply)))) == reply
 
 
-def test_what_cannot_be_streamed_is_reported() -> None:
+def test_parts_that_cannot_be_streamed_are_reported() -> None:
     choice = Choice((Message("assistant", (PICTURE,)),), STOP, (EXTRA,))
     losses = Losses(None)
     assert list(to_events(Reply(choices=(choice,)), losses))
@@ -101,14 +101,14 @@ def test_what_cannot_be_streamed_is_reported() -> None:
 # --- folding ----------------------------------------------------------------------------------
 
 
-def test_a_failed_stream_keeps_what_came() -> None:
+def test_failed_stream_has_its_content() -> None:
     told: list[Event] = [STARTED, Opened(0, SAID), Delta(0, "text", "half a sen"), FAILED]
     reply = accumulate(check_order(told))
     assert reply.error == FAILED.error
     assert reply.choices == (Choice((Message("assistant", (Text("half a sen"),)),)),)
 
 
-def test_what_comes_with_the_end_is_kept() -> None:
+def test_fields_of_the_last_event_are_in_the_reply() -> None:
     tier, cost = "flex", Usage(1, 2, 3)
     extra = ExtraField("responses", "billing", Raw(b"{}"))
     told: list[Event] = [STARTED, Finished((STOP,), cost, tier, (extra,))]
@@ -116,13 +116,13 @@ def test_what_comes_with_the_end_is_kept() -> None:
     assert (reply.service_tier, reply.usage, reply.extras) == (tier, cost, (extra,))
 
 
-def test_sealed_reasoning_comes_with_its_end() -> None:
+def test_encrypted_reasoning_comes_with_closed() -> None:
     told: list[Event] = [STARTED, Opened(0, Reasoning()), Closed(0, encrypted="sealed"), FINISHED]
     (item,) = accumulate(check_order(told)).choices[0].items
     assert item == Reasoning(encrypted="sealed", status="completed")
 
 
-def test_a_stream_without_an_end_is_no_reply() -> None:
+def test_stream_without_end_is_refused() -> None:
     with pytest.raises(AssertionError, match="without Finished or Failed"):
         accumulate([STARTED])
 
@@ -143,7 +143,7 @@ def test_a_stream_without_an_end_is_no_reply() -> None:
         [STARTED, Opened(0, OpaqueItem("responses", "x", Raw(b"{}"))), Closed(0), FINISHED],
     ],
 )
-def test_an_order_that_is_allowed(told: list[Event]) -> None:
+def test_legal_order(told: list[Event]) -> None:
     assert check_order(told) == told
 
 
@@ -173,6 +173,6 @@ def test_an_order_that_is_allowed(told: list[Event]) -> None:
         [STARTED, Opened(0, SAID), *(Delta(0, "text", "x", part) for part in (0, 1, 0))],
     ],
 )
-def test_an_order_that_is_not_allowed(told: list[Event]) -> None:
+def test_illegal_order(told: list[Event]) -> None:
     with pytest.raises(EventOrderError):
         check_order(told)

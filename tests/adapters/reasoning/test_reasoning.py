@@ -59,7 +59,7 @@ texts = st.lists(words, max_size=2).map(tuple)
 
 
 def numbered(items: Sequence[Item]) -> tuple[Item, ...]:
-    """Give each call an id of its own."""
+    """Return calls with unique ids."""
     return tuple(
         ToolCall(
             f"call_{number}", item.name, item.arguments, status="completed", extras=item.extras
@@ -110,7 +110,7 @@ def test_seals_are_the_same_on_a_whole_and_on_a_stream(reply: Reply) -> None:
 
 
 @given(PLAIN)
-def test_what_was_sealed_comes_back_as_it_was(reply: Reply) -> None:
+def test_sealed_reasoning_is_restored(reply: Reply) -> None:
     sealed = items_of(SealReasoning(SEAL).reply(reply))
     opened = ReasoningRestorer(SEAL, Losses(), native=False).restore(Request(items=sealed), {})
     assert [_bare(item) for item in opened.items] == [
@@ -119,7 +119,7 @@ def test_what_was_sealed_comes_back_as_it_was(reply: Reply) -> None:
 
 
 def late(events: Sequence[Event]) -> list[Event]:
-    """Tell what comes with calls with their ends, as some servers do."""
+    """Move the extra content of calls to their ends, as some servers do."""
     extras: dict[BlockId, Extras] = {}
     told: list[Event] = []
     for event in events:
@@ -135,7 +135,7 @@ def late(events: Sequence[Event]) -> list[Event]:
 
 
 @given(PLAIN)
-def test_what_comes_late_with_a_call_is_sealed_too(reply: Reply) -> None:
+def test_late_extra_content_is_sealed(reply: Reply) -> None:
     events = late(list(to_events(reply)))
     gathered = accumulate(check_order(SealReasoning(SEAL).feed_all(events)))
     assert all(
@@ -150,7 +150,7 @@ def test_what_comes_late_with_a_call_is_sealed_too(reply: Reply) -> None:
 
 
 @given(PLAIN)
-def test_what_comes_late_with_a_call_is_gathered(reply: Reply) -> None:
+def test_late_extra_content_is_accumulated(reply: Reply) -> None:
     assert accumulate(late(list(to_events(reply, Losses(None))))) == reply
 
 
@@ -167,7 +167,7 @@ SIGNED: Extras = (ExtraField("completions", "extra_content", Raw(b'{"google":{}}
         ("first fills, first ends, second ends", [1], ["call look (call_0).extra_content"]),
     ],
 )
-def test_what_comes_late_with_calls_that_overlap(
+def test_late_extra_content_of_overlapping_calls(
     order: str, told: list[int], lost: list[str]
 ) -> None:
     losses = Losses()
@@ -194,7 +194,7 @@ def _signed(signature: str) -> Extras:
 
 @pytest.mark.parametrize("carries", [True, False])
 def test_calls_of_one_id_in_several_turns_get_back_each_its_own(*, carries: bool) -> None:
-    """Some servers count their calls from nought in every turn (P056)."""
+    """Some servers count call ids from zero in every turn (fw-ai/fireconnect#16)."""
     turns = [
         ToolCall("call_0", "look", f'{{"turn":{number}}}', status="completed", extras=extras)
         for number, extras in enumerate((_signed("a"), _signed("b"), ()))
@@ -216,7 +216,7 @@ def test_calls_of_one_id_in_several_turns_get_back_each_its_own(*, carries: bool
     assert [item for item in opened.items if isinstance(item, ToolCall)] == turns
 
 
-def test_what_came_late_finds_its_call_behind_the_output_too() -> None:
+def test_late_extra_content_behind_the_output_finds_its_call() -> None:
     call = ToolCall("call_0", "look", "{}", status="completed", extras=_signed("a"))
     [carrier, told_call] = items_of(
         SealReasoning(SEAL).reply(Reply(choices=(Choice((call,), FINISH),)))
@@ -238,7 +238,7 @@ def test_nothing_of_what_cannot_be_opened_goes_on(encrypted: str) -> None:
     assert [loss.path for loss in losses] == ["input[0]"]
 
 
-def test_what_a_backend_sealed_itself_goes_back_to_it() -> None:
+def test_native_encrypted_reasoning_is_unchanged() -> None:
     asked = Request(items=(Reasoning(("Ebb first.",), encrypted="gAAAAABo1", item_id="rs_1"),))
     assert ReasoningRestorer(SEAL, Losses(), native=True).restore(asked, {}).items == asked.items
 
@@ -258,7 +258,7 @@ def _is_empty(item: Item) -> bool:
 
 
 @given(SEALED, st.booleans())
-def test_what_is_kept_is_the_same_of_a_whole_and_of_a_stream(
+def test_stored_reasoning_is_the_same_for_whole_and_stream(
     reply: Reply,
     plain: bool,  # noqa: FBT001 - hypothesis gives it by its place
 ) -> None:
@@ -271,12 +271,12 @@ def test_what_is_kept_is_the_same_of_a_whole_and_of_a_stream(
 
 
 @given(PLAIN)
-def test_what_is_noted_is_the_same_of_a_whole_and_of_a_stream(reply: Reply) -> None:
+def test_recorded_reasoning_is_the_same_for_whole_and_stream(reply: Reply) -> None:
     assert RecordReasoningForCalls(SEAL).reply(reply) == reply
 
 
 @given(st.text(max_size=10), signed)
-def test_what_a_call_carries_is_taken_out_again(text: str, extras: Extras) -> None:
+def test_extra_content_of_a_call_is_removed(text: str, extras: Extras) -> None:
     call = ToolCall("call_1", "look", extras=(*extras, extra_content_field(text, "completions")))
     assert pop_sealed_extra(call) == (text, extras)
     assert pop_sealed_extra(ToolCall("call_1", "look", extras=extras)) == (None, extras)
@@ -295,12 +295,12 @@ def test_what_a_call_carries_is_taken_out_again(text: str, extras: Extras) -> No
         b'{"google":{"dragoman":{"sealed":"sealed-for-here {}"}}}',
     ],
 )
-def test_what_others_carry_in_the_same_field_stays_as_it_is(junk: bytes) -> None:
+def test_foreign_extra_content_is_unchanged(junk: bytes) -> None:
     extras = (ExtraField("completions", "extra_content", Raw(junk)),)
     assert pop_sealed_extra(ToolCall("call_1", "look", extras=extras)) == (None, extras)
 
 
-def test_what_others_carry_stays_beside_what_was_sealed() -> None:
+def test_foreign_extra_content_stays_beside_sealed() -> None:
     both = Raw(b'{"google":{"thought_signature": "s"},"dragoman":{"sealed":"mine"}}')
     text, left = pop_sealed_extra(
         ToolCall("call_1", "look", extras=(ExtraField("completions", "extra_content", both),))

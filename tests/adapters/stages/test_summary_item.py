@@ -1,4 +1,4 @@
-"""What becomes of an answer in the end: one item made of it, or one put before it."""
+"""A reply becomes one summary item, or gets one item before it."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,11 +44,11 @@ def some_reply() -> st.SearchStrategy[Reply]:
     return st.one_of([replies(name) for name in DIALECT_NAMES])
 
 
-# One item made of an answer
+# One item made of a reply
 
 
 @given(some_reply(), st.data())
-def test_a_summary_is_the_same_whole_and_streamed(reply: Reply, data: DataObject) -> None:
+def test_summary_is_the_same_for_whole_and_stream(reply: Reply, data: DataObject) -> None:
     whole = SummarizeReply(condensed, Losses(None)).reply(reply)
     said = data.draw(events(reply))
     streamed = told(SummarizeReply(condensed, Losses(None)), said)
@@ -59,7 +59,7 @@ def test_a_summary_is_the_same_whole_and_streamed(reply: Reply, data: DataObject
     assert streamed.usage == whole.usage
 
 
-def test_thoughts_and_calls_are_no_part_of_a_summary() -> None:
+def test_summary_has_no_reasoning_and_calls() -> None:
     items = (
         Reasoning(("hm",)),
         Message("assistant", (Text(" One."),)),
@@ -70,7 +70,7 @@ def test_thoughts_and_calls_are_no_part_of_a_summary() -> None:
     assert reply.choices == (Choice((condensed("One.\n\nTwo."),), STOP),)
 
 
-def test_a_summary_that_was_cut_off_serves_and_is_reported() -> None:
+def test_truncated_summary_is_used_and_reported() -> None:
     losses = Losses(None)
     said = (Message("assistant", (Text("One"),)),)
     finish = Finish("length", "length")
@@ -85,7 +85,7 @@ def test_a_summary_that_was_cut_off_serves_and_is_reported() -> None:
     assert [*streamed] == [*losses]
 
 
-def test_silence_is_no_summary() -> None:
+def test_empty_summary_is_an_error() -> None:
     empty = Reply(choices=(Choice((Message("assistant", (Text(" \n"),)),), STOP),), usage=COST)
     reply = SummarizeReply(condensed, Losses(None)).reply(empty)
     assert reply.error is not None
@@ -95,18 +95,18 @@ def test_silence_is_no_summary() -> None:
     assert failed == Failed(reply.error, COST)
 
 
-def test_an_error_stays_one() -> None:
+def test_error_is_unchanged() -> None:
     failed = Reply(error=Error("no"))
     assert SummarizeReply(condensed, Losses(None)).reply(failed) == failed
     event = Failed(Error("no"))
     assert SummarizeReply(condensed, Losses(None)).feed(event) == [event]
 
 
-# One item before an answer
+# One item before a reply
 
 
 @given(some_reply(), st.data())
-def test_a_preface_is_the_same_whole_and_streamed(reply: Reply, data: DataObject) -> None:
+def test_prepended_item_is_the_same_for_whole_and_stream(reply: Reply, data: DataObject) -> None:
     said = data.draw(events(reply))
     plain = accumulate(said)
     expected = PrependItem(ITEM, COST).reply(plain)
@@ -115,7 +115,7 @@ def test_a_preface_is_the_same_whole_and_streamed(reply: Reply, data: DataObject
     assert [*expected.choices[1:]] == [*plain.choices[1:]]
 
 
-def test_costs_are_added_where_both_are_known() -> None:
+def test_usage_is_added_if_both_are_known() -> None:
     assert add_usage(COST, COST) == Usage(2, 4, 6, 8, 10, 12)
     assert add_usage(COST, None) is None
     assert add_usage(None, COST) is None

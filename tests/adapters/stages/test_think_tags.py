@@ -1,4 +1,4 @@
-"""Reasoning in the text of an answer: whole and streamed it is found alike."""
+"""Reasoning in the text of a reply is found in whole replies and streams alike."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -55,7 +55,7 @@ def whole(*items: Item) -> tuple[Item, ...]:
 
 
 def told(pieces: Sequence[str], status: Status = "completed", *after: Item) -> list[Event]:
-    """Tell one message in pieces, and then a call for each item after it."""
+    """Return events of a message in fragments, and of a call for each item after it."""
     events: list[Event] = [Started(), Opened(0, Message("assistant"))]
     events += [Delta(0, "text", piece) for piece in pieces]
     events.append(Closed(0, status))
@@ -97,7 +97,7 @@ def cut_up(text: str, places: Sequence[int]) -> list[str]:
         ("", None, ""),
     ],
 )
-def test_a_text_is_split(text: str, thought: str | None, said: str | None) -> None:
+def test_think_tag_is_split_from_text(text: str, thought: str | None, said: str | None) -> None:
     expected: list[Item] = []
     if thought is not None:
         expected.append(Reasoning(content=(thought,), status="completed"))
@@ -109,7 +109,7 @@ def test_a_text_is_split(text: str, thought: str | None, said: str | None) -> No
 @pytest.mark.parametrize("status", ["completed", "incomplete"])
 @pytest.mark.parametrize("after", [(), (CALL,)])
 @given(text=TEXTS, places=st.lists(st.integers(0, 100), max_size=30))
-def test_a_stream_folds_to_its_whole_twin(
+def test_stream_equals_whole_reply(
     status: Status, after: tuple[ToolCall, ...], text: str, places: Sequence[int]
 ) -> None:
     events = run(told(cut_up(text, places) or [""], status, *map(without_content, after)))
@@ -130,7 +130,7 @@ def test_space_without_end_is_read_once(begin: str) -> None:
     assert folded(run(told(pieces))) == whole(message("".join(pieces)))
 
 
-def test_what_was_held_back_is_told_when_the_stream_breaks_off() -> None:
+def test_buffered_text_is_written_when_the_stream_fails() -> None:
     events = [*told(["<think>why ", "</th"])[:-2], truncated_stream()]
     *_, last, failed = run(events)
     assert last == Delta("0.reasoning", "reasoning", " </th")
@@ -141,7 +141,7 @@ def test_what_was_held_back_is_told_when_the_stream_breaks_off() -> None:
     assert held[2] == Delta(0, "text", "<th")
 
 
-def test_a_text_keeps_its_place_before_a_block_that_begins() -> None:
+def test_text_stays_before_the_next_block() -> None:
     events: list[Event] = [
         Started(),
         Opened(0, Message("assistant")),
@@ -173,7 +173,7 @@ def test_reasoning_goes_on_while_another_block_begins() -> None:
 
 
 @pytest.mark.parametrize("text", ["<think>why", "<think>why</think>", "<think></think>"])
-def test_a_refusal_follows_reasoning(text: str) -> None:
+def test_refusal_follows_reasoning(text: str) -> None:
     events: list[Event] = [
         Started(),
         Opened(0, Message("assistant")),
@@ -186,7 +186,7 @@ def test_a_refusal_follows_reasoning(text: str) -> None:
     assert folded(run(events)) == whole(both)
 
 
-def test_a_refusal_alone_passes() -> None:
+def test_refusal_alone_passes() -> None:
     events: list[Event] = [
         Started(),
         Opened(0, Message("assistant")),
@@ -216,7 +216,7 @@ def test_each_choice_thinks_for_itself() -> None:
     ]
 
 
-def test_a_choice_that_begins_does_not_cut_the_tag_of_another() -> None:
+def test_choices_are_parsed_separately() -> None:
     events: list[Event] = [
         Started(),
         Opened(0, Message("assistant"), choice=0),
@@ -241,7 +241,7 @@ CITED = (Citation("https://a.example", "A", 0, 1),)
 
 
 @pytest.mark.parametrize("pieces", [["<think>why</think>so"], ["<th", "ink>why", "</think>", "so"]])
-def test_what_is_about_a_text_that_was_split_is_reported(pieces: Sequence[str]) -> None:
+def test_annotations_of_a_split_text_are_reported(pieces: Sequence[str]) -> None:
     losses = Losses(None)
     events: list[Event] = [Started(), Opened(0, Message("assistant"))]
     events += [Delta(0, "text", one, logprobs=PROBABLE, annotations=CITED) for one in pieces]
@@ -251,7 +251,7 @@ def test_what_is_about_a_text_that_was_split_is_reported(pieces: Sequence[str]) 
     assert [loss.path for loss in losses] == ["content"]
 
 
-def test_what_is_about_a_text_that_waited_stays_with_it() -> None:
+def test_annotations_of_a_buffered_text_are_kept() -> None:
     losses = Losses(None)
     events: list[Event] = [Started(), Opened(0, Message("assistant"))]
     events += [Delta(0, "text", one, logprobs=PROBABLE) for one in ("<", "b", ">")]

@@ -67,7 +67,7 @@ def check(text: str, expected: Found, *formats: TextFormat) -> None:
 
 
 def cut_up(text: str, positions: Sequence[int]) -> list[str]:
-    """Cut a text at some positions, which wrap around its length."""
+    """Split a text at some positions, modulo its length."""
     cuts = sorted({0, len(text), *(position % (len(text) + 1) for position in positions)})
     return [text[start:end] for start, end in pairwise(cuts)]
 

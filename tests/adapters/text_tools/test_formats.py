@@ -39,7 +39,7 @@ CALLS: dict[TextFormat, list[tuple[str, Found]]] = {
             '<tool_call>{"function": {"name": "time", "arguments": "{\\"a\\": 1}"}}</tool_call>',
             [("time", '{"a": 1}')],
         ),
-        # The arguments are kept as written.
+        # The arguments are unchanged.
         (
             (
                 '<tool_call>{"arguments" : { "b":1.0,  "a":"</tool_call> \\"\\\\é\\u00e9😀" } ,'

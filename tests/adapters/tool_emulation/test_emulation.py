@@ -132,7 +132,7 @@ def test_reply_passes_unchanged_if_no_tool_is_emulated() -> None:
 
 
 def test_name_collisions_do_not_affect_a_reply() -> None:
-    """Of a request that was never emulated nobody knows what its names stand for."""
+    """Without an emulated request the names in a reply are unchanged."""
     request = Request(tools=(FunctionTool("a.b"), FunctionTool("a_b")))
     reply = Exchange("responses", "chat", request=request).reply(
         b'{"id":"1","model":"m","choices":[{"message":{"content":"Hi."},"finish_reason":"stop"}]}'

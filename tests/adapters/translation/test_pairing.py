@@ -1,4 +1,4 @@
-"""Pairing: whatever history comes, each call goes out answered once and each output to its call."""
+"""Pairing gives each call of any history one output, and each output its call."""
 
 from collections import Counter
 

@@ -27,7 +27,7 @@ def schema_of(function: FunctionTool) -> object:
     return json.loads(bytes(function.parameters or b""))
 
 
-def test_what_may_be_left_out_may_be_null() -> None:
+def test_optional_property_becomes_nullable() -> None:
     made, losses = strict(
         {
             "type": "object",
@@ -73,7 +73,7 @@ def test_what_may_be_left_out_may_be_null() -> None:
     assert [loss.path for loss in losses] == ["tools[0].parameters"]
 
 
-def test_what_may_be_null_stays_so() -> None:
+def test_nullable_property_is_unchanged() -> None:
     inner: dict[str, object] = {"type": ["object", "null"], "properties": {}}
     made, _ = strict({"type": "object", "properties": {"a": inner}, "required": ["a"]})
     closed: dict[str, object] = {"required": [], "additionalProperties": False}
@@ -86,7 +86,7 @@ def test_what_may_be_null_stays_so() -> None:
 
 
 @pytest.mark.parametrize("name", ["default", "oneOf", "not", "properties", "enum", "type"])
-def test_a_property_may_have_the_name_of_a_keyword(name: str) -> None:
+def test_property_may_have_the_name_of_a_keyword(name: str) -> None:
     parameters = {
         "type": "object",
         "properties": {name: {"type": "string", "enum": ["x"]}},
@@ -116,7 +116,7 @@ def test_a_property_may_have_the_name_of_a_keyword(name: str) -> None:
         [],
     ],
 )
-def test_what_cannot_be_strict_is_not(impossible: Mapping[str, object]) -> None:
+def test_impossible_schema_is_not_strict(impossible: Mapping[str, object]) -> None:
     made, losses = strict(impossible)
     assert made.strict is False
     assert schema_of(made) == impossible
