@@ -14,19 +14,20 @@ UNRELATED_NAME_WARNING = r"ignore:\s*Can not relate snapshot (location|name):Use
 # Modules that take minutes are started first, so that no worker is left with one at the end.
 SLOW_MODULES = ("tests/test_newcomer.py", "tests/test_quality.py")
 
-# The default finds what a change breaks; `--hypothesis-profile=thorough` tries far more examples.
-# The profile must be loaded before the modules with properties are imported.
+# The profile must be loaded before the modules with properties are imported. Choose another with
+# `--hypothesis-profile`: `quick` while working on the core, `thorough` to search for faults.
 settings.register_profile(
-    "quick",
+    "default",
     deadline=None,
     derandomize=True,
-    max_examples=30,
+    max_examples=150,
     # Explaining a failure takes longer than finding it.
     phases=[phase for phase in Phase if phase is not Phase.explain],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.register_profile("thorough", settings.get_profile("quick"), max_examples=600)
-settings.load_profile("quick")
+settings.register_profile("quick", settings.get_profile("default"), max_examples=30)
+settings.register_profile("thorough", settings.get_profile("default"), max_examples=600)
+settings.load_profile("default")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -38,7 +38,7 @@ each_unequal_pair = pytest.mark.parametrize(
 )
 
 # For laws that are tried for every pair.
-few_examples = settings(max_examples=settings().max_examples // 3)
+few_examples = settings(max_examples=max(settings().max_examples // 6, 10))
 
 # Reasoning is written as text, so that it can be read back as it was.
 OPTIONS = ReplyOptions(reasoning_text=True)
