@@ -1,11 +1,13 @@
 """Settings of pytest, xdist and hypothesis, and fixtures for snapshots."""
 
 import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from syrupy.assertion import SnapshotAssertion
 
+from gateway import grammar_check
 from tests.snapshots import JsonSnapshots, LossSnapshots, SseSnapshots
 
 # Snapshots are named by case and not by test, which syrupy warns about when it writes one.
@@ -45,6 +47,14 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not item.nodeid.startswith(SLOW_MODULES))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def grammar_timeout() -> Iterator[None]:
+    """Give a busy machine time to start the process that checks a grammar."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grammar_check, "TIMEOUT_SECONDS", 60.0)
+        yield
 
 
 @pytest.fixture

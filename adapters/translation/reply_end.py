@@ -83,4 +83,6 @@ def own_error(options: TranslationOptions, error: DragomanError) -> ReplyEnd:
 
 def invalid_reply(error: InvalidRequestError) -> InvalidReplyError:
     """Return an error that blames the backend: a client must not take it for its own."""
-    return InvalidReplyError(None, f"the backend sent an invalid reply: {error}")
+    invalid = InvalidReplyError(None, f"the backend sent an invalid reply: {error}")
+    invalid.path = error.path
+    return invalid

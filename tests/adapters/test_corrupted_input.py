@@ -185,7 +185,7 @@ def test_wrong_value_in_an_event(client: str, backend: str) -> None:
             assert not violations, f"{violations} for {body.decode()}"
 
 
-EVENT_STEP = 7
+EVENT_STEP = 3
 
 
 @each_unequal_pair

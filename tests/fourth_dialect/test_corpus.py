@@ -129,7 +129,9 @@ def test_error_to_a_client_and_back(case: ErrorCase) -> None:
 
 
 def test_own_error_has_the_form_of_the_dialect() -> None:
-    end = Exchange(DIALOGUE, "chat").own_error(adapters.InvalidRequestError("limit", "too small"))
+    end = Exchange(DIALOGUE, "chat").own_error(
+        adapters.InvalidRequestError("limit", "must be positive")
+    )
     assert DIALOGUE.read_error(400, end.body) == Error(
-        "limit: too small", "invalid_request_error", "invalid_value", "limit", status=400
+        "limit must be positive", "invalid_request_error", "invalid_value", "limit", status=400
     )
