@@ -1,4 +1,4 @@
-"""The background task that deletes objects which were not used for the retention time."""
+"""Deletes objects that have not been used within the retention period, in the background."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -9,10 +9,10 @@ from gateway.observability.logging import LOG
 from gateway.store import Store
 
 _SECONDS_PER_DAY: Final = 86_400
-# The interval is the retention time itself where that is shorter than an hour.
+# Runs are separated by the retention period, limited to this range.
 _MAX_INTERVAL_SECONDS: Final = 3600.0
 _MIN_INTERVAL_SECONDS: Final = 1.0
-# The first run comes soon, for services that are restarted often.
+# The first run starts early, so that it also happens in services that are restarted often.
 _FIRST_DELAY_SECONDS: Final = 2.0
 
 # Returns a random number from 0 to 1, so that nodes which start together do not delete together.
@@ -21,7 +21,7 @@ Jitter = Callable[[], float]
 
 @asynccontextmanager
 async def retention_task(store: Store, days: float, jitter: Jitter) -> AsyncGenerator[None]:
-    """Delete unused objects in the background; never, if `days` is 0."""
+    """Delete unused objects in the background. If `days` is 0, nothing is deleted."""
     if not days:
         yield
         return
@@ -34,13 +34,13 @@ async def retention_task(store: Store, days: float, jitter: Jitter) -> AsyncGene
             await task
 
 
-async def _run(store: Store, seconds: float, jitter: Jitter) -> None:
-    interval = max(_MIN_INTERVAL_SECONDS, min(_MAX_INTERVAL_SECONDS, seconds))
+async def _run(store: Store, retention_seconds: float, jitter: Jitter) -> None:
+    interval = max(_MIN_INTERVAL_SECONDS, min(_MAX_INTERVAL_SECONDS, retention_seconds))
     await asyncio.sleep(min(_FIRST_DELAY_SECONDS, interval) * jitter())
     while True:
         try:
-            # By the clock of the database: that of this machine may be ahead.
-            await _delete_unused(store, int(await store.now() - seconds))
+            # Use the clock of the database, because the local one may be ahead.
+            await _delete_unused(store, int(await store.now() - retention_seconds))
         except Exception as error:  # noqa: BLE001 - tried again at the next interval
             LOG.warning("retention run failed", error=str(error))
         await asyncio.sleep(interval * (0.5 + jitter()))
@@ -48,7 +48,7 @@ async def _run(store: Store, seconds: float, jitter: Jitter) -> None:
 
 async def _delete_unused(store: Store, before: int) -> None:
     count = 0
-    while part := await store.delete_unused(before):
-        count += part
+    while deleted := await store.delete_unused(before):
+        count += deleted
     if count:
-        LOG.info("expired data deleted", count=count)
+        LOG.info("unused objects deleted", count=count)

@@ -42,7 +42,7 @@ _EMPTY_CONTENT: dict[str, Wire] = {
     "omit": {},
 }
 
-# Opaque items without which the conversation has another meaning.
+# Opaque items that cannot be dropped without changing the meaning of the conversation.
 _ESSENTIAL_ITEMS = frozenset(("compaction", "compaction_trigger"))
 
 
@@ -73,7 +73,7 @@ class AssistantTurn(Struct):
 class MessageWriter:
     """Writes the items of one request as messages."""
 
-    # How messages to clients name the dialect.
+    # The name of the dialect in messages to clients.
     label = LABEL
 
     def __init__(self, request: Request, capabilities: Capabilities, losses: Losses) -> None:

@@ -1,6 +1,7 @@
-"""IR events of a streamed reply, and the order in which they may come.
+"""IR events of a streamed reply, and their valid order.
 
-A block is an item in transfer: `Opened` has its identity, `Delta`s its content, `Closed` its end.
+A block is an item that is being streamed. `Opened` identifies it, `Delta` events contain its
+content, and `Closed` marks its end.
 Blocks may overlap. A part of a block begins with its first `Delta`, which may be empty. Exactly one
 `Finished` or `Failed` ends the stream; `Failed` may leave blocks open.
 """
@@ -70,14 +71,14 @@ class Delta(Struct, frozen=True, gc=False, tag="delta"):
 
 
 class Closed(Struct, frozen=True, tag="closed"):
-    """The end of a block, with what its server sends only then."""
+    """The end of a block, with the fields that the backend sends only then."""
 
     index: BlockId
     status: Status = "completed"
     encrypted: str | None = None
     extras: Extras = ()
-    # All parts of a message, if it has any that cannot be streamed: those are complete, the others
-    # are without their text.
+    # Set only if a message has parts that cannot be streamed. Contains all of its parts; the text
+    # of streamed parts is empty.
     parts: tuple[Part, ...] = ()
 
 

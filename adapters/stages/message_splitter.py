@@ -1,7 +1,7 @@
-"""The base class of stages that find something in the text of messages and give it its own block.
+"""The base class of stages that extract blocks, such as tool calls, from the text of messages.
 
-Text that may be the beginning of such a thing is held back. It keeps its place before any block
-that is opened after it.
+Text that may be the start of such a block is buffered. Buffered text is emitted before any block
+that is opened later.
 """
 
 from abc import ABC, abstractmethod
@@ -20,19 +20,19 @@ class SplitMessage(ABC):
 
     @abstractmethod
     def fill(self, delta: Delta) -> list[Event]:
-        """Read a delta; return what is certain."""
+        """Read a delta; return the events that do not depend on later text."""
 
     @abstractmethod
     def close(self, closed: Closed) -> list[Event]:
-        """Return what was held back, and the end of the message."""
+        """Return the buffered events and the end of the message."""
 
     @abstractmethod
     def flush_before_next_block(self) -> list[Event]:
-        """Return what must stand before a block that is opened now."""
+        """Return the events that must precede a block that is about to be opened."""
 
     @abstractmethod
     def flush(self) -> list[Event]:
-        """Return what was held back, because the stream has failed."""
+        """Return the buffered events after the stream has failed."""
 
 
 class MessageSplitter(Stage, ABC):

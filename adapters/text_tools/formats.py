@@ -22,24 +22,24 @@ Calls = tuple[TextToolCall, ...]
 
 
 class TextCallFormat(Struct, frozen=True):
-    """A format of calls in a text."""
+    """A format for tool calls in text."""
 
     # The strings with which a block of calls may start.
     markers: tuple[str, ...]
     # Parses a block from its marker on, or raises `NotAToolCallError`.
     parse: Callable[[Cursor, DeclaredTools], Parse[Calls]]
-    # True if nothing may stand before the calls.
+    # True if the calls must be the whole reply.
     is_whole_reply: bool = False
 
     def may_start_at(self, text: str, position: int) -> bool:
-        """Whether a marker, or the part of it that has come, stands at a position."""
+        """Whether the text at a position starts with a marker or is an incomplete marker."""
         return any(
             marker.startswith(text[position : position + len(marker)]) for marker in self.markers
         )
 
 
 def _check_declared(calls: Calls, tools: DeclaredTools) -> Calls:
-    """Return calls of declared tools, or raise; for markup that may also mean something else."""
+    """Return the calls; raise `NotAToolCallError` if the tool of any is not declared."""
     if not all(tools.is_declared(call.name) for call in calls):
         raise NotAToolCallError
     return calls
@@ -73,7 +73,7 @@ def _parse_llama(cursor: Cursor, _tools: DeclaredTools) -> Parse[Calls]:
     yield from cursor.expect(_LLAMA_START)
     yield from cursor.skip_space()
     calls: Calls = ()
-    # Python may follow the tag; then it is no call.
+    # The tag may also be followed by Python code, which is not a tool call.
     while not calls or (yield from cursor.peek_any("{")):
         calls += read_calls((yield from cursor.json()))
         yield from _skip_semicolon(cursor)
@@ -102,7 +102,7 @@ def _parse_mistral(cursor: Cursor, tools: DeclaredTools) -> Parse[Calls]:
     yield from cursor.skip_space()
     has_space = cursor.consumed > end_of_name
     if (yield from cursor.skip("[CALL_ID]")):
-        # The id is ignored, because a model may count from one in every turn.
+        # The id is ignored, because models may restart the numbering in every turn.
         yield from cursor.name()
         yield from cursor.skip_space()
     has_marker = yield from cursor.skip("[ARGS]")
@@ -129,7 +129,7 @@ _OUTER_TAGS = {
     "<function_calls>": "</function_calls>",
     "<minimax:tool_call>": "</minimax:tool_call>",
 }
-# By the start of a function tag: the end of that tag, and the closing tag.
+# Maps the start of an opening tag to the end of that tag and the closing tag.
 _FUNCTION_TAGS = {
     "<function=": (">", "</function>"),
     '<function name="': ('">', "</function>"),
@@ -188,8 +188,8 @@ def _parse_parameters(cursor: Cursor, tool: str, tools: DeclaredTools) -> Parse[
 def _without_padding(text: str, tag: str) -> str:
     """Remove one line break on each side of a value.
 
-    `<parameter=` always has them. In the other form, a line break on one side only is part of the
-    value.
+    In the `<parameter=` form they are never part of the value. In the other form, a line break on
+    one side only is part of the value.
     """
     if tag == _ASSIGNED_PARAMETER or (text.startswith("\n") and text.endswith("\n")):
         return text.removeprefix("\n").removesuffix("\n")
@@ -198,7 +198,8 @@ def _without_padding(text: str, tag: str) -> str:
 
 # JSON as the whole reply: `{"tool_calls": […]}`, `{"name": …, "arguments": {…}}` or an array
 
-# The first fields that a call may have; any other object is a reply in JSON, known at once.
+# The first fields that a call may have. An object that starts with another field is a normal
+# JSON reply, so parsing stops immediately.
 _FIRST_FIELDS = tuple(f'"{field}"' for field in sorted(CALL_FIELDS | MESSAGE_FIELDS))
 
 
@@ -234,7 +235,7 @@ def _parse_opening(cursor: Cursor) -> Parse[str]:
 # The same JSON in a fenced code block
 
 _FENCE = "```"
-# The second also as `tool_calls`.
+# `tool_call` may also be written as `tool_calls`.
 _FENCE_STARTS = (f"{_FENCE}json", f"{_FENCE}tool_call")
 
 

@@ -21,7 +21,7 @@ INTERNAL_ERROR: Final = 500
 
 
 class ReplyEnd(Struct, frozen=True):
-    """The end of a reply: what is still to be sent, and what is known only now."""
+    """The end of a reply: the remaining output, and values that are available only at the end."""
 
     # The last frames of a stream, or the whole body.
     body: bytes
@@ -30,14 +30,14 @@ class ReplyEnd(Struct, frozen=True):
     streamed: bool = False
     # Why the reply failed, if it did.
     error: Error | None = None
-    # Whether the backend reported the error, or the gateway found it.
+    # Whether the error was reported by the backend or detected by the gateway.
     error_origin: Literal["backend", "gateway"] | None = None
     usage: Usage | None = None
     losses: tuple[Loss, ...] = ()
-    # The reply object that the client gets, if it is known: Responses objects always, a streamed
-    # completion where the options ask for it.
+    # The reply object sent to the client, if available: always for Responses, for streamed
+    # completions only if the options request it.
     client_reply: Mapping[str, object] | None = None
-    # Sealed reasoning by call id, for the store: the client does not carry it.
+    # Sealed reasoning by call id. It must be stored, because the client does not send it back.
     reasoning: Mapping[str, str] = {}
 
 
@@ -69,7 +69,7 @@ def http_error_end(status: int, body: bytes, plan: ReplyPlan) -> ReplyEnd:
 
 
 def _has_error_object(body: bytes) -> bool:
-    """Whether an error body already has the form that every client expects."""
+    """Whether an error body contains an `error` object."""
     try:
         return read_body(body).nested("error") is not None
     except InvalidRequestError:
@@ -77,12 +77,12 @@ def _has_error_object(body: bytes) -> bool:
 
 
 def own_error(options: TranslationOptions, error: DragomanError) -> ReplyEnd:
-    """Return one of our own errors in the client's dialect."""
+    """Return an error raised by the gateway, in the client's dialect."""
     return ReplyEnd(options.client.write_error(to_error(error)), error.status)
 
 
 def invalid_reply(error: InvalidRequestError) -> InvalidReplyError:
-    """Return an error that blames the backend: a client must not take it for its own."""
+    """Return an error that is attributed to the backend and not to the client's request."""
     invalid = InvalidReplyError(None, f"the backend sent an invalid reply: {error}")
     invalid.path = error.path
     return invalid

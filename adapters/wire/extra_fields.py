@@ -17,7 +17,7 @@ _EMPTY = frozenset((b"[]", b"{}", b'""'))
 
 
 class DropPolicy(msgspec.Struct, frozen=True):
-    """The severity of dropping a known field, and the reason to report, if not the usual one."""
+    """The severity of dropping a known field, and its reason, if not the default."""
 
     severity: SeverityRule
     reason: str | None = None
@@ -30,7 +30,7 @@ def unread_fields(
     prefix: str = "",
     otherwise: SeverityRule = "hint",
 ) -> Extras:
-    """Take the fields that the reader of an object has not taken.
+    """Remove and return the fields of an object that were not read.
 
     `otherwise` is the severity of dropping a field that is not in `known`.
     """
@@ -50,7 +50,7 @@ def unread_fields(
 
 
 def harmless_if(harmless: object, severity: Severity) -> Callable[[Raw], Severity | None]:
-    """Return a rule by which dropping the field is no loss if it has a harmless value."""
+    """Return a rule that reports no loss if the field has the given value."""
     encoded = msgspec.json.encode(harmless)
     return lambda raw: None if b"".join(bytes(raw).split()) == encoded else severity
 
@@ -64,7 +64,7 @@ class ExtrasWriter:
         self._family = family
         # Fields of other families that the backend accepts, too.
         self._forward = forward
-        # How messages to clients name the dialect.
+        # The name of the dialect in messages to clients.
         self._label = label
         self._losses = losses
 

@@ -1,4 +1,4 @@
-"""Turns every exception of a handler into an error body."""
+"""Converts exceptions raised by handlers into error responses."""
 
 from litestar import Response
 from litestar.exceptions import HTTPException, ValidationException

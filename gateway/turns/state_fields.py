@@ -1,4 +1,4 @@
-"""The fields of a request that concern the store, and items that refer to stored ones."""
+"""The fields of a request that control stored state, and items that refer to stored ones."""
 
 import re
 from typing import Final
@@ -14,13 +14,13 @@ from gateway.turns.items import REFERENCE
 
 _FALSE: Final = b"false"
 _ID: Final = b'"id"'
-# Longer items have content of their own and are not decoded.
+# Longer items cannot be references and are not decoded.
 _MAX_REFERENCE_BYTES: Final = 1024
-# The end of an object that is just an id. Clients that send a whole conversation send hundreds of
-# items, usually without references: decoding each would cost more than reading the request.
+# Matches the end of an object whose only value is `id`. This avoids decoding every item: clients
+# that send a whole conversation send hundreds of items, usually without references.
 _BARE_REFERENCE: Final = re.compile(rb'"id"\s*:\s*"[^"]*"\s*(?:,\s*"type"\s*:\s*null\s*)?\}')
 
-# The gateway implements these fields, and backends do not get them.
+# Fields that the gateway handles and removes from the request to the backend.
 _STATE_FIELDS: Final = frozenset(
     ("background", "conversation", "input", "previous_response_id", "store")
 )
@@ -31,13 +31,13 @@ class _Reference(Struct):
     type: str | None = None
 
 
-_REFERENCE: Final = msgspec.json.Decoder(_Reference)
-_OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
-_ITEMS: Final = msgspec.json.Decoder(list[Raw])
+_REFERENCE_DECODER: Final = msgspec.json.Decoder(_Reference)
+_OBJECT_DECODER: Final = msgspec.json.Decoder(dict[str, Raw])
+_ITEMS_DECODER: Final = msgspec.json.Decoder(list[Raw])
 
 
 class StateFields(Struct, frozen=True):
-    """The fields of a request that concern the store."""
+    """The fields of a request that control stored state."""
 
     input: str | list[Raw]
     store: bool
@@ -50,7 +50,7 @@ class StateFields(Struct, frozen=True):
 
 
 def is_stateless(body: RequestBody) -> bool:
-    """Whether a request neither is to be stored nor refers to anything stored."""
+    """Whether a request is not stored and does not refer to stored objects."""
     fields = body.fields
     items = fields.get("input", NULL)
     background = fields.get("background", NULL)
@@ -70,7 +70,7 @@ def _has_bare_reference(items: Raw) -> bool:
     if _BARE_REFERENCE.search(bytes(items)) is None:
         return False
     try:
-        return any(read_reference(item) is not None for item in _ITEMS.decode(items))
+        return any(read_reference(item) is not None for item in _ITEMS_DECODER.decode(items))
     except DECODE_ERRORS:
         return False
 
@@ -84,8 +84,8 @@ def read_reference(raw: Raw) -> str | None:
     if _ID not in encoded or len(encoded) > _MAX_REFERENCE_BYTES:
         return None
     try:
-        item = _REFERENCE.decode(raw)
-        present = {name for name, value in _OBJECT.decode(raw).items() if is_present(value)}
+        item = _REFERENCE_DECODER.decode(raw)
+        present = {name for name, value in _OBJECT_DECODER.decode(raw).items() if is_present(value)}
     except DECODE_ERRORS:
         # The reader of the item reports what is wrong with it.
         return None

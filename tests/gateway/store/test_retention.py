@@ -82,7 +82,7 @@ def test_unused_objects_are_deleted(kind: str, tmp_path: Path, backend: Scripted
         assert [one.id for one in client.conversations.items.list("conv_used")] == ["msg_used"]
         assert execute(url, "SELECT COUNT(*) FROM labels") == [(1,)]
         assert execute(url, "SELECT id FROM items WHERE id LIKE '%old%'") == []
-    assert "expired data deleted" in gateway.log
+    assert "unused objects deleted" in gateway.log
 
 
 def error_text(get: Callable[[str], object], name: str) -> str:
