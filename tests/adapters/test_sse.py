@@ -165,7 +165,7 @@ def test_endless_event_is_refused() -> None:
     decoder = Decoder(limit=20)
     decoder.feed(b"data: 0123456789")
     decoder.feed(b"0123")
-    with pytest.raises(InvalidReplyError, match="over 20 bytes"):
+    with pytest.raises(InvalidReplyError, match="exceeds 20 bytes"):
         decoder.feed(b"4")
 
 

@@ -103,8 +103,8 @@ def chat_items(calls: SearchStrategy[tuple[ToolCall, ...]]) -> SearchStrategy[tu
 def responses_items() -> SearchStrategy[tuple[Item, ...]]:
     """Return a strategy for the items of a response, of any type and in any order."""
     message = tuples_of(_text_parts | refusals).map(assistant_message)
-    call = st.builds(
-        lambda calls, namespace: replace(calls[0], namespace=namespace), calls(), optional(names)
+    call = st.tuples(calls(), optional(names)).map(
+        lambda drawn: replace(drawn[0][0], namespace=drawn[1])
     )
     reasoning = st.builds(
         Reasoning,

@@ -158,7 +158,9 @@ def test_lease_of_a_dead_node_expires(
         backend.wait_for_request(model)
         one.process.kill()
         said = judge_stream(replay(other, name))
-        assert "died" in text_in(object_in(said, "error"), "message")
+        assert "the node that created this response failed" in text_in(
+            object_in(said, "error"), "message"
+        )
     assert len(backend.received(model)) == 1
 
 
@@ -282,7 +284,7 @@ def test_stopping_node_fails_running_responses(
         backend.wait_for_request(model)
         one.terminate()
         said = judge_stream(replay(other, name))
-        assert "stopped" in text_in(object_in(said, "error"), "message")
+        assert "shut down" in text_in(object_in(said, "error"), "message")
         assert one.wait() == 0
         assert "Traceback" not in one.log, one.log
     assert backend.received(model)[0].closed.wait(TIMEOUT_SECONDS)

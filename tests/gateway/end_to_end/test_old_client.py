@@ -70,8 +70,9 @@ def history_after(turn: Turn, result: str) -> list[JsonObject]:
     messages: list[JsonObject] = []
     for call in turn.calls:
         function_call = {"name": call.name, "arguments": call.arguments}
+        called: JsonObject = {"role": "assistant", "content": turn.text}
         messages += [
-            {"role": "assistant", "content": turn.text, "function_call": function_call},
+            called | {"function_call": function_call},
             {"role": "function", "name": call.name, "content": result},
         ]
     return messages
