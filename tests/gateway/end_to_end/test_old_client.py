@@ -70,11 +70,8 @@ def history_after(turn: Turn, result: str) -> list[JsonObject]:
     messages: list[JsonObject] = []
     for call in turn.calls:
         function_call = {"name": call.name, "arguments": call.arguments}
-        called: JsonObject = {"role": "assistant", "content": turn.text}
-        messages += [
-            called | {"function_call": function_call},
-            {"role": "function", "name": call.name, "content": result},
-        ]
+        messages.append({"role": "assistant", "content": turn.text, "function_call": function_call})
+        messages.append({"role": "function", "name": call.name, "content": result})
     return messages
 
 
