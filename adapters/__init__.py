@@ -39,10 +39,9 @@ from adapters.losses import Loss, Policy, Severity
 from adapters.reasoning.sealed import Sealer
 from adapters.responses import RESPONSES
 from adapters.tool_emulation import CustomInput
-from adapters.translation.options import TranslationOptions
+from adapters.translation.plan import ReplyPlan, TranslationOptions, plan_reply
 from adapters.translation.reply import ReplyTranslator
 from adapters.translation.reply_end import ReplyEnd, own_error
-from adapters.translation.reply_plan import ReplyPlan, plan_reply
 from adapters.translation.request import (
     BackendRequest,
     ClientRequest,

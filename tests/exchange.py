@@ -26,7 +26,7 @@ from adapters.capabilities import GENERIC
 from adapters.dialect import DEFAULT
 from adapters.ir.types import Error
 from adapters.losses import Losses
-from adapters.translation.options import FinalStage
+from adapters.translation.plan import FinalStage
 
 
 class Exchange:

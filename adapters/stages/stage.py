@@ -43,7 +43,7 @@ class Stage:
         """Return a whole reply, changed as its stream would be."""
         if not self.may_change(reply):
             return reply
-        return accumulate([*self.feed_all(list(to_events(reply))), *self.flush()])
+        return accumulate(self.feed_all(list(to_events(reply))))
 
     def may_change(self, _reply: Reply) -> bool:
         """Whether the stage may change a whole reply or learn something from it.
@@ -74,10 +74,6 @@ class Stage:
             case Failed():
                 return self._fail(event)
 
-    def flush(self) -> list[Event]:
-        """Return what is left after the last event, which is nothing in most stages."""
-        return []
-
     def _start(self, event: Started) -> list[Event]:
         return [event]
 
@@ -95,11 +91,10 @@ class Stage:
         return [event]
 
 
-class Pipeline(Stage):
+class Pipeline:
     """Several stages in a row."""
 
     def __init__(self, *stages: Stage) -> None:
-        super().__init__()
         self._stages = stages
 
     @property
@@ -107,26 +102,17 @@ class Pipeline(Stage):
         """Whether all deltas pass as they are until the stages are fed something else."""
         return all(stage.passes_deltas for stage in self._stages)
 
-    def may_change(self, reply: Reply) -> bool:
-        """Whether any of the stages may change a whole reply."""
-        return any(stage.may_change(reply) for stage in self._stages)
-
-    def feed(self, event: Event) -> list[Event]:
-        """Pass one event through all stages."""
-        return self.feed_all([event])
+    def reply(self, reply: Reply) -> Reply:
+        """Return a whole reply, changed as its stream would be."""
+        if not any(stage.may_change(reply) for stage in self._stages):
+            return reply
+        return accumulate(self.feed_all(list(to_events(reply))))
 
     def feed_all(self, events: list[Event]) -> list[Event]:
         """Pass several events through all stages, stage by stage."""
         for stage in self._stages:
             # One event is by far the most frequent.
             events = stage.feed(events[0]) if len(events) == 1 else stage.feed_all(events)
-        return events
-
-    def flush(self) -> list[Event]:
-        """Flush the stages in order, each after it was fed what the one before it returned."""
-        events: list[Event] = []
-        for stage in self._stages:
-            events = [*stage.feed_all(events), *stage.flush()]
         return events
 
 

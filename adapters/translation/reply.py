@@ -15,7 +15,7 @@ from adapters.reasoning.capture import CaptureReasoning
 from adapters.sse import BYTE_ORDER_MARK, encode, is_stream
 from adapters.stages.stage import Pipeline, Stage
 from adapters.tool_emulation import CallRestorer, CustomInput
-from adapters.translation.recorder import ReplyRecorder
+from adapters.translation.plan import ReplyPlan, reply_stages
 from adapters.translation.redaction import redact_errors
 from adapters.translation.reply_end import (
     INTERNAL_ERROR,
@@ -26,9 +26,13 @@ from adapters.translation.reply_end import (
     http_error_end,
     invalid_reply,
 )
-from adapters.translation.reply_plan import ReplyPlan
-from adapters.translation.reply_stages import reply_stages
-from adapters.translation.streams import PassedStream, ReplyCollector, ReplyStream, TranslatedStream
+from adapters.translation.streams import (
+    PassedStream,
+    ReplyCollector,
+    ReplyRecorder,
+    ReplyStream,
+    TranslatedStream,
+)
 from adapters.wire.error_body import infer_status, is_error
 from adapters.wire.json_object import JsonObject, read_body
 
@@ -48,17 +52,19 @@ class ReplyTranslator:
     def __init__(self, plan: ReplyPlan, *, status: int = OK, streamed: bool = False) -> None:
         self.plan = plan
         self.losses = Losses(None)
-        self._options = plan.options
+        self._options = options = plan.options
         self._status = status
-        self._context = ReplyContext(
+        self._context = self._reader_context = ReplyContext(
             plan.request,
-            self._options.ids,
+            options.ids,
             self.losses,
-            self._options.reply_options,
-            self._options.response_overrides,
+            options.reply_options,
+            options.response_overrides,
         )
-        # The stages of the reply, once they were made.
-        self._stages: list[Stage] = []
+        if plan.backend_tools is not plan.request.tools and not options.passes_requests:
+            # The backend's reader knows the tools by the backend's names.
+            request = replace(plan.request, tools=plan.backend_tools)
+            self._reader_context = replace(self._context, request=request)
         # A whole body, or the beginning of one that may be a stream.
         self._body: list[bytes] = []
         # The backend's stream, and what makes of it the client's stream or a whole reply.
@@ -66,6 +72,12 @@ class ReplyTranslator:
         self._writer: BaseStreamWriter | None = None
         self._collector: ReplyCollector | None = None
         self._recorder: ReplyRecorder | None = None
+        # Whether the client gets a stream from here on, unless nothing has arrived yet.
+        self.is_stream = False
+        # The inputs of custom tools that are to be checked after the reply.
+        self.custom_inputs: list[CustomInput] = []
+        # Sealed reasoning by call, which the client does not carry.
+        self.reasoning: dict[str, str] = {}
         if streamed and status < _FIRST_ERROR:
             self._open_stream()
 
@@ -86,43 +98,39 @@ class ReplyTranslator:
         return b""
 
     def _open_stream(self) -> None:
-        if not self.plan.client_streams:
-            self._collector = ReplyCollector()
-            self._stream = self._open_translated(self._collector)
-        elif self.plan.passthrough:
+        if self.plan.passthrough and self.plan.client_streams:
             # What passes loses nothing, whatever its reader and writer report.
             context = replace(self._context, losses=Losses(None))
-            writer = self._open_writer(context)
-            self._stream = PassedStream(self.plan, self._reader_context(context), writer)
+            reader_context = replace(self._reader_context, losses=Losses(None))
+            self._stream = PassedStream(self.plan, reader_context, self._open_writer(context))
         else:
-            self._stream = self._open_translated(self._open_writer(self._context))
+            self._open_translated()
 
-    def _open_translated(self, writer: BaseStreamWriter | ReplyCollector) -> TranslatedStream:
-        context = self._reader_context(self._context)
-        return TranslatedStream(self.plan, context, self._make_stages(), writer)
+    def _open_translated(self) -> TranslatedStream:
+        writer: BaseStreamWriter | ReplyCollector
+        if self.plan.client_streams:
+            writer = self._open_writer(self._context)
+        else:
+            writer = self._collector = ReplyCollector()
+        stages = self._make_stages()
+        self._stream = stream = TranslatedStream(self.plan, self._reader_context, stages, writer)
+        return stream
 
     def _open_writer(self, context: ReplyContext) -> BaseStreamWriter:
-        client = self._options.client
+        self.is_stream = True
         if self._options.keep_reply:
-            self._recorder = ReplyRecorder(client, context)
-        self._writer = client.write_stream(context)
+            self._recorder = ReplyRecorder(self._options.client, context)
+        self._writer = self._options.client.write_stream(context)
         return self._writer
 
-    def _reader_context(self, context: ReplyContext) -> ReplyContext:
-        """Return what the backend's reader needs: it knows the tools by the backend's names."""
-        if self._options.passes_requests:
-            return context
-        tools = self.plan.emulated.request.tools
-        return replace(context, request=replace(self.plan.request, tools=tools))
-
     def _make_stages(self) -> list[Stage]:
-        self._stages = reply_stages(self.plan, self._context)
-        return self._stages
-
-    @property
-    def is_stream(self) -> bool:
-        """Whether the client gets a stream from here on, unless nothing has arrived yet."""
-        return self._stream is not None and self.plan.client_streams
+        stages = reply_stages(self.plan, self._context)
+        for stage in stages:
+            if isinstance(stage, CallRestorer):
+                self.custom_inputs = stage.custom_inputs
+            elif isinstance(stage, CaptureReasoning):
+                self.reasoning = stage.reasoning
+        return stages
 
     @property
     def has_content(self) -> bool:
@@ -135,7 +143,8 @@ class ReplyTranslator:
     @property
     def finished(self) -> bool:
         """True once the reply is complete; usage and the end of the stream may still follow."""
-        return self._stream is not None and self._stream.finished
+        stream = self._stream
+        return stream is not None and (stream.outcome is not None or stream.reader.finished)
 
     @property
     def ended(self) -> bool:
@@ -226,7 +235,7 @@ class ReplyTranslator:
 
     def _translated_end(self, body: bytes) -> ReplyEnd:
         try:
-            reply = self._options.backend.read_reply(body, self._reader_context(self._context))
+            reply = self._options.backend.read_reply(body, self._reader_context)
         except InvalidRequestError as error:
             raise invalid_reply(error) from None
         if reply.error is not None:
@@ -238,8 +247,7 @@ class ReplyTranslator:
 
     def _streamed_end(self, reply: Reply) -> ReplyEnd:
         """Write a whole reply as a stream."""
-        stream = self._open_translated(self._open_writer(self._context))
-        self._stream = stream
+        stream = self._open_translated()
         stream.write_whole(list(to_events(reply, self.losses)))
         return replace(self._stream_end(stream, started=True), usage=reply.usage)
 
@@ -284,17 +292,3 @@ class ReplyTranslator:
             backend = self._options.backend
             return backend.read_usage(fields.nested(backend.names.get("usage", "usage")))
         return None
-
-    # What the stages learned
-
-    @property
-    def custom_inputs(self) -> list[CustomInput]:
-        """The inputs of custom tools that are to be checked after the reply."""
-        stages = (stage for stage in self._stages if isinstance(stage, CallRestorer))
-        return [custom_input for stage in stages for custom_input in stage.custom_inputs]
-
-    @property
-    def reasoning(self) -> dict[str, str]:
-        """Sealed reasoning by call, which the client does not carry."""
-        stages = (stage for stage in self._stages if isinstance(stage, CaptureReasoning))
-        return {key: sealed for stage in stages for key, sealed in stage.reasoning.items()}

@@ -10,9 +10,8 @@ from adapters.dialect import translate_error_param
 from adapters.errors import DragomanError, InvalidReplyError, InvalidRequestError
 from adapters.ir.types import Error, FunctionTool, Usage
 from adapters.losses import Loss
-from adapters.translation.options import TranslationOptions
+from adapters.translation.plan import ReplyPlan, TranslationOptions
 from adapters.translation.redaction import redact_text
-from adapters.translation.reply_plan import ReplyPlan
 from adapters.wire.error_body import CONTEXT_OVERFLOW, infer_status, to_error
 from adapters.wire.json_object import read_body
 

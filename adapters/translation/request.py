@@ -1,29 +1,25 @@
 """Translate a client's request for a backend, and note what its reply depends on."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from adapters.dialect import Dialect
+from adapters.capabilities import GENERIC
 from adapters.errors import DragomanError, InvalidRequestError, missing_field
-from adapters.ir.types import (
-    EMPTY_REQUEST,
-    ItemReference,
-    Request,
-)
+from adapters.ir.types import EMPTY_REQUEST, ItemReference, Request
 from adapters.losses import Loss, Losses
 from adapters.reasoning.policy import ReasoningPolicy
 from adapters.reasoning.strip import NOT_FOR_THIS
-from adapters.tool_emulation import emulate_tools
 from adapters.translation.fit import fit_to_capabilities
-from adapters.translation.options import TranslationOptions
 from adapters.translation.pairing import pair_tool_calls
-from adapters.translation.reply_plan import (
+from adapters.translation.plan import (
     ReplyPlan,
-    emulate_leniently,
-    plan_for_request,
-    tool_support,
+    TranslationOptions,
+    emulate_for_backend,
+    plan_reply,
+    plan_translated,
 )
 from adapters.wire.json_object import RequestBody, parse_body
 
@@ -51,11 +47,6 @@ class BackendRequest(Struct, frozen=True):
     reply_plan: ReplyPlan
     # The backend was asked for encrypted reasoning although the client did not ask for it.
     requests_encrypted_reasoning: bool = False
-
-    @property
-    def streams(self) -> bool:
-        """Whether the backend is asked for a stream."""
-        return self.reply_plan.backend_streams
 
 
 def read_client_request(body: RequestBody, options: TranslationOptions) -> ClientRequest:
@@ -87,29 +78,38 @@ def write_backend_request(
     if read.options.passes_requests:
         return _pass_request(read, model)
     options, losses, capabilities = read.options, read.losses, read.options.capabilities
-    client_streams = bool(read.request.stream)
-    backend_streams = _backend_streams(options, client_streams=client_streams)
+    backend_streams = client_streams = bool(read.request.stream)
+    if capabilities.streaming != "both":
+        backend_streams = capabilities.streaming == "only"
     if client_streams and not backend_streams:
         losses.changed("stream", "streaming is not supported; the reply is sent at once")
     restored, requested = read.reasoning.restore(read.request, stored_reasoning or {}, losses)
-    emulated = emulate_tools(restored, options.client.family, tool_support(options), losses)
-    plan = plan_for_request(
-        read.request,
-        emulated,
-        options,
-        client_streams=client_streams,
-        backend_streams=backend_streams,
+    emulated = emulate_for_backend(restored, options, losses)
+    plan = plan_translated(
+        options, read.request, emulated, read.reasoning, backend_streams=backend_streams
     )
-    request = _with_backend_settings(emulated.request, read.request, plan, model)
-    request = _pair(request, options, losses, ends_open=ends_open)
+    request = _with_backend_settings(emulated.request, plan, model)
+    if not _continues_backend_state(request, options):
+        # A backend may itself remember calls that are not in the request.
+        request = pair_tool_calls(
+            request,
+            losses,
+            ends_open=ends_open,
+            ids_matter=options.backend.has_call_ids and capabilities.tools == "native",
+            call_ids=capabilities.call_id_format,
+        )
     if ends_open and capabilities.alternating_roles:
         # The call at the end of a training example is its point.
         capabilities = replace(capabilities, alternating_roles=False)
-    written = options.backend.write_request(
-        fit_to_capabilities(request, capabilities, losses), capabilities, losses
-    )
+    if capabilities is not GENERIC:
+        request = fit_to_capabilities(request, capabilities, losses)
+    written = options.backend.write_request(request, capabilities, losses)
     if options.client is not options.backend:
-        _refuse_empty(request, options.client, ends_open=ends_open)
+        # Within one dialect the backend decides what a request must have.
+        if not request.items and not request.instructions:
+            raise InvalidRequestError(options.client.names["items"], "must not be empty")
+        if request.model is None and not ends_open:
+            raise missing_field("model")
     return BackendRequest(written, tuple(losses), plan, requested)
 
 
@@ -125,31 +125,14 @@ def _pass_request(read: ClientRequest, model: str | None) -> BackendRequest:
     streams = body.fields.get("stream") == _TRUE
     request = EMPTY_REQUEST
     if streams or options.final_stage is not None:
-        request = _read_leniently(body, options)
-    emulated = emulate_leniently(request, options)
-    plan = plan_for_request(
-        request, emulated, options, client_streams=streams, backend_streams=streams
-    )
-    written = stripped if model is None else body.encode(model=model)
-    return BackendRequest(written, losses, plan)
-
-
-def _read_leniently(body: RequestBody, options: TranslationOptions) -> Request:
-    try:
-        return options.client.read_request(body, Losses(None))
-    except DragomanError:
         # Whether it makes sense is decided by the backend, which speaks its dialect.
-        return EMPTY_REQUEST
+        with suppress(DragomanError):
+            request = options.client.read_request(body, Losses(None))
+    written = stripped if model is None else body.encode(model=model)
+    return BackendRequest(written, losses, plan_reply(options, request, streams=streams))
 
 
-def _backend_streams(options: TranslationOptions, *, client_streams: bool) -> bool:
-    streaming = options.capabilities.streaming
-    return client_streams if streaming == "both" else streaming == "only"
-
-
-def _with_backend_settings(
-    request: Request, client_request: Request, plan: ReplyPlan, model: str | None
-) -> Request:
+def _with_backend_settings(request: Request, plan: ReplyPlan, model: str | None) -> Request:
     """Return the request with what this backend is to be asked for."""
     options, changes = plan.options, dict[str, object]()
     if model is not None:
@@ -159,40 +142,15 @@ def _with_backend_settings(
     if plan.backend_streams and options.capabilities.stream_options and not plan.passthrough:
         # Usage is requested wherever possible; the writer decides whether the client gets it.
         changes["include_usage"] = True
-    if client_request.store is None and _stores_by_default(options):
+    same_dialect = options.client is options.backend
+    if plan.request.store is None and same_dialect and options.client.stores_by_default:
         changes["store"] = True
     return replace(request, **changes) if changes else request
 
 
-def _stores_by_default(options: TranslationOptions) -> bool:
-    return options.client.stores_by_default and options.client is options.backend
-
-
-def _pair(
-    request: Request, options: TranslationOptions, losses: Losses, *, ends_open: bool
-) -> Request:
-    """Give each call its output, unless the backend itself remembers calls that are not here."""
-    if _continues_backend_state(request, options):
-        return request
-    return pair_tool_calls(
-        request,
-        losses,
-        ends_open=ends_open,
-        ids_matter=options.backend.has_call_ids and options.capabilities.tools == "native",
-        call_ids=options.capabilities.call_id_format,
-    )
-
-
 def _continues_backend_state(request: Request, options: TranslationOptions) -> bool:
+    """Whether the backend itself remembers a part of the conversation."""
     if options.client is not options.backend:
         return False
     named = any(extra.name in options.client.server_state_fields for extra in request.extras)
     return named or any(isinstance(item, ItemReference) for item in request.items)
-
-
-def _refuse_empty(request: Request, client: Dialect, *, ends_open: bool) -> None:
-    """Refuse a request without content; within one dialect the backend decides."""
-    if not request.items and not request.instructions:
-        raise InvalidRequestError(client.names["items"], "must not be empty")
-    if request.model is None and not ends_open:
-        raise missing_field("model")

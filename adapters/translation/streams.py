@@ -1,22 +1,25 @@
-"""The streams of a reply: translated, or passed on as they are."""
+"""The streams of a reply: translated, passed on as they are, or made into a whole reply."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 from msgspec.structs import replace
 
-from adapters.dialect import COMMENT, BaseStreamWriter, ReplyContext
+from adapters.dialect import COMMENT, BaseStreamWriter, Dialect, ReplyContext
 from adapters.errors import InvalidReplyError, InvalidRequestError
 from adapters.ir.accumulator import ReplyAccumulator
 from adapters.ir.events import Delta, Event, Failed, Finished, Started, undecodable_stream
-from adapters.ir.types import Error, Reply
+from adapters.ir.types import Error, Reply, Usage
 from adapters.json_text import is_complete_json, is_utf8
+from adapters.losses import Loss, Losses
 from adapters.sse import Decoder, Frame, is_done, parse_event, write_block
 from adapters.stages.stage import Pipeline, Stage
+from adapters.translation.plan import ReplyPlan
 from adapters.translation.redaction import redact_errors, redact_frame
 from adapters.translation.reply_end import error_for_client
-from adapters.translation.reply_plan import ReplyPlan
 
 _LAST = (Finished, Failed)
+_IN_STORED_REPLY: Final = "in the stored completion"
 
 
 class ReplyCollector:
@@ -39,6 +42,46 @@ class ReplyCollector:
         return []
 
 
+class ReplyRecorder:
+    """Builds, from the bytes that a client gets, the whole reply that they make."""
+
+    def __init__(self, client: Dialect, context: ReplyContext) -> None:
+        self._client = client
+        self._losses = Losses(None)
+        self._context = replace(context, losses=self._losses)
+        self._decoder = Decoder()
+        self._reader = client.read_stream(self._context)
+        self._collector = ReplyCollector()
+
+    def feed(self, data: bytes) -> None:
+        """Take what is sent to the client."""
+        if self._collector.reply is None:
+            for frame in self._decoder.feed(data):
+                self._collect(self._reader.feed(frame))
+
+    def _collect(self, events: list[Event]) -> None:
+        for event in events:
+            self._collector.feed(event)
+
+    def reply(self, usage: Usage | None) -> tuple[Mapping[str, object] | None, tuple[Loss, ...]]:
+        """Return the whole reply, and what of the stream is not in it.
+
+        It has its usage even if a client that streams does not get it.
+        """
+        if self._collector.reply is None:
+            self._collect(self._reader.flush())
+        reply = self._collector.reply
+        if reply is None or reply.error is not None:
+            return None, ()
+        if reply.usage is None:
+            reply = replace(reply, usage=usage)
+        written = self._client.write_reply(reply, self._context)
+        losses = (
+            replace(loss, reason=f"{_IN_STORED_REPLY}: {loss.reason}") for loss in self._losses
+        )
+        return written, tuple(losses)
+
+
 class _BackendStream:
     """A backend's stream on its way to the client. The frames of its end are held back."""
 
@@ -46,7 +89,7 @@ class _BackendStream:
         self._plan = plan
         self._redact = plan.options.redact
         self._decoder = Decoder()
-        self._reader = plan.options.backend.read_stream(reader_context)
+        self.reader = plan.options.backend.read_stream(reader_context)
         # Whether anything of the reply itself has arrived.
         self.has_content = False
         # How the stream ended, as the client sees it, and the frames that end it.
@@ -56,11 +99,6 @@ class _BackendStream:
         self.unsent: list[bytes] = []
         # Set when the end is sent.
         self.end_sent = False
-
-    @property
-    def finished(self) -> bool:
-        """True once the reply is complete; usage may still follow."""
-        return self.outcome is not None or self._reader.finished
 
 
 class TranslatedStream(_BackendStream):
@@ -91,10 +129,11 @@ class TranslatedStream(_BackendStream):
 
     def _write_frames(self, frames: list[Frame]) -> list[bytes]:
         """Write frame after frame, so that ids do not depend on how the bytes were split."""
-        read, write = self._reader.feed, self._write
-        if self._redact is not None:
-            frames = [redact_frame(frame, self._redact) for frame in frames]
-        return [written for frame in frames for written in write(read(frame))]
+        read, write, redact = self.reader.feed, self._write, self._redact
+        written: list[bytes] = []
+        for frame in frames:
+            written += write(read(frame if redact is None else redact_frame(frame, redact)))
+        return written
 
     def _write(self, events: list[Event]) -> list[bytes]:
         """Write some events; hold back the frames that end the stream."""
@@ -105,20 +144,20 @@ class TranslatedStream(_BackendStream):
         if self._direct and events[-1].__class__ is Delta and len(events) == 1:
             # The usual case.
             return self._writer.feed(events[-1])
-        written = self._write_all(self._pipeline.feed_all(events))
+        written: list[bytes] = []
+        for event in self._pipeline.feed_all(events):
+            if isinstance(event, _LAST) and self.outcome is None:
+                self.outcome = event
+                self.last = self._writer.feed(self._for_client(event))
+            else:
+                written += self._writer.feed(event)
         self._direct = self._pipeline.passes_deltas
         return written
 
-    def _write_all(self, events: list[Event]) -> list[bytes]:
-        last = events[-1] if events else None
-        if not isinstance(last, _LAST) or self.outcome is not None:
-            return [frame for event in events for frame in self._writer.feed(event)]
-        self.outcome = last
-        if isinstance(last, Failed):
-            last = replace(last, error=error_for_client(last.error, self._plan))
-        written = [frame for event in events[:-1] for frame in self._writer.feed(event)]
-        self.last = self._writer.feed(last)
-        return written
+    def _for_client(self, last: Finished | Failed) -> Finished | Failed:
+        if isinstance(last, Finished):
+            return last
+        return replace(last, error=error_for_client(last.error, self._plan))
 
     def write_whole(self, events: list[Event]) -> None:
         """Write all events of a whole reply; nothing of it is sent before its end."""
@@ -128,12 +167,12 @@ class TranslatedStream(_BackendStream):
         """End the stream, because the backend's has ended."""
         if self.outcome is None:
             self.unsent += self._write_frames(self._decoder.flush())
-            self.unsent += self._write(self._reader.flush())
+            self.unsent += self._write(self.reader.flush())
 
     def fail(self, error: Error) -> None:
         """End the stream, because the backend's cannot go on."""
         if self.outcome is None:
-            self.unsent += self._write(self._reader.fail(Failed(error, origin="gateway")))
+            self.unsent += self._write(self.reader.fail(Failed(error, origin="gateway")))
 
     def heartbeat(self) -> bytes:
         """Return what to send while the backend is silent."""
@@ -212,7 +251,7 @@ class PassedStream(_BackendStream):
         An event that is JSON but unknown passes: its own dialect may know what it means.
         """
         try:
-            return self._track(self._reader.read(frame))
+            return self._track(self.reader.read(frame))
         except InvalidRequestError as error:
             if frame.data.startswith(b"{") and is_complete_json(frame.data):
                 self.has_content = True
@@ -247,12 +286,12 @@ class PassedStream(_BackendStream):
             return
         # An event that lacks only its empty line is complete; anything less was cut.
         self.unsent += self._pass([block for block in rest if _is_complete(parse_event(block))])
-        self.last += self._track(self._reader.flush())
+        self.last += self._track(self.reader.flush())
 
     def _write_json_body(self, body: bytes) -> None:
         """Write a JSON body, which some backends send in place of a stream, as a stream."""
         frame = Frame(b"", redact_errors(body, self._redact), whole=False)
-        events = [*self._reader.feed(frame), *self._reader.flush()]
+        events = [*self.reader.feed(frame), *self.reader.flush()]
         self.has_content = _have_content(events)
         self.outcome = next((event for event in events if isinstance(event, _LAST)), None)
         self.last = [written for event in events for written in self._writer.feed(event)]

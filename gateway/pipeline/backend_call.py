@@ -124,7 +124,9 @@ async def _call_backend(
     if app.tracer is not None:
         forwarded = forwarded | app.tracer.start_span(record)
     headers = backend.request_headers(forwarded, call.principal)
-    response = await backend.post(sent.body, headers, monitor, streams=sent.streams)
+    response = await backend.post(
+        sent.body, headers, monitor, streams=sent.reply_plan.backend_streams
+    )
     if sent.requests_encrypted_reasoning and response.status_code == HTTPStatus.BAD_REQUEST:
         monitor.expect_more()
         response = await read_refusal(response)
