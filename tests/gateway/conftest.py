@@ -1,31 +1,99 @@
 """Backends and gateways that many tests share, because starting them costs more than most tests."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import openai
 import pytest
+from openai.types.responses import Response
 
+from tests.gateway import raw_http
+from tests.gateway.backend_replies import Turn, reply_script, script_turns
+from tests.gateway.backend_requests import received_body
 from tests.gateway.gateway_config import BACKEND_KINDS, backend_tables, state_table
 from tests.gateway.gateway_process import Gateway, assert_no_errors_logged, run_gateway
-from tests.gateway.scripted_backend import ScriptedBackend
-from tests.gateway.sdk_clients import sdk_client
+from tests.gateway.scripted_backend import Script, ScriptedBackend
+from tests.gateway.sdk_clients import create_response, sdk_client
 from tests.gateway.stores import DATABASES, new_url
+from tests.judges.reading import JsonObject
 
 NewModel = Callable[[str], str]
 
 _NUMBERS = itertools.count()
 
 
+def _new_model(backend_name: str) -> str:
+    return f"{backend_name}-{next(_NUMBERS)}"
+
+
 @dataclass(frozen=True)
 class Harness:
-    """The parts that a conversation needs."""
+    """A gateway with its backend and a client, and the usual steps of a conversation."""
 
     gateway: Gateway
     backend: ScriptedBackend
     sdk: openai.OpenAI
-    new_model: NewModel
+
+    def new_model(self, backend_name: str) -> str:
+        """Return a new model name for a backend."""
+        return _new_model(backend_name)
+
+    def enqueue(self, backend_name: str, *scripts: Script) -> str:
+        """Return a new model whose next requests get these scripts, in this order."""
+        model = _new_model(backend_name)
+        self.backend.enqueue(model, *scripts)
+        return model
+
+    def script(self, dialect: str, *turns: Turn | str) -> str:
+        """Return a new model that replies with these turns in order, streamed or whole."""
+        model = _new_model(dialect)
+        made = (Turn(turn) if isinstance(turn, str) else turn for turn in turns)
+        script_turns(self.backend, dialect, model, *made)
+        return model
+
+    def script_always(self, dialect: str, turn: Turn) -> str:
+        """Return a new model that replies to every request with the same turn."""
+        model = _new_model(dialect)
+        self.backend.respond_with(model, lambda it: reply_script(dialect, turn, it.json()))
+        return model
+
+    def sent(self, model: str, index: int = -1) -> str:
+        """Return the body of a request to the backend, by default of the last."""
+        return received_body(self.backend, model, index)
+
+    def assert_sent(self, model: str, *texts: str, index: int = -1) -> None:
+        """Raise unless a request to the backend contains these texts."""
+        for text in texts:
+            assert text in self.sent(model, index)
+
+    def sent_json(self, model: str, index: int = -1) -> JsonObject:
+        return self.backend.received(model)[index].json()
+
+    def respond(self, *, streamed: bool = False, **fields: object) -> Response:
+        """Create a response with the SDK, with its stream helper if streamed."""
+        return create_response(self.sdk, "helper" if streamed else "unary", fields)
+
+    def post(
+        self,
+        body: raw_http.Body,
+        path: str = "/v1/responses",
+        headers: raw_http.Headers | None = None,
+    ) -> raw_http.RawResponse:
+        """Post JSON with an API key and return the response."""
+        return raw_http.post(self.gateway.port, path, body, headers)
+
+
+@contextmanager
+def run_harness(
+    backend: ScriptedBackend, config: str, folder: Path, key: str = "sk-test"
+) -> Generator[Harness]:
+    """Run a gateway with this configuration."""
+    with run_gateway(config, folder) as gateway, sdk_client(gateway, key) as sdk:
+        yield Harness(gateway, backend, sdk)
+    assert_no_errors_logged(gateway)
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +105,7 @@ def backend() -> Iterator[ScriptedBackend]:
 @pytest.fixture(scope="session")
 def new_model() -> NewModel:
     """Return a function that makes a new model name for a backend."""
-    return lambda backend_name: f"{backend_name}-{next(_NUMBERS)}"
+    return _new_model
 
 
 @pytest.fixture(scope="session")
@@ -85,7 +153,12 @@ def sdk(gateway: Gateway) -> Iterator[openai.OpenAI]:
 
 
 @pytest.fixture(scope="session")
-def harness(
-    gateway: Gateway, backend: ScriptedBackend, sdk: openai.OpenAI, new_model: NewModel
-) -> Harness:
-    return Harness(gateway, backend, sdk, new_model)
+def harness(gateway: Gateway, backend: ScriptedBackend, sdk: openai.OpenAI) -> Harness:
+    return Harness(gateway, backend, sdk)
+
+
+@pytest.fixture(scope="session")
+def storing(storing_gateway: Gateway, backend: ScriptedBackend) -> Iterator[Harness]:
+    """Return the harness of a gateway on either database."""
+    with sdk_client(storing_gateway) as client:
+        yield Harness(storing_gateway, backend, client)

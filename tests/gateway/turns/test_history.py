@@ -1,149 +1,107 @@
 """Turns that continue stored responses, over backends without state."""
 
 import re
-from collections.abc import Iterator
 from itertools import islice
-from typing import Literal
+from typing import Any, Literal
 
 import openai
 import pytest
-from openai.types.responses import Response, ResponseInputItemParam
-from openai.types.responses.response_input_item_param import FunctionCallOutput
 
-from tests.gateway import raw_http
-from tests.gateway.backend_replies import Call, Turn, reply_script, script_turns
-from tests.gateway.backend_requests import received_body
-from tests.gateway.conftest import NewModel
+from tests.gateway.backend_replies import Call, Turn, reply_script
+from tests.gateway.conftest import Harness
 from tests.gateway.gateway_config import DIALECTS
-from tests.gateway.gateway_process import Gateway
-from tests.gateway.scripted_backend import ReceivedRequest, Script, ScriptedBackend
+from tests.gateway.scripted_backend import ReceivedRequest, Script
 from tests.gateway.sdk_clients import WEATHER_TOOL, sdk_client
 from tests.gateway.waiting import wait_until
 from tests.judges.reading import JsonObject, objects_in, text_in
 
 
-@pytest.fixture
-def client(storing_gateway: Gateway) -> Iterator[openai.OpenAI]:
-    with sdk_client(storing_gateway) as sdk:
-        yield sdk
-
-
 @pytest.mark.parametrize("streamed", [False, True], ids=["unary", "streamed"])
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_turn_with_only_a_tool_output_continues_a_response(
-    dialect: str,
-    *,
-    streamed: bool,
-    client: openai.OpenAI,
-    backend: ScriptedBackend,
-    new_model: NewModel,
+    dialect: str, storing: Harness, *, streamed: bool
 ) -> None:
-    model = new_model(dialect)
     call = Call("weather", '{"city": "Oslo"}')
-    script_turns(
-        backend, dialect, model, Turn("Let me see.", (call,)), Turn("Sunny."), Turn("Yes.")
-    )
-
-    def create(given: str | list[ResponseInputItemParam], previous: str | None) -> Response:
-        if not streamed:
-            return client.responses.create(
-                model=model, input=given, tools=[WEATHER_TOOL], previous_response_id=previous
-            )
-        with client.responses.stream(
-            model=model, input=given, tools=[WEATHER_TOOL], previous_response_id=previous
-        ) as stream:
-            return stream.get_final_response()
-
-    first = create("What is the weather in Oslo?", None)
+    model = storing.script(dialect, Turn("Let me see.", (call,)), "Sunny.", "Yes.")
+    settings: dict[str, Any] = {"model": model, "tools": [WEATHER_TOOL], "streamed": streamed}
+    first = storing.respond(**settings, input="What is the weather in Oslo?")
     made = next(item for item in first.output if item.type == "function_call")
-    output = FunctionCallOutput(
-        type="function_call_output", call_id=made.call_id, output="18 degrees"
-    )
-    second = create([output], first.id)
+    output = {"type": "function_call_output", "call_id": made.call_id, "output": "18 degrees"}
+    second = storing.respond(**settings, input=[output], previous_response_id=first.id)
     assert second.previous_response_id == first.id
     assert second.output_text == "Sunny."
-    for words in ("What is the weather", "Let me see.", "Oslo", "18 degrees"):
-        assert words in received_body(backend, model)
-    third = create("Really?", second.id)
+    storing.assert_sent(model, "What is the weather", "Let me see.", "Oslo", "18 degrees")
+    third = storing.respond(**settings, input="Really?", previous_response_id=second.id)
     assert third.output_text == "Yes."
-    for words in ("What is the weather", "18 degrees", "Sunny.", "Really?"):
-        assert words in received_body(backend, model)
-    shown = client.responses.retrieve(third.id)
+    storing.assert_sent(model, "What is the weather", "18 degrees", "Sunny.", "Really?")
+    shown = storing.sdk.responses.retrieve(third.id)
     assert shown.output_text == "Yes."
     assert shown.previous_response_id == second.id
 
 
-def test_instructions_are_not_inherited_but_the_model_is(
-    client: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("chat")
-    script_turns(backend, "chat", model, Turn("Aye."), Turn("Yes."))
-    first = client.responses.create(model=model, input="Hello?", instructions="Be a pirate.")
-    assert "pirate" in received_body(backend, model)
-    second = client.responses.create(input="Hello again?", previous_response_id=first.id)
+def test_instructions_are_not_inherited_but_the_model_is(storing: Harness) -> None:
+    model = storing.script("chat", "Aye.", "Yes.")
+    first = storing.respond(model=model, input="Hello?", instructions="Be a pirate.")
+    assert "pirate" in storing.sent(model)
+    second = storing.respond(input="Hello again?", previous_response_id=first.id)
     assert second.model == first.model
-    assert "Hello?" in received_body(backend, model)
-    assert "pirate" not in received_body(backend, model)
+    assert "Hello?" in storing.sent(model)
+    assert "pirate" not in storing.sent(model)
     assert second.instructions is None
 
 
-def test_response_is_continued_twice(
-    client: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("chat")
-    script_turns(backend, "chat", model, *(Turn(text) for text in ("one", "two", "three")))
-    first = client.responses.create(model=model, input="begin")
+def test_response_is_continued_twice(storing: Harness) -> None:
+    model = storing.script("chat", "one", "two", "three")
+    first = storing.respond(model=model, input="begin")
     for said, other in (("left", "right"), ("right", "left")):
-        client.responses.create(model=model, input=said, previous_response_id=first.id)
-        assert said in received_body(backend, model)
-        assert other not in received_body(backend, model)
+        storing.respond(model=model, input=said, previous_response_id=first.id)
+        assert said in storing.sent(model)
+        assert other not in storing.sent(model)
 
 
-def test_input_items_are_listed_with_earlier_turns(
-    client: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("chat")
-    script_turns(backend, "chat", model, Turn("one"), Turn("two"))
-    first = client.responses.create(model=model, input="a")
-    said: list[ResponseInputItemParam] = [{"role": "user", "content": text} for text in "bcd"]
-    second = client.responses.create(model=model, input=said, previous_response_id=first.id)
+def test_input_items_are_listed_with_earlier_turns(storing: Harness) -> None:
+    model = storing.script("chat", "one", "two")
+    first = storing.respond(model=model, input="a")
+    said = [{"role": "user", "content": text} for text in "bcd"]
+    second = storing.respond(model=model, input=said, previous_response_id=first.id)
 
     def listed(order: Literal["asc", "desc"], limit: int) -> list[str]:
         # The SDK asks for page after page.
-        items = [*client.responses.input_items.list(second.id, order=order, limit=limit)]
-        return [spoken(item.to_dict()) for item in items]
+        items = [*storing.sdk.responses.input_items.list(second.id, order=order, limit=limit)]
+        return [message_text(item.to_dict()) for item in items]
 
     assert listed("asc", 2) == ["a", "one", "b", "c", "d"]
     assert listed("desc", 3) == ["d", "c", "b", "one", "a"]
-    newest_first = client.responses.input_items.list(second.id)
+    newest_first = storing.sdk.responses.input_items.list(second.id)
     assert newest_first.has_more is False
-    assert [spoken(item.to_dict()) for item in newest_first.data] == ["d", "c", "b", "one", "a"]
+    assert [message_text(item.to_dict()) for item in newest_first.data] == [
+        "d",
+        "c",
+        "b",
+        "one",
+        "a",
+    ]
 
 
-def spoken(item: JsonObject) -> str:
-    """Give the text of a message."""
+def message_text(item: JsonObject) -> str:
+    """Return the text of a message."""
     return "".join(text_in(part, "text") for part in objects_in(item, "content"))
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
 @pytest.mark.parametrize("limit", [1, 2, 3, 20])
 def test_list_with_a_repeated_item_ends(
-    order: Literal["asc", "desc"],
-    limit: int,
-    client: openai.OpenAI,
-    backend: ScriptedBackend,
-    new_model: NewModel,
+    order: Literal["asc", "desc"], limit: int, storing: Harness
 ) -> None:
-    model = new_model("chat")
-    script_turns(backend, "chat", model, Turn("one"), Turn("two"))
-    first = client.responses.create(model=model, input="again and again")
-    (item,) = client.responses.input_items.list(first.id).data
-    repeated: list[ResponseInputItemParam] = [
+    model = storing.script("chat", "one", "two")
+    first = storing.respond(model=model, input="again and again")
+    (item,) = storing.sdk.responses.input_items.list(first.id).data
+    repeated = [
         {"type": "item_reference", "id": str(item.id)},
         {"role": "user", "content": "and now?"},
     ]
-    second = client.responses.create(model=model, input=repeated, previous_response_id=first.id)
-    pages = client.responses.input_items.list(second.id, order=order, limit=limit)
+    second = storing.respond(model=model, input=repeated, previous_response_id=first.id)
+    pages = storing.sdk.responses.input_items.list(second.id, order=order, limit=limit)
     listed = [str(one.id) for one in islice(pages, 10)]
     assert listed.count(str(item.id)) == 2
     assert len(listed) == 4
@@ -153,202 +111,161 @@ def test_list_with_a_repeated_item_ends(
     ("query", "param"),
     [("limit=0", "limit"), ("limit=x", "limit"), ("order=up", "order"), ("after=msg_1", "after")],
 )
-def test_invalid_list_parameter_is_refused(
-    query: str, param: str, client: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("chat")
-    script_turns(backend, "chat", model, Turn("one"))
-    made = client.responses.create(model=model, input="a")
+def test_invalid_list_parameter_is_refused(query: str, param: str, storing: Harness) -> None:
+    model = storing.script("chat", "one")
+    made = storing.respond(model=model, input="a")
     with pytest.raises(openai.BadRequestError) as refused:
-        client.get(f"/responses/{made.id}/input_items?{query}", cast_to=object)
+        storing.sdk.get(f"/responses/{made.id}/input_items?{query}", cast_to=object)
     assert refused.value.param == param
 
 
-def test_item_references_are_resolved(
-    client: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("chat")
-    script_turns(backend, "chat", model, Turn("the answer is 42"), Turn("indeed"))
-    first = client.responses.create(model=model, input="the question")
-    (question,) = client.responses.input_items.list(first.id).data
+def test_item_references_are_resolved(storing: Harness) -> None:
+    model = storing.script("chat", "the answer is 42", "indeed")
+    first = storing.respond(model=model, input="the question")
+    (question,) = storing.sdk.responses.input_items.list(first.id).data
     (answer,) = first.output
     assert question.id
     assert answer.id
-    again: list[ResponseInputItemParam] = [
+    again = [
         {"type": "item_reference", "id": question.id},
         {"id": answer.id},
         {"role": "user", "content": "really?"},
     ]
-    client.responses.create(model=model, input=again)
-    for words in ("the question", "the answer is 42", "really?"):
-        assert words in received_body(backend, model)
+    storing.respond(model=model, input=again)
+    storing.assert_sent(model, "the question", "the answer is 42", "really?")
 
 
 @pytest.mark.parametrize("store", [True, False], ids=["stored", "not stored"])
 @pytest.mark.parametrize("kind", ['"type": "item_reference", ', '"type": null, ', ""])
-def test_item_reference_needs_no_type(
-    kind: str,
-    *,
-    store: bool,
-    storing_gateway: Gateway,
-    backend: ScriptedBackend,
-    new_model: NewModel,
-) -> None:
-    model = new_model("chat")
-    script_turns(backend, "chat", model, Turn("the answer is 42"), Turn("indeed"))
+def test_item_reference_needs_no_type(kind: str, storing: Harness, *, store: bool) -> None:
+    model = storing.script("chat", "the answer is 42", "indeed")
     asked: JsonObject = {"model": model, "input": "the question"}
-    (answer,) = objects_in(
-        raw_http.post(storing_gateway.port, "/v1/responses", asked).json(), "output"
-    )
+    (answer,) = objects_in(storing.post(asked).json(), "output")
     body = f'{{"model": "{model}", "store": {str(store).lower()}, "input": [{{{kind}"id": '
     body += f'"{answer["id"]}"}}, {{"role": "user", "content": "really?"}}]}}'
-    again = raw_http.post(storing_gateway.port, "/v1/responses", body.encode())
+    again = storing.post(body.encode())
     assert again.status == 200, again.body
-    assert "the answer is 42" in received_body(backend, model)
+    assert "the answer is 42" in storing.sent(model)
 
 
-def test_tool_output_without_a_type_is_no_reference(
-    storing_gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("chat")
-    script_turns(backend, "chat", model, Turn("", (Call("weather", "{}"),)), Turn("Sunny."))
+def test_tool_output_without_a_type_is_no_reference(storing: Harness) -> None:
+    model = storing.script("chat", Turn("", (Call("weather", "{}"),)), "Sunny.")
     asked: JsonObject = {"model": model, "input": "Oslo?", "tools": [WEATHER_TOOL]}
-    first = raw_http.post(storing_gateway.port, "/v1/responses", asked).json()
+    first = storing.post(asked).json()
     (call,) = objects_in(first, "output")
     output = {"id": "fco_1", "call_id": call["call_id"], "output": "18 degrees"}
     more = {"previous_response_id": first["id"], "input": [output]}
-    second = raw_http.post(storing_gateway.port, "/v1/responses", {**asked, **more})
+    second = storing.post({**asked, **more})
     assert second.status == 200, second.body
-    assert "18 degrees" in received_body(backend, model)
+    assert "18 degrees" in storing.sent(model)
 
 
-def test_unknown_item_reference_is_refused(client: openai.OpenAI, new_model: NewModel) -> None:
+def test_unknown_item_reference_is_refused(storing: Harness) -> None:
     with pytest.raises(openai.NotFoundError) as refused:
-        client.responses.create(
-            model=new_model("chat"), input=[{"type": "item_reference", "id": "msg_nobody"}]
+        storing.respond(
+            model=storing.new_model("chat"), input=[{"type": "item_reference", "id": "msg_nobody"}]
         )
     assert refused.value.code == "item_not_found"
     assert refused.value.param == "input[0]"
 
 
-# What is not there
+# Missing responses
 
 
-def test_deleting_a_response_keeps_those_that_continue_it(
-    client: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("chat")
-    script_turns(backend, "chat", model, Turn("one"), Turn("two"), Turn("three"))
-    first = client.responses.create(model=model, input="the beginning")
-    second = client.responses.create(model=model, input="more", previous_response_id=first.id)
-    client.responses.delete(first.id)
-    assert_missing(client, model, first.id)
-    client.responses.create(model=model, input="and more", previous_response_id=second.id)
-    assert "the beginning" in received_body(backend, model)
-    client.responses.delete(second.id)
-    assert_missing(client, model, second.id)
+def test_deleting_a_response_keeps_those_that_continue_it(storing: Harness) -> None:
+    model = storing.script("chat", "one", "two", "three")
+    first = storing.respond(model=model, input="the beginning")
+    second = storing.respond(model=model, input="more", previous_response_id=first.id)
+    storing.sdk.responses.delete(first.id)
+    assert_missing(storing.sdk, model, first.id)
+    storing.respond(model=model, input="and more", previous_response_id=second.id)
+    assert "the beginning" in storing.sent(model)
+    storing.sdk.responses.delete(second.id)
+    assert_missing(storing.sdk, model, second.id)
 
 
 def assert_missing(client: openai.OpenAI, model: str, name: str) -> None:
-    """See that nothing can be done with a response, and that each says so in the same words."""
-    said: set[str] = set()
-    for ask in (
+    """Raise unless a response can neither be read, deleted nor continued, all with one message."""
+    messages: set[str] = set()
+    for request in (
         client.responses.retrieve,
         client.responses.delete,
         client.responses.input_items.list,
     ):
-        with pytest.raises(openai.NotFoundError) as refused:
-            ask(name)
-        said.add(refused.value.message.replace(name, "…"))
-    assert len(said) == 1
+        with pytest.raises(openai.NotFoundError) as error:
+            request(name)
+        messages.add(error.value.message.replace(name, "…"))
+    assert len(messages) == 1
     with pytest.raises(openai.BadRequestError) as not_continued:
         client.responses.create(model=model, input="go on", previous_response_id=name)
     assert not_continued.value.code == "previous_response_not_found"
     assert not_continued.value.param == "previous_response_id"
 
 
-def test_responses_of_others_and_missing_ones_get_the_same_error(
-    storing_gateway: Gateway, client: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("chat")
-    script_turns(backend, "chat", model, *[Turn("mine")] * 3)
-    mine = client.responses.create(model=model, input="secret")
-    unkept = client.responses.create(model=model, input="secret", store=False)
+def test_responses_of_others_and_missing_ones_get_the_same_error(storing: Harness) -> None:
+    model = storing.script("chat", "mine", "mine")
+    mine = storing.respond(model=model, input="secret")
+    unkept = storing.respond(model=model, input="secret", store=False)
     forged = mine.id[:-1] + ("0" if mine.id[-1] != "0" else "1")
-    with openai.OpenAI(base_url=storing_gateway.url, api_key="sk-you", max_retries=0) as other:
+    with sdk_client(storing.gateway, "sk-you") as other:
         assert_missing(other, model, mine.id)
-        (item,) = client.responses.input_items.list(mine.id).data
+        (item,) = storing.sdk.responses.input_items.list(mine.id).data
         with pytest.raises(openai.NotFoundError):
             other.responses.create(
                 model=model, input=[{"type": "item_reference", "id": str(item.id)}]
             )
     for name in (unkept.id, forged, "resp_", "x" * 5000, "résp", "resp_%00", "' OR 1=1 --"):
-        assert_missing(client, model, name)
-    assert client.responses.retrieve(mine.id).output_text == "mine"
-    # None of those requests was carried anywhere.
-    assert len(backend.received(model)) == 2
+        assert_missing(storing.sdk, model, name)
+    assert storing.sdk.responses.retrieve(mine.id).output_text == "mine"
+    # None of those requests reached the backend.
+    assert len(storing.backend.received(model)) == 2
 
 
-def test_previous_response_and_conversation_exclude_each_other(
-    client: openai.OpenAI, new_model: NewModel
-) -> None:
+def test_previous_response_and_conversation_exclude_each_other(storing: Harness) -> None:
     with pytest.raises(openai.BadRequestError) as refused:
-        client.responses.create(
-            model=new_model("chat"), input="go on", previous_response_id="a", conversation="b"
+        storing.respond(
+            model=storing.new_model("chat"),
+            input="go on",
+            previous_response_id="a",
+            conversation="b",
         )
     assert refused.value.param == "previous_response_id"
 
 
 @pytest.mark.parametrize("how", [{}, {"stream": True}, {"background": True}])
 def test_running_status_at_the_end_is_stored_as_completed(
-    how: JsonObject,
-    storing_gateway: Gateway,
-    client: openai.OpenAI,
-    backend: ScriptedBackend,
-    new_model: NewModel,
+    how: JsonObject, storing: Harness
 ) -> None:
-    model = new_model("responses")
+    model = storing.new_model("responses")
     turns = iter((Turn("hey"), Turn("on")))
 
-    def say(received: ReceivedRequest) -> Script:
-        told = reply_script("responses", next(turns), received.json())
-        # As long as before, for the length of what is told has been said.
-        said, odd = b'"completed", "incomplete_', b'"queued",    "incomplete_'
-        return tuple(step.replace(said, odd) if type(step) is bytes else step for step in told)
+    def reply(received: ReceivedRequest) -> Script:
+        script = reply_script("responses", next(turns), received.json())
+        # Both have the same length, which is in the head of the reply.
+        usual, odd = b'"completed", "incomplete_', b'"queued",    "incomplete_'
+        return tuple(step.replace(usual, odd) if type(step) is bytes else step for step in script)
 
-    backend.respond_with(model, say)
+    storing.backend.respond_with(model, reply)
     asked: JsonObject = {"model": model, "input": "hi", **how}
-    told = raw_http.post(
-        storing_gateway.port, "/v1/responses", asked, {"Authorization": "Bearer sk-me"}
-    ).body
-    name = str(re.findall(rb'"id": ?"(resp_[0-9a-f]+)"', told)[-1], "ascii")
-    wait_until(lambda: client.responses.retrieve(name).status == "completed")
+    reply_bytes = storing.post(asked, headers={"Authorization": "Bearer sk-me"}).body
+    name = str(re.findall(rb'"id": ?"(resp_[0-9a-f]+)"', reply_bytes)[-1], "ascii")
+    wait_until(lambda: storing.sdk.responses.retrieve(name).status == "completed")
     with pytest.raises(openai.BadRequestError):
-        client.responses.cancel(name)
-    second = client.responses.create(model=model, input="go on", previous_response_id=name)
+        storing.sdk.responses.cancel(name)
+    second = storing.respond(model=model, input="go on", previous_response_id=name)
     assert second.output_text == "on"
 
 
-# What was said in its own words
-
-
-def test_losses_have_the_paths_of_the_client(
-    storing_gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("chat")
-    script_turns(backend, "chat", model, Turn("one"), Turn("two"))
-    first = raw_http.post(
-        storing_gateway.port, "/v1/responses", {"model": model, "input": "hello"}
-    ).json()
+def test_losses_have_the_paths_of_the_client(storing: Harness) -> None:
+    model = storing.script("chat", "one", "two")
+    first = storing.post({"model": model, "input": "hello"}).json()
     asked = {
         "model": model,
         "previous_response_id": first["id"],
         "input": [{"role": "user", "content": "and?"}, {"type": "web_search_call", "id": "ws_1"}],
     }
-    second = raw_http.post(storing_gateway.port, "/v1/responses", asked)
+    second = storing.post(asked)
     assert second.status == 200
     assert "input[1]" in second.headers["dragoman-loss"]
     bad = {**asked, "input": [{"role": "user", "content": [{"type": "input_hologram"}]}]}
-    assert str(raw_http.post(storing_gateway.port, "/v1/responses", bad).error["param"]).startswith(
-        "input[0]"
-    )
+    assert str(storing.post(bad).error["param"]).startswith("input[0]")
