@@ -1,7 +1,7 @@
 """Backends and gateways that many tests share, because starting them costs more than most tests."""
 
 import itertools
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +15,9 @@ from tests.gateway.backend_replies import Turn, reply_script, script_turns
 from tests.gateway.backend_requests import received_body
 from tests.gateway.gateway_config import BACKEND_KINDS, backend_tables, state_table
 from tests.gateway.gateway_process import Gateway, assert_no_errors_logged, run_gateway
+from tests.gateway.plain_requests import request_body, request_path
 from tests.gateway.scripted_backend import Script, ScriptedBackend
-from tests.gateway.sdk_clients import create_response, sdk_client
+from tests.gateway.sdk_clients import create_response, make_client, request_error, sdk_client
 from tests.gateway.stores import DATABASES, new_url
 from tests.judges.reading import JsonObject
 
@@ -27,6 +28,11 @@ _NUMBERS = itertools.count()
 
 def _new_model(backend_name: str) -> str:
     return f"{backend_name}-{next(_NUMBERS)}"
+
+
+def _dialect(backend_name: str) -> str:
+    """Return the dialect that the name of a backend ends with."""
+    return backend_name.rpartition("-")[2]
 
 
 @dataclass(frozen=True)
@@ -47,16 +53,17 @@ class Harness:
         self.backend.enqueue(model, *scripts)
         return model
 
-    def script(self, dialect: str, *turns: Turn | str) -> str:
+    def script(self, backend_name: str, *turns: Turn | str) -> str:
         """Return a new model that replies with these turns in order, streamed or whole."""
-        model = _new_model(dialect)
+        model = _new_model(backend_name)
         made = (Turn(turn) if isinstance(turn, str) else turn for turn in turns)
-        script_turns(self.backend, dialect, model, *made)
+        script_turns(self.backend, _dialect(backend_name), model, *made)
         return model
 
-    def script_always(self, dialect: str, turn: Turn) -> str:
+    def script_always(self, backend_name: str, turn: Turn) -> str:
         """Return a new model that replies to every request with the same turn."""
-        model = _new_model(dialect)
+        model = _new_model(backend_name)
+        dialect = _dialect(backend_name)
         self.backend.respond_with(model, lambda it: reply_script(dialect, turn, it.json()))
         return model
 
@@ -85,13 +92,42 @@ class Harness:
         """Post JSON with an API key and return the response."""
         return raw_http.post(self.gateway.port, path, body, headers)
 
+    def request(
+        self,
+        client: str,
+        model: str,
+        headers: raw_http.Headers | None = None,
+        *,
+        streamed: bool = False,
+        **fields: object,
+    ) -> raw_http.RawResponse:
+        """Post a short request in a client's dialect."""
+        body = request_body(client, model, streamed=streamed) | fields
+        return self.post(body, request_path(client), headers)
+
+    def stream(self, client: str, model: str) -> raw_http.StreamedResponse:
+        """Post a short request in a client's dialect, and read its stream as it arrives."""
+        body = request_body(client, model, streamed=True)
+        return raw_http.StreamedResponse(self.gateway.port, request_path(client), body)
+
+    def ask(self, client: str, model: str, mode: str = "raw") -> Turn:
+        """Return the reply to a question that a client of a dialect reads with the SDK."""
+        return make_client(client, self.sdk, model, mode).send_question().turn
+
+    def error(self, client: str, model: str, mode: str = "raw") -> openai.APIStatusError:
+        """Return the error that a client of a dialect reads with the SDK."""
+        return request_error(client, mode, self.sdk, model)
+
 
 @contextmanager
 def run_harness(
-    backend: ScriptedBackend, config: str, folder: Path, key: str = "sk-test"
+    backend: ScriptedBackend,
+    config: str,
+    folder: Path,
+    environment: Mapping[str, str] | None = None,
 ) -> Generator[Harness]:
     """Run a gateway with this configuration."""
-    with run_gateway(config, folder) as gateway, sdk_client(gateway, key) as sdk:
+    with run_gateway(config, folder, environment) as gateway, sdk_client(gateway, "sk-test") as sdk:
         yield Harness(gateway, backend, sdk)
     assert_no_errors_logged(gateway)
 
