@@ -13,8 +13,7 @@ from litestar.plugins import PluginProtocol
 from litestar.types import ControllerRouterHandler
 
 from adapters import DIALECTS
-from gateway.api.common import add_request_id
-from gateway.api.errors import handle_error
+from gateway.api.common import add_request_id, handle_error
 from gateway.api.routes import dependencies, routes
 from gateway.backends.client import BackendClient
 from gateway.backends.models import ModelList

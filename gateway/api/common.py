@@ -1,4 +1,4 @@
-"""What the endpoints share: dependencies, request bodies, pages of lists, JSON responses."""
+"""What the endpoints share: dependencies, request bodies, pages of lists, responses, errors."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Annotated, Final, Literal
@@ -7,19 +7,24 @@ import msgspec
 from litestar import Request, Response, WebSocket
 from litestar.datastructures import State
 from litestar.di import NamedDependency
+from litestar.exceptions import HTTPException, ValidationException
 from litestar.params import QueryParameter, SkipValidation
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from msgspec import Raw
 
-from adapters import Dialect, InvalidRequestError
+from adapters import Dialect, DragomanError, InvalidRequestError, dialects_by_path
 from adapters.responses import RESPONSES
+from adapters.wire.error_body import to_error
+from adapters.wire.error_body import write_error as default_writer
 from adapters.wire.json_object import JsonObject
 from adapters.wire.json_object import read_body as parse_body
 from gateway.context import AppContext
+from gateway.errors import InternalError, UpgradeRequiredError, framework_error
 from gateway.http.auth import Principal
 from gateway.http.headers import new_request_id, read_headers, request_id_header
 from gateway.http.request_body import read_body
 from gateway.http.sinks import AsgiSink, ReplySink
+from gateway.observability.logging import LOG
 from gateway.observability.record import ExchangeRecord
 from gateway.openapi.objects import ListPage
 from gateway.pipeline.handler import serve
@@ -153,3 +158,31 @@ def paginate(ids: Sequence[str], page: Page) -> tuple[Sequence[int], bool]:
             end = position
             break
     return indexes[start:end], end < len(indexes)
+
+
+def handle_error(request: AnyRequest, error: Exception) -> Response[bytes]:
+    """Return the response for an exception, in the dialect of the path if it has one."""
+    dialects = dialects_by_path().get(request.url.path.rstrip("/").removeprefix("/v1"))
+    write_error = dialects[0].write_error if dialects else default_writer
+    if isinstance(error, ValidationException):
+        error = _invalid_parameter(error)
+    if isinstance(error, HTTPException):
+        message = f"{request.method} {request.url.path}: {error.detail}"
+        body = write_error(framework_error(error.status_code, message))
+        return Response(body, status_code=error.status_code, headers=error.headers, media_type=JSON)
+    if not isinstance(error, DragomanError):
+        LOG.error("internal error", path=request.url.path, exc_info=error)
+        error = InternalError(None, "internal error; see the gateway's log")
+    # RFC 9110 requires a response with status 426 to name the protocol to use.
+    headers = {"upgrade": "HTTP/1.1"} if isinstance(error, UpgradeRequiredError) else {}
+    body = write_error(to_error(error))
+    return Response(body, status_code=error.status, headers=headers, media_type=JSON)
+
+
+def _invalid_parameter(error: ValidationException) -> Exception:
+    """Return the error that names the first invalid parameter."""
+    match error.extra:
+        case [{"key": str(name), "message": str(message)}, *_]:
+            return InvalidRequestError(name, f"is invalid: {message[:1].lower()}{message[1:]}")
+        case _:
+            return error

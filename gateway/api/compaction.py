@@ -42,19 +42,18 @@ from gateway.compaction.window import TRIGGER_ITEM, Window, WindowItem, head_of,
 from gateway.context import AppContext
 from gateway.errors import BackendUnreachableError, write_error_body
 from gateway.http.auth import Principal
-from gateway.http.create_request import ParsedRequest, parse_request
 from gateway.http.headers import JSON, Headers
 from gateway.http.monitor import ExchangeMonitor
+from gateway.http.request_body import ParsedRequest, parse_request
 from gateway.http.sinks import BufferSink, ReplySink
-from gateway.openapi.objects import CompactReply, CompactRequest
-from gateway.openapi.operations import (
+from gateway.openapi.document import (
     BACKEND_ERRORS,
     TranslatedOperation,
     request_body,
     responses,
 )
-from gateway.pipeline.handler import handle_create, receive_request, report_errors
-from gateway.pipeline.request import Request
+from gateway.openapi.objects import CompactReply, CompactRequest
+from gateway.pipeline.handler import Request, handle_create, receive_request, report_errors
 from gateway.turns.items import to_stored_item
 from gateway.turns.turn import Turn
 

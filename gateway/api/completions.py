@@ -25,7 +25,7 @@ from gateway.api.common import (
 from gateway.context import AppContext
 from gateway.errors import CompletionNotFoundError
 from gateway.openapi import objects
-from gateway.openapi.operations import BODY_ERRORS, STORE_ERRORS, errors, request_body, responses
+from gateway.openapi.document import BODY_ERRORS, STORE_ERRORS, errors, request_body, responses
 from gateway.store import Completion
 from gateway.turns.metadata import check_metadata, read_metadata_update
 

@@ -24,7 +24,7 @@ from gateway.api.common import (
 from gateway.context import AppContext
 from gateway.errors import ConversationNotFoundError, ItemNotFoundError
 from gateway.openapi import objects
-from gateway.openapi.operations import BODY_ERRORS, STORE_ERRORS, errors, request_body, responses
+from gateway.openapi.document import BODY_ERRORS, STORE_ERRORS, errors, request_body, responses
 from gateway.store import Conversation, Item
 from gateway.turns.history import resolve_item_references
 from gateway.turns.items import to_stored_item

@@ -15,11 +15,11 @@ from gateway.context import AppContext
 from gateway.errors import NotFoundError, UpgradeRequiredError
 from gateway.openapi.chat_reply import ChatChunk, ChatReply
 from gateway.openapi.chat_request import ChatRequest
-from gateway.openapi.operations import BACKEND_ERRORS, CreateOperation, request_body, responses
+from gateway.openapi.document import BACKEND_ERRORS, CreateOperation, request_body, responses
 from gateway.openapi.responses_reply import ResponsesEvent, ResponsesReply
 from gateway.openapi.responses_request import ResponsesRequest
 from gateway.pipeline.handler import create
-from gateway.websocket.handshake import handle_websocket
+from gateway.websocket.connection import handle_websocket
 
 # How the endpoints are described in the OpenAPI document.
 _DOCUMENTATION: dict[str, dict[str, Any]] = {

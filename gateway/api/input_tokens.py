@@ -18,14 +18,14 @@ from gateway.api.common import pipeline_app
 from gateway.compaction.summary_request import mentions_compaction, prepare_request
 from gateway.context import AppContext
 from gateway.http.auth import Principal
-from gateway.http.create_request import parse_request
 from gateway.http.headers import JSON
 from gateway.http.monitor import ExchangeMonitor
+from gateway.http.request_body import parse_request
 from gateway.http.sinks import ReplySink
 from gateway.observability.logging import LOG
 from gateway.observability.record import ExchangeRecord
+from gateway.openapi.document import BODY_ERRORS, request_body, responses
 from gateway.openapi.objects import InputTokensReply, InputTokensRequest
-from gateway.openapi.operations import BODY_ERRORS, request_body, responses
 from gateway.pipeline.handler import receive_request
 from gateway.token_counting import CountableRequest, TokenCount, count_locally, count_on_backend
 

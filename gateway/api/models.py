@@ -8,7 +8,7 @@ from litestar.params import PathParameter, SkipValidation
 
 from gateway.api.common import Authenticated, json_response
 from gateway.backends.models import Model, ModelList, Models
-from gateway.openapi.operations import responses
+from gateway.openapi.document import responses
 
 AllModels = NamedDependency[SkipValidation[ModelList]]
 ModelName = Annotated[

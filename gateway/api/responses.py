@@ -20,14 +20,14 @@ from gateway.api.common import (
     paginate,
 )
 from gateway.background import worker
-from gateway.background.replay import EventReplay
+from gateway.background.events import EventReplay
 from gateway.context import AppContext
 from gateway.errors import ClientDisconnectedError, NotStreamableError, ResponseNotFoundError
 from gateway.http.headers import read_headers
 from gateway.http.sinks import AsgiSink
 from gateway.observability.record import ExchangeRecord
 from gateway.openapi import objects
-from gateway.openapi.operations import STORE_ERRORS, StreamOperation, errors, responses
+from gateway.openapi.document import STORE_ERRORS, StreamOperation, errors, responses
 from gateway.openapi.responses_reply import ResponsesEvent, ResponsesReply
 from gateway.store import Response as StoredResponse
 from gateway.turns.history import load_input, load_turn, response_body

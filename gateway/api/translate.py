@@ -7,8 +7,8 @@ from gateway import dry_run
 from gateway.api.common import AnyRequest, Authenticated, Context, json_response
 from gateway.http.headers import read_headers
 from gateway.http.request_body import read_body
+from gateway.openapi.document import request_body, responses
 from gateway.openapi.objects import TranslateReply, TranslateRequest
-from gateway.openapi.operations import request_body, responses
 
 
 class TranslateController(Controller):

@@ -24,8 +24,7 @@ from gateway.background.recorder import EventRecorder, StopReason
 from gateway.context import AppContext
 from gateway.errors import ClientDisconnectedError
 from gateway.observability.logging import LOG
-from gateway.pipeline.handler import handle_create, report_errors
-from gateway.pipeline.request import Request
+from gateway.pipeline.handler import Request, handle_create, report_errors
 from gateway.store import JobUpdate, Store
 
 _CANCELLED: Final = Error("The response was cancelled.", "server_error", "server_error")

@@ -13,8 +13,8 @@ from adapters.responses.request_reader import input_items
 from gateway.crypto import SealingKeys
 from gateway.errors import DecryptionError
 from gateway.http.auth import Principal
-from gateway.http.create_request import ParsedRequest
 from gateway.http.headers import backend_headers
+from gateway.http.request_body import ParsedRequest
 from gateway.store import Response
 from gateway.turns.credentials import redacted_tools
 from gateway.turns.turn import Turn

@@ -17,11 +17,10 @@ import msgspec
 from msgspec import Raw, Struct
 
 from adapters.responses.reply_writer import queued_response
-from gateway.background.events import response_event
+from gateway.background.events import EventReplay, response_event
 from gateway.background.job import run_job
 from gateway.background.queued_request import QueuedRequest, decode_request, encode_request
 from gateway.background.recorder import EventRecorder, StopReason
-from gateway.background.replay import EventReplay
 from gateway.context import AppContext
 from gateway.errors import NotCancellableError, ResponseNotFoundError
 from gateway.http.auth import Principal

@@ -1,4 +1,4 @@
-"""Request bodies: read within a limit, and decompressed.
+"""Request bodies: read within a limit, decompressed, and parsed.
 
 Codex and other clients compress their requests. The limit applies to the decompressed body, which
 is rejected while it grows.
@@ -7,14 +7,25 @@ is rejected while it grows.
 import asyncio
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 import brotli  # type: ignore[import-untyped] # pyright: ignore[reportMissingTypeStubs] # typed below
+import msgspec
 import zstandard
 from litestar.types import Receive
+from msgspec import Raw, Struct
 
-from adapters import InvalidRequestError
+from adapters import (
+    DIALECTS,
+    Dialect,
+    InvalidRequestError,
+    RequestBody,
+    dialects_by_path,
+    parse_body,
+)
+from adapters.json_text import DECODE_ERRORS
 from adapters.sse import BYTE_ORDER_MARK
+from adapters.wire.json_object import NULL
 from gateway.errors import (
     ClientDisconnectedError,
     RequestTimeoutError,
@@ -35,6 +46,9 @@ _ZLIB_HEADER_BYTES = 16
 # The window that a zstd body may require; by default compressors use 8 MiB or less.
 _MAX_ZSTD_WINDOW_BYTES = 64 * 1024 * 1024
 _GZIP_BITS = zlib.MAX_WBITS | 16
+_TEXT: Final = msgspec.json.Decoder(str)
+_TRUE: Final = Raw(b"true")
+_VERSION: Final = "/v1"
 
 
 class _BrotliDecompressor(Protocol):
@@ -174,3 +188,55 @@ def _decompress_one(body: bytes, encoding: str, limit: int) -> bytes:
 
 def _too_large(limit: int) -> RequestTooLargeError:
     return RequestTooLargeError(None, f"the body exceeds {limit} bytes")
+
+
+class ParsedRequest(Struct, frozen=True):
+    """A create request after its only top-level decode."""
+
+    body: RequestBody
+    dialect: Dialect
+    # Empty if the request does not name one; a stored conversation may.
+    model: str
+
+    @property
+    def store(self) -> bool | None:
+        """The field `store`; None if it is absent or no boolean."""
+        raw = self.body.fields.get("store", NULL)
+        return {b"true": True, b"false": False}.get(bytes(raw))
+
+    @property
+    def stream(self) -> bool:
+        """Whether the client asks for a stream."""
+        return self.body.fields.get("stream") == _TRUE
+
+
+def parse_request(body: bytes | RequestBody, path: str) -> ParsedRequest:
+    """Parse a request to the endpoint of one or several dialects.
+
+    Raises `InvalidRequestError` if the body is malformed or belongs to another endpoint.
+    """
+    parsed = parse_body(body) if isinstance(body, bytes) else body
+    candidates = dialects_by_path()[path]
+    if parsed.items is None and parsed.fields.get(candidates[0].names["items"], NULL) == NULL:
+        _check_endpoint(parsed, path)
+    dialect = next(one for one in candidates if one.matches(parsed))
+    return ParsedRequest(parsed, dialect, _read_model(parsed))
+
+
+def _check_endpoint(body: RequestBody, path: str) -> None:
+    """Raise an error if a body belongs to another endpoint."""
+    for other in DIALECTS.values():
+        field = other.names["items"]
+        if other.path != path and body.fields.get(field, NULL) != NULL:
+            why = f"is not supported by this endpoint; send the request to {_VERSION}{other.path}"
+            raise InvalidRequestError(field, why)
+
+
+def _read_model(body: RequestBody) -> str:
+    raw = body.fields.get("model", NULL)
+    if raw == NULL:
+        return ""
+    try:
+        return _TEXT.decode(raw)
+    except DECODE_ERRORS:
+        raise InvalidRequestError("model", "must be a string") from None

@@ -24,9 +24,9 @@ from gateway.compaction.summary_request import PreparedRequest, prepare_request
 from gateway.context import AppContext
 from gateway.errors import BackendUnreachableError
 from gateway.http.auth import Principal
-from gateway.http.create_request import ParsedRequest
 from gateway.http.headers import Headers, client_headers
 from gateway.http.monitor import ExchangeMonitor
+from gateway.http.request_body import ParsedRequest
 from gateway.http.sinks import ReplySink
 from gateway.observability.logging import LOG
 from gateway.pipeline.persistence import (

@@ -30,9 +30,8 @@ from gateway.compaction.window import Window, read_window
 from gateway.context import AppContext
 from gateway.errors import ClientDisconnectedError, InternalError, ShuttingDownError
 from gateway.http.auth import Principal
-from gateway.http.create_request import ParsedRequest, parse_request
 from gateway.http.monitor import ExchangeMonitor
-from gateway.http.request_body import read_body
+from gateway.http.request_body import ParsedRequest, parse_request, read_body
 from gateway.http.sinks import BufferSink, ReplySink
 from gateway.observability.logging import LOG
 from gateway.observability.record import ExchangeRecord
@@ -44,14 +43,26 @@ from gateway.pipeline.persistence import (
     completion_saver,
 )
 from gateway.pipeline.reply import StreamSender, fail_reply, forward_chunks, send_end
-from gateway.pipeline.request import Request
 from gateway.token_counting import count_locally
+from gateway.turns.response_cache import ResponseCache
 from gateway.turns.turn import Turn
 
 # Clients choose model names freely; this many characters are logged.
 _MAX_LOGGED_MODEL: Final = 200
 # The status that proxies log when a client left before its reply.
 _CLIENT_CLOSED_REQUEST: Final = 499
+
+
+class Request(Struct, frozen=True):
+    """A create request, and what is already known about it."""
+
+    endpoint: str
+    principal: Principal
+    body: bytes | RequestBody
+    # Set by callers that save the reply themselves, such as background jobs.
+    turn: Turn | None = None
+    # Responses that the client's connection remembers.
+    cache: ResponseCache | None = None
 
 
 class _Output(Struct):

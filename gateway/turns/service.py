@@ -13,7 +13,7 @@ from adapters.errors import missing_field
 from adapters.json_text import DECODE_ERRORS
 from adapters.wire.json_object import MISSING
 from gateway.http.auth import Principal
-from gateway.http.create_request import ParsedRequest
+from gateway.http.request_body import ParsedRequest
 from gateway.store import RUNNING, Item, Response, Status, Store, StoredTurn
 from gateway.turns.credentials import redacted_tools
 from gateway.turns.history import (

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from gateway.http.create_request import ParsedRequest
+from gateway.http.request_body import ParsedRequest
 from gateway.store import Item
 
 

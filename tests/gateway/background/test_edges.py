@@ -17,7 +17,7 @@ from gateway.background.queued_request import (
 from gateway.crypto import SealingKeys, api_key_digest
 from gateway.errors import DecryptionError
 from gateway.http.auth import Principal
-from gateway.http.create_request import parse_request
+from gateway.http.request_body import parse_request
 from gateway.store import JSON_NULL, Conversation, Item, Page, Response, open_store
 from gateway.turns.turn import Turn
 from tests.gateway import raw_http

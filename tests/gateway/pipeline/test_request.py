@@ -1,7 +1,7 @@
 import pytest
 
 from adapters import InvalidRequestError
-from gateway.http.create_request import parse_request
+from gateway.http.request_body import parse_request
 
 CHAT_PATH = "/chat/completions"
 RESPONSES_PATH = "/responses"
