@@ -21,6 +21,7 @@ from adapters.ir.types import (
 from adapters.losses import Losses
 from adapters.tool_emulation import BackendToolSupport, EmulatedRequest, emulate_tools
 from tests.exchange import Exchange
+from tests.judges.reading import objects_in, read_object
 
 Wire = dict[str, object]
 
@@ -60,3 +61,32 @@ def exchange(
         capabilities=replace(adapters.Capabilities(), **capabilities),
         rewrite=rewrite,
     )
+
+
+def function(name: str, **more: object) -> Wire:
+    return {"type": "function", "name": name, **more}
+
+
+def item(kind: str, call_id: str, **more: object) -> Wire:
+    return {"type": kind, "call_id": call_id, **more}
+
+
+def encoded(body: Wire) -> bytes:
+    return json.dumps({"model": "m", **body}).encode()
+
+
+def send(exchange: Exchange, **body: object) -> Wire:
+    return read_object(exchange.request(encoded(body)).body)
+
+
+def completion(**calls: str) -> bytes:
+    """Return a Chat reply that calls functions with some arguments."""
+    tool_calls = [
+        {"id": name, "function": {"name": name, "arguments": text}} for name, text in calls.items()
+    ]
+    choice = {"index": 0, "message": {"role": "assistant", "tool_calls": tool_calls}}
+    return json.dumps({"id": "c", "model": "m", "choices": [choice]}).encode()
+
+
+def output_of(reply: adapters.ReplyEnd) -> list[Wire]:
+    return objects_in(read_object(reply.body), "output")

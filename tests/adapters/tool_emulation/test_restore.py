@@ -34,18 +34,9 @@ from adapters.ir.types import (
 )
 from adapters.losses import Losses
 from adapters.stages.stage import Pipeline
-from adapters.tool_emulation import (
-    CallDowngrader,
-    CallRestorer,
-)
+from adapters.tool_emulation import CallDowngrader, CallRestorer
 from adapters.tool_emulation.custom_tools import wrap_input
-from tests.adapters.tool_emulation.emulating import (
-    ALL_TOOLS,
-    emulate,
-    hosted,
-    namespace,
-    reply_of,
-)
+from tests.adapters.tool_emulation.emulating import ALL_TOOLS, emulate, hosted, namespace, reply_of
 
 TOOLS: tuple[Tool, ...] = (
     FunctionTool("look"),
