@@ -4,17 +4,15 @@ On a request or a whole reply the error is a `DragomanError` that names the path
 the frame that ends it in the client's dialect.
 """
 
+from collections.abc import Mapping
 from itertools import product
 
 import msgspec
 import pytest
 
 import adapters
+from tests.adapters.laws.common import each_pair, each_unequal_pair
 from tests.exchange import Exchange
-
-PAIRS = list(product(adapters.DIALECTS, adapters.DIALECTS))
-ACROSS = [(client, backend) for client, backend in PAIRS if client != backend]
-NAMES = list(adapters.DIALECTS)
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 Object = dict[str, Json]
@@ -26,39 +24,21 @@ LEAST: dict[str, Object] = {
     "responses": {"model": "m", "input": []},
 }
 
-each_pair = pytest.mark.parametrize(("client", "backend"), PAIRS)
-each_unequal_pair = pytest.mark.parametrize(("client", "backend"), ACROSS)
-
 
 # No JSON object
 
 NOT_AN_OBJECT = [
-    b"",
-    b" ",
-    b"null",
-    b"[]",
-    b'"messages"',
-    b"7",
-    b"{",
-    b'{"model"',
-    b'{"model":}',
-    b'{"model":"m",}',
-    b"{'model':'m'}",
-    b'{"model":NaN}',
-    b'{"model":"m"}{}',
-    b'{"metadata":{"a":tru}}',
-    b'{"metadata":{"a":01}}',
-    b'{"model":"\xff"}',
-    b'{"metadata":{"a":"\xff"}}',
-    b'{"model":"a\nb"}',
-    b"\x1f\x8b\x08\x00",
-    b"<html><body>502</body></html>",
-    "{}".encode("utf-16"),
+    *(b"", b" ", b"null", b"[]", b'"messages"', b"7"),
+    *(b"{", b'{"model"', b'{"model":}', b'{"model":"m",}', b"{'model':'m'}", b'{"model":NaN}'),
+    *(b'{"model":"m"}{}', b'{"metadata":{"a":tru}}', b'{"metadata":{"a":01}}'),
+    *(b'{"model":"\xff"}', b'{"metadata":{"a":"\xff"}}', b'{"model":"a\nb"}'),
+    *(b"\x1f\x8b\x08\x00", b"<html><body>502</body></html>", "{}".encode("utf-16")),
 ]
+each_body_that_is_no_object = pytest.mark.parametrize("body", NOT_AN_OBJECT)
 
 
 @each_pair
-@pytest.mark.parametrize("body", NOT_AN_OBJECT)
+@each_body_that_is_no_object
 def test_request_that_is_no_json_object(client: str, backend: str, body: bytes) -> None:
     with pytest.raises(adapters.InvalidRequestError) as caught:
         Exchange(client, backend).request(body)
@@ -67,7 +47,7 @@ def test_request_that_is_no_json_object(client: str, backend: str, body: bytes) 
 
 
 @each_pair
-@pytest.mark.parametrize("body", NOT_AN_OBJECT)
+@each_body_that_is_no_object
 def test_reply_that_is_no_json_object(client: str, backend: str, body: bytes) -> None:
     with pytest.raises(adapters.InvalidReplyError) as caught:
         Exchange(client, backend).reply(body)
@@ -75,11 +55,11 @@ def test_reply_that_is_no_json_object(client: str, backend: str, body: bytes) ->
 
 
 @each_pair
-@pytest.mark.parametrize("body", NOT_AN_OBJECT)
+@each_body_that_is_no_object
 def test_error_that_is_no_json_object(client: str, backend: str, body: bytes) -> None:
-    told = Exchange(client, backend).error(503, body)
-    assert told.status == 503
-    assert msgspec.json.decode(told.body)["error"]["message"]
+    error = Exchange(client, backend).error(503, body)
+    assert error.status == 503
+    assert msgspec.json.decode(error.body)["error"]["message"]
 
 
 # Wrong types, which the error names by path
@@ -97,90 +77,90 @@ def item(**fields: Json) -> Object:
     return {"input": [dict(fields)]}
 
 
-WRONG_REQUESTS: list[tuple[str, Object, str]] = [
-    ("chat", {"model": 3}, "model"),
-    ("chat", {"messages": "hi"}, "messages"),
-    ("chat", {"messages": ["hi"]}, "messages[0]"),
-    ("chat", {"messages": [{}]}, "messages[0].role"),
-    ("chat", said("wizard", "hi"), "messages[0].role"),
-    ("chat", said("user", 3), "messages[0].content"),
-    ("chat", said("user", [3]), "messages[0].content[0]"),
-    ("chat", said("user", [{"type": "text", "text": 3}]), "messages[0].content[0].text"),
-    (
-        "chat",
-        said("user", [{"type": "image_url", "image_url": 3}]),
-        "messages[0].content[0].image_url",
-    ),
-    ("chat", said("tool", 3), "messages[0].content"),
-    ("chat", called("x"), "messages[0].tool_calls[0]"),
-    ("chat", called({"id": 3}), "messages[0].tool_calls[0].id"),
-    ("chat", called({"function": "x"}), "messages[0].tool_calls[0].function"),
-    ("chat", called({"function": {"name": []}}), "messages[0].tool_calls[0].function.name"),
-    ("chat", {"tools": {}}, "tools"),
-    ("chat", {"tools": [{"type": 3}]}, "tools[0].type"),
-    ("chat", {"tools": [{"type": "function"}]}, "tools[0].name"),
-    ("chat", {"tools": [{"function": {"name": 3}}]}, "tools[0].function.name"),
-    (
-        "chat",
-        {"tools": [{"function": {"name": "f", "description": []}}]},
-        "tools[0].function.description",
-    ),
-    ("chat", {"tool_choice": 3}, "tool_choice"),
-    ("chat", {"tool_choice": {"type": "function", "function": {}}}, "tool_choice.function.name"),
-    ("chat", {"temperature": "hot"}, "temperature"),
-    ("chat", {"n": [1]}, "n"),
-    ("chat", {"max_completion_tokens": 1.5}, "max_completion_tokens"),
-    ("chat", {"stop": 3}, "stop"),
-    ("chat", {"stop": ["a", 3]}, "stop[1]"),
-    ("chat", {"stream": "yes"}, "stream"),
-    ("chat", {"stream_options": {"include_usage": 3}}, "stream_options.include_usage"),
-    ("chat", {"response_format": "json"}, "response_format"),
-    ("chat", {"response_format": {"type": "xml"}}, "response_format.type"),
-    ("chat", {"web_search_options": 3}, "web_search_options"),
-    ("legacy", {"functions": "x"}, "functions"),
-    ("legacy", {"functions": [{}]}, "functions[0].name"),
-    ("legacy", {"function_call": 3}, "function_call"),
-    ("legacy", {"function_call": {"arguments": "x"}}, "function_call.name"),
-    (
-        "legacy",
-        {"messages": [{"role": "assistant", "function_call": "x"}]},
-        "messages[0].function_call",
-    ),
-    ("legacy", {"messages": [{"role": "function", "name": 3}]}, "messages[0].name"),
-    ("responses", {"model": []}, "model"),
-    ("responses", {"instructions": 3}, "instructions"),
-    ("responses", {"input": 3}, "input"),
-    ("responses", {"input": [3]}, "input[0]"),
-    ("responses", {"input": [{}]}, "input[0].type"),
-    ("responses", item(type="message", role="wizard"), "input[0].role"),
-    ("responses", item(role="user", content=3), "input[0].content"),
-    (
-        "responses",
-        item(role="user", content=[{"type": "input_text", "text": 3}]),
-        "input[0].content[0].text",
-    ),
-    ("responses", item(type="function_call", name=3), "input[0].name"),
-    ("responses", item(type="function_call", call_id=3), "input[0].call_id"),
-    ("responses", item(type="function_call_output", output=3), "input[0].output"),
-    ("responses", item(type="reasoning", summary=[3]), "input[0].summary[0]"),
-    ("responses", {"tools": [{"type": "function"}]}, "tools[0].name"),
-    ("responses", {"tools": [{"type": "custom", "name": "c", "format": 3}]}, "tools[0].format"),
-    ("responses", {"tool_choice": {"type": "allowed_tools", "tools": 3}}, "tool_choice.tools"),
-    ("responses", {"text": {"format": {"type": "json_schema", "name": 3}}}, "text.format.name"),
-    ("responses", {"text": {"verbosity": 3}}, "text.verbosity"),
-    ("responses", {"reasoning": "high"}, "reasoning"),
-    ("responses", {"reasoning": {"effort": 3}}, "reasoning.effort"),
-    ("responses", {"include": "all"}, "include"),
-    ("responses", {"include": [3]}, "include[0]"),
-    ("responses", {"max_output_tokens": "many"}, "max_output_tokens"),
-    ("responses", {"prompt_cache_options": {"ttl": 30}}, "prompt_cache_options.ttl"),
-]
+def rows_of(table: Mapping[str, list[tuple[Object, str]]]) -> list[tuple[str, Object, str]]:
+    return [(dialect, *row) for dialect, rows in table.items() for row in rows]
 
 
-@pytest.mark.parametrize(("dialect", "body", "path"), WRONG_REQUESTS)
+WRONG_REQUESTS: dict[str, list[tuple[Object, str]]] = {
+    "chat": [
+        ({"model": 3}, "model"),
+        ({"messages": "hi"}, "messages"),
+        ({"messages": ["hi"]}, "messages[0]"),
+        ({"messages": [{}]}, "messages[0].role"),
+        (said("wizard", "hi"), "messages[0].role"),
+        (said("user", 3), "messages[0].content"),
+        (said("user", [3]), "messages[0].content[0]"),
+        (said("user", [{"type": "text", "text": 3}]), "messages[0].content[0].text"),
+        (said("user", [{"type": "image_url", "image_url": 3}]), "messages[0].content[0].image_url"),
+        (said("tool", 3), "messages[0].content"),
+        (called("x"), "messages[0].tool_calls[0]"),
+        (called({"id": 3}), "messages[0].tool_calls[0].id"),
+        (called({"function": "x"}), "messages[0].tool_calls[0].function"),
+        (called({"function": {"name": []}}), "messages[0].tool_calls[0].function.name"),
+        ({"tools": {}}, "tools"),
+        ({"tools": [{"type": 3}]}, "tools[0].type"),
+        ({"tools": [{"type": "function"}]}, "tools[0].name"),
+        ({"tools": [{"function": {"name": 3}}]}, "tools[0].function.name"),
+        (
+            {"tools": [{"function": {"name": "f", "description": []}}]},
+            "tools[0].function.description",
+        ),
+        ({"tool_choice": 3}, "tool_choice"),
+        ({"tool_choice": {"type": "function", "function": {}}}, "tool_choice.function.name"),
+        ({"temperature": "hot"}, "temperature"),
+        ({"n": [1]}, "n"),
+        ({"max_completion_tokens": 1.5}, "max_completion_tokens"),
+        ({"stop": 3}, "stop"),
+        ({"stop": ["a", 3]}, "stop[1]"),
+        ({"stream": "yes"}, "stream"),
+        ({"stream_options": {"include_usage": 3}}, "stream_options.include_usage"),
+        ({"response_format": "json"}, "response_format"),
+        ({"response_format": {"type": "xml"}}, "response_format.type"),
+        ({"web_search_options": 3}, "web_search_options"),
+    ],
+    "legacy": [
+        ({"functions": "x"}, "functions"),
+        ({"functions": [{}]}, "functions[0].name"),
+        ({"function_call": 3}, "function_call"),
+        ({"function_call": {"arguments": "x"}}, "function_call.name"),
+        ({"messages": [{"role": "assistant", "function_call": "x"}]}, "messages[0].function_call"),
+        ({"messages": [{"role": "function", "name": 3}]}, "messages[0].name"),
+    ],
+    "responses": [
+        ({"model": []}, "model"),
+        ({"instructions": 3}, "instructions"),
+        ({"input": 3}, "input"),
+        ({"input": [3]}, "input[0]"),
+        ({"input": [{}]}, "input[0].type"),
+        (item(type="message", role="wizard"), "input[0].role"),
+        (item(role="user", content=3), "input[0].content"),
+        (
+            item(role="user", content=[{"type": "input_text", "text": 3}]),
+            "input[0].content[0].text",
+        ),
+        (item(type="function_call", name=3), "input[0].name"),
+        (item(type="function_call", call_id=3), "input[0].call_id"),
+        (item(type="function_call_output", output=3), "input[0].output"),
+        (item(type="reasoning", summary=[3]), "input[0].summary[0]"),
+        ({"tools": [{"type": "function"}]}, "tools[0].name"),
+        ({"tools": [{"type": "custom", "name": "c", "format": 3}]}, "tools[0].format"),
+        ({"tool_choice": {"type": "allowed_tools", "tools": 3}}, "tool_choice.tools"),
+        ({"text": {"format": {"type": "json_schema", "name": 3}}}, "text.format.name"),
+        ({"text": {"verbosity": 3}}, "text.verbosity"),
+        ({"reasoning": "high"}, "reasoning"),
+        ({"reasoning": {"effort": 3}}, "reasoning.effort"),
+        ({"include": "all"}, "include"),
+        ({"include": [3]}, "include[0]"),
+        ({"max_output_tokens": "many"}, "max_output_tokens"),
+        ({"prompt_cache_options": {"ttl": 30}}, "prompt_cache_options.ttl"),
+    ],
+}
+
+
+@pytest.mark.parametrize(("dialect", "body", "path"), rows_of(WRONG_REQUESTS))
 def test_wrong_type_in_a_request_names_its_path(dialect: str, body: Object, path: str) -> None:
     # Between equal dialects it passes, and the backend checks it.
-    for backend in set(NAMES) - {dialect}:
+    for backend in adapters.DIALECTS.keys() - {dialect}:
         with pytest.raises(adapters.InvalidRequestError) as caught:
             Exchange(dialect, backend).request(msgspec.json.encode(LEAST[dialect] | body))
         assert caught.value.path == path
@@ -193,39 +173,35 @@ def answered(message: Json, **more: Json) -> Object:
     return {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], **more}
 
 
-WRONG_REPLIES: list[tuple[str, Object, str]] = [
-    ("chat", {}, "choices"),
-    ("chat", {"choices": []}, "choices"),
-    ("chat", {"choices": {}}, "choices"),
-    ("chat", {"choices": [3]}, "choices[0]"),
-    ("chat", answered("hi"), "choices[0].message"),
-    ("chat", answered({"content": 3}), "choices[0].message.content"),
-    ("chat", answered({"tool_calls": 3}), "choices[0].message.tool_calls"),
-    (
-        "chat",
-        answered({"tool_calls": [{"function": 3}]}),
-        "choices[0].message.tool_calls[0].function",
-    ),
-    ("chat", answered({}, created="today"), "created"),
-    ("legacy", answered({"function_call": 3}), "choices[0].message.function_call"),
-    ("responses", {}, "output"),
-    ("responses", {"output": {}}, "output"),
-    ("responses", {"output": [3]}, "output[0]"),
-    ("responses", {"output": [{}]}, "output[0].type"),
-    (
-        "responses",
-        {"output": [{"type": "message", "role": "assistant", "content": 3}]},
-        "output[0].content",
-    ),
-    ("responses", {"output": [{"type": "function_call", "name": 3}]}, "output[0].name"),
-    ("responses", {"output": [], "status": 3}, "status"),
-    ("responses", {"output": [], "incomplete_details": 3}, "incomplete_details"),
-]
+WRONG_REPLIES: dict[str, list[tuple[Object, str]]] = {
+    "chat": [
+        ({}, "choices"),
+        ({"choices": []}, "choices"),
+        ({"choices": {}}, "choices"),
+        ({"choices": [3]}, "choices[0]"),
+        (answered("hi"), "choices[0].message"),
+        (answered({"content": 3}), "choices[0].message.content"),
+        (answered({"tool_calls": 3}), "choices[0].message.tool_calls"),
+        (answered({"tool_calls": [{"function": 3}]}), "choices[0].message.tool_calls[0].function"),
+        (answered({}, created="today"), "created"),
+    ],
+    "legacy": [(answered({"function_call": 3}), "choices[0].message.function_call")],
+    "responses": [
+        ({}, "output"),
+        ({"output": {}}, "output"),
+        ({"output": [3]}, "output[0]"),
+        ({"output": [{}]}, "output[0].type"),
+        ({"output": [{"type": "message", "role": "assistant", "content": 3}]}, "output[0].content"),
+        ({"output": [{"type": "function_call", "name": 3}]}, "output[0].name"),
+        ({"output": [], "status": 3}, "status"),
+        ({"output": [], "incomplete_details": 3}, "incomplete_details"),
+    ],
+}
 
 
-@pytest.mark.parametrize(("dialect", "body", "path"), WRONG_REPLIES)
+@pytest.mark.parametrize(("dialect", "body", "path"), rows_of(WRONG_REPLIES))
 def test_wrong_type_in_a_reply_names_its_path(dialect: str, body: Object, path: str) -> None:
-    others = set(NAMES) - {dialect}
+    others = adapters.DIALECTS.keys() - {dialect}
     for client, turn in product(others, (Exchange.reply, Exchange.reply_as_stream)):
         with pytest.raises(adapters.InvalidReplyError) as caught:
             turn(Exchange(client, dialect), msgspec.json.encode(body))

@@ -30,11 +30,7 @@ from tests.corpus import (
     on_wire,
 )
 from tests.exchange import Exchange
-from tests.strategies.mutations import (
-    corrupted,
-    with_replaced_event_value,
-    with_replaced_value,
-)
+from tests.strategies.mutations import corrupted, with_replaced_event_value, with_replaced_value
 from tests.strategies.values import Chunking, chunkings, split
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]

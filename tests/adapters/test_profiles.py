@@ -81,12 +81,7 @@ REQUEST = msgspec.json.encode(
 
 
 def send(profile: str, backend: str) -> dict[str, object]:
-    exchange = Exchange(
-        "responses",
-        backend,
-        capabilities=PROFILES[profile],
-        rewrite=True,
-    )
+    exchange = Exchange("responses", backend, capabilities=PROFILES[profile], rewrite=True)
     sent = exchange.request(REQUEST)
     return {"sent": Raw(sent.body), "losses": format_losses(sent.losses)}
 
@@ -107,8 +102,7 @@ OF_SERVICES = ("compaction", "count_tokens")
 
 
 @pytest.mark.parametrize(
-    "name",
-    [one.name for one in fields(adapters.Capabilities) if one.name not in OF_SERVICES],
+    "name", [one.name for one in fields(adapters.Capabilities) if one.name not in OF_SERVICES]
 )
 def test_every_capability_is_shown_by_a_case(name: str) -> None:
     usual: object = getattr(GENERIC, name)

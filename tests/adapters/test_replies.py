@@ -38,17 +38,14 @@ VALIDATORS: dict[str, Callable[[bytes], object]] = {
 # Errors of the openai package for replies that we send nevertheless, by snapshot.
 DISPUTED = {
     # A vendor's annotations stay within the family of their dialect.
-    "chat-to-legacy/chat-unknown-annotation-types": "annotations: no such type: 'file'",
+    "chat-to-legacy/chat-unknown-annotation-types": "annotations: no such type: 'file'"
 }
 
 
 def translate(case: ReplyCase, target: str) -> adapters.ReplyEnd:
     """Translate a reply; an unreadable one becomes an error in the client's dialect."""
     exchange = Exchange(
-        target,
-        case.dialect,
-        capabilities=case.capabilities,
-        request=case_request(case),
+        target, case.dialect, capabilities=case.capabilities, request=case_request(case)
     )
     try:
         reply = exchange.reply(on_wire(case.body))

@@ -73,9 +73,7 @@ UNKNOWN_TO_SDK: dict[str, frozenset[str]] = {
 
 # Errors of the openai package for requests that we send nevertheless, because the capabilities of
 # the backend allow them, by snapshot.
-DISPUTED = {
-    "responses-to-chat/tool-output-with-image-for-a-server-that-takes-it": "'image_url'",
-}
+DISPUTED = {"responses-to-chat/tool-output-with-image-for-a-server-that-takes-it": "'image_url'"}
 
 # The most severe first.
 SEVERITIES: tuple[str, ...] = get_args(adapters.Severity)[::-1]
@@ -83,10 +81,7 @@ SEVERITIES: tuple[str, ...] = get_args(adapters.Severity)[::-1]
 
 def translate(case: RequestCase, target: str, policy: adapters.Policy | None = None) -> Outcome:
     exchange = Exchange(
-        case.dialect,
-        target,
-        capabilities=case.capabilities,
-        policy=policy or case.policy,
+        case.dialect, target, capabilities=case.capabilities, policy=policy or case.policy
     )
     try:
         return exchange.request(on_wire(case.body))

@@ -31,10 +31,7 @@ Translated = tuple[bytes, tuple[adapters.Loss, ...]]
 
 def translate(case: StreamCase, target: str, pieces: Sequence[bytes]) -> Translated:
     exchange = Exchange(
-        target,
-        case.dialect,
-        capabilities=case.capabilities,
-        request=case_request(case),
+        target, case.dialect, capabilities=case.capabilities, request=case_request(case)
     )
     translator = exchange.stream()
     out = b"".join([*map(translator.feed, pieces), translator.finish(started=True).body])

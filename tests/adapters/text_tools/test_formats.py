@@ -83,10 +83,7 @@ CALLS: dict[TextFormat, list[tuple[str, Found]]] = {
         ("<tool_call><function=fly></function></tool_call>", [("fly", "{}")]),
         # A slightly different name means the declared tool, and gets its types.
         ("<function=functions.time></function>", [("functions.time", "{}")]),
-        (
-            "<function=Look><parameter=days>2</parameter></function>",
-            [("Look", '{"days":2}')],
-        ),
+        ("<function=Look><parameter=days>2</parameter></function>", [("Look", '{"days":2}')]),
     ],
     "mistral": [
         (f"[TOOL_CALLS][{LOOK}]", [LOOK_CALL]),
@@ -186,11 +183,7 @@ NO_CALLS: dict[TextFormat, list[str]] = {
         "[TOOL_CALLS]look at this",
         "[1, 2] [TOOLS]",
     ],
-    "llama": [
-        '<|python_tag|>print("x")',
-        '<|python_tag|>{"name": "look"',
-        "a <| b",
-    ],
+    "llama": ['<|python_tag|>print("x")', '<|python_tag|>{"name": "look"', "a <| b"],
     "json": [
         # Not the whole reply.
         f"So: {LOOK}",

@@ -235,10 +235,7 @@ def test_text_follows_a_call_in_one_message() -> None:
 def test_outputs_without_calls_keep_their_place() -> None:
     outputs = (ToolOutput("call_8", "noon"), ToolOutput("call_9", "Sunny."))
     text = "<tool_response>\nnoon\n</tool_response>\n<tool_response>\nSunny.\n</tool_response>"
-    assert convert(*outputs, QUESTION, tools=()).items == (
-        Message("user", (Text(text),)),
-        QUESTION,
-    )
+    assert convert(*outputs, QUESTION, tools=()).items == (Message("user", (Text(text),)), QUESTION)
 
 
 def test_invalid_arguments_are_a_string() -> None:
@@ -276,11 +273,7 @@ def test_written_call_can_be_read(name: str, arguments: dict[str, object]) -> No
 
 
 def test_custom_tool_round_trip() -> None:
-    exchange = Exchange(
-        "responses",
-        "chat",
-        capabilities=adapters.Capabilities(tools="prompted"),
-    )
+    exchange = Exchange("responses", "chat", capabilities=adapters.Capabilities(tools="prompted"))
     body = {"model": "m", "input": "Mend it.", "tools": [{"type": "custom", "name": "patch"}]}
     sent = exchange.request(msgspec.json.encode(body)).body.decode()
     assert '{\\"name\\":\\"patch\\"' in sent
