@@ -5,7 +5,7 @@ import socket
 import ssl
 import struct
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from functools import wraps
 from inspect import Parameter, signature
 from typing import Any
@@ -14,13 +14,16 @@ import httpx
 import pytest
 import uvloop
 
-from gateway.backends.client import RequestTemplate
+from gateway.backends.client import RequestTemplate, Trace
 from gateway.backends.pool import PoolLimits
 from gateway.backends.transport import DirectTransport
 from tests.gateway.waiting import TIMEOUT_SECONDS
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 STREAM = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+# A response that has begun.
+HALF = STREAM + b"5\r\nhello\r\n"
+LAST_CHUNK = b"0\r\n\r\n"
 
 
 class Peer:
@@ -43,6 +46,13 @@ class Peer:
                 length = int(value)
         return head + await self._reader.readexactly(length)
 
+    async def respond(self, *chunks: bytes) -> bytes:
+        """Read one request, send each chunk of the response, and return the request."""
+        request = await self.request()
+        if request:
+            await self.send(*chunks)
+        return request
+
     async def send(self, *chunks: bytes) -> None:
         """Send each chunk separately, as far as the system allows."""
         for chunk in chunks:
@@ -52,11 +62,9 @@ class Peer:
 
     async def closed(self) -> None:
         """Wait until the client has closed or reset the connection."""
-        try:
+        with suppress(ConnectionError):
             while await self._reader.read(65536):
                 pass
-        except ConnectionError:
-            pass
 
     def close(self) -> None:
         """Close gracefully."""
@@ -80,8 +88,9 @@ class Server:
         self.address = address
         self.connections = 0
 
-    def template(self, path: str = "/v1/chat/completions") -> RequestTemplate:
-        return RequestTemplate(self.address + path, connect_timeout=TIMEOUT_SECONDS)
+    def request(self, body: bytes = b"{}", trace: Trace | None = None) -> httpx.Request:
+        template = RequestTemplate(f"{self.address}/v1/x", connect_timeout=TIMEOUT_SECONDS)
+        return template.post(body, trace=trace)
 
 
 @asynccontextmanager
@@ -95,9 +104,8 @@ async def serving(
     async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         server.connections += 1
         try:
-            await script(Peer(reader, writer))
-        except ConnectionError:
-            pass
+            with suppress(ConnectionError):
+                await script(Peer(reader, writer))
         except Exception as error:  # noqa: BLE001 - raised below
             failures.append(error)
         finally:
@@ -109,9 +117,8 @@ async def serving(
         task.add_done_callback(running.discard)
 
     listener = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=context)
-    scheme = "http" if context is None else "https"
     port: int = listener.sockets[0].getsockname()[1]
-    server = Server(f"{scheme}://localhost:{port}" if context else f"{scheme}://127.0.0.1:{port}")
+    server = Server(f"https://localhost:{port}" if context else f"http://127.0.0.1:{port}")
     try:
         yield server
     finally:
@@ -128,12 +135,29 @@ def always(*chunks: bytes, close: bool = False) -> Script:
     """Send the same bytes in reply to every request."""
 
     async def script(peer: Peer) -> None:
-        while await peer.request():
-            await peer.send(*chunks)
-            if close:
-                return
+        while await peer.respond(*chunks) and not close:
+            pass
 
     return script
+
+
+class StalledServer:
+    """A server that stops within its first response and notices that the client closes."""
+
+    def __init__(self, begin: bytes) -> None:
+        self._begin = begin
+        self.reached = asyncio.Event()
+        self.closed = asyncio.Event()
+
+    async def play(self, peer: Peer) -> None:
+        if self.closed.is_set():
+            # The slot is free again.
+            await peer.respond(OK)
+            return
+        await peer.respond(self._begin)
+        self.reached.set()
+        await peer.closed()
+        self.closed.set()
 
 
 def chunks_of(response: httpx.Response) -> AsyncIterator[bytes]:
@@ -142,11 +166,21 @@ def chunks_of(response: httpx.Response) -> AsyncIterator[bytes]:
     return aiter(response.stream)
 
 
+async def begin(
+    transport: httpx.AsyncBaseTransport,
+    server: Server,
+    body: bytes = b"{}",
+    trace: Trace | None = None,
+) -> httpx.Response:
+    """Send a request, and return the response when its head has arrived."""
+    return await transport.handle_async_request(server.request(body, trace))
+
+
 async def send(
     transport: httpx.AsyncBaseTransport, server: Server, body: bytes = b"{}"
 ) -> tuple[int, bytes]:
     """Send a request; return the status and the whole body of the response."""
-    response = await transport.handle_async_request(server.template().post(body))
+    response = await begin(transport, server, body)
     try:
         chunks = [chunk async for chunk in chunks_of(response)]
     finally:
@@ -155,13 +189,10 @@ async def send(
 
 
 @asynccontextmanager
-async def direct(limits: PoolLimits = PoolLimits()) -> AsyncGenerator[DirectTransport, None]:  # noqa: B008 - a frozen value
+async def direct(**limits: Any) -> AsyncGenerator[DirectTransport, None]:
     """Return a transport that is closed at the end."""
-    transport = DirectTransport(limits)
-    try:
+    async with aclosing(DirectTransport(PoolLimits(**limits))) as transport:
         yield transport
-    finally:
-        await transport.aclose()
 
 
 def async_test(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:

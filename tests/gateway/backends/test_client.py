@@ -1,21 +1,22 @@
 """Requests of a backend client over both transports, and responses that it reads whole."""
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 
 import httpx
 import pytest
 from litestar.types import HTTPDisconnectEvent
 
 from adapters import InvalidReplyError
-from adapters.capabilities import GENERIC
 from gateway.backends import client as client_module
-from gateway.backends.client import BackendClient, read_refusal, read_whole
+from gateway.backends.client import read_refusal, read_whole
 from gateway.backends.transport import make_transport
-from gateway.config.schema import BackendConfig, RetryConfig, TimeoutConfig
+from gateway.config.schema import BackendConfig, RetryConfig
 from gateway.errors import BackendDisconnectedError, BackendUnreachableError
 from gateway.http.auth import Principal
 from gateway.http.monitor import ExchangeMonitor
 from tests.gateway.backends.byte_server import OK, Peer, Server, always, async_test, serving
+from tests.gateway.backends.test_models import backend_client
 from tests.gateway.backends.test_transport_choice import Kind, every_kind
 
 CHUNK = b"x" * 10
@@ -40,20 +41,12 @@ async def _receive() -> HTTPDisconnectEvent:
 async def post(server: Server, kind: Kind, monitor: ExchangeMonitor) -> httpx.Response:
     """Send a request with a key, and read its response."""
     config = BackendConfig("test", f"{server.address}/v1", "chat", transport=kind)
-    backend = BackendClient(
-        config,
-        make_transport(config),
-        capabilities=GENERIC,
-        rewrite=False,
-        timeouts=TimeoutConfig(),
-        retries=RetryConfig(initial_backoff=0.01),
-        key="sk-ours",
-    )
-    try:
+    async with aclosing(make_transport(config)) as transport:
+        backend = backend_client(
+            config, transport, "sk-ours", retries=RetryConfig(initial_backoff=0.01)
+        )
         headers = backend.authorization(Principal())
         return await read_whole(await backend.post(b"{}", headers, monitor, streams=True))
-    finally:
-        await backend.transport.aclose()
 
 
 @every_kind
@@ -62,8 +55,7 @@ async def test_request_over_either_transport(kind: Kind) -> None:
     received: list[bytes] = []
 
     async def script(peer: Peer) -> None:
-        received.append(await peer.request())
-        await peer.send(OK)
+        received.append(await peer.respond(OK))
 
     monitor = RecordingMonitor()
     async with serving(script) as server:
@@ -87,10 +79,7 @@ async def test_request_over_either_transport(kind: Kind) -> None:
 @every_kind
 @async_test
 async def test_disconnect_is_not_retried(kind: Kind) -> None:
-    async def script(peer: Peer) -> None:
-        await peer.request()
-
-    async with serving(script) as server:
+    async with serving(always(close=True)) as server:
         with pytest.raises(BackendDisconnectedError, match="the backend test disconnected"):
             await post(server, kind, RecordingMonitor())
         assert server.connections == 1
@@ -123,19 +112,17 @@ class EndlessStream(httpx.AsyncByteStream):
         self.closed = True
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "_MAX_BODY_BYTES", 25)
 
 
-@pytest.mark.usefixtures("small_limit")
 @async_test
 async def test_response_within_the_limit_is_read() -> None:
     read = await read_whole(httpx.Response(200, stream=httpx.ByteStream(CHUNK * 2)))
     assert (read.status_code, read.content) == (200, CHUNK * 2)
 
 
-@pytest.mark.usefixtures("small_limit")
 @async_test
 async def test_endless_response_is_an_error() -> None:
     body = EndlessStream()
@@ -144,7 +131,6 @@ async def test_endless_response_is_an_error() -> None:
     assert (body.chunks_read, body.closed) == (3, True)
 
 
-@pytest.mark.usefixtures("small_limit")
 @async_test
 async def test_endless_error_response_has_only_its_status() -> None:
     body = EndlessStream()

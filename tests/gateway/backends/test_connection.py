@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 
 from gateway.backends.connection import MAX_HEAD_BYTES, MAX_UNREAD_BYTES, Connection
 from tests.gateway.backends.byte_server import (
+    LAST_CHUNK,
     OK,
     STREAM,
     Peer,
     always,
     async_test,
+    begin,
     chunks_of,
     direct,
     send,
@@ -43,8 +45,14 @@ WITHOUT_BODY = {
     "204": b"HTTP/1.1 204 No Content\r\n\r\n",
     "304": b"HTTP/1.1 304 Not Modified\r\nContent-Length: 11\r\n\r\n",
     "empty": b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
-    "empty-chunked": STREAM + b"0\r\n\r\n",
+    "empty-chunked": STREAM + LAST_CHUNK,
 }
+RESPONSES = COMPLETE | UNTIL_CLOSE | WITHOUT_BODY
+
+
+def expected(name: str) -> tuple[int, bytes]:
+    """Return the status and the body of a response."""
+    return {"204": 204, "304": 304}.get(name, 200), b"" if name in WITHOUT_BODY else b"hello world"
 
 
 class FakeTransport(asyncio.Transport):
@@ -88,41 +96,26 @@ async def feed(chunks: list[bytes], *, end: bool = False) -> Connection:
     return connection
 
 
+def split(response: bytes) -> list[bytes]:
+    return [response[index : index + 1] for index in range(len(response))]
+
+
 def cuts_of(response: bytes) -> Iterator[list[bytes]]:
     """Yield the response whole, byte by byte, and cut in two at every index."""
     yield [response]
-    yield [response[index : index + 1] for index in range(len(response))]
+    yield split(response)
     for index in range(1, len(response)):
         yield [response[:index], response[index:]]
 
 
-@pytest.mark.parametrize("response", COMPLETE.values(), ids=COMPLETE)
+@pytest.mark.parametrize("name", RESPONSES)
 @async_test
-async def test_complete_response_may_be_cut_anywhere(response: bytes) -> None:
-    for chunks in cuts_of(response):
-        connection = await feed(chunks)
-        assert (connection.status, connection.read_available()) == (200, b"hello world")
+async def test_response_may_be_cut_anywhere(name: str) -> None:
+    for chunks in cuts_of(RESPONSES[name]):
+        connection = await feed(chunks, end=name in UNTIL_CLOSE)
+        assert (connection.status, connection.read_available()) == expected(name)
         assert connection.complete
-        assert connection.reusable
-
-
-@pytest.mark.parametrize("response", UNTIL_CLOSE.values(), ids=UNTIL_CLOSE)
-@async_test
-async def test_response_until_close_may_be_cut_anywhere(response: bytes) -> None:
-    for chunks in cuts_of(response):
-        connection = await feed(chunks, end=True)
-        assert connection.read_available() == b"hello world"
-        assert connection.complete
-        assert not connection.reusable
-
-
-@pytest.mark.parametrize("response", WITHOUT_BODY.values(), ids=WITHOUT_BODY)
-@async_test
-async def test_response_without_body_ends_with_its_head(response: bytes) -> None:
-    for chunks in cuts_of(response):
-        connection = await feed(chunks)
-        assert connection.complete
-        assert connection.read_available() == b""
+        assert connection.reusable == (name not in UNTIL_CLOSE)
 
 
 @pytest.mark.parametrize("name", ["length", "chunked", "trailers"])
@@ -130,7 +123,6 @@ async def test_response_without_body_ends_with_its_head(response: bytes) -> None
 async def test_cut_response_is_never_complete(name: str) -> None:
     response = COMPLETE[name]
     head = response.index(b"\r\n\r\n") + 4
-
     for end in range(head, len(response)):
         connection = await feed([response[:end]], end=True)
         assert not connection.complete
@@ -152,8 +144,7 @@ async def test_reading_pauses_while_too_much_is_unread() -> None:
     transport = FakeTransport()
     connection = await feed([STREAM])
     connection.connection_made(transport)
-    chunk = b"%x\r\n%b\r\n" % (MAX_UNREAD_BYTES, b"x" * MAX_UNREAD_BYTES)
-    connection.data_received(chunk)
+    connection.data_received(b"%x\r\n%b\r\n" % (MAX_UNREAD_BYTES, b"x" * MAX_UNREAD_BYTES))
     assert transport.paused
     assert len(connection.read_available()) == MAX_UNREAD_BYTES
     assert not transport.paused
@@ -209,25 +200,15 @@ def test_corrupted_response_completes_or_fails(data: st.DataObject) -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("response", [*COMPLETE.values(), *WITHOUT_BODY.values()])
+@pytest.mark.parametrize("name", RESPONSES)
 @async_test
-async def test_response_over_a_socket_byte_by_byte(response: bytes) -> None:
-    chunks = [response[index : index + 1] for index in range(len(response))]
-
-    async with serving(always(*chunks)) as server, direct() as transport:
-        first = await send(transport, server)
-        assert await send(transport, server) == first
-        assert first[1] in {b"", b"hello world"}
-        assert server.connections == 1
-
-
-@pytest.mark.parametrize("response", UNTIL_CLOSE.values(), ids=UNTIL_CLOSE)
-@async_test
-async def test_response_over_a_socket_until_close(response: bytes) -> None:
-    async with serving(always(response, close=True)) as server, direct() as transport:
-        assert await send(transport, server) == (200, b"hello world")
-        assert await send(transport, server) == (200, b"hello world")
-        assert server.connections == 2
+async def test_response_over_a_socket(name: str) -> None:
+    close = name in UNTIL_CLOSE
+    chunks = [RESPONSES[name]] if close else split(RESPONSES[name])
+    async with serving(always(*chunks, close=close)) as server, direct() as transport:
+        for _ in range(2):
+            assert await send(transport, server) == expected(name)
+        assert server.connections == (2 if close else 1)
 
 
 @async_test
@@ -235,18 +216,16 @@ async def test_each_chunk_arrives_when_it_is_sent() -> None:
     chunk_read = asyncio.Event()
 
     async def script(peer: Peer) -> None:
-        await peer.request()
-        await peer.send(STREAM)
+        await peer.respond(STREAM)
         for number in range(5):
             await peer.send(b"1\r\n%d\r\n" % number)
             await chunk_read.wait()
             chunk_read.clear()
-        await peer.send(b"0\r\n\r\n")
+        await peer.send(LAST_CHUNK)
 
     async with serving(script) as server, direct() as transport:
-        response = await transport.handle_async_request(server.template().post(b"{}"))
         chunks: list[bytes] = []
-        async for chunk in chunks_of(response):
+        async for chunk in chunks_of(await begin(transport, server)):
             chunks.append(chunk)
             chunk_read.set()
         assert chunks == [b"0", b"1", b"2", b"3", b"4"]
@@ -255,17 +234,15 @@ async def test_each_chunk_arrives_when_it_is_sent() -> None:
 @async_test
 async def test_slow_reader_slows_the_server_and_loses_nothing() -> None:
     size = 64 * MAX_UNREAD_BYTES
-
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size
     sent = asyncio.Event()
 
     async def script(peer: Peer) -> None:
-        await peer.request()
-        await peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
-        await peer.send(*[b"x" * MAX_UNREAD_BYTES] * 64)
+        await peer.respond(head, *[b"x" * MAX_UNREAD_BYTES] * 64)
         sent.set()
 
     async with serving(script) as server, direct() as transport:
-        response = await transport.handle_async_request(server.template().post(b"{}"))
+        response = await begin(transport, server)
         # The server cannot send everything while nothing is read.
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.3):

@@ -69,6 +69,10 @@ def ids(body: bytes) -> list[str]:
     return [entry["id"] for entry in cast("list[Any]", json.loads(body)["data"])]
 
 
+def fetch(models: ModelList, key: str | None = None) -> list[str]:
+    return ids(asyncio.run(models.get(key)))
+
+
 def test_request_has_the_right_key() -> None:
     keyed, keyless = FakeTransport(list_of("a")), FakeTransport(list_of("b"))
     models = ModelList(
@@ -77,7 +81,7 @@ def test_request_has_the_right_key() -> None:
             backend_client(backend_config("open"), keyless),
         ]
     )
-    assert ids(asyncio.run(models.get("Bearer sk-theirs"))) == ["a", "b"]
+    assert fetch(models, "Bearer sk-theirs") == ["a", "b"]
     assert str(keyed.requests[0].url) == "http://keyed.test/v1/models"
     assert keyed.requests[0].method == "GET"
     assert keyed.requests[0].headers["authorization"] == "Bearer sk-ours"
@@ -111,54 +115,37 @@ def test_failing_backend_does_not_affect_others(failure: Outcome | Handler) -> N
         ],
         timeout=1,
     )
-    assert ids(asyncio.run(models.get(None))) == ["exact", "a"]
+    assert fetch(models) == ["exact", "a"]
 
 
 def test_backends_are_requested_in_parallel() -> None:
-    async def fetch() -> bytes:
-        both_requested = asyncio.Barrier(2)
+    both_requested = asyncio.Barrier(2)
 
-        async def wait_for_both(_: httpx.Request) -> Outcome:
-            await both_requested.wait()
-            return list_of("a")
+    async def wait_for_both(_: httpx.Request) -> Outcome:
+        await both_requested.wait()
+        return list_of("a")
 
-        first, second = FakeTransport(wait_for_both), FakeTransport(wait_for_both)
-        models = ModelList(
-            [
-                backend_client(backend_config("1"), first),
-                backend_client(backend_config("2"), second),
-            ]
-        )
-        return await models.get(None)
-
-    assert ids(asyncio.run(fetch())) == ["a"]
+    transport = FakeTransport(wait_for_both)
+    models = ModelList([backend_client(backend_config(name), transport) for name in ("1", "2")])
+    assert fetch(models) == ["a"]
 
 
 def test_list_is_cached() -> None:
     clock, transport = Clock(), FakeTransport(list_of("a"), list_of("b"))
     models = ModelList([backend_client(backend_config(), transport)], clock=clock)
 
-    async def fetch_later(seconds: float) -> list[str]:
+    for seconds, expected in ((0, "a"), (CACHE_SECONDS - 1, "a"), (1, "b"), (0, "b")):
         clock.now += seconds
-        return ids(await models.get(None))
-
-    async def fetch_often() -> list[list[str]]:
-        return [await fetch_later(seconds) for seconds in (0, CACHE_SECONDS - 1, 1, 0)]
-
-    assert asyncio.run(fetch_often()) == [["a"], ["a"], ["b"], ["b"]]
+        assert fetch(models) == [expected]
     assert len(transport.requests) == 2
 
 
 def test_incomplete_list_is_refreshed_soon() -> None:
     clock, transport = Clock(), FakeTransport(httpx.ConnectError("no"), list_of("a"))
     models = ModelList([backend_client(backend_config(), transport)], clock=clock)
-
-    async def fetch_twice() -> list[list[str]]:
-        first = ids(await models.get(None))
-        clock.now += INCOMPLETE_CACHE_SECONDS
-        return [first, ids(await models.get(None))]
-
-    assert asyncio.run(fetch_twice()) == [[], ["a"]]
+    assert fetch(models) == []
+    clock.now += INCOMPLETE_CACHE_SECONDS
+    assert fetch(models) == ["a"]
 
 
 def test_each_key_has_its_own_list() -> None:
@@ -166,11 +153,8 @@ def test_each_key_has_its_own_list() -> None:
         return list_of(request.headers["authorization"])
 
     models = ModelList([backend_client(backend_config(), FakeTransport(by_key))])
-
-    async def fetch() -> list[list[str]]:
-        return [ids(await models.get(key)) for key in ("Bearer a", "Bearer b", "Bearer a")]
-
-    assert asyncio.run(fetch()) == [["Bearer a"], ["Bearer b"], ["Bearer a"]]
+    for key in ("Bearer a", "Bearer b", "Bearer a"):
+        assert fetch(models, key) == [key]
 
 
 def test_parallel_requests_share_one_fetch() -> None:
@@ -192,9 +176,8 @@ def test_cancelled_request_does_not_affect_others() -> None:
             started.set()
             return await never(request)
 
-        models = ModelList(
-            [backend_client(backend_config(), FakeTransport(first_hangs, list_of("a")))]
-        )
+        transport = FakeTransport(first_hangs, list_of("a"))
+        models = ModelList([backend_client(backend_config(), transport)])
         cancelled = asyncio.create_task(models.get(None))
         await started.wait()
         waiting = asyncio.create_task(models.get(None))
@@ -208,13 +191,12 @@ def test_cancelled_request_does_not_affect_others() -> None:
 def test_too_long_list_is_ignored() -> None:
     huge = httpx.Response(200, content=b" " * (16 * 1024 * 1024 + 1))
     models = ModelList([backend_client(backend_config(models=("a",)), FakeTransport(huge))])
-    assert ids(asyncio.run(models.get(None))) == ["a"]
+    assert fetch(models) == ["a"]
 
 
 def test_model_by_name() -> None:
-    models = ModelList(
-        [backend_client(backend_config("here"), FakeTransport(list_of("a", "org/b")))]
-    )
+    transport = FakeTransport(list_of("a", "org/b"))
+    models = ModelList([backend_client(backend_config("here"), transport)])
     model = json.loads(asyncio.run(models.find(None, "org/b")))
     assert model == {"id": "org/b", "object": "model", "created": 0, "owned_by": "here"}
 

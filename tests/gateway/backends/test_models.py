@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai.types import Model as SdkModel
 
-from adapters import Capabilities
 from adapters.capabilities import GENERIC
 from gateway.backends.client import BackendClient
 from gateway.backends.codex_models import ASSUMED_CONTEXT_WINDOW, INSTRUCTIONS, codex_model
@@ -38,6 +37,24 @@ REQUIRED_BY_CODEX = {
 
 def backend_config(name: str = "one", **settings: Any) -> BackendConfig:
     return BackendConfig(name=name, url=f"http://{name}.test/v1", dialect="chat", **settings)
+
+
+def backend_client(
+    config: BackendConfig,
+    transport: httpx.AsyncBaseTransport | None = None,
+    key: str | None = None,
+    retries: RetryConfig = RetryConfig(),  # noqa: B008 - a frozen value
+) -> BackendClient:
+    """Return a client, without a transport if it sends nothing."""
+    return BackendClient(
+        config,
+        transport or httpx.AsyncBaseTransport(),
+        capabilities=GENERIC,
+        rewrite=False,
+        timeouts=TimeoutConfig(),
+        retries=retries,
+        key=key,
+    )
 
 
 def names(*listings: tuple[BackendConfig, object]) -> list[str]:
@@ -164,27 +181,6 @@ def test_default_backend_lists_other_models() -> None:
     assert names((special, []), (default, ["gpt-4", "other"])) == ["other", "own"]
 
 
-class UnusedTransport(httpx.AsyncBaseTransport):
-    """A transport for clients that send nothing."""
-
-
-def backend_client(
-    config: BackendConfig,
-    transport: httpx.AsyncBaseTransport,
-    key: str | None = None,
-    capabilities: Capabilities = GENERIC,
-) -> BackendClient:
-    return BackendClient(
-        config,
-        transport,
-        capabilities=capabilities,
-        rewrite=False,
-        timeouts=TimeoutConfig(),
-        retries=RetryConfig(),
-        key=key,
-    )
-
-
 NAME = st.text("ab*", min_size=1, max_size=2)
 GLOBS = st.lists(st.text("ab*?", max_size=2), max_size=2).map(tuple)
 
@@ -205,7 +201,7 @@ def backends(draw: st.DrawFn) -> list[BackendConfig]:
 @given(backends(), st.lists(NAME, max_size=3))
 def test_every_listed_model_has_a_route(configured: list[BackendConfig], found: list[str]) -> None:
     """The list and the router read the configuration separately and must agree."""
-    router = Router([backend_client(one, UnusedTransport()) for one in configured])
+    router = Router([backend_client(one) for one in configured])
     for model in merge_models([listing(one, found) for one in configured]):
         assert model.backend_name in {route.backend.name for route in router.find(model.name)}
 

@@ -5,37 +5,33 @@ import asyncio
 import httpx
 import pytest
 
-from gateway.backends.pool import PoolLimits
-from gateway.backends.transport import DirectTransport
 from tests.gateway.backends.byte_server import (
+    HALF,
+    LAST_CHUNK,
     OK,
-    STREAM,
     Peer,
     Script,
-    Server,
     always,
     async_test,
+    begin,
     chunks_of,
     direct,
     send,
     serving,
 )
 
+HELLO = (200, b"hello")
+
 
 def held_until(gate: asyncio.Event) -> Script:
     """Begin every response at once, and end it when the gate is set."""
 
     async def script(peer: Peer) -> None:
-        while await peer.request():
-            await peer.send(STREAM + b"5\r\nhello\r\n")
+        while await peer.respond(HALF):
             await gate.wait()
-            await peer.send(b"0\r\n\r\n")
+            await peer.send(LAST_CHUNK)
 
     return script
-
-
-async def begin(transport: DirectTransport, server: Server) -> httpx.Response:
-    return await transport.handle_async_request(server.template().post(b"{}"))
 
 
 @async_test
@@ -51,9 +47,9 @@ async def test_many_requests_share_a_few_connections() -> None:
             busy -= 1
             await peer.send(OK)
 
-    async with serving(script) as server, direct(PoolLimits(connections=7)) as transport:
+    async with serving(script) as server, direct(connections=7) as transport:
         responses = await asyncio.gather(*(send(transport, server) for _ in range(200)))
-        assert responses == [(200, b"hello")] * 200
+        assert responses == [HELLO] * 200
         assert server.connections == 7
         assert most <= 7
 
@@ -67,10 +63,7 @@ async def test_waiting_requests_are_served_in_order() -> None:
         await send(transport, server)
         served.append(number)
 
-    async with (
-        serving(held_until(gate)) as server,
-        direct(PoolLimits(connections=1)) as transport,
-    ):
+    async with serving(held_until(gate)) as server, direct(connections=1) as transport:
         async with asyncio.TaskGroup() as tasks:
             for number in range(10):
                 tasks.create_task(one(number))
@@ -82,23 +75,21 @@ async def test_waiting_requests_are_served_in_order() -> None:
 @async_test
 async def test_waiting_for_a_connection_times_out() -> None:
     gate = asyncio.Event()
-    limits = PoolLimits(connections=1)
-    async with serving(held_until(gate)) as server, direct(limits) as transport:
+    async with serving(held_until(gate)) as server, direct(connections=1) as transport:
         held = await begin(transport, server)
-        request = server.template().post(b"{}")
+        request = server.request()
         request.extensions["timeout"] = {"pool": 0.05, "connect": 5}
         with pytest.raises(httpx.PoolTimeout):
             await transport.handle_async_request(request)
         gate.set()
         assert b"".join([chunk async for chunk in chunks_of(held)]) == b"hello"
-        assert await send(transport, server) == (200, b"hello")
+        assert await send(transport, server) == HELLO
 
 
 @async_test
 async def test_cancelled_wait_takes_no_slot() -> None:
     gate = asyncio.Event()
-    limits = PoolLimits(connections=1)
-    async with serving(held_until(gate)) as server, direct(limits) as transport:
+    async with serving(held_until(gate)) as server, direct(connections=1) as transport:
         held = await begin(transport, server)
         tasks = [asyncio.create_task(send(transport, server)) for _ in range(3)]
         await asyncio.sleep(0)
@@ -109,13 +100,13 @@ async def test_cancelled_wait_takes_no_slot() -> None:
             pass
         # This one has just received the slot.
         tasks[1].cancel()
-        assert await tasks[2] == (200, b"hello")
+        assert await tasks[2] == HELLO
         assert server.connections == 1
 
 
 @async_test
 async def test_failed_connection_frees_its_slot() -> None:
-    async with direct(PoolLimits(connections=1)) as transport:
+    async with direct(connections=1) as transport:
         async with serving(always(OK)) as server:
             pass
         results = await asyncio.gather(
@@ -154,15 +145,13 @@ async def test_idle_connection_expires() -> None:
     closed = asyncio.Event()
 
     async def script(peer: Peer) -> None:
-        await peer.request()
-        await peer.send(OK)
+        await peer.respond(OK)
         await peer.closed()
         closed.set()
 
-    limits = PoolLimits(connections=1, idle_seconds=0.05)
-    async with serving(script) as server, direct(limits) as transport:
+    async with serving(script) as server, direct(connections=1, idle_seconds=0.05) as transport:
         for number in range(1, 4):
-            assert await send(transport, server) == (200, b"hello")
+            assert await send(transport, server) == HELLO
             await closed.wait()
             closed.clear()
             assert server.connections == number
@@ -170,10 +159,9 @@ async def test_idle_connection_expires() -> None:
 
 @async_test
 async def test_idle_connection_closed_by_the_server_is_not_used() -> None:
-    script, limits = always(OK, close=True), PoolLimits(connections=1)
-    async with serving(script) as server, direct(limits) as transport:
+    async with serving(always(OK, close=True)) as server, direct(connections=1) as transport:
         for number in range(1, 6):
-            assert await send(transport, server) == (200, b"hello")
+            assert await send(transport, server) == HELLO
             # Sometimes before the close is noticed, sometimes after it.
             for _ in range(number):
                 await asyncio.sleep(0)
@@ -186,53 +174,42 @@ async def test_stale_connection_is_replaced_once(reset: bool) -> None:  # noqa: 
     """The server reads the second request on each connection and closes without a response."""
 
     async def script(peer: Peer) -> None:
-        await peer.request()
-        await peer.send(OK)
+        await peer.respond(OK)
         await peer.request()
         if reset:
             peer.reset()
 
-    async with serving(script) as server, direct(PoolLimits(connections=1)) as transport:
+    async with serving(script) as server, direct(connections=1) as transport:
         for _ in range(3):
-            assert await send(transport, server) == (200, b"hello")
+            assert await send(transport, server) == HELLO
         assert server.connections == 3
 
 
+@pytest.mark.parametrize(
+    ("second", "connections"),
+    [
+        pytest.param((), 2, id="of-a-new-connection"),
+        pytest.param((b"H",), 1, id="within-a-response"),
+    ],
+)
 @async_test
-async def test_failure_of_a_new_connection_is_not_retried() -> None:
+async def test_failure_is_not_retried(second: tuple[bytes, ...], connections: int) -> None:
     async def script(peer: Peer) -> None:
-        await peer.request()
         if server.connections == 1:
-            await peer.send(OK)
-            await peer.request()
+            await peer.respond(OK)
+        await peer.respond(*second)
 
-    async with serving(script) as server, direct(PoolLimits(connections=1)) as transport:
-        assert await send(transport, server) == (200, b"hello")
+    async with serving(script) as server, direct(connections=1) as transport:
+        assert await send(transport, server) == HELLO
         with pytest.raises(httpx.RemoteProtocolError):
             await send(transport, server)
-        assert server.connections == 2
-
-
-@async_test
-async def test_failure_within_a_response_is_not_retried() -> None:
-    async def script(peer: Peer) -> None:
-        await peer.request()
-        await peer.send(OK)
-        await peer.request()
-        await peer.send(b"H")
-
-    async with serving(script) as server, direct() as transport:
-        assert await send(transport, server) == (200, b"hello")
-        with pytest.raises(httpx.RemoteProtocolError):
-            await send(transport, server)
-        assert server.connections == 1
+        assert server.connections == connections
 
 
 @async_test
 async def test_closing_the_transport_closes_all_connections() -> None:
     gate = asyncio.Event()
-    limits = PoolLimits(connections=2)
-    async with serving(held_until(gate)) as server, direct(limits) as transport:
+    async with serving(held_until(gate)) as server, direct(connections=2) as transport:
         running = await begin(transport, server)
         other = await begin(transport, server)
         waiting = asyncio.create_task(send(transport, server))

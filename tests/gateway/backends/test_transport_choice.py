@@ -3,22 +3,24 @@
 import asyncio
 import ssl
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from gateway.backends.transport import SENDING_EVENT, DirectTransport, make_transport
 from gateway.config.schema import BackendConfig, TlsConfig
 from tests.gateway.backends.byte_server import (
+    HALF,
     OK,
-    STREAM,
-    Peer,
     Server,
+    StalledServer,
     always,
     async_test,
+    begin,
     chunks_of,
     send,
     serving,
@@ -35,10 +37,21 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> CertificateAuthority:
 
 
 @pytest.fixture(scope="module")
-def tls_server(authority: CertificateAuthority) -> ssl.SSLContext:
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(*authority.issue("localhost"))
+def trusting(authority: CertificateAuthority) -> TlsConfig:
+    """Return the settings of a client that trusts the authority."""
+    return TlsConfig(ca_file=str(authority.file))
+
+
+def tls_context(authority: CertificateAuthority, host: str = "localhost") -> ssl.SSLContext:
+    """Return the context of a server with a certificate for a host."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority.file)
+    context.load_cert_chain(*authority.issue(host))
     return context
+
+
+@pytest.fixture(scope="module")
+def tls_server(authority: CertificateAuthority) -> ssl.SSLContext:
+    return tls_context(authority)
 
 
 @asynccontextmanager
@@ -49,20 +62,21 @@ async def transport_for(
     proxy: str | None = None,
 ) -> AsyncGenerator[httpx.AsyncBaseTransport, None]:
     backend = BackendConfig("test", server.address, "chat", tls=tls, proxy=proxy, transport=kind)
-    transport = make_transport(backend)
-    assert isinstance(transport, DirectTransport) == (kind == "direct" and proxy is None)
-    try:
+    async with aclosing(make_transport(backend)) as transport:
+        assert isinstance(transport, DirectTransport) == (kind == "direct" and proxy is None)
         yield transport
-    finally:
-        await transport.aclose()
 
 
+@pytest.mark.parametrize("verify", [True, False], ids=["verified", "not-verified"])
 @every_kind
 @async_test
 async def test_tls_with_a_private_authority(
-    kind: Kind, authority: CertificateAuthority, tls_server: ssl.SSLContext
+    kind: Kind,
+    verify: bool,  # noqa: FBT001 - pytest passes it
+    trusting: TlsConfig,
+    tls_server: ssl.SSLContext,
 ) -> None:
-    tls = TlsConfig(ca_file=str(authority.file))
+    tls = trusting if verify else TlsConfig(verify=False)
     async with (
         serving(always(OK), tls_server) as server,
         transport_for(server, kind, tls) as transport,
@@ -72,26 +86,25 @@ async def test_tls_with_a_private_authority(
         assert server.connections == 1
 
 
+@pytest.mark.parametrize(
+    ("host", "trusted"),
+    [
+        pytest.param("localhost", False, id="unknown-authority"),
+        pytest.param("elsewhere.test", True, id="another-host"),
+    ],
+)
 @every_kind
 @async_test
-async def test_tls_with_an_unknown_authority_is_an_error(
-    kind: Kind, tls_server: ssl.SSLContext
+async def test_tls_with_a_wrong_certificate_is_an_error(
+    kind: Kind,
+    host: str,
+    trusted: bool,  # noqa: FBT001 - pytest passes it
+    authority: CertificateAuthority,
+    trusting: TlsConfig,
 ) -> None:
-    async with serving(always(OK), tls_server) as server, transport_for(server, kind) as transport:
-        with pytest.raises(httpx.ConnectError, match="certificate"):
-            await send(transport, server)
-
-
-@every_kind
-@async_test
-async def test_tls_for_another_host_is_an_error(
-    kind: Kind, authority: CertificateAuthority
-) -> None:
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(*authority.issue("elsewhere.test"))
-    tls = TlsConfig(ca_file=str(authority.file))
+    tls = trusting if trusted else TlsConfig()
     async with (
-        serving(always(OK), context) as server,
+        serving(always(OK), tls_context(authority, host)) as server,
         transport_for(server, kind, tls) as transport,
     ):
         with pytest.raises(httpx.ConnectError, match="certificate"):
@@ -100,28 +113,17 @@ async def test_tls_for_another_host_is_an_error(
 
 @every_kind
 @async_test
-async def test_tls_without_verification(kind: Kind, tls_server: ssl.SSLContext) -> None:
-    tls = TlsConfig(verify=False)
-    async with (
-        serving(always(OK), tls_server) as server,
-        transport_for(server, kind, tls) as transport,
-    ):
-        assert await send(transport, server) == (200, b"hello")
-
-
-@every_kind
-@async_test
-async def test_tls_with_a_client_certificate(kind: Kind, authority: CertificateAuthority) -> None:
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority.file)
+async def test_tls_with_a_client_certificate(
+    kind: Kind, authority: CertificateAuthority, trusting: TlsConfig
+) -> None:
+    context = tls_context(authority)
     context.verify_mode = ssl.CERT_REQUIRED
-    context.load_cert_chain(*authority.issue("localhost"))
     certificate, key = (str(file) for file in authority.issue("client.test"))
-    anonymous = TlsConfig(ca_file=str(authority.file))
-    known = TlsConfig(ca_file=str(authority.file), cert_file=certificate, key_file=key)
+    known = replace(trusting, cert_file=certificate, key_file=key)
     async with serving(always(OK), context) as server:
         async with transport_for(server, kind, known) as transport:
             assert await send(transport, server) == (200, b"hello")
-        async with transport_for(server, kind, anonymous) as transport:
+        async with transport_for(server, kind, trusting) as transport:
             with pytest.raises(httpx.TransportError):
                 await send(transport, server)
 
@@ -129,31 +131,23 @@ async def test_tls_with_a_client_certificate(kind: Kind, authority: CertificateA
 @every_kind
 @async_test
 async def test_closing_a_response_closes_the_connection(
-    kind: Kind, authority: CertificateAuthority, tls_server: ssl.SSLContext
+    kind: Kind, trusting: TlsConfig, tls_server: ssl.SSLContext
 ) -> None:
-    closed = asyncio.Event()
-
-    async def script(peer: Peer) -> None:
-        await peer.request()
-        await peer.send(STREAM + b"5\r\nhello\r\n")
-        await peer.closed()
-        closed.set()
-
-    tls = TlsConfig(ca_file=str(authority.file))
-    async with serving(script, tls_server) as server, transport_for(server, kind, tls) as transport:
-        response = await transport.handle_async_request(server.template().post(b"{}"))
+    stalled = StalledServer(HALF)
+    async with (
+        serving(stalled.play, tls_server) as server,
+        transport_for(server, kind, trusting) as transport,
+    ):
+        response = await begin(transport, server)
         assert await anext(chunks_of(response)) == b"hello"
         await response.aclose()
-        await closed.wait()
+        await stalled.closed.wait()
 
 
 @every_kind
 @async_test
 async def test_plain_http_instead_of_tls_is_an_error(kind: Kind) -> None:
-    async def script(peer: Peer) -> None:
-        await peer.send(OK)
-
-    async with serving(script) as server:
+    async with serving(lambda peer: peer.send(OK)) as server:
         server.address = server.address.replace("http:", "https:")
         async with transport_for(server, kind) as transport:
             with pytest.raises(httpx.ConnectError):
@@ -195,14 +189,11 @@ class Proxy:
 
 
 async def copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-    try:
+    with suppress(ConnectionError):
         while data := await source.read(65536):
             sink.write(data)
             await sink.drain()
-    except ConnectionError:
-        pass
-    finally:
-        sink.close()
+    sink.close()
 
 
 @asynccontextmanager
@@ -232,12 +223,9 @@ async def test_proxy_forwards_http() -> None:
 
 
 @async_test
-async def test_proxy_tunnels_tls(
-    authority: CertificateAuthority, tls_server: ssl.SSLContext
-) -> None:
-    tls = TlsConfig(ca_file=str(authority.file))
+async def test_proxy_tunnels_tls(trusting: TlsConfig, tls_server: ssl.SSLContext) -> None:
     async with proxying() as (proxy, address), serving(always(OK), tls_server) as server:
-        async with transport_for(server, "httpx", tls, address) as transport:
+        async with transport_for(server, "httpx", trusting, address) as transport:
             assert await send(transport, server) == (200, b"hello")
         assert proxy.methods == [b"CONNECT"]
 
@@ -263,14 +251,10 @@ async def test_trace_reports_that_the_request_is_sent(kind: Kind) -> None:
         nonlocal sent
         sent += event == SENDING_EVENT
 
-    async def script(peer: Peer) -> None:
-        while await peer.request():
-            await peer.send(OK)
-
-    async with serving(script) as server, transport_for(server, kind) as transport:
+    async with serving(always(OK)) as server, transport_for(server, kind) as transport:
         for _ in range(2):
-            request = server.template().post(b"{}", trace=trace)
-            assert await (await transport.handle_async_request(request)).aread() == b"hello"
+            response = await begin(transport, server, trace=trace)
+            assert await response.aread() == b"hello"
         # Once for each request, also on a connection that is used again.
         assert sent == 2
         assert server.connections == 1

@@ -1,6 +1,7 @@
-"""Failures of a backend, and the errors that the transport raises for them."""
+"""Failures of a backend and cancelled requests, which end at the backend at every stage."""
 
 import asyncio
+import random
 import socket
 
 import httpx
@@ -8,12 +9,15 @@ import pytest
 
 from gateway.backends.client import RequestTemplate
 from tests.gateway.backends.byte_server import (
+    HALF,
+    LAST_CHUNK,
     OK,
     STREAM,
     Peer,
-    Script,
+    StalledServer,
     always,
     async_test,
+    begin,
     chunks_of,
     direct,
     send,
@@ -21,6 +25,7 @@ from tests.gateway.backends.byte_server import (
 )
 from tests.gateway.waiting import TIMEOUT_SECONDS
 
+HELLO = (200, b"hello")
 NOT_HTTP = {
     "words": b"nonsense\r\n\r\n",
     "banner": b"SSH-2.0-OpenSSH_9.6\r\n",
@@ -36,18 +41,6 @@ NOT_HTTP = {
 }
 
 
-def once(*chunks: bytes, reset: bool = False) -> Script:
-    """Send a response to one request, then close or reset."""
-
-    async def script(peer: Peer) -> None:
-        await peer.request()
-        await peer.send(*chunks)
-        if reset:
-            peer.reset()
-
-    return script
-
-
 @pytest.mark.parametrize("response", NOT_HTTP.values(), ids=NOT_HTTP)
 @async_test
 async def test_invalid_http_is_a_protocol_error(response: bytes) -> None:
@@ -56,34 +49,27 @@ async def test_invalid_http_is_a_protocol_error(response: bytes) -> None:
             await send(transport, server)
 
 
+@pytest.mark.parametrize(
+    ("response", "error"),
+    [
+        pytest.param(b"", "without a response", id="before-the-head"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Le", "during its response", id="in-the-head"),
+        pytest.param(OK[:-1], "during its response", id="in-the-body"),
+        pytest.param(HALF, "during its response", id="before-the-last-chunk"),
+    ],
+)
 @async_test
-async def test_close_without_a_response() -> None:
-    async with serving(once()) as server, direct() as transport:
-        with pytest.raises(httpx.RemoteProtocolError, match="without a response"):
+async def test_cut_response_is_a_protocol_error(response: bytes, error: str) -> None:
+    async with serving(always(response, close=True)) as server, direct() as transport:
+        with pytest.raises(httpx.RemoteProtocolError, match=error):
             await send(transport, server)
         assert server.connections == 1
 
 
-@pytest.mark.parametrize(
-    "response",
-    [
-        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Le", id="in-the-head"),
-        pytest.param(OK[:-1], id="in-the-body"),
-        pytest.param(STREAM + b"5\r\nhello\r\n", id="before-the-last-chunk"),
-    ],
-)
-@async_test
-async def test_cut_response_is_a_protocol_error(response: bytes) -> None:
-    async with serving(once(response)) as server, direct() as transport:
-        with pytest.raises(httpx.RemoteProtocolError, match="during its response"):
-            await send(transport, server)
-
-
 @async_test
 async def test_chunks_before_the_cut_are_returned_first() -> None:
-    async with serving(once(STREAM + b"5\r\nhello\r\n")) as server, direct() as transport:
-        response = await transport.handle_async_request(server.template().post(b"{}"))
-        chunks = chunks_of(response)
+    async with serving(always(HALF, close=True)) as server, direct() as transport:
+        chunks = chunks_of(await begin(transport, server))
         assert await anext(chunks) == b"hello"
         with pytest.raises(httpx.RemoteProtocolError):
             await anext(chunks)
@@ -92,21 +78,19 @@ async def test_chunks_before_the_cut_are_returned_first() -> None:
             await anext(chunks)
 
 
-@pytest.mark.parametrize("begin", [b"", STREAM + b"5\r\nhello\r\n"], ids=["at-once", "in-the-body"])
+@pytest.mark.parametrize("start", [b"", HALF], ids=["at-once", "in-the-body"])
 @async_test
-async def test_reset_is_a_read_error(begin: bytes) -> None:
+async def test_reset_is_a_read_error(start: bytes) -> None:
     read = asyncio.Event()
 
     async def script(peer: Peer) -> None:
-        await peer.request()
-        if begin:
-            await peer.send(begin)
+        await peer.respond(start)
+        if start:
             await read.wait()
         peer.reset()
 
     async def read_all() -> None:
-        response = await transport.handle_async_request(server.template().post(b"{}"))
-        async for _ in chunks_of(response):
+        async for _ in chunks_of(await begin(transport, server)):
             read.set()
 
     async with serving(script) as server, direct() as transport:
@@ -139,7 +123,6 @@ async def test_unknown_host_is_a_connect_error(host: str) -> None:
 @async_test
 async def test_slow_connection_is_a_connect_timeout() -> None:
     """A listener with a full queue does not accept connections."""
-
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
         address: tuple[str, int] = listener.getsockname()
         fillers = [socket.socket() for _ in range(4)]
@@ -157,7 +140,6 @@ async def test_slow_connection_is_a_connect_timeout() -> None:
 @async_test
 async def test_response_before_the_request_is_sent() -> None:
     """A server may reject a large body without reading it."""
-
     seen = asyncio.Event()
 
     async def script(peer: Peer) -> None:
@@ -177,3 +159,147 @@ async def test_unknown_scheme_is_an_error() -> None:
     async with direct() as transport:
         with pytest.raises(httpx.UnsupportedProtocol):
             await transport.handle_async_request(httpx.Request("GET", "ftp://localhost/"))
+
+
+# Cancellation
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        pytest.param(b"", id="before-the-response"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-", id="in-the-head"),
+        pytest.param(b"HTTP/1.1 100 Continue\r\n\r\n", id="after-an-interim-response"),
+    ],
+)
+@async_test
+async def test_cancelled_before_the_body(start: bytes) -> None:
+    stalled = StalledServer(start)
+    async with serving(stalled.play) as server, direct(connections=1) as transport:
+        task = asyncio.create_task(send(transport, server))
+        await stalled.reached.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await stalled.closed.wait()
+        assert await send(transport, server) == HELLO
+
+
+@async_test
+async def test_cancelled_in_the_body() -> None:
+    stalled = StalledServer(HALF)
+    async with serving(stalled.play) as server, direct(connections=1) as transport:
+        response = await begin(transport, server)
+        chunks = chunks_of(response)
+        assert await anext(chunks) == b"hello"
+        task = asyncio.ensure_future(anext(chunks))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not stalled.closed.is_set()
+        await response.aclose()
+        await stalled.closed.wait()
+        assert await send(transport, server) == HELLO
+
+
+@pytest.mark.parametrize("read", [0, 1])
+@async_test
+async def test_closed_before_the_end(read: int) -> None:
+    stalled = StalledServer(HALF)
+    async with serving(stalled.play) as server, direct(connections=1) as transport:
+        response = await begin(transport, server)
+        for _ in range(read):
+            assert await anext(chunks_of(response)) == b"hello"
+        await response.aclose()
+        await response.aclose()
+        await stalled.closed.wait()
+        with pytest.raises(httpx.StreamClosed):
+            await anext(chunks_of(response))
+        assert await send(transport, server) == HELLO
+
+
+@async_test
+async def test_cancelled_while_a_large_request_is_written() -> None:
+    connected, closed = asyncio.Event(), asyncio.Event()
+
+    async def script(peer: Peer) -> None:
+        connected.set()
+        await peer.closed()
+        closed.set()
+
+    async with serving(script) as server, direct() as transport:
+        task = asyncio.create_task(send(transport, server, b"x" * 2**25))
+        await connected.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await closed.wait()
+
+
+@async_test
+async def test_cancelled_while_connecting() -> None:
+    async with serving(always(OK)) as server, direct(connections=1) as transport:
+        # At every iteration of the event loop; the only slot is free again each time.
+        for turns in range(12):
+            task = asyncio.create_task(send(transport, server))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            assert await send(transport, server) == HELLO
+
+
+@async_test
+async def test_many_cancelled_requests_free_all_slots() -> None:
+    script = always(STREAM, b"5\r\nhello\r\n", LAST_CHUNK)
+    async with serving(script) as server, direct(connections=3) as transport:
+        tasks = [asyncio.create_task(send(transport, server)) for _ in range(200)]
+        chosen = random.Random(0)  # noqa: S311 - not for secrets
+        for task in chosen.sample(tasks, 150):
+            task.cancel()
+            for _ in range(chosen.randrange(4)):
+                await asyncio.sleep(0)
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        assert {type(result) for result in results} == {tuple, asyncio.CancelledError}
+
+        responses = [await begin(transport, server) for _ in range(3)]
+        full = server.request()
+        full.extensions["timeout"] = {"pool": 0.01}
+        with pytest.raises(httpx.PoolTimeout):
+            await transport.handle_async_request(full)
+        for response in responses:
+            assert await response.aread() == b"hello"
+
+
+@async_test
+async def test_cancelled_wait_can_be_resumed() -> None:
+    gate = asyncio.Event()
+
+    async def script(peer: Peer) -> None:
+        await peer.respond(STREAM)
+        await gate.wait()
+        await peer.send(b"5\r\nhello\r\n", LAST_CHUNK)
+        await peer.closed()
+
+    async with serving(script) as server, direct() as transport:
+        chunks = chunks_of(await begin(transport, server))
+        for _ in range(3):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.01):
+                    await anext(chunks)
+        gate.set()
+        assert [chunk async for chunk in chunks] == [b"hello"]
+
+
+@async_test
+async def test_closing_a_response_wakes_its_reader() -> None:
+    stalled = StalledServer(STREAM)
+    async with serving(stalled.play) as server, direct() as transport:
+        response = await begin(transport, server)
+        waiting = asyncio.ensure_future(anext(chunks_of(response)))
+        await asyncio.sleep(0)
+        await response.aclose()
+        with pytest.raises(httpx.ReadError):
+            await waiting
+        await stalled.closed.wait()

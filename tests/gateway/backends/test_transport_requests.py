@@ -7,7 +7,15 @@ import pytest
 
 from gateway.backends.client import RequestTemplate
 from gateway.backends.transport import DirectTransport, write_head
-from tests.gateway.backends.byte_server import OK, Peer, async_test, direct, serving
+from tests.gateway.backends.byte_server import (
+    OK,
+    Peer,
+    always,
+    async_test,
+    direct,
+    send,
+    serving,
+)
 
 
 def written(request: httpx.Request, length: int = 0) -> list[bytes]:
@@ -18,18 +26,11 @@ def written(request: httpx.Request, length: int = 0) -> list[bytes]:
 
 def test_request_from_a_template() -> None:
     template = RequestTemplate("http://127.0.0.1:8000/v1/chat/completions?a=b", [(b"X-Ours", b"1")])
-    assert written(template.post(b"{}", [(b"Authorization", b"Bearer k")]), 2) == [
-        b"POST /v1/chat/completions?a=b HTTP/1.1",
-        b"Host: 127.0.0.1:8000",
-        b"X-Ours: 1",
-        b"Authorization: Bearer k",
-        b"Content-Length: 2",
-    ]
-    assert written(template.get()) == [
-        b"GET /v1/chat/completions?a=b HTTP/1.1",
-        b"Host: 127.0.0.1:8000",
-        b"X-Ours: 1",
-    ]
+    path, headers = b"/v1/chat/completions?a=b", [b"Host: 127.0.0.1:8000", b"X-Ours: 1"]
+    more = [b"Authorization: Bearer k", b"Content-Length: 2"]
+    request = template.post(b"{}", [(b"Authorization", b"Bearer k")])
+    assert written(request, 2) == [b"POST %s HTTP/1.1" % path, *headers, *more]
+    assert written(template.get()) == [b"GET %s HTTP/1.1" % path, *headers]
 
 
 def test_request_from_a_template_can_be_read() -> None:
@@ -41,12 +42,11 @@ def test_request_from_a_template_can_be_read() -> None:
 
 def test_request_made_by_httpx() -> None:
     request = httpx.Request("POST", "http://[::1]:9/", content=b"{}", headers=[(b"A", b"\xe9")])
-    assert written(request, 2) == [
-        b"POST / HTTP/1.1",
-        b"Host: [::1]:9",
-        b"A: \xe9",
-        b"Content-Length: 2",
-    ]
+    expected = [b"POST / HTTP/1.1", b"Host: [::1]:9", b"A: \xe9", b"Content-Length: 2"]
+    assert written(request, 2) == expected
+
+
+HOST_AND_LENGTH = [b"Host: h", b"Content-Length: 2"]
 
 
 @pytest.mark.parametrize(
@@ -54,20 +54,8 @@ def test_request_made_by_httpx() -> None:
     [
         pytest.param("GET", {}, 0, [b"Host: h"], id="get"),
         pytest.param("POST", {}, 0, [b"Host: h", b"Content-Length: 0"], id="empty-post"),
-        pytest.param(
-            "POST",
-            {"Content-Length": "7"},
-            2,
-            [b"Host: h", b"Content-Length: 2"],
-            id="wrong-length",
-        ),
-        pytest.param(
-            "POST",
-            {"Transfer-Encoding": "chunked"},
-            2,
-            [b"Host: h", b"Content-Length: 2"],
-            id="chunked",
-        ),
+        pytest.param("POST", {"Content-Length": "7"}, 2, HOST_AND_LENGTH, id="wrong-length"),
+        pytest.param("POST", {"Transfer-Encoding": "chunked"}, 2, HOST_AND_LENGTH, id="chunked"),
         pytest.param("GET", {"Host": "other"}, 0, [b"Host: other"], id="another-host"),
     ],
 )
@@ -111,11 +99,10 @@ def test_injection_through_the_method_is_an_error() -> None:
 
 @async_test
 async def test_invalid_request_opens_no_connection() -> None:
-    transport = DirectTransport()
     request = RequestTemplate("http://127.0.0.1:1/", [(b"X", b"a\nb")]).get()
-    with pytest.raises(httpx.LocalProtocolError):
-        await transport.handle_async_request(request)
-    await transport.aclose()
+    async with direct() as transport:
+        with pytest.raises(httpx.LocalProtocolError):
+            await transport.handle_async_request(request)
 
 
 @pytest.mark.parametrize("size", [0, 2, 5000, 2**24])
@@ -124,24 +111,17 @@ async def test_server_receives_head_and_body(size: int) -> None:
     received: list[bytes] = []
 
     async def script(peer: Peer) -> None:
-        while request := await peer.request():
-            received.append(request)
-            await peer.send(OK)
+        received.append(await peer.respond(OK))
 
     async with serving(script) as server, direct() as transport:
-        request = server.template().post(b"x" * size)
-        response = await transport.handle_async_request(request)
-        assert await response.aread() == b"hello"
-        assert received == [write_head(request, size) + b"x" * size]
+        assert await send(transport, server, b"x" * size) == (200, b"hello")
+        assert received == [write_head(server.request(b"x" * size), size) + b"x" * size]
 
 
 @async_test
 async def test_httpx_client_can_use_the_transport() -> None:
-    async def script(peer: Peer) -> None:
-        while await peer.request():
-            await peer.send(OK)
-
-    async with serving(script) as server, httpx.AsyncClient(transport=DirectTransport()) as client:
+    transport = DirectTransport()
+    async with serving(always(OK)) as server, httpx.AsyncClient(transport=transport) as client:
         for _ in range(3):
             assert (await client.post(server.address, json={})).text == "hello"
         assert server.connections == 1
