@@ -30,30 +30,20 @@ def request_fields(opaque: Collection[str] = ()) -> dict[str, set[str]]:
     """
     found: dict[str, set[str]] = {}
     met: dict[str, type] = {}
-    for root, union in ROOTS.items():
-        for member in get_args(union):
-            hints = _hints(member)
-            found.setdefault(root, set()).update(hints)
-            for hint in hints.values():
-                _collect(hint, found, met, opaque)
+    pending = [(root, member) for root, union in ROOTS.items() for member in get_args(union)]
+    while pending:
+        name, params = pending.pop()
+        hints = get_type_hints(params)
+        found.setdefault(name, set()).update(hints)
+        for inner in (inner for hint in hints.values() for inner in _typed_dicts(hint)):
+            inner_name = _name(inner)
+            if inner_name not in met and inner_name not in opaque:
+                pending.append((inner_name, inner))
+            same = met.setdefault(inner_name, inner) is inner
+            assert same, f"two classes are called {inner_name}: their fields would be mixed up"
     stale = set(opaque) - met.keys()
     assert not stale, f"no such class in a request: {sorted(stale)}"
     return found
-
-
-def _collect(
-    hint: object, found: dict[str, set[str]], met: dict[str, type], opaque: Collection[str]
-) -> None:
-    for params in _typed_dicts(hint):
-        name = _name(params)
-        if met.setdefault(name, params) is not params:
-            raise AssertionError(f"two classes are called {name}: their fields would be mixed up")
-        if name in found or name in opaque:
-            continue
-        hints = _hints(params)
-        found[name] = set(hints)
-        for inner in hints.values():
-            _collect(inner, found, met, opaque)
 
 
 def _typed_dicts(hint: object) -> Iterator[type]:
@@ -62,10 +52,6 @@ def _typed_dicts(hint: object) -> Iterator[type]:
         yield hint
     for argument in get_args(hint):
         yield from _typed_dicts(argument)
-
-
-def _hints(params: type) -> dict[str, object]:
-    return dict(get_type_hints(params))
 
 
 def _name(params: type) -> str:

@@ -7,8 +7,7 @@ judges here are strict.
 
 from collections.abc import Collection
 
-from tests.judges.open_responses_events import EVENTS
-from tests.judges.open_responses_shapes import COMPACTION, RESPONSE
+from tests.judges.open_responses_shapes import COMPACTION, EVENTS, RESPONSE
 from tests.judges.reading import JsonObject, object_in, objects_in, read_object, text_in
 from tests.judges.shapes import EVERYTHING, Allowance, tagged
 from tests.judges.stream_order import StreamOrder
@@ -22,7 +21,7 @@ __all__ = [
     "assert_stream",
 ]
 
-EVENT = tagged(EVENTS)
+EVENT = tagged(**EVENTS)
 DONE = "data: [DONE]"
 # The final statuses of a response.
 ENDED = frozenset({"completed", "incomplete", "failed"})

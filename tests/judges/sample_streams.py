@@ -6,7 +6,7 @@ from copy import deepcopy
 from typing import cast
 
 from tests.judges.reading import JsonObject, objects_in, text_in
-from tests.judges.samples import ERROR, response
+from tests.judges.samples import ERROR, changed, response
 
 DONE = b"data: [DONE]\n\n"
 
@@ -26,13 +26,12 @@ def call_chunk(index: int, **fields: object) -> JsonObject:
 
 
 def chat_chunks() -> list[JsonObject]:
+    start: JsonObject = {"name": "get_weather", "arguments": ""}
     return [
         chunk({"role": "assistant", "content": ""}),
         chunk({"content": "Let me"}),
         chunk({"content": " see."}),
-        call_chunk(
-            0, id="call_1", type="function", function={"name": "get_weather", "arguments": ""}
-        ),
+        call_chunk(0, id="call_1", type="function", function=start),
         call_chunk(0, function={"arguments": '{"city":'}),
         call_chunk(0, function={"arguments": '"Oslo"}'}),
         chunk({}, "tool_calls"),
@@ -62,6 +61,14 @@ def responses_events(
 
 def numbered(events: Iterable[JsonObject]) -> list[JsonObject]:
     return [{**event, "sequence_number": number} for number, event in enumerate(events)]
+
+
+def changed_event(
+    events: Iterable[JsonObject], number: int, path: str, value: object
+) -> list[JsonObject]:
+    copy = [*events]
+    copy[number] = changed(copy[number], path, value)
+    return copy
 
 
 def responses_stream(events: Iterable[JsonObject], end: bytes = DONE) -> bytes:

@@ -10,10 +10,19 @@ from tests.judges.reading import JsonObject
 # Stands for "without this key" where a sample is changed.
 GONE = object()
 
+ARGUMENTS = '{"city":"Oslo"}'
 PARAMETERS: JsonObject = {
     "type": "object",
     "properties": {"city": {"type": "string"}},
     "required": ["city"],
+}
+CHAT_FUNCTION: JsonObject = {"name": "get_weather", "parameters": PARAMETERS}
+FUNCTION: JsonObject = {"type": "function", **CHAT_FUNCTION, "strict": False}
+CALL: JsonObject = {"type": "function_call", "call_id": "call_1", "name": "get_weather"}
+CHAT_CALL: JsonObject = {
+    "id": "call_1",
+    "type": "function",
+    "function": {"name": "get_weather", "arguments": ARGUMENTS},
 }
 
 CHAT_REQUEST: JsonObject = {
@@ -21,21 +30,11 @@ CHAT_REQUEST: JsonObject = {
     "messages": [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": [{"type": "text", "text": "Weather?"}]},
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [
-                {
-                    "id": "call_1",
-                    "type": "function",
-                    "function": {"name": "get_weather", "arguments": '{"city":"Oslo"}'},
-                }
-            ],
-        },
+        {"role": "assistant", "content": None, "tool_calls": [CHAT_CALL]},
         {"role": "tool", "tool_call_id": "call_1", "content": "rain"},
     ],
     "tools": [
-        {"type": "function", "function": {"name": "get_weather", "parameters": PARAMETERS}},
+        {"type": "function", "function": CHAT_FUNCTION},
         {"type": "custom", "custom": {"name": "note", "format": {"type": "text"}}},
     ],
     "tool_choice": {"type": "function", "function": {"name": "get_weather"}},
@@ -45,6 +44,7 @@ CHAT_REQUEST: JsonObject = {
     "stream_options": {"include_usage": True},
 }
 
+TEXT_PART: JsonObject = {"type": "output_text", "text": "Let me see.", "annotations": []}
 RESPONSES_REQUEST: JsonObject = {
     "model": "m",
     "instructions": "Be brief.",
@@ -52,39 +52,22 @@ RESPONSES_REQUEST: JsonObject = {
         {"role": "user", "content": "Weather?"},
         # As a translated history has them: no ids.
         {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]},
-        {
-            "type": "message",
-            "role": "assistant",
-            "content": [{"type": "output_text", "text": "Let me see.", "annotations": []}],
-        },
-        {
-            "type": "function_call",
-            "call_id": "call_1",
-            "name": "get_weather",
-            "arguments": '{"city":"Oslo"}',
-        },
+        {"type": "message", "role": "assistant", "content": [TEXT_PART]},
+        {**CALL, "arguments": ARGUMENTS},
         {"type": "function_call_output", "call_id": "call_1", "output": "rain"},
     ],
-    "tools": [
-        {"type": "function", "name": "get_weather", "parameters": PARAMETERS, "strict": False},
-    ],
+    "tools": [FUNCTION],
     "tool_choice": {"type": "function", "name": "get_weather"},
     "store": False,
 }
 
+ASSISTANT: JsonObject = {"role": "assistant", "content": "Hi", "refusal": None}
 CHAT_REPLY: JsonObject = {
     "id": "chatcmpl-1",
     "object": "chat.completion",
     "created": 1,
     "model": "m",
-    "choices": [
-        {
-            "index": 0,
-            "message": {"role": "assistant", "content": "Hi", "refusal": None},
-            "finish_reason": "stop",
-            "logprobs": None,
-        }
-    ],
+    "choices": [{"index": 0, "message": ASSISTANT, "finish_reason": "stop", "logprobs": None}],
     "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
 }
 
@@ -112,7 +95,16 @@ def encoded(body: JsonObject) -> bytes:
 
 def response(status: str, output: Iterable[JsonObject] = ()) -> JsonObject:
     """Make a response object that satisfies OpenAI's types and Open Responses alike."""
+    unset = ("previous_response_id", "instructions", "max_output_tokens", "max_tool_calls")
+    usage: JsonObject = {
+        "input_tokens": 1,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": 1,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": 2,
+    }
     return {
+        **dict.fromkeys((*unset, "safety_identifier", "prompt_cache_key"), None),
         "id": "resp_1",
         "object": "response",
         "created_at": 1,
@@ -120,19 +112,9 @@ def response(status: str, output: Iterable[JsonObject] = ()) -> JsonObject:
         "status": status,
         "incomplete_details": {"reason": "max_output_tokens"} if status == "incomplete" else None,
         "model": "m",
-        "previous_response_id": None,
-        "instructions": None,
         "output": list(output),
         "error": {"code": "server_error", "message": "no"} if status == "failed" else None,
-        "tools": [
-            {
-                "type": "function",
-                "name": "get_weather",
-                "description": None,
-                "parameters": PARAMETERS,
-                "strict": False,
-            }
-        ],
+        "tools": [{**FUNCTION, "description": None}],
         "tool_choice": "auto",
         "truncation": "disabled",
         "parallel_tool_calls": True,
@@ -143,66 +125,33 @@ def response(status: str, output: Iterable[JsonObject] = ()) -> JsonObject:
         "top_logprobs": 0,
         "temperature": 1.0,
         "reasoning": {"effort": None, "summary": None},
-        "usage": None if status == "in_progress" else _usage(),
-        "max_output_tokens": None,
-        "max_tool_calls": None,
+        "usage": None if status == "in_progress" else usage,
         "store": False,
         "background": False,
         "service_tier": "default",
         "metadata": {},
-        "safety_identifier": None,
-        "prompt_cache_key": None,
-    }
-
-
-def _usage() -> JsonObject:
-    return {
-        "input_tokens": 1,
-        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-        "output_tokens": 1,
-        "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": 2,
     }
 
 
 def message(
     status: str = "completed", text: str = "Hello", kind: str = "output_text"
 ) -> JsonObject:
-    item: JsonObject = {"type": "message", "id": "msg_1", "status": status, "role": "assistant"}
-    return {**item, "content": [_part(kind, text)]}
+    field = "refusal" if kind == "refusal" else "text"
+    lists: JsonObject = {"annotations": [], "logprobs": []} if kind == "output_text" else {}
+    content = [{"type": kind, field: text, **lists}]
+    item: JsonObject = {"type": "message", "id": "msg_1", "role": "assistant"}
+    return {**item, "status": status, "content": content}
 
 
-def call(status: str = "completed", arguments: str = '{"city":"Oslo"}') -> JsonObject:
-    return {
-        "type": "function_call",
-        "id": "fc_1",
-        "call_id": "call_1",
-        "name": "get_weather",
-        "arguments": arguments,
-        "status": status,
-    }
+def call(status: str = "completed", arguments: str = ARGUMENTS) -> JsonObject:
+    return {**CALL, "id": "fc_1", "arguments": arguments, "status": status}
 
 
 def custom_call(status: str = "completed", text: str = "a note") -> JsonObject:
-    return {
-        "type": "custom_tool_call",
-        "id": "ctc_1",
-        "call_id": "call_2",
-        "name": "note",
-        "input": text,
-        "status": status,
-    }
+    item: JsonObject = {"type": "custom_tool_call", "call_id": "call_2", "name": "note"}
+    return {**item, "id": "ctc_1", "input": text, "status": status}
 
 
 def reasoning() -> JsonObject:
-    return {"type": "reasoning", "id": "rs_1", "summary": [_part("summary_text", "Thinking")]}
-
-
-def _part(kind: str, text: str) -> JsonObject:
-    match kind:
-        case "output_text":
-            return {"type": kind, "text": text, "annotations": [], "logprobs": []}
-        case "refusal":
-            return {"type": kind, "refusal": text}
-        case _:
-            return {"type": kind, "text": text}
+    summary = [{"type": "summary_text", "text": "Thinking"}]
+    return {"type": "reasoning", "id": "rs_1", "summary": summary}

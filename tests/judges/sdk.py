@@ -6,7 +6,8 @@ here with its reason.
 """
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from itertools import chain
 from typing import Any, TypeVar, cast, get_args
 
 from openai import BaseModel, omit
@@ -18,6 +19,7 @@ from openai.lib.streaming.responses import (
     ResponseTextDeltaEvent,
 )
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.chat.chat_completion_chunk import ChoiceDeltaToolCall
 from openai.types.chat.completion_create_params import (
     CompletionCreateParamsNonStreaming,
     CompletionCreateParamsStreaming,
@@ -157,7 +159,7 @@ def judge_chat_stream(data: bytes) -> ChatCompletion | None:
             _rebuild_chat(chunks)  # what came before must be sound as well
             return None
         chunks.append(validate(ChatCompletionChunk, json.dumps(_with_known_calls(payload))))
-    assert _is_done(data), "the stream does not end with [DONE]"
+    assert data.rstrip(b"\r\n").endswith(b"data: [DONE]"), "the stream does not end with [DONE]"
     assert len({chunk.id for chunk in chunks}) == 1, "the id is not the same in all chunks"
     state = _rebuild_chat(chunks)
     if state is None:
@@ -180,10 +182,6 @@ def _frames(data: bytes) -> list[ServerSentEvent]:
     return frames
 
 
-def _is_done(data: bytes) -> bool:
-    return data.rstrip(b"\r\n").endswith(b"data: [DONE]")
-
-
 def _with_known_calls(chunk: JsonObject) -> JsonObject:
     """Remove `custom` from streamed calls, because the published chunk type has only `function`."""
     known = cast("JsonObject", json.loads(json.dumps(chunk)))
@@ -203,19 +201,16 @@ def _judge_custom_call(call: JsonObject) -> None:
         assert all(isinstance(value, str) for value in custom.values()), f"not strings: {custom}"
 
 
-def _has_custom_calls(chunks: Iterable[ChatCompletionChunk]) -> bool:
-    return any(
-        "custom" in (call.model_extra or {})
-        for chunk in chunks
-        for choice in chunk.choices
-        for call in choice.delta.tool_calls or ()
-    )
+def _tool_calls(chunks: Iterable[ChatCompletionChunk]) -> Iterator[tuple[int, ChoiceDeltaToolCall]]:
+    """Yield the entries of calls, each with the index of its choice."""
+    for choice in chain.from_iterable(chunk.choices for chunk in chunks):
+        yield from ((choice.index, call) for call in choice.delta.tool_calls or ())
 
 
 def _rebuild_chat(
     chunks: Collection[ChatCompletionChunk],
 ) -> ChatCompletionStreamState[None] | None:
-    if _has_custom_calls(chunks):
+    if any("custom" in (call.model_extra or {}) for _, call in _tool_calls(chunks)):
         return None
     state: ChatCompletionStreamState[None] = ChatCompletionStreamState()
     for number, chunk in enumerate(chunks):
@@ -229,11 +224,9 @@ def _rebuild_chat(
 def _compare_calls(chunks: Iterable[ChatCompletionChunk], completion: ChatCompletion) -> None:
     # The helper joins repeats: an id or a name that is sent twice comes out doubled.
     first: dict[tuple[int, int], tuple[str | None, str | None]] = {}
-    for chunk in chunks:
-        for choice in chunk.choices:
-            for call in choice.delta.tool_calls or ():
-                name = call.function.name if call.function else None
-                first.setdefault((choice.index, call.index), (call.id, name))
+    for choice_index, call in _tool_calls(chunks):
+        name = call.function.name if call.function else None
+        first.setdefault((choice_index, call.index), (call.id, name))
     for whole in completion.choices:
         for index, rebuilt in enumerate(whole.message.tool_calls or ()):
             assert rebuilt.type == "function", f"call {index}: its first chunk has no type"

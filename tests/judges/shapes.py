@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Callable, Mapping
+from types import MappingProxyType, NoneType
 from typing import Literal, TypeAlias, get_args
 
-from tests.judges.reading import JsonObject, as_list, as_object
+from tests.judges.reading import as_list, as_object
 
 # Parts of OpenAI's Responses API that Open Responses lacks. A check allows those that it is given,
 # and is strict by default.
@@ -18,7 +19,6 @@ Allowance: TypeAlias = Literal[
     "other_types",  # every other item, tool, choice and event type of OpenAI
 ]
 Allowed: TypeAlias = frozenset[Allowance]
-NOTHING: Allowed = frozenset()
 EVERYTHING: Allowed = frozenset(get_args(Allowance))
 
 # Takes the value, where it stands, and what is allowed beyond the rules.
@@ -29,26 +29,19 @@ def anything(_value: object, _at: str, _allowed: Allowed) -> None:
     """Accept any value: only the presence of the key matters."""
 
 
-def null(value: object, at: str, _allowed: Allowed) -> None:
-    assert value is None, f"{at}: expected null, got {value!r}"
+def _of_type(what: str, *types: type) -> Check:
+    def check(value: object, at: str, _allowed: Allowed) -> None:
+        # A bool is an int to Python, never to JSON.
+        assert type(value) in types, f"{at}: expected {what}, got {value!r}"
+
+    return check
 
 
-def text(value: object, at: str, _allowed: Allowed) -> None:
-    assert isinstance(value, str), f"{at}: expected a string, got {value!r}"
-
-
-def flag(value: object, at: str, _allowed: Allowed) -> None:
-    assert isinstance(value, bool), f"{at}: expected a boolean, got {value!r}"
-
-
-def integer(value: object, at: str, _allowed: Allowed) -> None:
-    is_integer = isinstance(value, int) and not isinstance(value, bool)
-    assert is_integer, f"{at}: expected an integer, got {value!r}"
-
-
-def number(value: object, at: str, _allowed: Allowed) -> None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    assert is_number, f"{at}: expected a number, got {value!r}"
+null = _of_type("null", NoneType)
+text = _of_type("a string", str)
+flag = _of_type("a boolean", bool)
+integer = _of_type("an integer", int)
+number = _of_type("a number", int, float)
 
 
 def matching(pattern: str, what: str) -> Check:
@@ -84,35 +77,31 @@ def array(rule: Check) -> Check:
     return check
 
 
-def record(required: Mapping[str, Check], optional: Mapping[str, Check] | None = None) -> Check:
+def record(optional: Mapping[str, Check] = MappingProxyType({}), /, **required: Check) -> Check:
     """Require an object with these fields; the specification allows others."""
+    rules = {**optional, **required}
 
     def check(value: object, at: str, allowed: Allowed) -> None:
         fields = as_object(value, at)
         absent = sorted(required.keys() - fields.keys())
         assert not absent, f"{at}: lacks {absent}"
-        for name, rule in {**(optional or {}), **required}.items():
+        for name, rule in rules.items():
             if name in fields:
                 rule(fields[name], f"{at}.{name}", allowed)
 
     return check
 
 
-def tagged(rules: Mapping[str, Check]) -> Check:
+def tagged(**rules: Check) -> Check:
     """Choose the rule by the object's type; an unknown type needs `other_types`."""
 
     def check(value: object, at: str, allowed: Allowed) -> None:
-        kind = _kind(as_object(value, at), at)
+        kind = as_object(value, at).get("type")
+        assert isinstance(kind, str), f"{at}: has no type: {value!r}"
         assert kind in rules or "other_types" in allowed, f"{at}: unknown type {kind!r}"
         rules.get(kind, anything)(value, at, allowed)
 
     return check
-
-
-def _kind(fields: JsonObject, at: str) -> str:
-    kind = fields.get("type")
-    assert isinstance(kind, str), f"{at}: has no type: {fields!r}"
-    return kind
 
 
 def beyond(allowance: Allowance, rule: Check) -> Check:

@@ -5,43 +5,25 @@ from typing import get_args
 
 import pytest
 
-from tests.judges import sdk
-from tests.judges.open_responses import (
-    EVERYTHING,
-    Allowance,
-    assert_event,
-    assert_response,
-    assert_stream,
-)
+from tests.judges import open_responses, sdk
+from tests.judges.open_responses import EVERYTHING, Allowance, assert_response, assert_stream
 from tests.judges.reading import JsonObject
-from tests.judges.sample_streams import DONE, numbered, responses_events, responses_stream
-from tests.judges.samples import (
-    GONE,
-    PARAMETERS,
-    call,
-    changed,
-    custom_call,
-    message,
-    reasoning,
-    response,
+from tests.judges.sample_streams import (
+    DONE,
+    changed_event,
+    numbered,
+    responses_events,
+    responses_stream,
 )
+from tests.judges.samples import GONE, call, changed, custom_call, message, reasoning, response
 
 refused = pytest.raises
 
 COMPLETED = response("completed", [reasoning(), message(), call()])
-NULLABLE = {
-    "metadata",
-    "previous_response_id",
-    "instructions",
-    "reasoning",
-    "usage",
-    "max_output_tokens",
-    "max_tool_calls",
-    "safety_identifier",
-    "prompt_cache_key",
-}
 # Whether these are null follows from the status.
 BY_STATUS = {"completed_at", "incomplete_details", "error"}
+UNSET = {name for name, value in COMPLETED.items() if value is None} - BY_STATUS
+NULLABLE = {*UNSET, "metadata", "reasoning", "usage"}
 
 
 def test_takes_a_legal_response() -> None:
@@ -95,18 +77,12 @@ def test_refuses_a_spoiled_response(path: str, value: object) -> None:
         assert_response(changed(COMPLETED, path, value))
 
 
-SCHEMA: JsonObject = {
-    "type": "json_schema",
-    "name": "n",
-    "description": None,
-    "schema": PARAMETERS,
-    "strict": True,
-}
+SCHEMA: JsonObject = {"name": "n", "description": None, "schema": {}, "strict": True}
 BEYOND: list[tuple[Allowance, str, object]] = [
     ("custom_tools", "output.2", custom_call()),
     ("custom_tools", "tools.0", {"type": "custom", "name": "note"}),
     ("custom_tools", "tool_choice", {"type": "custom", "name": "note"}),
-    ("json_schema", "text.format", SCHEMA),
+    ("json_schema", "text.format", {"type": "json_schema", **SCHEMA}),
     ("efforts", "reasoning.effort", "minimal"),
     ("efforts", "reasoning.effort", "max"),
     ("citations", "output.1.content.0.annotations", [{"type": "file_path"}]),
@@ -127,10 +103,10 @@ def test_takes_more_only_where_allowed(allowance: Allowance, path: str, value: o
 def test_takes_other_reasoning_events_only_where_allowed() -> None:
     event: JsonObject = {"type": "response.reasoning_text.delta", "sequence_number": 0}
     event |= {"item_id": "rs_1", "output_index": 0, "content_index": 0, "delta": "x"}
-    assert_event(event, allow=["reasoning_text"])
-    assert_event({**event, "type": "response.reasoning.delta"})
+    open_responses.assert_event(event, allow=["reasoning_text"])
+    open_responses.assert_event({**event, "type": "response.reasoning.delta"})
     with refused(AssertionError):
-        assert_event(event)
+        open_responses.assert_event(event)
 
 
 def test_every_allowance_is_tested() -> None:
@@ -164,8 +140,7 @@ def test_misses_every_event_and_sees_every_repeat(events: list[JsonObject]) -> N
 @pytest.mark.parametrize("number", range(len(STRICT)))
 def test_demands_sequence_numbers(number: int) -> None:
     for value in (GONE, 99):
-        events = [*STRICT]
-        events[number] = changed(events[number], "sequence_number", value)
+        events = changed_event(STRICT, number, "sequence_number", value)
         with refused(AssertionError):
             assert_stream(responses_stream(events))
 
@@ -206,28 +181,28 @@ def test_takes_items_left_open_by_a_failure() -> None:
     ],
 )
 def test_refuses_a_spoiled_stream(number: int, path: str, value: object, says: str) -> None:
-    events = responses_events([message()])
-    events[number] = changed(events[number], path, value)
+    events = changed_event(responses_events([message()]), number, path, value)
     with refused(AssertionError, match=says):
         assert_stream(responses_stream(events))
 
 
-def test_wants_failed_after_error() -> None:
-    events = responses_events([message()], error=True)
-    with refused(AssertionError, match="after error"):
-        assert_stream(responses_stream(events))
+FAILED = responses_events([], "failed", error=True)
 
 
-def test_wants_the_nested_error() -> None:
-    events = responses_events([], "failed", error=True)
-    events[2] = changed(events[2], "error", GONE)
-    with refused(AssertionError, match="error: lacks"):
-        assert_stream(responses_stream(events))
-
-
-def test_wants_the_incomplete_item_last() -> None:
-    events = responses_events([message("incomplete"), call()], "incomplete")
-    with refused(AssertionError, match="not the last"):
+@pytest.mark.parametrize(
+    ("events", "says"),
+    [
+        (responses_events([message()], error=True), "after error"),
+        (
+            changed_event(responses_events([], "failed", error=True), 2, "error", GONE),
+            "error: lacks",
+        ),
+        (responses_events([message("incomplete"), call()], "incomplete"), "not the last"),
+    ],
+    ids=["no failure after an error", "a flat error", "an incomplete item before the last"],
+)
+def test_refuses_a_wrong_end(events: list[JsonObject], says: str) -> None:
+    with refused(AssertionError, match=says):
         assert_stream(responses_stream(events))
 
 

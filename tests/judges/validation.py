@@ -72,8 +72,9 @@ def explain(name: str, error: ValidationError) -> str:
 
 
 def _is_wrong_tag(detail: ErrorDetails) -> bool:
+    # The last two steps are the member of a union and its tag.
     where = detail["loc"]
-    return bool(where) and where[-1] in TAGS and detail["type"] in {"literal_error", "missing"}
+    return len(where) > 1 and where[-1] in TAGS and detail["type"] in {"literal_error", "missing"}
 
 
 def _unknown_tags(
@@ -82,7 +83,6 @@ def _unknown_tags(
     """Return the places where no member of the union has the tag."""
     lines: set[str] = set()
     for detail in wrong_tags:
-        # The last two steps are the member and its tag.
         union, tag = detail["loc"][:-2], detail["loc"][-1]
         if not _is_under(union, unmeant) and not any(_is_under(loc, {union}) for loc in meant):
             given = "none" if detail["type"] == "missing" else repr(detail["input"])
