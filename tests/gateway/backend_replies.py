@@ -35,33 +35,34 @@ class Turn:
 
 def reply_body(dialect: str, turn: Turn) -> bytes:
     """Return the JSON body of a turn."""
-    match dialect:
-        case "responses":
-            body = response("completed", _items(turn))
-            body["usage"] = _responses_usage()
-            return encoded(body)
-        case "legacy":
-            return encoded(_completion(_legacy_message(turn), _finish("function_call", turn)))
-        case _:
-            return encoded(_completion(_chat_message(turn), _finish("tool_calls", turn)))
+    if dialect == "responses":
+        return encoded({**response("completed", _items(turn)), "usage": RESPONSES_USAGE})
+    message, finish = _message(dialect, turn), finish_reason(dialect, turn)
+    choice = {"index": 0, "message": message, "finish_reason": finish, "logprobs": None}
+    head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "m"}
+    return encoded({**head, "choices": [choice], "usage": USAGE})
 
 
 def stream_events(dialect: str, turn: Turn, *, usage: bool = True) -> list[bytes]:
     """Return the events of a turn; Chat and legacy have usage only on request."""
-    match dialect:
-        case "responses":
-            events = responses_events(_items(turn))
-            object_in(events[-1], "response")["usage"] = _responses_usage()
-            return [responses_stream([event], end=b"") for event in events]
-        case "legacy":
-            deltas, finish = _legacy_deltas(turn), _finish("function_call", turn)
-        case _:
-            deltas, finish = _chat_deltas(turn), _finish("tool_calls", turn)
-    chunks = [_chunk([_choice(delta, None)]) for delta in deltas]
-    chunks.append(_chunk([_choice({}, finish)]))
+    if dialect == "responses":
+        events = responses_events(_items(turn))
+        object_in(events[-1], "response")["usage"] = RESPONSES_USAGE
+        return [responses_stream([event], end=b"") for event in events]
+    chunks = [_chunk([_choice(delta, None)]) for delta in _deltas(dialect, turn)]
+    chunks.append(_chunk([_choice({}, finish_reason(dialect, turn))]))
     if usage:
         chunks.append({**_chunk([]), "usage": USAGE})
     return [*(b"data: %s\n\n" % encoded(chunk) for chunk in chunks), DONE]
+
+
+def finish_reason(dialect: str, turn: Turn) -> str:
+    """Return the finish reason of a turn, or its status in the Responses API."""
+    if dialect == "responses":
+        return "completed"
+    if not turn.calls:
+        return "stop"
+    return "function_call" if dialect == "legacy" else "tool_calls"
 
 
 def reply_script(dialect: str, turn: Turn, request: JsonObject) -> Script:
@@ -83,38 +84,22 @@ def script_turns(backend: ScriptedBackend, dialect: str, model: str, *turns: Tur
 # Chat and legacy
 
 
-def _completion(message: JsonObject, finish: str) -> JsonObject:
-    choice = {"index": 0, "message": message, "finish_reason": finish, "logprobs": None}
-    return {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "m",
-        "choices": [choice],
-        "usage": USAGE,
-    }
-
-
-def _finish(word: str, turn: Turn) -> str:
-    return word if turn.calls else "stop"
-
-
-def _chat_message(turn: Turn) -> JsonObject:
+def _message(dialect: str, turn: Turn) -> JsonObject:
     message: JsonObject = {"role": "assistant", "content": turn.text}
-    calls = [_tool_call(call, number) for number, call in enumerate(turn.calls)]
-    return {**message, "tool_calls": calls} if calls else message
-
-
-def _legacy_message(turn: Turn) -> JsonObject:
-    message: JsonObject = {"role": "assistant", "content": turn.text}
-    for call in turn.calls[:1]:
-        message["function_call"] = {"name": call.name, "arguments": call.arguments}
+    if dialect == "legacy":
+        for call in turn.calls[:1]:
+            message["function_call"] = _function(call)
+    elif turn.calls:
+        message["tool_calls"] = [_tool_call(call, number) for number, call in enumerate(turn.calls)]
     return message
 
 
+def _function(call: Call) -> JsonObject:
+    return {"name": call.name, "arguments": call.arguments}
+
+
 def _tool_call(call: Call, number: int) -> JsonObject:
-    function = {"name": call.name, "arguments": call.arguments}
-    return {"id": _call_id(call, number), "type": "function", "function": function}
+    return {"id": _call_id(call, number), "type": "function", "function": _function(call)}
 
 
 def _call_id(call: Call, number: int) -> str:
@@ -131,28 +116,21 @@ def _choice(delta: JsonObject, finish: str | None) -> JsonObject:
     return {"index": 0, "delta": delta, "finish_reason": finish}
 
 
-def _text_deltas(turn: Turn) -> Iterator[JsonObject]:
+def _deltas(dialect: str, turn: Turn) -> Iterator[JsonObject]:
     yield {"role": "assistant", "content": "" if turn.text else None}
     for piece in _split(turn.text or ""):
         yield {"content": piece}
-
-
-def _chat_deltas(turn: Turn) -> Iterator[JsonObject]:
-    yield from _text_deltas(turn)
+    if dialect == "legacy":
+        for call in turn.calls[:1]:
+            yield {"function_call": {"name": call.name, "arguments": ""}}
+            for piece in _split(call.arguments):
+                yield {"function_call": {"arguments": piece}}
+        return
     for number, call in enumerate(turn.calls):
-        function = {"name": call.name, "arguments": ""}
-        start = {**_tool_call(call, number), "function": function}
+        start = {**_tool_call(call, number), "function": {"name": call.name, "arguments": ""}}
         yield {"tool_calls": [{"index": number, **start}]}
         for piece in _split(call.arguments):
             yield {"tool_calls": [{"index": number, "function": {"arguments": piece}}]}
-
-
-def _legacy_deltas(turn: Turn) -> Iterator[JsonObject]:
-    yield from _text_deltas(turn)
-    for call in turn.calls[:1]:
-        yield {"function_call": {"name": call.name, "arguments": ""}}
-        for piece in _split(call.arguments):
-            yield {"function_call": {"arguments": piece}}
 
 
 def _split(text: str) -> list[str]:
@@ -160,6 +138,14 @@ def _split(text: str) -> list[str]:
 
 
 # Responses
+
+RESPONSES_USAGE: JsonObject = {
+    "input_tokens": 7,
+    "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+    "output_tokens": 5,
+    "output_tokens_details": {"reasoning_tokens": 0},
+    "total_tokens": 12,
+}
 
 
 def _items(turn: Turn) -> list[JsonObject]:
@@ -169,27 +155,13 @@ def _items(turn: Turn) -> list[JsonObject]:
         part |= {"annotations": list[object](), "logprobs": list[object]()}
         items.append(_item("message", "msg_0", role="assistant", content=[part]))
     for number, call in enumerate(turn.calls):
-        function = {
-            "call_id": _call_id(call, number),
-            "name": call.name,
-            "arguments": call.arguments,
-        }
-        items.append(_item("function_call", f"fc_{number}", **function))
+        fields = {"call_id": _call_id(call, number), **_function(call)}
+        items.append(_item("function_call", f"fc_{number}", **fields))
     return items
 
 
 def _item(kind: str, item_id: str, **fields: object) -> JsonObject:
     return {"type": kind, "id": item_id, "status": "completed", **fields}
-
-
-def _responses_usage() -> JsonObject:
-    return {
-        "input_tokens": 7,
-        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-        "output_tokens": 5,
-        "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": 12,
-    }
 
 
 # Errors

@@ -53,10 +53,6 @@ def parse_request(
     return _read_chat(body) if dialect == "chat" else _read_legacy(body)
 
 
-def _streams(body: JsonObject) -> bool:
-    return body.get("stream") is True
-
-
 def _read_chat(body: JsonObject) -> ParsedRequest:
     assert "functions" not in body
     tools = [text_in(object_in(tool, "function"), "name") for tool in objects_in(body, "tools")]
@@ -74,7 +70,7 @@ def _read_chat(body: JsonObject) -> ParsedRequest:
             )
     assert not calls, f"calls without a result: {calls}"
     name = None if forced is None else text_in(forced, "name")
-    return ParsedRequest(tuple(tools), name, _streams(body), tuple(results))
+    return ParsedRequest(tuple(tools), name, body.get("stream") is True, tuple(results))
 
 
 def _read_legacy(body: JsonObject) -> ParsedRequest:
@@ -93,7 +89,7 @@ def _read_legacy(body: JsonObject) -> ParsedRequest:
             assert last.name == message["name"]
             results.append((last, text_in(message, "content")))
     name = None if forced is None else text_in(forced, "name")
-    return ParsedRequest(tuple(names), name, _streams(body), tuple(results))
+    return ParsedRequest(tuple(names), name, body.get("stream") is True, tuple(results))
 
 
 def _read_responses(body: JsonObject) -> ParsedRequest:
@@ -111,7 +107,7 @@ def _read_responses(body: JsonObject) -> ParsedRequest:
             case _:
                 pass
     assert not calls, f"calls without a result: {calls}"
-    return ParsedRequest(tuple(tools), forced, _streams(body), tuple(results))
+    return ParsedRequest(tuple(tools), forced, body.get("stream") is True, tuple(results))
 
 
 def _call(fields: JsonObject) -> Call:

@@ -1,11 +1,16 @@
 """Conversations that must work with every client and every backend."""
 
 from dataclasses import dataclass
+from itertools import product
 
-from tests.gateway.backend_replies import Call, Turn, script_turns
+import openai
+import pytest
+
+from tests.gateway.backend_replies import Call, Turn, finish_reason, script_turns
 from tests.gateway.backend_requests import ParsedRequest, parse_request
+from tests.gateway.gateway_config import DIALECTS
 from tests.gateway.scripted_backend import ScriptedBackend
-from tests.gateway.sdk_clients import TOOLS, Client, ClientReply, expected_finish
+from tests.gateway.sdk_clients import MODES, TOOLS, ClientReply, make_client
 
 # Arguments are opaque: large numbers, spaces and escapes must not change.
 ZURICH = Call("get_weather", '{"city": "Z\\u00fcrich",  "n": 12345678901234567890, "f": 1.0}')
@@ -41,7 +46,7 @@ class Pair:
         """Return what the client must get for a turn."""
         # The SDK of version 0.28 has no usage in streams.
         tokens = None if self.mode == "old" else 12
-        return ClientReply(turn, expected_finish(self.client, turn), tokens)
+        return ClientReply(turn, finish_reason(self.client, turn), tokens)
 
     def expected_requests(self, scenario: Scenario) -> list[ParsedRequest]:
         """Return the requests that the backend must get."""
@@ -67,10 +72,22 @@ SCENARIOS = {
 }
 
 
-def run_scenario(scenario: Scenario, client: Client, pair: Pair, backend: ScriptedBackend) -> None:
+EVERY_CLIENT_AND_BACKEND = pytest.mark.parametrize(
+    ("client", "dialect", "mode"),
+    [
+        pytest.param(client, dialect, mode, id=f"{client}-to-{dialect}-{mode}")
+        for client, dialect in product(DIALECTS, DIALECTS)
+        for mode in MODES[client]
+    ],
+)
+
+
+def run_scenario(name: str, pair: Pair, sdk: openai.OpenAI, backend: ScriptedBackend) -> None:
     """Run a conversation and compare the replies and requests with the expected ones."""
+    scenario = SCENARIOS[name]
     turns = pair.turns(scenario)
     script_turns(backend, pair.backend, pair.model, *turns)
+    client = make_client(pair.client, sdk, pair.model, pair.mode)
     reply = client.send_question(scenario.forced_tool)
     for turn in turns[:-1]:
         assert reply == pair.expected_reply(turn)

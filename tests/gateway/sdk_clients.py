@@ -6,13 +6,14 @@ helper   uses the stream helper of the SDK
 old      uses the protocol of SDK version 0.28
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import openai
 import pytest
-from openai.types.chat import ChatCompletion, ChatCompletionChunk, ChatCompletionMessage
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import FunctionToolParam, Response, ResponseStreamEvent
 
 from tests.gateway import old_sdk_client
@@ -61,41 +62,54 @@ class ClientReply:
     tokens: int | None
 
 
-class Client(Protocol):
+class Client(ABC):
     """A conversation of a client."""
 
-    def send_question(self, force: str | None = None) -> ClientReply:
-        """Send the first request, which may force a tool."""
-        ...
-
-    def send_results(self, results: Sequence[str]) -> ClientReply:
-        """Send the results of all calls of the last reply, in their order."""
-        ...
-
-
-# Chat
-
-
-class ChatClient:
-    """`client.chat.completions`, with tools."""
+    _opening: tuple[object, ...] = ({"role": "system", "content": "Be brief."},)
 
     def __init__(self, sdk: openai.OpenAI, model: str, mode: str) -> None:
         self._sdk = sdk
         self._model = model
         self._mode = mode
-        self._messages: list[object] = [{"role": "system", "content": "Be brief."}]
+        self._messages = [*self._opening]
+        # The ids of the calls of the last reply, or in the legacy dialect the name of its call.
         self._ids: list[str] = []
 
     def send_question(self, force: str | None = None) -> ClientReply:
+        """Send the first request, which may force a tool."""
         self._messages.append({"role": "user", "content": QUESTION})
-        if force is None:
-            return self._turn({})
-        return self._turn({"tool_choice": {"type": "function", "function": {"name": force}}})
+        return self._turn({} if force is None else self._choice(force))
 
     def send_results(self, results: Sequence[str]) -> ClientReply:
-        for name, result in zip(self._ids, results, strict=True):
-            self._messages.append({"role": "tool", "tool_call_id": name, "content": result})
+        """Send the results of all calls of the last reply, in their order."""
+        for call_id, result in zip(self._ids, results, strict=True):
+            self._messages.append(self._output(call_id, result))
         return self._turn({})
+
+    @abstractmethod
+    def _choice(self, force: str) -> JsonObject:
+        """Return the field that forces a tool."""
+
+    @abstractmethod
+    def _output(self, call_id: str, result: str) -> JsonObject:
+        """Return the message with the result of a call."""
+
+    @abstractmethod
+    def _turn(self, more: JsonObject) -> ClientReply:
+        """Send the conversation and add the reply to it."""
+
+
+# Chat
+
+
+class ChatClient(Client):
+    """`client.chat.completions`, with tools."""
+
+    def _choice(self, force: str) -> JsonObject:
+        return {"tool_choice": {"type": "function", "function": {"name": force}}}
+
+    def _output(self, call_id: str, result: str) -> JsonObject:
+        return {"role": "tool", "tool_call_id": call_id, "content": result}
 
     def _turn(self, more: JsonObject) -> ClientReply:
         tools = [{"type": "function", "function": {**f, "strict": True}} for f in function_tools()]
@@ -165,40 +179,27 @@ def _append_strings(whole: JsonObject, delta: JsonObject) -> None:
 def _chat_reply(completion: ChatCompletion) -> ClientReply:
     choice = completion.choices[0]
     tokens = None if completion.usage is None else completion.usage.total_tokens
-    return ClientReply(_chat_turn(choice.message), choice.finish_reason, tokens)
-
-
-def _chat_turn(message: ChatCompletionMessage) -> Turn:
+    message = choice.message
     calls: list[Call] = []
     for call in message.tool_calls or ():
         assert call.type == "function"
         calls.append(Call(call.function.name, call.function.arguments))
     if message.function_call is not None:
         calls.append(Call(message.function_call.name, message.function_call.arguments))
-    return Turn(message.content or None, tuple(calls))
+    return ClientReply(Turn(message.content or None, tuple(calls)), choice.finish_reason, tokens)
 
 
 # Legacy
 
 
-class LegacyClient:
+class LegacyClient(Client):
     """`client.chat.completions`, with `functions`."""
 
-    def __init__(self, sdk: openai.OpenAI, model: str, mode: str) -> None:
-        self._sdk = sdk
-        self._model = model
-        self._mode = mode
-        self._messages: list[object] = [{"role": "system", "content": "Be brief."}]
-        self._name = ""
+    def _choice(self, force: str) -> JsonObject:
+        return {"function_call": {"name": force}}
 
-    def send_question(self, force: str | None = None) -> ClientReply:
-        self._messages.append({"role": "user", "content": QUESTION})
-        return self._turn({} if force is None else {"function_call": {"name": force}})
-
-    def send_results(self, results: Sequence[str]) -> ClientReply:
-        for result in results:
-            self._messages.append({"role": "function", "name": self._name, "content": result})
-        return self._turn({})
+    def _output(self, call_id: str, result: str) -> JsonObject:
+        return {"role": "function", "name": call_id, "content": result}
 
     def _turn(self, more: JsonObject) -> ClientReply:
         request: JsonObject = {"model": self._model, "messages": self._messages}
@@ -209,7 +210,7 @@ class LegacyClient:
         # Clients of that time built the message themselves, with null content.
         echo: JsonObject = {"role": "assistant", "content": message.content}
         if call is not None:
-            self._name = call.name
+            self._ids = [call.name]
             echo["function_call"] = {"name": call.name, "arguments": call.arguments}
         self._messages.append(echo)
         return _chat_reply(completion)
@@ -224,41 +225,32 @@ class LegacyClient:
 # Responses
 
 
-class ResponsesClient:
+class ResponsesClient(Client):
     """`client.responses`, with the history in each request."""
 
-    def __init__(self, sdk: openai.OpenAI, model: str, mode: str) -> None:
-        self._sdk = sdk
-        self._model = model
-        self._mode = mode
-        self._input: list[object] = []
-        self._ids: list[str] = []
+    _opening = ()
 
-    def send_question(self, force: str | None = None) -> ClientReply:
-        self._input.append({"role": "user", "content": QUESTION})
-        return self._turn({} if force is None else {"tool_choice": _function_choice(force)})
+    def _choice(self, force: str) -> JsonObject:
+        return {"tool_choice": {"type": "function", "name": force}}
 
-    def send_results(self, results: Sequence[str]) -> ClientReply:
-        for name, result in zip(self._ids, results, strict=True):
-            output = {"type": "function_call_output", "call_id": name, "output": result}
-            self._input.append(output)
-        return self._turn({})
+    def _output(self, call_id: str, result: str) -> JsonObject:
+        return {"type": "function_call_output", "call_id": call_id, "output": result}
 
     def _turn(self, more: JsonObject) -> ClientReply:
         tools = [{"type": "function", **function, "strict": True} for function in function_tools()]
-        request = {"model": self._model, "input": self._input, "tools": tools, "store": False}
+        request = {"model": self._model, "input": self._messages, "tools": tools, "store": False}
         response = create_response(
             self._sdk, self._mode, {**request, "instructions": "Be brief.", **more}
         )
-        self._input += [item.to_dict() for item in response.output]
+        self._messages += [item.to_dict() for item in response.output]
         self._ids = [item.call_id for item in response.output if item.type == "function_call"]
         assert len(set(self._ids)) == len(self._ids), f"ids are not unique: {self._ids}"
         tokens = None if response.usage is None else response.usage.total_tokens
-        return ClientReply(_responses_turn(response), response.status or "", tokens)
-
-
-def _function_choice(tool: str) -> JsonObject:
-    return {"type": "function", "name": tool}
+        calls = [
+            Call(it.name, it.arguments) for it in response.output if it.type == "function_call"
+        ]
+        turn = Turn(response.output_text or None, tuple(calls))
+        return ClientReply(turn, response.status or "", tokens)
 
 
 def create_response(sdk: openai.OpenAI, mode: str, request: JsonObject) -> Response:
@@ -290,14 +282,7 @@ def _final_response(events: Iterable[ResponseStreamEvent]) -> Response:
     raise AssertionError("the stream final without a terminal event")
 
 
-def _responses_turn(response: Response) -> Turn:
-    calls = [
-        Call(item.name, item.arguments) for item in response.output if item.type == "function_call"
-    ]
-    return Turn(response.output_text or None, tuple(calls))
-
-
-CLIENTS: dict[str, type[ChatClient | LegacyClient | ResponsesClient]] = {
+CLIENTS: dict[str, type[Client]] = {
     "chat": ChatClient,
     "legacy": LegacyClient,
     "responses": ResponsesClient,
@@ -311,15 +296,6 @@ MODES = {
 
 def make_client(dialect: str, sdk: openai.OpenAI, model: str, mode: str) -> Client:
     return CLIENTS[dialect](sdk, model, mode)
-
-
-def expected_finish(dialect: str, turn: Turn) -> str:
-    """Return the finish reason or status of a turn in a dialect."""
-    if dialect == "responses":
-        return "completed"
-    if not turn.calls:
-        return "stop"
-    return "function_call" if dialect == "legacy" else "tool_calls"
 
 
 def request_error(client: str, mode: str, sdk: openai.OpenAI, model: str) -> openai.APIStatusError:

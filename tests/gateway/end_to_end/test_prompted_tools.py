@@ -3,24 +3,14 @@
 from collections.abc import Iterator
 from itertools import product
 
-import openai
 import pytest
 
-from tests.gateway.backend_replies import Call, Turn, script_turns
-from tests.gateway.conftest import NewModel
+from tests.gateway.backend_replies import Call, Turn
+from tests.gateway.conftest import Harness, run_harness
 from tests.gateway.gateway_config import DIALECTS, backend_table, capability_table
-from tests.gateway.gateway_process import assert_no_errors_logged, run_gateway
-from tests.gateway.scenarios import tool_result
+from tests.gateway.scenarios import EVERY_CLIENT_AND_BACKEND, Pair, tool_result
 from tests.gateway.scripted_backend import ScriptedBackend
-from tests.gateway.sdk_clients import (
-    MODES,
-    QUESTION,
-    TOOLS,
-    ClientReply,
-    expected_finish,
-    make_client,
-    sdk_client,
-)
+from tests.gateway.sdk_clients import QUESTION, TOOLS, make_client
 from tests.judges.reading import JsonObject, objects_in
 
 CALLS = (
@@ -42,10 +32,10 @@ TEXT_WITH_CALLS = BEFORE + "\n".join(map(write_call, CALLS))
 
 
 @pytest.fixture(scope="module")
-def text_tools_sdk(
+def text_tools(
     backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[openai.OpenAI]:
-    """Return the client of a gateway whose backends write calls as text."""
+) -> Iterator[Harness]:
+    """Run a gateway whose backends write calls as text."""
     kinds = {
         "prompted": capability_table('tools = "prompted"'),
         "texts": capability_table('text_calls = ["hermes"]'),
@@ -54,19 +44,18 @@ def text_tools_sdk(
         backend_table(backend.address, f"{kind}-{dialect}", dialect, kinds[kind])
         for kind, dialect in product(kinds, DIALECTS)
     )
-    with (
-        run_gateway(tables, tmp_path_factory.mktemp("text_tools")) as gateway,
-        sdk_client(gateway) as client,
-    ):
-        yield client
-    assert_no_errors_logged(gateway)
+    with run_harness(backend, tables, tmp_path_factory.mktemp("text_tools")) as harness:
+        yield harness
 
 
-def roles_and_texts(dialect: str, request: JsonObject) -> list[tuple[object, object]]:
+RolesAndTexts = list[tuple[object, object]]
+
+
+def roles_and_texts(dialect: str, request: JsonObject) -> RolesAndTexts:
     """Return the roles and texts of a request."""
     if dialect != "responses":
         return [(one["role"], one["content"]) for one in objects_in(request, "messages")]
-    texts: list[tuple[object, object]] = []
+    texts: RolesAndTexts = []
     if "instructions" in request:
         texts.append(("system", request["instructions"]))
     for item in objects_in(request, "input"):
@@ -76,45 +65,24 @@ def roles_and_texts(dialect: str, request: JsonObject) -> list[tuple[object, obj
     return texts
 
 
-def expected_reply(client: str, mode: str, turn: Turn) -> ClientReply:
-    return ClientReply(turn, expected_finish(client, turn), None if mode == "old" else 12)
-
-
-PAIRINGS = [
-    pytest.param(client, dialect, mode, id=f"{client}-to-{dialect}-{mode}")
-    for client, dialect in product(DIALECTS, DIALECTS)
-    for mode in MODES[client]
-]
-
-
-@pytest.mark.parametrize(("client", "dialect", "mode"), PAIRINGS)
+@EVERY_CLIENT_AND_BACKEND
 def test_three_parallel_calls_of_a_backend_without_tools(
-    client: str,
-    dialect: str,
-    mode: str,
-    backend: ScriptedBackend,
-    text_tools_sdk: openai.OpenAI,
-    new_model: NewModel,
+    client: str, dialect: str, mode: str, text_tools: Harness
 ) -> None:
-    model = new_model(f"prompted-{dialect}")
-    script_turns(backend, dialect, model, Turn(TEXT_WITH_CALLS), Turn(AFTER))
-    conversation = make_client(client, text_tools_sdk, model, mode)
+    model = text_tools.script(f"prompted-{dialect}", TEXT_WITH_CALLS, AFTER)
+    pair = Pair(client, dialect, model, is_stream=mode != "unary", mode=mode)
+    conversation = make_client(client, text_tools.sdk, model, mode)
     calls = CALLS[:1] if client == "legacy" else CALLS
-    assert conversation.send_question() == expected_reply(client, mode, Turn(BEFORE, calls))
-    assert conversation.send_results([tool_result(call) for call in calls]) == expected_reply(
-        client, mode, Turn(AFTER)
-    )
-    first, second = (it.json() for it in backend.received(model))
+    assert conversation.send_question() == pair.expected_reply(Turn(BEFORE, calls))
+    results = [tool_result(call) for call in calls]
+    assert conversation.send_results(results) == pair.expected_reply(Turn(AFTER))
+    first, second = (it.json() for it in text_tools.backend.received(model))
     for request in (first, second):
         assert not {"tools", "functions", "tool_choice", "function_call"} & request.keys()
     _check_prompts(roles_and_texts(dialect, first), roles_and_texts(dialect, second), calls)
 
 
-def _check_prompts(
-    first: list[tuple[object, object]],
-    second: list[tuple[object, object]],
-    calls: tuple[Call, ...],
-) -> None:
+def _check_prompts(first: RolesAndTexts, second: RolesAndTexts, calls: tuple[Call, ...]) -> None:
     """Check that the backend got the tools, and then the calls with their results, as text."""
     system = str(first[0][1])
     assert system.startswith("Be brief.\n\n# Tools\n")
@@ -125,20 +93,15 @@ def _check_prompts(
     assert second == [*first, ("assistant", f"{BEFORE}\n{called}"), ("user", results)]
 
 
-@pytest.mark.parametrize(("client", "dialect", "mode"), PAIRINGS)
+@EVERY_CLIENT_AND_BACKEND
 def test_calls_in_the_text_of_a_backend_with_tools(
-    client: str,
-    dialect: str,
-    mode: str,
-    backend: ScriptedBackend,
-    text_tools_sdk: openai.OpenAI,
-    new_model: NewModel,
+    client: str, dialect: str, mode: str, text_tools: Harness
 ) -> None:
-    model = new_model(f"texts-{dialect}")
-    script_turns(backend, dialect, model, Turn(TEXT_WITH_CALLS))
+    model = text_tools.script(f"texts-{dialect}", TEXT_WITH_CALLS)
+    pair = Pair(client, dialect, model, is_stream=mode != "unary", mode=mode)
     calls = CALLS[:1] if client == "legacy" else CALLS
-    conversation = make_client(client, text_tools_sdk, model, mode)
-    assert conversation.send_question() == expected_reply(client, mode, Turn(BEFORE, calls))
-    (request,) = backend.received(model)
+    reply = make_client(client, text_tools.sdk, model, mode).send_question()
+    assert reply == pair.expected_reply(Turn(BEFORE, calls))
+    (request,) = text_tools.backend.received(model)
     declared = "functions" if dialect == "legacy" else "tools"
     assert len(objects_in(request.json(), declared)) == len(TOOLS)
