@@ -167,6 +167,13 @@ def heartbeat_gateway(
     assert_no_errors_logged(gateway)
 
 
+@pytest.fixture(scope="session")
+def heartbeats(heartbeat_gateway: Gateway, backend: ScriptedBackend) -> Iterator[Harness]:
+    """Return the harness of a gateway with frequent heartbeats."""
+    with sdk_client(heartbeat_gateway, "sk-test") as client:
+        yield Harness(heartbeat_gateway, backend, client)
+
+
 @pytest.fixture(scope="session", params=DATABASES)
 def storing_gateway(
     request: pytest.FixtureRequest,

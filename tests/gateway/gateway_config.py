@@ -1,8 +1,15 @@
 """Configuration of the gateways under test."""
 
 from collections.abc import Iterable
+from itertools import product
+
+import pytest
 
 DIALECTS = ("chat", "responses", "legacy")
+DIALECT_PAIRS = [*product(DIALECTS, DIALECTS)]
+PAIR_IDS = ["-to-".join(pair) for pair in DIALECT_PAIRS]
+EVERY_PAIR = pytest.mark.parametrize(("client", "dialect"), DIALECT_PAIRS, ids=PAIR_IDS)
+STREAMED_OR_NOT = pytest.mark.parametrize("streamed", [False, True], ids=["unary", "streamed"])
 
 
 def backend_table(address: str, name: str, dialect: str, settings: str = "") -> str:
