@@ -55,7 +55,7 @@ __version__ = "0.1.0"
 DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (CHAT, RESPONSES, LEGACY)}
 
 
-def dialect(name: str) -> Dialect:
+def get_dialect(name: str) -> Dialect:
     """Return a dialect by its name."""
     found = DIALECTS.get(name)
     if found is None:
@@ -91,8 +91,8 @@ def translate_request(  # noqa: PLR0913 - each is one choice of the caller, most
     """
     data = body if isinstance(body, bytes) else msgspec.json.encode(body)
     options = TranslationOptions(
-        dialect(client),
-        dialect(backend),
+        get_dialect(client),
+        get_dialect(backend),
         ids or content_ids(data),
         capabilities or _profile(profile),
         reply_options,
@@ -126,7 +126,7 @@ def _profile(name: str | None) -> Capabilities:
 
 def check(name: str, stream: bytes) -> list[Violation]:
     """Return every violation of its dialect's rules in a recorded stream."""
-    return dialect(name).check_stream(stream)
+    return get_dialect(name).check_stream(stream)
 
 
 __all__ = [
@@ -159,8 +159,8 @@ __all__ = [
     "check",
     "content_ids",
     "deterministic_ids",
-    "dialect",
     "dialects_by_path",
+    "get_dialect",
     "own_error",
     "parse_body",
     "plan_reply",

@@ -14,7 +14,7 @@ from litestar.types import ControllerRouterHandler
 
 from adapters import DIALECTS
 from gateway.api.common import add_request_id, handle_error
-from gateway.api.routes import dependencies, routes
+from gateway.api.routes import dependencies, route_handlers
 from gateway.backends.client import BackendClient
 from gateway.backends.models import ModelList
 from gateway.backends.routing import Router
@@ -68,7 +68,7 @@ def create_app(config: Config) -> Litestar:
         record_exchange=_exchange_recorder(config, tracer),
         tracer=tracer,
     )
-    handlers: list[ControllerRouterHandler] = [*routes(context)]
+    handlers: list[ControllerRouterHandler] = [*route_handlers(context)]
     schemas = SchemaPlugin()
     plugins: list[PluginProtocol] = [schemas]
     middleware: list[DefineMiddleware] = []

@@ -20,7 +20,7 @@ from adapters import (
     Request,
     TranslationOptions,
     deterministic_ids,
-    dialect,
+    get_dialect,
     own_error,
     parse_body,
     plan_reply,
@@ -92,8 +92,8 @@ class OfflineTranslator:
         if kind != "request":
             client, backend = backend, client
         return TranslationOptions(
-            dialect(client),
-            dialect(backend),
+            get_dialect(client),
+            get_dialect(backend),
             self.ids,
             self.capabilities,
             policy=self.policy,
@@ -148,7 +148,7 @@ class OfflineTranslator:
 def read_request(body: bytes, dialect_names: tuple[str, str]) -> Request:
     """Read the request that led to a reply, in one of two dialects; the first if both fit."""
     body = body.removeprefix(BYTE_ORDER_MARK)
-    likely, other = map(dialect, dialect_names)
+    likely, other = map(get_dialect, dialect_names)
     found = other if _has_items(other, body) and not _has_items(likely, body) else likely
     request = found.read_request(parse_body(body), Losses(None))
     if request.include_usage is None and "include_usage" in found.unsupported_fields:

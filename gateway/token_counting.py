@@ -22,7 +22,7 @@ from adapters import (
     RequestBody,
     Sealer,
     TranslationOptions,
-    dialect,
+    get_dialect,
     read_client_request,
     write_backend_request,
 )
@@ -96,7 +96,7 @@ class CountableRequest(Struct, frozen=True):
         backend = self.route.backend
         options = TranslationOptions(
             RESPONSES,
-            backend.dialect if dialect_name is None else dialect(dialect_name),
+            backend.dialect if dialect_name is None else get_dialect(dialect_name),
             self.ids,
             backend.capabilities,
             policy=self.policy,

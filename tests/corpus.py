@@ -186,7 +186,7 @@ def case_request(case: BackendCase) -> adapters.Request:
     if not bytes(case.request):
         return EMPTY_REQUEST
     dialect = case.client or case.dialect
-    request = adapters.dialect(dialect).read_request(
+    request = adapters.get_dialect(dialect).read_request(
         adapters.parse_body(bytes(case.request)), Losses(None)
     )
     # Responses clients always get usage.
@@ -206,7 +206,7 @@ def single_bytes(data: bytes) -> list[bytes]:
 def read_events(case: StreamCase, chunks: Sequence[bytes]) -> list[Event]:
     """Read a stream into IR events, and check their order."""
     decoder = Decoder()
-    reader = adapters.dialect(case.dialect).read_stream(reply_context(case))
+    reader = adapters.get_dialect(case.dialect).read_stream(reply_context(case))
     frames = [frame for chunk in chunks for frame in decoder.feed(chunk)] + decoder.flush()
     events = [event for frame in frames for event in reader.feed(frame)]
     return check_order([*events, *reader.flush()])

@@ -49,8 +49,8 @@ class Exchange:
         keep_reply: bool = False,
     ) -> None:
         self.options = TranslationOptions(
-            adapters.dialect(client) if isinstance(client, str) else client,
-            adapters.dialect(backend) if isinstance(backend, str) else backend,
+            adapters.get_dialect(client) if isinstance(client, str) else client,
+            adapters.get_dialect(backend) if isinstance(backend, str) else backend,
             ids or adapters.deterministic_ids(),
             capabilities or GENERIC,
             reply_options or DEFAULT,

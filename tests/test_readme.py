@@ -17,7 +17,7 @@ from msgspec.structs import fields
 
 from adapters import Severity
 from adapters.capabilities import PROFILES
-from gateway.cli.main import main
+from gateway.cli.commands import main
 from gateway.config import load_config
 from tests.corpus import ErrorCase, ReplyCase, RequestCase, StreamCase, load_stream
 from tests.gateway.gateway_process import Gateway, run_gateway

@@ -9,7 +9,7 @@ from adapters.errors import InvalidRequestError
 from adapters.ir.types import CallKind, Error, Extras, FinishReason, ToolCall, Usage
 from adapters.losses import Losses
 from adapters.sse import FrameTemplate, encode_line
-from adapters.wire.error_body import error_body
+from adapters.wire.error_body import error_object
 from adapters.wire.extra_fields import DropPolicy, ExtrasWriter, harmless_if, unread_fields
 from adapters.wire.json_object import MISSING, JsonObject, parse
 
@@ -316,7 +316,7 @@ def head(reply_id: str, created: int, model: str, service_tier: str | None, extr
 
 def error_frame(error: Error) -> bytes:
     """Write the frame that reports an error in a stream."""
-    return frame({"error": error_body(error)})
+    return frame({"error": error_object(error)})
 
 
 def frame(wire: Wire) -> bytes:

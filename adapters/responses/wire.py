@@ -7,7 +7,7 @@ from adapters.ir.normalize import MISSING_USAGE_REASON
 from adapters.ir.types import CallKind, Error, FinishReason, Usage
 from adapters.losses import Losses
 from adapters.sse import PLACEHOLDER, encode, encode_line
-from adapters.wire.error_body import error_body
+from adapters.wire.error_body import error_object
 from adapters.wire.extra_fields import DropPolicy, ExtrasWriter, harmless_if, unread_fields
 from adapters.wire.json_object import JsonObject
 
@@ -198,7 +198,7 @@ def frame(kind: str, fields: Wire, number: int) -> bytes:
 def error_fields(error: Error) -> Wire:
     """Return the fields of an `error` event: flat for OpenAI's clients, nested for others."""
     flat: Wire = {"code": error.code, "message": error.message, "param": error.param}
-    return flat | {"error": error_body(error)}
+    return flat | {"error": error_object(error)}
 
 
 # Usage

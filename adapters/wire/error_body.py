@@ -190,10 +190,10 @@ def to_error(error: DragomanError) -> Error:
 
 def write_error(error: Error) -> bytes:
     """Write an error body."""
-    return msgspec.json.encode({"error": error_body(error)})
+    return msgspec.json.encode({"error": error_object(error)})
 
 
-def error_body(error: Error) -> dict[str, object]:
+def error_object(error: Error) -> dict[str, object]:
     """Return the value of `error`, with its fields in OpenAI's order."""
     return {
         "message": error.message,

@@ -20,7 +20,7 @@ from gateway.backends.models import ModelList
 from gateway.context import AppContext
 
 
-def routes(context: AppContext) -> Sequence[ControllerRouterHandler]:
+def route_handlers(context: AppContext) -> Sequence[ControllerRouterHandler]:
     """Return all routes."""
     handlers: list[ControllerRouterHandler] = [
         ResponseController,

@@ -13,7 +13,7 @@ from typing import Final
 import httpx
 from msgspec import Struct
 
-from adapters import Capabilities, Dialect, InvalidReplyError, dialect
+from adapters import Capabilities, Dialect, InvalidReplyError, get_dialect
 from adapters.translation.redaction import redact_errors, redact_text
 from adapters.wire.error_body import read_error
 from gateway.backends.key_redaction import key_redactor
@@ -121,7 +121,7 @@ class BackendClient:
         self.config = config
         self.name = config.name
         self.transport = transport
-        self.dialect: Dialect = dialect(config.dialect)
+        self.dialect: Dialect = get_dialect(config.dialect)
         self.capabilities = capabilities
         self.rewrite = rewrite
         self.timeouts = timeouts

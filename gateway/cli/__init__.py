@@ -16,7 +16,7 @@ def run() -> None:
             f"dragoman: the package `adapters` at {foreign} belongs to another distribution; "
             "install Dragoman in an environment of its own, for example with `pipx install`"
         )
-    from gateway.cli.main import main  # noqa: PLC0415 - imports `adapters`
+    from gateway.cli.commands import main  # noqa: PLC0415 - imports `adapters`
 
     main(prog_name="dragoman")
 

@@ -24,7 +24,7 @@ Example:
     type=click.Choice(list(adapters.DIALECTS)),
     help="Dialect of the stream.",
 )
-def check(file: str, dialect: str) -> None:
+def check_command(file: str, dialect: str) -> None:
     """Check one stream."""
     with exit_on_error():
         with open_input(file) as source:

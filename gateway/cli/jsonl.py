@@ -11,7 +11,7 @@ from pathlib import PurePath
 import msgspec
 from msgspec import Raw
 
-from adapters import DragomanError, InvalidRequestError, dialect
+from adapters import DragomanError, InvalidRequestError, get_dialect
 from adapters.sse import BYTE_ORDER_MARK
 from gateway.dry_run import Kind, OfflineTranslator, Translation
 from gateway.terminal import fail, print_error, print_losses, print_message, write_output
@@ -98,8 +98,8 @@ class JsonlTranslator:
     def _target_url(self, fields: _Object) -> str:
         """Return the path for requests of the target; raise if the source's path is wrong."""
         source = self._translator.source
-        source_path = _VERSION_PREFIX + dialect(source).path
-        target_path = _VERSION_PREFIX + dialect(self._translator.target).path
+        source_path = _VERSION_PREFIX + get_dialect(source).path
+        target_path = _VERSION_PREFIX + get_dialect(self._translator.target).path
         try:
             url = _TEXT.decode(fields.get("url", Raw(b'""')))
         except msgspec.DecodeError:

@@ -33,7 +33,7 @@ class _NamedKey(Struct):
 @click.command(help=_HELP)
 @option("--name", default="client", help="Name of the client in logs (default: client).")
 @option("--stdin", is_flag=True, help="Read the key from standard input instead.")
-def key(name: str, *, stdin: bool) -> None:
+def key_command(name: str, *, stdin: bool) -> None:
     """Create or read a key, and print its configuration."""
     for error in check_shape({"name": name}, _NamedKey):
         raise click.UsageError(f"--{error}")

@@ -79,7 +79,7 @@ class Options(Struct, frozen=True):
     "--log-format", type=click.Choice(["json", "text"]), help="Format of the log (default: json)."
 )
 @option("--log-bodies", is_flag=True, help="Log request and response bodies, secrets redacted.")
-def serve(**given: object) -> None:
+def serve_command(**given: object) -> None:
     """Serve until a signal to stop."""
     options = msgspec.convert(given, Options)
     if options.host == "":
@@ -87,9 +87,9 @@ def serve(**given: object) -> None:
     config = _make_config(options, _make_backends(options))
     with exit_on_error():
         # Imported here because it takes half a second, which the other commands save.
-        from gateway.server.run import run  # noqa: PLC0415
+        from gateway.server.run import run_server  # noqa: PLC0415
 
-        code = run(config)
+        code = run_server(config)
     raise SystemExit(code)
 
 

@@ -119,7 +119,7 @@ class Options(Struct, frozen=True):
 @option("--indent", is_flag=True, help="Indent the JSON output.")
 @option("--deterministic", is_flag=True, help="Use consecutive ids and a constant time.")
 @option("--verbose", is_flag=True, help="Print the detected kind of the input.")
-def translate(**given: object) -> None:
+def translate_command(**given: object) -> None:
     """Translate one input."""
     options = msgspec.convert(given, Options)
     lines = options.lines or is_jsonl(options.file)

@@ -47,7 +47,7 @@ _OPEN_ACCESS = (
 )
 
 
-def run(config: Config) -> int:
+def run_server(config: Config) -> int:
     """Serve until a signal to stop; return the exit code."""
     _raise_descriptor_limit()
     with _listen(config.server) as listener:

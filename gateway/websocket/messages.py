@@ -10,7 +10,7 @@ from adapters import DragomanError, InvalidRequestError, RequestBody, Unsupporte
 from adapters.errors import invalid_choice, missing_field
 from adapters.ir.types import Error
 from adapters.json_text import DECODE_ERRORS
-from adapters.wire.error_body import error_body, to_error
+from adapters.wire.error_body import error_object, to_error
 from adapters.wire.json_object import NULL, JsonObject, read_body
 from gateway.errors import InvalidStreamIdError
 
@@ -138,7 +138,7 @@ def write_error_event(
     status: int, error: Error, stream_id: str | None, headers: dict[str, str] | None = None
 ) -> bytes:
     """Return the event for an error; Open Responses requires that it has a code."""
-    body = error_body(error) | {"code": error.code or error.type}
+    body = error_object(error) | {"code": error.code or error.type}
     if headers:
         body["headers"] = headers
     event: dict[str, object] = {"type": "error", "status": status, "error": body}

@@ -69,9 +69,6 @@ SAMPLES: dict[str, Json] = {
 }
 
 
-# The types, and a sample of each
-
-
 @cache
 def fields_of(params: type) -> dict[str, object]:
     """Return the type hints of an object, with their Required markers."""
@@ -125,9 +122,6 @@ def sample_field(params: type, name: str) -> Json:
     return _sample(fields_of(params)[name]) if prepared is None else prepared
 
 
-# Where each object may stand in a request
-
-
 @dataclass(frozen=True, slots=True)
 class Spot:
     """One class of objects, and how to put such an object into a request."""
@@ -141,7 +135,7 @@ class Spot:
         losses = Losses(None)
         body = msgspec.json.encode(self.place(value))
         try:
-            request = adapters.dialect(self.dialect).read_request(adapters.parse_body(body), losses)
+            request = adapters.get_dialect(self.dialect).read_request(adapters.parse_body(body), losses)
         except adapters.DragomanError as error:
             return str(error)
         return without_paths(request), tuple(losses)
@@ -192,9 +186,6 @@ def test_the_walk_meets_all_that_the_judge_lists() -> None:
     assert len(SPOTS) == len(listed) + len(ROOTS)  # each root is plain and streamed
     walked = {frozenset(fields_of(spot.params)) for spot in SPOTS}
     assert walked == set(map(frozenset, listed.values()))
-
-
-# Fields
 
 
 def assert_listed(found: set[str], listed: dict[str, str]) -> None:

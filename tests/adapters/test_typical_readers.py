@@ -86,9 +86,6 @@ def read_array(case: RequestCase, name: str) -> list[Raw]:
         return []
 
 
-# Every case
-
-
 @pytest.mark.parametrize("case", REQUESTS, ids=lambda case: case.name)
 def test_items_are_the_same_for_every_case(case: RequestCase) -> None:
     if case.dialect == "responses":
@@ -102,7 +99,7 @@ def test_items_are_the_same_for_every_case(case: RequestCase) -> None:
 @pytest.mark.parametrize("case", REQUESTS, ids=lambda case: case.name)
 def test_tools_are_the_same_for_every_case(case: RequestCase) -> None:
     raws = read_array(case, "tools")
-    family = adapters.dialect(case.dialect).family
+    family = adapters.get_dialect(case.dialect).family
     assert read_tools(raws, family, fast=True) == read_tools(raws, family, fast=False)
 
 
@@ -116,8 +113,6 @@ def test_replies_are_the_same_for_every_case(case: ReplyCase) -> None:
     body = bytes(case.body)
     assert read_reply(body, fast=True) == read_reply(body, fast=False)
 
-
-# Any input that is nearly typical
 
 STRINGS = st.sampled_from(("", "f", "Ja.", " ", "{}", '{"a":1}', "call_1"))
 ODD: list[object] = [None, 0, 1.5, True, [], {}, [{}], ["x"], {"a": None}]
@@ -230,8 +225,6 @@ def test_items_are_the_same(items: list[dict[str, object]]) -> None:
     raws = [Raw(msgspec.json.encode(item)) for item in items]
     assert read_items(raws, fast=True) == read_items(raws, fast=False)
 
-
-# The fast paths are used
 
 CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 

@@ -110,7 +110,7 @@ SIZES = {"5 kB": make_request(tools=3, turns=1), "140 kB": make_request(tools=24
 @cache
 def body(dialect: str, size: str) -> bytes:
     """Write a request as a client of this dialect does."""
-    return adapters.dialect(dialect).write_request(
+    return adapters.get_dialect(dialect).write_request(
         SIZES[size], adapters.Capabilities(), Losses(None)
     )
 
@@ -119,7 +119,7 @@ def body(dialect: str, size: str) -> bytes:
 def frames(dialect: str, kind: Kind, count: int) -> tuple[bytes, ...]:
     """Write a stream as a backend of this dialect does, frame by frame."""
     around = ReplyContext(SIZES["5 kB"], adapters.deterministic_ids(), Losses(None))
-    writer = adapters.dialect(dialect).write_stream(around)
+    writer = adapters.get_dialect(dialect).write_stream(around)
     return tuple(frame for event in _make_events(kind, count) for frame in writer.feed(event))
 
 

@@ -17,7 +17,7 @@ LIMIT = 300
 STAGGER = 0.011
 
 
-class BrokenAnswer(Exception):
+class BrokenReplyError(Exception):
     """A reply was not as expected."""
 
 
@@ -72,7 +72,7 @@ class Caller(asyncio.Protocol):
 
     def _fail(self, why: str) -> None:
         if not self.done.done():
-            self.done.set_exception(BrokenAnswer(why))
+            self.done.set_exception(BrokenReplyError(why))
         self.leave()
 
 

@@ -54,7 +54,7 @@ def request(dialect: str, model: str) -> bytes:
     """
     asked = replace(_ASKED, model=model, stream=model != "unary", store=False)
     capabilities = adapters.Capabilities()
-    body = adapters.dialect(dialect).write_request(asked, capabilities, Losses(None))
+    body = adapters.get_dialect(dialect).write_request(asked, capabilities, Losses(None))
     return post(PATHS.get(dialect, "/v1/responses"), body)
 
 
@@ -99,7 +99,7 @@ _END = b"0\r\n\r\n"
 
 def _chunks(dialect: str, kind: Kind, pieces: list[str]) -> Iterator[bytes]:
     """Write a stream as servers send it: each event in a chunk of its own."""
-    writer = adapters.dialect(dialect).write_stream(_surroundings())
+    writer = adapters.get_dialect(dialect).write_stream(_surroundings())
     for event in _events(kind, pieces):
         for frame in writer.feed(event):
             yield b"%x\r\n%b\r\n" % (len(frame), frame)
@@ -118,7 +118,7 @@ def _whole(dialect: str) -> bytes:
 
 
 def _write_reply(dialect: str, reply: Reply) -> bytes:
-    return encode(adapters.dialect(dialect).write_reply(reply, _surroundings()))
+    return encode(adapters.get_dialect(dialect).write_reply(reply, _surroundings()))
 
 
 def _surroundings() -> ReplyContext:

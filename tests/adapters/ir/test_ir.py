@@ -30,7 +30,7 @@ from tests.snapshots import format_json
 
 @pytest.mark.parametrize("case", case_params(REQUESTS))
 def test_request_ir(case: RequestCase, json_snapshot: SnapshotAssertion) -> None:
-    read = adapters.dialect(case.dialect).read_request
+    read = adapters.get_dialect(case.dialect).read_request
     try:
         page = format_json(
             to_plain(read(adapters.parse_body(on_wire(case.body)), Losses(case.policy)))
@@ -42,7 +42,7 @@ def test_request_ir(case: RequestCase, json_snapshot: SnapshotAssertion) -> None
 
 @pytest.mark.parametrize("case", case_params(REPLIES))
 def test_reply_ir(case: ReplyCase, json_snapshot: SnapshotAssertion) -> None:
-    read = adapters.dialect(case.dialect).read_reply
+    read = adapters.get_dialect(case.dialect).read_reply
     try:
         page = format_json(to_plain(read(on_wire(case.body), reply_context(case))))
     except adapters.DragomanError as error:

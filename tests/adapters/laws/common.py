@@ -1,12 +1,13 @@
 """Reading, writing and comparing for the laws."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import permutations, product
 from typing import cast
 
 import msgspec
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from msgspec import Raw, Struct
 from msgspec.structs import replace
@@ -37,8 +38,19 @@ each_unequal_pair = pytest.mark.parametrize(
     ("client", "backend"), list(permutations(DIALECT_NAMES, 2))
 )
 
-# For laws that are tried for every pair.
+# For laws that are tried for every pair or dialect.
 few_examples = settings(max_examples=max(settings().max_examples // 6, 10))
+
+
+def for_each_pair(test: Callable[..., None]) -> Callable[..., None]:
+    """Run a law for every pair of dialects, with a few examples of what it draws."""
+    return each_pair(few_examples(given(data=st.data())(test)))
+
+
+def for_each_unequal_pair(test: Callable[..., None]) -> Callable[..., None]:
+    """Run a law for every pair of different dialects, with a few examples of what it draws."""
+    return each_unequal_pair(few_examples(given(data=st.data())(test)))
+
 
 # Reasoning is written as text, so that it can be read back as it was.
 OPTIONS = ReplyOptions(reasoning_text=True)
@@ -54,31 +66,31 @@ def exchange(client: str, backend: str) -> Exchange:
 
 def write_request(name: str, request: Request) -> bytes:
     losses = Losses(None)
-    body = adapters.dialect(name).write_request(request, FULL_CAPABILITIES, losses)
+    body = adapters.get_dialect(name).write_request(request, FULL_CAPABILITIES, losses)
     assert list(losses) == []
     return body
 
 
 def read_request(name: str, body: bytes) -> Request:
     return without_paths(
-        adapters.dialect(name).read_request(adapters.parse_body(body), Losses(None))
+        adapters.get_dialect(name).read_request(adapters.parse_body(body), Losses(None))
     )
 
 
 def write_reply(name: str, reply: Reply) -> bytes:
     context = reply_context()
-    body = adapters.dialect(name).write_reply(reply, context)
+    body = adapters.get_dialect(name).write_reply(reply, context)
     assert list(context.losses) == []
     return encode(body)
 
 
 def read_reply(name: str, body: bytes) -> Reply:
-    return adapters.dialect(name).read_reply(body, reply_context())
+    return adapters.get_dialect(name).read_reply(body, reply_context())
 
 
 def write_stream(name: str, events: Sequence[Event], request: Request = EMPTY_REQUEST) -> bytes:
     context = reply_context(request)
-    writer = adapters.dialect(name).write_stream(context)
+    writer = adapters.get_dialect(name).write_stream(context)
     stream = b"".join(frame for event in events for frame in writer.feed(event))
     # An empty message or usage may be invented, because a stream must have it.
     assert [loss for loss in context.losses if loss.action != "invented"] == []
@@ -88,7 +100,7 @@ def write_stream(name: str, events: Sequence[Event], request: Request = EMPTY_RE
 def read_stream(name: str, chunks: Sequence[bytes]) -> list[Event]:
     """Read a stream, and check the order of its events."""
     decoder = Decoder()
-    reader = adapters.dialect(name).read_stream(reply_context())
+    reader = adapters.get_dialect(name).read_stream(reply_context())
     frames = [frame for chunk in chunks for frame in decoder.feed(chunk)] + decoder.flush()
     events = [event for frame in frames for event in reader.feed(frame)]
     return check_order([*events, *reader.flush()])
@@ -123,13 +135,11 @@ def streams_of(
 
 def without_annotations(reply: Reply) -> Reply:
     """Return a reply without the citations and logprobs of its texts."""
-    return replace(
-        reply,
-        choices=tuple(
-            replace(choice, items=tuple(map(_without_annotations, choice.items)))
-            for choice in reply.choices
-        ),
+    choices = (
+        replace(choice, items=tuple(map(_without_annotations, choice.items)))
+        for choice in reply.choices
     )
+    return replace(reply, choices=tuple(choices))
 
 
 def _without_annotations(item: Item) -> Item:

@@ -28,6 +28,8 @@ from tests.adapters.laws.common import (
     exchange,
     few_examples,
     flat,
+    for_each_pair,
+    for_each_unequal_pair,
     payloads,
     read_reply,
     read_request,
@@ -57,7 +59,9 @@ from tests.strategies.values import (
     with_line_endings,
 )
 
-# Streams and whole replies
+
+def draw_stream(name: DialectName, data: DataObject) -> bytes:
+    return data.draw(streams_of(name, data.draw(replies(name)))).stream
 
 
 @each_pair
@@ -70,7 +74,7 @@ def test_chunk_boundaries_do_not_change_the_output(
     chunking: Chunking,
     endings: tuple[bytes, ...],
 ) -> None:
-    stream = data.draw(streams_of(backend, data.draw(replies(backend)))).stream
+    stream = draw_stream(backend, data)
     chunks = split(with_line_endings(stream, endings), chunking)
     output = translate_stream(client, backend, [stream])
     assert translate_stream(client, backend, chunks) == output
@@ -78,9 +82,7 @@ def test_chunk_boundaries_do_not_change_the_output(
         assert output == stream
 
 
-@each_pair
-@few_examples
-@given(data=st.data())
+@for_each_pair
 def test_whole_reply_as_a_stream_equals_the_whole_reply(
     client: str, backend: DialectName, data: DataObject
 ) -> None:
@@ -96,9 +98,7 @@ def test_whole_reply_as_a_stream_equals_the_whole_reply(
     assert set(whole.losses) <= {*streamed.losses}
 
 
-@each_pair
-@few_examples
-@given(data=st.data())
+@for_each_pair
 def test_collected_stream_equals_the_whole_reply(
     client: str, backend: DialectName, data: DataObject
 ) -> None:
@@ -113,21 +113,14 @@ def test_collected_stream_equals_the_whole_reply(
     assert set(whole.losses) <= {*collected.losses}
 
 
-# There and back again without a difference, or with a reported loss
-
-
-@each_unequal_pair
-@few_examples
-@given(data=st.data())
+@for_each_unequal_pair
 def test_request_survives_or_losses_are_reported(
     client: DialectName, backend: DialectName, data: DataObject
 ) -> None:
     assert_request_survives(client, backend, write_request(client, data.draw(requests(client))))
 
 
-@each_unequal_pair
-@few_examples
-@given(data=st.data())
+@for_each_unequal_pair
 def test_reply_survives_or_losses_are_reported(
     client: DialectName, backend: DialectName, data: DataObject
 ) -> None:
@@ -189,12 +182,7 @@ def assert_equal_or_lost(before: object, after: object, losses: Sequence[adapter
         pytest.fail("\n".join(lines))
 
 
-# Every stream that we write is legal
-
-
-@each_unequal_pair
-@few_examples
-@given(data=st.data())
+@for_each_unequal_pair
 def test_every_stream_is_legal(client: DialectName, backend: DialectName, data: DataObject) -> None:
     call_style = data.draw(st.sampled_from(list(CALL_STYLES.values())))
     items = chat_items(calls_for(call_style)) if backend == "chat" else None
@@ -204,13 +192,11 @@ def test_every_stream_is_legal(client: DialectName, backend: DialectName, data: 
     assert_legal(client, translate_stream(client, backend, [stream]))
 
 
-@each_unequal_pair
-@few_examples
-@given(data=st.data())
+@for_each_unequal_pair
 def test_corrupted_stream_becomes_a_legal_stream(
     client: DialectName, backend: DialectName, data: DataObject
 ) -> None:
-    stream = data.draw(streams_of(backend, data.draw(replies(backend)))).stream
+    stream = draw_stream(backend, data)
     broken = data.draw(corrupted(stream[: data.draw(st.integers(0, len(stream)))]))
     assert_legal(client, translate_stream(client, backend, [broken]))
 
@@ -243,19 +229,15 @@ def assert_legal(client: str, stream: bytes) -> None:
     if client == "responses":
         sent = payloads(stream)
         assert [event["sequence_number"] for event in sent] == list(range(len(sent)))
-        added = [event["output_index"] for event in sent if event["type"] == _ADDED]
-        done = [event["output_index"] for event in sent if event["type"] == _DONE]
+        added, done = (
+            [event["output_index"] for event in sent if event["type"] == f"response.{kind}"]
+            for kind in ("output_item.added", "output_item.done")
+        )
         assert added == list(dict.fromkeys(added))
         assert len(done) == len({*map(str, done)})
         opened, closed = {*map(str, added)}, {*map(str, done)}
         assert closed <= opened
         assert closed == opened or sent[-1]["type"] == "response.failed"
-
-
-_ADDED, _DONE = "response.output_item.added", "response.output_item.done"
-
-
-# Arguments are unchanged
 
 
 @each_unequal_pair
@@ -264,19 +246,14 @@ _ADDED, _DONE = "response.output_item.added", "response.output_item.done"
 def test_arguments_of_a_request_are_unchanged(
     client: DialectName, backend: DialectName, arguments: str
 ) -> None:
-    items: tuple[Item, ...] = (
-        Message("user", (Text("go"),)),
-        ToolCall("call_1", "f", arguments),
-        ToolOutput("call_1", "done"),
-    )
+    call, output = ToolCall("call_1", "f", arguments), ToolOutput("call_1", "done")
+    items = (Message("user", (Text("go"),)), call, output)
     request = Request(model="m", items=items, tools=(FunctionTool("f"),))
     sent = exchange(client, backend).request(write_request(client, request))
     assert arguments_of(read_request(backend, sent.body).items) == [arguments]
 
 
-@each_unequal_pair
-@few_examples
-@given(data=st.data())
+@for_each_unequal_pair
 def test_arguments_of_a_reply_are_unchanged(
     client: DialectName, backend: DialectName, data: DataObject
 ) -> None:
@@ -284,8 +261,8 @@ def test_arguments_of_a_reply_are_unchanged(
     expected = arguments_of(reply.choices[0].items)
     whole = exchange(client, backend).reply(write_reply(backend, reply))
     assert arguments_of(read_reply(client, whole.body).choices[0].items) == expected
-    sample = data.draw(streams_of(backend, reply))
-    stream = translate_stream(client, backend, [sample.stream])
+    stream = data.draw(streams_of(backend, reply)).stream
+    stream = translate_stream(client, backend, [stream])
     streamed = accumulate(read_stream(client, [stream]))
     assert arguments_of(streamed.choices[0].items) == expected
 
@@ -300,12 +277,7 @@ def arguments_of(items: Sequence[Item]) -> list[str]:
     return [item.arguments for item in items if isinstance(item, ToolCall)]
 
 
-# A truncated stream is no success
-
-
-@each_pair
-@few_examples
-@given(data=st.data())
+@for_each_pair
 def test_only_a_complete_stream_succeeds(
     client: str, backend: DialectName, data: DataObject
 ) -> None:
@@ -320,23 +292,17 @@ def test_only_a_complete_stream_succeeds(
         assert not {"response.completed", "response.incomplete"} & {*types}
 
 
-# Deltas are not delayed
-
-
-@each_unequal_pair
-@few_examples
-@given(data=st.data(), text=non_empty_texts, kind=st.sampled_from(["text", "call"]))
+@for_each_unequal_pair
 def test_each_delta_is_written_at_once(
-    client: DialectName, backend: DialectName, data: DataObject, text: str, kind: str
+    client: DialectName, backend: DialectName, data: DataObject
 ) -> None:
-    channel: Channel = "text" if kind == "text" else "arguments"
-    content = text if kind == "text" else "{" + text
-    item: Item = (
-        Message("assistant", (Text(text),), status="completed")
-        if kind == "text"
-        else ToolCall("call_0001", "f", content, status="completed")
-    )
-    writer = adapters.dialect(backend).write_stream(reply_context())
+    content = data.draw(non_empty_texts)
+    channel: Channel = "text"
+    item: Item = Message("assistant", (Text(content),), status="completed")
+    if data.draw(st.booleans()):
+        channel, content = "arguments", "{" + content
+        item = ToolCall("call_0001", "f", content, status="completed")
+    writer = adapters.get_dialect(backend).write_stream(reply_context())
     translator = exchange(client, backend).stream()
     opened = Opened(0, without_content(item))
     translator.feed(b"".join([*writer.feed(Started("x", "m", 0)), *writer.feed(opened)]))

@@ -4,7 +4,7 @@ import shlex
 
 from click.testing import CliRunner, Result
 
-from gateway.cli.main import main
+from gateway.cli.commands import main
 
 REQUEST = b'{"model":"m","messages":[{"role":"user","content":"hi"}],"seed":1}'
 TRANSLATED_REQUEST = (

@@ -12,7 +12,7 @@ import pytest
 from rich_click import Command
 
 import adapters
-from gateway.cli.main import main
+from gateway.cli.commands import main
 from tests.gateway.cli.command_line import (
     EXAMPLE,
     FIRST_CHUNK,
@@ -60,7 +60,7 @@ def test_examples_in_the_help_run(
     (tmp_path / "examples.jsonl").write_bytes(EXAMPLE)
     (tmp_path / "dragoman.toml").touch()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("gateway.server.run.run", exit_code_zero)
+    monkeypatch.setattr("gateway.server.run.run_server", exit_code_zero)
     examples = re.findall(r"^ +dragoman (.*)$", COMMANDS[name].help or "", re.MULTILINE)
     assert examples
     for example in examples:

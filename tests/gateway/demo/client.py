@@ -64,8 +64,8 @@ def send_request(name: DialectName, body: JsonObject, *, stream: bool = False) -
     validate(name, response.body, stream=stream)
     context = ReplyContext(EMPTY_REQUEST, adapters.deterministic_ids(), Losses(None))
     if not stream:
-        return adapters.dialect(name).read_reply(response.body, context)
-    reader = adapters.dialect(name).read_stream(context)
+        return adapters.get_dialect(name).read_reply(response.body, context)
+    reader = adapters.get_dialect(name).read_stream(context)
     frames = Decoder().feed(response.body)
     return accumulate([event for frame in frames for event in reader.feed(frame)])
 
