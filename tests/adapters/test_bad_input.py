@@ -25,8 +25,6 @@ LEAST: dict[str, Object] = {
 }
 
 
-# No JSON object
-
 NOT_AN_OBJECT = [
     *(b"", b" ", b"null", b"[]", b'"messages"', b"7"),
     *(b"{", b'{"model"', b'{"model":}', b'{"model":"m",}', b"{'model':'m'}", b'{"model":NaN}'),
@@ -60,9 +58,6 @@ def test_error_that_is_no_json_object(client: str, backend: str, body: bytes) ->
     error = Exchange(client, backend).error(503, body)
     assert error.status == 503
     assert msgspec.json.decode(error.body)["error"]["message"]
-
-
-# Wrong types, which the error names by path
 
 
 def said(role: str, content: Json) -> Object:
@@ -206,9 +201,6 @@ def test_wrong_type_in_a_reply_names_its_path(dialect: str, body: Object, path: 
         with pytest.raises(adapters.InvalidReplyError) as caught:
             turn(Exchange(client, dialect), msgspec.json.encode(body))
         assert caught.value.path == path
-
-
-# Unknown dialects, deep and large input
 
 
 def test_unknown_dialect() -> None:

@@ -110,8 +110,6 @@ def looks_complete(client: str, stream: bytes) -> bool:
     return b'"error":' not in stream
 
 
-# Another value in every place
-
 SCALARS: list[Json] = [None, True, -1, 1.5, 10**30, "", "x"]
 NESTED: list[Json] = [[], {}, [[]], [None], [{}], ["x"], [{"type": "x"}], {"a": 1}, {"type": ""}]
 
@@ -193,9 +191,6 @@ def test_wrong_value_in_the_last_event_without_its_empty_line(client: str, backe
     assert not looks_complete(client, output)
 
 
-# Noise, truncation and depth
-
-
 @each_pair
 def test_good_stream_looks_complete(client: str, backend: str) -> None:
     stream = b"\n\n".join(frames(backend)) + b"\n\n"
@@ -263,9 +258,6 @@ def test_event_without_end_is_not_buffered(client: str, backend: str) -> None:
     end = stream.finish(started=True)
     assert end.error is not None
     assert not looks_complete(client, end.body)
-
-
-# Any bytes, and any change of a case
 
 
 @each_pair

@@ -130,9 +130,6 @@ def test_request_in_its_own_dialect(case: RequestCase) -> None:
         assert isinstance(outcome, adapters.InvalidRequestError)
 
 
-# Losses by field
-
-
 @pytest.mark.parametrize(("source", "target"), [*permutations(DIALECTS, 2)])
 def test_losses_of_requests(source: str, target: str, loss_snapshot: SnapshotAssertion) -> None:
     # Other capabilities are not a matter of the dialect.

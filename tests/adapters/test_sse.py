@@ -71,9 +71,6 @@ def reference_event(lines: Sequence[bytes], *, whole: bool) -> Iterator[Frame]:
         yield Frame(names[-1] if names else b"", data, whole)
 
 
-# --- any stream, cut anywhere -----------------------------------------------------------------
-
-
 @given(
     lines=st.lists(st.sampled_from(LINES), max_size=12),
     ends=st.lists(st.sampled_from(ENDS), min_size=12, max_size=12),
@@ -112,9 +109,6 @@ def test_event_is_complete_with_its_last_byte(end: bytes) -> None:
     *before, last = split(b"data: x" + end + end[:1], 1)
     assert [frame for piece in before for frame in decoder.feed(piece)] == []
     assert decoder.feed(last) == [Frame(b"", b"x")]
-
-
-# --- the single rules -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -158,9 +152,6 @@ def test_body_that_is_no_stream_is_one_frame() -> None:
     assert decode(split(body, 3)) == [Frame(b"", body, whole=False)]
 
 
-# --- limits -----------------------------------------------------------------------------------
-
-
 def test_endless_event_is_refused() -> None:
     decoder = Decoder(limit=20)
     decoder.feed(b"data: 0123456789")
@@ -174,9 +165,6 @@ def test_many_events_are_never_too_many(end: bytes) -> None:
     decoder = Decoder(limit=40)
     stream = (b"data: 0123456789" + end + b": a" + end + end) * 50
     assert sum(len(decoder.feed(piece)) for piece in split(stream, 7)) == 50
-
-
-# --- work -------------------------------------------------------------------------------------
 
 
 def watched(action: Callable[[], object]) -> tuple[int, int]:

@@ -87,8 +87,6 @@ LEGACY: dict[str, Stream] = {
 }
 
 
-# Streams with one violation
-
 CHOICE = "choices/0"
 CALL = "choices/0/delta/tool_calls/0"
 CHAT_VIOLATIONS: list[Case] = [

@@ -78,9 +78,6 @@ def any_replies(draw: DrawFn) -> Reply:
     return replace(reply, choices=choices, extras=extras)
 
 
-# --- laws -------------------------------------------------------------------------------------
-
-
 @given(reply=any_replies())
 def test_events_of_a_reply_accumulate_to_it(reply: Reply) -> None:
     assert accumulate(check_order(list(to_events(reply)))) == reply
@@ -96,9 +93,6 @@ def test_parts_that_cannot_be_streamed_are_reported() -> None:
     losses = Losses(None)
     assert list(to_events(Reply(choices=(choice,)), losses))
     assert [loss.path for loss in losses] == ["choices[0].stop_reason", "content"]
-
-
-# --- folding ----------------------------------------------------------------------------------
 
 
 def test_failed_stream_has_its_content() -> None:
@@ -125,9 +119,6 @@ def test_encrypted_reasoning_comes_with_closed() -> None:
 def test_stream_without_end_is_refused() -> None:
     with pytest.raises(AssertionError, match="without Finished or Failed"):
         accumulate([STARTED])
-
-
-# --- grammar ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -131,9 +131,6 @@ def _relevant(extras: Extras) -> Extras:
     return tuple(sorted(relevant, key=lambda extra: extra.name))
 
 
-# Items
-
-
 def _canonical_item(item: Item) -> Item:
     match item:
         case Message():
@@ -223,9 +220,6 @@ def _merged_message(messages: Sequence[Message]) -> Message:
     extras = _relevant(tuple(extra for message in messages for extra in message.extras))
     content = _merged_parts([*texts, *others])
     return replace(messages[0], content=content, continues=False, extras=extras)
-
-
-# Settings
 
 
 def _canonical_tool(tool: Tool) -> Tool:

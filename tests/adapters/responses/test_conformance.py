@@ -296,8 +296,6 @@ RESPONSES: dict[str, Stream] = {
 }
 
 
-# Streams with one violation
-
 NO_ITEM: Json = {"type": "response.output_item.added", "output_index": 1, "item": []}
 MISPLACED = event("custom_tool_call_input.delta", 1, call(1, "", ""), delta="")
 UNKNOWN_ITEM = event("output_item.done", 7, message("msg_7", "completed"))

@@ -68,9 +68,6 @@ def texts_of(item: Item) -> list[str]:
             return []
 
 
-# Laws
-
-
 @given(items=histories)
 def test_every_call_has_one_later_output(items: tuple[Item, ...]) -> None:
     pending: dict[str, ToolCall] = {}
@@ -140,9 +137,6 @@ def test_valid_requests_stay_as_they_are(name: DialectName, data: st.DataObject)
 def without_kind(item: Item) -> Item:
     """Return an output without its kind, which Chat learns from the call."""
     return replace(item, kind="function") if isinstance(item, ToolOutput) else item
-
-
-# Cases
 
 
 def test_request_without_calls_is_returned_itself() -> None:

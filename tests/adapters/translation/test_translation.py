@@ -38,9 +38,6 @@ def sent(exchange: Exchange, body: bytes, model: str | None = None) -> Mapping[s
     return msgspec.json.decode(exchange.request(body, model=model).body, type=dict[str, object])
 
 
-# The model
-
-
 def test_passed_body_gets_another_model_and_keeps_the_rest() -> None:
     body = b'{"z": 1.10, "model": "a", "messages": [ {"role":"user"} ], "n": null}'
     translation = exchange_between("chat", "chat").request(body, model="b")
@@ -55,9 +52,6 @@ def test_backend_gets_its_own_model_name(backend: str) -> None:
     assert sent(exchange, b'{"model":"a","input":"hi"}', "b")["model"] == "b"
     assert exchange.plan(streams=False).request.model == "a"
     assert sent(exchange_between("responses", backend), b'{"input":"hi"}', "b")["model"] == "b"
-
-
-# Streaming
 
 
 @pytest.mark.parametrize("stream", [b"true", b"false", b"null"])
@@ -105,9 +99,6 @@ def test_whole_reply_is_streamed_to_a_client_that_streams() -> None:
     assert adapters.check("chat", end.body) == []
 
 
-# Usage
-
-
 @pytest.mark.parametrize("client", ["chat", "responses", "legacy"])
 def test_whole_reply_has_its_usage(client: str) -> None:
     assert exchange_between(client, "chat").reply(CHAT_REPLY % CHAT_USAGE).usage == USAGE
@@ -118,9 +109,6 @@ def test_whole_reply_has_its_usage(client: str) -> None:
 @pytest.mark.parametrize("client", ["chat", "responses"])
 def test_invalid_usage_is_ignored(client: str, usage: bytes) -> None:
     assert exchange_between(client, "chat").reply(CHAT_REPLY % usage).usage is None
-
-
-# Failures
 
 
 @pytest.mark.parametrize(
@@ -143,9 +131,6 @@ def test_failure_names_the_parameter_of_the_client() -> None:
     exchange.request(b'{"model":"m","input":"hi"}')
     end = exchange.failure(Error("no", param="messages[0].content"))
     assert msgspec.json.decode(end.body)["error"]["param"] == "input"
-
-
-# Rewriting within one dialect, because of the capabilities of the backend
 
 
 REQUEST = b'{"model":"m","messages":[{"role":"developer","content":"be brief"}],"stream":true}'
