@@ -49,7 +49,7 @@ DOCUMENTED = {
     # Dialects and conformance
     "DIALECTS",
     "Dialect",
-    "dialect",
+    "get_dialect",
     "dialects_by_path",
     "check",
     "Violation",
