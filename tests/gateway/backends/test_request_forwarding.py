@@ -1,26 +1,25 @@
 """Requests through the gateway: paths, encodings, sizes, headers and errors."""
 
-import gzip
 import http.client
 import socket
-import zlib
-from collections.abc import Callable
-from typing import cast
 
-import brotli  # type: ignore[import-untyped] # pyright: ignore[reportMissingTypeStubs] # has no types
-import openai
 import pytest
-import zstandard
 
 from tests.gateway import raw_http
-from tests.gateway.backend_replies import Turn, error_events, reply_body, reply_script
+from tests.gateway.backend_replies import Turn, error_events, reply_body
 from tests.gateway.backend_requests import ENDPOINT_PATHS
-from tests.gateway.conftest import NewModel
+from tests.gateway.conftest import Harness
 from tests.gateway.gateway_config import DIALECTS
 from tests.gateway.gateway_process import Gateway
-from tests.gateway.http.test_disconnect import asked
-from tests.gateway.scripted_backend import ScriptedBackend, json_reply, stream_reply
-from tests.gateway.sdk_clients import make_client
+from tests.gateway.http.test_request_body import COMPRESSORS
+from tests.gateway.plain_requests import request_body, request_path
+from tests.gateway.scripted_backend import (
+    LAST_CHUNK,
+    ScriptedBackend,
+    chunk,
+    json_reply,
+    stream_reply,
+)
 from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges import sdk as judge
 from tests.judges.reading import JsonObject
@@ -33,35 +32,24 @@ every_client = pytest.mark.parametrize("client", DIALECTS)
 every_dialect = pytest.mark.parametrize("dialect", DIALECTS)
 
 
-def serve(backend: ScriptedBackend, new_model: NewModel, dialect: str = "chat") -> str:
-    """Set up a model that always replies; return its name."""
-    model = new_model(dialect)
-    backend.respond_with(model, lambda it: reply_script(dialect, TURN, it.json()))
-    return model
-
-
 # Paths
 
 
 @pytest.mark.parametrize("prefix", ["", "/v1"])
 @every_client
-def test_paths_with_and_without_prefix(
-    client: str, prefix: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    body = asked(client, serve(backend, new_model), streamed=False)
-    assert raw_http.post(gateway.port, f"{prefix}{ENDPOINT_PATHS[client]}", body).status == 200
+def test_paths_with_and_without_prefix(client: str, prefix: str, harness: Harness) -> None:
+    body = request_body(client, harness.script("chat", TURN))
+    assert harness.post(body, f"{prefix}{ENDPOINT_PATHS[client]}").status == 200
 
 
 @every_client
 def test_body_of_another_dialect_is_an_error_with_the_right_path(
-    client: str, gateway: Gateway
+    client: str, harness: Harness
 ) -> None:
-    wrong = ENDPOINT_PATHS["chat" if client == "responses" else "responses"]
-    error_response = raw_http.post(
-        gateway.port, f"/v1{wrong}", asked(client, "chat-x", streamed=True)
-    )
-    assert error_response.status == 400
-    assert ENDPOINT_PATHS[client] in str(error_response.error["message"])
+    wrong = request_path("chat" if client == "responses" else "responses")
+    response = harness.post(request_body(client, "chat-x", streamed=True), wrong)
+    assert response.status == 400
+    assert ENDPOINT_PATHS[client] in str(response.error["message"])
 
 
 @pytest.mark.parametrize(
@@ -78,120 +66,101 @@ def test_body_of_another_dialect_is_an_error_with_the_right_path(
     ],
 )
 @every_client
-def test_invalid_body_is_a_bad_request(body: bytes, client: str, gateway: Gateway) -> None:
-    error_response = raw_http.post(gateway.port, f"/v1{ENDPOINT_PATHS[client]}", body)
-    assert error_response.status == 400
-    judge.judge_error(error_response.body)
-    assert error_response.headers["content-type"] == "application/json"
+def test_invalid_body_is_a_bad_request(body: bytes, client: str, harness: Harness) -> None:
+    response = harness.post(body, request_path(client))
+    assert response.status == 400
+    judge.judge_error(response.body)
+    assert response.headers["content-type"] == "application/json"
 
 
 # Encodings: Codex compresses its requests with zstd
 # (https://github.com/farion1231/cc-switch/issues/3817).
 
-COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
-    "gzip": gzip.compress,
-    "deflate": zlib.compress,
-    "br": cast("Callable[[bytes], bytes]", brotli.compress),
-    "zstd": zstandard.ZstdCompressor().compress,
-    "identity": bytes,
-}
+
+def compressed(encoding: str, body: JsonObject) -> bytes:
+    data = raw_http.encode_body(body)
+    return data if encoding == "identity" else COMPRESSORS[encoding](data)
 
 
-@pytest.mark.parametrize("encoding", COMPRESSORS)
+every_encoding = pytest.mark.parametrize("encoding", [*COMPRESSORS, "identity"])
+
+
+@every_encoding
 @every_client
-def test_compressed_request(
-    client: str, encoding: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = serve(backend, new_model)
-    body = COMPRESSORS[encoding](raw_http.encode_body(asked(client, model, streamed=True)))
+def test_compressed_request(client: str, encoding: str, harness: Harness) -> None:
+    model = harness.script("chat", TURN)
+    body = compressed(encoding, request_body(client, model, streamed=True))
     headers = {"Content-Encoding": encoding}
-    assert raw_http.post(gateway.port, f"/v1{ENDPOINT_PATHS[client]}", body, headers).status == 200
-    request = backend.wait_for_request(model)
+    assert harness.post(body, request_path(client), headers).status == 200
+    request = harness.backend.wait_for_request(model)
     assert "content-encoding" not in request.headers
     assert int(request.headers["content-length"]) == len(request.body)
 
 
-@pytest.mark.parametrize("encoding", COMPRESSORS)
+@every_encoding
 def test_too_large_request_is_rejected_compressed_or_not(
-    encoding: str, heartbeat_gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
+    encoding: str, heartbeat_gateway: Gateway, backend: ScriptedBackend
 ) -> None:
-    model = new_model("chat")
-    body = asked("chat", model, streamed=False) | {"user": "x" * LIMIT}
-    compressed = COMPRESSORS[encoding](raw_http.encode_body(body))
+    body = compressed(encoding, request_body("chat", "chat-large") | {"user": "x" * LIMIT})
     headers = {"Content-Encoding": encoding}
-    error_response = raw_http.post(
-        heartbeat_gateway.port, "/v1/chat/completions", compressed, headers
-    )
-    assert (error_response.status, error_response.error["code"]) == (413, "request_too_large")
-    assert not backend.received(model)
+    response = raw_http.post(heartbeat_gateway.port, "/v1/chat/completions", body, headers)
+    assert (response.status, response.error["code"]) == (413, "request_too_large")
+    assert not backend.received("chat-large")
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd"])
-def test_corrupt_compression_is_a_bad_request(encoding: str, gateway: Gateway) -> None:
-    body = COMPRESSORS[encoding](raw_http.encode_body({"model": "chat-x", "input": "hi" * 100}))
+@pytest.mark.parametrize("encoding", COMPRESSORS)
+def test_corrupt_compression_is_a_bad_request(encoding: str, harness: Harness) -> None:
+    body = compressed(encoding, {"model": "chat-x", "input": "hi" * 100})
     headers = {"Content-Encoding": encoding}
-    cut = raw_http.post(gateway.port, "/v1/responses", body[:-9], headers)
+    cut = harness.post(body[:-9], headers=headers)
     assert cut.status == 400
     judge.judge_error(cut.body)
-    mixed = raw_http.post(gateway.port, "/v1/responses", b"{}" + body, headers)
+    mixed = harness.post(b"{}" + body, headers=headers)
     assert mixed.status == 400
     assert encoding in str(mixed.error["message"])
 
 
-def test_unknown_encoding_is_an_error(gateway: Gateway) -> None:
-    error_response = raw_http.post(
-        gateway.port, "/v1/responses", b"{}", {"Content-Encoding": "lzma"}
-    )
-    assert error_response.status == 415
-    assert "lzma" in str(error_response.error["message"])
+def test_unknown_encoding_is_an_error(harness: Harness) -> None:
+    response = harness.post(b"{}", headers={"Content-Encoding": "lzma"})
+    assert response.status == 415
+    assert "lzma" in str(response.error["message"])
 
 
-def test_chunked_request(gateway: Gateway, backend: ScriptedBackend, new_model: NewModel) -> None:
-    body = raw_http.encode_body(asked("responses", serve(backend, new_model), streamed=False))
+def test_chunked_request(harness: Harness) -> None:
+    body = raw_http.encode_body(request_body("responses", harness.script("chat", TURN)))
     head = b"POST /v1/responses HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
     head += b"Expect: 100-continue\r\nConnection: close\r\n\r\n"
-    with socket.create_connection(
-        ("127.0.0.1", gateway.port), timeout=TIMEOUT_SECONDS
-    ) as connection:
+    address = ("127.0.0.1", harness.gateway.port)
+    with socket.create_connection(address, timeout=TIMEOUT_SECONDS) as connection:
         connection.sendall(head)
         assert connection.recv(4096).startswith(b"HTTP/1.1 100")
         for start in range(0, len(body), 10):
-            chunk = body[start : start + 10]
-            connection.sendall(b"%x\r\n%s\r\n" % (len(chunk), chunk))
-        connection.sendall(b"0\r\n\r\n")
+            connection.sendall(chunk(body[start : start + 10]))
+        connection.sendall(LAST_CHUNK)
         response = b"".join(iter(lambda: connection.recv(65536), b""))
     assert response.startswith(b"HTTP/1.1 200")
 
 
 @every_dialect
 @every_client
-def test_large_request_within_the_limit(
-    client: str, dialect: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model, text = serve(backend, new_model, dialect), "größer " * 500_000
-    body = asked(client, model, streamed=True)
+def test_large_request_within_the_limit(client: str, dialect: str, harness: Harness) -> None:
+    model, text = harness.script(dialect, TURN), "größer " * 500_000
     field = "input" if client == "responses" else "messages"
-    body[field] = [{"role": "user", "content": text}]
-    assert raw_http.post(gateway.port, f"/v1{ENDPOINT_PATHS[client]}", body).status == 200
-    assert text in str(backend.wait_for_request(model).json())
+    fields = {field: [{"role": "user", "content": text}]}
+    assert harness.request(client, model, streamed=True, **fields).status == 200
+    assert text in str(harness.sent_json(model))
 
 
-def test_client_connection_survives_errors(
-    gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = serve(backend, new_model)
-    backend.enqueue(model, json_reply(b"{}", status=500), json_reply(b"nonsense"))
-    connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=TIMEOUT_SECONDS)
+def test_client_connection_survives_errors(harness: Harness) -> None:
+    model = harness.script_always("chat", TURN)
+    harness.backend.enqueue(model, json_reply(b"{}", status=500), json_reply(b"nonsense"))
+    requests = [request_body("chat", model, streamed=streamed) for streamed in 2 * (False, True)]
+    connection = http.client.HTTPConnection(
+        "127.0.0.1", harness.gateway.port, timeout=TIMEOUT_SECONDS
+    )
     statuses: list[int] = []
     ports: set[int] = set()
-    bodies = [
-        b"{",
-        *[
-            raw_http.encode_body(asked("chat", model, streamed=streamed))
-            for streamed in 2 * (False, True)
-        ],
-    ]
-    for body in bodies:
+    for body in (b"{", *map(raw_http.encode_body, requests)):
         connection.request("POST", "/v1/chat/completions", body, raw_http.AUTHORIZED)
         ports.add(connection.sock.getsockname()[1])
         response = connection.getresponse()
@@ -219,37 +188,29 @@ UNWANTED = {
 
 @every_dialect
 @every_client
-def test_only_known_headers_are_forwarded(
-    client: str, dialect: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model(dialect)
+def test_only_known_headers_are_forwarded(client: str, dialect: str, harness: Harness) -> None:
     hidden = {"Set-Cookie": "a=b", "Server": "x", "X-Powered-By": "x", "Via": "1.1 x"}
     passed = {"X-Request-Id": "req_7", "OpenAI-Processing-Ms": "3", "X-RateLimit-Limit-Tokens": "9"}
-    backend.enqueue(model, json_reply(reply_body(dialect, TURN), headers=hidden | passed))
-    body = asked(client, model, streamed=False)
+    reply = json_reply(reply_body(dialect, TURN), headers=hidden | passed)
+    model = harness.enqueue(dialect, reply)
     forwarded = {"OpenAI-Organization": "org_1", "User-Agent": "tester/1"}
-    response = raw_http.post(
-        gateway.port, f"/v1{ENDPOINT_PATHS[client]}", body, UNWANTED | forwarded
-    )
-    sent = backend.wait_for_request(model).headers
+    response = harness.request(client, model, UNWANTED | forwarded)
+    sent = harness.backend.wait_for_request(model).headers
     assert not {name.lower() for name in UNWANTED} - {"accept-encoding"} & sent.keys()
     assert sent["accept-encoding"] == "identity"
     assert sent["openai-organization"] == "org_1"
     assert sent["authorization"] == "Bearer sk-test"
-    assert sent["host"] == f"127.0.0.1:{backend.port}"
+    assert sent["host"] == f"127.0.0.1:{harness.backend.port}"
     assert {name: response.headers[name.lower()] for name in passed} == passed
     assert not {name.lower() for name in hidden} & response.headers.keys()
 
 
 @every_dialect
-def test_losses_are_reported_in_a_header(
-    dialect: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
+def test_losses_are_reported_in_a_header(dialect: str, harness: Harness) -> None:
+    tools = [{"type": "file_search", "vector_store_ids": ["v"]}]
     for streamed in (False, True):
-        model = serve(backend, new_model, dialect)
-        tools: list[JsonObject] = [{"type": "file_search", "vector_store_ids": ["v"]}]
-        body = asked("responses", model, streamed=streamed) | {"tools": tools}
-        response = raw_http.post(gateway.port, "/v1/responses", body)
+        model = harness.script(dialect, TURN)
+        response = harness.request("responses", model, streamed=streamed, tools=tools)
         assert response.status == 200
         if dialect == "responses":
             assert "dragoman-loss" not in response.headers
@@ -266,21 +227,17 @@ OVERFLOW = "This model's maximum context length is 8192 tokens, however you requ
 @every_dialect
 @every_client
 def test_context_overflow_has_its_error_code(
-    client: str,
-    dialect: str,
-    mode: str,
-    sdk: openai.OpenAI,
-    backend: ScriptedBackend,
-    new_model: NewModel,
+    client: str, dialect: str, mode: str, harness: Harness
 ) -> None:
-    model = new_model(dialect)
     error: JsonObject = {"error": {"message": OVERFLOW, "type": "invalid_request_error"}}
-    backend.enqueue(model, json_reply(raw_http.encode_body(error), status=400))
-    with pytest.raises(openai.BadRequestError) as caught:
-        make_client(client, sdk, model, mode).send_question()
+    model = harness.enqueue(
+        dialect,
+        json_reply(raw_http.encode_body(error), status=400),
+        stream_reply(*error_events(dialect, OVERFLOW)),
+    )
+    whole = harness.error(client, model, mode)
+    assert whole.status_code == 400
     if client != dialect:
-        assert caught.value.code == "context_length_exceeded"
-    backend.enqueue(model, stream_reply(*error_events(dialect, OVERFLOW)))
-    with pytest.raises(openai.BadRequestError) as caught:
-        make_client(client, sdk, model, mode).send_question()
-    assert caught.value.code == "context_length_exceeded"
+        assert whole.code == "context_length_exceeded"
+    streamed = harness.error(client, model, mode)
+    assert (streamed.status_code, streamed.code) == (400, "context_length_exceeded")

@@ -1,4 +1,4 @@
-"""How long a backend is waited for, and when it is asked again."""
+"""Timeouts of backends, and requests that are repeated."""
 
 import time
 
@@ -6,7 +6,7 @@ import openai
 import pytest
 
 from tests.gateway.backend_replies import Turn, reply_script, stream_events
-from tests.gateway.conftest import NewModel
+from tests.gateway.conftest import Harness
 from tests.gateway.gateway_config import DIALECTS
 from tests.gateway.scripted_backend import (
     JSON,
@@ -14,7 +14,6 @@ from tests.gateway.scripted_backend import (
     Gate,
     Pause,
     Script,
-    ScriptedBackend,
     Step,
     chunk,
     json_reply,
@@ -22,24 +21,27 @@ from tests.gateway.scripted_backend import (
     stream_head,
     stream_reply,
 )
-from tests.gateway.sdk_clients import make_client, request_error
 from tests.gateway.waiting import TIMEOUT_SECONDS
 
 TURN = Turn("One two three four five six.")
+EVENTS = stream_events("chat", TURN)
 
 every_client = pytest.mark.parametrize("client", DIALECTS)
 both_modes = pytest.mark.parametrize("mode", ["unary", "raw"])
 
 
-# Slow
+def assert_closed(harness: Harness, model: str) -> None:
+    """Raise unless the gateway closes the connection of the last request."""
+    assert harness.backend.wait_for_request(model).closed.wait(TIMEOUT_SECONDS)
 
+
+# Slow backends
+
+HALF_REPLY: Script = (reply_head(200, {**JSON, "Content-Length": "9"}), b"{", Gate())
 SLOW: dict[str, tuple[str, Script]] = {
     "no first byte": ("late-chat", (Gate(),)),
     "no body": ("silent-chat", (stream_head(), Gate())),
-    "a silent whole": (
-        "silent-chat",
-        (reply_head(200, {**JSON, "Content-Length": "9"}), b"{", Gate()),
-    ),
+    "half a whole reply": ("silent-chat", HALF_REPLY),
 }
 
 
@@ -51,142 +53,109 @@ SLOW: dict[str, tuple[str, Script]] = {
         ("no first byte", "legacy", "raw"),
         ("no body", "responses", "raw"),
         ("no body", "chat", "raw"),
-        ("a silent whole", "responses", "unary"),
+        ("half a whole reply", "responses", "unary"),
     ],
 )
-def test_slow_backend_is_a_timeout(
-    name: str,
-    client: str,
-    mode: str,
-    sdk: openai.OpenAI,
-    backend: ScriptedBackend,
-    new_model: NewModel,
-) -> None:
-    kind, slow = SLOW[name]
-    model = new_model(kind)
-    backend.enqueue(model, slow)
-    error = request_error(client, mode, sdk, model)
+def test_slow_backend_is_a_timeout(name: str, client: str, mode: str, harness: Harness) -> None:
+    backend_name, script = SLOW[name]
+    model = harness.enqueue(backend_name, script)
+    error = harness.error(client, model, mode)
     assert (error.status_code, error.code) == (504, "backend_timeout")
-    # The backend's work is ended, too.
-    assert backend.wait_for_request(model).closed.wait(TIMEOUT_SECONDS)
+    assert_closed(harness, model)
 
 
-def falls_silent(said: list[bytes]) -> Script:
-    """Say this in one piece, in which nobody pauses for too long, and nothing more."""
-    return (stream_head() + chunk(b"".join(said)), Gate())
+def silent_after(events: list[bytes]) -> Script:
+    """Send events at once, and nothing more."""
+    return (stream_head() + chunk(b"".join(events)), Gate())
 
 
 @every_client
-def test_stream_that_falls_silent_ends_with_an_error(
-    client: str, sdk: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("silent-chat")
-    backend.enqueue(model, falls_silent(stream_events("chat", TURN)[:4]))
+def test_stream_that_falls_silent_ends_with_an_error(client: str, harness: Harness) -> None:
+    model = harness.enqueue("silent-chat", silent_after(EVENTS[:4]))
     with pytest.raises(openai.APIError, match=r"0\.5 seconds"):
-        make_client(client, sdk, model, "raw").send_question()
-    assert backend.wait_for_request(model).closed.wait(TIMEOUT_SECONDS)
+        harness.ask(client, model)
+    assert_closed(harness, model)
 
 
-SILENCES = {"after the usage": -1, "after the finish": -2}
-
-
-@pytest.mark.parametrize("said", SILENCES.values(), ids=SILENCES)
+@pytest.mark.parametrize("end", [-1, -2], ids=["after the usage", "after the finish"])
 @both_modes
 @every_client
-def test_finished_answer_is_whole_though_the_stream_never_ends(
-    client: str,
-    mode: str,
-    said: int,
-    sdk: openai.OpenAI,
-    backend: ScriptedBackend,
-    new_model: NewModel,
+def test_finished_reply_is_whole_without_the_end_of_its_stream(
+    client: str, mode: str, end: int, harness: Harness
 ) -> None:
-    """A server that says no last word, and keeps the connection open (P156)."""
-    model = new_model("silent-chat" if mode == "raw" else "hanging-chat")
-    backend.enqueue(model, falls_silent(stream_events("chat", TURN)[:said]))
-    assert make_client(client, sdk, model, mode).send_question().turn == TURN
-    assert backend.wait_for_request(model).closed.wait(TIMEOUT_SECONDS)
+    backend_name = "silent-chat" if mode == "raw" else "hanging-chat"
+    model = harness.enqueue(backend_name, silent_after(EVENTS[:end]))
+    assert harness.ask(client, model, mode) == TURN
+    assert_closed(harness, model)
 
 
 @both_modes
-def test_answer_that_takes_too_long_as_a_whole(
-    mode: str, sdk: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("endless-chat")
-    drops: list[Step] = [part for _ in range(200) for part in (b": drop\n\n", Pause(0.05))]
-    backend.enqueue(model, stream_reply(*stream_events("chat", TURN)[:4], *drops))
+def test_reply_that_exceeds_the_total_timeout(mode: str, harness: Harness) -> None:
+    comments: list[Step] = [part for _ in range(200) for part in (b": drop\n\n", Pause(0.05))]
+    model = harness.enqueue("endless-chat", stream_reply(*EVENTS[:4], *comments))
     with pytest.raises(openai.APIError, match="in time"):
-        make_client("responses", sdk, model, mode).send_question()
-    assert backend.wait_for_request(model).closed.wait(TIMEOUT_SECONDS)
+        harness.ask("responses", model, mode)
+    assert_closed(harness, model)
 
 
-def test_slow_answer_within_the_limits_is_whole(
-    sdk: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("steady-chat")
-    said = stream_events("chat", TURN)
-    # All in all it takes longer than a pause may.
-    backend.enqueue(model, stream_reply(*(part for frame in said for part in (frame, Pause(0.8)))))
-    assert make_client("responses", sdk, model, "raw").send_question().turn == TURN
+def test_slow_reply_within_the_limits_is_whole(harness: Harness) -> None:
+    # In total it takes longer than the idle timeout.
+    steps = (step for event in EVENTS for step in (event, Pause(0.8)))
+    model = harness.enqueue("steady-chat", stream_reply(*steps))
+    assert harness.ask("responses", model) == TURN
 
 
-# Asked again
+# Repeated requests
 
-REFUSED = json_reply(b'{"error":{"message":"busy"}}', status=503)
+BUSY = json_reply(b'{"error":{"message":"busy"}}', status=503)
+
+
+def enqueue_failures(harness: Harness, *failures: Script) -> str:
+    """Return a new model that replies after these failures."""
+    model = harness.enqueue("again-chat", *failures)
+    harness.backend.respond_with(model, lambda it: reply_script("chat", TURN, it.json()))
+    return model
 
 
 @both_modes
 @every_client
-def test_asked_again_before_the_first_byte(
-    client: str, mode: str, sdk: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
+def test_request_is_repeated_before_the_first_byte(
+    client: str, mode: str, harness: Harness
 ) -> None:
-    model = new_model("again-chat")
-    backend.enqueue(model, REFUSED, (ConnectionEnd.CLOSE,))
-    backend.respond_with(model, lambda it: reply_script("chat", TURN, it.json()))
-    assert make_client(client, sdk, model, mode).send_question().turn == TURN
-    bodies = {request.body for request in backend.received(model)}
-    assert (len(bodies), len(backend.received(model))) == (1, 3)
+    model = enqueue_failures(harness, BUSY, (ConnectionEnd.CLOSE,))
+    assert harness.ask(client, model, mode) == TURN
+    received = harness.backend.received(model)
+    assert (len({request.body for request in received}), len(received)) == (1, 3)
 
 
-def test_asked_no_more_often_than_allowed(
-    sdk: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("again-chat")
-    backend.respond_with(model, lambda _: REFUSED)
-    assert request_error("responses", "raw", sdk, model).status_code == 503
-    assert len(backend.received(model)) == 3
+def test_request_is_repeated_no_more_often_than_allowed(harness: Harness) -> None:
+    model = enqueue_failures(harness, *[BUSY] * 3)
+    assert harness.error("responses", model).status_code == 503
+    assert len(harness.backend.received(model)) == 3
 
 
-def test_never_asked_again_after_the_first_byte(
-    sdk: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("again-chat")
-    backend.enqueue(
-        model,
-        (stream_head(), chunk(stream_events("chat", TURN)[1]), Pause(0.02), ConnectionEnd.RESET),
-    )
+def test_request_is_never_repeated_after_the_first_byte(harness: Harness) -> None:
+    broken: Script = (stream_head(), chunk(EVENTS[1]), Pause(0.02), ConnectionEnd.RESET)
+    model = enqueue_failures(harness, broken)
     with pytest.raises(openai.APIError):
-        make_client("responses", sdk, model, "raw").send_question()
-    assert len(backend.received(model)) == 1
+        harness.ask("responses", model)
+    assert len(harness.backend.received(model)) == 1
 
 
-def test_retry_after_is_waited_for(
-    sdk: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("again-chat")
-    backend.enqueue(model, json_reply(b"{}", status=429, headers={"Retry-After": "1"}))
-    backend.respond_with(model, lambda it: reply_script("chat", TURN, it.json()))
+def too_many_requests(retry_after: str) -> Script:
+    return json_reply(b"{}", status=429, headers={"Retry-After": retry_after})
+
+
+def test_retry_after_is_waited_for(harness: Harness) -> None:
+    model = enqueue_failures(harness, too_many_requests("1"))
     begin = time.monotonic()
-    assert make_client("responses", sdk, model, "unary").send_question().turn == TURN
+    assert harness.ask("responses", model, "unary") == TURN
     # The clocks of two processes need not agree on the last millisecond.
     assert time.monotonic() - begin > 0.9
 
 
-def test_long_retry_after_is_left_to_the_client(
-    sdk: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("again-chat")
-    backend.enqueue(model, json_reply(b"{}", status=429, headers={"Retry-After": "60"}))
-    error = request_error("responses", "unary", sdk, model)
+def test_long_retry_after_is_left_to_the_client(harness: Harness) -> None:
+    model = enqueue_failures(harness, too_many_requests("60"))
+    error = harness.error("responses", model, "unary")
     assert (error.status_code, error.response.headers["retry-after"]) == (429, "60")
-    assert len(backend.received(model)) == 1
+    assert len(harness.backend.received(model)) == 1
