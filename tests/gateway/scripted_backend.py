@@ -11,11 +11,11 @@ import socket
 import struct
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from types import TracebackType
 from typing import Self, TypeVar, cast
 
 import httptools
@@ -122,12 +122,7 @@ class ScriptedBackend:
         self._server = self._run(self._listen())
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._run(self._stop())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -200,6 +195,15 @@ def _route(request: ReceivedRequest) -> str:
     except (ValueError, TypeError, KeyError):
         return f"{request.method} {request.target}"
     return str(model)
+
+
+@contextmanager
+def refusing_address() -> Generator[str]:
+    """Return an address that refuses connections, and that no other process can take."""
+    with socket.socket() as closed:
+        # Bound but not listening.
+        closed.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{closed.getsockname()[1]}"
 
 
 class _Connection(asyncio.Protocol):

@@ -7,7 +7,6 @@ import openai
 import pytest
 from agents import (
     Agent,
-    Model,
     ModelSettings,
     OpenAIChatCompletionsModel,
     OpenAIResponsesModel,
@@ -18,12 +17,10 @@ from agents import (
     set_tracing_disabled,
 )
 
-from tests.gateway.backend_replies import Call, Turn, script_turns
+from tests.gateway.backend_replies import Call, Turn
 from tests.gateway.backend_requests import parse_request
-from tests.gateway.conftest import NewModel
-from tests.gateway.gateway_config import DIALECTS
-from tests.gateway.gateway_process import Gateway
-from tests.gateway.scripted_backend import ScriptedBackend
+from tests.gateway.conftest import Harness
+from tests.gateway.gateway_config import DIALECTS, STREAMED_OR_NOT
 
 TURNS = (
     Turn("I ask both.", (Call("weather", '{"city":"Zürich"}'), Call("weather", '{"city":"東京"}'))),
@@ -40,10 +37,10 @@ def _no_traces() -> Iterator[None]:
     set_tracing_disabled(disabled=False)
 
 
-def make_model(client: str, name: str, sdk: openai.AsyncOpenAI) -> Model:
-    if client == "chat":
-        return OpenAIChatCompletionsModel(name, sdk)
-    return OpenAIResponsesModel(name, sdk)
+MODELS: dict[str, type[OpenAIChatCompletionsModel | OpenAIResponsesModel]] = {
+    "chat": OpenAIChatCompletionsModel,
+    "responses": OpenAIResponsesModel,
+}
 
 
 async def run(
@@ -62,7 +59,7 @@ async def run(
             "Tester",
             instructions="Ask the weather.",
             tools=[weather],
-            model=make_model(client, name, sdk),
+            model=MODELS[client](name, sdk),
             model_settings=ModelSettings(parallel_tool_calls=True),
         )
         if not streamed:
@@ -73,26 +70,18 @@ async def run(
         return result, cities
 
 
-@pytest.mark.parametrize("streamed", [False, True], ids=["unary", "streamed"])
+@STREAMED_OR_NOT
 @pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("client", ["chat", "responses"])
+@pytest.mark.parametrize("client", MODELS)
 def test_agent_runs_its_loop(
-    client: str,
-    dialect: str,
-    *,
-    streamed: bool,
-    gateway: Gateway,
-    backend: ScriptedBackend,
-    new_model: NewModel,
+    client: str, dialect: str, *, streamed: bool, harness: Harness
 ) -> None:
-    model = new_model(dialect)
     turns = [turn.for_legacy() if dialect == "legacy" else turn for turn in TURNS]
-    script_turns(backend, dialect, model, *turns)
-    result, cities = asyncio.run(run(client, model, gateway.url, streamed=streamed))
+    model = harness.script(dialect, *turns)
+    result, cities = asyncio.run(run(client, model, harness.gateway.url, streamed=streamed))
     assert result.final_output == TURNS[-1].text
     calls = [call for turn in turns for call in turn.calls]
-    assert sorted(cities) == sorted(
-        ["Zürich", "東京", "Oslo"] if len(calls) == 3 else ["Zürich", "Oslo"]
-    )
-    last = parse_request(dialect, backend.wait_for_request(model, 3), is_passthrough=True)
+    expected = ["Zürich", "東京", "Oslo"] if len(calls) == 3 else ["Zürich", "Oslo"]
+    assert sorted(cities) == sorted(expected)
+    last = parse_request(dialect, harness.backend.wait_for_request(model, 3), is_passthrough=True)
     assert [call for call, _ in last.results] == calls
