@@ -1,7 +1,6 @@
 """The fast paths for typical input read the same as the general readers."""
 
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -11,17 +10,31 @@ from msgspec import Raw
 
 import adapters
 from adapters import InputItem
-from adapters.chat import message_reader, reply_reader
+from adapters.chat import message_reader, reply_reader, stream_reader
+from adapters.chat.stream_reader import DeltaFastPath, find_fast_path
+from adapters.chat.tool_calls import ToolCallAssembler
 from adapters.dialect import ReplyContext
 from adapters.errors import DragomanError
-from adapters.ir.types import EMPTY_REQUEST, Family
+from adapters.ir.events import Event
+from adapters.ir.types import EMPTY_REQUEST
 from adapters.losses import Losses
 from adapters.responses import item_reader
 from adapters.wire import tools
-from tests.corpus import REPLIES, REQUESTS, ReplyCase, RequestCase
+from tests.corpus import (
+    REPLIES,
+    REQUESTS,
+    STREAMS,
+    ReplyCase,
+    RequestCase,
+    StreamCase,
+    case_params,
+    read_events,
+)
+
+Result = tuple[object, object]
 
 
-def read(reader: Callable[[Losses], object]) -> tuple[object, object]:
+def read(reader: Callable[[Losses], object]) -> Result:
     losses = Losses(None)
     try:
         return reader(losses), list(losses)
@@ -29,53 +42,55 @@ def read(reader: Callable[[Losses], object]) -> tuple[object, object]:
         return None, str(error)
 
 
+def read_messages(*messages: object) -> Result:
+    raws = [Raw(msgspec.json.encode(message)) for message in messages]
+    return read(lambda losses: list(message_reader.read_messages(raws, losses)))
+
+
+def read_items(*items: object) -> Result:
+    inputs = [
+        InputItem(Raw(msgspec.json.encode(item)), f"input[{number}]")
+        for number, item in enumerate(items)
+    ]
+    return read(lambda losses: list(item_reader.read_items(inputs, losses)))
+
+
+def read_reply(body: bytes) -> Result:
+    return read(
+        lambda losses: reply_reader.read_reply(
+            body, ReplyContext(EMPTY_REQUEST, adapters.deterministic_ids(), losses)
+        )
+    )
+
+
+def translate_request(case: RequestCase) -> Result:
+    backend = "chat" if case.dialect == "responses" else "responses"
+
+    def translate(_losses: Losses) -> object:
+        sent = adapters.translate_request(bytes(case.body), client=case.dialect, backend=backend)
+        return sent.body, sent.losses
+
+    return read(translate)
+
+
 def read_nothing(*_arguments: object) -> None:
     """Stand in for a fast path that is never taken."""
 
 
-@contextmanager
-def fast_path(owner: str, *, enabled: bool) -> Generator[None]:
+def assert_same(owner: str, reader: Callable[[], object]) -> None:
+    """Assert that a reader returns the same without its fast path."""
+    fast = reader()
     with pytest.MonkeyPatch.context() as patch:
-        if not enabled:
-            patch.setattr(f"adapters.{owner}._read_typical", read_nothing)
-        yield
+        patch.setattr(f"adapters.{owner}", read_nothing)
+        assert reader() == fast
 
 
-def read_messages(raws: list[Raw], *, fast: bool) -> tuple[object, object]:
-    with fast_path("chat.message_reader", enabled=fast):
-        return read(lambda losses: list(message_reader.read_messages(raws, losses)))
-
-
-def read_items(raws: list[Raw], *, fast: bool) -> tuple[object, object]:
-    items = [InputItem(raw, f"input[{number}]") for number, raw in enumerate(raws)]
-    with fast_path("responses.item_reader", enabled=fast):
-        return read(lambda losses: list(item_reader.read_items(items, losses)))
-
-
-def read_tools(raws: list[Raw], family: Family, *, fast: bool) -> tuple[object, object]:
-    with fast_path("wire.tools", enabled=fast):
-        return read(lambda _: tools.read_tools(raws, "tools", family))
-
-
-def read_reply(body: bytes, *, fast: bool) -> tuple[object, object]:
-    def read_body(losses: Losses) -> object:
-        context = ReplyContext(EMPTY_REQUEST, adapters.deterministic_ids(), losses)
-        return reply_reader.read_reply(body, context)
-
-    with fast_path("chat.reply_reader", enabled=fast):
-        return read(read_body)
-
-
-def translate_request(case: RequestCase, *, fast: bool) -> tuple[object, object]:
-    backend = "chat" if case.dialect == "responses" else "responses"
-
-    def translate(_losses: Losses) -> object:
-        body = bytes(case.body)
-        sent = adapters.translate_request(body, client=case.dialect, backend=backend)
-        return sent.body, sent.losses
-
-    with fast_path("tool_emulation.declare._DeclarationReader", enabled=fast):
-        return read(translate)
+MESSAGES_PATH = "chat.message_reader._read_typical"
+ITEMS_PATH = "responses.item_reader._read_typical"
+TOOLS_PATH = "wire.tools._read_typical"
+REPLY_PATH = "chat.reply_reader._read_typical"
+DECLARATIONS_PATH = "tool_emulation.declare._DeclarationReader._read_typical"
+DELTAS_PATH = "chat.stream_reader.find_fast_path"
 
 
 def read_array(case: RequestCase, name: str) -> list[Raw]:
@@ -86,32 +101,42 @@ def read_array(case: RequestCase, name: str) -> list[Raw]:
         return []
 
 
-@pytest.mark.parametrize("case", REQUESTS, ids=lambda case: case.name)
+each_request = pytest.mark.parametrize("case", case_params(REQUESTS))
+
+
+@each_request
 def test_items_are_the_same_for_every_case(case: RequestCase) -> None:
     if case.dialect == "responses":
-        raws = read_array(case, "input")
-        assert read_items(raws, fast=True) == read_items(raws, fast=False)
+        items = read_array(case, "input")
+        assert_same(ITEMS_PATH, lambda: read_items(*items))
     else:
-        raws = read_array(case, "messages")
-        assert read_messages(raws, fast=True) == read_messages(raws, fast=False)
+        messages = read_array(case, "messages")
+        assert_same(MESSAGES_PATH, lambda: read_messages(*messages))
 
 
-@pytest.mark.parametrize("case", REQUESTS, ids=lambda case: case.name)
+@each_request
 def test_tools_are_the_same_for_every_case(case: RequestCase) -> None:
     raws = read_array(case, "tools")
     family = adapters.get_dialect(case.dialect).family
-    assert read_tools(raws, family, fast=True) == read_tools(raws, family, fast=False)
+    assert_same(TOOLS_PATH, lambda: read(lambda _: tools.read_tools(raws, "tools", family)))
 
 
-@pytest.mark.parametrize("case", REQUESTS, ids=lambda case: case.name)
+@each_request
 def test_declarations_are_the_same_for_every_case(case: RequestCase) -> None:
-    assert translate_request(case, fast=True) == translate_request(case, fast=False)
+    assert_same(DECLARATIONS_PATH, lambda: translate_request(case))
 
 
-@pytest.mark.parametrize("case", REPLIES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", case_params(REPLIES))
 def test_replies_are_the_same_for_every_case(case: ReplyCase) -> None:
-    body = bytes(case.body)
-    assert read_reply(body, fast=True) == read_reply(body, fast=False)
+    assert_same(REPLY_PATH, lambda: read_reply(bytes(case.body)))
+
+
+CHAT_STREAMS = [case for case in STREAMS if case.dialect != "responses"]
+
+
+@pytest.mark.parametrize("case", case_params(CHAT_STREAMS))
+def test_deltas_are_the_same_for_every_case(case: StreamCase) -> None:
+    assert_same(DELTAS_PATH, lambda: read_events(case, [case.body]))
 
 
 STRINGS = st.sampled_from(("", "f", "Ja.", " ", "{}", '{"a":1}', "call_1"))
@@ -171,20 +196,19 @@ REPLY_CHANGES = objects(
 
 @given(messages=st.lists(MESSAGES | ASSISTANT_MESSAGES, max_size=4))
 def test_messages_are_the_same(messages: list[dict[str, object]]) -> None:
-    raws = [Raw(msgspec.json.encode(message)) for message in messages]
-    assert read_messages(raws, fast=True) == read_messages(raws, fast=False)
+    assert_same(MESSAGES_PATH, lambda: read_messages(*messages))
 
 
 @given(changes=REPLY_CHANGES)
 def test_replies_are_the_same(changes: dict[str, object]) -> None:
     body = msgspec.json.encode(REPLY | changes)
-    assert read_reply(body, fast=True) == read_reply(body, fast=False)
+    assert_same(REPLY_PATH, lambda: read_reply(body))
 
 
 @pytest.mark.parametrize("usage", [b'{"a":"\xff"}', b'{"prompt_tokens":1,"a":"\xc3"}'])
 def test_replies_with_invalid_text_are_the_same(usage: bytes) -> None:
     body = msgspec.json.encode(REPLY | {"usage": Raw(usage)})
-    assert read_reply(body, fast=True) == read_reply(body, fast=False)
+    assert_same(REPLY_PATH, lambda: read_reply(body))
 
 
 PARTS = objects(
@@ -222,8 +246,7 @@ ITEMS = (
 
 @given(items=st.lists(ITEMS, max_size=4))
 def test_items_are_the_same(items: list[dict[str, object]]) -> None:
-    raws = [Raw(msgspec.json.encode(item)) for item in items]
-    assert read_items(raws, fast=True) == read_items(raws, fast=False)
+    assert_same(ITEMS_PATH, lambda: read_items(*items))
 
 
 CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
@@ -244,7 +267,7 @@ def test_typical_messages_take_the_fast_path(
     message: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(message_reader, "_read_message")
-    read_messages([Raw(msgspec.json.encode(message))], fast=True)
+    read_messages(message)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +285,7 @@ def test_typical_replies_take_the_fast_path(
     monkeypatch.delattr(reply_reader, "_read_any")
     choice = {"message": {"role": "assistant", **message}, "finish_reason": "tool_calls"}
     usage = {"usage": {"prompt_tokens": 1}, "system_fingerprint": "fp_1", "service_tier": "default"}
-    read_reply(msgspec.json.encode(REPLY | usage | {"choices": [choice]}), fast=True)
+    read_reply(msgspec.json.encode(REPLY | usage | {"choices": [choice]}))
 
 
 @pytest.mark.parametrize(
@@ -278,4 +301,54 @@ def test_typical_items_take_the_fast_path(
     item: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(item_reader, "read_item")
-    read_items([Raw(msgspec.json.encode(item))], fast=True)
+    read_items(item)
+
+
+DELTA_STRINGS = st.text(max_size=8) | st.sampled_from(
+    ("{", "}", "[", '"', "\\", '{"a":1}', '"content":', '"arguments":"', "\x00", "\u2028", " ")
+)
+# Valid strings, and other values that no server should send.
+DELTA_VALUES = st.builds(msgspec.json.encode, DELTA_STRINGS) | st.sampled_from(
+    (b"null", b'""', b'"\\ud83d"', b'"\\u00e9"', b'"\xff"', b"{}", b"1", b'"a"}', b'"a","b":"c"')
+)
+DELTA_CHUNKS = st.sampled_from(
+    (
+        b'{"choices":[{"index":0,"delta":{"content":%b}}]}',
+        b'{"choices":[{"index":0,"delta":{"content": %b}}]}',
+        b'{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":%b}}]}}]}',
+        b'{"choices":[{"index":0,"delta":{"tool_calls":[{"id":"b","function":{"name":"g","arguments":%b}}]}}]}',
+        b'{"choices":[{"index":0,"delta":{"tool_calls":[{"function":{"arguments":%b}}]}}]}',
+        b'{"choices":[{"index":0,"delta":{"function_call":{"arguments":%b}}}]}',
+        b'{"choices":[{"index":1,"delta":{"content":%b}}]}',
+    )
+)
+OPENING = (
+    b'data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","type":"function",'
+    b'"function":{"name":"f","arguments":""}}]}}]}\n\n'
+)
+ENDING = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+
+
+RUNS = st.lists(st.tuples(DELTA_CHUNKS, st.lists(DELTA_VALUES, min_size=1)), max_size=6)
+
+
+@given(opening=st.sampled_from([b"", OPENING]), runs=RUNS)
+def test_deltas_are_the_same(opening: bytes, runs: list[tuple[bytes, list[bytes]]]) -> None:
+    chunks = [b"data: %b\n\n" % (chunk % value) for chunk, values in runs for value in values]
+    case = StreamCase(body=b"".join([opening, *chunks, ENDING]), point="x", dialect="chat")
+    assert_same(DELTAS_PATH, lambda: read_events(case, [case.body]))
+
+
+def test_typical_deltas_take_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[bytes] = []
+
+    def find(data: bytes, events: list[Event], calls: ToolCallAssembler) -> DeltaFastPath | None:
+        decoded.append(data)
+        return find_fast_path(data, events, calls)
+
+    monkeypatch.setattr(stream_reader, "find_fast_path", find)
+    chunk = b'data: {"choices":[{"index":0,"delta":{"content":"%d"}}]}\n\n'
+    body = b"".join(chunk % number for number in range(100)) + ENDING
+    read_events(StreamCase(body=body, point="x", dialect="chat"), [body])
+    # The first chunk opens the message, and the second one is learned from.
+    assert len(decoded) == 2
