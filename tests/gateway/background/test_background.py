@@ -1,42 +1,29 @@
 """Background responses, over backends of every dialect and on both databases."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import openai
 import pytest
-from openai.types.responses import Response
 
 from tests.gateway import raw_http
-from tests.gateway.backend_replies import (
-    Call,
-    Turn,
-    error_events,
-    reply_script,
-    stream_events,
-)
+from tests.gateway.backend_replies import Call, Turn, error_events, reply_body, stream_events
 from tests.gateway.background.requests import (
-    AUTHORIZED,
-    KEY,
+    DELTA,
+    QUICK,
     RUNNING,
     SOME,
     TEXT,
     TURN,
-    cancel,
-    configured,
-    create,
+    Node,
     events_of,
     events_path,
     halved,
-    judge_response,
     judge_stream,
     kinds_of,
-    replay,
-    show,
-    wait_for,
+    run_nodes,
 )
-from tests.gateway.conftest import NewModel
 from tests.gateway.gateway_config import DIALECTS
-from tests.gateway.gateway_process import Gateway, assert_no_errors_logged, run_gateway
 from tests.gateway.scripted_backend import (
     Gate,
     ScriptedBackend,
@@ -44,9 +31,8 @@ from tests.gateway.scripted_backend import (
     stream_reply,
     truncated_reply,
 )
-from tests.gateway.sdk_clients import WEATHER_TOOL, sdk_client
-from tests.gateway.stores import DATABASES, new_url
-from tests.gateway.waiting import TIMEOUT_SECONDS
+from tests.gateway.sdk_clients import WEATHER_TOOL
+from tests.gateway.stores import DATABASES
 from tests.judges.reading import object_in, objects_in, text_in
 
 
@@ -55,336 +41,228 @@ def node(
     request: pytest.FixtureRequest,
     backend: ScriptedBackend,
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Gateway]:
+) -> Iterator[Node]:
     """Run a gateway on either database."""
     folder = tmp_path_factory.mktemp("background")
-    url = new_url(str(request.param), folder)
-    with run_gateway(configured(backend, url), folder) as gateway:
-        yield gateway
-    assert_no_errors_logged(gateway)
+    with run_nodes(backend, folder, QUICK, kind=request.param) as (started,):
+        yield started
 
 
-@pytest.fixture
-def client(node: Gateway) -> Iterator[openai.OpenAI]:
-    with sdk_client(node) as sdk:
-        yield sdk
+@pytest.fixture(params=DIALECTS)
+def dialect(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
-def ended(node: Gateway, name: str) -> Response:
-    """Wait for the end; give the response as the SDK reads it."""
-    replay(node, name)
-    with sdk_client(node) as sdk:
-        return sdk.responses.retrieve(name)
-
-
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_response_is_polled(
-    dialect: str,
-    client: openai.OpenAI,
-    node: Gateway,
-    backend: ScriptedBackend,
-    new_model: NewModel,
-) -> None:
-    model, gate = new_model(dialect), Gate()
-    backend.enqueue(model, halved(dialect, gate))
-    queued = client.responses.create(
+def test_response_is_polled(dialect: str, node: Node) -> None:
+    gate = Gate()
+    model = node.enqueue(dialect, halved(dialect, gate))
+    queued = node.sdk.responses.create(
         model=model, input="Count.", background=True, metadata={"a": "b"}, tools=[WEATHER_TOOL]
     )
     assert (queued.status, queued.background, queued.metadata) == ("queued", True, {"a": "b"})
-    backend.wait_for_request(model)
-    shown = client.responses.retrieve(queued.id)
+    node.backend.wait_for_request(model)
+    shown = node.sdk.responses.retrieve(queued.id)
     assert (shown.status, shown.created_at) == ("in_progress", queued.created_at)
-    judge_response(show(node, queued.id))
+    node.show(queued.id)
     gate.open()
-    done = wait_for(node, queued.id, "completed")
+    done = node.wait_for(queued.id, "completed")
     assert (done["created_at"], done["background"]) == (queued.created_at, True)
-    final = client.responses.retrieve(queued.id)
+    final = node.sdk.responses.retrieve(queued.id)
     assert final.output_text == TEXT
     assert final.usage is not None
     assert final.usage.output_tokens == 5
-    [received] = backend.received(model)
-    assert received.headers["authorization"] == f"Bearer {KEY}"
+    [received] = node.backend.received(model)
+    assert received.headers["authorization"] == "Bearer sk-test"
     assert "background" not in received.json()
-    said = judge_stream(replay(node, queued.id))
-    assert said == done
+    assert node.last_response(queued.id) == done
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_events_are_streamed_as_they_arrive(
-    dialect: str,
-    client: openai.OpenAI,
-    node: Gateway,
-    backend: ScriptedBackend,
-    new_model: NewModel,
-) -> None:
-    model, gate = new_model(dialect), Gate()
-    backend.enqueue(model, halved(dialect, gate))
-    told: list[tuple[str, int]] = []
-    name, opened = "", False
-    with client.responses.create(
+def test_events_are_streamed_as_they_arrive(dialect: str, node: Node) -> None:
+    gate = Gate()
+    model = node.enqueue(dialect, halved(dialect, gate))
+    received: list[tuple[str, int]] = []
+    name = ""
+    with node.sdk.responses.create(
         model=model, input="Count.", background=True, stream=True
     ) as events:
         for event in events:
-            told.append((event.type, event.sequence_number))
+            received.append((event.type, event.sequence_number))
             if event.type == "response.created":
                 name = event.response.id
-            if event.type == "response.output_text.delta" and not opened:
-                # The rest is only said when the beginning has been heard.
+            if event.type == "response.output_text.delta" and not gate.is_open:
+                # The backend sends the rest only when the beginning has been received.
                 gate.open()
-                opened = True
-    assert [number for _, number in told] == list(range(len(told)))
-    data = replay(node, name)
-    assert kinds_of(data) == [kind for kind, _ in told]
-    assert kinds_of(data)[:3] == [
-        "response.created",
-        "response.queued",
-        "response.in_progress",
-    ]
-    assert text_in(judge_stream(data), "status") == "completed"
+    assert [number for _, number in received] == list(range(len(received)))
+    data = node.replay(name)
+    assert kinds_of(data) == [kind for kind, _ in received]
+    assert kinds_of(data)[:3] == ["response.created", "response.queued", "response.in_progress"]
+    assert judge_stream(data)["status"] == "completed"
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_tool_calls_and_outputs(
-    dialect: str,
-    client: openai.OpenAI,
-    node: Gateway,
-    backend: ScriptedBackend,
-    new_model: NewModel,
-) -> None:
-    model = new_model(dialect)
-    turns = iter((Turn(None, (Call("weather", '{"city": "Oslo"}'),)), Turn("Sunny.")))
-    backend.respond_with(
-        model, lambda received: reply_script(dialect, next(turns), received.json())
-    )
-    first = client.responses.create(
-        model=model, input="Oslo?", background=True, tools=[WEATHER_TOOL]
-    )
-    [made] = ended(node, first.id).output
+def test_tool_calls_and_outputs(dialect: str, node: Node) -> None:
+    model = node.script(dialect, Turn(None, (Call("weather", '{"city": "Oslo"}'),)), "Sunny.")
+    first = node.respond(model=model, input="Oslo?", background=True, tools=[WEATHER_TOOL])
+    [made] = node.retrieve_finished(first.id).output
     assert made.type == "function_call"
     assert made.arguments == '{"city": "Oslo"}'
-    judge_stream(replay(node, first.id))
-    second = client.responses.create(
+    node.last_response(first.id)
+    second = node.respond(
         model=model,
         input=[{"type": "function_call_output", "call_id": made.call_id, "output": "18"}],
         previous_response_id=first.id,
         background=True,
         tools=[WEATHER_TOOL],
     )
-    final = ended(node, second.id)
+    final = node.retrieve_finished(second.id)
     assert (final.output_text, final.previous_response_id) == ("Sunny.", first.id)
-    assert "Oslo?" in backend.received(model)[-1].body.decode()
+    node.assert_sent(model, "Oslo?")
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_disconnect_does_not_stop_a_response(
-    dialect: str, node: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model, gate = new_model(dialect), Gate()
-    backend.enqueue(model, halved(dialect, gate))
+def test_disconnect_does_not_stop_a_response(dialect: str, node: Node) -> None:
+    gate = Gate()
+    model = node.enqueue(dialect, halved(dialect, gate))
     body = {"model": model, "input": "Count.", "background": True, "stream": True}
-    with raw_http.StreamedResponse(node.port, "/v1/responses", body, AUTHORIZED) as streamed:
+    with raw_http.StreamedResponse(node.gateway.port, "/v1/responses", body) as streamed:
         assert streamed.headers["x-accel-buffering"] == "no"
         seen = streamed.read_until(b"response.created")
     name = text_in(object_in(events_of(seen)[0], "response"), "id")
-    backend.wait_for_request(model)
+    node.backend.wait_for_request(model)
     gate.open()
-    assert ended(node, name).output_text == TEXT
+    assert node.retrieve_finished(name).output_text == TEXT
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_stream_is_resumed(
-    dialect: str,
-    client: openai.OpenAI,
-    node: Gateway,
-    backend: ScriptedBackend,
-    new_model: NewModel,
-) -> None:
-    model, gate = new_model(dialect), Gate()
-    backend.enqueue(model, halved(dialect, gate))
-    name = client.responses.create(model=model, input="Count.", background=True).id
-    with raw_http.StreamedResponse(node.port, events_path(name), None, AUTHORIZED) as streamed:
-        seen = streamed.read_until(b"output_text.delta")
-    seen = seen[: seen.rindex(b"\n\n") + 2]
+def test_stream_is_resumed(dialect: str, node: Node) -> None:
+    name, _, gate = node.start(dialect)
+    with node.follow(name) as streamed:
+        seen = streamed.read_until(DELTA)
     last = len(events_of(seen)) - 1
     gate.open()
-    with client.responses.retrieve(name, stream=True, starting_after=last) as events:
+    with node.sdk.responses.retrieve(name, stream=True, starting_after=last) as events:
         numbers = [event.sequence_number for event in events]
     assert numbers == list(range(last + 1, last + 1 + len(numbers)))
-    judge_stream(seen + replay(node, name, last))
-    with client.responses.stream(response_id=name, starting_after=last) as stream_:
-        resumed = [event.sequence_number for event in stream_]
-        assert stream_.get_final_response().output_text == TEXT
-    assert resumed == numbers
-    assert events_of(replay(node, name, 10**17)) == []
+    judge_stream(seen + node.replay(name, last))
+    with node.sdk.responses.stream(response_id=name, starting_after=last) as resumed:
+        assert [event.sequence_number for event in resumed] == numbers
+        assert resumed.get_final_response().output_text == TEXT
+    assert events_of(node.replay(name, 10**17)) == []
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize(
     ("status", "code"), [(429, "rate_limit_exceeded"), (400, "server_error"), (500, "server_error")]
 )
-def test_backend_refuses(
-    dialect: str,
-    status: int,
-    code: str,
-    node: Gateway,
-    backend: ScriptedBackend,
-    new_model: NewModel,
-) -> None:
-    model = new_model(dialect)
+def test_backend_refuses(dialect: str, status: int, code: str, node: Node) -> None:
     refusal = b'{"error":{"message":"not now","type":"x","param":null,"code":null}}'
-    backend.enqueue(model, json_reply(refusal, status=status))
-    name = text_in(create(node, model), "id")
-    data = replay(node, name)
+    name = node.create(node.enqueue(dialect, json_reply(refusal, status=status)))
+    data = node.replay(name)
     assert kinds_of(data)[-2:] == ["error", "response.failed"]
     assert judge_stream(data)["error"] == {"code": code, "message": "not now"}
-    assert wait_for(node, name, "failed")["error"] == {"code": code, "message": "not now"}
+    assert node.wait_for(name, "failed")["error"] == {"code": code, "message": "not now"}
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_backend_fails_in_the_middle(
-    dialect: str, node: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model(dialect)
-    failing = error_events(dialect, "out of memory")
-    backend.enqueue(model, stream_reply(*stream_events(dialect, TURN)[:6], *failing))
-    name = text_in(create(node, model), "id")
-    data = replay(node, name)
-    # Of what a Responses backend leaves open, nothing is closed in its place.
+def test_backend_fails_in_the_middle(dialect: str, node: Node) -> None:
+    begun, failing = stream_events(dialect, TURN)[:6], error_events(dialect, "out of memory")
+    name = node.create(node.enqueue(dialect, stream_reply(*begun, *failing)))
+    data = node.replay(name)
+    # What a Responses backend leaves open is not closed in its place.
     if dialect != "responses":
         judge_stream(data)
     assert kinds_of(data)[-1] == "response.failed"
-    assert "out of memory" in str(wait_for(node, name, "failed")["error"])
+    assert "out of memory" in str(node.wait_for(name, "failed")["error"])
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_backend_disconnects(
-    dialect: str, node: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model(dialect)
-    backend.enqueue(model, truncated_reply(*stream_events(dialect, TURN)[: SOME[dialect]]))
-    name = text_in(create(node, model), "id")
-    data = replay(node, name)
+def test_backend_disconnects(dialect: str, node: Node) -> None:
+    begun = stream_events(dialect, TURN)[: SOME[dialect]]
+    name = node.create(node.enqueue(dialect, truncated_reply(*begun)))
+    data = node.replay(name)
     assert kinds_of(data)[-2:] == ["error", "response.failed"]
-    said = judge_stream(data)
-    # What had come of the answer is there.
-    [message] = objects_in(said, "output")
+    failed = judge_stream(data)
+    # The beginning of the reply is there.
+    [message] = objects_in(failed, "output")
     assert message["status"] == "incomplete"
-    assert wait_for(node, name, "failed") == said
+    assert node.wait_for(name, "failed") == failed
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_response_is_cancelled(
-    dialect: str,
-    client: openai.OpenAI,
-    node: Gateway,
-    backend: ScriptedBackend,
-    new_model: NewModel,
-) -> None:
-    model = new_model(dialect)
-    backend.enqueue(model, halved(dialect, Gate()))
-    name = client.responses.create(model=model, input="Count.", background=True).id
-    with raw_http.StreamedResponse(node.port, events_path(name), None, AUTHORIZED) as streamed:
-        seen = streamed.read_until(b"output_text.delta")
-        cancelled = client.responses.cancel(name)
+def test_response_is_cancelled(dialect: str, node: Node) -> None:
+    name, model, _ = node.start(dialect)
+    with node.follow(name) as streamed:
+        seen = streamed.read_until(DELTA)
+        cancelled = node.sdk.responses.cancel(name)
         assert (cancelled.status, cancelled.output, cancelled.error) == ("cancelled", [], None)
-        assert backend.received(model)[0].closed.wait(TIMEOUT_SECONDS)
-        said = judge_stream(seen + streamed.read_all())
-    assert said["error"] == {"code": "server_error", "message": "The response was cancelled."}
-    assert "error" not in kinds_of(replay(node, name))
-    assert client.responses.cancel(name) == cancelled
-    assert client.responses.retrieve(name) == cancelled
-    judge_response(show(node, name))
+        node.assert_closed(model)
+        last = judge_stream(seen + streamed.read_all())
+    assert last["error"] == {"code": "server_error", "message": "The response was cancelled."}
+    assert "error" not in kinds_of(node.replay(name))
+    assert node.sdk.responses.cancel(name) == cancelled
+    assert node.sdk.responses.retrieve(name) == cancelled
+    node.show(name)
 
 
-def test_finished_response_cannot_be_cancelled(
-    client: openai.OpenAI, node: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("chat")
-    backend.respond_with(model, lambda received: reply_script("chat", TURN, received.json()))
-    name = text_in(create(node, model), "id")
-    assert ended(node, name).status == "completed"
-    refused = cancel(node, name)
-    assert (refused.status, refused.error["message"]) == (
-        400,
-        "Cannot cancel a completed response.",
-    )
-    assert refused.error["type"] == "invalid_request_error"
-    plain = client.responses.create(model=model, input="Count.")
-    refused = cancel(node, plain.id)
-    assert (refused.status, refused.error["message"]) == (
-        400,
-        "Cannot cancel a synchronous response.",
-    )
+def test_finished_response_cannot_be_cancelled(node: Node) -> None:
+    model = node.script_always("chat", TURN)
+    name = node.create(model)
+    assert node.retrieve_finished(name).status == "completed"
+    plain = node.respond(model=model, input="Count.")
+    for response_id, kind in ((name, "completed"), (plain.id, "synchronous")):
+        refused = node.cancel(response_id)
+        assert refused.status == 400
+        assert refused.error["message"] == f"Cannot cancel a {kind} response."
+        assert refused.error["type"] == "invalid_request_error"
+    stranger = {"Authorization": "Bearer sk-other"}
     for other in ("resp_unknown", name):
-        stranger = {"Authorization": "Bearer sk-other"}
-        path = f"/v1/responses/{other}"
-        assert raw_http.post(node.port, f"{path}/cancel", b"", stranger).status == 404
-        assert raw_http.get(node.port, f"{path}?stream=true", stranger).status == 404
+        assert node.post(b"", f"/v1/responses/{other}/cancel", stranger).status == 404
+        assert raw_http.get(node.gateway.port, events_path(other), stranger).status == 404
     with pytest.raises(openai.NotFoundError):
-        client.responses.cancel("resp_unknown")
+        node.sdk.responses.cancel("resp_unknown")
 
 
-def test_invalid_stream_parameters_are_refused(
-    client: openai.OpenAI, node: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("chat")
-    backend.respond_with(model, lambda received: reply_script("chat", TURN, received.json()))
-    name = text_in(create(node, model), "id")
+def test_invalid_stream_parameters_are_refused(node: Node) -> None:
+    model = node.script_always("chat", TURN)
+    name = node.create(model)
     for query, param in (
         ("stream=true&starting_after=-1", "starting_after"),
         ("stream=true&starting_after=1.5", "starting_after"),
         ("stream=true&starting_after=", "starting_after"),
         ("stream=perhaps", "stream"),
     ):
-        refused = raw_http.get(node.port, f"/v1/responses/{name}?{query}", AUTHORIZED)
+        refused = raw_http.get(node.gateway.port, f"/v1/responses/{name}?{query}")
         assert (refused.status, refused.error["param"]) == (400, param)
     more = "&include[]=reasoning.encrypted_content&include_obfuscation=false"
-    assert judge_stream(raw_http.get(node.port, events_path(name) + more, AUTHORIZED).body)
-    plain = client.responses.create(model=model, input="Count.")
+    assert judge_stream(raw_http.get(node.gateway.port, events_path(name) + more).body)
+    plain = node.respond(model=model, input="Count.")
     with pytest.raises(openai.BadRequestError, match="not created with background=true"):
-        client.responses.retrieve(plain.id, stream=True)
+        node.sdk.responses.retrieve(plain.id, stream=True)
 
 
-def test_deleting_a_response_stops_it(
-    client: openai.OpenAI, node: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("chat")
-    backend.enqueue(model, halved("chat", Gate()))
-    name = text_in(create(node, model), "id")
-    with raw_http.StreamedResponse(node.port, events_path(name), None, AUTHORIZED) as streamed:
-        streamed.read_until(b"output_text.delta")
-        client.responses.delete(name)
+def test_deleting_a_response_stops_it(node: Node) -> None:
+    name, model, _ = node.start()
+    with node.follow(name) as streamed:
+        streamed.read_until(DELTA)
+        node.sdk.responses.delete(name)
         assert kinds_of(streamed.read_all())[-2:] == ["error", "response.failed"]
-    assert backend.received(model)[0].closed.wait(TIMEOUT_SECONDS)
+    node.assert_closed(model)
     with pytest.raises(openai.NotFoundError):
-        client.responses.retrieve(name)
+        node.sdk.responses.retrieve(name)
 
 
-def test_unfinished_response_cannot_be_continued(
-    client: openai.OpenAI, node: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model, gate = new_model("chat"), Gate()
-    backend.enqueue(model, halved("chat", gate))
-    backend.respond_with(model, lambda received: reply_script("chat", TURN, received.json()))
-    name = text_in(create(node, model), "id")
-    assert show(node, name)["status"] in RUNNING
+def test_unfinished_response_cannot_be_continued(node: Node) -> None:
+    name, model, gate = node.start()
+    node.backend.enqueue(model, json_reply(reply_body("chat", TURN)))
+    assert node.show(name)["status"] in RUNNING
+    continued: Any = {"model": model, "input": "More.", "previous_response_id": name}
     with pytest.raises(openai.BadRequestError) as refused:
-        client.responses.create(model=model, input="More.", previous_response_id=name)
+        node.respond(**continued)
     assert refused.value.code == "previous_response_not_completed"
     assert refused.value.param == "previous_response_id"
     gate.open()
-    assert ended(node, name).status == "completed"
-    again = client.responses.create(model=model, input="More.", previous_response_id=name)
-    assert again.output_text == TEXT
+    assert node.retrieve_finished(name).status == "completed"
+    assert node.respond(**continued).output_text == TEXT
 
 
-def test_invalid_request_is_refused_at_once(node: Gateway, new_model: NewModel) -> None:
+def test_invalid_request_is_refused_at_once(node: Node) -> None:
     for body, status, param in (
-        ({"model": new_model("chat"), "input": "x", "store": False}, 400, "background"),
-        ({"model": new_model("chat"), "input": "x", "tools": "many"}, 400, "tools"),
-        ({"model": "nobody-serves-this", "input": "x"}, 404, "model"),
+        ({"model": node.new_model("chat"), "store": False}, 400, "background"),
+        ({"model": node.new_model("chat"), "tools": "many"}, 400, "tools"),
+        ({"model": "nobody-serves-this"}, 404, "model"),
     ):
-        refused = raw_http.post(
-            node.port, "/v1/responses", {**body, "background": True}, AUTHORIZED
-        )
+        refused = node.post({**body, "input": "x", "background": True})
         assert (refused.status, refused.error["param"]) == (status, param), refused.body

@@ -8,40 +8,30 @@ from pathlib import Path
 import pytest
 
 from tests.gateway import raw_http
-from tests.gateway.backend_replies import reply_script
 from tests.gateway.background.requests import (
     ALONE,
-    AUTHORIZED,
+    DELTA,
     QUICK,
     TEXT,
     TURN,
-    cancel,
-    configured,
-    create,
+    Node,
     events_of,
-    events_path,
     halved,
     judge_stream,
     kinds_of,
-    nodes,
-    replay,
-    run_out,
-    show,
-    wait_for,
+    run_nodes,
 )
-from tests.gateway.conftest import NewModel
 from tests.gateway.gateway_config import DIALECTS
-from tests.gateway.gateway_process import Gateway, assert_no_errors_logged, run_gateway
-from tests.gateway.postgres import disconnect_all, new_database
+from tests.gateway.postgres import disconnect_all
 from tests.gateway.rows import execute
 from tests.gateway.scripted_backend import Gate, ScriptedBackend
-from tests.gateway.sdk_clients import sdk_client
-from tests.gateway.stores import DATABASES, ON_BOTH_DATABASES, new_url
-from tests.gateway.waiting import TIMEOUT_SECONDS, wait_until
+from tests.gateway.stores import DATABASES, ON_BOTH_DATABASES
+from tests.gateway.waiting import wait_until
 from tests.judges.reading import integer_in, object_in, objects_in, text_in
 
-# Only what is given up can be taken over; and what runs may go on for as long as a test does.
+# Only released jobs can be taken over, and running ones may take as long as a test does.
 PATIENT = ALONE.replace("shutdown_timeout = 0.2", "shutdown_timeout = 60")
+DEAD_NODE = "the node that created this response failed"
 
 
 @pytest.fixture(scope="module", params=DATABASES)
@@ -49,242 +39,179 @@ def pair(
     request: pytest.FixtureRequest,
     backend: ScriptedBackend,
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[tuple[Gateway, ...]]:
+) -> Iterator[tuple[Node, ...]]:
     """Run two gateways on one database."""
     folder = tmp_path_factory.mktemp("pair")
-    url = new_url(str(request.param), folder)
-    with nodes(url, backend, folder, QUICK, QUICK) as started:
-        yield started
-    for gateway in started:
-        assert_no_errors_logged(gateway)
+    with run_nodes(backend, folder, QUICK, QUICK, kind=request.param) as nodes:
+        yield nodes
 
 
-def answers(backend: ScriptedBackend, model: str) -> None:
-    """Have every request for a model answered at once."""
-    backend.respond_with(model, lambda received: reply_script("chat", TURN, received.json()))
-
-
-def test_response_is_cancelled_on_another_node(
-    pair: tuple[Gateway, ...], backend: ScriptedBackend, new_model: NewModel
-) -> None:
+def test_response_is_cancelled_on_another_node(pair: tuple[Node, ...]) -> None:
     one, other = pair
-    model = new_model("chat")
-    backend.enqueue(model, halved("chat", Gate()))
-    name = text_in(create(one, model), "id")
-    with raw_http.StreamedResponse(other.port, events_path(name), None, AUTHORIZED) as streamed:
-        seen = streamed.read_until(b"output_text.delta")
-        answered = cancel(other, name)
-        assert (answered.status, answered.json()["status"]) == (200, "cancelled")
+    name, model, _ = one.start()
+    with other.follow(name) as streamed:
+        seen = streamed.read_until(DELTA)
+        cancelled = other.cancel(name)
+        assert (cancelled.status, cancelled.json()["status"]) == (200, "cancelled")
         judge_stream(seen + streamed.read_all())
-    assert backend.received(model)[0].closed.wait(TIMEOUT_SECONDS)
-    assert show(one, name) == answered.json() == cancel(one, name).json()
+    one.assert_closed(model)
+    assert one.show(name) == cancelled.json() == one.cancel(name).json()
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_events_are_streamed_on_another_node(
-    dialect: str, pair: tuple[Gateway, ...], backend: ScriptedBackend, new_model: NewModel
-) -> None:
+def test_events_are_streamed_on_another_node(dialect: str, pair: tuple[Node, ...]) -> None:
     one, other = pair
-    model, gate = new_model(dialect), Gate()
-    backend.enqueue(model, halved(dialect, gate))
+    gate = Gate()
+    model = one.enqueue(dialect, halved(dialect, gate))
     body = {"model": model, "input": "Count.", "background": True, "stream": True}
-    with raw_http.StreamedResponse(one.port, "/v1/responses", body, AUTHORIZED) as streamed:
-        seen = streamed.read_until(b"output_text.delta")
-    seen = seen[: seen.rindex(b"\n\n") + 2]
+    with raw_http.StreamedResponse(one.gateway.port, "/v1/responses", body) as streamed:
+        seen = streamed.read_until(DELTA)
     begun = events_of(seen)
     name = text_in(object_in(begun[0], "response"), "id")
-    path = events_path(name, len(begun) - 1)
-    with raw_http.StreamedResponse(other.port, path, None, AUTHORIZED) as streamed:
+    with other.follow(name, len(begun) - 1) as streamed:
         gate.open()
         whole = seen + streamed.read_all()
-    assert text_in(judge_stream(whole), "status") == "completed"
-    assert replay(one, name) == replay(other, name) == whole
-    with sdk_client(other) as sdk:
-        assert sdk.responses.retrieve(name).output_text == TEXT
+    assert judge_stream(whole)["status"] == "completed"
+    assert one.replay(name) == other.replay(name) == whole
+    assert other.sdk.responses.retrieve(name).output_text == TEXT
 
 
-def test_queued_response_is_cancelled(
-    backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
-) -> None:
-    busy, model = new_model("chat"), new_model("chat")
-    backend.enqueue(busy, halved("chat", Gate()))
-    with nodes(new_url("sqlite", tmp_path), backend, tmp_path, ALONE) as (node,):
-        create(node, busy)
-        backend.wait_for_request(busy)
-        name = text_in(create(node, model), "id")
-        assert show(node, name)["status"] == "queued"
-        assert cancel(node, name).json()["status"] == "cancelled"
-        judge_stream(replay(node, name))
+def test_queued_response_is_cancelled(backend: ScriptedBackend, tmp_path: Path) -> None:
+    with run_nodes(backend, tmp_path, ALONE) as (node,):
+        node.start()
+        model = node.new_model("chat")
+        name = node.create(model)
+        assert node.show(name)["status"] == "queued"
+        assert node.cancel(name).json()["status"] == "cancelled"
+        node.last_response(name)
     assert backend.received(model) == []
 
 
 @ON_BOTH_DATABASES
 def test_running_response_of_a_dead_node_fails(
-    kind: str, backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
+    kind: str, backend: ScriptedBackend, tmp_path: Path
 ) -> None:
-    model = new_model("chat")
-    backend.enqueue(model, halved("chat", Gate()))
-    url = new_url(kind, tmp_path)
-    with nodes(url, backend, tmp_path, QUICK, QUICK) as (one, other):
-        name = text_in(create(one, model), "id")
-        with raw_http.StreamedResponse(other.port, events_path(name), None, AUTHORIZED) as streamed:
-            seen = streamed.read_until(b"output_text.delta")
-            one.process.kill()
-            run_out(url)
+    with run_nodes(backend, tmp_path, QUICK, QUICK, kind=kind) as (one, other):
+        name, model, _ = one.start()
+        with other.follow(name) as streamed:
+            seen = streamed.read_until(DELTA)
+            one.gateway.process.kill()
+            one.expire_leases()
             seen += streamed.read_all()
         assert kinds_of(seen)[-2:] == ["error", "response.failed"]
-        said = judge_stream(seen)
-        assert said == wait_for(other, name, "failed")
-        assert said["error"] == {
-            "code": "server_error",
-            "message": "the node that created this response failed",
-        }
-        # What it had said is not lost.
-        [message] = objects_in(said, "output")
+        failed = judge_stream(seen)
+        assert failed == other.wait_for(name, "failed")
+        assert failed["error"] == {"code": "server_error", "message": DEAD_NODE}
+        # The beginning of the reply is not lost.
+        [message] = objects_in(failed, "output")
         assert text_in(objects_in(message, "content")[0], "text") in TEXT
     assert len(backend.received(model)) == 1
 
 
-def test_lease_of_a_dead_node_expires(
-    backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
-) -> None:
-    model = new_model("chat")
-    backend.enqueue(model, halved("chat", Gate()))
+def test_lease_of_a_dead_node_expires(backend: ScriptedBackend, tmp_path: Path) -> None:
     short = QUICK.replace("lease_duration = 60", "lease_duration = 5")
-    url = new_url("sqlite", tmp_path)
-    with nodes(url, backend, tmp_path, short, short) as (one, other):
-        name = text_in(create(one, model), "id")
-        # From here on it ends in the same way whenever that is.
-        backend.wait_for_request(model)
-        one.process.kill()
-        said = judge_stream(replay(other, name))
-        assert "the node that created this response failed" in text_in(
-            object_in(said, "error"), "message"
-        )
+    with run_nodes(backend, tmp_path, short, short) as (one, other):
+        # Once the request is sent, it ends in the same way whenever the node dies.
+        name, model, _ = one.start()
+        one.gateway.process.kill()
+        error = object_in(other.last_response(name), "error")
+        assert DEAD_NODE in text_in(error, "message")
     assert len(backend.received(model)) == 1
 
 
 @ON_BOTH_DATABASES
 def test_queued_responses_of_a_dead_node_are_taken_over(
-    kind: str, backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
+    kind: str, backend: ScriptedBackend, tmp_path: Path
 ) -> None:
-    busy, model, wanted = new_model("chat"), new_model("chat"), new_model("chat")
-    backend.enqueue(busy, halved("chat", Gate()))
-    answers(backend, model)
-    url = new_url(kind, tmp_path)
-    with nodes(url, backend, tmp_path, ALONE, QUICK) as (one, other):
-        begun = text_in(create(one, busy), "id")
-        backend.wait_for_request(busy)
-        waiting = [text_in(create(one, model), "id") for _ in range(8)]
-        unwanted = text_in(create(one, wanted), "id")
-        assert {text_in(show(one, name), "status") for name in waiting} == {"queued"}
-        one.process.kill()
+    with run_nodes(backend, tmp_path, ALONE, QUICK, kind=kind) as (one, other):
+        begun, _, _ = one.start()
+        model, unwanted_model = one.script_always("chat", TURN), one.new_model("chat")
+        waiting = [one.create(model) for _ in range(8)]
+        unwanted = one.create(unwanted_model)
+        assert {text_in(one.show(name), "status") for name in waiting} == {"queued"}
+        one.gateway.process.kill()
         with ThreadPoolExecutor(1) as pool:
-            cancelling = pool.submit(cancel, other, unwanted)
-            # Its end is asked for before anybody takes it over.
-            wait_until(lambda: execute(url, "SELECT 1 FROM jobs WHERE cancelled = 1") != [])
-            run_out(url)
+            cancelling = pool.submit(other.cancel, unwanted)
+            # It is cancelled before another node takes it over.
+            statement = "SELECT 1 FROM jobs WHERE cancelled = 1"
+            wait_until(lambda: execute(one.database, statement) != [])
+            one.expire_leases()
             assert cancelling.result().json()["status"] == "cancelled"
         for name in waiting:
-            assert text_in(judge_stream(replay(other, name)), "status") == "completed"
-            with sdk_client(other) as sdk:
-                assert sdk.responses.retrieve(name).output_text == TEXT
-        assert wait_for(other, begun, "failed")
-    # Each was asked for once, by the node that did it, and with the key of its client.
-    received = backend.received(model)
-    assert len(received) == len(waiting)
-    assert {request.headers["authorization"] for request in received} == {
-        AUTHORIZED["Authorization"]
-    }
-    assert backend.received(wanted) == []
+            other.assert_completed(name)
+            assert other.sdk.responses.retrieve(name).output_text == TEXT
+        assert other.wait_for(begun, "failed")
+    # Each was sent once, by the node that took it over, with the key of its client.
+    keys = [request.headers["authorization"] for request in backend.received(model)]
+    assert keys == ["Bearer sk-test"] * len(waiting)
+    assert backend.received(unwanted_model) == []
 
 
 @ON_BOTH_DATABASES
 def test_stopping_node_releases_queued_responses(
-    kind: str, backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
+    kind: str, backend: ScriptedBackend, tmp_path: Path
 ) -> None:
-    busy, model, gate = new_model("chat"), new_model("chat"), Gate()
-    backend.enqueue(busy, halved("chat", gate))
-    answers(backend, model)
-    with nodes(new_url(kind, tmp_path), backend, tmp_path, PATIENT, PATIENT) as (one, other):
-        begun = text_in(create(one, busy), "id")
-        backend.wait_for_request(busy)
-        waiting = text_in(create(one, model), "id")
-        one.terminate()
-        assert text_in(judge_stream(replay(other, waiting)), "status") == "completed"
-        assert show(other, begun)["status"] == "in_progress"
+    with run_nodes(backend, tmp_path, PATIENT, PATIENT, kind=kind) as (one, other):
+        begun, _, gate = one.start()
+        waiting = one.create(one.script_always("chat", TURN))
+        one.gateway.terminate()
+        other.assert_completed(waiting)
+        assert other.show(begun)["status"] == "in_progress"
         gate.open()
-        assert text_in(judge_stream(replay(other, begun)), "status") == "completed"
-        assert one.wait() == 0
-        assert "Traceback" not in one.log, one.log
+        other.assert_completed(begun)
+        assert one.gateway.wait() == 0
 
 
 def test_queued_responses_are_released_while_a_stream_is_open(
-    backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
+    backend: ScriptedBackend, tmp_path: Path
 ) -> None:
-    busy, model, gate = new_model("chat"), new_model("chat"), Gate()
-    backend.enqueue(busy, halved("chat", gate))
-    answers(backend, model)
-    with nodes(new_database(), backend, tmp_path, PATIENT, PATIENT) as (one, other):
-        begun = text_in(create(one, busy), "id")
-        with raw_http.StreamedResponse(one.port, events_path(begun), None, AUTHORIZED) as streamed:
-            seen = streamed.read_until(b"output_text.delta")
-            waiting = text_in(create(one, model), "id")
-            one.terminate()
-            assert text_in(judge_stream(replay(other, waiting)), "status") == "completed"
+    with run_nodes(backend, tmp_path, PATIENT, PATIENT, kind="postgresql") as (one, other):
+        begun, _, gate = one.start()
+        with one.follow(begun) as streamed:
+            seen = streamed.read_until(DELTA)
+            waiting = one.create(one.script_always("chat", TURN))
+            one.gateway.terminate()
+            other.assert_completed(waiting)
             gate.open()
             judge_stream(seen + streamed.read_all())
-        assert one.wait() == 0
-        assert "Traceback" not in one.log, one.log
+        assert one.gateway.wait() == 0
 
 
 def test_stream_on_a_stopping_node_ends_with_an_error(
-    backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
+    backend: ScriptedBackend, tmp_path: Path
 ) -> None:
-    model, gate = new_model("chat"), Gate()
-    backend.enqueue(model, halved("chat", gate))
-    with nodes(new_url("sqlite", tmp_path), backend, tmp_path, QUICK, QUICK) as (one, other):
-        name = text_in(create(one, model), "id")
-        with raw_http.StreamedResponse(other.port, events_path(name), None, AUTHORIZED) as streamed:
-            seen = streamed.read_until(b"output_text.delta")
-            other.terminate()
+    with run_nodes(backend, tmp_path, QUICK, QUICK) as (one, other):
+        name, _, gate = one.start()
+        with other.follow(name) as streamed:
+            seen = streamed.read_until(DELTA)
+            other.gateway.terminate()
             rest = streamed.read_all()
         seen, last = (seen + rest).rsplit(b"event: error", 1)
         assert b'"code":"stopping"' in last
-        # The work goes on, and so can whoever followed it.
+        # The response continues, and so can a client that followed it.
         [*_, number] = [integer_in(event, "sequence_number") for event in events_of(seen)]
         gate.open()
-        judge_stream(seen + replay(one, name, number))
-        assert other.wait() == 0
-        assert "Traceback" not in other.log, other.log
+        judge_stream(seen + one.replay(name, number))
+        assert other.gateway.wait() == 0
 
 
 def test_response_survives_lost_database_connections(
-    backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
+    backend: ScriptedBackend, tmp_path: Path
 ) -> None:
-    model, gate = new_model("chat"), Gate()
-    backend.enqueue(model, halved("chat", gate))
-    url = new_database()
-    with run_gateway(configured(backend, url), tmp_path) as node:
-        name = text_in(create(node, model), "id")
-        with raw_http.StreamedResponse(node.port, events_path(name), None, AUTHORIZED) as streamed:
-            streamed.read_until(b"output_text.delta")
-        asyncio.run(disconnect_all(url))
+    with run_nodes(backend, tmp_path, QUICK, kind="postgresql", database_fails=True) as (node,):
+        name, _, gate = node.start()
+        with node.follow(name) as streamed:
+            streamed.read_until(DELTA)
+        asyncio.run(disconnect_all(node.database))
         gate.open()
-        assert text_in(judge_stream(replay(node, name)), "status") == "completed"
+        node.assert_completed(name)
 
 
-def test_stopping_node_fails_running_responses(
-    backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
-) -> None:
-    model = new_model("chat")
-    backend.enqueue(model, halved("chat", Gate()))
-    with nodes(new_url("sqlite", tmp_path), backend, tmp_path, QUICK, QUICK) as (one, other):
-        name = text_in(create(one, model), "id")
-        backend.wait_for_request(model)
-        one.terminate()
-        said = judge_stream(replay(other, name))
-        assert "shut down" in text_in(object_in(said, "error"), "message")
-        assert one.wait() == 0
-        assert "Traceback" not in one.log, one.log
-    assert backend.received(model)[0].closed.wait(TIMEOUT_SECONDS)
+def test_stopping_node_fails_running_responses(backend: ScriptedBackend, tmp_path: Path) -> None:
+    with run_nodes(backend, tmp_path, QUICK, QUICK) as (one, other):
+        name, model, _ = one.start()
+        one.gateway.terminate()
+        error = object_in(other.last_response(name), "error")
+        assert "shut down" in text_in(error, "message")
+        assert one.gateway.wait() == 0
+    other.assert_closed(model)

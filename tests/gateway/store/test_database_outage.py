@@ -10,37 +10,23 @@ import openai
 import pytest
 
 from tests.gateway import raw_http
-from tests.gateway.backend_replies import Turn, script_turns, stream_events
+from tests.gateway.backend_replies import Turn, stream_events
 from tests.gateway.background.requests import (
-    AUTHORIZED,
+    DELTA,
     QUICK,
-    asleep,
-    configured,
-    create,
-    events_path,
+    Node,
     halved,
-    judge_stream,
     kinds_of,
-    nodes,
-    replay,
-    wait_for,
+    run_nodes,
 )
-from tests.gateway.conftest import NewModel
 from tests.gateway.gateway_config import DIALECTS
-from tests.gateway.gateway_process import Gateway, assert_no_errors_logged, run_gateway
 from tests.gateway.postgres import server
-from tests.gateway.raw_http import send
 from tests.gateway.rows import execute
 from tests.gateway.scripted_backend import Gate, ScriptedBackend, json_reply, stream_reply
-from tests.gateway.sdk_clients import sdk_client
-from tests.gateway.stores import ON_BOTH_DATABASES, new_url
+from tests.gateway.stores import ON_BOTH_DATABASES
 from tests.gateway.waiting import wait_until
-from tests.judges.reading import JsonObject, text_in
+from tests.judges.reading import JsonObject
 from tests.judges.sample_streams import responses_events, responses_stream
-
-# In a stream of each dialect once it has started.
-STARTED = b"output_text.delta"
-
 
 # A connection that is being accepted has no database yet.
 _DISCONNECT = """
@@ -63,184 +49,136 @@ def unavailable(url: str) -> Generator[None]:
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return new_url("postgresql", tmp_path_factory.mktemp("unused"))
-
-
-@pytest.fixture(scope="module")
-def node(
-    url: str, backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Gateway]:
+def node(backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     folder = tmp_path_factory.mktemp("outage")
-    with run_gateway(configured(backend, url), folder) as gateway:
-        yield gateway
-    assert "a fault" not in gateway.log, gateway.log
+    with run_nodes(backend, folder, QUICK, kind="postgresql", database_fails=True) as (started,):
+        yield started
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_requests_that_need_the_database_fail_until_it_is_back(
-    dialect: str, node: Gateway, url: str, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model, gate = new_model(dialect), Gate()
-    with sdk_client(node) as client:
-        script_turns(backend, dialect, model, *[Turn("Fine.")] * 4)
-        first = client.responses.create(model=model, input="Hello.")
-        backend.enqueue(model, halved(dialect, gate))
-        body: dict[str, Any] = {"model": model, "input": "Count.", "stream": True}
-        with raw_http.StreamedResponse(node.port, "/v1/responses", body, AUTHORIZED) as streamed:
-            received = streamed.read_until(STARTED)
-            with unavailable(url):
-                gate.open()
-                received += streamed.read_all()
-                assert kinds_of(received)[-2:] == ["error", "response.failed"]
-                assert b'"code":"state_unavailable"' in received
-                for request in (
-                    lambda: client.responses.create(model=model, input="Hello."),
-                    lambda: client.responses.create(model=model, input="Hello.", background=True),
-                    lambda: client.responses.retrieve(first.id),
-                    lambda: client.responses.delete(first.id),
-                    client.conversations.create,
-                    client.chat.completions.list,
-                ):
-                    with pytest.raises(openai.InternalServerError) as error:
-                        request()
-                    assert error.value.status_code == 503
-                    assert error.value.code == "state_unavailable"
-                # A request that stores nothing does not need the database.
-                assert client.responses.create(model=model, input="Hello.", store=False).output_text
-        second = client.responses.create(model=model, input="So?", previous_response_id=first.id)
-        assert client.responses.retrieve(second.id).output_text == "Fine."
+def test_requests_that_need_the_database_fail_until_it_is_back(dialect: str, node: Node) -> None:
+    sdk, gate = node.sdk, Gate()
+    model = node.script(dialect, *["Fine."] * 4)
+    hello: Any = {"model": model, "input": "Hello."}
+    first = node.respond(**hello)
+    node.backend.enqueue(model, halved(dialect, gate))
+    body = {**hello, "stream": True}
+    with raw_http.StreamedResponse(node.gateway.port, "/v1/responses", body) as streamed:
+        received = streamed.read_until(DELTA)
+        with unavailable(node.database):
+            gate.open()
+            received += streamed.read_all()
+            assert kinds_of(received)[-2:] == ["error", "response.failed"]
+            assert b'"code":"state_unavailable"' in received
+            for request in (
+                lambda: node.respond(**hello),
+                lambda: node.respond(**hello, background=True),
+                lambda: sdk.responses.retrieve(first.id),
+                lambda: sdk.responses.delete(first.id),
+                sdk.conversations.create,
+                sdk.chat.completions.list,
+            ):
+                with pytest.raises(openai.InternalServerError) as error:
+                    request()
+                assert error.value.status_code == 503
+                assert error.value.code == "state_unavailable"
+            # A request that stores nothing does not need the database.
+            assert node.respond(**hello, store=False).output_text
+    second = node.respond(model=model, input="So?", previous_response_id=first.id)
+    assert sdk.responses.retrieve(second.id).output_text == "Fine."
 
 
+CALL = {"id": "fc_1", "status": "completed", "call_id": "call_1", "name": "tide", "arguments": "{}"}
 REASONING_AND_CALL: list[JsonObject] = [
     {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAAA"},
-    {
-        "type": "function_call",
-        "id": "fc_1",
-        "status": "completed",
-        "call_id": "call_1",
-        "name": "tide",
-        "arguments": "{}",
-    },
+    {"type": "function_call", **CALL},
 ]
+CHAT_REQUEST: JsonObject = {
+    "messages": [{"role": "user", "content": "Go."}],
+    "tools": [{"type": "function", "function": {"name": "tide", "parameters": {}}}],
+}
 
 
-def chat_request(model: str) -> JsonObject:
-    return {
-        "model": model,
-        "messages": [{"role": "user", "content": "Go."}],
-        "tools": [{"type": "function", "function": {"name": "tide", "parameters": {}}}],
-    }
-
-
-def test_chat_reply_fails_if_its_reasoning_cannot_be_saved(
-    node: Gateway, url: str, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("responses")
+def test_chat_reply_fails_if_its_reasoning_cannot_be_saved(node: Node) -> None:
     reply = {"id": "resp_1", "object": "response", "status": "completed"}
-    backend.enqueue(model, json_reply(json.dumps({**reply, "output": REASONING_AND_CALL}).encode()))
-    body = json.dumps(chat_request(model)).encode()
-    with unavailable(url):
-        received = send(node, "POST", "/v1/chat/completions", body, AUTHORIZED)
+    script = json_reply(json.dumps({**reply, "output": REASONING_AND_CALL}).encode())
+    model = node.enqueue("responses", script)
+    with unavailable(node.database):
+        received = node.post({"model": model, **CHAT_REQUEST}, "/v1/chat/completions")
     assert (received.status, received.error["code"]) == (503, "state_unavailable")
-    lines = [json.loads(line) for line in node.log.splitlines() if model in line]
-    assert [(one["status"], one["outcome"]) for one in lines if one["event"] == "request"] == [
-        (503, "error")
-    ]
+    lines = [json.loads(line) for line in node.gateway.lines if model in line]
+    outcomes = [(it["status"], it["outcome"]) for it in lines if it["event"] == "request"]
+    assert outcomes == [(503, "error")]
 
 
-def test_chat_stream_fails_if_its_reasoning_cannot_be_saved(
-    node: Gateway, url: str, backend: ScriptedBackend, new_model: NewModel
-) -> None:
+def test_chat_stream_fails_if_its_reasoning_cannot_be_saved(node: Node) -> None:
     # The backend may refuse the next turn without its reasoning.
-    model, gate = new_model("responses"), Gate()
+    gate = Gate()
     events = [responses_stream([event], end=b"") for event in responses_events(REASONING_AND_CALL)]
-    backend.enqueue(model, stream_reply(*events[:-2], gate, *events[-2:]))
-    body = chat_request(model) | {"stream": True}
-    with raw_http.StreamedResponse(node.port, "/v1/chat/completions", body, AUTHORIZED) as streamed:
+    model = node.enqueue("responses", stream_reply(*events[:-2], gate, *events[-2:]))
+    body = {"model": model, "stream": True, **CHAT_REQUEST}
+    path = "/v1/chat/completions"
+    with raw_http.StreamedResponse(node.gateway.port, path, body) as streamed:
         received = streamed.read_until(b"tide")
-        with unavailable(url):
+        with unavailable(node.database):
             gate.open()
             received += streamed.read_all()
     assert b'"code":"state_unavailable"' in received
     assert received.endswith(b"data: [DONE]\n\n")
-    wait_until(
-        lambda: '"status":200,"outcome":"error","error_code":"state_unavailable"' in node.log
-    )
+    logged = '"status":200,"outcome":"error","error_code":"state_unavailable"'
+    wait_until(lambda: logged in node.gateway.log)
 
 
-def test_background_job_waits_for_the_database(
-    node: Gateway, url: str, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model, gate = new_model("chat"), Gate()
-    backend.enqueue(model, halved("chat", gate))
-    name = text_in(create(node, model), "id")
-    with raw_http.StreamedResponse(node.port, events_path(name), None, AUTHORIZED) as streamed:
-        streamed.read_until(STARTED)
-        with unavailable(url):
+def test_background_job_waits_for_the_database(node: Node) -> None:
+    name, _, gate = node.start()
+    with node.follow(name) as streamed:
+        streamed.read_until(DELTA)
+        with unavailable(node.database):
             gate.open()
             assert b'"code":"state_unavailable"' in streamed.read_all()
-    assert text_in(judge_stream(replay(node, name)), "status") in ("completed", "failed")
+    assert node.last_response(name)["status"] in ("completed", "failed")
 
 
 def test_background_jobs_survive_an_outage_longer_than_their_lease(
-    backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
+    backend: ScriptedBackend, tmp_path: Path
 ) -> None:
-    url = new_url("postgresql", tmp_path)
     # The other node would take jobs over only after this test.
-    long, short = (
-        QUICK.replace("lease_duration = 60", f"lease_duration = {lease}") for lease in (600, 3)
-    )
-    finishing, waiting = new_model("chat"), new_model("chat")
-    gates = {model: Gate() for model in (finishing, waiting)}
-    with (
-        run_gateway(configured(backend, url, long), new_folder(tmp_path, "other")) as other,
-        run_gateway(configured(backend, url, short), new_folder(tmp_path, "one")) as one,
+    short, long = (QUICK.replace("= 60", f"= {lease}") for lease in (3, 600))
+    with run_nodes(backend, tmp_path, short, long, kind="postgresql", database_fails=True) as (
+        one,
+        other,
     ):
-        response_ids: dict[str, str] = {}
-        for model, gate in gates.items():
-            backend.enqueue(model, halved("chat", gate))
-            response_ids[model] = text_in(create(one, model), "id")
-            with raw_http.StreamedResponse(
-                one.port, events_path(response_ids[model]), None, AUTHORIZED
-            ) as streamed:
-                streamed.read_until(STARTED)
-        with unavailable(url):
-            gates[finishing].open()
-            wait_until(lambda: "database unavailable" in other.log)
+        (finishing, _, finish), (waiting, _, end_wait) = one.start(), one.start()
+        for name in (finishing, waiting):
+            with one.follow(name) as streamed:
+                streamed.read_until(DELTA)
+        with unavailable(one.database):
+            finish.open()
+            wait_until(lambda: "database unavailable" in other.gateway.log)
             # Half a second passes between attempts, so this is longer than the lease.
-            wait_until(lambda: one.log.count("database unavailable, retrying") > 8)
-        gates[waiting].open()
-        for name in response_ids.values():
-            wait_for(other, name, "completed")
-    assert "taken over" not in one.log + other.log
-
-
-def new_folder(parent: Path, name: str) -> Path:
-    (parent / name).mkdir()
-    return parent / name
+            retrying = "database unavailable, retrying"
+            wait_until(lambda: one.gateway.log.count(retrying) > 8)
+        end_wait.open()
+        for name in (finishing, waiting):
+            other.wait_for(name, "completed")
+    assert "taken over" not in one.gateway.log + other.gateway.log
 
 
 @ON_BOTH_DATABASES
 def test_node_suspended_beyond_its_lease_writes_nothing_more(
-    kind: str, backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
+    kind: str, backend: ScriptedBackend, tmp_path: Path
 ) -> None:
-    model, gate = new_model("chat"), Gate()
-    backend.enqueue(model, halved("chat", gate))
-    url = new_url(kind, tmp_path)
-    with nodes(url, backend, tmp_path, QUICK, QUICK) as (one, other):
-        name = text_in(create(one, model), "id")
-        with raw_http.StreamedResponse(other.port, events_path(name), None, AUTHORIZED) as streamed:
-            streamed.read_until(STARTED)
-            with asleep(one, url):
+    with run_nodes(backend, tmp_path, QUICK, QUICK, kind=kind) as (one, other):
+        name, _, gate = one.start()
+        with other.follow(name) as streamed:
+            streamed.read_until(DELTA)
+            with one.suspended():
                 streamed.read_all()
-                failed = wait_for(other, name, "failed")
-                events = replay(other, name)
+                failed = other.wait_for(name, "failed")
+                events = other.replay(name)
                 gate.open()
         # It continues with the rest of the reply, and then with other requests.
-        later = new_model("chat")
-        backend.enqueue(later, stream_reply(*stream_events("chat", Turn("Awake."))))
-        wait_for(one, text_in(create(one, later), "id"), "completed")
-        assert replay(one, name) == events
-        assert wait_for(one, name, "failed") == failed
-        assert_no_errors_logged(one)
+        later = one.enqueue("chat", stream_reply(*stream_events("chat", Turn("Awake."))))
+        one.wait_for(one.create(later), "completed")
+        assert one.replay(name) == events
+        assert one.wait_for(name, "failed") == failed
