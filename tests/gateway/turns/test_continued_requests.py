@@ -10,74 +10,63 @@ from tests.corpus import REPLIES, REQUESTS, ReplyCase, RequestCase, on_wire
 from tests.gateway import raw_http
 from tests.gateway.backend_replies import Turn, reply_body
 from tests.gateway.background.requests import RUNNING
-from tests.gateway.conftest import NewModel
+from tests.gateway.conftest import Harness
 from tests.gateway.gateway_config import DIALECTS
-from tests.gateway.gateway_process import Gateway
-from tests.gateway.scripted_backend import ScriptedBackend, json_reply
+from tests.gateway.scripted_backend import json_reply
 from tests.judges.reading import JsonObject
 
 FOLLOWING: JsonObject = {"type": "message", "role": "user", "content": "And then?"}
-# What asks for memory, or for another way of telling, is asked here in one way only.
-OTHERWISE = (
-    "background",
-    "context_management",
-    "conversation",
-    "previous_response_id",
-    "prompt",
-    "store",
-    "stream",
-    "stream_options",
-)
-# What every item has that is kept.
+# Fields that depend on stored state or change the form of the reply.
+LEFT_OUT = {
+    *("background", "context_management", "conversation", "previous_response_id"),
+    *("prompt", "store", "stream", "stream_options"),
+}
+# Fields of every stored item.
 DEFAULTS: JsonObject = {"id": "made", "status": "completed"}
-# Each way makes ids of its own for what came without.
+# Ids that were generated for items without one.
 _MADE = re.compile(rb'"[a-z]{2,8}_[0-9a-f]{32}"')
 
 
-def asked(body: bytes, model: str) -> JsonObject | None:
-    """Give a request that can be sent in both ways; None if there is none in the case."""
+def first_request(body: bytes, model: str) -> JsonObject | None:
+    """Return a request that can be continued in both ways, or None if the case has none."""
     request = cast("JsonObject", json.loads(body))
     if not isinstance(request.get("input"), list | str):
         return None
-    return {name: value for name, value in request.items() if name not in OTHERWISE} | {
-        "model": model
-    }
+    return {name: request[name] for name in request if name not in LEFT_OUT} | {"model": model}
 
 
-def carried(first: JsonObject, told: JsonObject) -> list[Any]:
-    """Give all that a client carries after a turn."""
+def whole_history(first: JsonObject, reply: JsonObject) -> list[Any]:
+    """Return the input of a client that sends the whole history."""
     given = first["input"]
     if isinstance(given, str):
         given = [{"type": "message", "role": "user", "content": given}]
-    return [*cast("list[Any]", given), *cast("list[Any]", told["output"] or []), FOLLOWING]
+    return [*cast("list[Any]", given), *cast("list[Any]", reply["output"] or []), FOLLOWING]
 
 
-def both_ways(
-    gateway: Gateway, backend: ScriptedBackend, dialect: str, first: JsonObject, reply: bytes
-) -> tuple[JsonObject, JsonObject] | None:
-    """Hold two turns; give the second as the backend gets it from the memory, and carried."""
+def assert_continued_alike(harness: Harness, dialect: str, first: JsonObject, body: bytes) -> None:
+    """Raise unless the backend gets the same second turn, whether stored or sent as a whole."""
     model = cast("str", first["model"])
     good = json_reply(reply_body(dialect, Turn("fine")))
-    backend.enqueue(model, json_reply(reply), good, good)
-    told = ask(gateway, first)
-    if told.status != 200 or told.json()["status"] in RUNNING:
-        return None
-    said = {**first, "input": [FOLLOWING], "previous_response_id": told.json()["id"]}
-    remembered = ask(gateway, said)
-    sent = ask(gateway, {**first, "input": carried(first, told.json()), "store": False})
-    assert (remembered.status, sent.status) == (200, 200), (remembered.body, sent.body)
-    _, one, other = backend.received(model)
-    return plain(one.body), plain(other.body)
+    harness.backend.enqueue(model, json_reply(body), good, good)
+    reply = post(harness, first)
+    if reply.status != 200 or reply.json()["status"] in RUNNING:
+        return
+    continued = {**first, "input": [FOLLOWING], "previous_response_id": reply.json()["id"]}
+    history = {**first, "input": whole_history(first, reply.json()), "store": False}
+    for request in (continued, history):
+        second = post(harness, request)
+        assert second.status == 200, second.body
+    _, one, other = harness.backend.received(model)
+    assert normalized(one.body) == normalized(other.body)
 
 
-def ask(gateway: Gateway, body: JsonObject) -> raw_http.RawResponse:
-    """Ask in the fewest bytes: what is spelled so comes to the backend as it was."""
-    spelled = json.dumps(body, separators=(",", ":")).encode()
-    return raw_http.post(gateway.port, "/v1/responses", spelled)
+def post(harness: Harness, body: JsonObject) -> raw_http.RawResponse:
+    """Post JSON without spaces, which reaches the backend unchanged."""
+    return harness.post(json.dumps(body, separators=(",", ":")).encode())
 
 
-def plain(body: bytes) -> JsonObject:
-    """Read a request without what may differ: made ids, and whether it is to be stored."""
+def normalized(body: bytes) -> JsonObject:
+    """Return a request without what may differ: generated ids, and whether it is stored."""
     request = cast("JsonObject", json.loads(_MADE.sub(b'"made"', body)))
     request.pop("store", None)
     if "input" in request:
@@ -86,7 +75,7 @@ def plain(body: bytes) -> JsonObject:
 
 
 def _item(item: JsonObject) -> JsonObject:
-    """Spell an item in the one shape in which it is kept."""
+    """Return the stored form of an item."""
     settled = {name: value for name, value in item.items() if value or name not in DEFAULTS}
     if "role" not in item:
         return {**DEFAULTS, **settled}
@@ -106,29 +95,24 @@ def _part(role: object, text: str) -> JsonObject:
     "case", [case for case in REQUESTS if case.dialect == "responses"], ids=lambda case: case.name
 )
 def test_stored_requests_reach_the_backend_as_if_sent_again(
-    case: RequestCase, dialect: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
+    case: RequestCase, dialect: str, harness: Harness
 ) -> None:
-    first = asked(on_wire(case.body), new_model(dialect))
-    if first is None:
-        return
-    found = both_ways(gateway, backend, dialect, first, reply_body(dialect, Turn("the answer")))
-    if found is not None:
-        assert found[0] == found[1]
+    first = first_request(on_wire(case.body), harness.new_model(dialect))
+    if first is not None:
+        assert_continued_alike(harness, dialect, first, reply_body(dialect, Turn("the answer")))
 
 
 def replies() -> list[ReplyCase]:
-    """Give the answers to a Responses client, but for one that replaces all before it."""
-    told = [case for case in REPLIES if "responses" in (case.client, case.dialect)]
-    return [case for case in told if b'"compaction"' not in bytes(case.body)]
+    """Return the replies for Responses clients, without those that replace the history."""
+    cases = [case for case in REPLIES if "responses" in (case.client, case.dialect)]
+    return [case for case in cases if b'"compaction"' not in bytes(case.body)]
 
 
 @pytest.mark.parametrize("case", replies(), ids=lambda case: case.name)
 def test_stored_replies_reach_the_backend_as_if_sent_again(
-    case: ReplyCase, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
+    case: ReplyCase, harness: Harness
 ) -> None:
-    model = new_model(case.dialect)
-    first = asked(on_wire(case.request), model) if bytes(case.request) else None
+    model = harness.new_model(case.dialect)
+    first = first_request(on_wire(case.request), model) if bytes(case.request) else None
     first = first or {"model": model, "input": "Go on."}
-    found = both_ways(gateway, backend, case.dialect, first, on_wire(case.body))
-    if found is not None:
-        assert found[0] == found[1]
+    assert_continued_alike(harness, case.dialect, first, on_wire(case.body))

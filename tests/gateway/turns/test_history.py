@@ -7,10 +7,11 @@ from typing import Any, Literal
 import openai
 import pytest
 
-from tests.gateway.backend_replies import Call, Turn, reply_script
+from tests.gateway.backend_replies import Call, Turn, reply_script, stream_events
+from tests.gateway.background.requests import halved
 from tests.gateway.conftest import Harness
 from tests.gateway.gateway_config import DIALECTS
-from tests.gateway.scripted_backend import ReceivedRequest, Script
+from tests.gateway.scripted_backend import Gate, ReceivedRequest, Script, stream_reply
 from tests.gateway.sdk_clients import WEATHER_TOOL, sdk_client
 from tests.gateway.waiting import wait_until
 from tests.judges.reading import JsonObject, objects_in, text_in
@@ -74,13 +75,8 @@ def test_input_items_are_listed_with_earlier_turns(storing: Harness) -> None:
     assert listed("desc", 3) == ["d", "c", "b", "one", "a"]
     newest_first = storing.sdk.responses.input_items.list(second.id)
     assert newest_first.has_more is False
-    assert [message_text(item.to_dict()) for item in newest_first.data] == [
-        "d",
-        "c",
-        "b",
-        "one",
-        "a",
-    ]
+    texts = [message_text(item.to_dict()) for item in newest_first.data]
+    assert texts == ["d", "c", "b", "one", "a"]
 
 
 def message_text(item: JsonObject) -> str:
@@ -96,10 +92,8 @@ def test_list_with_a_repeated_item_ends(
     model = storing.script("chat", "one", "two")
     first = storing.respond(model=model, input="again and again")
     (item,) = storing.sdk.responses.input_items.list(first.id).data
-    repeated = [
-        {"type": "item_reference", "id": str(item.id)},
-        {"role": "user", "content": "and now?"},
-    ]
+    reference = {"type": "item_reference", "id": str(item.id)}
+    repeated = [reference, {"role": "user", "content": "and now?"}]
     second = storing.respond(model=model, input=repeated, previous_response_id=first.id)
     pages = storing.sdk.responses.input_items.list(second.id, order=order, limit=limit)
     listed = [str(one.id) for one in islice(pages, 10)]
@@ -113,9 +107,9 @@ def test_list_with_a_repeated_item_ends(
 )
 def test_invalid_list_parameter_is_refused(query: str, param: str, storing: Harness) -> None:
     model = storing.script("chat", "one")
-    made = storing.respond(model=model, input="a")
+    listing = f"/responses/{storing.respond(model=model, input='a').id}/input_items"
     with pytest.raises(openai.BadRequestError) as refused:
-        storing.sdk.get(f"/responses/{made.id}/input_items?{query}", cast_to=object)
+        storing.sdk.get(f"{listing}?{query}", cast_to=object)
     assert refused.value.param == param
 
 
@@ -154,17 +148,16 @@ def test_tool_output_without_a_type_is_no_reference(storing: Harness) -> None:
     first = storing.post(asked).json()
     (call,) = objects_in(first, "output")
     output = {"id": "fco_1", "call_id": call["call_id"], "output": "18 degrees"}
-    more = {"previous_response_id": first["id"], "input": [output]}
-    second = storing.post({**asked, **more})
+    asked |= {"previous_response_id": first["id"], "input": [output]}
+    second = storing.post(asked)
     assert second.status == 200, second.body
-    assert "18 degrees" in storing.sent(model)
+    storing.assert_sent(model, "18 degrees")
 
 
 def test_unknown_item_reference_is_refused(storing: Harness) -> None:
+    unknown = {"type": "item_reference", "id": "msg_nobody"}
     with pytest.raises(openai.NotFoundError) as refused:
-        storing.respond(
-            model=storing.new_model("chat"), input=[{"type": "item_reference", "id": "msg_nobody"}]
-        )
+        storing.respond(model=storing.new_model("chat"), input=[unknown])
     assert refused.value.code == "item_not_found"
     assert refused.value.param == "input[0]"
 
@@ -187,19 +180,51 @@ def test_deleting_a_response_keeps_those_that_continue_it(storing: Harness) -> N
 def assert_missing(client: openai.OpenAI, model: str, name: str) -> None:
     """Raise unless a response can neither be read, deleted nor continued, all with one message."""
     messages: set[str] = set()
-    for request in (
-        client.responses.retrieve,
-        client.responses.delete,
-        client.responses.input_items.list,
-    ):
+    responses = client.responses
+    for request in (responses.retrieve, responses.delete, responses.input_items.list):
         with pytest.raises(openai.NotFoundError) as error:
             request(name)
         messages.add(error.value.message.replace(name, "…"))
     assert len(messages) == 1
     with pytest.raises(openai.BadRequestError) as not_continued:
-        client.responses.create(model=model, input="go on", previous_response_id=name)
+        responses.create(model=model, input="go on", previous_response_id=name)
     assert not_continued.value.code == "previous_response_not_found"
     assert not_continued.value.param == "previous_response_id"
+
+
+@pytest.mark.parametrize("background", [False, True], ids=["foreground", "background"])
+def test_turn_keeps_its_history_if_the_parent_is_deleted_while_it_runs(
+    *, background: bool, storing: Harness
+) -> None:
+    gate = Gate()
+    first, second, fourth = (
+        stream_reply(*stream_events("chat", Turn(f"the {number} answer")))
+        for number in ("first", "second", "fourth")
+    )
+    third = halved("chat", gate, Turn("the third answer, which takes a while"))
+    model = storing.enqueue("chat", first, second, third, fourth)
+    beginning = storing.respond(model=model, input="the beginning", streamed=True).id
+    parent: Any = {"model": model, "previous_response_id": beginning}
+    middle = storing.respond(**parent, input="the middle", streamed=True).id
+    parent["previous_response_id"] = middle
+    responses, last = storing.sdk.responses, ""
+    with responses.create(**parent, input="more", stream=True, background=background) as events:
+        for event in events:
+            if event.type == "response.output_text.delta" and not gate.is_open:
+                responses.delete(middle)
+                responses.delete(beginning)
+                gate.open()
+            if event.type == "response.completed":
+                last = event.response.id
+    assert responses.retrieve(last).output_text.startswith("the third")
+    listed = "".join(item.model_dump_json() for item in responses.input_items.list(last))
+    assert "the beginning" in listed
+    assert "the second answer" in listed
+    parent["previous_response_id"] = last
+    final = storing.respond(**parent, input="and more", streamed=True)
+    sent = storing.sent(model)
+    assert sent.index("the beginning") < sent.index("the second") < sent.index("the third")
+    assert responses.retrieve(final.id).previous_response_id == last
 
 
 def test_responses_of_others_and_missing_ones_get_the_same_error(storing: Harness) -> None:
@@ -210,10 +235,9 @@ def test_responses_of_others_and_missing_ones_get_the_same_error(storing: Harnes
     with sdk_client(storing.gateway, "sk-you") as other:
         assert_missing(other, model, mine.id)
         (item,) = storing.sdk.responses.input_items.list(mine.id).data
+        reference: Any = {"type": "item_reference", "id": str(item.id)}
         with pytest.raises(openai.NotFoundError):
-            other.responses.create(
-                model=model, input=[{"type": "item_reference", "id": str(item.id)}]
-            )
+            other.responses.create(model=model, input=[reference])
     for name in (unkept.id, forged, "resp_", "x" * 5000, "résp", "resp_%00", "' OR 1=1 --"):
         assert_missing(storing.sdk, model, name)
     assert storing.sdk.responses.retrieve(mine.id).output_text == "mine"
@@ -222,13 +246,9 @@ def test_responses_of_others_and_missing_ones_get_the_same_error(storing: Harnes
 
 
 def test_previous_response_and_conversation_exclude_each_other(storing: Harness) -> None:
+    both: Any = {"previous_response_id": "a", "conversation": "b"}
     with pytest.raises(openai.BadRequestError) as refused:
-        storing.respond(
-            model=storing.new_model("chat"),
-            input="go on",
-            previous_response_id="a",
-            conversation="b",
-        )
+        storing.respond(model=storing.new_model("chat"), input="go on", **both)
     assert refused.value.param == "previous_response_id"
 
 

@@ -1,16 +1,16 @@
 """A tool output of a continued turn must belong to a call of its history."""
 
+from typing import Any
+
 import openai
 import pytest
 from msgspec import Raw
-from openai.types.responses.response_input_item_param import FunctionCallOutput
 
 from gateway.store import Item
 from gateway.turns.history import ToolCallNotFoundError, check_outputs_have_calls
 from tests.gateway.backend_replies import Call, Turn
 from tests.gateway.conftest import Harness
 from tests.gateway.gateway_config import DIALECTS
-from tests.gateway.websocket.test_websocket import says
 
 CALL = Item("fc_1", Raw(b'{"type":"function_call","call_id":"call_1","name":"f"}'))
 CUSTOM = Item("ctc_1", Raw(b'{"type":"custom_tool_call","call_id":"call_2","name":"g"}'))
@@ -27,23 +27,17 @@ def output(kind: str, call_id: str) -> Item:
 def test_output_without_a_call_is_refused_over_http(
     dialect: str, *, streamed: bool, harness: Harness
 ) -> None:
-    model = says(harness, dialect, Turn(None, (Call("f", "{}"),)), Turn("Fine."))
-    first = harness.sdk.responses.create(model=model, input="go")
-    wrong: FunctionCallOutput = {
-        "type": "function_call_output",
-        "call_id": "call_nobody_made",
-        "output": "x",
-    }
+    model = harness.script(dialect, Turn(None, (Call("f", "{}"),)), "Fine.")
+    first = harness.respond(model=model, input="go")
+    wrong = {"type": "function_call_output", "call_id": "call_nobody_made", "output": "x"}
+    continued: Any = {"model": model, "previous_response_id": first.id}
     with pytest.raises(openai.BadRequestError) as refused:
-        harness.sdk.responses.create(
-            model=model, input=[wrong], previous_response_id=first.id, stream=streamed
-        )
+        harness.respond(**continued, input=[wrong], streamed=streamed)
     assert refused.value.param == "input"
     assert "No tool call found for function call output" in refused.value.message
-    # Nothing is evicted from the store, and the right output is taken.
+    # The stored response stays, and can be continued with the right output.
     (call,) = (item for item in first.output if item.type == "function_call")
-    right: FunctionCallOutput = {**wrong, "call_id": call.call_id}
-    second = harness.sdk.responses.create(model=model, input=[right], previous_response_id=first.id)
+    second = harness.respond(**continued, input=[{**wrong, "call_id": call.call_id}])
     assert second.output_text == "Fine."
     assert len(harness.backend.received(model)) == 2
 
@@ -55,13 +49,13 @@ def test_output_without_a_call_is_refused_over_http(
         ([SAID, CALL, CUSTOM], [output("custom_tool_call_output", '"call_2"'), SAID]),
         # The call comes with its output.
         ([SAID], [CALL, output("function_call_output", '"call_1"')]),
-        # OpenAI lets an output name no call.
+        # OpenAI accepts an output without a call id.
         ([SAID], [output("function_call_output", "null")]),
-        # What was summed up may have had the call in it.
+        # The summarized part may have contained the call.
         ([SUMMARY], [output("function_call_output", '"call_9"')]),
         ([], [SAID]),
         ([], []),
-        # Whoever reads it next says what is wrong.
+        # The reader of the dialect refuses it.
         ([], [output("function_call_output", "7")]),
     ],
 )
