@@ -6,7 +6,7 @@ reading remains.
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, groupby
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 from hypothesis import strategies as st
@@ -14,19 +14,9 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from adapters.ir import types as ir
 from adapters.ir.accumulator import to_events
 from adapters.ir.events import BlockId, Closed, Delta, Event, Opened
-from adapters.ir.types import (
-    Annotation,
-    Item,
-    Message,
-    OpaqueItem,
-    Refusal,
-    Reply,
-    Text,
-    ToolCall,
-    Usage,
-)
 from tests.strategies.replies import calls
 from tests.strategies.values import Json, fragments, json_arguments
 
@@ -68,7 +58,7 @@ def _overlap(draw: DrawFn, queues: Sequence[Sequence[T]], may_overlap: Sequence[
 
 
 @st.composite
-def events(draw: DrawFn, reply: Reply, overlapping: type[Struct] = Struct) -> list[Event]:
+def events(draw: DrawFn, reply: ir.Reply, overlapping: type[Struct] = Struct) -> list[Event]:
     """Draw legal events of a reply: texts in fragments, blocks of one item type overlapping.
 
     An opaque item is written when it closes, so its position is only certain without overlap.
@@ -87,7 +77,7 @@ def events(draw: DrawFn, reply: Reply, overlapping: type[Struct] = Struct) -> li
                 raise AssertionError(event)
     items = [item for choice in reply.choices for item in choice.items]
     may_overlap = [
-        isinstance(item, overlapping) and not isinstance(item, OpaqueItem) for item in items
+        isinstance(item, overlapping) and not isinstance(item, ir.OpaqueItem) for item in items
     ]
     return [first, *_overlap(draw, list(blocks.values()), may_overlap), last]
 
@@ -103,11 +93,14 @@ def _split_delta(draw: DrawFn, delta: Delta) -> list[Event]:
 # Tool calls in Chat streams
 
 
+# Returns the entries of `tool_calls` for one call, one for each chunk.
+Encode = Callable[[int, ir.ToolCall, list[str]], list[Json]]
+
+
 class CallStyle(Struct, frozen=True):
     """One way in which servers stream tool calls."""
 
-    # Returns the entries of `tool_calls` for one call, one for each chunk.
-    encode: Callable[[int, ToolCall, list[str]], list[Json]]
+    encode: Encode
     # Whether fragments of several calls may alternate.
     interleaved: bool = False
     # Whether the stream has the ids of the calls.
@@ -117,7 +110,7 @@ class CallStyle(Struct, frozen=True):
 
 
 def _entry(
-    call: ToolCall, fragment: object = None, *, named: bool = False, **fields: object
+    call: ir.ToolCall, fragment: object = None, *, named: bool = False, **fields: object
 ) -> Json:
     inner: Json = {"name": call.name} if named else {}
     if fragment is not None:
@@ -125,93 +118,81 @@ def _entry(
     return {**fields, call.kind: inner}
 
 
-def _identity(number: int, call: ToolCall) -> Json:
+def _identity(number: int, call: ir.ToolCall) -> Json:
     return {"index": number, "id": call.call_id, "type": call.kind}
 
 
-def _standard(number: int, call: ToolCall, texts: list[str]) -> list[Json]:
-    first = _entry(call, "", named=True, **_identity(number, call))
-    return [first, *(_entry(call, text, index=number) for text in texts)]
+def _encoder(
+    first: Sequence[str],
+    rest: Sequence[str] = (),
+    start: Literal["fragment", "empty", "none"] = "fragment",
+) -> Encode:
+    """Encode a call as an entry with its name and others, which have these fields.
+
+    The arguments in the first entry are the first fragment, an empty string or none.
+    """
+
+    def encode(number: int, call: ir.ToolCall, texts: list[str]) -> list[Json]:
+        known = {name: (name, value) for name, value in _identity(number, call).items()}
+        known |= {"one index": ("index", 0), "other index": ("index", 100 + number)}
+        starts = {"fragment": "".join(texts[:1]), "empty": "", "none": None}
+        others = texts[1:] if start == "fragment" else texts
+        repeated = dict(known[name] for name in rest)
+        return [
+            {**dict(known[name] for name in first), **_entry(call, starts[start], named=True)},
+            *({**repeated, **_entry(call, text)} for text in others),
+        ]
+
+    return encode
 
 
-def _arguments_in_first_entry(number: int, call: ToolCall, texts: list[str]) -> list[Json]:
-    first = _entry(call, "".join(texts[:1]), named=True, **_identity(number, call))
-    return [first, *(_entry(call, text, index=number) for text in texts[1:])]
-
-
-def _without_index(_: int, call: ToolCall, texts: list[str]) -> list[Json]:
-    first = _entry(call, "".join(texts[:1]), named=True, id=call.call_id, type=call.kind)
-    return [first, *(_entry(call, text) for text in texts[1:])]
-
-
-def _only_ids(_: int, call: ToolCall, texts: list[str]) -> list[Json]:
-    first = _entry(call, named=True, id=call.call_id)
-    return [first, *(_entry(call, text, id=call.call_id) for text in texts)]
-
-
-def _all_repeated(number: int, call: ToolCall, texts: list[str]) -> list[Json]:
+def _all_repeated(number: int, call: ir.ToolCall, texts: list[str]) -> list[Json]:
     return [_entry(call, text, named=True, **_identity(number, call)) for text in texts or [""]]
 
 
-def _arguments_repeated(number: int, call: ToolCall, texts: list[str]) -> list[Json]:
+def _arguments_repeated(number: int, call: ir.ToolCall, texts: list[str]) -> list[Json]:
     repeat = _entry(call, call.arguments, named=True, **_identity(number, call))
-    return [*_standard(number, call, texts), repeat]
+    return [*STANDARD.encode(number, call, texts), repeat]
 
 
-def _one_index(_: int, call: ToolCall, texts: list[str]) -> list[Json]:
-    return _standard(0, call, texts)
-
-
-def _one_index_without_ids(_: int, call: ToolCall, texts: list[str]) -> list[Json]:
-    first = _entry(call, texts[0], named=True, index=0)
-    return [first, *(_entry(call, text, index=0) for text in texts[1:])]
-
-
-def _only_names(_: int, call: ToolCall, texts: list[str]) -> list[Json]:
-    return [_entry(call, texts[0], named=True), *(_entry(call, text) for text in texts[1:])]
-
-
-def _empty_fields(number: int, call: ToolCall, texts: list[str]) -> list[Json]:
+def _empty_fields(number: int, call: ir.ToolCall, texts: list[str]) -> list[Json]:
     """Send empty strings and nulls on continuations, as DashScope, GLM and vLLM do."""
     empty: Json = {"index": number, "id": "", "type": None}
     rest = [{**empty, call.kind: {"name": "", "arguments": text}} for text in texts]
     return [_entry(call, None, named=True, **_identity(number, call)), *rest]
 
 
-def _late_name(number: int, call: ToolCall, texts: list[str]) -> list[Json]:
+def _late_name(number: int, call: ir.ToolCall, texts: list[str]) -> list[Json]:
     early = [_entry(call, text, index=number, id=call.call_id) for text in texts[:-1]]
     return [*early, _entry(call, "".join(texts[-1:]), named=True, **_identity(number, call))]
 
 
-def _continued_under_other_index(number: int, call: ToolCall, texts: list[str]) -> list[Json]:
-    first, *_ = _standard(number, call, [])
-    return [first, *(_entry(call, text, index=100 + number) for text in texts)]
-
-
-def _arguments_as_object(number: int, call: ToolCall, _: list[str]) -> list[Json]:
+def _arguments_as_object(number: int, call: ir.ToolCall, _: list[str]) -> list[Json]:
     return [_entry(call, Raw(call.arguments.encode()), named=True, **_identity(number, call))]
 
 
+_ALL = ("index", "id", "type")
+_AT_ONE_INDEX = _encoder(["one index", "id", "type"], ["one index"], "empty")
+STANDARD = CallStyle(_encoder(_ALL, ["index"], "empty"), needs_distinct_calls=False)
 CALL_STYLES: dict[str, CallStyle] = {
-    "standard": CallStyle(_standard, needs_distinct_calls=False),
-    "arguments in first entry": CallStyle(_arguments_in_first_entry, needs_distinct_calls=False),
-    "without index": CallStyle(_without_index, needs_distinct_calls=False),
-    "one index": CallStyle(_one_index, needs_distinct_calls=False),
-    "standard, interleaved": CallStyle(_standard, interleaved=True),
-    "only ids": CallStyle(_only_ids, interleaved=True),
+    "standard": STANDARD,
+    "arguments in first entry": CallStyle(_encoder(_ALL, ["index"]), needs_distinct_calls=False),
+    "without index": CallStyle(_encoder(["id", "type"]), needs_distinct_calls=False),
+    "one index": CallStyle(_AT_ONE_INDEX, needs_distinct_calls=False),
+    "standard, interleaved": CallStyle(STANDARD.encode, interleaved=True),
+    "only ids": CallStyle(_encoder(["id"], ["id"], "none"), interleaved=True),
     "all repeated": CallStyle(_all_repeated, interleaved=True),
     "empty fields": CallStyle(_empty_fields, interleaved=True),
-    "continued under other index": CallStyle(_continued_under_other_index),
+    "continued under other index": CallStyle(_encoder(_ALL, ["other index"], "empty")),
     "arguments repeated": CallStyle(_arguments_repeated),
     "late name": CallStyle(_late_name),
-    "one index, no ids": CallStyle(_one_index_without_ids, has_ids=False),
-    "only names": CallStyle(_only_names, has_ids=False),
+    "one index, no ids": CallStyle(_encoder(["one index"], ["one index"]), has_ids=False),
+    "only names": CallStyle(_encoder([]), has_ids=False),
     "arguments as object": CallStyle(_arguments_as_object),
 }
-STANDARD = CALL_STYLES["standard"]
 
 
-def calls_for(style: CallStyle) -> SearchStrategy[tuple[ToolCall, ...]]:
+def calls_for(style: CallStyle) -> SearchStrategy[tuple[ir.ToolCall, ...]]:
     """Return a strategy for calls that a style encodes without ambiguity."""
     if not style.needs_distinct_calls:
         return calls()
@@ -226,10 +207,10 @@ def calls_for(style: CallStyle) -> SearchStrategy[tuple[ToolCall, ...]]:
 
 
 @st.composite
-def chat_streams(draw: DrawFn, reply: Reply, style: CallStyle = STANDARD) -> StreamSample:
+def chat_streams(draw: DrawFn, reply: ir.Reply, style: CallStyle = STANDARD) -> StreamSample:
     """Draw a stream of a Chat backend."""
     (choice,) = reply.choices
-    tool_calls = [item for item in choice.items if isinstance(item, ToolCall)]
+    tool_calls = [item for item in choice.items if isinstance(item, ir.ToolCall)]
     queues = [
         style.encode(number, call, draw(fragments(call.arguments)))
         for number, call in enumerate(tool_calls)
@@ -242,11 +223,11 @@ def chat_streams(draw: DrawFn, reply: Reply, style: CallStyle = STANDARD) -> Str
 
 
 @st.composite
-def legacy_streams(draw: DrawFn, reply: Reply) -> StreamSample:
+def legacy_streams(draw: DrawFn, reply: ir.Reply) -> StreamSample:
     """Draw a stream of a legacy backend."""
     (choice,) = reply.choices
     deltas = draw(_message_deltas(choice.items))
-    for call in (item for item in choice.items if isinstance(item, ToolCall)):
+    for call in (item for item in choice.items if isinstance(item, ir.ToolCall)):
         deltas.append({"function_call": {"name": call.name, "arguments": ""}})
         for text in draw(fragments(call.arguments)):
             deltas.append({"function_call": {"arguments": text}})
@@ -254,32 +235,32 @@ def legacy_streams(draw: DrawFn, reply: Reply) -> StreamSample:
 
 
 @st.composite
-def _message_deltas(draw: DrawFn, items: tuple[Item, ...]) -> list[Json]:
+def _message_deltas(draw: DrawFn, items: tuple[ir.Item, ...]) -> list[Json]:
     """Draw the deltas of a message; `_choice` moves its logprobs beside the delta."""
     deltas: list[Json] = []
-    for part in (part for item in items if isinstance(item, Message) for part in item.content):
+    for part in (part for item in items if isinstance(item, ir.Message) for part in item.content):
         match part:
-            case Text():
+            case ir.Text():
                 first, *rest = draw(fragments(part.text)) or [""]
                 logprobs = {"content": part.logprobs, "refusal": None} if part.logprobs else None
                 deltas.append({"content": first, "logprobs": logprobs})
                 deltas.extend({"content": text} for text in rest)
                 if part.annotations:
                     deltas.append({"annotations": [_citation(one) for one in part.annotations]})
-            case Refusal():
+            case ir.Refusal():
                 deltas.extend({"refusal": text} for text in draw(fragments(part.text)))
             case _:
                 raise AssertionError(part)
     return deltas
 
 
-def _citation(annotation: Annotation) -> Json:
+def _citation(annotation: ir.Annotation) -> Json:
     fields = {key: value for key, value in msgspec.to_builtins(annotation).items() if key != "type"}
     return {"type": "url_citation", "url_citation": fields}
 
 
 @st.composite
-def _chunks(draw: DrawFn, reply: Reply, deltas: list[Json]) -> StreamSample:
+def _chunks(draw: DrawFn, reply: ir.Reply, deltas: list[Json]) -> StreamSample:
     """Draw chunks, with or without a preamble, a separate finish, usage and `[DONE]`."""
     head: Json = {"id": reply.id, "created": reply.created, "model": reply.model}
     head |= {"object": "chat.completion.chunk", "service_tier": reply.service_tier}
@@ -304,17 +285,15 @@ def _choice(delta: Json) -> Json:
     return {"index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": None}
 
 
-def _usage(usage: Usage | None) -> Json | None:
+def _usage(usage: ir.Usage | None) -> Json | None:
     if usage is None:
         return None
+    cached, written = usage.cached_tokens, usage.cache_write_tokens
     return {
         "prompt_tokens": usage.input_tokens,
         "completion_tokens": usage.output_tokens,
         "total_tokens": usage.total_tokens,
-        "prompt_tokens_details": {
-            "cached_tokens": usage.cached_tokens,
-            "cache_write_tokens": usage.cache_write_tokens,
-        },
+        "prompt_tokens_details": {"cached_tokens": cached, "cache_write_tokens": written},
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
     }
 
@@ -422,31 +401,25 @@ class StreamedPart(Struct, frozen=True):
     text: str
     index: Json
     part: Json | None = None
-    part_event: str = "response.content_part"
+    part_event: str = ""
+
+
+_PARTS = {"content": "response.content_part", "summary": "response.reasoning_summary_part"}
+_INPUTS = {"arguments": "function_call_arguments", "input": "custom_tool_call_input"}
 
 
 def _streamed_parts(item: Json) -> Iterator[StreamedPart]:
-    for index, part in enumerate(msgspec.convert(item.get("content", []), list[Json])):
-        kind = str(part["type"])
-        event = kind if kind in ("output_text", "refusal") else "reasoning_text"
-        field = "refusal" if kind == "refusal" else "text"
-        place: Json = {"content_index": index}
-        yield StreamedPart(f"response.{event}", field, str(part[field]), place, part)
-    for index, part in enumerate(msgspec.convert(item.get("summary", []), list[Json])):
-        yield StreamedPart(
-            "response.reasoning_summary_text",
-            "text",
-            str(part["text"]),
-            {"summary_index": index},
-            part,
-            "response.reasoning_summary_part",
-        )
-    for field, event in (
-        ("arguments", "function_call_arguments"),
-        ("input", "custom_tool_call_input"),
-    ):
-        if field in item:
-            yield StreamedPart(f"response.{event}", field, str(item[field]), {})
+    for name, part_event in _PARTS.items():
+        for index, part in enumerate(msgspec.convert(item.get(name, []), list[Json])):
+            kind = str(part["type"])
+            event = "reasoning_summary_text" if kind == "summary_text" else kind
+            text_field = "refusal" if kind == "refusal" else "text"
+            place: Json = {f"{name}_index": index}
+            text = str(part[text_field])
+            yield StreamedPart(f"response.{event}", text_field, text, place, part, part_event)
+    for name, event in _INPUTS.items():
+        if name in item:
+            yield StreamedPart(f"response.{event}", name, str(item[name]), {})
 
 
 @st.composite
@@ -466,9 +439,8 @@ def _part_events(
         ]
         part_events += deltas + _annotation_events(part or {}, deltas, place)
     if style.dones:
-        part_events.append(
-            {"type": f"{streamed.event}.done", streamed.field: streamed.text, **place}
-        )
+        done: Json = {"type": f"{streamed.event}.done", streamed.field: streamed.text}
+        part_events.append(done | place)
         if part is not None:
             part_events.append({"type": f"{streamed.part_event}.done", "part": part, **place})
     return part_events
@@ -479,12 +451,8 @@ def _annotation_events(part: Json, deltas: list[Json], place: Json) -> list[Json
     if part.get("logprobs"):
         deltas[0]["logprobs"] = part["logprobs"]
     annotations = msgspec.convert(part.get("annotations", []), list[Json])
+    kind = "response.output_text.annotation.added"
     return [
-        {
-            "type": "response.output_text.annotation.added",
-            "annotation_index": number,
-            "annotation": annotation,
-            **place,
-        }
+        {"type": kind, "annotation_index": number, "annotation": annotation, **place}
         for number, annotation in enumerate(annotations)
     ]

@@ -43,14 +43,12 @@ floats = st.floats(-2, 2)
 
 
 def optional(strategy: SearchStrategy[T]) -> SearchStrategy[T | None]:
-    """Return a strategy for None or a value."""
     return st.none() | strategy
 
 
 def tuples_of(
     strategy: SearchStrategy[T], max_size: int = 3, min_size: int = 0
 ) -> SearchStrategy[tuple[T, ...]]:
-    """Return a strategy for short tuples of values."""
     return st.lists(strategy, min_size=min_size, max_size=max_size).map(tuple)
 
 
