@@ -43,42 +43,33 @@ EXEC = ToolName("functions__exec", "exec", "functions")
 WEATHER = ToolName("mcp__weather__get_weather", "get_weather", "mcp__weather")
 READ = ToolName("files_read", "files.read")
 SHELL = ToolName("shell", "shell")
-TOOLS = (EXEC, WEATHER, READ, SHELL)
+
+
+CALLED_AS: dict[ToolName | None, tuple[str, ...]] = {
+    EXEC: ("functions.exec", "functions/exec", "exec", "Exec"),
+    WEATHER: (
+        *("mcp__weather.get_weather", "mcp-weather-get-weather", "get_weather"),
+        *("functions.get_weather", "GetWeather"),
+    ),
+    READ: ("files.read", "functions.files_read"),
+    SHELL: ("Shell", "functions.shell", "container.shell"),
+    None: ("container.exec", "rm", ""),
+}
 
 
 @pytest.mark.parametrize(
-    ("called", "expected"),
-    [
-        ("functions.exec", EXEC),
-        ("functions/exec", EXEC),
-        ("exec", EXEC),
-        ("Exec", EXEC),
-        ("mcp__weather.get_weather", WEATHER),
-        ("mcp-weather-get-weather", WEATHER),
-        ("get_weather", WEATHER),
-        ("functions.get_weather", WEATHER),
-        ("GetWeather", WEATHER),
-        ("files.read", READ),
-        ("functions.files_read", READ),
-        ("Shell", SHELL),
-        ("functions.shell", SHELL),
-        ("container.shell", SHELL),
-        ("container.exec", None),
-        ("rm", None),
-        ("", None),
-    ],
+    ("called", "expected"), [(name, tool) for tool, names in CALLED_AS.items() for name in names]
 )
 def test_hallucinated_name_is_resolved(called: str, expected: ToolName | None) -> None:
-    assert resolve_hallucinated_name(called, TOOLS) == expected
+    assert resolve_hallucinated_name(called, (EXEC, WEATHER, READ, SHELL)) == expected
 
 
 def test_ambiguous_name_is_not_resolved() -> None:
     other = ToolName("ns__exec", "exec", "ns")
     assert resolve_hallucinated_name("exec", (EXEC, other)) is None
     assert resolve_hallucinated_name("ns.exec", (EXEC, other)) == other
-    assert (
-        resolve_hallucinated_name("Run", (ToolName("run", "run"), ToolName("RUN", "RUN"))) is None
-    )
+    runs = (ToolName("run", "run"), ToolName("RUN", "RUN"))
+    assert resolve_hallucinated_name("Run", runs) is None
 
 
 def test_possible_namespace_is_not_ignored() -> None:
