@@ -25,7 +25,7 @@ from adapters.ir.types import (
     ToolChoiceMode,
 )
 from adapters.losses import Losses
-from adapters.tool_emulation.names import Identity, tool_identities
+from adapters.tool_emulation.registry import Identity, tool_identities
 from adapters.wire.json_object import read_fields
 
 ToolWithPath = tuple[Tool, str]

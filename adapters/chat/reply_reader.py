@@ -14,6 +14,8 @@ from adapters.chat.wire import (
     MISSING_CALL_ID_REASON,
     READ_FINISH_REASON,
     REFUSAL_LOGPROBS_REASON,
+    finish_error,
+    read_finish,
     read_usage,
 )
 from adapters.dialect import ReplyContext
@@ -175,22 +177,6 @@ def _read_usage(fields: JsonObject, losses: Losses) -> Usage | None:
     except InvalidRequestError as error:
         losses.dropped("usage", f"the backend sent an invalid value: {error}")
         return None
-
-
-def read_finish(reason: str | None, losses: Losses) -> Finish:
-    """Read a finish reason; an unknown one counts as `stop`."""
-    if not reason:
-        losses.invented("finish_reason", "the backend sent no finish reason; reported as stop")
-        return Finish("stop", "")
-    known = READ_FINISH_REASON.get(reason)
-    if known is None and reason not in FAILED_FINISH_REASONS:
-        losses.changed("finish_reason", f"unknown finish reason {reason!r}; reported as stop")
-    return Finish(known or "stop", reason)
-
-
-def finish_error(reason: str) -> Error:
-    """Return the error that a finish reason stands for."""
-    return Error(f"the backend aborted the reply: {reason}", code=reason, status=502)
 
 
 def _read_choice(fields: JsonObject, context: ReplyContext) -> Choice:

@@ -8,7 +8,6 @@ from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from adapters.chat.choice_reader import ChoiceReader
-from adapters.chat.reply_reader import finish_error, read_finish
 from adapters.chat.tool_calls import COMPLETE_ARGUMENTS_START, PartialCall, ToolCallAssembler
 from adapters.chat.wire import (
     FAILED_FINISH_REASONS,
@@ -16,6 +15,8 @@ from adapters.chat.wire import (
     Chunk,
     ChunkChoice,
     KnownChunk,
+    finish_error,
+    read_finish,
     read_usage,
     unknown_fields,
 )

@@ -6,7 +6,7 @@ from typing import cast
 from msgspec import Raw, Struct
 
 from adapters.errors import InvalidRequestError
-from adapters.ir.types import CallKind, Error, Extras, FinishReason, ToolCall, Usage
+from adapters.ir.types import CallKind, Error, Extras, Finish, FinishReason, ToolCall, Usage
 from adapters.losses import Losses
 from adapters.sse import FrameTemplate, encode_line
 from adapters.wire.error_body import error_object
@@ -85,6 +85,23 @@ WRITE_FINISH_REASON: dict[FinishReason, str] = {
 REFUSAL_LOGPROBS_REASON = "log probabilities of refusals are not supported by other dialects"
 MISSING_CALL_ID_REASON = "the backend sent no call id; an id was generated"
 NO_REASONING_FIELD_REASON = "Chat Completions does not support reasoning"
+
+
+def read_finish(reason: str | None, losses: Losses) -> Finish:
+    """Read a finish reason; an unknown one counts as `stop`."""
+    if not reason:
+        losses.invented("finish_reason", "the backend sent no finish reason; reported as stop")
+        return Finish("stop", "")
+    known = READ_FINISH_REASON.get(reason)
+    if known is None and reason not in FAILED_FINISH_REASONS:
+        losses.changed("finish_reason", f"unknown finish reason {reason!r}; reported as stop")
+    return Finish(known or "stop", reason)
+
+
+def finish_error(reason: str) -> Error:
+    """Return the error that a finish reason stands for."""
+    return Error(f"the backend aborted the reply: {reason}", code=reason, status=502)
+
 
 # The field that holds the arguments of each kind of call.
 CALL_FIELDS: dict[CallKind, str] = {"function": "arguments", "custom": "input"}

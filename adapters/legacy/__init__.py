@@ -7,12 +7,10 @@ of `adapters.chat` read both, and only the writers differ.
 from dataclasses import replace
 
 from adapters.chat import CHAT
+from adapters.chat.conformance import check_legacy_stream
 from adapters.chat.request_reader import is_legacy
-from adapters.legacy.conformance import check_stream
-from adapters.legacy.reply_writer import write_reply
-from adapters.legacy.request_writer import supports_tool, write_request
-from adapters.legacy.stream_writer import StreamWriter
-from adapters.legacy.wire import NAMES
+from adapters.legacy.reply_writer import StreamWriter, write_reply
+from adapters.legacy.request_writer import NAMES, supports_tool, write_request
 
 LEGACY = replace(
     CHAT,
@@ -27,5 +25,5 @@ LEGACY = replace(
     write_request=write_request,
     write_reply=write_reply,
     write_stream=StreamWriter,
-    check_stream=check_stream,
+    check_stream=check_legacy_stream,
 )

@@ -5,6 +5,7 @@ import msgspec
 from adapters.capabilities import Capabilities
 from adapters.chat.message_writer import AssistantTurn, Media, MessageWriter
 from adapters.chat.request_writer import write_function, write_settings
+from adapters.chat.wire import NAMES as CHAT_NAMES
 from adapters.chat.wire import Wire, extras_writer
 from adapters.ir.types import (
     FunctionTool,
@@ -16,11 +17,21 @@ from adapters.ir.types import (
     ToolChoiceMode,
     ToolOutput,
 )
-from adapters.legacy.wire import LABEL, NAMES
 from adapters.losses import Losses
 from adapters.tool_selection import Selection, ToolSupport, select
 from adapters.wire.extra_fields import drop_refused
 from adapters.wire.tools import without_strict
+
+# How messages to clients name the dialect, and a reason for losses.
+LABEL = "the legacy API"
+ONE_CALL_REASON = f"{LABEL} supports only one call per reply"
+
+NAMES = CHAT_NAMES | {
+    "max_output_tokens": "max_tokens",
+    "tool_choice": "function_call",
+    "tool_choice.name": "function_call.name",
+    "tools": "functions",
+}
 
 _ENCODER = msgspec.json.Encoder()
 # Legacy functions have no `strict`.
@@ -68,7 +79,7 @@ def _write_functions(
     if selection.choice is not None:
         wire["function_call"] = _write_choice(selection, losses)
     if request.parallel_tool_calls:
-        losses.dropped("parallel_tool_calls", "the legacy API supports only one call per reply")
+        losses.dropped("parallel_tool_calls", ONE_CALL_REASON)
 
 
 def _write_choice(selection: Selection, losses: Losses) -> str | Wire:

@@ -8,6 +8,8 @@ from msgspec.structs import replace
 from adapters.capabilities import Capabilities
 from adapters.ids import stable_hash
 from adapters.ir.types import (
+    Annotation,
+    Citation,
     File,
     Image,
     Item,
@@ -25,7 +27,6 @@ from adapters.ir.types import (
 )
 from adapters.losses import Losses
 from adapters.responses.client_tools import write_arguments, write_output
-from adapters.responses.output_writer import write_annotation
 from adapters.responses.wire import ALL_CALL_NAMES, CALLS, FAMILY, LABEL, Wire
 from adapters.wire.extra_fields import ExtrasWriter
 
@@ -253,3 +254,19 @@ def _write_part(part: Part) -> Wire | None:
             return {"type": "input_file", **given}
         case _:
             return None
+
+
+def write_annotation(annotation: Annotation, losses: Losses) -> Wire | Raw | None:
+    """Write an annotation; None if it belongs to another dialect."""
+    if isinstance(annotation, Citation):
+        return {
+            "type": "url_citation",
+            "url": annotation.url,
+            "title": annotation.title,
+            "start_index": annotation.start_index,
+            "end_index": annotation.end_index,
+        }
+    if annotation.family == FAMILY:
+        return annotation.value
+    losses.dropped("annotations", f"{LABEL} does not support this annotation")
+    return None

@@ -1,19 +1,43 @@
 """Writer of complete replies for Responses clients, and of the response object in any state."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import Raw, Struct
 
-from adapters.dialect import ReplyContext
-from adapters.ids import IdSource
+from adapters.dialect import ReplyContext, ReplyOptions
+from adapters.ids import IdSource, short_call_id
 from adapters.ir.events import Started
-from adapters.ir.normalize import merge_choices, reply_model, wants_one_choice, with_id_prefix
-from adapters.ir.types import Error, Finish, Reply, Request, Status
+from adapters.ir.normalize import (
+    call_path,
+    merge_choices,
+    reply_model,
+    wants_one_choice,
+    with_id_prefix,
+)
+from adapters.ir.types import (
+    Error,
+    Finish,
+    Item,
+    ItemReference,
+    Logprob,
+    Message,
+    OpaqueItem,
+    Reasoning,
+    Refusal,
+    Reply,
+    Request,
+    Status,
+    Text,
+    ToolCall,
+)
 from adapters.losses import Losses
-from adapters.responses.output_writer import OutputWriter, output_item_id
+from adapters.responses.client_tools import write_arguments
+from adapters.responses.item_writer import write_annotation
 from adapters.responses.request_reader import read_request
 from adapters.responses.request_writer import echo_format, echo_tool, write_tool_choice
 from adapters.responses.wire import (
+    ALL_CALL_NAMES,
+    CALLS,
     FAMILY,
     LABEL,
     MERGED_CHOICES_REASON,
@@ -24,6 +48,137 @@ from adapters.responses.wire import (
 from adapters.sse import encode
 from adapters.wire.extra_fields import ExtrasWriter
 from adapters.wire.json_object import parse_body
+
+# Output items, complete or not
+
+
+def output_item_id(item: Item, ids: IdSource) -> str:
+    """Return the id of the backend, or a new one with the prefix that OpenAI requires.
+
+    Histories with other prefixes work until a client sends them to OpenAI
+    (https://github.com/BerriAI/litellm/issues/37946).
+    """
+    if not isinstance(item, ItemReference) and item.item_id:
+        return item.item_id
+    match item:
+        case Message():
+            return ids.id("msg_")
+        case ToolCall():
+            return ids.id(ALL_CALL_NAMES[item.kind].prefix)
+        case Reasoning():
+            return ids.id("rs_")
+        case _:
+            return ids.id("item_")
+
+
+class OutputWriter:
+    """Writes output items."""
+
+    def __init__(self, reply_options: ReplyOptions, losses: Losses) -> None:
+        self._reply_options = reply_options
+        self._losses = losses
+        self._extras = ExtrasWriter(FAMILY, LABEL, losses)
+
+    def write(self, item: Item, item_id: str, status: Status) -> Wire | Raw:
+        """Write one item."""
+        match item:
+            case Message():
+                wire = self._write_message(item, item_id, status)
+            case ToolCall():
+                wire = _write_call(item, item_id, status)
+                if wire["call_id"] != item.call_id:
+                    reason = "call ids are limited to 64 characters; hashed"
+                    self._losses.changed(call_path(item), reason)
+            case Reasoning():
+                wire = self._write_reasoning(item, item_id, status)
+            case OpaqueItem():
+                return item.value
+            case _:
+                raise AssertionError(f"a reply cannot contain {item!r}")
+        self._extras.carry(item.extras, wire)
+        return wire
+
+    def _write_message(self, message: Message, item_id: str, status: Status) -> Wire:
+        parts: list[Wire] = []
+        for part in message.content:
+            if isinstance(part, Text | Refusal):
+                parts.append(self.write_part(part))
+            else:
+                self._losses.dropped("content", f"{LABEL} supports only text", "capability")
+        return {
+            "id": item_id,
+            "type": "message",
+            "status": status,
+            "role": "assistant",
+            "content": parts,
+        }
+
+    def write_part(self, part: Text | Refusal) -> Wire:
+        """Write a part of a message."""
+        if isinstance(part, Refusal):
+            return {"type": "refusal", "refusal": part.text}
+        annotations = [write_annotation(one, self._losses) for one in part.annotations]
+        return {
+            "type": "output_text",
+            "text": part.text,
+            "annotations": [one for one in annotations if one is not None],
+            "logprobs": write_logprobs(part.logprobs),
+        }
+
+    def _write_reasoning(self, item: Reasoning, item_id: str, status: Status) -> Wire:
+        """Write reasoning; Open Responses rejects null, so empty fields are left out."""
+        summary, content = item.summary, item.content
+        if not self._reply_options.reasoning_text:
+            summary, content = summary + content, ()
+        wire: Wire = {
+            "id": item_id,
+            "type": "reasoning",
+            "status": status,
+            "summary": [{"type": "summary_text", "text": text} for text in summary],
+        }
+        if content:
+            wire["content"] = [{"type": "reasoning_text", "text": text} for text in content]
+        if item.encrypted is not None:
+            wire["encrypted_content"] = item.encrypted
+        return wire
+
+
+def _write_call(call: ToolCall, item_id: str, status: Status) -> Wire:
+    names = CALLS.get(call.kind)
+    wire: Wire = {
+        "id": item_id,
+        "type": ALL_CALL_NAMES[call.kind].item,
+        "status": status,
+        "call_id": short_call_id(call.call_id),
+    }
+    if names is None:
+        if call.kind == "apply_patch" and status == "incomplete":
+            # This type of item has no status `incomplete`.
+            wire["status"] = "in_progress"
+        return wire | write_arguments(call.arguments, call.kind)
+    wire |= {"name": call.name, names.field: call.arguments}
+    if call.namespace is not None:
+        wire["namespace"] = call.namespace
+    return wire
+
+
+def write_logprobs(logprobs: Iterable[Logprob]) -> list[Wire]:
+    """Write log probabilities; `bytes` is never null, as it may be in Chat."""
+    return [
+        {
+            "token": logprob.token,
+            "logprob": logprob.logprob,
+            "bytes": logprob.bytes or (),
+            "top_logprobs": [
+                {"token": top.token, "logprob": top.logprob, "bytes": top.bytes or ()}
+                for top in logprob.top_logprobs or ()
+            ],
+        }
+        for logprob in logprobs
+    ]
+
+
+# The response object
 
 _TOO_MANY_REQUESTS = 429
 # The codes that the error of a failed response may have. The last two are not in the published

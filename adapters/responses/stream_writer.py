@@ -15,16 +15,14 @@ from adapters.ir.events import BlockId, Channel, Closed, Delta, Failed, Finished
 from adapters.ir.normalize import wants_one_choice, worst_finish
 from adapters.ir.types import Error, Item, Status, ToolCall
 from adapters.json_text import DECODE_ERRORS
-from adapters.responses.output_writer import (
-    OutputWriter,
-    output_item_id,
-    write_annotation,
-    write_logprobs,
-)
+from adapters.responses.item_writer import write_annotation
 from adapters.responses.reply_writer import (
+    OutputWriter,
     ResponseState,
     ResponseWriter,
     finished_state,
+    output_item_id,
+    write_logprobs,
     write_response_error,
 )
 from adapters.responses.wire import (

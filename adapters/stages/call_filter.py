@@ -20,8 +20,7 @@ from adapters.ir.types import (
 )
 from adapters.losses import Losses
 from adapters.stages.stage import DiscardBlock, Stage
-from adapters.tool_emulation.names import Identity
-from adapters.tool_emulation.registry import ToolRegistry
+from adapters.tool_emulation.registry import Identity, ToolRegistry
 from adapters.wire.json_object import read_fields
 
 # Returns why a call, in the choice of that number, is not for the client; None if it is.

@@ -5,11 +5,12 @@ A whole reply goes through the same code, as events. A stage never waits, and th
 reply ends everything that the stage has opened.
 """
 
+from abc import ABC, abstractmethod
 from typing import Protocol
 
 from adapters.ir.accumulator import accumulate, to_events
 from adapters.ir.events import BlockId, Closed, Delta, Event, Failed, Finished, Opened, Started
-from adapters.ir.types import Reply
+from adapters.ir.types import Message, Reply
 
 
 class BlockHandler(Protocol):
@@ -126,3 +127,56 @@ class DiscardBlock:
     def close(self, _closed: Closed) -> list[Event]:
         """Drop the end."""
         return []
+
+
+# Stages that extract blocks, such as tool calls, from the text of messages
+
+
+class SplitMessage(ABC):
+    """The handler of one message."""
+
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+        self.choice = opened.choice
+
+    @abstractmethod
+    def fill(self, delta: Delta) -> list[Event]:
+        """Read a delta; return the events that do not depend on later text."""
+
+    @abstractmethod
+    def close(self, closed: Closed) -> list[Event]:
+        """Return the buffered events and the end of the message."""
+
+    @abstractmethod
+    def flush_before_next_block(self) -> list[Event]:
+        """Return the events that must precede a block that is about to be opened."""
+
+    @abstractmethod
+    def flush(self) -> list[Event]:
+        """Return the buffered events after the stream has failed."""
+
+
+class MessageSplitter(Stage, ABC):
+    """A stage that may make several blocks of one message."""
+
+    @abstractmethod
+    def _split(self, opened: Opened) -> SplitMessage:
+        """Return the handler of a message."""
+
+    def _open(self, event: Opened) -> list[Event]:
+        events = [
+            flushed
+            for message in self._messages()
+            if message.choice == event.choice
+            for flushed in message.flush_before_next_block()
+        ]
+        if not isinstance(event.item, Message):
+            return [*events, event]
+        self._handlers[event.index] = self._split(event)
+        return events
+
+    def _fail(self, event: Failed) -> list[Event]:
+        return [*(flushed for message in self._messages() for flushed in message.flush()), event]
+
+    def _messages(self) -> list[SplitMessage]:
+        return [one for one in self._handlers.values() if isinstance(one, SplitMessage)]

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from adapters.ir.events import Closed, Delta, Event, Opened
 from adapters.ir.types import Reasoning, Status
 from adapters.losses import Losses
-from adapters.stages.message_splitter import MessageSplitter, SplitMessage
+from adapters.stages.stage import MessageSplitter, SplitMessage
 
 _BEGIN = "<think>"
 _END = "</think>"

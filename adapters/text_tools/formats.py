@@ -7,11 +7,11 @@ from msgspec.json import Encoder
 
 from adapters.capabilities import TextFormat
 from adapters.json_text import is_complete_json
-from adapters.text_tools.declared_tools import DeclaredTools
 from adapters.text_tools.parser import (
     CALL_FIELDS,
     MESSAGE_FIELDS,
     Cursor,
+    DeclaredTools,
     NotAToolCallError,
     Parse,
     TextToolCall,

@@ -12,9 +12,8 @@ from functools import cache
 
 from msgspec import Struct
 
-from adapters.text_tools.declared_tools import DeclaredTools
 from adapters.text_tools.formats import Calls, TextCallFormat
-from adapters.text_tools.parser import Cursor, NotAToolCallError
+from adapters.text_tools.parser import Cursor, DeclaredTools, NotAToolCallError
 
 _NON_SPACE = re.compile(r"\S")
 

@@ -21,10 +21,9 @@ from adapters.ir.normalize import (
 )
 from adapters.ir.types import Finish, Message, Refusal, Text, Tool, ToolCall
 from adapters.losses import Losses
-from adapters.stages.message_splitter import MessageSplitter, SplitMessage
-from adapters.text_tools.declared_tools import DeclaredTools
+from adapters.stages.stage import MessageSplitter, SplitMessage
 from adapters.text_tools.formats import FORMATS
-from adapters.text_tools.parser import TextToolCall
+from adapters.text_tools.parser import DeclaredTools, TextToolCall
 from adapters.text_tools.scanner import FoundCalls, Scanner, Segment
 
 _TEXT_SPLIT = "log probabilities and annotations do not fit the text without calls"

@@ -16,8 +16,7 @@ from adapters.ir.normalize import unzip
 from adapters.ir.types import Family, Request
 from adapters.losses import Losses
 from adapters.tool_emulation.declare import declare_tools
-from adapters.tool_emulation.downgrade import CallDowngrader
-from adapters.tool_emulation.history import HistoryEmulator
+from adapters.tool_emulation.downgrade import CallDowngrader, HistoryEmulator
 from adapters.tool_emulation.registry import BackendToolSupport, ToolRegistry
 from adapters.tool_emulation.restore import CallRestorer, CustomInput
 from adapters.tool_emulation.tool_choice import emulate_tool_choice

@@ -24,17 +24,21 @@ from adapters.tool_emulation.builtin_tools import (
     builtin_runs_on_client,
 )
 from adapters.tool_emulation.custom_tools import custom_tool_as_function, json_schema_pattern
-from adapters.tool_emulation.names import (
+from adapters.tool_emulation.registry import (
+    ALLOWED_CALLERS,
+    PROGRAMS,
+    BackendToolSupport,
     Identity,
     NamedTool,
     Namespace,
+    RegisteredTool,
+    ToolRegistry,
+    is_for_programs_only,
     is_valid_name,
     qualified_name,
     read_namespace,
     without_child_field,
 )
-from adapters.tool_emulation.programs import ALLOWED_CALLERS, PROGRAMS, is_for_programs_only
-from adapters.tool_emulation.registry import BackendToolSupport, RegisteredTool, ToolRegistry
 from adapters.tool_emulation.tool_choice import requires_call, tools_named_by_choice
 from adapters.tool_emulation.tool_search import (
     DEFER_LOADING,

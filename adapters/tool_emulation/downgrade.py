@@ -1,25 +1,222 @@
-"""The stage that rewrites the calls of a reply for clients that know only some kinds of calls.
+"""Calls for a side that knows only some kinds: a backend in the history, a client in a reply.
 
-The input of a custom tool becomes the one argument of a function, escaped as it streams. A tool in
-a namespace gets a qualified name, and a built-in tool is called by its kind. When the client sends
-the calls back in its history, `emulate_tools` finds the tools by these names.
+In a reply, the input of a custom tool becomes the one argument of a function, escaped as it
+streams. A tool in a namespace gets a qualified name, and a built-in tool is called by its kind.
+When the client sends the calls back in its history, the tools are found by these names.
 """
 
 from msgspec.structs import replace
 
 from adapters.ir.events import Closed, Delta, Event, Opened
 from adapters.ir.normalize import call_path
-from adapters.ir.types import CallKind, Reply, ToolCall
-from adapters.losses import Losses
+from adapters.ir.types import (
+    CallKind,
+    Extras,
+    Family,
+    HostedTool,
+    Item,
+    OpaqueItem,
+    Reply,
+    Request,
+    ToolCall,
+    ToolOutput,
+)
+from adapters.losses import Losses, Severity
 from adapters.stages.stage import Stage
+from adapters.tool_emulation.builtin_tools import parse_builtin_arguments, to_function_arguments
 from adapters.tool_emulation.custom_tools import (
     INPUT_PREFIX,
     INPUT_SUFFIX,
     INPUT_WRAPPED,
     escape,
+    unwrap_input,
+    wrap_input,
 )
-from adapters.tool_emulation.names import qualified_name
-from adapters.tool_emulation.programs import CALLER, is_called_by_program
+from adapters.tool_emulation.registry import (
+    CALLER,
+    PROGRAMS,
+    BackendToolSupport,
+    RegisteredTool,
+    ToolRegistry,
+    is_called_by_program,
+    qualified_name,
+)
+from adapters.tool_emulation.tool_search import describe_found_tools, is_hoisted_tools_item
+
+# Calls and outputs in the history of a request
+
+# The hosted tool that an item belongs to, by the prefix of the item's type.
+_HOSTED_ITEM_PREFIXES = {
+    "web_search_call": "web_search",
+    "file_search_call": "file_search",
+    "code_interpreter_call": "code_interpreter",
+    "image_generation_call": "image_generation",
+    "mcp_": "mcp",
+    "program": PROGRAMS,
+    "tool_search_": "tool_search",
+}
+
+
+class HistoryEmulator:
+    """Converts the items of a request to those that its backend supports."""
+
+    def __init__(
+        self,
+        registry: ToolRegistry,
+        client_family: Family,
+        backend: BackendToolSupport,
+        losses: Losses,
+    ) -> None:
+        self._registry = registry
+        self._client_family = client_family
+        self._backend = backend
+        self._losses = losses
+        # Call ids by item id, for outputs that give an item id as their call id.
+        self._call_ids: dict[str, str] = {}
+
+    def convert(self, request: Request) -> tuple[tuple[Item, ...], tuple[str, ...]]:
+        """Return the items and their paths, without items whose tools are declared instead."""
+        items: list[Item] = []
+        paths: list[str] = []
+        for item, path in request.items_with_paths():
+            converted: Item = item
+            match item:
+                case ToolCall():
+                    converted = self._convert_call(item, path)
+                case ToolOutput():
+                    converted = self._convert_output(item, path)
+                case OpaqueItem() if is_hoisted_tools_item(item, self._backend):
+                    continue
+                case OpaqueItem() if self._is_unsupported(item):
+                    reason = f"the backend does not support {item.kind} items"
+                    self._losses.dropped(path, reason, _severity(item))
+                    continue
+                case _:
+                    pass
+            items.append(converted)
+            paths.append(path)
+        return tuple(items), tuple(paths)
+
+    def _is_unsupported(self, item: OpaqueItem) -> bool:
+        """Whether an item belongs to a hosted tool that the backend does not have."""
+        prefixes = _HOSTED_ITEM_PREFIXES.items()
+        tool = next((tool for prefix, tool in prefixes if item.kind.startswith(prefix)), None)
+        return tool is not None and not self._backend.supports_hosted(tool)
+
+    # Calls
+
+    def _convert_call(self, call: ToolCall, path: str) -> ToolCall:
+        if call.item_id is not None:
+            self._call_ids[call.item_id] = call.call_id
+        if is_called_by_program(call.extras):
+            call = replace(call, extras=self._without_caller(call.extras, path))
+        entry = self._registry.by_client_name(call.name, call.namespace)
+        if entry is not None:
+            return self._convert_declared(call, entry, path)
+        if self._backend.supports_call_kind(call.kind):
+            return self._with_valid_name(call, path)
+        reason = f"{call.kind} tools are not supported; sent as a function call"
+        self._losses.changed(path, INPUT_WRAPPED if call.kind == "custom" else reason)
+        return self._with_valid_name(self._as_function(call, path), path)
+
+    def _convert_declared(self, call: ToolCall, entry: RegisteredTool, path: str) -> ToolCall:
+        """Return the call of a declared tool as the backend knows that tool."""
+        if call.kind != entry.backend_kind:
+            convert_to_function = entry.backend_kind == "function"
+            call = (
+                self._as_function(call, path)
+                if convert_to_function
+                else self._restore(call, entry, path)
+            )
+        if call.kind != entry.backend_kind or (
+            (call.namespace, call.name) == entry.backend_identity
+        ):
+            return call
+        return replace(call, name=entry.backend_name, namespace=entry.backend_namespace)
+
+    def _as_function(self, call: ToolCall, path: str) -> ToolCall:
+        """Return any call as a function call; item ids have a prefix for the kind of the call."""
+        if call.kind == "function":
+            return call
+        if call.kind == "custom":
+            arguments = wrap_input(call.arguments)
+            return replace(call, kind="function", arguments=arguments, item_id=None)
+        arguments = to_function_arguments(call.kind, call.arguments)
+        extras = self._without_builtin_extras(call.extras, path)
+        return replace(call, kind="function", arguments=arguments, item_id=None, extras=extras)
+
+    def _restore(self, call: ToolCall, entry: RegisteredTool, path: str) -> ToolCall:
+        """Return a function call as the call that it emulates, which this backend supports."""
+        if not isinstance(entry.tool, HostedTool):
+            parsed_input = unwrap_input(call.arguments)
+            parsed_input.report(f"{path}.arguments", self._losses)
+            return replace(call, kind="custom", arguments=parsed_input.text)
+        parsed = parse_builtin_arguments(entry.tool, call.arguments)
+        if parsed is None:
+            return call
+        parsed.report(f"{path}.arguments", self._losses)
+        return replace(call, kind=entry.kind, arguments=parsed.arguments)
+
+    def _without_builtin_extras(self, extras: Extras, path: str) -> Extras:
+        """Drop the client's extra fields of a built-in call, which a function call cannot have.
+
+        Extra fields of another family were set by the backend and go back to it.
+        """
+        own = [extra for extra in extras if extra.family == self._client_family]
+        for extra in own:
+            if extra.severity is not None:
+                reason = "function calls do not support this field"
+                self._losses.dropped(f"{path}.{extra.name}", reason, extra.severity)
+        return tuple(extra for extra in extras if extra not in own)
+
+    def _without_caller(self, extras: Extras, path: str) -> Extras:
+        """Drop which program made a call, if the backend does not run programs."""
+        if self._backend.supports_hosted(PROGRAMS):
+            return extras
+        reason = "programs are not supported; sent as an ordinary call"
+        self._losses.dropped(f"{path}.{CALLER}", reason)
+        return tuple(extra for extra in extras if extra.name != CALLER)
+
+    def _with_valid_name(self, call: ToolCall, path: str) -> ToolCall:
+        """Return the call of an undeclared tool with a name that the backend accepts."""
+        if call.namespace is not None and self._backend.supports_hosted("namespace"):
+            return call
+        name = qualified_name(call.namespace, call.name, self._backend.max_name_length)
+        if name != call.name:
+            self._losses.changed(f"{path}.name", f"the backend rejects this name; sent as {name}")
+        return replace(call, name=name, namespace=None)
+
+    # Outputs
+
+    def _convert_output(self, output: ToolOutput, path: str) -> ToolOutput:
+        """Return an output as that of a function, if the backend does not support its kind."""
+        if is_called_by_program(output.extras):
+            output = replace(output, extras=self._without_caller(output.extras, path))
+        if self._backend.supports_call_kind(output.kind):
+            return output
+        content = output.output
+        if output.kind == "tool_search":
+            content = describe_found_tools(output, self._callable_name)
+        if output.kind != "custom":
+            output = replace(output, extras=self._without_builtin_extras(output.extras, path))
+        call_id = self._call_ids.get(output.call_id or "", output.call_id)
+        return replace(output, call_id=call_id, output=content, kind="function", item_id=None)
+
+    def _callable_name(self, namespace: str | None, name: str) -> str:
+        """Return the name by which a model can call a tool that a search found."""
+        entry = self._registry.by_client_name(name, namespace)
+        if entry is None:
+            return qualified_name(namespace, name, self._backend.max_name_length)
+        within = entry.backend_namespace
+        return entry.backend_name if within is None else f"{within}.{entry.backend_name}"
+
+
+def _severity(item: OpaqueItem) -> Severity:
+    """Return how severe it is to drop an item; tools found by a search are declared anyway."""
+    return "hint" if item.kind.startswith("tool_search_") else "capability"
+
+
+# Calls in a reply
 
 
 class CallDowngrader(Stage):

@@ -13,8 +13,7 @@ from adapters.ir.types import (
     ToolChoiceMode,
 )
 from adapters.tool_emulation.builtin_tools import CALL_KINDS
-from adapters.tool_emulation.names import NAMESPACE
-from adapters.tool_emulation.registry import RegisteredTool, ToolRegistry
+from adapters.tool_emulation.registry import NAMESPACE, RegisteredTool, ToolRegistry
 from adapters.wire.json_object import read_fields
 
 # `computer_use` exists in a tool choice only.

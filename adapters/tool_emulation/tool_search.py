@@ -30,8 +30,7 @@ from adapters.ir.types import (
 )
 from adapters.json_text import is_complete_json
 from adapters.losses import Losses
-from adapters.tool_emulation.names import NamedTool
-from adapters.tool_emulation.registry import BackendToolSupport
+from adapters.tool_emulation.registry import BackendToolSupport, NamedTool
 from adapters.wire.json_object import read_fields
 from adapters.wire.json_schema import EMPTY_SCHEMA
 from adapters.wire.tools import read_tools

@@ -35,7 +35,7 @@ from adapters.tool_emulation import (
     ToolRegistry,
     emulate_tools,
 )
-from adapters.translation.redaction import Redact
+from adapters.wire.error_body import Redact
 from adapters.wire.tools import declared_names
 
 # The last stage of a reply, chosen by the gateway: a summary of a conversation, or an item that is

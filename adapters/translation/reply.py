@@ -16,7 +16,6 @@ from adapters.sse import BYTE_ORDER_MARK, encode, is_stream
 from adapters.stages.stage import Pipeline, Stage
 from adapters.tool_emulation import CallRestorer, CustomInput
 from adapters.translation.plan import ReplyPlan, reply_stages
-from adapters.translation.redaction import redact_errors
 from adapters.translation.reply_end import (
     INTERNAL_ERROR,
     OK,
@@ -33,7 +32,7 @@ from adapters.translation.streams import (
     ReplyStream,
     TranslatedStream,
 )
-from adapters.wire.error_body import infer_status, is_error
+from adapters.wire.error_body import infer_status, is_error, redact_errors
 from adapters.wire.json_object import JsonObject, read_body
 
 _FIRST_ERROR: Final = 400

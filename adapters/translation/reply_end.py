@@ -11,8 +11,7 @@ from adapters.errors import DragomanError, InvalidReplyError, InvalidRequestErro
 from adapters.ir.types import Error, FunctionTool, Usage
 from adapters.losses import Loss
 from adapters.translation.plan import ReplyPlan, TranslationOptions
-from adapters.translation.redaction import redact_text
-from adapters.wire.error_body import CONTEXT_OVERFLOW, infer_status, to_error
+from adapters.wire.error_body import CONTEXT_OVERFLOW, infer_status, redact_text, to_error
 from adapters.wire.json_object import read_body
 
 OK: Final = 200

@@ -10,8 +10,7 @@ from adapters.capabilities import GENERIC
 from adapters.errors import DragomanError, InvalidRequestError, missing_field
 from adapters.ir.types import EMPTY_REQUEST, ItemReference, Request
 from adapters.losses import Loss, Losses
-from adapters.reasoning.policy import ReasoningPolicy
-from adapters.reasoning.strip import NOT_FOR_THIS
+from adapters.reasoning.policy import NOT_FOR_THIS, ReasoningPolicy
 from adapters.translation.fit import fit_to_capabilities
 from adapters.translation.pairing import pair_tool_calls
 from adapters.translation.plan import (

@@ -15,8 +15,8 @@ from adapters.losses import Loss, Losses
 from adapters.sse import Decoder, Frame, is_done, parse_event, write_block
 from adapters.stages.stage import Pipeline, Stage
 from adapters.translation.plan import ReplyPlan
-from adapters.translation.redaction import redact_errors, redact_frame
 from adapters.translation.reply_end import error_for_client
+from adapters.wire.error_body import redact_errors, redact_frame
 
 _LAST = (Finished, Failed)
 _IN_STORED_REPLY: Final = "in the stored completion"

@@ -14,8 +14,7 @@ import httpx
 from msgspec import Struct
 
 from adapters import Capabilities, Dialect, InvalidReplyError, get_dialect
-from adapters.translation.redaction import redact_errors, redact_text
-from adapters.wire.error_body import read_error
+from adapters.wire.error_body import read_error, redact_errors, redact_text
 from gateway.backends.key_redaction import key_redactor
 from gateway.backends.transport import SENDING_EVENT
 from gateway.config.schema import BackendConfig, RetryConfig, TimeoutConfig

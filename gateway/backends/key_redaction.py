@@ -7,7 +7,7 @@ key may be an ordinary word there.
 import re
 from typing import Final
 
-from adapters.translation.redaction import REDACTED, Redact
+from adapters.wire.error_body import REDACTED, Redact
 
 # Keys that are set only because a client demands one, in lower case and with hyphens.
 PLACEHOLDERS: Final = frozenset(

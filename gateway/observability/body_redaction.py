@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from adapters.json_text import DECODE_ERRORS
-from adapters.translation.redaction import REDACTED
+from adapters.wire.error_body import REDACTED
 from adapters.wire.json_object import Json
 
 # "token" only at the end, because `max_tokens` and the like are not secret.

@@ -9,7 +9,7 @@ from litestar.logging.config import LoggingConfig, StructLoggingConfig
 from litestar.serialization import encode_json
 from structlog.typing import FilteringBoundLogger, Processor
 
-from adapters.translation.redaction import redact_text
+from adapters.wire.error_body import redact_text
 from gateway.config.schema import LogConfig
 from gateway.observability.body_redaction import redact_body
 from gateway.observability.record import MAX_LOGGED_BODY_BYTES, ExchangeRecord

@@ -6,7 +6,7 @@ from typing import Literal
 
 from adapters import Loss
 from adapters.ir.types import Usage
-from adapters.translation.redaction import Redact
+from adapters.wire.error_body import Redact
 
 Outcome = Literal["ok", "error", "client_disconnected"]
 

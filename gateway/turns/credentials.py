@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 
 from adapters import RequestBody
 from adapters.json_text import DECODE_ERRORS
-from adapters.translation.redaction import REDACTED
+from adapters.wire.error_body import REDACTED
 from adapters.wire.json_object import MISSING, NULL
 
 _MCP: Final = b'"mcp"'

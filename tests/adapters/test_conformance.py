@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from adapters.chat.conformance import check_legacy_stream as check_legacy
 from adapters.chat.conformance import check_stream as check_chat
 from adapters.conformance import Json, Object, Violation
-from adapters.legacy.conformance import check_stream as check_legacy
 from adapters.responses.conformance import check_stream as check_responses
 from tests.adapters.conformance_cases import (
     DONE,

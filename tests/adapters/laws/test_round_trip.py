@@ -27,7 +27,7 @@ from adapters.ir.types import (
     ToolCall,
     Usage,
 )
-from adapters.legacy import wire as legacy_wire
+from adapters.legacy import reply_writer as legacy_writer
 from adapters.responses import wire as responses_wire
 from tests.adapters.laws.canonical import canonical_reply
 from tests.adapters.laws.common import (
@@ -185,7 +185,7 @@ def test_stream_case_is_read_the_same_however_it_is_split(
     ("read", "write"),
     [
         (chat_wire.READ_FINISH_REASON, chat_wire.WRITE_FINISH_REASON),
-        (chat_wire.READ_FINISH_REASON, legacy_wire.WRITE_FINISH_REASON),
+        (chat_wire.READ_FINISH_REASON, legacy_writer.WRITE_FINISH_REASON),
         (responses_wire.READ_INCOMPLETE, responses_wire.WRITE_INCOMPLETE),
         (responses_wire.CALL_KINDS, {k: w.item for k, w in responses_wire.CALLS.items()}),
         (responses_wire.OUTPUT_KINDS, {k: w.output for k, w in responses_wire.CALLS.items()}),

@@ -7,8 +7,8 @@ from msgspec import Raw
 
 from adapters.capabilities import TextFormat
 from adapters.ir.types import CustomTool, FunctionTool, HostedTool, Tool
-from adapters.text_tools.declared_tools import DeclaredTools
 from adapters.text_tools.formats import FORMATS
+from adapters.text_tools.parser import DeclaredTools
 from adapters.text_tools.scanner import FoundCalls, Scanner
 
 SCHEMA = Raw(

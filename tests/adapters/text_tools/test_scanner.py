@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.capabilities import TextFormat
-from adapters.text_tools.declared_tools import DeclaredTools
 from adapters.text_tools.formats import FORMATS
+from adapters.text_tools.parser import DeclaredTools
 from adapters.text_tools.scanner import FoundCalls, Scanner
 from tests.adapters.text_tools.scanning import ALL, LOOK, TIME, TOOLS, cut_up, scan
 

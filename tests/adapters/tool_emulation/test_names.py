@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.tool_emulation.names import (
+from adapters.tool_emulation.registry import (
     ToolName,
     qualified_name,
     resolve_hallucinated_name,

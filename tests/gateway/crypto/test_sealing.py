@@ -10,9 +10,9 @@ from msgspec import Raw
 
 from adapters.ir.types import ExtraField, Reasoning, Request, ToolCall
 from adapters.losses import Losses
+from adapters.reasoning.policy import strip_sealed
 from adapters.reasoning.restore import ReasoningRestorer
 from adapters.reasoning.sealed import SealedReasoning, extra_content_field
-from adapters.reasoning.strip import strip_sealed
 from gateway.config import ConfigError, load_config
 from gateway.crypto import REASONING_PREFIX, SealingKeys, new_sealing_key, parse_sealing_key
 
