@@ -3,25 +3,18 @@
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
-import openai
 import pytest
 
 from gateway.backends.key_redaction import key_redactor
-from tests.gateway.backend_replies import Call, Turn, reply_body, script_turns, stream_events
-from tests.gateway.backend_requests import ENDPOINT_PATHS
-from tests.gateway.conftest import NewModel
+from tests.gateway.backend_replies import Call, Turn, reply_body, stream_events
+from tests.gateway.conftest import Harness, run_harness
 from tests.gateway.gateway_config import DIALECTS, backend_table
-from tests.gateway.gateway_process import (
-    Gateway,
-    assert_no_errors_logged,
-    log_line_naming,
-    run_gateway,
-)
-from tests.gateway.raw_http import RawResponse, send
+from tests.gateway.gateway_process import log_line_naming
+from tests.gateway.plain_requests import request_body, request_path
+from tests.gateway.raw_http import RawResponse
 from tests.gateway.scripted_backend import Script, ScriptedBackend, json_reply, stream_reply
-from tests.gateway.sdk_clients import make_client
-from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges.reading import JsonObject
 
 PLACEHOLDERS = {
@@ -47,42 +40,26 @@ both_ways = pytest.mark.parametrize("streams", [False, True], ids=["whole", "str
 
 
 @pytest.fixture(scope="module")
-def keyed(backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+def keyed(backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     """Run a gateway that logs bodies, with a backend for each key and dialect."""
     tables = [
         backend_table(backend.address, f"{key}-{dialect}", dialect, f'api_key_env = "KEY_{key}"\n')
         for key in KEYS
         for dialect in DIALECTS
     ]
+    config = "\n".join(["[logging]\nbodies = true\n", *tables])
     variables = {f"KEY_{key}": value for key, value in KEYS.items()}
-    folder = tmp_path_factory.mktemp("keyed")
-    with run_gateway(
-        "\n".join(["[logging]\nbodies = true\n", *tables]), folder, variables
-    ) as gateway:
-        yield gateway
-    assert_no_errors_logged(gateway)
-    assert REAL not in gateway.log
-    assert json.dumps(REAL)[1:-1] not in gateway.log
+    with run_harness(backend, config, tmp_path_factory.mktemp("keyed"), variables) as harness:
+        yield harness
+    assert REAL not in harness.gateway.log
+    assert json.dumps(REAL)[1:-1] not in harness.gateway.log
 
 
-@pytest.fixture(scope="module")
-def client_of_keyed(keyed: Gateway) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(
-        base_url=keyed.url, api_key="sk-client", max_retries=0, timeout=TIMEOUT_SECONDS
-    ) as client:
-        yield client
-
-
-def _send(gateway: Gateway, client: str, model: str, *, streams: bool) -> RawResponse:
-    question = [{"role": "user", "content": "hi"}]
-    body: JsonObject = {"model": model, "stream": streams}
+def _send(keyed: Harness, client: str, model: str, *, streams: bool) -> RawResponse:
+    body = request_body(client, model, streamed=streams)
     if client == "responses":
-        body |= {"input": question, "store": False}
-    else:
-        body["messages"] = question
-    if client == "legacy":
-        body["functions"] = [{"name": "get_weather", "parameters": {"type": "object"}}]
-    return send(gateway, "POST", f"/v1{ENDPOINT_PATHS[client]}", json.dumps(body).encode())
+        body["store"] = False
+    return keyed.post(body, request_path(client))
 
 
 # Model output
@@ -92,15 +69,8 @@ def _send(gateway: Gateway, client: str, model: str, *, streams: bool) -> RawRes
 @every_backend
 @both_ways
 def test_reply_in_the_same_dialect_keeps_every_byte(
-    key: str,
-    dialect: str,
-    keyed: Gateway,
-    backend: ScriptedBackend,
-    new_model: NewModel,
-    *,
-    streams: bool,
+    key: str, dialect: str, keyed: Harness, *, streams: bool
 ) -> None:
-    model = new_model(f"{key}-{dialect}")
     if streams:
         body = b"".join(stream_events(dialect, TURN))
         script = stream_reply(body)
@@ -109,7 +79,7 @@ def test_reply_in_the_same_dialect_keeps_every_byte(
         more = {"EMPTY": {"none": "ollama"}, "test sk-no-key-required": 1, "error": None}
         body = json.dumps({**json.loads(reply_body(dialect, TURN)), **more}, indent=1).encode()
         script = json_reply(body)
-    backend.enqueue(model, script)
+    model = keyed.enqueue(f"{key}-{dialect}", script)
     response = _send(keyed, dialect, model, streams=streams)
     assert response.status == 200
     assert response.body == body
@@ -119,55 +89,44 @@ def test_reply_in_the_same_dialect_keeps_every_byte(
 @every_backend
 @every_client
 @pytest.mark.parametrize("mode", ["unary", "raw"])
-def test_translated_reply_keeps_the_model_output(  # noqa: PLR0913, PLR0917 - each combination
-    key: str,
-    dialect: str,
-    client: str,
-    mode: str,
-    client_of_keyed: openai.OpenAI,
-    backend: ScriptedBackend,
-    new_model: NewModel,
+def test_translated_reply_keeps_the_model_output(
+    key: str, dialect: str, client: str, mode: str, keyed: Harness
 ) -> None:
-    model = new_model(f"{key}-{dialect}")
-    script_turns(backend, dialect, model, TURN)
-    assert make_client(client, client_of_keyed, model, mode).send_question().turn == TURN
+    model = keyed.script(f"{key}-{dialect}", TURN)
+    assert keyed.ask(client, model, mode) == TURN
 
 
 # Headers
 
 
+@every_client
 @pytest.mark.parametrize("key", PLACEHOLDERS)
 @both_ways
 def test_placeholder_key_is_not_redacted(
-    key: str, keyed: Gateway, backend: ScriptedBackend, new_model: NewModel, *, streams: bool
+    key: str, client: str, keyed: Harness, *, streams: bool
 ) -> None:
     value = KEYS[key]
-    for client in DIALECTS:
-        model = new_model(f"{key}-chat")
-        error = {"message": f"no {value}", "type": value, "param": None, "code": None}
-        body = json.dumps({"error": error}).encode()
-        backend.enqueue(model, json_reply(body, status=400, headers={"x-request-id": value}))
-        response = _send(keyed, client, model, streams=streams)
-        assert response.error == error
-        assert response.headers["x-request-id"] == value
+    error = {"message": f"no {value}", "type": value, "param": None, "code": None}
+    body = json.dumps({"error": error}).encode()
+    script = json_reply(body, status=400, headers={"x-request-id": value})
+    model = keyed.enqueue(f"{key}-chat", script)
+    response = _send(keyed, client, model, streams=streams)
+    assert response.error == error
+    assert response.headers["x-request-id"] == value
 
 
 @every_client
 @both_ways
-def test_key_in_a_header_is_redacted(
-    client: str, keyed: Gateway, backend: ScriptedBackend, new_model: NewModel, *, streams: bool
-) -> None:
-    model = new_model("real-chat")
+def test_key_in_a_header_is_redacted(client: str, keyed: Harness, *, streams: bool) -> None:
     headers = {"x-request-id": REAL, "openai-organization": f"of {REAL}"}
     streamed = stream_reply(*stream_events("chat", TURN), headers=headers)
-    backend.enqueue(
-        model, streamed if streams else json_reply(reply_body("chat", TURN), headers=headers)
-    )
+    whole = json_reply(reply_body("chat", TURN), headers=headers)
+    model = keyed.enqueue("real-chat", streamed if streams else whole)
     response = _send(keyed, client, model, streams=streams)
     assert response.status == 200
     assert response.headers["x-request-id"] == REDACTED
     assert response.headers["openai-organization"] == f"of {REDACTED}"
-    assert f'"request_id":"{REDACTED}"' in log_line_naming(keyed, model)
+    assert f'"request_id":"{REDACTED}"' in log_line_naming(keyed.gateway, model)
 
 
 # Errors
@@ -184,19 +143,11 @@ def _escaped(value: JsonObject) -> bytes:
 @every_backend
 @every_client
 @both_ways
-def test_key_in_an_error_body_is_redacted(  # noqa: PLR0913 - each combination
-    status: int,
-    dialect: str,
-    client: str,
-    keyed: Gateway,
-    backend: ScriptedBackend,
-    new_model: NewModel,
-    *,
-    streams: bool,
+def test_key_in_an_error_body_is_redacted(
+    status: int, dialect: str, client: str, keyed: Harness, *, streams: bool
 ) -> None:
     for body in (json.dumps({"error": ERROR}).encode(), _escaped({"error": ERROR})):
-        model = new_model(f"real-{dialect}")
-        backend.enqueue(model, json_reply(body, status=status))
+        model = keyed.enqueue(f"real-{dialect}", json_reply(body, status=status))
         response = _send(keyed, client, model, streams=streams)
         assert response.status == (status if status >= 400 else 500)
         assert response.error["message"] == f"bad {REDACTED}"
@@ -233,19 +184,11 @@ def _failing_streams(dialect: str) -> list[Script]:
 @every_client
 @both_ways
 def test_key_in_a_stream_error_is_redacted(
-    dialect: str,
-    client: str,
-    keyed: Gateway,
-    backend: ScriptedBackend,
-    new_model: NewModel,
-    *,
-    streams: bool,
+    dialect: str, client: str, keyed: Harness, *, streams: bool
 ) -> None:
     for script in _failing_streams(dialect):
-        model = new_model(f"real-{dialect}")
-        backend.enqueue(model, script)
-        response = _send(keyed, client, model, streams=streams)
-        text = response.body.decode()
+        model = keyed.enqueue(f"real-{dialect}", script)
+        text = _send(keyed, client, model, streams=streams).body.decode()
         assert f"bad {REDACTED}" in text
         assert f"bad {REAL[:3]}" not in text
         if streams:
@@ -254,15 +197,12 @@ def test_key_in_a_stream_error_is_redacted(
             assert json.dumps(f"{REAL} and more")[1:-1] in "".join(deltas)
 
 
-def test_only_the_error_of_an_event_is_redacted(
-    keyed: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("real-chat")
+def test_only_the_error_of_an_event_is_redacted(keyed: Harness) -> None:
     *sent, done = stream_events("chat", TURN, usage=False)
     last = json.loads(sent.pop().removeprefix(b"data: "))
     last["choices"][0] |= {"delta": {"content": REAL}, "error": ERROR}
     event = b"id: 1\ndata: " + json.dumps(last | {"error": ERROR}).encode() + b"\n\n"
-    backend.enqueue(model, stream_reply(*sent, event, done))
+    model = keyed.enqueue("real-chat", stream_reply(*sent, event, done))
     body = _send(keyed, "chat", model, streams=True).body
     assert body.startswith(b"".join(sent))
     last = json.loads(body.removeprefix(b"".join(sent)).split(b"\n")[0].removeprefix(b"data: "))
@@ -272,12 +212,9 @@ def test_only_the_error_of_an_event_is_redacted(
     assert last["choices"][0]["delta"] == {"content": REAL}
 
 
-def test_only_the_error_of_a_failed_response_is_redacted(
-    keyed: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
+def test_only_the_error_of_a_failed_response_is_redacted(keyed: Harness) -> None:
     failed = json.loads(reply_body("responses", TURN)) | {"status": "failed", "error": ERROR}
-    model = new_model("real-responses")
-    backend.enqueue(model, json_reply(json.dumps(failed).encode()))
+    model = keyed.enqueue("real-responses", json_reply(json.dumps(failed).encode()))
     response = _send(keyed, "responses", model, streams=False).json()
     assert response["output"] == failed["output"]
     assert REAL not in json.dumps(response["error"])
@@ -286,22 +223,15 @@ def test_only_the_error_of_a_failed_response_is_redacted(
 
 @pytest.mark.parametrize("status", [200, 400])
 def test_key_in_a_compaction_error_is_redacted(
-    status: int,
-    backend: ScriptedBackend,
-    tmp_path_factory: pytest.TempPathFactory,
-    new_model: NewModel,
+    status: int, backend: ScriptedBackend, tmp_path: Path
 ) -> None:
-    table = 'api_key_env = "A_KEY"\nprofile = "openai"\n'
-    config = backend_table(backend.address, "compacting", "responses", table)
-    folder = tmp_path_factory.mktemp("compacting")
-    with run_gateway(config, folder, {"A_KEY": REAL}) as gateway:
-        model = new_model("compacting")
-        body = json.dumps({"error": ERROR}).encode()
-        backend.enqueue(
-            model, json_reply(body, status=status, headers={"openai-organization": REAL})
-        )
-        request = {"model": model, "input": "hi"}
-        response = send(gateway, "POST", "/v1/responses/compact", json.dumps(request).encode())
+    settings = 'api_key_env = "A_KEY"\nprofile = "openai"\n'
+    config = backend_table(backend.address, "compacting", "responses", settings)
+    body = json.dumps({"error": ERROR}).encode()
+    script = json_reply(body, status=status, headers={"openai-organization": REAL})
+    with run_harness(backend, config, tmp_path, {"A_KEY": REAL}) as compacting:
+        model = compacting.enqueue("compacting", script)
+        response = compacting.post({"model": model, "input": "hi"}, "/v1/responses/compact")
     assert response.error["message"] == f"bad {REDACTED}"
     assert response.headers["openai-organization"] == REDACTED
     assert "Ab3" not in response.body.decode()
@@ -311,22 +241,13 @@ def test_key_in_a_compaction_error_is_redacted(
 
 
 @both_ways
-def test_key_in_a_reply_is_redacted_in_the_log(
-    keyed: Gateway, backend: ScriptedBackend, new_model: NewModel, *, streams: bool
-) -> None:
+def test_key_in_a_reply_is_redacted_in_the_log(keyed: Harness, *, streams: bool) -> None:
     # The last event of a stream, and the whole reply, have the complete text.
-    model = new_model("real-responses")
-    turn = Turn(f"{REAL} and {'more ' * 20}")
-    script = (
-        stream_reply(*stream_events("responses", turn))
-        if streams
-        else json_reply(reply_body("responses", turn))
-    )
-    backend.enqueue(model, script)
+    model = keyed.script("real-responses", f"{REAL} and {'more ' * 20}")
     response = _send(keyed, "responses", model, streams=streams)
     assert REDACTED not in response.body.decode()
-    assert REAL[:5] not in log_line_naming(keyed, model)
-    assert REDACTED in log_line_naming(keyed, model)
+    assert REAL[:5] not in log_line_naming(keyed.gateway, model)
+    assert REDACTED in log_line_naming(keyed.gateway, model)
 
 
 # Keys that are redacted

@@ -146,8 +146,9 @@ def test_chunked_request(harness: Harness) -> None:
 def test_large_request_within_the_limit(client: str, dialect: str, harness: Harness) -> None:
     model, text = harness.script(dialect, TURN), "größer " * 500_000
     field = "input" if client == "responses" else "messages"
-    fields = {field: [{"role": "user", "content": text}]}
-    assert harness.request(client, model, streamed=True, **fields).status == 200
+    body = request_body(client, model, streamed=True)
+    body[field] = [{"role": "user", "content": text}]
+    assert harness.post(body, request_path(client)).status == 200
     assert text in str(harness.sent_json(model))
 
 
