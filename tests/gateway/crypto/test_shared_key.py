@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +9,7 @@ from adapters import Sealer
 from gateway.app import make_sealing_keys
 from gateway.config.schema import Config, SealingConfig
 from gateway.store import Store
-from tests.gateway.stores import new_url, opened_store, with_two_stores, with_url
+from tests.gateway.stores import opened_store, with_two_stores, with_url
 
 
 @with_two_stores
@@ -40,16 +39,11 @@ async def test_sealed_text_opens_on_another_node_and_after_a_restart(url: str) -
     assert (await local_sealer()).open(sealed) == b"reasoning"
 
 
-@pytest.fixture
-def configured(monkeypatch: pytest.MonkeyPatch) -> Config:
-    monkeypatch.setenv("A_SEALING_KEY", base64.b64encode(bytes(32)).decode())
-    return Config(sealing=SealingConfig(key_env="A_SEALING_KEY"))
-
-
-def test_configured_key_is_not_stored(configured: Config, tmp_path: Path) -> None:
-    async def run() -> bytes:
-        async with opened_store(new_url("sqlite", tmp_path)) as store:
-            await make_sealing_keys(configured, store)
-            return await store.secrets.get_or_create("sealing key", b"not stored before")
-
-    assert asyncio.run(run()) == b"not stored before"
+@with_url
+async def test_configured_key_is_not_stored(url: str) -> None:
+    config = Config(sealing=SealingConfig(key_env="A_SEALING_KEY"))
+    async with opened_store(url) as store:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("A_SEALING_KEY", base64.b64encode(bytes(32)).decode())
+            await make_sealing_keys(config, store)
+        assert await store.secrets.get_or_create("sealing key", b"new") == b"new"
