@@ -15,18 +15,17 @@ from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges.reading import JsonObject, object_in, objects_in, text_in
 
 # The captured tools, shortened.
-EXEC_COMMAND_TOOL: JsonObject = {
-    "type": "function",
-    "name": "exec_command",
-    "description": "Runs a command in a PTY.",
-    "strict": False,
-    "parameters": {
-        "type": "object",
-        "properties": {"cmd": {"type": "string", "description": "Shell command to execute."}},
-        "required": ["cmd"],
-        "additionalProperties": False,
-    },
-}
+
+
+def function_tool(name: str, description: str, parameter: str, schema: JsonObject) -> JsonObject:
+    """Return a function with one parameter."""
+    parameters = {"type": "object", "properties": {parameter: schema}, "required": [parameter]}
+    tool: JsonObject = {"type": "function", "name": name, "description": description}
+    return {**tool, "strict": False, "parameters": {**parameters, "additionalProperties": False}}
+
+
+COMMAND: JsonObject = {"type": "string", "description": "Shell command to execute."}
+EXEC_COMMAND_TOOL = function_tool("exec_command", "Runs a command in a PTY.", "cmd", COMMAND)
 APPLY_PATCH_TOOL: JsonObject = {
     "type": "custom",
     "name": "apply_patch",
@@ -44,20 +43,7 @@ WEATHER_NAMESPACE: JsonObject = {
     "type": "namespace",
     "name": "mcp__weather",
     "description": "Tools in the mcp__weather namespace.",
-    "tools": [
-        {
-            "type": "function",
-            "name": "get_weather",
-            "description": "Weather of a city ☃",
-            "strict": False,
-            "parameters": {
-                "type": "object",
-                "properties": {"city": {"type": "string"}},
-                "required": ["city"],
-                "additionalProperties": False,
-            },
-        }
-    ],
+    "tools": [function_tool("get_weather", "Weather of a city ☃", "city", {"type": "string"})],
 }
 TOOL_SEARCH: JsonObject = {
     "type": "tool_search",
@@ -108,10 +94,8 @@ class CodexClient:
 
     def _send_turn(self) -> list[JsonObject]:
         body = {**self._body, "input": self._history}
-        with httpx.stream(
-            "POST", f"{self._url}/responses", json=body, timeout=TIMEOUT_SECONDS
-        ) as response:
-            lines = response.read().decode().split("\n")
+        response = httpx.post(f"{self._url}/responses", json=body, timeout=TIMEOUT_SECONDS)
+        lines = response.content.decode().split("\n")
         data = [line.removeprefix("data: ") for line in lines if line.startswith("data: {")]
         events = [cast("JsonObject", json.loads(one)) for one in data]
         assert events[-1]["type"] == "response.completed", events[-1]
@@ -129,18 +113,14 @@ class CodexClient:
                 city = text_in(json.loads(text_in(item, "arguments")), "city")
                 return [_output(item, [{"type": "input_text", "text": f"{city}: 21°c"}])]
             case {"type": "custom_tool_call", "name": "apply_patch"}:
-                return [
-                    _output(item, self._apply_patch(text_in(item, "input")), "custom_tool_call")
-                ]
+                output = self._apply_patch(text_in(item, "input"))
+                return [_output(item, output, "custom_tool_call")]
             case {"type": "tool_search_call", "execution": "client"}:
                 # Unlike those of a function, the arguments are an object.
                 assert text_in(object_in(item, "arguments"), "query")
-                found = {
-                    "type": "tool_search_output",
-                    "status": "completed",
-                    "tools": [WEATHER_NAMESPACE],
-                }
-                return [{**found, "call_id": item["call_id"], "execution": "client"}]
+                found: JsonObject = {"type": "tool_search_output", "status": "completed"}
+                found |= {"call_id": item["call_id"], "execution": "client"}
+                return [{**found, "tools": [WEATHER_NAMESPACE]}]
             case _:
                 raise AssertionError(f"unsupported call: {item}")
 

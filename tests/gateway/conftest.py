@@ -76,6 +76,11 @@ class Harness:
         for text in texts:
             assert text in self.sent(model, index)
 
+    def assert_sent_in_order(self, model: str, *texts: str) -> None:
+        """Raise unless the last request to the backend contains these texts in this order."""
+        places = [self.sent(model).index(text) for text in texts]
+        assert places == sorted(places)
+
     def sent_json(self, model: str, index: int = -1) -> JsonObject:
         return self.backend.received(model)[index].json()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.gateway import raw_http
 from tests.gateway.backend_replies import Turn, reply_script
 from tests.gateway.conftest import NewModel
-from tests.gateway.gateway_config import backend_tables
+from tests.gateway.gateway_config import backend_tables, state_table
 from tests.gateway.gateway_process import Gateway, run_gateway
 from tests.gateway.scripted_backend import ScriptedBackend
 from tests.gateway.stores import ON_BOTH_DATABASES, new_url
@@ -46,12 +46,9 @@ def test_complete_replies_survive_a_kill(
     kind: str, tmp_path: Path, backend: ScriptedBackend, new_model: NewModel
 ) -> None:
     model = new_model("chat")
-    numbers = itertools.count()
-    backend.respond_with(
-        model,
-        lambda received: reply_script("chat", Turn(f"reply {next(numbers)}"), received.json()),
-    )
-    config = f'[state]\nurl = "{new_url(kind, tmp_path)}"\n' + backend_tables(backend.address)
+    texts = map("reply {}".format, itertools.count())
+    backend.respond_with(model, lambda it: reply_script("chat", Turn(next(texts)), it.json()))
+    config = state_table(new_url(kind, tmp_path)) + backend_tables(backend.address)
     complete = CompleteReplies()
     for _ in range(ROUNDS):
         with run_gateway(config, tmp_path) as gateway:
@@ -74,11 +71,9 @@ def converse(gateway: Gateway, model: str, complete: CompleteReplies, *, streame
     """Continue a conversation until the gateway is killed."""
     previous: str | None = None
     while True:
-        request = {"model": model, "input": "and?", "stream": streamed}
+        request = {"model": model, "input": "and?", "previous_response_id": previous}
         try:
-            response = raw_http.post(
-                gateway.port, "/v1/responses", {**request, "previous_response_id": previous}
-            )
+            response = raw_http.post(gateway.port, "/v1/responses", {**request, "stream": streamed})
         except IncompleteRead as error:
             # The last event may have arrived without what follows it.
             body = completed_response(error.partial) if streamed else None

@@ -3,22 +3,15 @@
 import asyncio
 import json
 import time
+from itertools import chain
 
 import pytest
 
 from tests.gateway import raw_http
 from tests.gateway.backend_replies import Call, Turn, stream_events
-from tests.gateway.backend_requests import ENDPOINT_PATHS
-from tests.gateway.conftest import NewModel
-from tests.gateway.gateway_process import Gateway
-from tests.gateway.http.test_disconnect import asked
-from tests.gateway.scripted_backend import (
-    Gate,
-    ReceivedRequest,
-    Script,
-    ScriptedBackend,
-    stream_reply,
-)
+from tests.gateway.conftest import Harness
+from tests.gateway.plain_requests import request_body, request_path
+from tests.gateway.scripted_backend import Gate, ReceivedRequest, Script, stream_reply
 from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges import sdk as judge
 from tests.judges.reading import JsonObject, object_in, objects_in, read_object
@@ -52,27 +45,21 @@ class ConcurrentReplies:
 
 
 async def fetch_all(port: int, client: str, models: list[str]) -> list[list[bytes]]:
-    path = f"/v1{ENDPOINT_PATHS[client]}"
+    requests = [request_body(client, model, streamed=True) for model in models]
+    fetches = [raw_http.fetch_chunks(port, request_path(client), body) for body in requests]
     async with asyncio.timeout(3 * TIMEOUT_SECONDS):
-        return await asyncio.gather(
-            *(
-                raw_http.fetch_chunks(port, path, asked(client, model, streamed=True))
-                for model in models
-            )
-        )
+        return await asyncio.gather(*fetches)
 
 
 @pytest.mark.parametrize(
     ("client", "dialect"), [("responses", "chat"), ("chat", "responses"), ("chat", "chat")]
 )
-def test_500_streams_at_once(
-    client: str, dialect: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    base, replies = new_model(dialect), ConcurrentReplies(dialect)
+def test_500_streams_at_once(client: str, dialect: str, harness: Harness) -> None:
+    base, replies = harness.new_model(dialect), ConcurrentReplies(dialect)
     models = [f"{base}.{number}" for number in range(STREAMS)]
     for model in models:
-        backend.respond_with(model, replies.reply)
-    chunks = asyncio.run(fetch_all(gateway.port, client, models))
+        harness.backend.respond_with(model, replies.reply)
+    chunks = asyncio.run(fetch_all(harness.gateway.port, client, models))
     bodies = [b"".join(pieces) for pieces in chunks]
     for number, body in enumerate(bodies):
         assert join_deltas(client, body) == turn_of(number)
@@ -92,13 +79,8 @@ def join_deltas(client: str, body: bytes) -> Turn:
     choices = [choice for event in events for choice in objects_in(event, "choices")]
     deltas = [object_in(choice, "delta") for choice in choices]
     text = "".join(str(delta.get("content") or "") for delta in deltas)
-    calls = [
-        call
-        for delta in deltas
-        if "tool_calls" in delta
-        for call in objects_in(delta, "tool_calls")
-    ]
-    functions = [object_in(call, "function") for call in calls]
+    calls = [objects_in(delta, "tool_calls") for delta in deltas if "tool_calls" in delta]
+    functions = [object_in(call, "function") for call in chain(*calls)]
     arguments = "".join(str(function.get("arguments", "")) for function in functions)
     assert choices[-1]["finish_reason"] == "tool_calls"
     return Turn(text, (Call("f", arguments),))
@@ -138,20 +120,16 @@ def flood(dialect: str) -> Script:
 
 
 @pytest.mark.parametrize("client", ["chat", "responses"])
-def test_slow_client_slows_the_backend_down(
-    client: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("chat")
-    backend.enqueue(model, flood("chat"))
-    before = gateway.memory()
-    path, body = f"/v1{ENDPOINT_PATHS[client]}", asked(client, model, streamed=True)
-    with raw_http.StreamedResponse(gateway.port, path, body) as response:
-        request = backend.wait_for_request(model)
+def test_slow_client_slows_the_backend_down(client: str, harness: Harness) -> None:
+    model = harness.enqueue("chat", flood("chat"))
+    before = harness.gateway.memory()
+    with harness.stream(client, model) as response:
+        request = harness.backend.wait_for_request(model)
         written_bytes = wait_until_blocked(request)
         # The buffers of the sockets and a little more, but not the whole stream.
         assert written_bytes < 32 * MEBIBYTE
         assert not request.script_done.is_set()
-        assert gateway.memory() - before < 32 * MEBIBYTE
+        assert harness.gateway.memory() - before < 32 * MEBIBYTE
         size = 0
         while piece := response.read_some():
             size += len(piece)

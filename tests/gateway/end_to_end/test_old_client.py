@@ -5,12 +5,10 @@ import json
 import pytest
 
 from tests.gateway import old_sdk_client
-from tests.gateway.backend_replies import Call, Turn, script_turns
+from tests.gateway.backend_replies import Call, Turn
 from tests.gateway.backend_requests import parse_request
-from tests.gateway.conftest import NewModel
+from tests.gateway.conftest import Harness
 from tests.gateway.gateway_config import DIALECTS
-from tests.gateway.gateway_process import Gateway
-from tests.gateway.scripted_backend import ScriptedBackend
 from tests.judges.reading import JsonObject, object_in, objects_in
 
 FUNCTION: JsonObject = {
@@ -37,10 +35,7 @@ ZURICH = Call(
     ' parrot 🦜"}',
 )
 SAO_PAULO = Call("get_weather", '{"city":"São Paulo — 🌧","unit":"f","note":""}')
-RESULTS = (
-    "Zürich ☃ 東京|21°c|37|“ok” \\ ☀\nline2",
-    "São Paulo — 🌧|21°f|0|“ok” \\ ☀\nline2",
-)
+RESULTS = ("Zürich ☃ 東京|21°c|37|“ok” \\ ☀\nline2", "São Paulo — 🌧|21°f|0|“ok” \\ ☀\nline2")
 TURNS = (
     Turn("Checking the weather… ⛅", (ZURICH,)),
     Turn(None, (SAO_PAULO,)),
@@ -92,35 +87,24 @@ def join_chunks(chunks: list[JsonObject]) -> Turn:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_recorded_conversation(
-    dialect: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model(dialect)
-    script_turns(backend, dialect, model, *TURNS)
+def test_recorded_conversation(dialect: str, harness: Harness) -> None:
+    model = harness.script(dialect, *TURNS)
     messages = [*OPENING]
     for turn, result in zip(TURNS, (*RESULTS, ""), strict=True):
-        chunks = [*old_sdk_client.stream(gateway.port, request_body(model, messages))]
+        chunks = [*old_sdk_client.stream(harness.gateway.port, request_body(model, messages))]
         assert join_chunks(chunks) == turn
         messages += history_after(turn, result)
-    last = parse_request(dialect, backend.wait_for_request(model, 3))
+    last = parse_request(dialect, harness.backend.wait_for_request(model, 3))
     assert last.results == tuple(zip((ZURICH, SAO_PAULO), RESULTS, strict=True))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_reply_that_is_not_streamed(
-    dialect: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model(dialect)
-    script_turns(backend, dialect, model, TURNS[0])
-    completion = old_sdk_client.create(
-        gateway.port, {**request_body(model, OPENING), "stream": False}
-    )
+def test_reply_that_is_not_streamed(dialect: str, harness: Harness) -> None:
+    body = request_body(harness.script(dialect, TURNS[0]), OPENING)
+    completion = old_sdk_client.create(harness.gateway.port, {**body, "stream": False})
     choice = objects_in(completion, "choices")[0]
     message = object_in(choice, "message")
     assert message["content"] == TURNS[0].text
-    assert object_in(message, "function_call") == {
-        "name": ZURICH.name,
-        "arguments": ZURICH.arguments,
-    }
+    assert message["function_call"] == {"name": ZURICH.name, "arguments": ZURICH.arguments}
     assert choice["finish_reason"] == "function_call"
     assert object_in(completion, "usage")["total_tokens"] == 12

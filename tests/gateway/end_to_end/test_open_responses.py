@@ -12,23 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.gateway import raw_http
-from tests.gateway.backend_replies import (
-    Call,
-    Turn,
-    error_events,
-    reply_body,
-    reply_script,
-    stream_events,
-)
-from tests.gateway.conftest import NewModel
-from tests.gateway.gateway_config import DIALECTS
-from tests.gateway.gateway_process import Gateway, run_gateway
-from tests.gateway.scripted_backend import (
-    Pause,
-    ScriptedBackend,
-    json_reply,
-    truncated_reply,
-)
+from tests.gateway.backend_replies import Call, Turn, error_events, stream_events
+from tests.gateway.conftest import Harness, run_harness
+from tests.gateway.gateway_config import DIALECTS, STREAMED_OR_NOT
+from tests.gateway.scripted_backend import Pause, ScriptedBackend, truncated_reply
 from tests.judges.open_responses import assert_compaction, assert_response, assert_stream
 from tests.judges.reading import JsonObject, object_in, objects_in, read_object, text_in
 
@@ -57,7 +44,7 @@ def user(content: object) -> JsonObject:
 
 
 def assistant(content: object, **more: object) -> JsonObject:
-    return {"type": "message", "role": "assistant", "content": content, **more}
+    return user(content) | {"role": "assistant", **more}
 
 
 # The requests of the compliance suite by their names in it.
@@ -70,12 +57,7 @@ REQUESTS: dict[str, JsonObject] = {
             user("And at night?"),
         ]
     },
-    "system-prompt": {
-        "input": [
-            {"type": "message", "role": "system", "content": "Talk like a pirate."},
-            user("Say hello."),
-        ]
-    },
+    "system-prompt": {"input": [{**user("Talk like a pirate."), "role": "system"}, user("Hello!")]},
     "image-input": {
         "input": [
             user(
@@ -94,19 +76,15 @@ REQUESTS: dict[str, JsonObject] = {
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+def demo(backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     """Run a gateway with the backends of the demo."""
-    with run_gateway("", tmp_path_factory.mktemp("demo")) as gateway:
-        yield gateway
+    with run_harness(backend, "", tmp_path_factory.mktemp("demo")) as harness:
+        yield harness
 
 
-def post(gateway: Gateway, **body: object) -> raw_http.RawResponse:
-    return raw_http.post(gateway.port, "/v1/responses", body)
-
-
-def create(gateway: Gateway, **body: object) -> JsonObject:
+def create(harness: Harness, **body: object) -> JsonObject:
     """Create a response and validate it."""
-    received = post(gateway, **body)
+    received = harness.post(body)
     assert received.status == 200, received.body
     assert_response(received.json())
     return received.json()
@@ -114,46 +92,43 @@ def create(gateway: Gateway, **body: object) -> JsonObject:
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", REQUESTS)
-def test_whole(name: str, model: str, demo: Gateway) -> None:
+def test_whole(name: str, model: str, demo: Harness) -> None:
     response = create(demo, model=model, **REQUESTS[name])
     assert response["status"] == "completed"
-    kinds = [item["type"] for item in objects_in(response, "output")]
-    assert ("function_call" if name == "tool-calling" else "message") in kinds
+    assert ("function_call" if name == "tool-calling" else "message") in item_types(response)
 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", REQUESTS)
-def test_streamed(name: str, model: str, demo: Gateway) -> None:
-    received = post(demo, model=model, stream=True, **REQUESTS[name])
+def test_streamed(name: str, model: str, demo: Harness) -> None:
+    received = demo.post({"model": model, "stream": True, **REQUESTS[name]})
     assert received.status == 200
     assert_stream(received.body)
-    events = events_of(received.body)
-    last = object_in(events[-1], "response")
+    last = last_response(received)
     assert last["status"] == "completed"
     assert objects_in(last, "output")
     if name == "tool-calling":
-        kinds = {event["type"] for event in events}
+        kinds = {event["type"] for event in events_of(received.body)}
         assert {f"response.function_call_arguments.{end}" for end in ("delta", "done")} <= kinds
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_compact_response(model: str, demo: Gateway) -> None:
+def test_compact_response(model: str, demo: Harness) -> None:
     items = [user("My name is Alice."), assistant("Hello, Alice.")]
     body = {"model": model, "prompt_cache_key": "short", "input": items}
-    received = raw_http.post(demo.port, "/v1/responses/compact", body)
+    received = demo.post(body, "/v1/responses/compact")
     assert received.status == 200, received.body
     assert_compaction(received.json())
     assert received.json()["object"] == "response.compaction"
-    kinds = [item["type"] for item in objects_in(received.json(), "output")]
-    assert kinds == ["message", "compaction"]
+    assert item_types(received.json()) == ["message", "compaction"]
 
 
-def test_compact_missing_model(demo: Gateway) -> None:
-    received = raw_http.post(demo.port, "/v1/responses/compact", {"input": [user("Hello.")]})
+def test_compact_missing_model(demo: Harness) -> None:
+    received = demo.post({"input": [user("Hello.")]}, "/v1/responses/compact")
     assert (received.status, received.error["param"]) == (400, "model")
 
 
-def test_all_at_once(demo: Gateway) -> None:
+def test_all_at_once(demo: Harness) -> None:
     # The suite starts all its tests at once.
     with ThreadPoolExecutor(len(REQUESTS) * len(MODELS)) as pool:
         made = [
@@ -172,12 +147,21 @@ def events_of(stream: bytes) -> list[JsonObject]:
     ]
 
 
+def last_response(received: raw_http.RawResponse) -> JsonObject:
+    """Return the response in the last event of a stream."""
+    return object_in(events_of(received.body)[-1], "response")
+
+
+def item_types(response: JsonObject) -> list[object]:
+    return [item["type"] for item in objects_in(response, "output")]
+
+
 # Rules that the compliance suite does not test
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_events_have_only_the_fields_event_and_data(model: str, demo: Gateway) -> None:
-    body = post(demo, model=model, stream=True, **REQUESTS["tool-calling"]).body
+def test_events_have_only_the_fields_event_and_data(model: str, demo: Harness) -> None:
+    body = demo.post({"model": model, "stream": True, **REQUESTS["tool-calling"]}).body
     *blocks, done, rest = body.split(b"\n\n")
     assert (done, rest) == (b"data: [DONE]", b"")
     for block in blocks:
@@ -187,85 +171,68 @@ def test_events_have_only_the_fields_event_and_data(model: str, demo: Gateway) -
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_previous_input_and_output_precede_the_new_input(
-    dialect: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model(dialect)
-    for text in ("the output", "the end"):
-        backend.enqueue(model, json_reply(reply_body(dialect, Turn(text))))
-    first = create(gateway, model=model, input="the input")
-    create(gateway, model=model, input="the rest", previous_response_id=first["id"])
-    body = backend.received(model)[-1].body.decode()
-    places = [body.index(words) for words in ("the input", "the output", "the rest")]
-    assert places == sorted(places)
+def test_previous_input_and_output_precede_the_new_input(dialect: str, harness: Harness) -> None:
+    model = harness.script(dialect, "the output", "the end")
+    first = create(harness, model=model, input="the input")
+    create(harness, model=model, input="the rest", previous_response_id=first["id"])
+    harness.assert_sent_in_order(model, "the input", "the output", "the rest")
 
 
 # A Responses backend applies allowed_tools itself, and its replies pass unchanged.
 @pytest.mark.parametrize("dialect", ["chat", "legacy"])
-@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@STREAMED_OR_NOT
 def test_calls_of_tools_that_are_not_allowed_are_removed(
-    dialect: str, *, streamed: bool, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
+    dialect: str, *, streamed: bool, harness: Harness
 ) -> None:
-    model = new_model(dialect)
     turn = Turn("I would rather not.", (Call("forbidden", "{}"),))
-    backend.respond_with(model, lambda received: reply_script(dialect, turn, received.json()))
-    tools = [WEATHER, {**WEATHER, "name": "forbidden"}]
     allowed = {"type": "allowed_tools", "mode": "auto", "tools": [named("get_weather")]}
-    received = post(
-        gateway, model=model, input="hi", tools=tools, tool_choice=allowed, stream=streamed
-    )
+    body = {"tools": [WEATHER, {**WEATHER, "name": "forbidden"}], "tool_choice": allowed}
+    model = harness.script(dialect, turn)
+    received = harness.request("responses", model, streamed=streamed, **body)
     assert received.status == 200
-    response = object_in(events_of(received.body)[-1], "response") if streamed else received.json()
-    assert [item["type"] for item in objects_in(response, "output")] == ["message"]
+    response = last_response(received) if streamed else received.json()
+    assert item_types(response) == ["message"]
 
 
 def named(name: str) -> JsonObject:
     return {"type": "function", "name": name}
 
 
-def test_long_input_is_not_truncated(
-    gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("chat")
-    backend.enqueue(model, json_reply(reply_body("chat", Turn("Fine."))))
+def test_long_input_is_not_truncated(harness: Harness) -> None:
+    model = harness.script("chat", "Fine.")
     messages = [user(f"remember the number {number}") for number in range(500)]
-    response = create(gateway, model=model, input=messages)
+    response = create(harness, model=model, input=messages)
     assert response["truncation"] == "disabled"
-    body = backend.received(model)[-1].body
-    assert all(b"remember the number %d" % number in body for number in range(500))
+    harness.assert_sent(model, *(f"remember the number {number}" for number in range(500)))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_error_event_is_followed_by_response_failed(
-    dialect: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model(dialect)
+def test_error_event_is_followed_by_response_failed(dialect: str, harness: Harness) -> None:
     events = stream_events(dialect, Turn("Once upon a time"))[:4]
     # Each event arrives in a read of its own.
     errors = [
         step for frame in error_events(dialect, "out of memory") for step in (frame, Pause(0.02))
     ]
-    backend.enqueue(model, truncated_reply(*events, *errors))
-    received = post(gateway, model=model, input="hi", stream=True)
+    model = harness.enqueue(dialect, truncated_reply(*events, *errors))
+    received = harness.request("responses", model, streamed=True)
     kinds = [event["type"] for event in events_of(received.body)]
     assert kinds[-2:] == ["error", "response.failed"]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_only_the_last_item_of_a_truncated_reply_is_incomplete(
-    dialect: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
+    dialect: str, harness: Harness
 ) -> None:
-    model = new_model(dialect)
-    backend.enqueue(model, truncated_reply(*stream_events(dialect, Turn("Once upon a time"))[:4]))
-    received = post(gateway, model=model, input="hi", stream=True)
-    response = object_in(events_of(received.body)[-1], "response")
+    events = stream_events(dialect, Turn("Once upon a time"))[:4]
+    model = harness.enqueue(dialect, truncated_reply(*events))
+    response = last_response(harness.request("responses", model, streamed=True))
     assert response["status"] == "failed"
     statuses = [item.get("status") for item in objects_in(response, "output")]
     assert "incomplete" not in statuses[:-1]
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_names_and_call_ids_have_valid_characters(model: str, demo: Gateway) -> None:
+def test_names_and_call_ids_have_valid_characters(model: str, demo: Harness) -> None:
     response = create(demo, model=model, **REQUESTS["tool-calling"])
     for item in objects_in(response, "output"):
         if item["type"] == "function_call":

@@ -12,30 +12,17 @@ import pytest
 import adapters
 from tests.corpus import ERRORS, REPLIES, STREAMS, ErrorCase, ReplyCase, StreamCase
 from tests.exchange import Exchange
-from tests.gateway import raw_http
-from tests.gateway.backend_requests import ENDPOINT_PATHS
-from tests.gateway.conftest import NewModel
+from tests.gateway.conftest import Harness
 from tests.gateway.gateway_config import DIALECTS
-from tests.gateway.gateway_process import Gateway
-from tests.gateway.scripted_backend import ScriptedBackend, json_reply, stream_reply
+from tests.gateway.plain_requests import request_body, request_path
+from tests.gateway.scripted_backend import json_reply, stream_reply
 from tests.judges import sdk as judge
 from tests.judges.reading import JsonObject, object_in, objects_in, read_object
 from tests.judges.samples import encoded
 
-# The requests of clients where a case has none.
-PLAIN_REQUESTS: dict[str, JsonObject] = {
-    "chat": {"messages": [{"role": "user", "content": "hi"}]},
-    # Only its functions distinguish a legacy request from a Chat request.
-    "legacy": {
-        "messages": [{"role": "user", "content": "hi"}],
-        "functions": [{"name": "f", "parameters": {"type": "object", "properties": {}}}],
-    },
-    "responses": {"input": "hi"},
-}
-
 
 def request_for(client: str, case: ReplyCase | StreamCase, model: str) -> JsonObject:
-    """Return the request of a case in the client's dialect."""
+    """Return the request of a case in the client's dialect, or a short one if it has none."""
     streams = isinstance(case, StreamCase)
     fields: JsonObject = {"model": model, "stream": streams}
     if client == "responses":
@@ -44,12 +31,12 @@ def request_for(client: str, case: ReplyCase | StreamCase, model: str) -> JsonOb
     elif streams:
         fields["stream_options"] = {"include_usage": True}
     request = _translated_request(client, case) if bytes(case.request) else {}
-    return PLAIN_REQUESTS[client] | request | fields
+    return request_body(client, model) | request | fields
 
 
 def _translated_request(client: str, case: ReplyCase | StreamCase) -> JsonObject:
     dialect = case.client or case.dialect
-    plain = PLAIN_REQUESTS[dialect] if dialect != "legacy" else PLAIN_REQUESTS["chat"]
+    plain = request_body("chat" if dialect == "legacy" else dialect, "m")
     request = plain | read_object(bytes(case.request)) | {"model": "m"}
     if client == "responses":
         # The Responses API has no parameter for several choices.
@@ -93,13 +80,10 @@ def crossed(cases: list[StreamCase] | list[ReplyCase] | list[ErrorCase]) -> list
 
 
 @pytest.mark.parametrize(("case", "client"), crossed(STREAMS))
-def test_stream(
-    case: StreamCase, client: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model(case.dialect)
+def test_stream(case: StreamCase, client: str, harness: Harness) -> None:
+    model = harness.enqueue(case.dialect, stream_reply(*_split(case.body)))
     request = request_for(client, case, model)
-    backend.enqueue(model, stream_reply(*_split(case.body)))
-    received = raw_http.post(gateway.port, f"/v1{ENDPOINT_PATHS[client]}", request)
+    received = harness.post(request, request_path(client))
     exchange = exchange_for(client, case.dialect, request)
     translator = exchange.stream()
     expected = translator.feed(case.body) + translator.finish(started=True).body
@@ -138,13 +122,10 @@ def _is_output(event: JsonObject) -> bool:
 
 
 @pytest.mark.parametrize(("case", "client"), crossed(REPLIES))
-def test_reply(
-    case: ReplyCase, client: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model(case.dialect)
+def test_reply(case: ReplyCase, client: str, harness: Harness) -> None:
+    model = harness.enqueue(case.dialect, json_reply(bytes(case.body)))
     request = request_for(client, case, model)
-    backend.enqueue(model, json_reply(bytes(case.body)))
-    received = raw_http.post(gateway.port, f"/v1{ENDPOINT_PATHS[client]}", request)
+    received = harness.post(request, request_path(client))
     exchange = exchange_for(client, case.dialect, request)
     try:
         expected = exchange.reply(bytes(case.body))
@@ -155,13 +136,10 @@ def test_reply(
 
 
 @pytest.mark.parametrize(("case", "client"), crossed(ERRORS))
-def test_error(
-    case: ErrorCase, client: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model(case.dialect)
-    request: JsonObject = {**PLAIN_REQUESTS[client], "model": model}
-    backend.enqueue(model, json_reply(case.wire_body(), status=case.status))
-    received = raw_http.post(gateway.port, f"/v1{ENDPOINT_PATHS[client]}", request)
+def test_error(case: ErrorCase, client: str, harness: Harness) -> None:
+    model = harness.enqueue(case.dialect, json_reply(case.wire_body(), status=case.status))
+    request = request_body(client, model)
+    received = harness.post(request, request_path(client))
     expected = exchange_for(client, case.dialect, request).error(case.status, case.wire_body())
     assert (received.status, received.body) == (expected.status, expected.body)
     object_in(read_object(received.body), "error")
