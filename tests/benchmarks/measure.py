@@ -8,7 +8,7 @@ from statistics import median
 from msgspec import Struct
 
 import adapters
-from tests.benchmarks.load import BrokenAnswer, Listener, call, hold, listen
+from tests.benchmarks.load import BrokenReplyError, Listener, call, hold, listen
 from tests.benchmarks.processes import Target
 from tests.benchmarks.traffic import request
 
@@ -77,7 +77,7 @@ class Sample(Struct, frozen=True):
 
 @dataclass(slots=True)
 class Record:
-    """The samples of one process."""
+    """The samples of one process, and their medians in microseconds."""
 
     samples: dict[str, list[Sample]] = field(default_factory=dict[str, list[Sample]])
     # Resident bytes without streams, and with many idle ones.
@@ -85,23 +85,18 @@ class Record:
     during: int = 0
 
     def note(self, load: Load, taken: Sample) -> None:
-        """Add a sample."""
         self.samples.setdefault(load.model, []).append(taken)
 
     def processor(self, load: Load) -> float:
-        """Return the CPU microseconds of one request."""
         return median(sample.processor for sample in self.samples[load.model])
 
     def per_event(self, load: Load) -> float:
-        """Return the CPU microseconds of one event."""
         return self.processor(load) / load.events
 
     def first_event(self, load: Load) -> float:
-        """Return the microseconds from a request to its first event."""
         return median(sample.first_event for sample in self.samples[load.model])
 
     def delay(self, load: Load) -> float:
-        """Return the latency of an event in microseconds."""
         return median(sample.delay for sample in self.samples[load.model])
 
 
@@ -113,7 +108,9 @@ async def reach(target: Target, client: str) -> None:
                 return await call(target.port, request(client, "unary"), 1, 1)
             except ConnectionRefusedError:
                 await asyncio.sleep(0.005)
-    raise BrokenAnswer(f"{target.name} ended with {target.process.returncode} before it answered")
+    raise BrokenReplyError(
+        f"{target.name} ended with {target.process.returncode} before it answered"
+    )
 
 
 async def warm_up(target: Target, client: str, *, translates: bool) -> None:
@@ -122,10 +119,10 @@ async def warm_up(target: Target, client: str, *, translates: bool) -> None:
         await call(target.port, request(client, model), 20, 4)
     (listener,) = await listen(target.port, request(client, "burst-64"), 1)
     if listener.body.count(b"data: ") < 64:
-        raise BrokenAnswer(f"{target.name} loses events: {listener.body[-500:]!r}")
+        raise BrokenReplyError(f"{target.name} loses events: {listener.body[-500:]!r}")
     breaches = adapters.check(client, listener.body) if translates else []
     if breaches:
-        raise BrokenAnswer(f"{target.name} gives a stream that is not legal: {breaches[0]}")
+        raise BrokenReplyError(f"{target.name} gives a stream that is not legal: {breaches[0]}")
 
 
 async def sample(target: Target, client: str, load: Load, least: float) -> Sample:
