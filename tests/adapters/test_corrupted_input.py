@@ -17,7 +17,7 @@ from msgspec import Raw
 
 import adapters
 from adapters.sse import EVENT_LIMIT
-from tests.adapters.laws.common import few_examples, read_stream
+from tests.adapters.laws.common import each_pair, each_unequal_pair, few_examples, read_stream
 from tests.corpus import (
     ERRORS,
     REPLIES,
@@ -34,12 +34,6 @@ from tests.strategies.mutations import corrupted, with_replaced_event_value, wit
 from tests.strategies.values import Chunking, chunkings, split
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
-
-PAIRS = list(product(adapters.DIALECTS, adapters.DIALECTS))
-each_pair = pytest.mark.parametrize(("client", "backend"), PAIRS)
-each_unequal_pair = pytest.mark.parametrize(
-    ("client", "backend"), [pair for pair in PAIRS if pair[0] != pair[1]]
-)
 
 SAMPLE_REQUESTS = {
     "chat": b"""{"model": "m", "messages": [
@@ -156,10 +150,13 @@ def test_wrong_value_in_a_reply(client: str, backend: str) -> None:
         assert_only_our_errors(Exchange(client, backend).reply_as_stream, body)
 
 
+def sample_stream(backend: str) -> bytes:
+    return Exchange(backend, backend).reply_as_stream(SAMPLE_REPLIES[backend]).body
+
+
 def frames(backend: str) -> list[bytes]:
     """Return the frames of a stream, each without its empty line."""
-    stream = Exchange(backend, backend).reply_as_stream(SAMPLE_REPLIES[backend]).body
-    return stream.removesuffix(b"\n\n").split(b"\n\n")
+    return sample_stream(backend).removesuffix(b"\n\n").split(b"\n\n")
 
 
 @each_pair
@@ -168,8 +165,8 @@ def test_wrong_value_in_an_event(client: str, backend: str) -> None:
     good = frames(backend)
     for number, frame in enumerate(good[:-1]):
         head, _, data = frame.rpartition(b"data: ")
-        # A place has sixteen values, so with every EVENT_STEP-th value each place is tried.
-        for body in islice(wrong_bodies(data), 0, None, EVENT_STEP):
+        # A place has sixteen values, so with every third value each place is tried.
+        for body in islice(wrong_bodies(data), 0, None, 3):
             stream = [*good[:number], head + b"data: " + body, *good[number + 1 :]]
             try:
                 output = translate_stream(client, backend, b"\n\n".join(stream) + b"\n\n")
@@ -177,9 +174,6 @@ def test_wrong_value_in_an_event(client: str, backend: str) -> None:
                 raise AssertionError(f"{error!r} for {body.decode()}") from error
             violations = [] if client == backend else adapters.check(client, output)
             assert not violations, f"{violations} for {body.decode()}"
-
-
-EVENT_STEP = 3
 
 
 @each_unequal_pair
@@ -193,8 +187,7 @@ def test_wrong_value_in_the_last_event_without_its_empty_line(client: str, backe
 
 @each_pair
 def test_good_stream_looks_complete(client: str, backend: str) -> None:
-    stream = b"\n\n".join(frames(backend)) + b"\n\n"
-    assert looks_complete(client, translate_stream(client, backend, stream))
+    assert looks_complete(client, translate_stream(client, backend, sample_stream(backend)))
 
 
 NOISE = [
@@ -228,7 +221,7 @@ def test_deep_event_ends_a_stream_as_failed(client: str, backend: str) -> None:
 
 @each_pair
 def test_truncated_stream_is_failed(client: str, backend: str) -> None:
-    stream = b"\n\n".join(frames(backend)) + b"\n\n"
+    stream = sample_stream(backend)
     # The last event may lack its empty line.
     end = max(stream.rfind(b'"finish_reason":'), stream.rfind(b"event: response."))
     for length in range(0, end, 7):
@@ -238,7 +231,7 @@ def test_truncated_stream_is_failed(client: str, backend: str) -> None:
 
 @each_pair
 def test_invalid_utf8_in_a_stream_is_replaced(client: str, backend: str) -> None:
-    good = b"\n\n".join(frames(backend)) + b"\n\n"
+    good = sample_stream(backend)
     for invalid in (b"\xff", b"\xc3", b"\xed\xa0\x80"):
         for old, new in ((b'"a"', b'"a%b"'), (b'"r"', b'"r%b"'), (b'{\\"', b'{\\"%b')):
             stream = good.replace(old, new.replace(b"%b", invalid))

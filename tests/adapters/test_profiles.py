@@ -13,76 +13,46 @@ from tests.exchange import Exchange
 from tests.snapshots import format_json, format_losses
 
 # One request with everything that servers treat differently.
-REQUEST = msgspec.json.encode(
-    {
-        "model": "some-model",
-        "instructions": "You run a shop.",
-        "input": [
-            {"role": "developer", "content": "Prices are in euros."},
-            {"role": "user", "content": "Stock of A-17 and B-3?"},
-            {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Look twice."}]},
-            {
-                "type": "function_call",
-                "call_id": "call_8zqkN2PfXw",
-                "name": "check_stock",
-                "arguments": '{"sku": "A-17"}',
-            },
-            {
-                "type": "function_call",
-                "call_id": "call_Qk31xYv7Lm",
-                "name": "check_stock",
-                "arguments": '{"sku": "B-3"}',
-            },
-            {"type": "function_call_output", "call_id": "call_8zqkN2PfXw", "output": "42"},
-            {
-                "type": "function_call_output",
-                "call_id": "call_Qk31xYv7Lm",
-                "output": [
-                    {"type": "input_text", "text": "7 units"},
-                    {"type": "input_text", "text": "2 reserved"},
-                ],
-            },
-            {"role": "developer", "content": "Answer in French from now on."},
-            {"role": "user", "content": "And the price?"},
-        ],
-        "tools": [
-            {
-                "type": "function",
-                "name": "check_stock",
-                "parameters": {
-                    "type": "object",
-                    "properties": {"sku": {"type": "string"}},
-                    "required": ["sku"],
-                    "additionalProperties": False,
-                },
-                "strict": True,
-            },
-            {"type": "function", "name": "get_price", "parameters": None, "strict": False},
-            {"type": "custom", "name": "note", "description": "Takes a note."},
-        ],
-        "tool_choice": {"type": "function", "name": "get_price"},
-        "parallel_tool_calls": False,
-        "max_output_tokens": 500,
-        "reasoning": {"effort": "max"},
-        "text": {
-            "format": {
-                "type": "json_schema",
-                "name": "answer",
-                "schema": {"type": "object", "properties": {"euros": {"type": "number"}}},
-            }
-        },
-        "stream": True,
-        "user": "u-1",
-        "metadata": {"job": "7"},
-        "top_k": 40,
-        "chat_template_kwargs": {"enable_thinking": True},
-    }
-)
+REQUEST = b"""{
+    "model": "some-model",
+    "instructions": "You run a shop.",
+    "input": [
+        {"role": "developer", "content": "Prices are in euros."},
+        {"role": "user", "content": "Stock of A-17 and B-3?"},
+        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Look twice."}]},
+        {"type": "function_call", "call_id": "call_8zqkN2PfXw", "name": "check_stock",
+            "arguments": "{\\"sku\\": \\"A-17\\"}"},
+        {"type": "function_call", "call_id": "call_Qk31xYv7Lm", "name": "check_stock",
+            "arguments": "{\\"sku\\": \\"B-3\\"}"},
+        {"type": "function_call_output", "call_id": "call_8zqkN2PfXw", "output": "42"},
+        {"type": "function_call_output", "call_id": "call_Qk31xYv7Lm", "output": [
+            {"type": "input_text", "text": "7 units"},
+            {"type": "input_text", "text": "2 reserved"}]},
+        {"role": "developer", "content": "Answer in French from now on."},
+        {"role": "user", "content": "And the price?"}],
+    "tools": [
+        {"type": "function", "name": "check_stock", "parameters": {"type": "object",
+            "properties": {"sku": {"type": "string"}}, "required": ["sku"],
+            "additionalProperties": false}, "strict": true},
+        {"type": "function", "name": "get_price", "parameters": null, "strict": false},
+        {"type": "custom", "name": "note", "description": "Takes a note."}],
+    "tool_choice": {"type": "function", "name": "get_price"},
+    "parallel_tool_calls": false,
+    "max_output_tokens": 500,
+    "reasoning": {"effort": "max"},
+    "text": {"format": {"type": "json_schema", "name": "answer",
+        "schema": {"type": "object", "properties": {"euros": {"type": "number"}}}}},
+    "stream": true,
+    "user": "u-1",
+    "metadata": {"job": "7"},
+    "top_k": 40,
+    "chat_template_kwargs": {"enable_thinking": true}
+}"""
 
 
 def send(profile: str, backend: str) -> dict[str, object]:
     exchange = Exchange("responses", backend, capabilities=PROFILES[profile], rewrite=True)
-    sent = exchange.request(REQUEST)
+    sent = exchange.request(msgspec.json.format(REQUEST, indent=-1))
     return {"sent": Raw(sent.body), "losses": format_losses(sent.losses)}
 
 

@@ -11,48 +11,19 @@ import adapters
 # A change of these names is a change for users: write it into the changelog.
 DOCUMENTED = {
     # Translating in one call
-    "translate_request",
-    "translate_reply",
+    *("translate_request", "translate_reply"),
     # Translating step by step, for a service
-    "parse_body",
-    "RequestBody",
-    "InputItem",
-    "TranslationOptions",
-    "read_client_request",
-    "ClientRequest",
-    "write_backend_request",
-    "BackendRequest",
-    "plan_reply",
-    "ReplyPlan",
-    "ReplyTranslator",
-    "ReplyEnd",
-    "CustomInput",
-    "own_error",
+    *("parse_body", "RequestBody", "InputItem", "TranslationOptions", "read_client_request"),
+    *("ClientRequest", "write_backend_request", "BackendRequest", "plan_reply", "ReplyPlan"),
+    *("ReplyTranslator", "ReplyEnd", "CustomInput", "own_error"),
     # Options
-    "IdSource",
-    "content_ids",
-    "deterministic_ids",
-    "Capabilities",
-    "PROFILES",
-    "ReplyOptions",
-    "Policy",
-    "Request",
-    "EMPTY_REQUEST",
-    "Sealer",
+    *("IdSource", "content_ids", "deterministic_ids", "Capabilities", "PROFILES"),
+    *("ReplyOptions", "Policy", "Request", "EMPTY_REQUEST", "Sealer"),
     # Losses and errors
-    "Loss",
-    "Severity",
-    "DragomanError",
-    "InvalidRequestError",
-    "UnsupportedRequestError",
+    *("Loss", "Severity", "DragomanError", "InvalidRequestError", "UnsupportedRequestError"),
     "InvalidReplyError",
     # Dialects and conformance
-    "DIALECTS",
-    "Dialect",
-    "get_dialect",
-    "dialects_by_path",
-    "check",
-    "Violation",
+    *("DIALECTS", "Dialect", "get_dialect", "dialects_by_path", "check", "Violation"),
 }
 # Neither an alias nor a table can have a docstring.
 DESCRIBED = sorted(DOCUMENTED - {"DIALECTS", "EMPTY_REQUEST", "PROFILES", "Policy", "Severity"})

@@ -23,26 +23,11 @@ from tests.strategies.values import FULL_CAPABILITIES
 FULL = replace(FULL_CAPABILITIES, multimodal_tool_outputs=True, reasoning_items="text")
 
 # Fields that may be written differently: a tool in another form, another name, a default.
-REWRITTEN_FIELDS = frozenset(
-    [
-        "messages",
-        "input",
-        "tools",
-        "functions",
-        "tool_choice",
-        "function_call",
-        "parallel_tool_calls",
-        "max_tokens",
-        "max_completion_tokens",
-        "response_format",
-        "text",
-        "include",
-        "stop",
-        "store",
-        "stream_options",
-        "web_search_options",
-    ]
-)
+REWRITTEN_FIELDS = {
+    *("messages", "input", "tools", "functions", "tool_choice", "function_call", "include"),
+    *("parallel_tool_calls", "max_tokens", "max_completion_tokens", "response_format", "text"),
+    *("stop", "store", "stream_options", "web_search_options"),
+}
 
 
 def rewriting_exchange(dialect: str, capabilities: adapters.Capabilities = FULL) -> Exchange:
