@@ -186,9 +186,9 @@ def test_calls_of_tools_that_are_not_allowed_are_removed(
 ) -> None:
     turn = Turn("I would rather not.", (Call("forbidden", "{}"),))
     allowed = {"type": "allowed_tools", "mode": "auto", "tools": [named("get_weather")]}
-    body = {"tools": [WEATHER, {**WEATHER, "name": "forbidden"}], "tool_choice": allowed}
-    model = harness.script(dialect, turn)
-    received = harness.request("responses", model, streamed=streamed, **body)
+    tools = [WEATHER, {**WEATHER, "name": "forbidden"}]
+    body = {"model": harness.script(dialect, turn), "input": "hi", "stream": streamed}
+    received = harness.post({**body, "tools": tools, "tool_choice": allowed})
     assert received.status == 200
     response = last_response(received) if streamed else received.json()
     assert item_types(response) == ["message"]

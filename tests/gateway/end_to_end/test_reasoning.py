@@ -4,8 +4,8 @@ The backends here reject every turn whose reasoning is not exactly what they sen
 """
 
 import json
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,20 +13,21 @@ import openai
 import pytest
 
 from tests.adapters.test_loops import streamed
-from tests.gateway.conftest import NewModel
-from tests.gateway.gateway_config import backend_table, capability_table
-from tests.gateway.gateway_process import Gateway, log_line_naming, run_gateway
-from tests.gateway.raw_http import post
+from tests.gateway.conftest import Harness, run_harness
+from tests.gateway.gateway_config import STREAMED_OR_NOT, backend_table, capability_table
+from tests.gateway.gateway_process import log_line_naming
+from tests.gateway.raw_http import RawResponse
 from tests.gateway.rows import count_rows
 from tests.gateway.scripted_backend import (
     ReceivedRequest,
     Script,
     ScriptedBackend,
+    ScriptFactory,
     chunk,
     json_reply,
     stream_reply,
 )
-from tests.gateway.sdk_clients import create_completion, create_response, sdk_client
+from tests.gateway.sdk_clients import create_completion, create_response
 from tests.judges.reading import JsonObject, object_in, objects_in
 from tests.judges.samples import encoded, response
 
@@ -34,13 +35,10 @@ STEPS = 3
 SEALING_KEYS = {"KEY": "c2VhbGVkIHdpdGggdGhpcnR5LXR3byBieXRlcyE9PTA=", "OTHER": "00" * 32}
 PARAMETERS: JsonObject = {"type": "object", "properties": {"n": {"type": "integer"}}}
 
-GatewayAndSdk = tuple[Gateway, openai.OpenAI]
 
-
-@contextmanager
 def run_reasoning_gateway(
     backend: ScriptedBackend, folder: Path, key: str = "KEY"
-) -> Generator[GatewayAndSdk]:
+) -> AbstractContextManager[Harness]:
     text_items = capability_table('reasoning_items = "text"')
     tables = (
         f'[sealing]\nkey_env = "{key}"\n',
@@ -50,28 +48,29 @@ def run_reasoning_gateway(
         backend_table(backend.address, "openai", "responses"),
         backend_table(backend.address, "open", "responses", text_items),
     )
-    with (
-        run_gateway("".join(tables), folder, SEALING_KEYS) as gateway,
-        sdk_client(gateway, "sk-test") as sdk,
-    ):
-        yield gateway, sdk
+    return run_harness(backend, "".join(tables), folder, SEALING_KEYS)
 
 
 @pytest.fixture(scope="module")
-def node(
-    backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[GatewayAndSdk]:
-    with run_reasoning_gateway(backend, tmp_path_factory.mktemp("reasoning")) as gateway:
-        yield gateway
+def node(backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
+    with run_reasoning_gateway(backend, tmp_path_factory.mktemp("reasoning")) as harness:
+        yield harness
 
 
 @pytest.fixture(scope="module")
 def other_node(
     backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[GatewayAndSdk]:
+) -> Iterator[Harness]:
     """Run a gateway that shares the key with `node`, but no database."""
-    with run_reasoning_gateway(backend, tmp_path_factory.mktemp("other")) as gateway:
-        yield gateway
+    with run_reasoning_gateway(backend, tmp_path_factory.mktemp("other")) as harness:
+        yield harness
+
+
+def serve(node: Harness, kind: str, backend: ScriptFactory) -> str:
+    """Return a new model with this backend."""
+    model = node.new_model(kind)
+    node.backend.respond_with(model, backend)
+    return model
 
 
 # Backends
@@ -98,7 +97,7 @@ def completion(message: JsonObject, finish: str) -> JsonObject:
 ReasoningFields = Callable[[int], tuple[JsonObject, JsonObject]]
 
 
-def chat_backend(reasoning: ReasoningFields) -> Callable[[ReceivedRequest], Script]:
+def chat_backend(reasoning: ReasoningFields) -> ScriptFactory:
     """Return a Chat backend that calls a tool in each step and requires its reasoning back."""
 
     def reply(received: ReceivedRequest) -> Script:
@@ -142,7 +141,7 @@ def router(step: int) -> tuple[JsonObject, JsonObject]:
 CHAT_BACKENDS = {"deepseek": deepseek, "gemini": gemini, "router": router}
 
 
-def responses_backend(*, plain: bool = False) -> Callable[[ReceivedRequest], Script]:
+def responses_backend(*, plain: bool = False) -> ScriptFactory:
     """Return a Responses backend that requires exactly its reasoning before each call."""
 
     def reasoning(step: int) -> JsonObject:
@@ -213,72 +212,57 @@ def remove_summaries(request: JsonObject) -> None:
             item["summary"] = []
 
 
+def run_loop(node: Harness, mode: str, request: JsonObject) -> None:
+    """Request turns until there are no more calls, without what was visible of the reasoning."""
+    while responses_turn(node.sdk, mode, request):
+        if "include" in request:
+            remove_summaries(request)
+    assert len(node.backend.received(str(request["model"]))) == STEPS + 1
+
+
 @pytest.mark.parametrize("mode", ["unary", "raw", "helper"])
 @pytest.mark.parametrize("kind", CHAT_BACKENDS)
 def test_responses_client_carries_the_reasoning_of_a_chat_backend(
-    kind: str, mode: str, node: GatewayAndSdk, backend: ScriptedBackend, new_model: NewModel
+    kind: str, mode: str, node: Harness
 ) -> None:
-    model = new_model(kind)
-    backend.respond_with(model, chat_backend(CHAT_BACKENDS[kind]))
-    request = responses_request(model)
-    while responses_turn(node[1], mode, request):
-        remove_summaries(request)
-    assert len(backend.received(model)) == STEPS + 1
+    run_loop(node, mode, responses_request(serve(node, kind, chat_backend(CHAT_BACKENDS[kind]))))
 
 
 @pytest.mark.parametrize("mode", ["unary", "raw"])
-def test_another_node_opens_sealed_reasoning(
-    mode: str,
-    node: GatewayAndSdk,
-    other_node: GatewayAndSdk,
-    backend: ScriptedBackend,
-    new_model: NewModel,
-) -> None:
-    model = new_model("deepseek")
-    backend.respond_with(model, chat_backend(deepseek))
-    request = responses_request(model)
-    for _, sdk in (node, other_node, node):
-        assert responses_turn(sdk, mode, request)
+def test_another_node_opens_sealed_reasoning(mode: str, node: Harness, other_node: Harness) -> None:
+    request = responses_request(serve(node, "deepseek", chat_backend(deepseek)))
+    for harness in (node, other_node, node):
+        assert responses_turn(harness.sdk, mode, request)
         remove_summaries(request)
-    assert not responses_turn(other_node[1], mode, request)
+    assert not responses_turn(other_node.sdk, mode, request)
 
 
 def test_reasoning_sealed_with_another_key_is_reported_as_lost(
-    node: GatewayAndSdk, backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
+    node: Harness, tmp_path: Path
 ) -> None:
-    model = new_model("gemini")
-    body = encoded(chat_request(model))
-    first = ReceivedRequest("POST", "/", {}, body, cast("Any", None))
+    first = ReceivedRequest("POST", "/", {}, encoded(chat_request("gemini")), cast("Any", None))
     second = reply_as_requested("chat", completion({"content": "So be it."}, "stop"), {})
-    backend.enqueue(model, chat_backend(gemini)(first), second)
+    model = node.enqueue("gemini", chat_backend(gemini)(first), second)
     request = responses_request(model)
-    assert responses_turn(node[1], "unary", request)
-    with run_reasoning_gateway(backend, tmp_path, "OTHER") as (other, _):
-        received = post(other.port, "/v1/responses", request)
+    assert responses_turn(node.sdk, "unary", request)
+    with run_reasoning_gateway(node.backend, tmp_path, "OTHER") as other:
+        received = other.post(request)
     assert received.status == 200
     assert "input[1]" in received.headers["dragoman-loss"]
-    sent = objects_in(backend.wait_for_request(model, 2).json(), "messages")
+    sent = objects_in(node.sent_json(model), "messages")
     assert "extra_content" not in objects_in(sent[1], "tool_calls")[0]
 
 
 @pytest.mark.parametrize("mode", ["unary", "raw"])
 @pytest.mark.parametrize("kind", ["gemini", "router"])
 def test_reasoning_is_stored_for_a_client_that_does_not_carry_it(
-    kind: str, mode: str, node: GatewayAndSdk, backend: ScriptedBackend, new_model: NewModel
+    kind: str, mode: str, node: Harness
 ) -> None:
-    model = new_model(kind)
-    backend.respond_with(model, chat_backend(CHAT_BACKENDS[kind]))
-    request = responses_request(model, include=False)
-    while responses_turn(node[1], mode, request):
-        pass
-    assert len(backend.received(model)) == STEPS + 1
+    model = serve(node, kind, chat_backend(CHAT_BACKENDS[kind]))
+    run_loop(node, mode, responses_request(model, include=False))
 
 
-def test_reasoning_is_stored_if_the_stream_ends_without_done(
-    node: GatewayAndSdk, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("gemini")
-
+def test_reasoning_is_stored_if_the_stream_ends_without_done(node: Harness) -> None:
     def reply_without_done(received: ReceivedRequest) -> Script:
         head, body, last_chunk = chat_backend(gemini)(received)
         assert isinstance(body, bytes)
@@ -286,27 +270,23 @@ def test_reasoning_is_stored_if_the_stream_ends_without_done(
         events = body.partition(b"\r\n")[2].removesuffix(b"data: [DONE]\n\n\r\n")
         return head, chunk(events), last_chunk
 
-    backend.respond_with(model, reply_without_done)
-    request = responses_request(model, include=False)
-    while responses_turn(node[1], "raw", request):
-        pass
-    assert len(backend.received(model)) == STEPS + 1
+    model = serve(node, "gemini", reply_without_done)
+    run_loop(node, "raw", responses_request(model, include=False))
 
 
+@STREAMED_OR_NOT
 def test_unstored_reasoning_is_reported_as_lost(
-    backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
+    *, streamed: bool, backend: ScriptedBackend, tmp_path: Path
 ) -> None:
-    with run_reasoning_gateway(backend, tmp_path) as (gateway, _):
-        for stream in (False, True):
-            model = new_model("gemini")
-            backend.respond_with(model, chat_backend(gemini))
-            body = responses_request(model, include=False) | {"store": False, "stream": stream}
-            received = post(gateway.port, "/v1/responses", body)
-            assert received.status == 200
-            assert count_rows(f"sqlite:{tmp_path / 'dragoman.db'}") == {}
-            # The headers of a stream are sent before this loss is known.
-            reported = log_line_naming(gateway, model) if stream else str(received.headers)
-            assert "reasoning that the backend requires with its calls is not stored" in reported
+    with run_reasoning_gateway(backend, tmp_path) as node:
+        model = serve(node, "gemini", chat_backend(gemini))
+        body = responses_request(model, include=False) | {"store": False, "stream": streamed}
+        received = node.post(body)
+        assert received.status == 200
+        assert count_rows(f"sqlite:{tmp_path / 'dragoman.db'}") == {}
+        # The headers of a stream are sent before this loss is known.
+        reported = log_line_naming(node.gateway, model) if streamed else str(received.headers)
+        assert "reasoning that the backend requires with its calls is not stored" in reported
 
 
 # Chat clients
@@ -337,55 +317,54 @@ def chat_loop(sdk: openai.OpenAI, model: str, mode: str, *, echoes: bool = True)
 @pytest.mark.parametrize("mode", ["unary", "raw", "helper"])
 @pytest.mark.parametrize("kind", ["openai", "open"])
 def test_chat_client_gets_back_the_reasoning_of_a_responses_backend(
-    kind: str,
-    mode: str,
-    *,
-    echoes: bool,
-    node: GatewayAndSdk,
-    backend: ScriptedBackend,
-    new_model: NewModel,
+    kind: str, mode: str, *, echoes: bool, node: Harness
 ) -> None:
-    model = new_model(kind)
-    backend.respond_with(model, responses_backend(plain=kind == "open"))
-    chat_loop(node[1], model, mode, echoes=echoes)
-    assert len(backend.received(model)) == STEPS + 1
+    model = serve(node, kind, responses_backend(plain=kind == "open"))
+    chat_loop(node.sdk, model, mode, echoes=echoes)
+    assert len(node.backend.received(model)) == STEPS + 1
 
 
 def chat_request(model: str) -> JsonObject:
     return {"model": model, "messages": [{"role": "user", "content": "Count."}]}
 
 
+def post_chat(node: Harness, request: JsonObject, key: str = "sk-test") -> RawResponse:
+    return node.post(request, "/v1/chat/completions", {"Authorization": f"Bearer {key}"})
+
+
+def message_in(received: RawResponse) -> JsonObject:
+    assert received.status == 200, received.body
+    return object_in(objects_in(received.json(), "choices")[0], "message")
+
+
+def add_turn(request: JsonObject, message: JsonObject) -> None:
+    """Add a turn to the history, with the outputs of its calls."""
+    calls = objects_in(message, "tool_calls") if "tool_calls" in message else []
+    outputs = [{"role": "tool", "tool_call_id": call["id"], "content": "1"} for call in calls]
+    request["messages"] = [*objects_in(request, "messages"), message, *outputs]
+
+
 def test_another_node_opens_the_reasoning_that_a_chat_client_echoes(
-    node: GatewayAndSdk, other_node: GatewayAndSdk, backend: ScriptedBackend, new_model: NewModel
+    node: Harness, other_node: Harness
 ) -> None:
-    model = new_model("openai")
-    backend.respond_with(model, responses_backend())
-    request = chat_request(model)
+    request = chat_request(serve(node, "openai", responses_backend()))
     contents: list[object] = []
-    for gateway, _ in (node, other_node, node, other_node):
-        received = post(gateway.port, "/v1/chat/completions", request)
-        assert received.status == 200, received.body
-        message = object_in(objects_in(received.json(), "choices")[0], "message")
+    for harness in (node, other_node, node, other_node):
+        message = message_in(post_chat(harness, request))
         contents.append(message["content"])
-        calls = objects_in(message, "tool_calls") if "tool_calls" in message else []
-        outputs = [{"role": "tool", "tool_call_id": one["id"], "content": "1"} for one in calls]
-        request["messages"] = [*objects_in(request, "messages"), message, *outputs]
+        add_turn(request, message)
     assert contents == [None, None, None, "Done."]
 
 
 def test_workers_share_a_key_if_none_is_configured(
-    backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
+    backend: ScriptedBackend, tmp_path: Path
 ) -> None:
     table = backend_table(backend.address, "deepseek", "chat", 'profile = "deepseek"\n')
-    with (
-        run_gateway(f"[server]\nworkers = 2\n{table}", tmp_path) as gateway,
+    with run_harness(backend, f"[server]\nworkers = 2\n{table}", tmp_path) as node:
         # A connection for each request, so that both workers get some.
-        sdk_client(gateway).with_options(default_headers={"Connection": "close"}) as sdk,
-    ):
+        sdk = node.sdk.with_options(default_headers={"Connection": "close"})
         for _ in range(5):
-            model = new_model("deepseek")
-            backend.respond_with(model, chat_backend(deepseek))
-            request = responses_request(model)
+            request = responses_request(serve(node, "deepseek", chat_backend(deepseek)))
             while responses_turn(sdk, "unary", request):
                 remove_summaries(request)
 
@@ -393,46 +372,27 @@ def test_workers_share_a_key_if_none_is_configured(
 @pytest.mark.parametrize(
     "content", ["dragoman", ["dragoman"], {"dragoman": "x"}, {"dragoman": {"sealed": 5}}], ids=str
 )
-def test_invalid_extra_content_is_reported_as_lost(
-    content: object, node: GatewayAndSdk, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("open")
-    backend.enqueue(model, reply_as_requested("responses", completed(message_item("Yes.")), {}))
+def test_invalid_extra_content_is_reported_as_lost(content: object, node: Harness) -> None:
+    reply = reply_as_requested("responses", completed(message_item("Yes.")), {})
+    request = chat_request(node.enqueue("open", reply))
     function = {"name": "count", "arguments": "{}"}
     call = {"id": "call_0", "type": "function", "function": function, "extra_content": content}
-    request = chat_request(model)
-    request["messages"] = [
-        *objects_in(request, "messages"),
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "call_0", "content": "counted"},
-    ]
-    received = post(node[0].port, "/v1/chat/completions", request)
+    add_turn(request, {"role": "assistant", "content": None, "tool_calls": [call]})
+    received = post_chat(node, request)
     assert received.status == 200
     assert "messages[1].tool_calls[0].extra_content" in received.headers["dragoman-loss"]
 
 
-def test_stored_reasoning_belongs_to_one_client(
-    node: GatewayAndSdk, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    port = node[0].port
-    model = new_model("openai")
-    backend.respond_with(model, responses_backend())
-    request = chat_request(model)
-    one, two = {"Authorization": "Bearer sk-one"}, {"Authorization": "Bearer sk-two"}
-    first = post(port, "/v1/chat/completions", request, one)
-    message = object_in(objects_in(first.json(), "choices")[0], "message")
+def test_stored_reasoning_belongs_to_one_client(node: Harness) -> None:
+    request = chat_request(serve(node, "openai", responses_backend()))
+    message = message_in(post_chat(node, request, "sk-one"))
     del objects_in(message, "tool_calls")[0]["extra_content"]
-    output = {"role": "tool", "tool_call_id": "call_0", "content": "counted"}
-    request["messages"] = [*objects_in(request, "messages"), message, output]
-    assert post(port, "/v1/chat/completions", request, two).status == 400
-    assert post(port, "/v1/chat/completions", request, one).status == 200
+    add_turn(request, message)
+    assert post_chat(node, request, "sk-two").status == 400
+    assert post_chat(node, request, "sk-one").status == 200
 
 
-def test_model_without_encrypted_reasoning_is_remembered(
-    node: GatewayAndSdk, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("openai")
-
+def test_model_without_encrypted_reasoning_is_remembered(node: Harness) -> None:
     def reply(received: ReceivedRequest) -> Script:
         if "include" in received.json():
             message = "Encrypted content is not supported with this model."
@@ -440,18 +400,15 @@ def test_model_without_encrypted_reasoning_is_remembered(
         done = completed(message_item("Yes."))
         return reply_as_requested("responses", done, received.json())
 
-    backend.respond_with(model, reply)
+    model = serve(node, "openai", reply)
     for _ in range(2):
-        assert post(node[0].port, "/v1/chat/completions", chat_request(model)).status == 200
+        assert node.request("chat", model).status == 200
     # Only the first request was sent twice.
-    assert len(backend.received(model)) == 3
+    assert len(node.backend.received(model)) == 3
 
 
-def test_other_rejections_reach_the_client(
-    node: GatewayAndSdk, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("openai")
-    backend.respond_with(model, lambda _: rejection("no such thing", param="tools"))
-    received = post(node[0].port, "/v1/chat/completions", chat_request(model))
+def test_other_rejections_reach_the_client(node: Harness) -> None:
+    model = serve(node, "openai", lambda _: rejection("no such thing", param="tools"))
+    received = node.request("chat", model)
     assert (received.status, received.error["message"]) == (400, "no such thing")
-    assert len(backend.received(model)) == 1
+    assert len(node.backend.received(model)) == 1
