@@ -14,10 +14,12 @@ from msgspec import Meta, Raw, Struct
 from syrupy.assertion import SnapshotAssertion
 
 import adapters
+from tests.adapters.laws.common import payloads
 from tests.adapters.test_streams import assert_valid
 from tests.corpus import CASES, DialectName, Report, Sentence, StrictCapabilities, on_wire
 from tests.exchange import Exchange
-from tests.judges.reading import JsonObject, object_in, objects_in
+from tests.judges.reading import JsonObject, object_in, objects_in, read_object, text_in
+from tests.judges.samples import encoded
 from tests.snapshots import format_json, format_losses
 
 Mode = Literal["whole", "streamed", "late"]
@@ -87,11 +89,12 @@ def reply_to(loop: Loop, exchange: Exchange, mode: Mode) -> tuple[JsonObject, li
     body = on_wire(loop.reply)
     if mode == "whole":
         reply = exchange.reply(body)
-        return json.loads(reply.body), [*reply.losses]
+        return read_object(reply.body), [*reply.losses]
     translator = exchange.stream()
     backend_stream = streamed(loop.backend, body)
     if mode == "late":
-        backend_stream = _with_late_extra_content(backend_stream)
+        frames = backend_stream.removesuffix(b"\n\n").split(b"\n\n")
+        backend_stream = b"".join(one + b"\n\n" for frame in frames for one in _split_frame(frame))
     stream = translator.feed(backend_stream) + translator.finish(started=True).body
     assert_valid(loop.client, stream)
     return accumulated(loop.client, stream), [*translator.losses]
@@ -104,37 +107,27 @@ def streamed(dialect: str, reply: bytes) -> bytes:
     return exchange.reply_as_stream(reply).body
 
 
-def _with_late_extra_content(stream: bytes) -> bytes:
-    """Move the extra content of a Chat call into a later chunk."""
-    return b"".join(
-        one + b"\n\n" for frame in stream.split(b"\n\n") if frame for one in _split_frame(frame)
-    )
-
-
 def _split_frame(frame: bytes) -> list[bytes]:
+    """Move the extra content of a Chat call into a later chunk."""
     if b'"extra_content":' not in frame:
         return [frame]
     chunk: JsonObject = json.loads(frame.removeprefix(b"data: "))
     [choice] = objects_in(chunk, "choices")
     [call] = objects_in(object_in(choice, "delta"), "tool_calls")
     behind = {"index": call["index"], "extra_content": call.pop("extra_content")}
-    first = json.dumps(chunk).encode()
+    first = encoded(chunk)
     choice["delta"] = {"tool_calls": [behind]}
-    return [b"data: " + first, b"data: " + json.dumps(chunk).encode()]
+    return [b"data: " + first, b"data: " + encoded(chunk)]
 
 
 def accumulated(dialect: str, stream: bytes) -> JsonObject:
     """Accumulate a stream to a whole reply, as clients do."""
+    sent = payloads(stream)
     if dialect == "responses":
-        events = [
-            json.loads(line[6:]) for line in stream.split(b"\n") if line.startswith(b"data: {")
-        ]
-        return cast("JsonObject", events[-1]["response"])
+        return object_in(sent[-1], "response")
     message: JsonObject = {}
-    for line in stream.split(b"\n"):
-        if line.startswith(b"data: {"):
-            for choice in json.loads(line[6:])["choices"]:
-                _add(message, choice["delta"])
+    for choice in (choice for chunk in sent for choice in objects_in(chunk, "choices")):
+        _add(message, object_in(choice, "delta"))
     for call in cast("list[JsonObject]", message.get("tool_calls", [])):
         del call["index"]
     return {"choices": [{"message": message}]}
@@ -167,15 +160,14 @@ def next_request(loop: Loop, reply: JsonObject) -> bytes:
     """Return the client's next request, with the reply and an output for each call."""
     request: JsonObject = json.loads(on_wire(loop.request))
     if loop.client == "responses":
-        output = cast("list[JsonObject]", reply["output"])
+        output = objects_in(reply, "output")
         outputs = [_output(item) for item in output if "call_id" in item]
         request["input"] = [*cast("list[object]", request["input"]), *output, *outputs]
     else:
-        choices = cast("list[JsonObject]", reply["choices"])
-        message = cast("JsonObject", choices[0]["message"])
+        message = object_in(objects_in(reply, "choices")[0], "message")
         messages = cast("list[object]", request["messages"])
         request["messages"] = [*messages, _echo(loop, message), *_tool_messages(message)]
-    return json.dumps(request).encode()
+    return encoded(request)
 
 
 # The outputs of a client for calls of its own tools.
@@ -186,15 +178,15 @@ OUTPUTS: dict[str, JsonObject] = {
     "computer_call": {
         "output": {"type": "computer_screenshot", "image_url": "data:image/png;base64,AA=="}
     },
+    "tool_search_call": {"tools": []},
 }
 
 
 def _output(call: JsonObject) -> JsonObject:
-    kind = cast("str", call["type"])
-    if kind == "tool_search_call":
-        return {"type": "tool_search_output", "call_id": call["call_id"], "tools": []}
+    kind = text_in(call, "type")
+    output_type = f"{kind}_output".replace("search_call", "search")
     outputs = OUTPUTS.get(kind, {"output": "high at 9"})
-    return {"type": f"{kind}_output", "call_id": call["call_id"], **outputs}
+    return {"type": output_type, "call_id": call["call_id"], **outputs}
 
 
 def _echo(loop: Loop, message: JsonObject) -> JsonObject:
@@ -210,7 +202,7 @@ def _tool_messages(message: JsonObject) -> list[JsonObject]:
         return [{"role": "function", "name": "tide", "content": "high at 9"}]
     return [
         {"role": "tool", "tool_call_id": call["id"], "content": "high at 9"}
-        for call in cast("list[JsonObject]", message["tool_calls"])
+        for call in objects_in(message, "tool_calls")
     ]
 
 
@@ -219,26 +211,16 @@ def run(
 ) -> tuple[adapters.BackendRequest, JsonObject, adapters.BackendRequest]:
     """Run a loop; return the first request, the reply and the second request."""
     first = begin(loop, Then("first"))
-    sent = first.request(_first_body(loop, mode))
+    request: JsonObject = json.loads(on_wire(loop.request))
+    sent = first.request(encoded(request | ({} if mode == "whole" else {"stream": True})))
     reply, losses = reply_to(loop, first, mode)
     reasoning: Mapping[str, str] = first.reasoning if loop.keeps else {}
     second, body = begin(loop, loop.then), next_request(loop, reply)
     stored = {key: reasoning[key] for key in second.reasoning_keys(body) if key in reasoning}
     again = second.request(body, stored_reasoning=stored)
-    result: JsonObject = {"told": _content(reply), "losses": format_losses(losses)}
+    content = reply["output"] if "output" in reply else objects_in(reply, "choices")[0]["message"]
+    result: JsonObject = {"told": content, "losses": format_losses(losses)}
     return sent, result, again
-
-
-def _first_body(loop: Loop, mode: Mode) -> bytes:
-    request: JsonObject = json.loads(on_wire(loop.request))
-    return json.dumps(request | ({} if mode == "whole" else {"stream": True})).encode()
-
-
-def _content(reply: JsonObject) -> object:
-    """Return the items or the message of a reply."""
-    if "output" in reply:
-        return reply["output"]
-    return cast("list[JsonObject]", reply["choices"])[0]["message"]
 
 
 def format_loop(
@@ -266,15 +248,10 @@ def test_loop(name: str, json_snapshot: SnapshotAssertion) -> None:
     assert format_loop(sent, reply, again) == json_snapshot(name=name)
     _, _, streamed_again = run(loop, "streamed")
     assert _comparable(streamed_again) == _comparable(again)
-    if _carries(loop):
+    # Whether the client carries the extra content of a Chat call.
+    if loop.backend == "chat" and "include" in json.loads(on_wire(loop.request)):
         _, _, again_after_late = run(loop, "late")
         assert _comparable(again_after_late) == _comparable(again)
-
-
-def _carries(loop: Loop) -> bool:
-    """Whether the client carries the extra content of a Chat call."""
-    request: JsonObject = json.loads(on_wire(loop.request))
-    return loop.backend == "chat" and "include" in request
 
 
 def _comparable(sent: adapters.BackendRequest) -> list[JsonObject]:

@@ -7,8 +7,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 import adapters
-from adapters.ir.events import TRUNCATED_STREAM, UNDECODABLE_STREAM, Event, Failed
-from adapters.ir.types import Error
+from adapters.ir.events import TRUNCATED_STREAM, UNDECODABLE_STREAM, Failed
 from adapters.sse import Decoder
 from gateway.grammar_check import check_inputs_blocking
 from tests.corpus import (
@@ -68,7 +67,8 @@ WITH_NOISE = ("chat-binary-noise-between-events",)
 def test_stream_in_its_own_dialect(case: StreamCase) -> None:
     output, losses = translate(case, case.dialect, [case.body])
     assert translate(case, case.dialect, single_bytes(case.body)) == (output, losses)
-    error = error_of(read_events(case, [case.body]))
+    last = read_events(case, [case.body])[-1]
+    error = last.error if isinstance(last, Failed) else None
     if case.name in WITH_NOISE:
         # Noise is not passed on, the events around it are.
         assert error is None
@@ -84,11 +84,6 @@ def test_stream_in_its_own_dialect(case: StreamCase) -> None:
         # The error is the backend's own.
         assert output == with_lf(case.body)
         assert not is_success(case.dialect, output)
-
-
-def error_of(events: Sequence[Event]) -> Error | None:
-    last = events[-1]
-    return last.error if isinstance(last, Failed) else None
 
 
 def with_lf(stream: bytes) -> bytes:

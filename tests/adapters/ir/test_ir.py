@@ -11,6 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 
 import adapters
 from adapters.ir.events import Failed
+from adapters.ir.types import Reply
 from adapters.losses import Losses
 from tests.corpus import (
     REPLIES,
@@ -28,26 +29,23 @@ from tests.corpus import (
 from tests.snapshots import format_json
 
 
-@pytest.mark.parametrize("case", case_params(REQUESTS))
-def test_request_ir(case: RequestCase, json_snapshot: SnapshotAssertion) -> None:
-    read = adapters.get_dialect(case.dialect).read_request
+@pytest.mark.parametrize("case", case_params([*REQUESTS, *REPLIES]))
+def test_request_and_reply_ir(
+    case: RequestCase | ReplyCase, json_snapshot: SnapshotAssertion
+) -> None:
+    kind = "requests" if isinstance(case, RequestCase) else "replies"
     try:
-        page = format_json(
-            to_plain(read(adapters.parse_body(on_wire(case.body)), Losses(case.policy)))
-        )
+        page = to_plain(read(case))
     except adapters.DragomanError as error:
-        page = format_json(error_page(error))
-    assert page == json_snapshot(name=f"{case.dialect}/requests/{case.name}")
+        page = {"refused": {"path": error.path, "why": error.message, "code": error.code}}
+    assert format_json(page) == json_snapshot(name=f"{case.dialect}/{kind}/{case.name}")
 
 
-@pytest.mark.parametrize("case", case_params(REPLIES))
-def test_reply_ir(case: ReplyCase, json_snapshot: SnapshotAssertion) -> None:
-    read = adapters.get_dialect(case.dialect).read_reply
-    try:
-        page = format_json(to_plain(read(on_wire(case.body), reply_context(case))))
-    except adapters.DragomanError as error:
-        page = format_json(error_page(error))
-    assert page == json_snapshot(name=f"{case.dialect}/replies/{case.name}")
+def read(case: RequestCase | ReplyCase) -> adapters.Request | Reply:
+    dialect = adapters.get_dialect(case.dialect)
+    if isinstance(case, ReplyCase):
+        return dialect.read_reply(on_wire(case.body), reply_context(case))
+    return dialect.read_request(adapters.parse_body(on_wire(case.body)), Losses(case.policy))
 
 
 @pytest.mark.parametrize("case", case_params(STREAMS))
@@ -56,10 +54,6 @@ def test_stream_ir(case: StreamCase, json_snapshot: SnapshotAssertion) -> None:
     lines = ",\n".join(msgspec.json.encode(to_plain(event)).decode() for event in events)
     assert f"[\n{lines}\n]\n" == json_snapshot(name=f"{case.dialect}/streams/{case.name}")
     assert read_events(case, single_bytes(case.body)) == events
-
-
-def error_page(error: adapters.DragomanError) -> dict[str, object]:
-    return {"refused": {"path": error.path, "why": error.message, "code": error.code}}
 
 
 def to_plain(value: object) -> object:
