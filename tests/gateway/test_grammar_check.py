@@ -11,19 +11,13 @@ from adapters import CustomInput, Loss
 from adapters.ir.types import CustomTool
 from gateway import grammar_check
 from gateway.grammar_check import MAX_INPUT_CHARACTERS, check_inputs, check_inputs_blocking
-from tests.adapters.test_loops import streamed
+from tests.gateway.backend_replies import Call, Turn
+from tests.gateway.conftest import Harness, run_harness
 from tests.gateway.gateway_config import backend_table, capability_table
-from tests.gateway.gateway_process import Gateway, assert_no_errors_logged, run_gateway
-from tests.gateway.raw_http import RawResponse, send
-from tests.gateway.scripted_backend import (
-    ReceivedRequest,
-    Script,
-    ScriptedBackend,
-    json_reply,
-    stream_reply,
-)
+from tests.gateway.plain_requests import request_body
+from tests.gateway.raw_http import RawResponse, get
+from tests.gateway.scripted_backend import ScriptedBackend
 from tests.gateway.waiting import TIMEOUT_SECONDS, wait_until
-from tests.judges.reading import JsonObject
 from tests.judges.samples import encoded
 
 # As Codex sends it.
@@ -61,15 +55,9 @@ SLOW_TEXT = "a" * 60
 
 
 def check_grammar(tool: CustomTool, text: str) -> str | None:
-    """Return what does not match, as a loss says it."""
+    """Return the reason of the loss, or None if the text matches."""
     losses = check_inputs_blocking([CustomInput(tool, text, "call t (1)")])
     return losses[0].reason if losses else None
-
-
-@pytest.fixture(autouse=True)
-def timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give a busy machine time to start a process."""
-    monkeypatch.setattr(grammar_check, "TIMEOUT_SECONDS", TIMEOUT_SECONDS)
 
 
 @pytest.mark.parametrize(
@@ -159,81 +147,58 @@ def test_slow_check_is_killed_and_blocks_nothing(
 
 # In the gateway
 
-BACKEND = "checked"
+BACKEND = "checked-chat"
 
 
 @pytest.fixture(scope="module")
-def checking_gateway(
+def checking(
     backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Gateway]:
-    table = backend_table(
-        backend.address, BACKEND, "chat", capability_table("check_grammars = true")
-    )
-    with run_gateway(table, tmp_path_factory.mktemp(BACKEND)) as gateway:
-        yield gateway
-    assert_no_errors_logged(gateway)
+) -> Iterator[Harness]:
+    settings = capability_table("check_grammars = true")
+    table = backend_table(backend.address, BACKEND, "chat", settings)
+    with run_harness(backend, table, tmp_path_factory.mktemp("checking")) as harness:
+        yield harness
 
 
-def reply_with_call(request: ReceivedRequest, text: str) -> Script:
-    function = {"name": "say", "arguments": encoded({"input": text}).decode()}
-    message = {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [{"id": "call_1", "type": "function", "function": function}],
-    }
-    reply = encoded(
-        {
-            "id": "chatcmpl-1",
-            "object": "chat.completion",
-            "created": 1794787200,
-            "model": BACKEND,
-            "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}],
-        }
-    )
-    return (
-        stream_reply(streamed("chat", reply)) if request.json().get("stream") else json_reply(reply)
-    )
+def script_call(checking: Harness, text: str) -> str:
+    """Return a new model that calls the tool with this input in every reply."""
+    arguments = encoded({"input": text}).decode()
+    return checking.script_always(BACKEND, Turn(None, (Call("say", arguments),)))
 
 
-def _send_pattern(
-    gateway: Gateway, model: str, pattern: str, *, streams: bool = False
+def send_pattern(
+    checking: Harness, model: str, pattern: str, *, streamed: bool = False
 ) -> RawResponse:
     grammar = {"type": "grammar", "syntax": "regex", "definition": pattern}
-    tool: JsonObject = {"type": "custom", "name": "say", "format": grammar}
-    body: JsonObject = {"model": model, "input": "Go.", "tools": [tool], "stream": streams}
-    return send(gateway, "POST", "/v1/responses", encoded(body))
+    tool = {"type": "custom", "name": "say", "format": grammar}
+    body = request_body("responses", model, streamed=streamed) | {"tools": [tool]}
+    return checking.post(body)
 
 
-def test_mismatch_is_reported_in_the_loss_header(
-    checking_gateway: Gateway, backend: ScriptedBackend
-) -> None:
-    model = f"{BACKEND}-mismatch"
-    backend.respond_with(model, lambda request: reply_with_call(request, "b"))
+def test_mismatch_is_reported_in_the_loss_header(checking: Harness) -> None:
+    model = script_call(checking, "b")
 
     def reports_mismatch(pattern: str) -> bool:
-        response = _send_pattern(checking_gateway, model, pattern)
+        response = send_pattern(checking, model, pattern)
         assert response.status == 200
         return "does not match the grammar" in response.headers["dragoman-loss"]
 
     # On a busy machine the first checks may take longer than the timeout.
     wait_until(lambda: reports_mismatch("a"))
     assert not reports_mismatch("b")
-    response = _send_pattern(checking_gateway, model, "a", streams=True)
+    response = send_pattern(checking, model, "a", streamed=True)
     assert b"response.completed" in response.body
 
 
-@pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
-def test_slow_check_does_not_block_other_requests(
-    checking_gateway: Gateway, backend: ScriptedBackend, *, streams: bool
-) -> None:
-    model = f"{BACKEND}-slow-{streams}"
-    backend.respond_with(model, lambda request: reply_with_call(request, SLOW_TEXT))
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+def test_slow_check_does_not_block_other_requests(checking: Harness, *, streamed: bool) -> None:
+    model = script_call(checking, SLOW_TEXT)
     with ThreadPoolExecutor(1) as pool:
-        slow = pool.submit(_send_pattern, checking_gateway, model, "(a+)+b", streams=streams)
-        backend.wait_for_request(model, 1)
+        slow = pool.submit(send_pattern, checking, model, "(a+)+b", streamed=streamed)
+        checking.backend.wait_for_request(model)
         served = 0
         while not slow.done():
-            assert send(checking_gateway, "GET", "/health").status == 200
+            assert get(checking.gateway.port, "/health").status == 200
             served += 1
         assert slow.result().status == 200
     assert SLOW_TEXT.encode() in slow.result().body

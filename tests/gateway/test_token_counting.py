@@ -4,30 +4,20 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import openai
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from openai.types.responses import FunctionToolParam
 
 from gateway.token_counting import ITEM_TOKENS, MEDIA_TOKENS, count_request, estimate_tokens
-from tests.gateway.backend_requests import received_body
-from tests.gateway.compaction.requests import SUMMARY, TRIGGER, message, script_texts
-from tests.gateway.conftest import NewModel
+from tests.gateway.compaction.requests import SUMMARY, TRIGGER, message
+from tests.gateway.conftest import Harness, run_harness
 from tests.gateway.gateway_config import DIALECTS, backend_table, backend_tables, capability_table
-from tests.gateway.gateway_process import Gateway, run_gateway
-from tests.gateway.raw_http import AUTHORIZED, RawResponse, post
-from tests.gateway.scripted_backend import Gate, ScriptedBackend, json_reply
-from tests.gateway.waiting import TIMEOUT_SECONDS
+from tests.gateway.raw_http import RawResponse
+from tests.gateway.scripted_backend import Script, ScriptedBackend, json_reply
+from tests.gateway.sdk_clients import WEATHER_TOOL
 from tests.judges.reading import objects_in
 
 PATH = "/v1/responses/input_tokens"
-TOOL: FunctionToolParam = {
-    "type": "function",
-    "name": "weather",
-    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
-    "strict": None,
-}
 BACKENDS = {
     ("counts", "responses"): "responses",
     ("tallies", "chat"): "responses",
@@ -39,7 +29,7 @@ BACKENDS = {
 @pytest.fixture(scope="module")
 def counting(
     backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Gateway]:
+) -> Iterator[Harness]:
     folder = tmp_path_factory.mktemp("counting")
     configured = backend_tables(backend.address) + "".join(
         backend_table(backend.address, name, dialect, capability_table(f'count_tokens = "{way}"'))
@@ -47,135 +37,111 @@ def counting(
     )
     # The vocabulary of tiktoken is not found, even if this machine has it.
     environment = {"TIKTOKEN_CACHE_DIR": str(folder)}
-    with run_gateway(configured, folder, environment) as gateway:
-        yield gateway
+    with run_harness(backend, configured, folder, environment) as harness:
+        yield harness
 
 
-@pytest.fixture
-def client(counting: Gateway) -> Iterator[openai.OpenAI]:
-    url = counting.url
-    with openai.OpenAI(
-        base_url=url, api_key="sk-test", max_retries=0, timeout=TIMEOUT_SECONDS
-    ) as sdk:
-        yield sdk
-
-
-def count(gateway: Gateway, **body: object) -> RawResponse:
-    return post(gateway.port, PATH, body, AUTHORIZED)
-
-
-def counted(response: RawResponse) -> tuple[object, str]:
+def counted(response: RawResponse) -> tuple[int, str]:
+    """Return the number of tokens and their source."""
     assert response.status == 200, response.body
     assert response.json().keys() == {"object", "input_tokens"}
-    return response.json()["input_tokens"], response.headers["dragoman-token-count-source"]
+    tokens = response.json()["input_tokens"]
+    assert isinstance(tokens, int)
+    return tokens, response.headers["dragoman-token-count-source"]
+
+
+def count(harness: Harness, **body: object) -> tuple[int, str]:
+    return counted(harness.post(body, PATH))
 
 
 # Estimated by the gateway
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_instructions_tools_and_images_are_counted(
-    dialect: str,
-    client: openai.OpenAI,
-    counting: Gateway,
-    backend: ScriptedBackend,
-    new_model: NewModel,
-) -> None:
-    model = new_model(dialect)
-    plain = client.responses.input_tokens.count(model=model, input="Hello there, how are you?")
+def test_instructions_tools_and_images_are_counted(dialect: str, counting: Harness) -> None:
+    model, endpoint = counting.new_model(dialect), counting.sdk.responses.input_tokens
+    question = "Hello there, how are you?"
+    plain = endpoint.count(model=model, input=question)
     assert plain.object == "response.input_tokens"
     assert 7 <= plain.input_tokens <= 20
-    more = client.responses.input_tokens.count(
-        model=model, input="Hello there, how are you?", instructions="Be brief.", tools=[TOOL]
+    more = endpoint.count(
+        model=model, input=question, instructions="Be brief.", tools=[WEATHER_TOOL]
     )
     assert more.input_tokens > plain.input_tokens + 20
     picture = {"type": "input_image", "image_url": "data:image/png;base64," + "A" * 9000}
-    message = {"type": "message", "role": "user", "content": [picture]}
-    tokens, source = counted(count(counting, model=model, input=[message]))
+    item = {"type": "message", "role": "user", "content": [picture]}
+    tokens, source = count(counting, model=model, input=[item])
     assert source == "estimate"
-    assert isinstance(tokens, int)
     assert 1000 <= tokens <= 1020
-    assert not backend.received(model)
+    assert not counting.backend.received(model)
 
 
-def test_history_and_summaries_are_counted(
-    client: openai.OpenAI, counting: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("chat")
-    script_texts(backend, "chat", model, "Sunny. " * 100, SUMMARY)
-    first = client.responses.create(model=model, input="What is the weather?")
-    alone = client.responses.input_tokens.count(model=model, input="Sure?")
+def test_history_and_summaries_are_counted(counting: Harness) -> None:
+    model = counting.script("chat", "Sunny. " * 100, SUMMARY)
+    first = counting.respond(model=model, input="What is the weather?")
+    alone, _ = count(counting, model=model, input="Sure?")
     # The model is that of the previous response.
-    whole = client.responses.input_tokens.count(input="Sure?", previous_response_id=first.id)
-    assert whole.input_tokens > alone.input_tokens + 150
+    whole, _ = count(counting, input="Sure?", previous_response_id=first.id)
+    assert whole > alone + 150
     item = {"type": "item_reference", "id": first.output[0].id}
-    referred, _ = counted(count(counting, model=model, input=[item]))
-    assert isinstance(referred, int)
-    assert referred > 150
+    assert count(counting, model=model, input=[item])[0] > 150
     given = [message("user", "Hello " * 100), TRIGGER]
-    made = post(
-        counting.port, "/v1/responses", {"model": model, "store": False, "input": given}, AUTHORIZED
-    )
-    opened, _ = counted(count(counting, model=model, input=objects_in(made.json(), "output")))
-    assert isinstance(opened, int)
+    compacted = counting.post({"model": model, "store": False, "input": given}).json()
+    opened, _ = count(counting, model=model, input=objects_in(compacted, "output"))
     # The summary counts, not its encrypted form.
     assert len(SUMMARY) / 4 < opened < 100
 
 
-def test_invalid_requests_are_rejected(counting: Gateway, new_model: NewModel) -> None:
-    model = new_model("chat")
-    missing = count(counting, input="Hello")
-    assert (missing.status, missing.error["param"]) == (400, "model")
-    unknown = count(counting, model=model, previous_response_id="resp_no", input="Hi")
-    assert (unknown.status, unknown.error["code"]) == (400, "previous_response_not_found")
+def test_invalid_requests_are_rejected(counting: Harness) -> None:
+    model = counting.new_model("chat")
     gone = {"type": "item_reference", "id": "msg_no"}
-    lost = count(counting, model=model, input=[gone])
-    assert (lost.status, lost.error["param"]) == (404, "input[0]")
-    nowhere = count(counting, model="elsewhere", input="Hello")
-    assert (nowhere.status, nowhere.error["code"]) == (404, "model_not_found")
     sealed = {"type": "compaction", "encrypted_content": "gAAAA"}
-    foreign = count(counting, model=model, input=[message("user", "Hi"), sealed])
-    assert (foreign.status, foreign.error["param"]) == (400, "input[1]")
+    unknown = {"model": model, "previous_response_id": "resp_no", "input": "Hi"}
+    for body, status, field, value in (
+        ({"input": "Hi"}, 400, "param", "model"),
+        (unknown, 400, "code", "previous_response_not_found"),
+        ({"model": model, "input": [gone]}, 404, "param", "input[0]"),
+        ({"model": "elsewhere", "input": "Hi"}, 404, "code", "model_not_found"),
+        ({"model": model, "input": [message("user", "Hi"), sealed]}, 400, "param", "input[1]"),
+    ):
+        response = counting.post(body, PATH)
+        assert (response.status, response.error[field]) == (status, value)
 
 
 # Counted by the backend
 
 
 @pytest.mark.parametrize("kind", ["counts", "tallies"])
-def test_responses_backend_counts(
-    kind: str, counting: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model(kind)
-    backend.enqueue(model, json_reply(b'{"object":"response.input_tokens","input_tokens":42}'))
-    response = count(counting, model=model, input="Hello", tools=[TOOL], instructions="Be brief.")
-    assert counted(response) == (42, "backend")
-    received = backend.wait_for_request(model)
+def test_responses_backend_counts(kind: str, counting: Harness) -> None:
+    reply = b'{"object":"response.input_tokens","input_tokens":42}'
+    model = counting.enqueue(kind, json_reply(reply))
+    fields = {"input": "Hello", "tools": [WEATHER_TOOL], "instructions": "Be brief."}
+    assert count(counting, model=model, **fields) == (42, "backend")
+    received = counting.backend.wait_for_request(model)
     assert received.target == f"/{kind}{PATH}"
     assert received.headers["authorization"] == "Bearer sk-test"
     assert received.json().keys() == {"model", "input", "tools", "instructions"}
 
 
-def test_vllm_counts(counting: Gateway, backend: ScriptedBackend, new_model: NewModel) -> None:
-    model = new_model("vllm")
-    backend.enqueue(model, json_reply(b'{"count":42,"max_model_len":4096,"tokens":[1,2]}'))
-    response = count(counting, model=model, input="Hello", tools=[TOOL], instructions="Be brief.")
-    assert counted(response) == (42, "backend")
-    received = backend.wait_for_request(model)
+def test_vllm_counts(counting: Harness) -> None:
+    reply = b'{"count":42,"max_model_len":4096,"tokens":[1,2]}'
+    model = counting.enqueue("vllm", json_reply(reply))
+    fields = {"input": "Hello", "tools": [WEATHER_TOOL], "instructions": "Be brief."}
+    assert count(counting, model=model, **fields) == (42, "backend")
+    received = counting.backend.wait_for_request(model)
     assert received.target == "/vllm/tokenize"
     assert received.json().keys() == {"model", "messages", "tools"}
-    assert [message["role"] for message in objects_in(received.json(), "messages")] == [
-        "system",
-        "user",
-    ]
+    messages = objects_in(received.json(), "messages")
+    assert [message["role"] for message in messages] == ["system", "user"]
 
 
-def test_llamacpp_counts(counting: Gateway, backend: ScriptedBackend, new_model: NewModel) -> None:
-    model = new_model("llamacpp")
-    backend.enqueue(model, json_reply(b'{"prompt":"<user>Hello"}'))
-    backend.enqueue("POST /llamacpp/tokenize", json_reply(b'{"tokens":[1,2,3]}'))
-    assert counted(count(counting, model=model, input="Hello")) == (3, "backend")
-    assert backend.wait_for_request(model).target == "/llamacpp/apply-template"
-    sent = backend.received("POST /llamacpp/tokenize")[-1].json()
+def test_llamacpp_counts(counting: Harness) -> None:
+    model = counting.enqueue("llamacpp", json_reply(b'{"prompt":"<user>Hello"}'))
+    tokenize = "POST /llamacpp/tokenize"
+    counting.backend.enqueue(tokenize, json_reply(b'{"tokens":[1,2,3]}'))
+    assert count(counting, model=model, input="Hello") == (3, "backend")
+    assert counting.backend.wait_for_request(model).target == "/llamacpp/apply-template"
+    sent = counting.sent_json(tokenize)
     assert sent == {"content": "<user>Hello", "add_special": True, "parse_special": True}
 
 
@@ -183,10 +149,7 @@ def test_llamacpp_counts(counting: Gateway, backend: ScriptedBackend, new_model:
 @pytest.mark.parametrize(
     "reply",
     [
-        json_reply(b"no", status=404),
-        json_reply(b"no", status=405),
-        json_reply(b"no", status=501),
-        json_reply(b"no", status=500),
+        *(json_reply(b"no", status=status) for status in (404, 405, 501, 500)),
         json_reply(b"no"),
         json_reply(b"{}"),
         json_reply(b'{"count":-5,"input_tokens":-5,"prompt":null}'),
@@ -194,20 +157,13 @@ def test_llamacpp_counts(counting: Gateway, backend: ScriptedBackend, new_model:
     ],
     ids=["404", "405", "501", "500", "no JSON", "no number", "negative", "text"],
 )
-def test_estimate_replaces_a_failed_count(
-    kind: str,
-    reply: tuple[bytes | Gate, ...],
-    counting: Gateway,
-    backend: ScriptedBackend,
-    new_model: NewModel,
-) -> None:
-    model = new_model(kind)
-    backend.enqueue(model, reply)
-    tokens, source = counted(count(counting, model=model, input="Hello"))
+def test_estimate_replaces_a_failed_count(kind: str, reply: Script, counting: Harness) -> None:
+    model = counting.enqueue(kind, reply)
+    tokens, source = count(counting, model=model, input="Hello")
     assert source == "estimate"
     assert tokens
-    assert "Hello" in received_body(backend, model)
-    assert json.loads(received_body(backend, model))["model"] == model
+    assert "Hello" in counting.sent(model)
+    assert counting.sent_json(model)["model"] == model
 
 
 # The estimate
@@ -217,13 +173,12 @@ def encode(**fields: object) -> bytes:
     return json.dumps(fields).encode()
 
 
-def test_estimate_depends_on_the_alphabet() -> None:
-    assert estimate_tokens("") == 0
-    assert estimate_tokens("word") == 1
-    assert estimate_tokens("words") == 2
-    assert estimate_tokens("東京") == 2
-    assert estimate_tokens("word 東京") == 4
-    assert estimate_tokens("слово") == 3
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [("", 0), ("word", 1), ("words", 2), ("東京", 2), ("word 東京", 4), ("слово", 3)],
+)
+def test_estimate_depends_on_the_alphabet(text: str, tokens: int) -> None:
+    assert estimate_tokens(text) == tokens
 
 
 @pytest.mark.parametrize(
@@ -273,10 +228,8 @@ def test_size_of_media_does_not_count() -> None:
         {"type": "input_file", "file_data": "A" * 5000},
         {"type": "input_audio", "input_audio": {"data": "A" * 5000, "format": "wav"}},
     ):
-        assert (
-            count_request(encode(input=[{"role": "user", "content": [part]}]))
-            == ITEM_TOKENS + MEDIA_TOKENS
-        )
+        body = encode(input=[{"role": "user", "content": [part]}])
+        assert count_request(body) == ITEM_TOKENS + MEDIA_TOKENS
 
 
 def test_schema_counts_as_json() -> None:
@@ -286,7 +239,5 @@ def test_schema_counts_as_json() -> None:
 
 
 def test_tokenizer_replaces_the_estimate() -> None:
-    assert (
-        count_request(encode(input="one two three"), lambda text: len(text.split()))
-        == ITEM_TOKENS + 3
-    )
+    tokens = count_request(encode(input="one two three"), lambda text: len(text.split()))
+    assert tokens == ITEM_TOKENS + 3
