@@ -11,30 +11,24 @@ from typing import cast
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from tests.gateway.conftest import NewModel
+from tests.gateway.backend_replies import Turn, reply_body
+from tests.gateway.conftest import Harness, run_harness
 from tests.gateway.gateway_config import backend_table
-from tests.gateway.gateway_process import Gateway, log_line_naming, run_gateway
+from tests.gateway.gateway_process import log_line_naming
 from tests.gateway.raw_http import send
 from tests.gateway.scripted_backend import ScriptedBackend, json_reply
 from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges.reading import JsonObject
 
-REPLY = (
-    b'{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,'
-    b'"message":{"role":"assistant","content":"Hello."},"finish_reason":"stop"}],'
-    b'"usage":{"prompt_tokens":7,"completion_tokens":2,"total_tokens":9}}'
-)
+REPLY = reply_body("chat", Turn("Hello."))
 
 
-def test_exchange_is_logged_on_one_line(
-    gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("chat")
-    backend.enqueue(model, json_reply(REPLY, headers={"x-request-id": "req_7"}))
-    body = b'{"model":"%s","input":"hi","truncation":"auto"}' % model.encode()
-    response = send(gateway, "POST", "/responses", body)
+def test_exchange_is_logged_on_one_line(harness: Harness) -> None:
+    model = harness.enqueue("chat", json_reply(REPLY, headers={"x-request-id": "req_7"}))
+    body = {"model": model, "input": "hi", "truncation": "auto"}
+    response = harness.post(body, "/responses")
     assert response.headers["x-request-id"] == "req_7"
-    line: JsonObject = json.loads(log_line_naming(gateway, model))
+    line: JsonObject = json.loads(log_line_naming(harness.gateway, model))
     time_to_first_byte, duration = line.pop("time_to_first_byte_ms"), line.pop("duration_ms")
     assert isinstance(time_to_first_byte, float)
     assert isinstance(duration, float)
@@ -52,7 +46,7 @@ def test_exchange_is_logged_on_one_line(
         "error_code": None,
         "stream": False,
         "input_tokens": 7,
-        "output_tokens": 2,
+        "output_tokens": 5,
         "key_name": None,
         "request_id": "req_7",
         "path": "/responses",
@@ -61,16 +55,13 @@ def test_exchange_is_logged_on_one_line(
     }
 
 
-def test_exchanges_are_counted(
-    gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("legacy")
-    backend.enqueue(model, json_reply(REPLY))
-    send(gateway, "POST", "/responses", b'{"model":"%s","input":"hi"}' % model.encode())
-    send(gateway, "GET", "/health")
+def test_exchanges_are_counted(harness: Harness) -> None:
+    model = harness.enqueue("legacy", json_reply(REPLY))
+    harness.request("responses", model)
+    send(harness.gateway, "GET", "/health")
     # Metrics are recorded right after the log line.
-    log_line_naming(gateway, model)
-    metrics = send(gateway, "GET", "/metrics").body.decode()
+    log_line_naming(harness.gateway, model)
+    metrics = send(harness.gateway, "GET", "/metrics").body.decode()
     labels = 'backend_dialect="legacy",client_dialect="responses"'
     assert 'dragoman_requests_total{backend="legacy",' in metrics
     assert 'dragoman_tokens_total{backend="legacy",token_type="input"} ' in metrics
@@ -121,26 +112,23 @@ def _running_collector() -> Generator[_Collector]:
 
 
 def test_trace_continues_from_client_to_backend(backend: ScriptedBackend, tmp_path: Path) -> None:
-    trace = "0af7651916cd43dd8448eb211c80319c"
+    trace, client_span = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
     with _running_collector() as collector:
         config = f'[tracing]\nendpoint = "http://127.0.0.1:{collector.server_port}/v1/traces"\n'
         config += backend_table(backend.address, "traced", "chat")
-        backend.enqueue("traced-1", json_reply(REPLY))
-        with run_gateway(config, tmp_path) as gateway:
-            parent = {"traceparent": f"00-{trace}-b7ad6b7169203331-01"}
-            send(gateway, "POST", "/v1/responses", b'{"model":"traced-1","input":"hi"}', parent)
+        with run_harness(backend, config, tmp_path) as harness:
+            model = harness.enqueue("traced", json_reply(REPLY))
+            harness.request("responses", model, {"traceparent": f"00-{trace}-{client_span}-01"})
         # The gateway exports its spans when it stops.
         assert collector.received_spans.wait(TIMEOUT_SECONDS)
     span, server = sorted(collector.spans, key=lambda span: span.name != "backend request")
     attributes = {attribute.key: attribute.value for attribute in span.attributes}
     assert span.trace_id.hex() == trace
     assert span.parent_span_id == server.span_id
-    assert server.parent_span_id.hex() == "b7ad6b7169203331"
-    assert attributes["gen_ai.request.model"].string_value == "traced-1"
+    assert server.parent_span_id.hex() == client_span
+    assert attributes["gen_ai.request.model"].string_value == model
     assert attributes["gen_ai.usage.input_tokens"].int_value == 7
     assert attributes["dragoman.backend"].string_value == "traced"
     # The backend would continue the trace from our span.
-    assert (
-        backend.wait_for_request("traced-1").headers["traceparent"]
-        == f"00-{trace}-{span.span_id.hex()}-01"
-    )
+    sent = backend.wait_for_request(model).headers
+    assert sent["traceparent"] == f"00-{trace}-{span.span_id.hex()}-01"

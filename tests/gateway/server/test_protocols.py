@@ -14,14 +14,12 @@ from uvicorn._types import ASGIApplication
 from uvicorn.server import ServerState
 
 from gateway.server.protocols import GatewayHttpProtocol
-from tests.gateway.backend_replies import Turn, reply_body, stream_events
-from tests.gateway.backend_requests import ENDPOINT_PATHS
-from tests.gateway.conftest import NewModel
+from tests.gateway.backend_replies import Turn
+from tests.gateway.conftest import Harness
 from tests.gateway.gateway_config import DIALECTS
 from tests.gateway.gateway_process import Gateway
-from tests.gateway.pipeline.test_streams import asked
+from tests.gateway.plain_requests import request_body, request_path
 from tests.gateway.raw_http import RawResponse
-from tests.gateway.scripted_backend import ScriptedBackend, json_reply, stream_reply
 from tests.gateway.waiting import TIMEOUT_SECONDS
 
 TURN = Turn("One two three.")
@@ -51,18 +49,12 @@ def split(data: bytes, size: int) -> list[bytes]:
 @pytest.mark.parametrize("streams", [False, True])
 @pytest.mark.parametrize("client", DIALECTS)
 def test_http_1_0_client_gets_no_chunked_response(
-    client: str, gateway: Gateway, backend: ScriptedBackend, new_model: NewModel, *, streams: bool
+    client: str, harness: Harness, *, streams: bool
 ) -> None:
-    model = new_model("chat")
-    backend.enqueue(
-        model,
-        stream_reply(*stream_events("chat", TURN))
-        if streams
-        else json_reply(reply_body("chat", TURN)),
-    )
-    body = json.dumps({**asked(client, model), "stream": streams}).encode()
-    with connect(gateway) as connection:
-        head = f"POST /v1{ENDPOINT_PATHS[client]} HTTP/1.0\r\nContent-Length: {len(body)}\r\n\r\n"
+    model = harness.script("chat", TURN)
+    body = json.dumps(request_body(client, model, streamed=streams)).encode()
+    with connect(harness.gateway) as connection:
+        head = f"POST {request_path(client)} HTTP/1.0\r\nContent-Length: {len(body)}\r\n\r\n"
         connection.sendall(head.encode() + body)
         response = b"".join(iter(lambda: connection.recv(65536), b""))
     headers, _, content = response.partition(b"\r\n\r\n")
@@ -119,15 +111,12 @@ def test_endless_head_is_rejected(start: bytes, rest: bytes, gateway: Gateway) -
     assert (response.status, response.headers["content-type"]) == (431, "application/json")
 
 
-def test_long_head_with_a_longer_body_is_accepted(
-    gateway: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("chat")
-    backend.enqueue(model, json_reply(reply_body("chat", TURN)))
-    body = json.dumps(asked("chat", model) | {"user": "y" * 400_000}).encode()
+def test_long_head_with_a_longer_body_is_accepted(harness: Harness) -> None:
+    model = harness.script("chat", TURN)
+    body = json.dumps(request_body("chat", model) | {"user": "y" * 400_000}).encode()
     start = f"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: {len(body)}\r\nX: "
     head = start.encode() + b"y" * 60_000 + b"\r\n\r\n"
-    assert exchange(gateway, head, *split(body, 9_999)).status == 200
+    assert exchange(harness.gateway, head, *split(body, 9_999)).status == 200
 
 
 # Timeout of the head
