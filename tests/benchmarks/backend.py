@@ -1,8 +1,6 @@
 """A fake backend with little cost: it reads which reply is wanted, and sends it.
 
-    python -m tests.benchmarks.backend DIALECT KIND
-
-It prints its port on its first line.
+python -m tests.benchmarks.backend DIALECT KIND
 """
 
 import asyncio
@@ -14,22 +12,14 @@ from typing import cast
 import httptools
 import uvloop
 
-from tests.benchmarks.traffic import (
-    MARK,
-    PAUSE,
-    STAMP_DIGITS,
-    UNSTAMPED,
-    Answer,
-    Kind,
-    answer,
-)
+from tests.benchmarks import traffic
+from tests.benchmarks.processes import serve
+from tests.benchmarks.traffic import Kind
 
 _MODEL = b'"model":"'
 
 
 class Player(asyncio.Protocol):
-    """A connection that replies to one request after the other."""
-
     def __init__(self, dialect: str, kind: Kind) -> None:
         self._dialect = dialect
         self._kind: Kind = kind
@@ -61,13 +51,13 @@ class Player(asyncio.Protocol):
         start = self._body.index(_MODEL) + len(_MODEL)
         model = self._body[start : self._body.index(b'"', start)].decode()
         self._body.clear()
-        self._play(answer(self._dialect, self._kind, model))
+        self._play(traffic.answer(self._dialect, self._kind, model))
 
-    def _play(self, played: Answer) -> None:
+    def _play(self, played: traffic.Answer) -> None:
         if self._transport is not None:
             self._transport.write(played.first)
         if played.then:
-            self._wait(iter(played.then), asyncio.get_running_loop().time() + PAUSE)
+            self._wait(iter(played.then), asyncio.get_running_loop().time() + traffic.PAUSE)
 
     def _wait(self, rest: Iterator[bytes], due: float) -> None:
         self._timer = asyncio.get_running_loop().call_at(due, self._tick, rest, due)
@@ -77,18 +67,11 @@ class Player(asyncio.Protocol):
         piece = next(rest, None)
         if piece is None or self._transport is None:
             return
-        stamp = MARK + b"%0*d" % (STAMP_DIGITS, time.monotonic_ns())
-        self._transport.write(piece.replace(UNSTAMPED, stamp))
-        self._wait(rest, due + PAUSE)
-
-
-async def _serve(dialect: str, kind: Kind) -> None:
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Player(dialect, kind), "127.0.0.1", 0, backlog=2048)
-    sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
-    sys.stdout.flush()
-    await server.serve_forever()
+        stamp = traffic.MARK + b"%0*d" % (traffic.STAMP_DIGITS, time.monotonic_ns())
+        self._transport.write(piece.replace(traffic.UNSTAMPED, stamp))
+        self._wait(rest, due + traffic.PAUSE)
 
 
 if __name__ == "__main__":
-    uvloop.run(_serve(sys.argv[1], cast("Kind", sys.argv[2])))
+    DIALECT, KIND = sys.argv[1:]
+    uvloop.run(serve(lambda: Player(DIALECT, cast("Kind", KIND))))

@@ -11,7 +11,7 @@ that does other things too; still they differ from machine to machine, and the r
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import product
@@ -25,19 +25,8 @@ from msgspec import Raw
 
 import adapters
 from adapters.dialect import ReplyContext
+from adapters.ir import types as ir
 from adapters.ir.events import Closed, Delta, Event, Finished, Opened, Started
-from adapters.ir.types import (
-    Finish,
-    FunctionTool,
-    Image,
-    Item,
-    Message,
-    Request,
-    Text,
-    ToolCall,
-    ToolOutput,
-    Usage,
-)
 from adapters.losses import Losses
 from tests.exchange import Exchange
 
@@ -51,8 +40,6 @@ Pair = tuple[str, str]
 
 _MODEL = "gpt-5.5"
 _WORDS = ("The ", "river ", "rose ", "by ", "12.5 ", "cm;\n", '"dry" ', "fields ", "größer ", "… ")
-# The same pieces inside a JSON string, as a model writes arguments.
-_ESCAPED = tuple(word.replace('"', '\\"').replace("\n", "\\n") for word in _WORDS)
 
 _DECODER = msgspec.json.Decoder()
 _ENCODER = msgspec.json.Encoder()
@@ -66,12 +53,12 @@ def prose(seed: int, words: int) -> str:
     return "".join(_WORDS[(seed + number * 7 // 3) % len(_WORDS)] for number in range(words))
 
 
-def make_request(tools: int, turns: int) -> Request:
+def make_request(tools: int, turns: int) -> ir.Request:
     """Make a conversation of an agent: questions, some with a picture, and calls in pairs."""
     items = [item for turn in range(turns) for item in _make_turn(turn)]
-    return Request(
+    return ir.Request(
         model=_MODEL,
-        items=(Message("system", (Text(prose(1, 60)),)), *items),
+        items=(ir.Message("system", (ir.Text(prose(1, 60)),)), *items),
         tools=tuple(map(_make_tool, range(tools))),
         max_output_tokens=4096,
         temperature=0.2,
@@ -79,7 +66,7 @@ def make_request(tools: int, turns: int) -> Request:
     )
 
 
-def _make_tool(number: int) -> FunctionTool:
+def _make_tool(number: int) -> ir.FunctionTool:
     path = {"type": "string", "description": prose(number, 12)}
     depth = {"type": "integer", "minimum": 0, "enum": [0, 1, 2, 4]}
     schema = {
@@ -88,20 +75,20 @@ def _make_tool(number: int) -> FunctionTool:
         "required": ["path"],
     }
     encoded = Raw(_ENCODER.encode(schema))
-    return FunctionTool(f"read_station_{number}", prose(number, 25), encoded, strict=False)
+    return ir.FunctionTool(f"read_station_{number}", prose(number, 25), encoded, strict=False)
 
 
-def _make_turn(turn: int) -> Iterator[Item]:
-    picture = Image(f"https://example.org/gauges/{turn}.png", detail="low")
-    question = Text(prose(turn, 40))
-    yield Message("user", (question, picture) if turn % 3 == 0 else (question,))
-    yield Message("assistant", (Text(prose(turn + 2, 20)),))
+def _make_turn(turn: int) -> Iterator[ir.Item]:
+    picture = ir.Image(f"https://example.org/gauges/{turn}.png", detail="low")
+    question = ir.Text(prose(turn, 40))
+    yield ir.Message("user", (question, picture) if turn % 3 == 0 else (question,))
+    yield ir.Message("assistant", (ir.Text(prose(turn + 2, 20)),))
     for number in (2 * turn, 2 * turn + 1):
         arguments = f'{{"path":"stations/{number}.csv","depth":2,"labels":["a","\\u00e9"]}}'
-        yield ToolCall(f"call_{number:024}", f"read_station_{number % 3}", arguments)
+        yield ir.ToolCall(f"call_{number:024}", f"read_station_{number % 3}", arguments)
     for number in (2 * turn, 2 * turn + 1):
-        yield ToolOutput(f"call_{number:024}", prose(number, 160))
-    yield Message("assistant", (Text(prose(turn + 5, 60)),))
+        yield ir.ToolOutput(f"call_{number:024}", prose(number, 160))
+    yield ir.Message("assistant", (ir.Text(prose(turn + 5, 60)),))
 
 
 SIZES = {"5 kB": make_request(tools=3, turns=1), "140 kB": make_request(tools=24, turns=41)}
@@ -109,7 +96,6 @@ SIZES = {"5 kB": make_request(tools=3, turns=1), "140 kB": make_request(tools=24
 
 @cache
 def body(dialect: str, size: str) -> bytes:
-    """Write a request as a client of this dialect does."""
     return adapters.get_dialect(dialect).write_request(
         SIZES[size], adapters.Capabilities(), Losses(None)
     )
@@ -120,21 +106,26 @@ def frames(dialect: str, kind: Kind, count: int) -> tuple[bytes, ...]:
     """Write a stream as a backend of this dialect does, frame by frame."""
     around = ReplyContext(SIZES["5 kB"], adapters.deterministic_ids(), Losses(None))
     writer = adapters.get_dialect(dialect).write_stream(around)
-    return tuple(frame for event in _make_events(kind, count) for frame in writer.feed(event))
+    # The start and the end of the arguments are deltas too.
+    words = count if kind == "text" else count - 2
+    pieces = (_WORDS[number % len(_WORDS)] for number in range(words))
+    events = make_events(kind, pieces, _MODEL, count)
+    return tuple(frame for event in events for frame in writer.feed(event))
 
 
-def _make_events(kind: Kind, count: int) -> Iterator[Event]:
-    yield Started("chatcmpl-benchmark", _MODEL, 1_700_000_000)
+def make_events(kind: Kind, pieces: Iterable[str], model: str, tokens: int) -> Iterator[Event]:
+    """Make the events of a reply with a delta for each piece, as text or within arguments."""
+    yield Started("chatcmpl-benchmark", model, 1_700_000_000)
     if kind == "text":
-        yield Opened(0, Message("assistant"))
-        yield from (Delta(0, "text", _WORDS[number % len(_WORDS)]) for number in range(count))
+        yield Opened(0, ir.Message("assistant"))
+        yield from (Delta(0, "text", piece) for piece in pieces)
     else:
-        yield Opened(0, ToolCall("call_0001", "read_station_1"))
-        pieces = (_ESCAPED[number % len(_ESCAPED)] for number in range(count - 2))
-        yield from (Delta(0, "arguments", piece) for piece in ('{"path":"', *pieces, '"}'))
+        yield Opened(0, ir.ToolCall("call_0001", "read_station_1"))
+        escaped = (piece.replace('"', '\\"').replace("\n", "\\n") for piece in pieces)
+        yield from (Delta(0, "arguments", piece) for piece in ('{"path":"', *escaped, '"}'))
     yield Closed(0)
-    finish = Finish("stop" if kind == "text" else "calls", "")
-    yield Finished((finish,), Usage(900, count, 900 + count))
+    finish = ir.Finish("stop" if kind == "text" else "calls", "")
+    yield Finished((finish,), ir.Usage(900, tokens, 900 + tokens))
 
 
 # Timing
@@ -154,7 +145,6 @@ class Work:
     samples: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
 
     def sample(self) -> None:
-        """Time both, one right after the other."""
         scale = self.repeats * self.events
         ours, floor = _time(self.ours, self.repeats), _time(self.floor, self.repeats)
         self.samples.append((ours / scale, floor / scale))
@@ -175,10 +165,6 @@ def _time(run: Callable[[], object], repeats: int) -> float:
     return (process_time_ns() - start) / 1000
 
 
-def _translate_request(pair: Pair, given: bytes) -> None:
-    Exchange(*pair).request(given)
-
-
 def _translate_stream(pair: Pair, reads: list[bytes]) -> None:
     exchange = Exchange(*pair, request=SIZES["5 kB"])
     stream = exchange.stream()
@@ -193,15 +179,13 @@ def _repeat_json(texts: list[bytes]) -> None:
 
 
 def request_work(pair: Pair, size: str, *, quick: bool) -> Work:
-    """Time the client's request."""
     given = body(pair[0], size)
     repeats = 1 if quick else max(1, 400_000 // len(given))
-    ours = partial(_translate_request, pair, given)
-    return Work(pair, size, 1, repeats, ours, partial(_repeat_json, [given]))
+    floor = partial(_repeat_json, [given])
+    return Work(pair, size, 1, repeats, lambda: Exchange(*pair).request(given), floor)
 
 
 def stream_work(pair: Pair, kind: Kind, count: int, *, quick: bool) -> Work:
-    """Time the backend's stream."""
     whole = frames(pair[1], kind, count)
     starts = range(0, len(whole), EVENTS_PER_READ)
     reads = [b"".join(whole[start : start + EVENTS_PER_READ]) for start in starts]
@@ -249,7 +233,6 @@ def flatness(title: str, works: list[Work]) -> str:
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.core", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="only show that it runs")
     quick: bool = parser.parse_args().quick

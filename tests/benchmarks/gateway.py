@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 import adapters
 from tests.benchmarks.measure import FULL, QUICK, Plan, Record, measure, reach, warm_up
-from tests.benchmarks.processes import Target, gateway, helper
+from tests.benchmarks.processes import gateway, helper
 from tests.benchmarks.traffic import Kind
 
 _PAIRS = [":".join(pair) for pair in product(adapters.DIALECTS, repeat=2)]
@@ -57,7 +57,9 @@ async def _measure_pair(pair: str, kind: Kind, plan: Plan, *, reference: bool) -
             stack.enter_context(gateway(folder, backend, fake.port)),
             *(stack.enter_context(helper(name, str(fake.port))) for name in names),
         ]
-        await _prepare(targets, client)
+        for target in targets:
+            await reach(target, client)
+            await warm_up(target, client, translates=target.name == GATEWAY)
         records = await measure(targets, client, plan)
     _print_results(pair, kind, plan, records, median(starts))
 
@@ -69,12 +71,6 @@ async def _start(folder: Path, pair: str, backend_port: int) -> float:
     with gateway(folder, backend, backend_port) as target:
         await reach(target, client)
         return time.monotonic() - start
-
-
-async def _prepare(targets: list[Target], client: str) -> None:
-    for target in targets:
-        await reach(target, client)
-        await warm_up(target, client, translates=target.name == GATEWAY)
 
 
 # The table
@@ -92,6 +88,13 @@ class Row(Struct, frozen=True):
     digits: int = 0
 
 
+def _per_event(title: str, load: str, aim: str = "", digits: int = 2) -> Row:
+    def value(record: Record, plan: Plan) -> float:
+        return record.per_event(getattr(plan, load))
+
+    return Row(f"{title}: CPU µs per event", value, _ratio, aim, digits)
+
+
 ROWS = (
     Row(
         "unary, request of 5 kB: CPU µs each",
@@ -101,46 +104,21 @@ ROWS = (
         1,
     ),
     Row("  requests per CPU second", lambda record, plan: _SECOND / record.processor(plan.unary)),
-    Row(
-        "burst of {plan.short.events:,} events: CPU µs per event",
-        lambda record, plan: record.per_event(plan.short),
-        _ratio,
-        "28 µs, then 12 µs",
-        2,
-    ),
+    _per_event("burst of {plan.short.events:,} events", "short", "28 µs, then 12 µs"),
     Row("  streams per CPU second", lambda record, plan: _SECOND / record.processor(plan.short)),
     Row("  events per CPU second", lambda record, plan: _SECOND / record.per_event(plan.short)),
-    Row(
-        "stream of {plan.middle.events:,} events: CPU µs per event",
-        lambda record, plan: record.per_event(plan.middle),
-        _ratio,
-        "10 µs, then 6 µs",
-        2,
-    ),
+    _per_event("stream of {plan.middle.events:,} events", "middle", "10 µs, then 6 µs"),
     Row("  events per CPU second", lambda record, plan: _SECOND / record.per_event(plan.middle)),
-    Row(
-        "stream of {plan.long.events:,} events: CPU µs per event",
-        lambda record, plan: record.per_event(plan.long),
-        _ratio,
-        digits=2,
-    ),
+    _per_event("stream of {plan.long.events:,} events", "long"),
     Row(
         "  of what an event of {plan.middle.events:,} costs",
         lambda record, plan: record.per_event(plan.long) / record.per_event(plan.middle),
         aim="flat: about 1",
         digits=2,
     ),
+    _per_event("{plan.paced.calls} paced streams", "paced", "4 x, then 2.2 x", 1),
     Row(
-        "{plan.paced.calls} paced streams: CPU µs per event",
-        lambda record, plan: record.per_event(plan.paced),
-        _ratio,
-        "4 x, then 2.2 x",
-        1,
-    ),
-    Row(
-        "  request to first event, µs",
-        lambda record, plan: record.first_event(plan.paced),
-        _added,
+        "  request to first event, µs", lambda record, plan: record.first_event(plan.paced), _added
     ),
     Row("  an event on its way, µs", lambda record, plan: record.delay(plan.paced), _added),
     Row("memory, MB", lambda record, _: record.before / _MEGA, digits=1),
@@ -195,7 +173,6 @@ def _arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measure and print."""
     given = _arguments()
     plan = QUICK if given.quick else FULL
     plan = replace(plan, rounds=given.rounds or plan.rounds)

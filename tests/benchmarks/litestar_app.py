@@ -1,8 +1,6 @@
 """A pass-through on Litestar, uvicorn and plain httpx, to see what the usual stack costs.
 
-    python -m tests.benchmarks.litestar BACKEND_PORT
-
-It prints its port on its first line.
+python -m tests.benchmarks.litestar_app BACKEND_PORT
 """
 
 import socket
@@ -16,6 +14,8 @@ from litestar import Litestar, Request, Response, post
 from litestar.datastructures import State
 from litestar.handlers import HTTPRouteHandler
 from litestar.response import Stream
+
+from tests.benchmarks.processes import announce
 
 _HEADERS = ("content-type", "authorization")
 
@@ -58,14 +58,9 @@ def _app(backend_port: int) -> Litestar:
     )
 
 
-def _serve(backend_port: int) -> None:
-    listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
-    app = _app(backend_port)
-    config = uvicorn.Config(app, loop="uvloop", http="httptools", log_level="warning")
-    sys.stdout.write(f"{listening.getsockname()[1]}\n")
-    sys.stdout.flush()
-    uvicorn.Server(config).run([listening])
-
-
 if __name__ == "__main__":
-    _serve(int(sys.argv[1]))
+    listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
+    app = _app(int(sys.argv[1]))
+    config = uvicorn.Config(app, loop="uvloop", http="httptools", log_level="warning")
+    announce(listening.getsockname()[1])
+    uvicorn.Server(config).run([listening])

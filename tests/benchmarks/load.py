@@ -93,7 +93,6 @@ class Listener(Caller):
 
     @property
     def body(self) -> bytes:
-        """Return all received data."""
         return b"".join(piece for _, piece in self.heard)
 
     def first_event(self) -> int:

@@ -17,8 +17,6 @@ _PATIENCE = 120
 
 
 class Load(Struct, frozen=True):
-    """The load of one sample."""
-
     # The model of the requests, which selects the reply of the backend.
     model: str
     calls: int
@@ -28,8 +26,6 @@ class Load(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """The loads of a benchmark."""
-
     rounds: int
     # Seconds of CPU time that a sample takes at least: the load is repeated until then.
     least: float
@@ -101,16 +97,14 @@ class Record:
 
 
 async def reach(target: Target, client: str) -> None:
-    """Wait until a process replies."""
     async with asyncio.timeout(_PATIENCE):
         while target.process.poll() is None:
             try:
                 return await call(target.port, request(client, "unary"), 1, 1)
             except ConnectionRefusedError:
                 await asyncio.sleep(0.005)
-    raise BrokenReplyError(
-        f"{target.name} ended with {target.process.returncode} before it answered"
-    )
+    code = target.process.returncode
+    raise BrokenReplyError(f"{target.name} ended with {code} before it answered")
 
 
 async def warm_up(target: Target, client: str, *, translates: bool) -> None:

@@ -1,10 +1,11 @@
 """The measured processes, whose cost is read from the system (Linux)."""
 
+import asyncio
 import os
 import socket
 import sys
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,8 +31,6 @@ max_connections = 4000
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A process that serves HTTP."""
-
     name: str
     port: int
     process: Popen[str]
@@ -56,16 +55,28 @@ def _resident(pid: int) -> int:
 
 
 def _family(pid: int) -> Iterator[int]:
-    """Yield a process and all its descendants."""
     yield pid
     for children in Path(f"/proc/{pid}/task").glob("*/children"):
         for child in children.read_text(encoding="ascii").split():
             yield from _family(int(child))
 
 
+def announce(port: int) -> None:
+    """Print the port of a server on the first line, which `helper` reads."""
+    sys.stdout.write(f"{port}\n")
+    sys.stdout.flush()
+
+
+async def serve(protocol: Callable[[], asyncio.Protocol]) -> None:
+    """Serve connections on a free port, and announce it."""
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(protocol, "127.0.0.1", 0, backlog=2048)
+    announce(server.sockets[0].getsockname()[1])
+    await server.serve_forever()
+
+
 @contextmanager
 def helper(name: str, *arguments: str) -> Generator[Target, None, None]:
-    """Run one of our small servers, which prints its port."""
     command = [sys.executable, "-m", f"tests.benchmarks.{name}", *arguments]
     with Popen(command, cwd=ROOT, stdout=PIPE, text=True) as process:  # noqa: S603 - our own modules
         try:
@@ -79,10 +90,7 @@ def helper(name: str, *arguments: str) -> Generator[Target, None, None]:
 def gateway(
     folder: Path, dialect: str, backend_port: int, state: str = "sqlite:dragoman.db"
 ) -> Generator[Target, None, None]:
-    """Run the gateway without its log.
-
-    It may not accept connections yet.
-    """
+    """Run the gateway without its log; it may not accept connections yet."""
     port = _free_port()
     file = folder / "benchmark.toml"
     text = _CONFIGURATION.format(port=port, backend_port=backend_port, dialect=dialect, state=state)

@@ -1,8 +1,6 @@
 """The minimum for a proxy in Python: it copies bytes on uvloop and parses nothing.
 
-    python -m tests.benchmarks.relay BACKEND_PORT
-
-It prints its port on its first line.
+python -m tests.benchmarks.relay BACKEND_PORT
 """
 
 import asyncio
@@ -10,6 +8,8 @@ import sys
 from typing import cast
 
 import uvloop
+
+from tests.benchmarks.processes import serve
 
 
 class Side(asyncio.Protocol):
@@ -64,13 +64,5 @@ class Front(Side):
             self.other.write(self.early)
 
 
-async def _serve(backend_port: int) -> None:
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Front(backend_port), "127.0.0.1", 0, backlog=2048)
-    sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
-    sys.stdout.flush()
-    await server.serve_forever()
-
-
 if __name__ == "__main__":
-    uvloop.run(_serve(int(sys.argv[1])))
+    uvloop.run(serve(lambda: Front(int(sys.argv[1]))))

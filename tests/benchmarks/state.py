@@ -37,8 +37,6 @@ _SHALLOW, _DEEP = 2, 200
 
 
 class Amount(Struct, frozen=True):
-    """How much is measured."""
-
     rounds: int
     calls: int
     # Of the store alone: saved turns, and how often one is loaded.
@@ -64,7 +62,6 @@ _NUMBERS = count()
 
 
 def new_turn(parent: str | None) -> StoredTurn:
-    """Return the next turn of a chain."""
     response_id = f"resp_{next(_NUMBERS):032}"
     response = Response(response_id, "", 1000, "completed", BODY, SETTINGS, "m", parent)
     items = (Item(f"i{response_id}", INPUT),), (Item(f"o{response_id}", OUTPUT),)
@@ -72,7 +69,6 @@ def new_turn(parent: str | None) -> StoredTurn:
 
 
 async def save_chain(store: Store, turns: int) -> list[str]:
-    """Save a chain and return its ids."""
     ids: list[str] = []
     for _ in range(turns):
         turn = new_turn(ids[-1] if ids else None)
@@ -82,7 +78,6 @@ async def save_chain(store: Store, turns: int) -> list[str]:
 
 
 async def measure_writers(store: Store, writers: int, turns: int) -> str:
-    """Measure the time and the processor time of saving turns."""
     turns_each = max(1, turns // writers)
     total = turns_each * writers
     start, processor_start = time.perf_counter(), time.process_time()
@@ -116,7 +111,6 @@ async def measure_depth(store: Store, ids: list[str], depth: int, repetitions: i
 
 
 async def measure_store(url: str, turns: int, repetitions: int) -> list[str]:
-    """Measure the store on one database."""
     async with opened_store(url) as store:
         lines = [await measure_writers(store, writers, turns) for writers in WRITERS]
         ids = await save_chain(store, max(DEPTHS))
@@ -150,7 +144,6 @@ async def measure_gateway(url: str, folder: Path, amount: Amount) -> list[str]:
 
 
 async def _create_loads(target: Target) -> dict[str, bytes]:
-    """Return the requests to measure, by name."""
     loads: dict[str, bytes] = {}
     for name, model in (("unary", "unary"), ("stream of 64 events", "burst-64")):
         body = msgspec.json.decode(request("responses", model).partition(b"\r\n\r\n")[2])
@@ -241,7 +234,6 @@ def _print(title: str, lines: list[str]) -> None:
 
 
 def main() -> None:
-    """Measure both databases."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.state")
     parser.add_argument("--quick", action="store_true", help="only show that it runs")
     amount = QUICK if parser.parse_args().quick else FULL

@@ -19,7 +19,6 @@ on_linux = pytest.mark.skipif(
 
 
 def run(module: str, *arguments: str) -> str:
-    """Run a benchmark; return its output."""
     command = [sys.executable, "-m", f"tests.benchmarks.{module}", "--quick", *arguments]
     process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603 - our own module
     assert process.returncode == 0, process.stderr

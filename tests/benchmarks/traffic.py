@@ -8,21 +8,16 @@ and then says nothing, `unary` for a whole reply.
 from collections.abc import Iterator
 from functools import cache
 from itertools import islice
-from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 import adapters
 from adapters.dialect import ReplyContext
-from adapters.ir.accumulator import ReplyAccumulator
-from adapters.ir.events import Closed, Delta, Event, Finished, Opened, Started
-from adapters.ir.types import Finish, Message, Reply, ToolCall, Usage
+from adapters.ir.accumulator import accumulate
 from adapters.losses import Losses
 from adapters.sse import encode
-from tests.benchmarks.core import SIZES, prose
-
-Kind = Literal["text", "arguments"]
+from tests.benchmarks.core import SIZES, Kind, make_events, prose
 
 PATHS = {"chat": "/v1/chat/completions", "legacy": "/v1/chat/completions"}
 PAUSE = 0.02
@@ -59,7 +54,6 @@ def request(dialect: str, model: str) -> bytes:
 
 
 def post(path: str, body: bytes) -> bytes:
-    """Return an HTTP request."""
     head = (
         f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
         "User-Agent: benchmark\r\nAccept: */*\r\nAuthorization: Bearer benchmark\r\n"
@@ -73,7 +67,6 @@ def post(path: str, body: bytes) -> bytes:
 
 @cache
 def answer(dialect: str, kind: Kind, model: str) -> Answer:
-    """Return the reply of a backend of this dialect."""
     name, _, count = model.partition("-")
     match name:
         case "unary":
@@ -100,16 +93,15 @@ _END = b"0\r\n\r\n"
 def _chunks(dialect: str, kind: Kind, pieces: list[str]) -> Iterator[bytes]:
     """Write a stream as servers send it: each event in a chunk of its own."""
     writer = adapters.get_dialect(dialect).write_stream(_surroundings())
-    for event in _events(kind, pieces):
+    for event in make_events(kind, pieces, "benchmark", len(pieces)):
         for frame in writer.feed(event):
             yield b"%x\r\n%b\r\n" % (len(frame), frame)
 
 
 def _whole(dialect: str) -> bytes:
     """Write a whole reply of about 1 kB."""
-    fold = ReplyAccumulator()
-    replies = [reply for event in _events("text", _WORDS * 10) for reply in fold.feed(event)]
-    body = _write_reply(dialect, replies[0])
+    reply = accumulate(make_events("text", _WORDS * 10, "benchmark", len(_WORDS) * 10))
+    body = encode(adapters.get_dialect(dialect).write_reply(reply, _surroundings()))
     head = (
         "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
         f"x-request-id: req_0123456789abcdef\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -117,24 +109,6 @@ def _whole(dialect: str) -> bytes:
     return head.encode() + body
 
 
-def _write_reply(dialect: str, reply: Reply) -> bytes:
-    return encode(adapters.get_dialect(dialect).write_reply(reply, _surroundings()))
-
-
 def _surroundings() -> ReplyContext:
     asked = replace(_ASKED, include_usage=True)
     return ReplyContext(asked, adapters.deterministic_ids(), Losses(None))
-
-
-def _events(kind: Kind, pieces: list[str]) -> Iterator[Event]:
-    yield Started("chatcmpl-benchmark", "benchmark", 1_700_000_000)
-    if kind == "text":
-        yield Opened(0, Message("assistant"))
-        yield from (Delta(0, "text", piece) for piece in pieces)
-    else:
-        yield Opened(0, ToolCall("call_0001", "read_station_1"))
-        escaped = (piece.replace('"', '\\"').replace("\n", "\\n") for piece in pieces)
-        yield from (Delta(0, "arguments", piece) for piece in ('{"path":"', *escaped, '"}'))
-    yield Closed(0)
-    finish = Finish("stop" if kind == "text" else "calls", "")
-    yield Finished((finish,), Usage(900, len(pieces), 900 + len(pieces)))

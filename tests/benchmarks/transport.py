@@ -5,14 +5,12 @@ interleaved rounds against one server in its own process. Only the CPU time of t
 """
 
 import asyncio
-import multiprocessing
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from importlib import import_module
 from importlib.util import find_spec
-from multiprocessing.connection import Connection as Pipe
 from statistics import median
 
 import httpx
@@ -20,6 +18,7 @@ import uvloop
 
 from gateway.backends.client import RequestTemplate
 from gateway.backends.transport import DirectTransport
+from tests.benchmarks.processes import announce, helper
 
 ROUNDS = 7
 UNARY_REQUESTS = 300
@@ -47,7 +46,6 @@ LOADS = {
 
 
 async def serve_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Serve one connection."""
     try:
         while True:
             head = await reader.readuntil(b"\r\n\r\n")
@@ -73,33 +71,13 @@ async def trickle(writer: asyncio.StreamWriter) -> None:
     writer.write(b"0\r\n\r\n")
 
 
-def serve(pipe: Pipe) -> None:
-    """Run the server and send its port through the pipe."""
-
-    async def main() -> None:
-        server = await asyncio.start_server(serve_connection, "127.0.0.1", 0)
-        pipe.send(server.sockets[0].getsockname()[1])
-        await server.serve_forever()
-
-    uvloop.run(main())
-
-
-@contextmanager
-def running_server() -> Generator[str, None, None]:
-    """Run the server in its own process; yield its address."""
-    context = multiprocessing.get_context("spawn")
-    parent_end, child_end = context.Pipe()
-    process = context.Process(target=serve, args=(child_end,), daemon=True)
-    process.start()
-    try:
-        yield f"http://127.0.0.1:{parent_end.recv()}"
-    finally:
-        process.terminate()
-        process.join()
+async def serve() -> None:
+    server = await asyncio.start_server(serve_connection, "127.0.0.1", 0)
+    announce(server.sockets[0].getsockname()[1])
+    await server.serve_forever()
 
 
 def transports() -> dict[str, Callable[[], httpx.AsyncBaseTransport]]:
-    """Return the transports to compare."""
     compared: dict[str, Callable[[], httpx.AsyncBaseTransport]] = {
         "direct": DirectTransport,
         "httpx": httpx.AsyncHTTPTransport,
@@ -113,7 +91,6 @@ def transports() -> dict[str, Callable[[], httpx.AsyncBaseTransport]]:
 async def connected(
     make: Callable[[], httpx.AsyncBaseTransport], url: str
 ) -> AsyncGenerator[httpx.AsyncBaseTransport, None]:
-    """Yield a transport that has an open connection."""
     transport = make()
     try:
         await exchange(transport, RequestTemplate(url + "/unary", HEADERS))
@@ -150,9 +127,8 @@ async def compare(url: str) -> dict[str, dict[str, float]]:
         for name, make in transports().items():
             async with connected(make, url) as transport:
                 for load, (path, requests, chunks) in LOADS.items():
-                    microseconds = await measure(
-                        transport, RequestTemplate(url + path, HEADERS), requests
-                    )
+                    template = RequestTemplate(url + path, HEADERS)
+                    microseconds = await measure(transport, template, requests)
                     samples[load].setdefault(name, []).append(microseconds / chunks)
     return {
         load: {name: median(values) for name, values in by_transport.items()}
@@ -185,8 +161,8 @@ def construction_times() -> dict[str, float]:
 
 def main() -> None:
     """Measure, and print the times and their ratios to the direct transport."""
-    with running_server() as url:
-        results = uvloop.run(compare(url))
+    with helper("transport", "serve") as server:
+        results = uvloop.run(compare(f"http://127.0.0.1:{server.port}"))
     write = sys.stdout.write
     for load, costs in results.items():
         write(f"{load}: CPU in µs per {'request' if 'unary' in load else 'chunk'}\n")
@@ -198,4 +174,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] == ["serve"]:
+        uvloop.run(serve())
+    else:
+        main()
