@@ -52,22 +52,22 @@ class StateFields(Struct, frozen=True):
 def is_stateless(body: RequestBody) -> bool:
     """Whether a request is not stored and does not refer to stored objects."""
     fields = body.fields
-    items = fields.get("input", NULL)
+    items = bytes(fields.get("input", NULL))
     background = fields.get("background", NULL)
     return (
         bytes(fields.get("store", NULL)) == _FALSE
         and not is_present(fields.get("previous_response_id", NULL))
         and not is_present(fields.get("conversation", NULL))
         and (not is_present(background) or bytes(background) == _FALSE)
-        and b'"item_reference"' not in bytes(items)
-        and b'"compaction"' not in bytes(items)
+        and b'"item_reference"' not in items
+        and b'"compaction"' not in items
         and not _has_bare_reference(items)
     )
 
 
-def _has_bare_reference(items: Raw) -> bool:
+def _has_bare_reference(items: bytes) -> bool:
     """Whether an item is just an id."""
-    if _BARE_REFERENCE.search(bytes(items)) is None:
+    if _ID not in items or _BARE_REFERENCE.search(items) is None:
         return False
     try:
         return any(read_reference(item) is not None for item in _ITEMS_DECODER.decode(items))
