@@ -45,9 +45,13 @@ ALL: tuple[TextFormat, ...] = ("hermes", "qwen3_coder", "mistral", "llama", "jso
 Found = list[str | tuple[str, str]]
 
 
+def new_scanner(*formats: TextFormat, tools: tuple[Tool, ...] = TOOLS) -> Scanner:
+    return Scanner([FORMATS[name] for name in formats], DeclaredTools(tools))
+
+
 def scan(pieces: Sequence[str], *formats: TextFormat, tools: tuple[Tool, ...] = TOOLS) -> Found:
     """Scan a text that comes in pieces; neighboring texts are joined."""
-    scanner = Scanner([FORMATS[name] for name in formats], DeclaredTools(tools))
+    scanner = new_scanner(*formats, tools=tools)
     found: Found = []
     for segment in [one for piece in pieces for one in scanner.feed(piece)] + scanner.end():
         if isinstance(segment, FoundCalls):

@@ -139,9 +139,7 @@ CALLS: dict[TextFormat, list[tuple[str, Found]]] = {
 }
 NO_CALLS: dict[TextFormat, list[str]] = {
     "hermes": [
-        "<tool_call>",
-        "<tool_ca",
-        "a < b <tool_calling>",
+        *("<tool_call>", "<tool_ca", "a < b <tool_calling>"),
         '<tool_call>{"name": "look", "arguments": {"city": "Ro',
         '<tool_call>{"name": "look", "arguments": {"city": "Rome"}',
         '<tool_call>{"name": "look", "arguments": {"city": "Rome\\',
@@ -156,16 +154,14 @@ NO_CALLS: dict[TextFormat, list[str]] = {
         '<tool_call>{"name": 1, "arguments": {}}</tool_call>',
         '<tool_call>{"city": "Rome"}</tool_call>',
         '<tool_call>{"name": "look", "arguments": {"city": "\ud800"}}</tool_call>',
-        "<tool_call>[]</tool_call>",
-        "<tool_call></tool_call>",
+        *("<tool_call>[]</tool_call>", "<tool_call></tool_call>"),
     ],
     "qwen3_coder": [
         "<function=look><parameter=city>Rome",
         "<function=look><parameter=city>Rome</parameter>",
         "<function=look><parameter=city>Rome</parameter></func",
         "<function=look><parameter=city>Rome</parameter>more</function>",
-        "<function=>no name</function>",
-        "<function=two words></function>",
+        *("<function=>no name</function>", "<function=two words></function>"),
         "<function=look>words</function>",
         '<function=look>{"city": Rome}</function>',
         "<tool_call><function=look></function> more</tool_call>",
@@ -173,15 +169,9 @@ NO_CALLS: dict[TextFormat, list[str]] = {
         "<function=fly></function>",
     ],
     "mistral": [
-        "[TOOL_CALLS] precedes {} always",
-        "[TOOL_CALLS",
-        "[TOOL_CALLS]",
-        "[TOOL_CALLS]look",
-        "[TOOL_CALLS]look[ARGS]",
-        '[TOOL_CALLS]look{"city": ',
-        '[TOOL_CALLS]look{"city"}',
-        "[TOOL_CALLS]look at this",
-        "[1, 2] [TOOLS]",
+        *("[TOOL_CALLS] precedes {} always", "[TOOL_CALLS", "[TOOL_CALLS]", "[TOOL_CALLS]look"),
+        *("[TOOL_CALLS]look[ARGS]", '[TOOL_CALLS]look{"city": ', '[TOOL_CALLS]look{"city"}'),
+        *("[TOOL_CALLS]look at this", "[1, 2] [TOOLS]"),
     ],
     "llama": ['<|python_tag|>print("x")', '<|python_tag|>{"name": "look"', "a <| b"],
     "json": [
@@ -196,9 +186,7 @@ NO_CALLS: dict[TextFormat, list[str]] = {
         '{"tool_calls": []}',
         f'{{"content": "Yes.", "tool_calls": [{LOOK}]}}',
         '{"name": "look", "arguments": {"city":',
-        "[1, 2, 3]",
-        "{",
-        "[",
+        *("[1, 2, 3]", "{", "["),
     ],
     "fenced_json": [
         f"```python\n{LOOK}\n```",
@@ -234,47 +222,35 @@ def test_call_after_a_broken_call_is_found() -> None:
         check(bad + good, [bad, LOOK_CALL], "hermes")
 
 
-def parameter_markup(name: str, value: str) -> str:
-    inner = f"<parameter={name}>\n{value}\n</parameter>"
-    return f"<tool_call>\n<function=look>\n{inner}\n</function>\n</tool_call>"
+# For each parameter, how its values are written in the text and in JSON.
+VALUES: dict[str, dict[str, str]] = {
+    "city": {
+        **{text: f'"{text}"' for text in ("Rome", "12", "true", "null", "")},
+        "two\n\n  lines \n": '"two\\n\\n  lines \\n"',
+        '<b class="x">&amp;</b> é': '"<b class=\\"x\\">&amp;</b> é"',
+    },
+    "days": {" 3 ": "3", "three": '"three"', "2.0": "2.0"},
+    "scale": {"1.50": "1.50", "2": "2"},
+    "exact": {"true": "true", "False": "false"},
+    "where": {'{"x": [1, 2]}': '{"x": [1, 2]}', "[1]": '"[1]"'},
+    "tags": {'["a",\n"b"]': '["a",\n"b"]'},
+    "note": {"null": "null", "None": "null", "5": '"5"'},
+    "limit": {"null": "null", "7": "7"},
+    "unit": {'{"a": 1}': '{"a": 1}'},
+    "level": {"2": "2"},
+    "only": {"true": "true"},
+    **{name: {"1": '"1"'} for name in ("loop", "lost", "anything", "undeclared")},
+}
 
 
 @pytest.mark.parametrize(
     ("name", "value", "json"),
-    [
-        ("city", "Rome", '"Rome"'),
-        ("city", "12", '"12"'),
-        ("city", "true", '"true"'),
-        ("city", "null", '"null"'),
-        ("city", "", '""'),
-        ("city", "two\n\n  lines \n", '"two\\n\\n  lines \\n"'),
-        ("city", '<b class="x">&amp;</b> é', '"<b class=\\"x\\">&amp;</b> é"'),
-        ("days", " 3 ", "3"),
-        ("days", "three", '"three"'),
-        ("days", "2.0", "2.0"),
-        ("scale", "1.50", "1.50"),
-        ("scale", "2", "2"),
-        ("exact", "true", "true"),
-        ("exact", "False", "false"),
-        ("where", '{"x": [1, 2]}', '{"x": [1, 2]}'),
-        ("where", "[1]", '"[1]"'),
-        ("tags", '["a",\n"b"]', '["a",\n"b"]'),
-        ("note", "null", "null"),
-        ("note", "None", "null"),
-        ("note", "5", '"5"'),
-        ("limit", "null", "null"),
-        ("limit", "7", "7"),
-        ("unit", '{"a": 1}', '{"a": 1}'),
-        ("level", "2", "2"),
-        ("only", "true", "true"),
-        ("loop", "1", '"1"'),
-        ("lost", "1", '"1"'),
-        ("anything", "1", '"1"'),
-        ("undeclared", "1", '"1"'),
-    ],
+    [(name, text, json) for name, values in VALUES.items() for text, json in values.items()],
 )
 def test_values_get_the_types_of_the_schema(name: str, value: str, json: str) -> None:
-    check(parameter_markup(name, value), [("look", f'{{"{name}":{json}}}')], "qwen3_coder")
+    inner = f"<parameter={name}>\n{value}\n</parameter>"
+    text = f"<tool_call>\n<function=look>\n{inner}\n</function>\n</tool_call>"
+    check(text, [("look", f'{{"{name}":{json}}}')], "qwen3_coder")
 
 
 def test_ambiguous_name_is_no_call() -> None:

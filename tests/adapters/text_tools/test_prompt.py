@@ -1,5 +1,7 @@
 """Requests for a backend that has no tools."""
 
+from typing import Literal
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -78,6 +80,13 @@ def convert(
     return describe_tools_in_prompt(request, Losses() if losses is None else losses)
 
 
+AUTO, REQUIRED = ToolChoiceMode("auto"), ToolChoiceMode("required")
+
+
+def allowed(*names: str, mode: Literal["auto", "required", "none"] = "required") -> ToolChoice:
+    return AllowedToolsChoice(mode, tuple(map(NamedToolChoice, names)))
+
+
 def test_prompt_describes_tools() -> None:
     losses = Losses()
     assert convert(losses=losses) == Request(instructions=PROMPT, items=(QUESTION,))
@@ -101,20 +110,11 @@ def test_prompt_follows_the_instructions() -> None:
 @pytest.mark.parametrize(
     ("choice", "last"),
     [
-        (
-            ToolChoiceMode("auto"),
-            "Call tools only where they help; otherwise answer in plain words.",
-        ),
-        (ToolChoiceMode("required"), "Your next answer must call at least one of these tools."),
+        (AUTO, "Call tools only where they help; otherwise answer in plain words."),
+        (REQUIRED, "Your next answer must call at least one of these tools."),
         (NamedToolChoice("time"), "Your next answer must call the tool time, and no other."),
-        (
-            AllowedToolsChoice("required", (NamedToolChoice("look"), NamedToolChoice("time"))),
-            "Your next answer must call at least one of these tools.",
-        ),
-        (
-            AllowedToolsChoice("required", (NamedToolChoice("look"),)),
-            "Your next answer must call the tool look, and no other.",
-        ),
+        (allowed("look", "time"), "Your next answer must call at least one of these tools."),
+        (allowed("look"), "Your next answer must call the tool look, and no other."),
     ],
 )
 def test_prompt_states_the_choice(choice: ToolChoice, last: str) -> None:
@@ -124,20 +124,16 @@ def test_prompt_states_the_choice(choice: ToolChoice, last: str) -> None:
     assert converted.tool_choice is None
     reasons = [loss.reason for loss in losses if loss.severity == "capability"]
     expected = ["tool_choice is not supported; described in the prompt"]
-    assert reasons == ([] if choice == ToolChoiceMode("auto") else expected)
+    assert reasons == ([] if choice == AUTO else expected)
 
 
 def test_only_allowed_tools_are_described() -> None:
-    prompt = (
-        convert(choice=AllowedToolsChoice("auto", (NamedToolChoice("time"),))).instructions or ""
-    )
+    prompt = convert(choice=allowed("time", mode="auto")).instructions or ""
     assert '"time"' in prompt
     assert '"look"' not in prompt
 
 
-@pytest.mark.parametrize(
-    "choice", [ToolChoiceMode("none"), AllowedToolsChoice("none", (NamedToolChoice("look"),))]
-)
+@pytest.mark.parametrize("choice", [ToolChoiceMode("none"), allowed("look", mode="none")])
 def test_choice_none_describes_no_tools(choice: ToolChoice) -> None:
     losses = Losses()
     assert convert(choice=choice, losses=losses) == Request(items=(QUESTION,))
@@ -145,7 +141,7 @@ def test_choice_none_describes_no_tools(choice: ToolChoice) -> None:
 
 
 def test_choice_is_refused_under_the_refuse_policy() -> None:
-    for choice in (ToolChoiceMode("required"), NamedToolChoice("look")):
+    for choice in (REQUIRED, NamedToolChoice("look")):
         with pytest.raises(UnsupportedRequestError):
             convert(choice=choice, losses=Losses("refuse"))
     with pytest.raises(UnsupportedRequestError):
@@ -169,11 +165,8 @@ def test_undescribed_fields_are_reported() -> None:
     tools = (odd, CustomTool("patch"), HostedTool("web_search", Raw(b"{}")))
     assert '"odd"' in (convert(tools=tools, losses=losses).instructions or "")
     assert [str(loss).partition(":")[0] for loss in losses] == [
-        "dropped tools[1]",
-        "dropped tools[2]",
-        "dropped tools[0].strict",
-        "dropped tools[0].cache",
-        "changed tools",
+        *("dropped tools[1]", "dropped tools[2]", "dropped tools[0].strict"),
+        *("dropped tools[0].cache", "changed tools"),
     ]
 
 
@@ -184,6 +177,8 @@ def test_request_without_tools_is_unchanged() -> None:
 
 def test_calls_and_outputs_are_written_as_text() -> None:
     losses = Losses()
+    picture = Image("data:image/png;base64,AA==")
+    hurry = Message("user", (Text("Hurry."),))
     items: tuple[Item, ...] = (
         QUESTION,
         Reasoning(content=("hm",)),
@@ -191,27 +186,24 @@ def test_calls_and_outputs_are_written_as_text() -> None:
         ToolCall("call_1", "look", '{ "city":"Rome" }'),
         ToolCall("call_2", "time", "{}"),
         ToolOutput("call_2", "noon"),
-        Message("user", (Text("Hurry."),)),
-        ToolOutput("call_1", (Text("Sunny."), Image("data:image/png;base64,AA=="))),
+        hurry,
+        ToolOutput("call_1", (Text("Sunny."), picture)),
     )
     converted = convert(*items, tools=(), losses=losses)
     calls = (
         'Let me see.\n<tool_call>\n{"name":"look","arguments":{ "city":"Rome" }}\n</tool_call>\n'
         '<tool_call>\n{"name":"time","arguments":{}}\n</tool_call>'
     )
+    responses = (
+        Text("<tool_response>\nSunny."),
+        picture,
+        Text("\n</tool_response>\n<tool_response>\nnoon\n</tool_response>"),
+    )
     assert converted.items == (
-        QUESTION,
-        Reasoning(content=("hm",)),
+        *items[:2],
         Message("assistant", (Text(calls),), status="completed"),
-        Message(
-            "user",
-            (
-                Text("<tool_response>\nSunny."),
-                Image("data:image/png;base64,AA=="),
-                Text("\n</tool_response>\n<tool_response>\nnoon\n</tool_response>"),
-            ),
-        ),
-        Message("user", (Text("Hurry."),)),
+        Message("user", responses),
+        hurry,
     )
     assert len(converted.paths) == len(converted.items)
     assert [loss.path for loss in losses] == ["items"]
@@ -250,17 +242,10 @@ def test_invalid_arguments_are_a_string() -> None:
 def test_extra_fields_of_calls_and_outputs_are_reported() -> None:
     losses = Losses()
     extras = (ExtraField("completions", "extra_content", Raw(b"1")),)
-    convert(
-        ToolCall("call_1", "time", "{}", extras=extras),
-        ToolOutput("call_1", "noon", extras=extras),
-        tools=(),
-        losses=losses,
-    )
-    assert [loss.path for loss in losses] == [
-        "items",
-        "items[0].extra_content",
-        "items[1].extra_content",
-    ]
+    call = ToolCall("call_1", "time", "{}", extras=extras)
+    convert(call, ToolOutput("call_1", "noon", extras=extras), tools=(), losses=losses)
+    paths = ["items", "items[0].extra_content", "items[1].extra_content"]
+    assert [loss.path for loss in losses] == paths
 
 
 @given(

@@ -7,10 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.capabilities import TextFormat
-from adapters.text_tools.formats import FORMATS
-from adapters.text_tools.parser import DeclaredTools
-from adapters.text_tools.scanner import FoundCalls, Scanner
-from tests.adapters.text_tools.scanning import ALL, LOOK, TIME, TOOLS, cut_up, scan
+from adapters.text_tools.scanner import FoundCalls
+from tests.adapters.text_tools.scanning import ALL, LOOK, TIME, cut_up, new_scanner, scan
 
 TOKENS = [
     *("<tool_call>", "</tool_call>", "<function=look>", "</function>", "<parameter=city>"),
@@ -22,10 +20,6 @@ TEXTS = st.lists(st.sampled_from(TOKENS), max_size=14).map("".join)
 POSITIONS = st.lists(st.integers(0, 300), max_size=40)
 
 
-def scanner_of(*names: TextFormat) -> Scanner:
-    return Scanner([FORMATS[name] for name in names], DeclaredTools(TOOLS))
-
-
 @given(text=TEXTS, positions=POSITIONS)
 def test_cuts_do_not_change_the_result(text: str, positions: Sequence[int]) -> None:
     whole = scan([text], *ALL)
@@ -35,7 +29,7 @@ def test_cuts_do_not_change_the_result(text: str, positions: Sequence[int]) -> N
 
 @given(text=TEXTS, positions=POSITIONS)
 def test_all_text_comes_out_in_its_order(text: str, positions: Sequence[int]) -> None:
-    scanner = scanner_of(*ALL)
+    scanner = new_scanner(*ALL)
     segments = [one for piece in cut_up(text, positions) for one in scanner.feed(piece)]
     rest = text
     for segment in segments + scanner.end():
@@ -85,7 +79,7 @@ def test_long_block_is_read_once() -> None:
 
 
 def test_text_is_passed_on_at_once() -> None:
-    scanner = scanner_of(*ALL)
+    scanner = new_scanner(*ALL)
     assert scanner.feed("if a < b: ") == ["if a < b: "]
     assert scanner.feed("x <to") == ["x "]
     assert scanner.is_holding
@@ -94,7 +88,7 @@ def test_text_is_passed_on_at_once() -> None:
 
 
 def test_json_that_is_no_call_is_passed_on_at_its_first_field() -> None:
-    scanner = scanner_of("json")
+    scanner = new_scanner("json")
     assert scanner.feed('{ "na') == []
     assert "".join(map(str, scanner.feed('tion": '))) == '{ "nation": '
     assert not scanner.is_holding

@@ -1,4 +1,4 @@
-"""Passthrough, streaming on one side only, usage, failures and rewriting within one dialect."""
+"""Passthrough, streaming on one side, usage, failures, the end, rewriting within one dialect."""
 
 from collections.abc import Mapping
 
@@ -7,20 +7,27 @@ import pytest
 
 import adapters
 from adapters.ir.types import Error, Usage
+from adapters.sse import encode
 from tests.exchange import Exchange
 
+CHAT_REQUEST = b'{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":%s}'
 CHAT_USAGE = b'{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}'
 CHAT_REPLY = b"""{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m","choices":
 [{"index":0,"message":{"role":"assistant","content":"Hi."},"finish_reason":"stop"}],"usage":%s}"""
-CHAT_STREAM = b"""data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,\
+CHAT_CHUNK = b"""data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,\
 "model":"m","choices":[{"index":0,"delta":{"content":"Hi."},"finish_reason":"stop"}]}
 
+"""
+CHAT_STREAM = (
+    CHAT_CHUNK
+    + b"""\
 data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[],\
 "usage":%s}
 
 data: [DONE]
 
 """
+)
 RESPONSES_REPLY = b"""{"id":"resp_1","object":"response","status":"completed","model":"m",
 "output":[],"usage":{"input_tokens":3,"output_tokens":4,"total_tokens":7}}"""
 USAGE = Usage(3, 4, 7)
@@ -30,8 +37,7 @@ def exchange_between(
     client: str, backend: str, *, rewrite: bool = False, **capabilities: object
 ) -> Exchange:
     converted = msgspec.convert(capabilities, adapters.Capabilities)
-    ids = adapters.deterministic_ids()
-    return Exchange(client, backend, ids=ids, capabilities=converted, rewrite=rewrite)
+    return Exchange(client, backend, capabilities=converted, rewrite=rewrite)
 
 
 def sent(exchange: Exchange, body: bytes, model: str | None = None) -> Mapping[str, object]:
@@ -60,8 +66,7 @@ def test_both_sides_stream_if_the_client_requests_it(
     client: str, backend: str, stream: bytes
 ) -> None:
     exchange = exchange_between(client, backend)
-    body = b'{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":%s}'
-    exchange.request(body % stream)
+    exchange.request(CHAT_REQUEST % stream)
     assert exchange.client_streams is exchange.backend_streams is (stream == b"true")
 
 
@@ -75,7 +80,7 @@ def test_passed_request_ignores_capabilities() -> None:
 @pytest.mark.parametrize("backend", ["chat", "responses"])
 def test_whole_reply_is_collected_from_a_backend_that_only_streams(backend: str) -> None:
     exchange = exchange_between("chat", backend, rewrite=True, streaming="only")
-    request = sent(exchange, b'{"model":"m","messages":[{"role":"user","content":"hi"}]}')
+    request = sent(exchange, CHAT_REQUEST % b"null")
     assert request["stream"] is True
     assert exchange.backend_streams
     assert not exchange.client_streams
@@ -88,8 +93,7 @@ def test_whole_reply_is_collected_from_a_backend_that_only_streams(backend: str)
 
 def test_whole_reply_is_streamed_to_a_client_that_streams() -> None:
     exchange = exchange_between("chat", "chat", rewrite=True, streaming="never")
-    body = b'{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true}'
-    translation = exchange.request(body)
+    translation = exchange.request(CHAT_REQUEST % b"true")
     assert b"stream" not in translation.body
     assert [loss.path for loss in translation.losses] == ["stream"]
     assert exchange.client_streams
@@ -122,8 +126,7 @@ def test_invalid_usage_is_ignored(client: str, usage: bytes) -> None:
 )
 def test_failure_becomes_an_http_error(error: Error, status: int, kind: str) -> None:
     end = exchange_between("responses", "chat").failure(error)
-    inside = msgspec.json.decode(end.body)["error"]
-    assert (end.status, inside["type"]) == (status, kind)
+    assert (end.status, msgspec.json.decode(end.body)["error"]["type"]) == (status, kind)
 
 
 def test_failure_names_the_parameter_of_the_client() -> None:
@@ -212,8 +215,7 @@ def test_output_may_belong_to_a_call_that_the_backend_has_stored(state: bytes) -
 
 def test_within_one_dialect_the_backend_decides_what_is_missing() -> None:
     exchange = exchange_between("responses", "responses", rewrite=True)
-    body = b'{"prompt":{"id":"pmpt_1"}}'
-    assert sent(exchange, body)["prompt"] == {"id": "pmpt_1"}
+    assert sent(exchange, b'{"prompt":{"id":"pmpt_1"}}')["prompt"] == {"id": "pmpt_1"}
 
 
 def test_training_example_may_end_with_the_assistant() -> None:
@@ -221,3 +223,50 @@ def test_training_example_may_end_with_the_assistant() -> None:
     exchange = exchange_between("chat", "chat", rewrite=True, alternating_roles=True)
     assert b'"b"' in exchange.request(body, ends_open=True).body
     assert b'"b"' not in exchange.request(body).body
+
+
+@pytest.mark.parametrize("client", ["responses", "chat"])
+def test_whole_reply_that_cannot_be_stored_ends_as_a_legal_failed_stream(client: str) -> None:
+    exchange = Exchange(client, "chat", rewrite=True)
+    translator = adapters.ReplyTranslator(exchange.plan(streams=True))
+    translator.feed(CHAT_REPLY % b"null")
+    end = translator.finish()
+    assert end.streamed
+    failed = translator.fail_to_store(end, Error("the store is down", status=503))
+    assert b"Hi." in failed.body
+    assert b"the store is down" in failed.body
+    assert adapters.check(client, failed.body) == []
+
+
+def test_stored_reply_has_each_text_once_if_the_stream_lacks_its_last_empty_line() -> None:
+    exchange = Exchange("chat", "chat", rewrite=True, keep_reply=True)
+    translator = adapters.ReplyTranslator(exchange.plan(streams=True), streamed=True)
+    assert translator.feed(CHAT_CHUNK.rstrip(b"\n")) == b""
+    end = translator.finish(started=True)
+    assert end.client_reply is not None
+    assert encode(end.client_reply).count(b"Hi.") == 1
+    assert end.body.count(b"Hi.") == 1
+
+
+def test_indented_request_is_repeated_on_one_line() -> None:
+    body = b"""{
+        "model": "m", "input": "hi", "stream": true,
+        "metadata": {
+            "a": "b"
+        }
+    }"""
+    request = adapters.translate_request(body, client="responses", backend="chat")
+    translator = adapters.ReplyTranslator(request.reply_plan, streamed=True)
+    stream = translator.feed(CHAT_CHUNK) + translator.finish(started=True).body
+    assert adapters.check("responses", stream) == []
+
+
+def test_events_after_the_end_pass_whole_wherever_the_reads_are_cut() -> None:
+    stream = CHAT_CHUNK + b"data: [DONE]\n\n" + CHAT_CHUNK
+    for cut in range(len(stream)):
+        translator = Exchange("chat", "chat").stream()
+        passed = translator.feed(stream[:cut])
+        if not translator.ended:
+            continue
+        passed += translator.finish(started=True).body + translator.feed(stream[cut:])
+        assert passed == stream

@@ -13,6 +13,7 @@ from adapters.wire.json_schema import to_strict_schema
 from tests.exchange import Exchange
 
 TEXT = {"type": "string"}
+CLOSED: dict[str, object] = {"additionalProperties": False, "required": []}
 
 
 def strict(parameters: Mapping[str, object], *, said: bool = True) -> tuple[FunctionTool, Losses]:
@@ -44,12 +45,7 @@ def test_optional_property_becomes_nullable() -> None:
             "$defs": {"point": {"type": "object", "properties": {}}},
         }
     )
-    closed: dict[str, object] = {
-        "type": "object",
-        "properties": {},
-        "required": [],
-        "additionalProperties": False,
-    }
+    closed: dict[str, object] = {"type": "object", "properties": {}, **CLOSED}
     assert schema_of(made) == {
         "type": "object",
         "properties": {
@@ -76,10 +72,9 @@ def test_optional_property_becomes_nullable() -> None:
 def test_nullable_property_is_unchanged() -> None:
     inner: dict[str, object] = {"type": ["object", "null"], "properties": {}}
     made, _ = strict({"type": "object", "properties": {"a": inner}, "required": ["a"]})
-    closed: dict[str, object] = {"required": [], "additionalProperties": False}
     assert schema_of(made) == {
         "type": "object",
-        "properties": {"a": inner | closed},
+        "properties": {"a": inner | CLOSED},
         "required": ["a"],
         "additionalProperties": False,
     }
@@ -133,27 +128,16 @@ def test_only_what_says_that_it_is_strict_is_made_so() -> None:
 
 
 def test_only_on_request() -> None:
-    body = json.dumps(
-        {
-            "model": "m",
-            "input": "Hi.",
-            "tools": [
-                {
-                    "type": "function",
-                    "name": "f",
-                    "strict": True,
-                    "parameters": {"type": "object", "properties": {"a": TEXT}},
-                }
-            ],
-        }
-    ).encode()
+    parameters = {"type": "object", "properties": {"a": TEXT}}
+    tool = {"type": "function", "name": "f", "strict": True, "parameters": parameters}
+    body = json.dumps({"model": "m", "input": "Hi.", "tools": [tool]}).encode()
 
     def sent(capabilities: adapters.Capabilities) -> object:
         exchange = Exchange("responses", "chat", capabilities=capabilities)
         wire = json.loads(exchange.request(body).body)
         return wire["tools"][0]["function"]["parameters"]
 
-    assert sent(adapters.Capabilities()) == {"type": "object", "properties": {"a": TEXT}}
+    assert sent(adapters.Capabilities()) == parameters
     assert sent(adapters.Capabilities(enforce_strict_schemas=True)) == {
         "type": "object",
         "properties": {"a": {"type": ["string", "null"]}},
