@@ -1,120 +1,93 @@
 """The WebSocket clients of the openai and agents packages, over every backend."""
 
 import asyncio
-from collections.abc import Iterable
+from typing import Any
 
 import agents
 import openai
-import pytest
 from agents.models.openai_responses import OpenAIResponsesWSModel
-from openai.types.responses import FunctionToolParam, Response, ResponsesServerEvent
-from openai.types.responses.response_input_item_param import FunctionCallOutput
+from openai.types.responses import Response, ResponsesServerEvent
 from openai.types.responses.response_steer_failed_event import ResponseSteerFailedEvent
 
 from tests.gateway.backend_replies import Turn
 from tests.gateway.conftest import Harness
-from tests.gateway.gateway_config import DIALECTS
+from tests.gateway.sdk_clients import WEATHER_TOOL
 from tests.gateway.waiting import TIMEOUT_SECONDS
-from tests.gateway.websocket.test_websocket import OSLO, heard, says
+from tests.gateway.websocket.test_websocket import OSLO
+from tests.gateway.websocket_client import function_call, tool_output
 
 UNTRACED = agents.RunConfig(tracing_disabled=True)
-TOOL: FunctionToolParam = {
-    "type": "function",
-    "name": "weather",
-    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
-    "strict": None,
-}
+TURNS = (Turn("Let me see.", (OSLO,)), Turn("Sunny."))
 
 
-def completed(events: Iterable[ResponsesServerEvent]) -> Response:
-    for event in events:
-        if event.type == "response.completed":
-            return event.response
-        assert event.type not in ("error", "response.failed"), event
-    raise AssertionError("it ended without a response")
+def async_sdk(harness: Harness) -> openai.AsyncOpenAI:
+    return openai.AsyncOpenAI(base_url=harness.gateway.url, api_key="sk-test", max_retries=0)
 
 
-def answering(response: Response) -> FunctionCallOutput:
-    call = next(item for item in response.output if item.type == "function_call")
-    output: FunctionCallOutput = {
-        "type": "function_call_output",
-        "call_id": call.call_id,
-        "output": "18 degrees",
-    }
-    return output
+def next_request(model: str, previous: Response | None) -> dict[str, Any]:
+    """Return a question, or the output of the tool that the previous response calls."""
+    shared: dict[str, Any] = {"model": model, "tools": [WEATHER_TOOL], "store": False}
+    if previous is None:
+        return {**shared, "input": "Oslo?"}
+    output = tool_output(function_call(previous).call_id)
+    return {**shared, "input": output, "previous_response_id": previous.id}
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+def completed(event: ResponsesServerEvent) -> Response | None:
+    """Return the response of the last event of a turn."""
+    assert event.type not in ("error", "response.failed"), event
+    return event.response if event.type == "response.completed" else None
+
+
 def test_sync_client(dialect: str, harness: Harness) -> None:
-    model = says(harness, dialect, Turn("Let me see.", (OSLO,)), Turn("Sunny."))
+    model = harness.script(dialect, *TURNS)
+    previous: Response | None = None
     with harness.sdk.responses.connect() as connection:
-        connection.response.create(model=model, input="Oslo?", tools=[TOOL], store=False)
-        first = completed(connection)
-        connection.response.create(
-            model=model,
-            input=[answering(first)],
-            tools=[TOOL],
-            store=False,
-            previous_response_id=first.id,
-        )
-        second = completed(connection)
-    assert second.output_text == "Sunny."
-    assert "18 degrees" in heard(harness, model)
+        for _ in range(2):
+            connection.response.create(**next_request(model, previous))
+            previous = next(it for it in map(completed, connection) if it)
+    assert previous is not None
+    assert previous.output_text == "Sunny."
+    harness.assert_sent(model, "18 degrees")
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
 def test_async_client(dialect: str, harness: Harness) -> None:
-    model = says(harness, dialect, Turn("Let me see.", (OSLO,)), Turn("Sunny."))
+    model = harness.script(dialect, *TURNS)
 
     async def converse() -> str:
-        async with (
-            openai.AsyncOpenAI(
-                base_url=harness.gateway.url, api_key="sk-test", max_retries=0
-            ) as sdk,
-            sdk.responses.connect() as connection,
-        ):
-            previous: Response | None = None
+        previous: Response | None = None
+        async with async_sdk(harness) as sdk, sdk.responses.connect() as connection:
             for _ in range(2):
-                await connection.response.create(
-                    model=model,
-                    input="Oslo?" if previous is None else [answering(previous)],
-                    tools=[TOOL],
-                    store=False,
-                    previous_response_id=None if previous is None else previous.id,
-                    stream_id="lane",
-                )
+                request = next_request(model, previous)
+                await connection.response.create(**request, stream_id="lane")
                 async for event in connection:
-                    assert event.type not in ("error", "response.failed"), event
-                    if event.type == "response.completed":
-                        previous = event.response
+                    if last := completed(event):
+                        previous = last
                         break
-            assert previous is not None
-            return previous.output_text
+        assert previous is not None
+        return previous.output_text
 
     assert asyncio.run(asyncio.wait_for(converse(), TIMEOUT_SECONDS)) == "Sunny."
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
 def test_agents(dialect: str, harness: Harness) -> None:
-    """The other package, whose socket is its own."""
-    model = says(harness, dialect, Turn("Let me see.", (OSLO,)), Turn("Sunny."))
+    """The other package has its own WebSocket client."""
+    model = harness.script(dialect, *TURNS)
 
     @agents.function_tool
     def weather(city: str) -> str:
         return f"{city}: 18 degrees"
 
     async def converse() -> object:
-        async with openai.AsyncOpenAI(
-            base_url=harness.gateway.url, api_key="sk-test", max_retries=0
-        ) as sdk:
-            spoken = OpenAIResponsesWSModel(model=model, openai_client=sdk)
-            agent = agents.Agent(name="Vane", model=spoken, tools=[weather])
+        async with async_sdk(harness) as sdk:
+            websocket_model = OpenAIResponsesWSModel(model=model, openai_client=sdk)
+            agent = agents.Agent(name="Vane", model=websocket_model, tools=[weather])
             result = await agents.Runner.run(agent, "Oslo?", run_config=UNTRACED)
-            await spoken.close()
+            await websocket_model.close()
             return result.final_output
 
     assert asyncio.run(asyncio.wait_for(converse(), TIMEOUT_SECONDS)) == "Sunny."
-    assert "Oslo: 18 degrees" in heard(harness, model)
+    harness.assert_sent(model, "Oslo: 18 degrees")
 
 
 def test_errors_are_parsed(harness: Harness) -> None:
