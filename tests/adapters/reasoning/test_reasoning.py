@@ -1,7 +1,8 @@
 """What carries reasoning through a reply does the same to a whole and to a stream."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import count
 
 import pytest
 from hypothesis import given
@@ -36,74 +37,74 @@ from adapters.reasoning.capture import (
 )
 from adapters.reasoning.restore import ReasoningRestorer
 from adapters.reasoning.sealed import extra_content_field, pop_sealed_extra
-from adapters.stages.stage import Stage
 from tests.adapters.test_loops import ReadableSealer
 
 SEAL = ReadableSealer("here")
-FINISH = Finish("calls", "tool_calls")
 
 words = st.text("ab é\n", min_size=1, max_size=4)
-signed: SearchStrategy[Extras] = st.sampled_from(
-    [
-        (),
-        (ExtraField("completions", "extra_content", Raw(b'{"google":{"thought_signature":"s"}}')),),
-    ]
-)
-listed: SearchStrategy[Extras] = st.sampled_from(
-    [
-        (),
-        (ExtraField("completions", "reasoning_details", Raw(b'[{"type":"reasoning.encrypted"}]')),),
-    ]
-)
+
+
+def extra(name: str, value: bytes) -> Extras:
+    return (ExtraField("completions", name, Raw(value)),)
+
+
+def signature(value: str) -> Extras:
+    return extra("extra_content", b'{"google":{"thought_signature":"%s"}}' % value.encode())
+
+
+signed = st.sampled_from([(), signature("s")])
+listed = st.sampled_from([(), extra("reasoning_details", b'[{"type":"reasoning.encrypted"}]')])
 texts = st.lists(words, max_size=2).map(tuple)
-
-
-def numbered(items: Sequence[Item]) -> tuple[Item, ...]:
-    """Return calls with unique ids."""
-    return tuple(
-        ToolCall(
-            f"call_{number}", item.name, item.arguments, status="completed", extras=item.extras
-        )
-        if isinstance(item, ToolCall)
-        else item
-        for number, item in enumerate(items)
-    )
 
 
 def answers(thoughts: SearchStrategy[Reasoning]) -> SearchStrategy[Reply]:
     said = words.map(lambda text: Message("assistant", (Text(text),), status="completed"))
-    called = st.builds(ToolCall, st.just(""), st.just("look"), st.just("{}"), extras=signed)
-    items = st.lists(st.one_of(thoughts, said, called), max_size=6).map(numbered)
-    return items.map(lambda made: Reply(choices=(Choice(made, FINISH),)))
+    called = signed.map(lambda extras: call(extras=extras))
+    items = st.lists(st.one_of(thoughts, said, called), max_size=6)
+    return items.map(lambda made: reply_of(*map(_with_call_id, made, count())))
+
+
+def call(call_id: str = "call_0", extras: Extras = ()) -> ToolCall:
+    return ToolCall(call_id, "look", "{}", status="completed", extras=extras)
+
+
+def _with_call_id(item: Item, number: int) -> Item:
+    return replace(item, call_id=f"call_{number}") if isinstance(item, ToolCall) else item
+
+
+def reply_of(*items: Item) -> Reply:
+    return Reply(choices=(Choice(items, Finish("calls", "tool_calls")),))
 
 
 # What a Chat backend thinks, and what a Responses backend does.
-PLAIN = answers(st.builds(Reasoning, content=texts, status=st.just("completed"), extras=listed))
+completed = st.just("completed")
+PLAIN = answers(st.builds(Reasoning, content=texts, status=completed, extras=listed))
 SEALED = answers(
     st.builds(
-        Reasoning,
-        texts,
-        st.just(()),
-        st.none() | words,
-        st.just("rs_1"),
-        status=st.just("completed"),
+        Reasoning, texts, encrypted=st.none() | words, item_id=st.just("rs_1"), status=completed
     )
 )
-
-
-def told(reply: Reply, stage: Stage) -> Reply:
-    """Pass a reply through a stage as events, and gather it again."""
-    return accumulate(check_order(stage.feed_all(list(to_events(reply)))))
 
 
 def items_of(reply: Reply) -> tuple[Item, ...]:
     return reply.choices[0].items
 
 
+def restored(items: Sequence[Item], reasoning: Mapping[str, str] | None = None) -> Sequence[Item]:
+    """Return the items of a request with their reasoning restored."""
+    restorer = ReasoningRestorer(SEAL, Losses(), native=False)
+    return restorer.restore(Request(items=tuple(items)), reasoning or {}).items
+
+
+def assert_restored(items: Sequence[Item], reply: Reply) -> None:
+    expected = [_bare(item) for item in items_of(reply) if not _is_empty(item)]
+    assert [_bare(item) for item in restored(items)] == expected
+
+
 @given(PLAIN)
 def test_seals_are_the_same_on_a_whole_and_on_a_stream(reply: Reply) -> None:
     whole = SealReasoning(SEAL).reply(reply)
-    assert told(reply, SealReasoning(SEAL)) == whole
+    assert accumulate(check_order(SealReasoning(SEAL).feed_all(list(to_events(reply))))) == whole
     for item in items_of(whole):
         assert not isinstance(item, Reasoning) or item.encrypted is not None
         assert not isinstance(item, ToolCall | Reasoning) or item.extras == ()
@@ -111,11 +112,7 @@ def test_seals_are_the_same_on_a_whole_and_on_a_stream(reply: Reply) -> None:
 
 @given(PLAIN)
 def test_sealed_reasoning_is_restored(reply: Reply) -> None:
-    sealed = items_of(SealReasoning(SEAL).reply(reply))
-    opened = ReasoningRestorer(SEAL, Losses(), native=False).restore(Request(items=sealed), {})
-    assert [_bare(item) for item in opened.items] == [
-        _bare(item) for item in items_of(reply) if not _is_empty(item)
-    ]
+    assert_restored(items_of(SealReasoning(SEAL).reply(reply)), reply)
 
 
 def late(events: Sequence[Event]) -> list[Event]:
@@ -137,24 +134,15 @@ def late(events: Sequence[Event]) -> list[Event]:
 @given(PLAIN)
 def test_late_extra_content_is_sealed(reply: Reply) -> None:
     events = late(list(to_events(reply)))
-    gathered = accumulate(check_order(SealReasoning(SEAL).feed_all(events)))
-    assert all(
-        not isinstance(i, ToolCall | Reasoning) or i.extras == () for i in items_of(gathered)
-    )
-    opened = ReasoningRestorer(SEAL, Losses(), native=False).restore(
-        Request(items=items_of(gathered)), {}
-    )
-    assert [_bare(item) for item in opened.items] == [
-        _bare(item) for item in items_of(reply) if not _is_empty(item)
-    ]
+    sealed = items_of(accumulate(check_order(SealReasoning(SEAL).feed_all(events))))
+    for item in sealed:
+        assert not isinstance(item, ToolCall | Reasoning) or item.extras == ()
+    assert_restored(sealed, reply)
 
 
 @given(PLAIN)
 def test_late_extra_content_is_accumulated(reply: Reply) -> None:
     assert accumulate(late(list(to_events(reply, Losses(None))))) == reply
-
-
-SIGNED: Extras = (ExtraField("completions", "extra_content", Raw(b'{"google":{}}')),)
 
 
 @pytest.mark.parametrize(
@@ -181,57 +169,40 @@ def test_late_extra_content_of_overlapping_calls(
         if step == "fills":
             written += writer.write_delta(lanes[lane], Delta(0, "arguments", "{}"))
         else:
-            written += writer.close(lanes[lane], SIGNED)
+            written += writer.close(lanes[lane], signature("s"))
     pieces = [json.loads(frame[6:])["choices"][0]["delta"]["tool_calls"][0] for frame in written]
     assert [piece["index"] for piece in pieces if "extra_content" in piece] == told
     assert [loss.path for loss in losses] == lost
-
-
-def _signed(signature: str) -> Extras:
-    value = json.dumps({"google": {"thought_signature": signature}})
-    return (ExtraField("completions", "extra_content", Raw(value.encode())),)
 
 
 @pytest.mark.parametrize("carries", [True, False])
 def test_calls_of_one_id_in_several_turns_get_back_each_its_own(*, carries: bool) -> None:
     """Some servers count call ids from zero in every turn (fw-ai/fireconnect#16)."""
     turns = [
-        ToolCall("call_0", "look", f'{{"turn":{number}}}', status="completed", extras=extras)
-        for number, extras in enumerate((_signed("a"), _signed("b"), ()))
+        replace(call(extras=extras), arguments=f'{{"turn":{number}}}')
+        for number, extras in enumerate((signature("a"), signature("b"), ()))
     ]
     items: list[Item] = []
     kept: dict[str, str] = {}
-    for call in turns:
-        reply = Reply(choices=(Choice((call,), FINISH),))
+    for turn in turns:
         stage = SealReasoning(SEAL) if carries else RecordReasoningForCalls(SEAL)
-        told_items = items_of(stage.reply(reply))
+        echoed = items_of(stage.reply(reply_of(turn)))
+        items += [replace(one, extras=()) if isinstance(one, ToolCall) else one for one in echoed]
         kept |= stage.reasoning
-        echoed = [
-            replace(one, extras=()) if isinstance(one, ToolCall) else one for one in told_items
-        ]
-        items += [*echoed, ToolOutput("call_0", "seen")]
-    opened = ReasoningRestorer(SEAL, Losses(), native=False).restore(
-        Request(items=tuple(items)), kept
-    )
-    assert [item for item in opened.items if isinstance(item, ToolCall)] == turns
+        items.append(ToolOutput("call_0", "seen"))
+    assert [item for item in restored(items, kept) if isinstance(item, ToolCall)] == turns
 
 
 def test_late_extra_content_behind_the_output_finds_its_call() -> None:
-    call = ToolCall("call_0", "look", "{}", status="completed", extras=_signed("a"))
-    [carrier, told_call] = items_of(
-        SealReasoning(SEAL).reply(Reply(choices=(Choice((call,), FINISH),)))
-    )
-    items = (told_call, ToolOutput("call_0", "seen"), carrier)
-    opened = ReasoningRestorer(SEAL, Losses(), native=False).restore(Request(items=items), {})
-    assert opened.items == (call, ToolOutput("call_0", "seen"))
+    made, output = call(extras=signature("a")), ToolOutput("call_0", "seen")
+    [carrier, told_call] = items_of(SealReasoning(SEAL).reply(reply_of(made)))
+    assert restored((told_call, output, carrier)) == (made, output)
 
 
 @pytest.mark.parametrize("encrypted", ["sealed-for-elsewhere {}", "gAAAAABo1"])
 def test_nothing_of_what_cannot_be_opened_goes_on(encrypted: str) -> None:
     thought = Reasoning(("Ebb first.",), encrypted=encrypted, item_id="rs_1")
-    asked = Request(
-        items=(thought, ToolCall("call_1", "look", "{}")), paths=("input[0]", "input[1]")
-    )
+    asked = Request(items=(thought, call()), paths=("input[0]", "input[1]"))
     losses = Losses()
     opened = ReasoningRestorer(SEAL, losses, native=False).restore(asked, {})
     assert opened.items == asked.items[1:]
@@ -257,15 +228,12 @@ def _is_empty(item: Item) -> bool:
     return isinstance(item, Reasoning) and not (item.content or item.extras)
 
 
-@given(SEALED, st.booleans())
-def test_stored_reasoning_is_the_same_for_whole_and_stream(
-    reply: Reply,
-    plain: bool,  # noqa: FBT001 - hypothesis gives it by its place
-) -> None:
+@given(reply=SEALED, plain=st.booleans())
+def test_stored_reasoning_is_the_same_for_whole_and_stream(*, reply: Reply, plain: bool) -> None:
     stage = AttachReasoningToCalls(SEAL, "completions", accepts_unsealed=plain)
     whole = stage.reply(reply)
     carried_by = [item for item in items_of(whole) if isinstance(item, ToolCall)]
-    found = {call.call_id: pop_sealed_extra(call)[0] for call in carried_by}
+    found = {one.call_id: pop_sealed_extra(one)[0] for one in carried_by}
     assert {name: text for name, text in found.items() if text} == stage.reasoning
     assert all(not isinstance(i, Reasoning) or i.encrypted is None for i in items_of(whole))
 
@@ -277,33 +245,28 @@ def test_recorded_reasoning_is_the_same_for_whole_and_stream(reply: Reply) -> No
 
 @given(st.text(max_size=10), signed)
 def test_extra_content_of_a_call_is_removed(text: str, extras: Extras) -> None:
-    call = ToolCall("call_1", "look", extras=(*extras, extra_content_field(text, "completions")))
-    assert pop_sealed_extra(call) == (text, extras)
-    assert pop_sealed_extra(ToolCall("call_1", "look", extras=extras)) == (None, extras)
+    sealed = (*extras, extra_content_field(text, "completions"))
+    assert pop_sealed_extra(call(extras=sealed)) == (text, extras)
+    assert pop_sealed_extra(call(extras=extras)) == (None, extras)
 
 
 @pytest.mark.parametrize(
     "junk",
     [
-        b'"dragoman"',
-        b'["dragoman"]',
-        b'{"dragoman":"x"}',
+        *(b'"dragoman"', b'["dragoman"]', b'{"dragoman":"x"}', b'{"dragoman":{}}'),
         b'{"dragoman":null,"google":{"thought_signature":"s"}}',
-        b'{"dragoman":{}}',
         b'{"dragoman":{"sealed":5}}',
         b'{"dragoman":{"sealed":null}}',
         b'{"google":{"dragoman":{"sealed":"sealed-for-here {}"}}}',
     ],
 )
 def test_foreign_extra_content_is_unchanged(junk: bytes) -> None:
-    extras = (ExtraField("completions", "extra_content", Raw(junk)),)
-    assert pop_sealed_extra(ToolCall("call_1", "look", extras=extras)) == (None, extras)
+    extras = extra("extra_content", junk)
+    assert pop_sealed_extra(call(extras=extras)) == (None, extras)
 
 
 def test_foreign_extra_content_stays_beside_sealed() -> None:
-    both = Raw(b'{"google":{"thought_signature": "s"},"dragoman":{"sealed":"mine"}}')
-    text, left = pop_sealed_extra(
-        ToolCall("call_1", "look", extras=(ExtraField("completions", "extra_content", both),))
-    )
+    both = b'{"google":{"thought_signature": "s"},"dragoman":{"sealed":"mine"}}'
+    text, left = pop_sealed_extra(call(extras=extra("extra_content", both)))
     assert text == "mine"
     assert [bytes(extra.value) for extra in left] == [b'{"google":{"thought_signature": "s"}}']
