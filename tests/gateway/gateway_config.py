@@ -33,6 +33,7 @@ def timeout_settings(line: str) -> str:
 BACKEND_KINDS = {
     "streaming": capability_table('streaming = "only"'),
     "unary": capability_table('streaming = "never"'),
+    "native": 'profile = "openai"\n',
     "late": timeout_settings("connect = 3600, response_start = 0.3"),
     "silent": timeout_settings("idle = 0.5"),
     "steady": timeout_settings("idle = 5"),

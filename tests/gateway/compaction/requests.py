@@ -1,8 +1,13 @@
-"""Requests for compaction, as recorded from clients."""
+"""Requests for compaction, as recorded from clients, and validation of their responses."""
+
+from openai.types.responses import Response
 
 from tests.gateway.backend_replies import Turn, script_turns
+from tests.gateway.raw_http import RawResponse
 from tests.gateway.scripted_backend import ScriptedBackend
-from tests.judges.reading import JsonObject
+from tests.judges.open_responses import EVERYTHING, assert_response, assert_stream
+from tests.judges.reading import JsonObject, object_in, read_object
+from tests.judges.sdk import judge_responses_reply, judge_responses_stream
 
 SUMMARY = "1. Goal: a report on Oslo. 3. Facts: 18 degrees in weather.txt."
 TRIGGER: JsonObject = {"type": "compaction_trigger"}
@@ -13,6 +18,7 @@ def message(role: str, text: str) -> JsonObject:
     return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
 
 
+INVALID: JsonObject = {"type": "message", "role": "user", "content": [{"type": "nonsense"}]}
 # Recorded from Codex and shortened.
 HISTORY: list[JsonObject] = [
     message("developer", "You are Codex."),
@@ -57,3 +63,20 @@ SETTINGS: JsonObject = {
 def script_texts(backend: ScriptedBackend, dialect: str, model: str, *texts: str) -> None:
     """Have the backend reply with these texts in order."""
     script_turns(backend, dialect, model, *map(Turn, texts))
+
+
+def validated(received: RawResponse, *, streamed: bool = False) -> JsonObject:
+    """Validate a whole reply or a stream, and return its response."""
+    assert received.status == 200, received.body
+    if not streamed:
+        judge_responses_reply(received.body)
+        assert_response(received.json(), allow=EVERYTHING)
+        return received.json()
+    judge_responses_stream(received.body)
+    assert_stream(received.body, allow=EVERYTHING)
+    last = received.body.decode().strip().split("\n\n")[-2]
+    return object_in(read_object(last.partition("data: ")[2]), "response")
+
+
+def item_types(response: Response) -> list[str]:
+    return [item.type for item in response.output]

@@ -1,281 +1,202 @@
-"""Conversations are summed up over every backend, and go on from the summary."""
+"""Conversations are summarized with every backend, and continue from the summary."""
 
-import json
-from collections.abc import Iterator
 from pathlib import Path
 
-import openai
 import pytest
 
 from gateway.crypto import new_sealing_key
-from tests.gateway.backend_replies import Call, Turn, reply_body
-from tests.gateway.backend_requests import received_body
+from tests.gateway.backend_replies import RESPONSES_USAGE, Call, Turn, reply_body
 from tests.gateway.compaction.requests import (
     HISTORY,
+    INVALID,
     SETTINGS,
     SUMMARY,
     TRIGGER,
+    item_types,
     message,
-    script_texts,
+    validated,
 )
-from tests.gateway.conftest import NewModel
-from tests.gateway.gateway_config import DIALECTS, backend_table, backend_tables
-from tests.gateway.gateway_process import Gateway, run_gateway
-from tests.gateway.raw_http import AUTHORIZED, RawResponse, post
+from tests.gateway.conftest import Harness, run_harness
+from tests.gateway.gateway_config import DIALECTS, STREAMED_OR_NOT, backend_tables
+from tests.gateway.raw_http import RawResponse
 from tests.gateway.scripted_backend import ScriptedBackend, json_reply
-from tests.gateway.sdk_clients import sdk_client
-from tests.judges.open_responses import (
-    EVERYTHING,
-    assert_compaction,
-    assert_response,
-    assert_stream,
-)
+from tests.judges.open_responses import assert_compaction
 from tests.judges.reading import JsonObject, object_in, objects_in, read_object, text_in
-from tests.judges.sdk import judge_responses_reply, judge_responses_stream
+from tests.judges.samples import encoded
 
-STRANGER = {"Authorization": "Bearer sk-somebody-else", "Content-Type": "application/json"}
-NATIVE = ("native", "responses", 'profile = "openai"\n')
 FOREIGN: JsonObject = {"type": "compaction", "id": "cmp_x", "encrypted_content": "gAAAAABpM0Yj"}
+TOOL_FIELDS = {"tools", "functions", "tool_choice", "parallel_tool_calls"}
+UNUSED = "chat-unused"
+WEATHER = "What is the weather in Oslo?"
 
 
-@pytest.fixture(scope="module")
-def compacting(
-    backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Gateway]:
-    folder = tmp_path_factory.mktemp("compacting")
-    configured = backend_tables(backend.address) + backend_table(backend.address, *NATIVE)
-    with run_gateway(configured, folder) as gateway:
-        yield gateway
+def create(
+    harness: Harness, model: str, items: list[JsonObject], fields: JsonObject | None = None
+) -> RawResponse:
+    return harness.post({"model": model, "store": False, "input": items, **(fields or {})})
 
 
-@pytest.fixture
-def client(compacting: Gateway) -> Iterator[openai.OpenAI]:
-    with sdk_client(compacting, "sk-test") as sdk:
-        yield sdk
-
-
-def ask(gateway: Gateway, body: JsonObject, headers: dict[str, str] | None = None) -> RawResponse:
-    return post(gateway.port, "/v1/responses", body, headers or AUTHORIZED)
-
-
-def response_in(answer: RawResponse, *, streamed: bool) -> JsonObject:
-    """Judge a whole answer or a stream by both judges; give the response."""
-    assert answer.status == 200, answer.body
-    if not streamed:
-        judge_responses_reply(answer.body)
-        body = answer.json()
-        assert_response(body, allow=EVERYTHING)
-        return body
-    judge_responses_stream(answer.body)
-    assert_stream(answer.body, allow=EVERYTHING)
-    last = answer.body.decode().strip().split("\n\n")[-2]
-    return object_in(read_object(last.partition("data: ")[2]), "response")
-
-
-def summarise(gateway: Gateway, model: str, headers: dict[str, str] | None = None) -> JsonObject:
-    body = {**SETTINGS, "model": model, "input": [*HISTORY, TRIGGER]}
-    (item,) = objects_in(response_in(ask(gateway, body, headers), streamed=False), "output")
+def summarize(harness: Harness, model: str) -> JsonObject:
+    received = create(harness, model, [*HISTORY, TRIGGER], SETTINGS)
+    (item,) = objects_in(validated(received), "output")
     return item
+
+
+def compact(harness: Harness, **body: object) -> RawResponse:
+    return harness.post(body, "/v1/responses/compact")
 
 
 # The trigger
 
 
-@pytest.mark.parametrize("streamed", [False, True], ids=["unary", "streamed"])
+@STREAMED_OR_NOT
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_codex_gets_exactly_one_item_and_goes_on_from_it(
-    dialect: str,
-    *,
-    streamed: bool,
-    compacting: Gateway,
-    backend: ScriptedBackend,
-    new_model: NewModel,
+def test_codex_gets_exactly_one_item_and_continues_from_it(
+    dialect: str, *, streamed: bool, harness: Harness
 ) -> None:
-    model = new_model(dialect)
-    script_texts(backend, dialect, model, SUMMARY, "All is done.")
-    body: JsonObject = {**SETTINGS, "model": model, "stream": streamed}
-    first = ask(compacting, {**body, "input": [*HISTORY, TRIGGER]})
-    response = response_in(first, streamed=streamed)
+    model = harness.script(dialect, SUMMARY, "All is done.")
+    fields: JsonObject = {**SETTINGS, "stream": streamed}
+    first = create(harness, model, [*HISTORY, TRIGGER], fields)
+    response = validated(first, streamed=streamed)
     (item,) = objects_in(response, "output")
     assert item["type"] == "compaction"
     assert SUMMARY not in text_in(item, "encrypted_content")
     assert object_in(response, "usage")["total_tokens"] == 12
-    # The backend was asked for a summary of all of it, and could call nothing.
-    for words in ("You are Codex.", "Please do the task", "echo hi", "af4ba1", "write a summary"):
-        assert words in received_body(backend, model)
-    assert "web_search" not in received_body(backend, model)
-    asked = backend.received(model)[0].json()
-    assert not {"tools", "functions", "tool_choice", "parallel_tool_calls"} & asked.keys()
+    # The backend had to summarize all of it, and could call nothing.
+    harness.assert_sent(model, "You are Codex.", "Please do the task", "echo hi", "af4ba1")
+    harness.assert_sent(model, "write a summary")
+    assert "web_search" not in harness.sent(model)
+    request = harness.sent_json(model)
+    assert not TOOL_FIELDS & request.keys()
     if dialect != "responses":
-        # Servers refuse messages of tools where no tools are declared.
-        roles = {message["role"] for message in objects_in(asked, "messages")}
+        # Servers reject messages of tools if no tools are declared.
+        roles = {message["role"] for message in objects_in(request, "messages")}
         assert roles <= {"system", "user", "assistant"}
-        assert "dragoman-loss" not in first.headers or "tools are not supported" not in str(
-            first.headers
-        )
-    # As Codex goes on: instructions and users are kept, then the summary, then what is new.
-    went_on = [*HISTORY[:3], item, message("user", "Go on.")]
-    second = ask(compacting, {**body, "input": went_on})
+        assert "tools are not supported" not in str(first.headers)
+    # Codex keeps the instructions and the user's messages, and adds the summary and what is new.
+    second = create(harness, model, [*HISTORY[:3], item, message("user", "Go on.")], fields)
     assert second.status == 200
     assert b"All is done." in second.body
-    sent = received_body(backend, model)
-    for words in ("Please do the task", SUMMARY, "summary of the earlier part", "Go on."):
-        assert words in sent
-    assert sent.count("You are Codex.") == 1
-    assert "compaction" not in sent
+    harness.assert_sent(model, "Please do the task", SUMMARY, "summary of the earlier part")
+    harness.assert_sent(model, "Go on.")
+    assert harness.sent(model).count("You are Codex.") == 1
+    assert "compaction" not in harness.sent(model)
 
 
-@pytest.mark.parametrize("streamed", [False, True], ids=["unary", "streamed"])
+@STREAMED_OR_NOT
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_codex_with_a_provider_of_its_own_asks_in_words(
-    dialect: str,
-    *,
-    streamed: bool,
-    compacting: Gateway,
-    backend: ScriptedBackend,
-    new_model: NewModel,
+def test_codex_with_its_own_provider_asks_for_a_summary_in_words(
+    dialect: str, *, streamed: bool, harness: Harness
 ) -> None:
-    model = new_model(dialect)
-    script_texts(backend, dialect, model, SUMMARY)
+    model = harness.script(dialect, SUMMARY)
     words = message("user", "You are performing a CONTEXT CHECKPOINT COMPACTION.")
-    body: JsonObject = {**SETTINGS, "model": model, "stream": streamed, "tools": list[object]()}
-    told = ask(compacting, {**body, "parallel_tool_calls": False, "input": [*HISTORY, words]})
-    assert told.status == 200
-    assert SUMMARY.encode() in told.body.replace(b'"', b"") or streamed
-    # Chat servers refuse an empty list, and what is said of tools that are not there.
+    fields: JsonObject = {"stream": streamed, "tools": [], "parallel_tool_calls": False}
+    received = create(harness, model, [*HISTORY, words], {**SETTINGS, **fields})
+    assert received.status == 200
+    assert SUMMARY.encode() in received.body.replace(b'"', b"") or streamed
+    # Chat servers reject an empty list, and settings for tools that do not exist.
     if dialect != "responses":
-        sent = backend.received(model)[0].json()
-        assert not {"tools", "functions", "tool_choice", "parallel_tool_calls"} & sent.keys()
+        assert not TOOL_FIELDS & harness.sent_json(model).keys()
 
 
-def test_what_a_summary_stands_for_is_left_out(
-    compacting: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("chat")
-    script_texts(backend, "chat", model, SUMMARY, "Yes.")
-    item = summarise(compacting, model)
-    said = [*HISTORY, message("assistant", "I did it."), item, message("user", "Really?")]
-    assert ask(compacting, {"model": model, "store": False, "input": said}).status == 200
-    messages = objects_in(backend.received(model)[-1].json(), "messages")
+def test_summarized_items_are_omitted(harness: Harness) -> None:
+    model = harness.script("chat", SUMMARY, "Yes.")
+    item = summarize(harness, model)
+    items = [*HISTORY, message("assistant", "I did it."), item, message("user", "Really?")]
+    assert create(harness, model, items).status == 200
+    messages = objects_in(harness.sent_json(model), "messages")
     assert [message["role"] for message in messages] == ["system", "user", "user", "user", "user"]
-    assert "af4ba1" not in received_body(backend, model)
+    assert "af4ba1" not in harness.sent(model)
 
 
-def test_instructions_come_with_the_summary(
-    compacting: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("chat")
-    script_texts(backend, "chat", model, SUMMARY, "Yes.")
-    item = summarise(compacting, model)
-    assert ask(compacting, {"model": model, "store": False, "input": [item]}).status == 200
-    first, second = objects_in(backend.received(model)[-1].json(), "messages")
+def test_summary_contains_the_instructions(harness: Harness) -> None:
+    model = harness.script("chat", SUMMARY, "Yes.")
+    assert create(harness, model, [summarize(harness, model)]).status == 200
+    first, second = objects_in(harness.sent_json(model), "messages")
     assert "You are Codex." in str(first["content"])
     assert SUMMARY in str(second["content"])
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_chain_is_cut_at_its_summary(
-    dialect: str, client: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model(dialect)
-    script_texts(backend, dialect, model, "Sunny.", SUMMARY, "18 degrees.")
-    first = client.responses.create(model=model, input="What is the weather in Oslo?")
-    second = client.responses.create(
-        model=model, input=[{"type": "compaction_trigger"}], previous_response_id=first.id
-    )
-    assert [item.type for item in second.output] == ["compaction"]
-    assert "What is the weather" in received_body(backend, model)
-    third = client.responses.create(model=model, input="How warm?", previous_response_id=second.id)
+def test_stored_history_begins_with_its_summary(dialect: str, harness: Harness) -> None:
+    model = harness.script(dialect, "Sunny.", SUMMARY, "18 degrees.")
+    first = harness.respond(model=model, input=WEATHER)
+    second = harness.respond(model=model, input=[TRIGGER], previous_response_id=first.id)
+    assert item_types(second) == ["compaction"]
+    harness.assert_sent(model, WEATHER)
+    third = harness.respond(model=model, input="How warm?", previous_response_id=second.id)
     assert third.output_text == "18 degrees."
-    assert SUMMARY in received_body(backend, model)
-    assert "What is the weather" not in received_body(backend, model)
-    shown = client.responses.retrieve(second.id)
-    assert [item.type for item in shown.output] == ["compaction"]
+    harness.assert_sent(model, SUMMARY)
+    assert WEATHER not in harness.sent(model)
+    assert item_types(harness.sdk.responses.retrieve(second.id)) == ["compaction"]
 
 
-def test_trigger_must_be_last(compacting: Gateway, new_model: NewModel) -> None:
-    given = [HISTORY[0], TRIGGER, HISTORY[1]]
-    answer = ask(compacting, {"model": new_model("chat"), "store": False, "input": given})
-    assert answer.status == 400
-    assert answer.error["param"] == "input[1]"
-
-
-@pytest.mark.parametrize("streamed", [False, True], ids=["unary", "streamed"])
-def test_empty_summary_is_an_error(
-    *, streamed: bool, compacting: Gateway, backend: ScriptedBackend, new_model: NewModel
+@pytest.mark.parametrize(
+    ("items", "param"),
+    [
+        pytest.param([HISTORY[0], TRIGGER, HISTORY[1]], "input[1]", id="trigger is not last"),
+        pytest.param([*HISTORY, INVALID, TRIGGER], "input[5].content[0]", id="item is invalid"),
+    ],
+)
+def test_error_names_the_path_of_the_client(
+    items: list[JsonObject], param: str, harness: Harness
 ) -> None:
-    model = new_model("chat")
-    script_texts(backend, "chat", model, "")
-    body: JsonObject = {"model": model, "store": False, "stream": streamed}
-    answer = ask(compacting, {**body, "input": [*HISTORY, TRIGGER]})
-    assert b"empty_summary" in answer.body or b"returned an empty summary" in answer.body
+    received = create(harness, harness.new_model("chat"), items)
+    assert (received.status, received.error["param"]) == (400, param)
+
+
+@STREAMED_OR_NOT
+def test_empty_summary_is_an_error(*, streamed: bool, harness: Harness) -> None:
+    model = harness.script("chat", "")
+    received = create(harness, model, [*HISTORY, TRIGGER], {"stream": streamed})
+    assert b"empty_summary" in received.body or b"returned an empty summary" in received.body
     if not streamed:
-        assert answer.status == 502
+        assert received.status == 502
 
 
-def test_path_of_an_error_is_the_clients(compacting: Gateway, new_model: NewModel) -> None:
-    unknown = {"type": "message", "role": "user", "content": [{"type": "nonsense"}]}
-    given = [*HISTORY, unknown, TRIGGER]
-    answer = ask(compacting, {"model": new_model("chat"), "store": False, "input": given})
-    assert answer.status == 400
-    assert text_in(answer.error, "param").startswith("input[5]")
-
-
-# Whose it is
+# Owners and keys
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_whoever_it_is_not_for_is_refused(
-    dialect: str, compacting: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model(dialect)
-    script_texts(backend, dialect, model, SUMMARY)
-    item = summarise(compacting, model)
+def test_summary_of_another_client_is_rejected(dialect: str, harness: Harness) -> None:
+    model = harness.script(dialect, SUMMARY)
+    item = summarize(harness, model)
     sealed = text_in(item, "encrypted_content")
     other = "A" if sealed[40] != "A" else "B"
     changed = {**item, "encrypted_content": f"{sealed[:40]}{other}{sealed[41:]}"}
-    body: JsonObject = {"model": model, "store": False}
-    stolen = ask(compacting, {**body, "input": [HISTORY[0], item]}, STRANGER)
-    spoiled = ask(compacting, {**body, "input": [HISTORY[0], changed]})
-    assert stolen.status == spoiled.status == 400
-    # One answer for all: nobody learns what there is.
-    assert stolen.body == spoiled.body
+    body = {"model": model, "store": False, "input": [HISTORY[0], item]}
+    stolen = harness.post(body, headers={"Authorization": "Bearer sk-somebody-else"})
+    tampered = create(harness, model, [HISTORY[0], changed])
+    assert stolen.status == tampered.status == 400
+    # The error does not reveal which of them exist.
+    assert stolen.body == tampered.body
     assert stolen.error["param"] == "input[1]"
     assert stolen.error["code"] == "invalid_encrypted_content"
     if dialect != "responses":
-        foreign = ask(compacting, {**body, "input": [HISTORY[0], FOREIGN]})
-        assert (foreign.status, foreign.body) == (400, spoiled.body)
+        foreign = create(harness, model, [HISTORY[0], FOREIGN])
+        assert (foreign.status, foreign.body) == (400, tampered.body)
 
 
-def test_another_node_opens_it_after_a_restart(
-    backend: ScriptedBackend, new_model: NewModel, tmp_path: Path
-) -> None:
-    model = new_model("chat")
-    script_texts(backend, "chat", model, SUMMARY, "Yes.")
+def test_another_node_opens_a_summary(backend: ScriptedBackend, tmp_path: Path) -> None:
     environment = {"SEALING": new_sealing_key().hex()}
-    configured = '[sealing]\nkey_env = "SEALING"\n[state]\nurl = "memory:"\n'
-    configured += backend_tables(backend.address)
-    folders = [tmp_path / name for name in ("one", "other")]
-    for folder in folders:
-        folder.mkdir()
-    with run_gateway(configured, folders[0], environment) as one:
-        item = summarise(one, model)
-    with run_gateway(configured, folders[1], environment) as other:
-        assert ask(other, {"model": model, "store": False, "input": [item]}).status == 200
-    assert SUMMARY in received_body(backend, model)
+    config = '[sealing]\nkey_env = "SEALING"\n[state]\nurl = "memory:"\n'
+    config += backend_tables(backend.address)
+    with run_harness(backend, config, tmp_path, environment) as one:
+        model = one.script("chat", SUMMARY, "Yes.")
+        item = summarize(one, model)
+    with run_harness(backend, config, tmp_path, environment) as other:
+        assert create(other, model, [item]).status == 200
+        other.assert_sent(model, SUMMARY)
 
 
-# The address
+# The endpoint
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_sdk_compacts_and_goes_on(
-    dialect: str, client: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model(dialect)
-    script_texts(backend, dialect, model, "Sunny.", SUMMARY, "18 degrees.")
-    first = client.responses.create(model=model, input="What is the weather in Oslo?")
-    raw = client.responses.with_raw_response.compact(
+def test_sdk_compacts_and_continues(dialect: str, harness: Harness) -> None:
+    model = harness.script(dialect, "Sunny.", SUMMARY, "18 degrees.")
+    first = harness.respond(model=model, input=WEATHER)
+    raw = harness.sdk.responses.with_raw_response.compact(
         model=model,
         previous_response_id=first.id,
         input=[{"role": "assistant", "content": "I wrote it down."}],
@@ -283,139 +204,100 @@ def test_sdk_compacts_and_goes_on(
         prompt_cache_key="k",
     )
     assert_compaction(read_object(raw.content))
-    made = raw.parse()
-    assert made.object == "response.compaction"
-    assert made.usage.total_tokens == 12
-    assert [item.type for item in made.output] == ["message", "compaction"]
-    for words in ("What is the weather", "Sunny.", "I wrote it down.", "Be brief."):
-        assert words in received_body(backend, model)
-    assert len(backend.received(model)) == 2
-    # The output as it is: the SDK's own types know no users here, whom its documentation names.
-    replayed = objects_in(read_object(raw.content), "output")
-    third = client.responses.create(
-        model=model,
-        input=[*replayed, {"role": "user", "content": "How warm?"}],  # type: ignore[list-item] # pyright: ignore[reportArgumentType] - as the API's guide does
-        store=False,
-    )
-    assert third.output_text == "18 degrees."
-    for words in ("What is the weather", SUMMARY, "How warm?"):
-        assert words in received_body(backend, model)
-    assert "Sunny." not in received_body(backend, model)
+    compacted = raw.parse()
+    assert compacted.object == "response.compaction"
+    assert compacted.usage.total_tokens == 12
+    assert [item.type for item in compacted.output] == ["message", "compaction"]
+    harness.assert_sent(model, WEATHER, "Sunny.", "I wrote it down.", "Be brief.")
+    assert len(harness.backend.received(model)) == 2
+    # The types of the SDK have no messages of users here, unlike its documentation.
+    items = [*objects_in(read_object(raw.content), "output"), message("user", "How warm?")]
+    assert harness.respond(model=model, input=items, store=False).output_text == "18 degrees."
+    harness.assert_sent(model, WEATHER, SUMMARY, "How warm?")
+    assert "Sunny." not in harness.sent(model)
 
 
-def compact(gateway: Gateway, body: JsonObject) -> RawResponse:
-    return post(gateway.port, "/v1/responses/compact", body, AUTHORIZED)
-
-
-def test_what_cannot_be_compacted(
-    compacting: Gateway, backend: ScriptedBackend, new_model: NewModel
+@pytest.mark.parametrize(
+    ("body", "status", "field", "value"),
+    [
+        ({"model": UNUSED}, 400, "code", "nothing_to_compact"),
+        ({"input": "Hello"}, 400, "param", "model"),
+        (
+            {"model": UNUSED, "previous_response_id": "resp_no"},
+            *(400, "code", "previous_response_not_found"),
+        ),
+        ({"model": UNUSED, "input": [HISTORY[0], FOREIGN]}, 400, "param", "input[1]"),
+        ({"model": "elsewhere", "input": "Hello"}, 404, "code", "model_not_found"),
+        ({"model": UNUSED, "input": "Hello", "stream": True}, 400, "param", "stream"),
+    ],
+)
+def test_request_that_cannot_be_compacted(
+    body: JsonObject, status: int, field: str, value: str, harness: Harness
 ) -> None:
-    model = new_model("chat")
-    nothing = compact(compacting, {"model": model})
-    assert (nothing.status, nothing.error["code"]) == (400, "nothing_to_compact")
-    missing = compact(compacting, {"input": "Hello"})
-    assert (missing.status, missing.error["param"]) == (400, "model")
-    unknown = compact(compacting, {"model": model, "previous_response_id": "resp_no"})
-    assert (unknown.status, unknown.error["code"]) == (400, "previous_response_not_found")
-    foreign = compact(compacting, {"model": model, "input": [HISTORY[0], FOREIGN]})
-    assert (foreign.status, foreign.error["param"]) == (400, "input[1]")
-    nowhere = compact(compacting, {"model": "elsewhere", "input": "Hello"})
-    assert (nowhere.status, nowhere.error["code"]) == (404, "model_not_found")
-    streamed = compact(compacting, {"model": model, "input": "Hello", "stream": True})
-    assert (streamed.status, streamed.error["param"]) == (400, "stream")
-    assert not backend.received(model)
+    received = compact(harness, **body)
+    assert (received.status, received.error[field]) == (status, value)
+    assert not harness.backend.received(UNUSED)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_error_of_the_backend_keeps_its_status(
-    dialect: str, compacting: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model(dialect)
-    refused = b'{"error":{"message":"slower","type":"rate","param":null,"code":"rate_limit"}}'
-    backend.enqueue(model, json_reply(refused, status=429, headers={"Retry-After": "7"}))
-    told = compact(compacting, {"model": model, "input": "Hello"})
-    assert (told.status, told.headers["retry-after"]) == (429, "7")
-    assert told.error["message"] == "slower"
+def test_error_of_the_backend_keeps_its_status(dialect: str, harness: Harness) -> None:
+    error = b'{"error":{"message":"slower","type":"rate","param":null,"code":"rate_limit"}}'
+    reply = json_reply(error, status=429, headers={"Retry-After": "7"})
+    received = compact(harness, model=harness.enqueue(dialect, reply), input="Hello")
+    assert (received.status, received.headers["retry-after"]) == (429, "7")
+    assert received.error["message"] == "slower"
 
 
-def test_calls_are_no_summary(
-    compacting: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("chat")
-    backend.enqueue(
-        model, json_reply(reply_body("chat", Turn(None, (Call("exec_command", "{}"),))))
-    )
-    told = compact(compacting, {"model": model, "input": "Hello"})
-    assert (told.status, told.error["code"]) == (502, "empty_summary")
+def test_calls_are_no_summary(harness: Harness) -> None:
+    model = harness.script("chat", Turn(None, (Call("exec_command", "{}"),)))
+    received = compact(harness, model=model, input="Hello")
+    assert (received.status, received.error["code"]) == (502, "empty_summary")
 
 
-# Backends that do it themselves
+# Backends with compaction
 
 
-def test_native_backend_does_it_all_itself(
-    compacting: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model, chat = new_model("native"), new_model("chat")
-    script_texts(backend, "chat", chat, SUMMARY)
-    ours = summarise(compacting, chat)
+def test_backend_with_compaction_does_it_itself(harness: Harness) -> None:
+    ours = summarize(harness, harness.script("chat", SUMMARY))
     native: JsonObject = {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAAA"}
-    made = {
-        "id": "resp_1",
-        "object": "response.compaction",
-        "created_at": 1,
-        "output": [native],
-        "usage": read_object(reply_body("responses", Turn("x")))["usage"],
+    head = {"id": "resp_1", "object": "response.compaction", "created_at": 1}
+    compaction: JsonObject = {**head, "output": [native], "usage": RESPONSES_USAGE}
+    replies = (json_reply(encoded(compaction)), json_reply(reply_body("responses", Turn("Done."))))
+    model = harness.enqueue("native-responses", *replies)
+    received = compact(harness, model=model, input=[ours, FOREIGN, message("user", "Hi")])
+    assert (received.status, received.json()) == (200, compaction)
+    request = harness.backend.received(model)[0]
+    assert request.target.endswith("/v1/responses/compact")
+    assert "store" not in request.json()
+    # Our summary is opened, and that of the backend is passed on.
+    harness.assert_sent(model, SUMMARY, "gAAAAABpM0Yj")
+    settings: JsonObject = {
+        "context_management": [{"type": "compaction", "compact_threshold": 1}],
     }
-    backend.enqueue(model, json_reply(_encoded(made)))
-    told = compact(compacting, {"model": model, "input": [ours, FOREIGN, message("user", "Hi")]})
-    assert (told.status, told.json()) == (200, made)
-    received = backend.received(model)[0]
-    assert received.target.endswith("/v1/responses/compact")
-    assert "store" not in received.json()
-    # What is ours is opened, what is its own passes.
-    assert SUMMARY in received.body.decode()
-    assert "gAAAAABpM0Yj" in received.body.decode()
-    script_texts(backend, "responses", model, "Done.")
-    body = {"model": model, "store": False, "input": [FOREIGN, message("user", "Hi"), TRIGGER]}
-    settings = {"context_management": [{"type": "compaction", "compact_threshold": 1}]}
-    assert ask(compacting, {**body, **settings}).status == 200
-    sent = backend.received(model)[1].json()
-    assert [item["type"] for item in objects_in(sent, "input")] == [
-        "compaction",
-        "message",
-        "compaction_trigger",
-    ]
+    items = [FOREIGN, message("user", "Hi"), TRIGGER]
+    assert create(harness, model, items, settings).status == 200
+    sent = harness.sent_json(model)
+    kinds = [item["type"] for item in objects_in(sent, "input")]
+    assert kinds == ["compaction", "message", "compaction_trigger"]
     assert sent["context_management"] == settings["context_management"]
-    assert len(backend.received(model)) == 2
+    assert len(harness.backend.received(model)) == 2
 
 
 @pytest.mark.parametrize("status", [404, 405, 501])
-def test_native_backend_without_the_address_gets_the_trigger(
-    status: int, compacting: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("native")
-    response = read_object(reply_body("responses", Turn("x")))
-    response["output"] = [FOREIGN]
-    backend.enqueue(model, json_reply(b"gone", status=status), json_reply(_encoded(response)))
-    told = compact(compacting, {"model": model, "input": "Hello"})
-    assert_compaction(told.json())
-    words, item = objects_in(told.json(), "output")
+def test_backend_without_the_endpoint_gets_the_trigger(status: int, harness: Harness) -> None:
+    reply = {**read_object(reply_body("responses", Turn("x"))), "output": [FOREIGN]}
+    scripts = (json_reply(b"gone", status=status), json_reply(encoded(reply)))
+    model = harness.enqueue("native-responses", *scripts)
+    received = compact(harness, model=model, input="Hello")
+    assert_compaction(received.json())
+    words, item = objects_in(received.json(), "output")
     assert words["role"] == "user"
     assert item == FOREIGN
-    asked = objects_in(backend.received(model)[1].json(), "input")
-    assert asked[-1] == TRIGGER
+    assert objects_in(harness.sent_json(model), "input")[-1] == TRIGGER
 
 
-def test_native_backend_that_gives_no_summary_is_at_fault(
-    compacting: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("native")
-    backend.enqueue(
-        model, json_reply(b"", status=404), json_reply(reply_body("responses", Turn("No.")))
-    )
-    told = compact(compacting, {"model": model, "input": "Hello"})
-    assert (told.status, told.error["code"]) == (502, "bad_gateway")
-
-
-def _encoded(body: JsonObject) -> bytes:
-    return json.dumps(body).encode()
+def test_backend_that_returns_no_summary_is_at_fault(harness: Harness) -> None:
+    scripts = (json_reply(b"", status=404), json_reply(reply_body("responses", Turn("No."))))
+    model = harness.enqueue("native-responses", *scripts)
+    received = compact(harness, model=model, input="Hello")
+    assert (received.status, received.error["code"]) == (502, "bad_gateway")

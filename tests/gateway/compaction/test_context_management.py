@@ -1,304 +1,206 @@
-"""Conversations that are summed up by themselves once they are too long."""
+"""Long conversations are summarized by the gateway if the client asks for it."""
 
 import socket
 from collections.abc import Iterator
 
-import openai
 import pytest
-from openai.types.responses import (
-    Response,
-    ResponseInputItemParam,
-)
-from openai.types.responses.response_create_params import ContextManagement
 
-from tests.gateway.backend_replies import Call, Turn, reply_body, reply_script
-from tests.gateway.backend_requests import received_body
+from tests.gateway.backend_replies import Call, Turn, reply_body
 from tests.gateway.compaction.requests import (
     EXEC_COMMAND_TOOL,
     HISTORY,
+    INVALID,
     SUMMARY,
+    item_types,
     message,
-    script_texts,
+    validated,
 )
-from tests.gateway.conftest import NewModel
-from tests.gateway.gateway_config import DIALECTS, backend_tables
-from tests.gateway.gateway_process import Gateway, run_gateway
-from tests.gateway.raw_http import AUTHORIZED, RawResponse, post, request_bytes
+from tests.gateway.conftest import Harness, run_harness
+from tests.gateway.gateway_config import DIALECTS, STREAMED_OR_NOT, backend_tables
+from tests.gateway.raw_http import RawResponse, request_bytes
 from tests.gateway.scripted_backend import Gate, ScriptedBackend, json_reply
-from tests.gateway.sdk_clients import WEATHER_TOOL, sdk_client
+from tests.gateway.sdk_clients import WEATHER_TOOL
 from tests.gateway.waiting import TIMEOUT_SECONDS
-from tests.judges.open_responses import EVERYTHING, assert_response, assert_stream
-from tests.judges.reading import JsonObject, objects_in, text_in
-from tests.judges.sdk import judge_responses_reply, judge_responses_stream
+from tests.judges.reading import JsonObject, objects_in
 
 LONG = "What is the weather in Oslo? " * 20
-SOON: list[ContextManagement] = [{"type": "compaction", "compact_threshold": 100}]
-LATE: list[ContextManagement] = [{"type": "compaction", "compact_threshold": 100_000}]
+CONVERSATION = [message("user", LONG), message("assistant", "Sunny."), message("user", "How warm?")]
 
 
-@pytest.fixture(scope="module")
-def managing(
-    backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Gateway]:
-    folder = tmp_path_factory.mktemp("managing")
-    with run_gateway(backend_tables(backend.address), folder) as gateway:
-        yield gateway
+def management(threshold: int) -> list[JsonObject]:
+    return [{"type": "compaction", "compact_threshold": threshold}]
 
 
-@pytest.fixture(scope="module")
-def strict(backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    folder = tmp_path_factory.mktemp("strict")
-    with run_gateway(
-        'loss_policy = "refuse"\n' + backend_tables(backend.address), folder
-    ) as gateway:
-        yield gateway
-
-
-@pytest.fixture
-def client(managing: Gateway) -> Iterator[openai.OpenAI]:
-    with sdk_client(managing, "sk-test") as sdk:
-        yield sdk
+SOON = management(100)
+MANAGED: JsonObject = {"context_management": SOON, "tools": [WEATHER_TOOL]}
 
 
 def create(
-    client: openai.OpenAI,
+    harness: Harness,
     model: str,
-    given: str | list[ResponseInputItemParam],
-    previous: str | None,
+    given: object,
+    managed: object = SOON,
     *,
-    streamed: bool,
-) -> Response:
-    """Ask the next question, with the wish that long conversations are summed up."""
-    if not streamed:
-        return client.responses.create(
-            model=model,
-            input=given,
-            previous_response_id=previous,
-            context_management=SOON,
-            tools=[WEATHER_TOOL],
-        )
-    with client.responses.stream(
-        model=model,
-        input=given,
-        previous_response_id=previous,
-        context_management=SOON,
-        tools=[WEATHER_TOOL],
-    ) as events:
-        return events.get_final_response()
+    streamed: bool = False,
+    previous: str | None = None,
+) -> RawResponse:
+    body = {"model": model, "input": given, "context_management": managed, "store": False}
+    return harness.post({**body, "stream": streamed, "previous_response_id": previous})
 
 
-def ask(gateway: Gateway, **body: object) -> RawResponse:
-    return post(gateway.port, "/v1/responses", {"store": False, **body}, AUTHORIZED)
+def types_in(received: RawResponse) -> list[object]:
+    return [item["type"] for item in objects_in(received.json(), "output")]
 
 
-@pytest.mark.parametrize("streamed", [False, True], ids=["unary", "streamed"])
+@pytest.fixture(scope="module")
+def strict(backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
+    """Run a gateway that refuses losses."""
+    config = 'loss_policy = "refuse"\n' + backend_tables(backend.address)
+    with run_harness(backend, config, tmp_path_factory.mktemp("strict")) as harness:
+        yield harness
+
+
+@STREAMED_OR_NOT
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_long_chain_goes_on_from_a_summary(
-    dialect: str,
-    *,
-    streamed: bool,
-    client: openai.OpenAI,
-    backend: ScriptedBackend,
-    new_model: NewModel,
+def test_long_stored_history_continues_from_a_summary(
+    dialect: str, *, streamed: bool, harness: Harness
 ) -> None:
-    model = new_model(dialect)
-    script_texts(backend, dialect, model, "Sunny.", SUMMARY, "18 degrees.", "Yes.")
-    first = client.responses.create(model=model, input=LONG, instructions="Be brief.")
-    second = create(client, model, "How warm?", first.id, streamed=streamed)
-    assert [item.type for item in second.output] == ["compaction", "message"]
+    model = harness.script(dialect, "Sunny.", SUMMARY, "18 degrees.", "Yes.")
+    first = harness.respond(model=model, input=LONG, instructions="Be brief.")
+    question: JsonObject = {"input": "How warm?", "previous_response_id": first.id, **MANAGED}
+    second = harness.respond(streamed=streamed, model=model, **question)
+    assert item_types(second) == ["compaction", "message"]
     assert second.output_text == "18 degrees."
     assert second.previous_response_id == first.id
-    # What both answers cost.
+    # The usage of both replies.
     assert second.usage is not None
     assert second.usage.total_tokens == 24
-    # The summary is of what was before, and nothing but the answer is streamed.
-    assert LONG in received_body(backend, model, 1)
-    assert "How warm?" not in received_body(backend, model, 1)
-    assert backend.received(model)[1].json().get("stream") is not True
-    for words in (SUMMARY, "How warm?"):
-        assert words in received_body(backend, model, 2)
-    assert "Sunny." not in received_body(backend, model, 2)
-    # The next turn starts from the summary, and from the question that stood behind it.
-    third = client.responses.create(model=model, input="Sure?", previous_response_id=second.id)
+    # The history is summarized, and only the reply is streamed.
+    harness.assert_sent(model, LONG, index=1)
+    assert "How warm?" not in harness.sent(model, 1)
+    assert harness.sent_json(model, 1).get("stream") is not True
+    harness.assert_sent(model, SUMMARY, "How warm?")
+    assert "Sunny." not in harness.sent(model)
+    # The next turn begins with the summary and the question after it.
+    third = harness.respond(model=model, input="Sure?", previous_response_id=second.id)
     assert third.output_text == "Yes."
     for words in (SUMMARY, "How warm?", "18 degrees.", "Sure?"):
-        assert received_body(backend, model, 3).count(words) == 1
-    assert "Oslo?" not in received_body(backend, model, 3)
+        assert harness.sent(model).count(words) == 1
+    assert "Oslo?" not in harness.sent(model)
 
 
-@pytest.mark.parametrize("streamed", [False, True], ids=["unary", "streamed"])
+@STREAMED_OR_NOT
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_answer_is_what_clients_can_read(
-    dialect: str,
-    *,
-    streamed: bool,
-    managing: Gateway,
-    backend: ScriptedBackend,
-    new_model: NewModel,
-) -> None:
-    model = new_model(dialect)
-    script_texts(backend, dialect, model, SUMMARY, "18 degrees.")
-    given = [message("user", LONG), message("assistant", "Sunny."), message("user", "How warm?")]
-    told = ask(managing, model=model, input=given, context_management=SOON, stream=streamed)
-    assert told.status == 200
-    if streamed:
-        judge_responses_stream(told.body)
-        assert_stream(told.body, allow=EVERYTHING)
-    else:
-        judge_responses_reply(told.body)
-        assert_response(told.json(), allow=EVERYTHING)
-    assert "context_management" not in told.headers.get("dragoman-loss", "")
+def test_reply_with_a_summary_is_valid(dialect: str, *, streamed: bool, harness: Harness) -> None:
+    model = harness.script(dialect, SUMMARY, "18 degrees.")
+    received = create(harness, model, CONVERSATION, streamed=streamed)
+    validated(received, streamed=streamed)
+    assert "context_management" not in received.headers.get("dragoman-loss", "")
 
 
-def test_client_that_carries_all_itself_goes_on_from_the_summary(
-    managing: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("chat")
-    script_texts(backend, "chat", model, SUMMARY, "18 degrees.", "Yes.")
-    given = [
-        message("developer", "Be brief."),
-        message("user", LONG),
-        message("assistant", "Sunny."),
-        message("user", "How warm?"),
-    ]
-    first = ask(managing, model=model, input=given, context_management=SOON)
-    # It does not know what it could leave out.
+def test_stateless_client_continues_from_the_summary(harness: Harness) -> None:
+    model = harness.script("chat", SUMMARY, "18 degrees.", "Yes.")
+    given = [message("developer", "Be brief."), *CONVERSATION]
+    first = create(harness, model, given)
+    # The client does not know which items it could omit.
     given += [*objects_in(first.json(), "output"), message("user", "Sure?")]
-    second = ask(managing, model=model, input=given, context_management=SOON)
-    assert [item["type"] for item in objects_in(second.json(), "output")] == ["message"]
-    messages = objects_in(backend.received(model)[2].json(), "messages")
-    said = [str(message["content"]) for message in messages]
-    assert len(said) == 5
-    for text, words in zip(
-        said, ("Be brief.", SUMMARY, "How warm?", "18 degrees.", "Sure?"), strict=True
-    ):
-        assert words in text
+    assert types_in(create(harness, model, given)) == ["message"]
+    messages = objects_in(harness.sent_json(model), "messages")
+    expected = ("Be brief.", SUMMARY, "How warm?", "18 degrees.", "Sure?")
+    for sent, words in zip(messages, expected, strict=True):
+        assert words in str(sent["content"])
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_calls_stay_with_their_outputs(
-    dialect: str, client: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model(dialect)
-    turns = iter((Turn(None, (Call("weather", '{"city": "Oslo"}'),)), Turn(SUMMARY), Turn("Warm.")))
-    backend.respond_with(
-        model, lambda received: reply_script(dialect, next(turns), received.json())
-    )
-    first = client.responses.create(model=model, input=LONG, tools=[WEATHER_TOOL])
+def test_calls_are_not_separated_from_their_outputs(dialect: str, harness: Harness) -> None:
+    call_turn = Turn(None, (Call("weather", '{"city": "Oslo"}'),))
+    model = harness.script(dialect, call_turn, SUMMARY, "Warm.")
+    first = harness.respond(model=model, input=LONG, tools=[WEATHER_TOOL])
     (call,) = first.output
     assert call.type == "function_call"
-    second = create(
-        client,
-        model,
-        [{"type": "function_call_output", "call_id": call.call_id, "output": "18 degrees"}],
-        first.id,
-        streamed=False,
-    )
-    assert second.output_text == "Warm."
-    assert "city" not in received_body(backend, model, 1)
-    sent = received_body(backend, model, 2)
-    for words in (SUMMARY, "city", "18 degrees", '"weather"'):
-        assert words in sent
-    assert "Oslo? What" not in sent
+    output = {"type": "function_call_output", "call_id": call.call_id, "output": "18 degrees"}
+    fields: JsonObject = {"input": [output], "previous_response_id": first.id, **MANAGED}
+    assert harness.respond(streamed=False, model=model, **fields).output_text == "Warm."
+    assert "city" not in harness.sent(model, 1)
+    harness.assert_sent(model, SUMMARY, "city", "18 degrees", '"weather"')
+    assert "Oslo? What" not in harness.sent(model)
 
 
-def test_short_conversation_is_left_alone(
-    managing: Gateway, backend: ScriptedBackend, new_model: NewModel
+def test_short_conversation_is_not_summarized(harness: Harness) -> None:
+    model = harness.script("chat", "Sunny.")
+    received = create(harness, model, CONVERSATION, management(100_000))
+    assert types_in(received) == ["message"]
+    assert "dragoman-loss" not in received.headers
+    assert len(harness.backend.received(model)) == 1
+    assert "context_management" not in harness.sent(model)
+
+
+@pytest.mark.parametrize(
+    ("given", "managed", "loss"),
+    [
+        ("Hi", [{"type": "magic"}], 'path="context_management[0].type"'),
+        # One question, however long, belongs to the current turn.
+        (LONG, SOON, "nothing to summarize"),
+    ],
+)
+def test_unsupported_management_is_reported(
+    given: str, managed: object, loss: str, harness: Harness
 ) -> None:
-    model = new_model("chat")
-    script_texts(backend, "chat", model, "Sunny.")
-    given = [message("user", LONG), message("assistant", "Sunny."), message("user", "How warm?")]
-    told = ask(managing, model=model, input=given, context_management=LATE)
-    assert [item["type"] for item in objects_in(told.json(), "output")] == ["message"]
-    assert "dragoman-loss" not in told.headers
-    assert len(backend.received(model)) == 1
-    assert "context_management" not in received_body(backend, model)
+    received = create(harness, harness.script("chat", "Sunny."), given, managed)
+    assert received.status == 200
+    assert loss in received.headers["dragoman-loss"]
 
 
-def test_what_cannot_be_done_is_reported(
-    managing: Gateway, backend: ScriptedBackend, new_model: NewModel
+@pytest.mark.parametrize(
+    ("given", "threshold", "param"),
+    [
+        ("Hi", 0, "context_management[0].compact_threshold"),
+        ([*CONVERSATION[:2], INVALID], 100, "input[2].content[0]"),
+    ],
+)
+def test_error_names_the_path_of_the_client(
+    given: object, threshold: int, param: str, harness: Harness
 ) -> None:
-    model = new_model("chat")
-    script_texts(backend, "chat", model, "Sunny.", "Sunny.")
-    unknown = ask(managing, model=model, input="Hi", context_management=[{"type": "magic"}])
-    assert unknown.status == 200
-    assert 'path="context_management[0].type"' in unknown.headers["dragoman-loss"]
-    # One question, as long as it is, belongs to the turn that is going on.
-    single = ask(managing, model=model, input=LONG, context_management=SOON)
-    assert single.status == 200
-    assert "nothing to summarize" in single.headers["dragoman-loss"]
-    wrong = [{"type": "compaction", "compact_threshold": 0}]
-    refused = ask(managing, model=model, input="Hi", context_management=wrong)
-    assert refused.status == 400
-    assert refused.error["param"] == "context_management[0].compact_threshold"
+    received = create(harness, harness.script("chat", SUMMARY), given, management(threshold))
+    assert (received.status, received.error["param"]) == (400, param)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_without_a_summary_the_answer_goes_on(
-    dialect: str, managing: Gateway, strict: Gateway, backend: ScriptedBackend, new_model: NewModel
+def test_reply_without_a_summary_if_summarizing_fails(
+    dialect: str, harness: Harness, strict: Harness
 ) -> None:
-    model = new_model(dialect)
-    failed = json_reply(
-        b'{"error":{"message":"no","type":"x","param":null,"code":null}}', status=500
-    )
-    backend.enqueue(model, failed, json_reply(reply_body(dialect, Turn("18 degrees."))), failed)
-    given = [message("user", LONG), message("assistant", "Sunny."), message("user", "How warm?")]
-    told = ask(managing, model=model, input=given, context_management=SOON)
-    assert told.status == 200
-    assert [item["type"] for item in objects_in(told.json(), "output")] == ["message"]
-    assert "could not be summarized" in told.headers["dragoman-loss"]
-    assert LONG in received_body(backend, model)
-    # Where nothing may be lost, this may not be.
-    refused = ask(strict, model=model, input=given, context_management=SOON)
-    assert refused.status == 400
-    assert refused.error["param"] == "context_management"
+    error = b'{"error":{"message":"no","type":"x","param":null,"code":null}}'
+    failed = json_reply(error, status=500)
+    reply = json_reply(reply_body(dialect, Turn("18 degrees.")))
+    model = harness.enqueue(dialect, failed, reply, failed)
+    received = create(harness, model, CONVERSATION)
+    assert received.status == 200
+    assert types_in(received) == ["message"]
+    assert "could not be summarized" in received.headers["dragoman-loss"]
+    harness.assert_sent(model, LONG)
+    refused = create(strict, model, CONVERSATION)
+    assert (refused.status, refused.error["param"]) == (400, "context_management")
 
 
-def test_places_are_those_of_the_client(
-    managing: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("chat")
-    script_texts(backend, "chat", model, SUMMARY)
-    odd: JsonObject = {"type": "message", "role": "user", "content": [{"type": "nonsense"}]}
-    given = [message("user", LONG), message("assistant", "Sunny."), odd]
-    told = ask(managing, model=model, input=given, context_management=SOON)
-    assert told.status == 400
-    assert text_in(told.error, "param").startswith("input[2]")
-
-
-def test_what_the_summary_could_not_be_told_is_reported(
-    managing: Gateway, client: openai.OpenAI, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("chat")
-    script_texts(backend, "chat", model, "Sunny.", SUMMARY, "18 degrees.")
-    first = client.responses.create(model=model, input=LONG)
+def test_loss_names_the_path_of_the_client(harness: Harness) -> None:
+    model = harness.script("chat", "Sunny.", SUMMARY, "18 degrees.")
+    first = harness.respond(model=model, input=LONG)
     search: JsonObject = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
-    given = [
-        {**search, "action": {"type": "search", "query": "Oslo"}},
-        message("assistant", "I see."),
-        message("user", "How warm?"),
-    ]
-    body: JsonObject = {"model": model, "input": given, "context_management": SOON}
-    told = ask(managing, **body, previous_response_id=first.id)
-    assert told.status == 200
-    assert 'path="input[0]"' in told.headers["dragoman-loss"]
+    search["action"] = {"type": "search", "query": "Oslo"}
+    given = [search, message("assistant", "I see."), message("user", "How warm?")]
+    received = create(harness, model, given, previous=first.id)
+    assert received.status == 200
+    assert 'path="input[0]"' in received.headers["dragoman-loss"]
 
 
-def test_client_that_leaves_ends_the_summary(
-    managing: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("chat")
-    backend.enqueue(model, (Gate(),))
+def test_client_that_disconnects_cancels_the_summary(harness: Harness) -> None:
+    model = harness.enqueue("chat", (Gate(),))
     given = [*HISTORY, message("assistant", LONG), message("user", "How warm?")]
-    body = {
-        "model": model,
-        "input": given,
-        "context_management": SOON,
-        "tools": [EXEC_COMMAND_TOOL],
-    }
-    with socket.create_connection(("127.0.0.1", managing.port), timeout=TIMEOUT_SECONDS) as plug:
-        plug.sendall(request_bytes("/v1/responses", body))
-        request = backend.wait_for_request(model)
-    assert request.closed.wait(TIMEOUT_SECONDS), "the backend works on for nobody"
-    assert len(backend.received(model)) == 1
-    assert "Traceback" not in managing.log
+    body = {"model": model, "input": given, **MANAGED, "tools": [EXEC_COMMAND_TOOL]}
+    address = ("127.0.0.1", harness.gateway.port)
+    with socket.create_connection(address, timeout=TIMEOUT_SECONDS) as connection:
+        connection.sendall(request_bytes("/v1/responses", body))
+        request = harness.backend.wait_for_request(model)
+    assert request.closed.wait(TIMEOUT_SECONDS), "the request to the backend is still open"
+    assert len(harness.backend.received(model)) == 1
+    assert "Traceback" not in harness.gateway.log
