@@ -8,22 +8,7 @@ from adapters.ir.normalize import without_paths
 from adapters.ir.types import Error, FunctionTool, Request
 from adapters.losses import Losses
 from adapters.sse import encode
-from tests.corpus import (
-    DIALECTS,
-    ERRORS,
-    REPLIES,
-    REQUESTS,
-    STREAMS,
-    ErrorCase,
-    ReplyCase,
-    RequestCase,
-    StreamCase,
-    case_params,
-    case_request,
-    on_wire,
-    reply_context,
-    single_bytes,
-)
+from tests import corpus
 from tests.exchange import Exchange
 from tests.fourth_dialect.dialogue import DIALOGUE
 
@@ -35,7 +20,7 @@ def test_dialogue_is_added_by_one_line() -> None:
     assert DIALOGUE.name not in adapters.DIALECTS
     # What the line in `adapters.DIALECTS` does.
     registry = adapters.DIALECTS | {DIALOGUE.name: DIALOGUE}
-    assert [*registry] == [*DIALECTS, "dialogue"]
+    assert [*registry] == [*corpus.DIALECTS, "dialogue"]
 
 
 def read_request(body: bytes) -> Request:
@@ -46,68 +31,68 @@ def tool_names(request: Request) -> list[str]:
     return [tool.name for tool in request.tools if isinstance(tool, FunctionTool)]
 
 
-@pytest.mark.parametrize("case", case_params(REQUESTS))
-def test_request_to_a_backend_and_back(case: RequestCase) -> None:
+@pytest.mark.parametrize("case", corpus.case_params(corpus.REQUESTS))
+def test_request_to_a_backend_and_back(case: corpus.RequestCase) -> None:
+    body = corpus.on_wire(case.body)
     try:
-        sent = Exchange(case.dialect, DIALOGUE, capabilities=case.capabilities).request(
-            on_wire(case.body)
-        )
+        sent = Exchange(case.dialect, DIALOGUE, capabilities=case.capabilities).request(body)
     except adapters.UnsupportedRequestError:
         return
     except adapters.InvalidRequestError:
         other = "chat" if case.dialect == "responses" else "responses"
         with pytest.raises(adapters.InvalidRequestError):
-            Exchange(case.dialect, other).request(on_wire(case.body))
+            Exchange(case.dialect, other).request(body)
         return
     # What was written once is carried without any loss.
     request, losses = read_request(sent.body), Losses("refuse")
     assert read_request(DIALOGUE.write_request(request, case.capabilities, losses)) == request
     assert list(losses) == []
-    for backend in DIALECTS:
+    for backend in corpus.DIALECTS:
         back = Exchange(DIALOGUE, backend).request(sent.body)
         again = Exchange(backend, DIALOGUE).request(back.body)
         assert tool_names(read_request(again.body)) == tool_names(request)
 
 
-@pytest.mark.parametrize("case", case_params(REPLIES))
-def test_reply_to_a_client_and_back(case: ReplyCase) -> None:
-    exchange = Exchange(
-        DIALOGUE, case.dialect, capabilities=case.capabilities, request=case_request(case)
-    )
+def to_dialogue(case: corpus.BackendCase) -> Exchange:
+    request = corpus.case_request(case)
+    return Exchange(DIALOGUE, case.dialect, capabilities=case.capabilities, request=request)
+
+
+def from_dialogue(case: corpus.BackendCase, client: str) -> Exchange:
+    return Exchange(client, DIALOGUE, request=corpus.case_request(case))
+
+
+@pytest.mark.parametrize("case", corpus.case_params(corpus.REPLIES))
+def test_reply_to_a_client_and_back(case: corpus.ReplyCase) -> None:
     try:
-        end = exchange.reply(on_wire(case.body))
+        end = to_dialogue(case).reply(corpus.on_wire(case.body))
     except adapters.InvalidReplyError:
         return
     if end.error is not None:
         assert DIALOGUE.read_error(end.status, end.body).message == end.error.message
         return
-    context = reply_context(case)
+    context = corpus.reply_context(case)
     reply = DIALOGUE.read_reply(end.body, context)
     assert DIALOGUE.read_reply(encode(DIALOGUE.write_reply(reply, context)), context) == reply
     assert list(context.losses) == []
-    for client in DIALECTS:
-        assert Exchange(client, DIALOGUE, request=case_request(case)).reply(end.body).error is None
-        stream = Exchange(client, DIALOGUE, request=case_request(case)).reply_as_stream(end.body)
+    for client in corpus.DIALECTS:
+        assert from_dialogue(case, client).reply(end.body).error is None
+        stream = from_dialogue(case, client).reply_as_stream(end.body)
         assert case.name in SEVERAL_CUT_CALLS or adapters.check(client, stream.body) == []
 
 
-@pytest.mark.parametrize("case", case_params(STREAMS))
-def test_stream_to_a_client_and_back(case: StreamCase) -> None:
-    def translate(pieces: list[bytes]) -> bytes:
-        exchange = Exchange(
-            DIALOGUE, case.dialect, capabilities=case.capabilities, request=case_request(case)
-        )
-        stream = exchange.stream()
-        return b"".join([*map(stream.feed, pieces), stream.finish(started=True).body])
+def translate(exchange: Exchange, pieces: list[bytes]) -> bytes:
+    stream = exchange.stream()
+    return b"".join([*map(stream.feed, pieces), stream.finish(started=True).body])
 
-    written = translate([case.body])
-    assert translate(single_bytes(case.body)) == written
+
+@pytest.mark.parametrize("case", corpus.case_params(corpus.STREAMS))
+def test_stream_to_a_client_and_back(case: corpus.StreamCase) -> None:
+    written = translate(to_dialogue(case), [case.body])
+    assert translate(to_dialogue(case), corpus.single_bytes(case.body)) == written
     assert DIALOGUE.check_stream(written) == []
-    for client in DIALECTS:
-        stream = Exchange(client, DIALOGUE, request=case_request(case)).stream()
-        back = b"".join(
-            [*map(stream.feed, single_bytes(written)), stream.finish(started=True).body]
-        )
+    for client in corpus.DIALECTS:
+        back = translate(from_dialogue(case, client), corpus.single_bytes(written))
         assert adapters.check(client, back) == []
     whole, streamed = (Exchange(DIALOGUE, DIALOGUE, rewrite=True) for _ in range(2))
     collected = whole.collect()
@@ -117,21 +102,20 @@ def test_stream_to_a_client_and_back(case: StreamCase) -> None:
         assert streamed.reply(end.body).body == end.body
 
 
-@pytest.mark.parametrize("case", case_params(ERRORS))
-def test_error_to_a_client_and_back(case: ErrorCase) -> None:
+@pytest.mark.parametrize("case", corpus.case_params(corpus.ERRORS))
+def test_error_to_a_client_and_back(case: corpus.ErrorCase) -> None:
     end = Exchange(DIALOGUE, case.dialect).error(case.status, case.wire_body())
     error = DIALOGUE.read_error(case.status, end.body)
     assert end.error is not None
     assert (error.message, error.code) == (end.error.message, end.error.code)
-    for client in DIALECTS:
+    for client in corpus.DIALECTS:
         back = Exchange(client, DIALOGUE).error(case.status, end.body)
         assert back.error == replace(error, param=back.error and back.error.param)
 
 
 def test_own_error_has_the_form_of_the_dialect() -> None:
-    end = Exchange(DIALOGUE, "chat").own_error(
-        adapters.InvalidRequestError("limit", "must be positive")
-    )
+    invalid = adapters.InvalidRequestError("limit", "must be positive")
+    end = Exchange(DIALOGUE, "chat").own_error(invalid)
     assert DIALOGUE.read_error(400, end.body) == Error(
         "limit must be positive", "invalid_request_error", "invalid_value", "limit", status=400
     )

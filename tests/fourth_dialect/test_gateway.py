@@ -15,15 +15,7 @@ import adapters
 from adapters.capabilities import GENERIC
 from adapters.dialect import Dialect, ReplyContext
 from adapters.ir.accumulator import accumulate
-from adapters.ir.types import (
-    EMPTY_REQUEST,
-    FunctionTool,
-    Message,
-    Reply,
-    Request,
-    Text,
-    ToolCall,
-)
+from adapters.ir.types import EMPTY_REQUEST, FunctionTool, Message, Reply, Text, ToolCall
 from adapters.losses import Losses
 from adapters.sse import Decoder
 from tests.fourth_dialect.dialogue import DIALOGUE
@@ -31,16 +23,11 @@ from tests.gateway.gateway_process import Gateway, run_gateway
 
 COMMAND = (sys.executable, "-m", "tests.fourth_dialect.serve")
 DIALECTS = [*adapters.DIALECTS.values(), DIALOGUE]
-QUESTION = Request(
+SCHEMA = b'{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}'
+QUESTION = adapters.Request(
     model="demo",
     items=(Message("user", (Text("What is the weather in Paris?"),)),),
-    tools=(
-        FunctionTool(
-            "get_weather",
-            "The weather of a city.",
-            Raw(b'{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}'),
-        ),
-    ),
+    tools=(FunctionTool("get_weather", "The weather of a city.", Raw(SCHEMA)),),
 )
 
 each_client = pytest.mark.parametrize("client", DIALECTS, ids=lambda dialect: dialect.name)
@@ -68,7 +55,7 @@ def post(gateway: Gateway, client: Dialect, body: bytes) -> httpx.Response:
 
 def create(gateway: Gateway, client: Dialect, model: str, *, stream: bool) -> Reply:
     """Ask the question in a dialect; return the reply, whose form is checked."""
-    request = Request(model, items=QUESTION.items, tools=QUESTION.tools, stream=stream or None)
+    request = replace(QUESTION, model=model, stream=stream or None)
     response = post(gateway, client, client.write_request(request, GENERIC, Losses(None)))
     assert response.status_code == 200, response.text
     context = ReplyContext(EMPTY_REQUEST, adapters.deterministic_ids(), Losses(None))

@@ -2,26 +2,17 @@
 
 from adapters.dialect import Dialect
 from adapters.ir.types import FunctionTool
-from tests.fourth_dialect.dialogue.reply import (
-    read_error,
-    read_reply,
-    read_usage,
-    write_error,
-    write_reply,
-)
-from tests.fourth_dialect.dialogue.request import UNSUPPORTED_FIELDS, read_request, write_request
-from tests.fourth_dialect.dialogue.stream import StreamReader, StreamWriter, check_stream
-from tests.fourth_dialect.dialogue.wire import FAMILY, NAMES
+from tests.fourth_dialect.dialogue import reply, request, stream, wire
 
 DIALOGUE = Dialect(
     name="dialogue",
-    family=FAMILY,
+    family=wire.FAMILY,
     path="/dialogue",
     matches=lambda _body: True,
     stateful=False,
     reasoning="message_field",
-    names=NAMES,
-    unsupported_fields=UNSUPPORTED_FIELDS,
+    names=wire.NAMES,
+    unsupported_fields=request.UNSUPPORTED_FIELDS,
     has_call_ids=True,
     nests_tools=False,
     has_strict=False,
@@ -30,14 +21,14 @@ DIALOGUE = Dialect(
     call_kinds=frozenset(("function",)),
     stores_by_default=False,
     server_state_fields=frozenset(),
-    read_request=read_request,
-    write_request=write_request,
-    read_reply=read_reply,
-    write_reply=write_reply,
-    read_usage=read_usage,
-    read_stream=StreamReader,
-    write_stream=StreamWriter,
-    read_error=read_error,
-    write_error=write_error,
-    check_stream=check_stream,
+    read_request=request.read_request,
+    write_request=request.write_request,
+    read_reply=reply.read_reply,
+    write_reply=reply.write_reply,
+    read_usage=reply.read_usage,
+    read_stream=stream.StreamReader,
+    write_stream=stream.StreamWriter,
+    read_error=reply.read_error,
+    write_error=reply.write_error,
+    check_stream=stream.check_stream,
 )

@@ -7,16 +7,9 @@ from adapters.ir.types import FunctionTool, NamedToolChoice, Request, ToolChoice
 from adapters.losses import Losses
 from adapters.tool_selection import ToolSupport, select
 from adapters.wire.json_object import RequestBody, decode
-from tests.fourth_dialect.dialogue.wire import (
-    LABEL,
-    OnlyTool,
-    RequestWire,
-    ToolWire,
-    read_entry,
-    write_entries,
-)
+from tests.fourth_dialect.dialogue import wire
 
-_REQUEST = Decoder(RequestWire)
+_REQUEST = Decoder(wire.RequestWire)
 _SETTINGS = {"model", "stream", "instructions", "temperature", "max_output_tokens"}
 _CONTENT = {"items", "paths", "tools", "tool_paths", "tool_choice"}
 UNSUPPORTED_FIELDS = frozenset(Request.__struct_fields__) - _SETTINGS - _CONTENT
@@ -26,23 +19,22 @@ _CHOICES = {mode: ToolChoiceMode(mode) for mode in ("auto", "none", "required")}
 
 
 def read_request(body: RequestBody, _losses: Losses) -> Request:
-    """Read a request."""
-    wire = decode(body.encode(), _REQUEST, "")
+    received = decode(body.encode(), _REQUEST, "")
     return Request(
-        model=wire.model,
-        stream=wire.stream,
-        instructions=wire.instructions,
-        items=tuple(map(read_entry, wire.dialogue)),
-        paths=tuple(f"dialogue[{number}]" for number in range(len(wire.dialogue))),
-        tools=tuple(FunctionTool(t.name, t.purpose, t.schema or None) for t in wire.tools),
-        tool_choice=_read_choice(wire.tool_use),
-        max_output_tokens=wire.limit,
-        temperature=wire.temperature,
+        model=received.model,
+        stream=received.stream,
+        instructions=received.instructions,
+        items=tuple(map(wire.read_entry, received.dialogue)),
+        paths=tuple(f"dialogue[{number}]" for number in range(len(received.dialogue))),
+        tools=tuple(FunctionTool(t.name, t.purpose, t.schema or None) for t in received.tools),
+        tool_choice=_read_choice(received.tool_use),
+        max_output_tokens=received.limit,
+        temperature=received.temperature,
     )
 
 
-def _read_choice(choice: str | OnlyTool | None) -> ToolChoice | None:
-    if isinstance(choice, OnlyTool):
+def _read_choice(choice: str | wire.OnlyTool | None) -> ToolChoice | None:
+    if isinstance(choice, wire.OnlyTool):
         return NamedToolChoice(choice.only)
     return None if choice is None else _CHOICES.get(choice)
 
@@ -54,8 +46,8 @@ def write_request(request: Request, capabilities: Capabilities, losses: Losses) 
         lambda tool: isinstance(tool, FunctionTool), allowed_tools=False, choices=choices
     )
     selection = select(request, support, losses)
-    wire = RequestWire(
-        [*write_entries(request.items_with_paths(), losses)],
+    sent = wire.RequestWire(
+        [*wire.write_entries(request.items_with_paths(), losses)],
         request.model,
         request.stream,
         request.instructions,
@@ -68,27 +60,28 @@ def write_request(request: Request, capabilities: Capabilities, losses: Losses) 
         ],
         _write_choice(selection.choice),
     )
+    reason = f"{wire.LABEL} has no place for it"
     for name in sorted(UNSUPPORTED_FIELDS - _HARMLESS):
         if getattr(request, name) not in (None, ()):
-            losses.dropped(name, f"{LABEL} has no place for it", "capability")
+            losses.dropped(name, reason, "capability")
     for extra in request.extras:
         if extra.severity is not None:
-            losses.dropped(extra.name, f"{LABEL} has no place for it", extra.severity, exact=True)
-    return encode(wire)
+            losses.dropped(extra.name, reason, extra.severity, exact=True)
+    return encode(sent)
 
 
-def _write_tool(tool: FunctionTool, path: str, losses: Losses) -> ToolWire:
+def _write_tool(tool: FunctionTool, path: str, losses: Losses) -> wire.ToolWire:
     if tool.strict or tool.extras:
-        losses.dropped(path, f"{LABEL} has only name, purpose and schema of a tool")
+        losses.dropped(path, f"{wire.LABEL} has only name, purpose and schema of a tool")
     if tool.parameters is None:
-        return ToolWire(tool.name, tool.description)
-    return ToolWire(tool.name, tool.description, tool.parameters)
+        return wire.ToolWire(tool.name, tool.description)
+    return wire.ToolWire(tool.name, tool.description, tool.parameters)
 
 
-def _write_choice(choice: ToolChoice | None) -> str | OnlyTool | None:
+def _write_choice(choice: ToolChoice | None) -> str | wire.OnlyTool | None:
     match choice:
         case NamedToolChoice(name=name):
-            return OnlyTool(name)
+            return wire.OnlyTool(name)
         case ToolChoiceMode(mode=mode):
             return mode
         case _:

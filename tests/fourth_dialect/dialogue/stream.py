@@ -9,53 +9,24 @@ from adapters.conformance import Violation
 from adapters.dialect import BaseStreamReader, BaseStreamWriter, ReplyContext
 from adapters.errors import InvalidRequestError
 from adapters.ids import deterministic_ids
+from adapters.ir import events
 from adapters.ir.accumulator import to_events
-from adapters.ir.events import (
-    BlockId,
-    Channel,
-    Closed,
-    Delta,
-    Event,
-    EventOrderError,
-    Failed,
-    Finished,
-    Opened,
-    Started,
-    check_order,
-    truncated_stream,
-)
 from adapters.ir.normalize import effective_finish, reply_model, without_content, worst_finish
 from adapters.ir.types import EMPTY_REQUEST, Error, Finish, Message, ToolCall
 from adapters.losses import Losses
 from adapters.sse import Decoder, Frame, encode
 from adapters.wire.json_object import decode
+from tests.fourth_dialect.dialogue import wire
 from tests.fourth_dialect.dialogue.reply import read_error, read_reply, write_error
-from tests.fourth_dialect.dialogue.wire import (
-    EVENT,
-    LABEL,
-    Add,
-    Begin,
-    Close,
-    End,
-    Entry,
-    ErrorWire,
-    Open,
-    read_entry,
-    read_tokens,
-    write_entries,
-    write_tokens,
-)
 
 
 class StreamReader(BaseStreamReader):
-    """Frames in, events out."""
-
     def __init__(self, context: ReplyContext) -> None:
         self._context = context
         self._ended = False
-        self._channels: dict[int, Channel] = {}
+        self._channels: dict[int, events.Channel] = {}
 
-    def read(self, frame: Frame) -> list[Event]:  # noqa: PLR0911 - one for each type of event
+    def read(self, frame: Frame) -> list[events.Event]:  # noqa: PLR0911 - one for each type of event
         """Read one frame; raise `InvalidRequestError` if it is not an event."""
         if self._ended:
             return []
@@ -63,90 +34,82 @@ class StreamReader(BaseStreamReader):
             # Not a stream, but a whole reply.
             self._ended = True
             return list(to_events(read_reply(frame.data, self._context)))
-        match decode(frame.data, EVENT, ""):
-            case Begin(id=name, model=model, created=created):
-                return [Started(name, model, created)]
-            case Open(number=number, entry=entry):
-                item = read_entry(entry)
+        match decode(frame.data, wire.EVENT, ""):
+            case wire.Begin(id=name, model=model, created=created):
+                return [events.Started(name, model, created)]
+            case wire.Open(number=number, entry=entry):
+                item = wire.read_entry(entry)
                 self._channels[number] = "arguments" if isinstance(item, ToolCall) else "text"
-                return [Opened(number, without_content(item))]
-            case Add(number=number, text=text) if number in self._channels:
-                return [Delta(number, self._channels[number], text)]
-            case Close(number=number, cut=cut) if self._channels.pop(number, None):
-                return [Closed(number, "incomplete" if cut else "completed")]
-            case End(end=end, tokens=tokens) if not self._channels:
+                return [events.Opened(number, without_content(item))]
+            case wire.Add(number=number, text=text) if number in self._channels:
+                return [events.Delta(number, self._channels[number], text)]
+            case wire.Close(number=number, cut=cut) if self._channels.pop(number, None):
+                return [events.Closed(number, "incomplete" if cut else "completed")]
+            case wire.End(end=end, tokens=tokens) if not self._channels:
                 self._ended = True
-                return [Finished((Finish(end, end),), read_tokens(tokens))]
-            case ErrorWire():
-                return self.fail(Failed(read_error(None, frame.data)))
+                return [events.Finished((Finish(end, end),), wire.read_tokens(tokens))]
+            case wire.ErrorWire():
+                return self.fail(events.Failed(read_error(None, frame.data)))
             case other:
                 raise InvalidRequestError(None, f"{type(other).__name__} is out of place")
 
-    def fail(self, failed: Failed) -> list[Event]:
+    def fail(self, failed: events.Failed) -> list[events.Event]:
         """End the stream as a failure."""
-        events: list[Event] = [] if self._ended else [failed]
-        self._ended = True
-        return events
+        already_ended, self._ended = self._ended, True
+        return [] if already_ended else [failed]
 
-    def flush(self) -> list[Event]:
+    def flush(self) -> list[events.Event]:
         """End a stream without an end as a failure."""
-        return self.fail(truncated_stream())
+        return self.fail(events.truncated_stream())
 
 
 class StreamWriter(BaseStreamWriter):
-    """Events in, frames out."""
-
     def __init__(self, context: ReplyContext) -> None:
         super().__init__()
         self._context = context
         # The numbers of all blocks; a block that cannot be an entry has none.
-        self._numbers: dict[BlockId, int] = {}
+        self._numbers: dict[events.BlockId, int] = {}
         self._has_calls = False
 
-    def start(self, event: Started) -> list[bytes]:
-        """Begin the stream."""
+    def start(self, event: events.Started) -> list[bytes]:
         context = self._context
         name = event.id or context.ids.id("dialogue-")
         model = reply_model(event.model, context.request, context.losses)
-        return _frames(Begin(name, model, event.created or context.ids.now()))
+        return _frames(wire.Begin(name, model, event.created or context.ids.now()))
 
-    def open(self, event: Opened) -> list[bytes]:
-        """Begin an entry."""
+    def open(self, event: events.Opened) -> list[bytes]:
         if not isinstance(event.item, Message | ToolCall):
             return []
         self._has_calls |= isinstance(event.item, ToolCall)
         number = self._numbers[event.index] = len(self._numbers)
-        entry = next(write_entries([(event.item, "reply")], self._context.losses), Entry())
-        return _frames(Open(number, entry))
+        written = wire.write_entries([(event.item, "reply")], self._context.losses)
+        return _frames(wire.Open(number, next(written, wire.Entry())))
 
-    def write_delta(self, event: Delta) -> list[bytes]:
-        """Write a piece of an entry."""
+    def write_delta(self, event: events.Delta) -> list[bytes]:
         if event.index not in self._numbers:
-            self._context.losses.dropped("reply", f"{LABEL} has no such entry")
+            self._context.losses.dropped("reply", f"{wire.LABEL} has no such entry")
             return []
         if event.logprobs or event.annotations or event.part or event.channel == "refusal":
-            self._context.losses.changed("reply.content", f"{LABEL} has one plain text")
-        return _frames(Add(self._numbers[event.index], event.text))
+            self._context.losses.changed("reply.content", f"{wire.LABEL} has one plain text")
+        return _frames(wire.Add(self._numbers[event.index], event.text))
 
-    def close(self, event: Closed) -> list[bytes]:
-        """End an entry."""
+    def close(self, event: events.Closed) -> list[bytes]:
         if event.index not in self._numbers:
             return []
-        return _frames(Close(self._numbers[event.index], event.status == "incomplete"))
+        return _frames(wire.Close(self._numbers[event.index], event.status == "incomplete"))
 
-    def finish(self, event: Finished) -> list[bytes]:
-        """End the stream."""
+    def finish(self, event: events.Finished) -> list[bytes]:
         finish = worst_finish(event.finishes) or Finish("stop", "")
         reason = effective_finish(finish, has_calls=self._has_calls)
-        return _frames(End(reason, write_tokens(event.usage)))
+        return _frames(wire.End(reason, wire.write_tokens(event.usage)))
 
-    def fail(self, event: Failed) -> list[bytes]:
+    def fail(self, event: events.Failed) -> list[bytes]:
         """End the stream as a failure."""
         return [b"data: %b\n\n" % write_error(event.error)]
 
     def fail_after_end(self, last: list[bytes], error: Error) -> list[bytes]:
         """Return the last frames of a stream with a failure in place of its end."""
-        return [*last[:-1], *self.fail(Failed(error))]
+        return [*last[:-1], *self.fail(events.Failed(error))]
 
 
 def _frames(event: Struct) -> list[bytes]:
@@ -157,7 +120,7 @@ def check_stream(data: bytes) -> list[Violation]:
     """Return the first violation in a recorded stream: an event that is invalid or out of order."""
     reader = StreamReader(ReplyContext(EMPTY_REQUEST, deterministic_ids(), Losses(None)))
     try:
-        check_order(event for frame in Decoder().feed(data) for event in reader.read(frame))
-    except (InvalidRequestError, EventOrderError) as error:
+        events.check_order(event for frame in Decoder().feed(data) for event in reader.read(frame))
+    except (InvalidRequestError, events.EventOrderError) as error:
         return [Violation(1, str(error))]
     return []

@@ -8,19 +8,7 @@ from collections.abc import Iterator
 from msgspec import Raw, Struct, field
 from msgspec.json import Decoder
 
-from adapters.ir.types import (
-    FinishReason,
-    Item,
-    Message,
-    Part,
-    Reasoning,
-    Role,
-    Status,
-    Text,
-    ToolCall,
-    ToolOutput,
-    Usage,
-)
+from adapters.ir import types as ir
 from adapters.losses import Losses
 
 FAMILY = "dialogue"
@@ -37,7 +25,7 @@ NAMES = {
 class Entry(Struct, forbid_unknown_fields=True, omit_defaults=True):
     """A message (`from`), a tool call (`call`) or the output of one (`output`)."""
 
-    role: Role | None = field(default=None, name="from")
+    role: ir.Role | None = field(default=None, name="from")
     text: str = ""
     # The id of a call, in the call and in its output.
     call: str | None = None
@@ -49,22 +37,16 @@ class Entry(Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class ToolWire(Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """The declaration of a tool."""
-
     name: str
     purpose: str | None = None
     schema: Raw = Raw()
 
 
 class OnlyTool(Struct, forbid_unknown_fields=True):
-    """The choice of one tool."""
-
     only: str
 
 
 class RequestWire(Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A request."""
-
     dialogue: list[Entry]
     model: str | None = None
     stream: bool | None = None
@@ -76,27 +58,21 @@ class RequestWire(Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class Tokens(Struct):
-    """The usage."""
-
     input: int
     output: int
     total: int
 
 
 class ReplyWire(Struct):
-    """A whole reply."""
-
     dialogue: list[Entry]
     id: str = ""
     model: str = ""
     created: int | None = None
-    end: FinishReason = "stop"
+    end: ir.FinishReason = "stop"
     tokens: Tokens | None = None
 
 
 class ErrorDetails(Struct):
-    """The inside of an error."""
-
     reason: str
     category: str = "server_error"
     code: str | None = None
@@ -110,8 +86,6 @@ class ErrorWire(Struct, tag="error", tag_field="event"):
 
 
 class Begin(Struct, tag="begin", tag_field="event"):
-    """The first event of a stream."""
-
     id: str
     model: str
     created: int | None = None
@@ -132,65 +106,58 @@ class Add(Struct, tag="add", tag_field="event"):
 
 
 class Close(Struct, tag="close", tag_field="event"):
-    """The end of an entry."""
-
     number: int
     cut: bool = False
 
 
 class End(Struct, tag="end", tag_field="event"):
-    """The last event of a stream."""
-
-    end: FinishReason
+    end: ir.FinishReason
     tokens: Tokens | None = None
 
 
 EVENT = Decoder(Begin | Open | Add | Close | End | ErrorWire)
 
 
-def read_entry(entry: Entry) -> Item:
-    """Read an entry."""
-    status: Status | None = "incomplete" if entry.cut else None
+def read_entry(entry: Entry) -> ir.Item:
+    status: ir.Status | None = "incomplete" if entry.cut else None
     if entry.call is not None:
-        return ToolCall(entry.call, entry.tool, entry.input, status=status)
+        return ir.ToolCall(entry.call, entry.tool, entry.input, status=status)
     if entry.output is not None:
-        return ToolOutput(entry.output, entry.text)
-    content: tuple[Part, ...] = (Text(entry.text),) if entry.text else ()
-    return Message(entry.role or "user", content, status=status)
+        return ir.ToolOutput(entry.output, entry.text)
+    content: tuple[ir.Part, ...] = (ir.Text(entry.text),) if entry.text else ()
+    return ir.Message(entry.role or "user", content, status=status)
 
 
-def write_entries(items: list[tuple[Item, str]], losses: Losses) -> Iterator[Entry]:
+def write_entries(items: list[tuple[ir.Item, str]], losses: Losses) -> Iterator[Entry]:
     """Write the items that can be entries; report the others."""
     for item, path in items:
         match item:
-            case Message(role=role, content=content, status=status):
+            case ir.Message(role=role, content=content, status=status):
                 yield Entry(role, _text(content, path, losses), cut=status == "incomplete")
-            case ToolCall(call_id=call_id, name=name, arguments=arguments, status=status):
+            case ir.ToolCall(call_id=call_id, name=name, arguments=arguments, status=status):
                 cut = status == "incomplete"
                 yield Entry(call=call_id, tool=name, input=arguments, cut=cut)
-            case ToolOutput(call_id=call_id, output=output):
+            case ir.ToolOutput(call_id=call_id, output=output):
                 text = output if isinstance(output, str) else _text(output, path, losses)
                 yield Entry(output=call_id or "", text=text)
-            case Reasoning(summary=(), content=(), encrypted=None):
+            case ir.Reasoning(summary=(), content=(), encrypted=None):
                 pass
             case _:
                 losses.dropped(path, f"{LABEL} has no such entry", "capability")
 
 
-def _text(content: tuple[Part, ...], path: str, losses: Losses) -> str:
-    texts = [part.text for part in content if isinstance(part, Text)]
-    if content not in ((), *((Text(text),) for text in texts)):
+def _text(content: tuple[ir.Part, ...], path: str, losses: Losses) -> str:
+    texts = [part.text for part in content if isinstance(part, ir.Text)]
+    if content not in ((), *((ir.Text(text),) for text in texts)):
         losses.changed(f"{path}.content", f"{LABEL} has one plain text", "capability")
     return "".join(texts)
 
 
-def read_tokens(tokens: Tokens | None) -> Usage | None:
-    """Read the usage."""
-    return None if tokens is None else Usage(tokens.input, tokens.output, tokens.total)
+def read_tokens(tokens: Tokens | None) -> ir.Usage | None:
+    return None if tokens is None else ir.Usage(tokens.input, tokens.output, tokens.total)
 
 
-def write_tokens(usage: Usage | None) -> Tokens | None:
-    """Write the usage."""
+def write_tokens(usage: ir.Usage | None) -> Tokens | None:
     if usage is None:
         return None
     return Tokens(usage.input_tokens, usage.output_tokens, usage.total_tokens)
