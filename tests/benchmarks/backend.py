@@ -13,8 +13,8 @@ import httptools
 import uvloop
 
 from tests.benchmarks import traffic
+from tests.benchmarks.core import Kind
 from tests.benchmarks.processes import serve
-from tests.benchmarks.traffic import Kind
 
 _MODEL = b'"model":"'
 

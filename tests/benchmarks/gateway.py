@@ -24,9 +24,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 import adapters
+from tests.benchmarks.core import Kind
 from tests.benchmarks.measure import FULL, QUICK, Plan, Record, measure, reach, warm_up
 from tests.benchmarks.processes import gateway, helper
-from tests.benchmarks.traffic import Kind
 
 _PAIRS = [":".join(pair) for pair in product(adapters.DIALECTS, repeat=2)]
 _PACKAGES = ("litestar", "uvicorn", "uvloop", "msgspec")
