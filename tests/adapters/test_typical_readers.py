@@ -151,7 +151,8 @@ def objects(**fields: st.SearchStrategy[object]) -> st.SearchStrategy[dict[str, 
     return st.tuples(usual, odd).map(lambda pair: pair[0] | pair[1])
 
 
-FUNCTIONS = objects(name=STRINGS, arguments=STRINGS)
+NAMES: dict[str, st.SearchStrategy[object]] = {"name": STRINGS, "arguments": STRINGS}
+FUNCTIONS = objects(**NAMES)
 CALLS = objects(
     id=STRINGS, type=st.sampled_from(("function", "custom")), function=FUNCTIONS, index=st.just(0)
 )
@@ -176,14 +177,13 @@ CHOICES = objects(
     finish_reason=st.sampled_from(("stop", "tool_calls", "length")),
     logprobs=st.none(),
 )
+MESSAGE = {"role": "assistant", "content": "Ja."}
 REPLY: dict[str, object] = {
     "id": "chatcmpl-1",
     "object": "chat.completion",
     "created": 1,
     "model": "m",
-    "choices": [
-        {"index": 0, "message": {"role": "assistant", "content": "Ja."}, "finish_reason": "stop"}
-    ],
+    "choices": [{"index": 0, "message": MESSAGE, "finish_reason": "stop"}],
 }
 REPLY_CHANGES = objects(
     id=STRINGS,
@@ -217,10 +217,8 @@ PARTS = objects(
     image_url=STRINGS,
     detail=STRINGS,
 )
-ITEM_FIELDS: dict[str, st.SearchStrategy[object]] = {
-    "id": STRINGS,
-    "status": st.sampled_from(("completed", "in_progress", "")),
-}
+STATUSES = st.sampled_from(("completed", "in_progress", ""))
+ITEM_FIELDS: dict[str, st.SearchStrategy[object]] = {"id": STRINGS, "status": STATUSES}
 ITEMS = (
     objects(
         type=st.just("message"),
@@ -228,13 +226,7 @@ ITEMS = (
         content=STRINGS | st.lists(PARTS, max_size=2),
         **ITEM_FIELDS,
     )
-    | objects(
-        type=st.just("function_call"),
-        call_id=STRINGS,
-        name=STRINGS,
-        arguments=STRINGS,
-        **ITEM_FIELDS,
-    )
+    | objects(type=st.just("function_call"), call_id=STRINGS, **NAMES, **ITEM_FIELDS)
     | objects(
         type=st.just("function_call_output"),
         call_id=STRINGS,
@@ -249,59 +241,53 @@ def test_items_are_the_same(items: list[dict[str, object]]) -> None:
     assert_same(ITEMS_PATH, lambda: read_items(*items))
 
 
-CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+FUNCTION = {"name": "f", "arguments": "{}"}
+CALL = {"id": "call_1", "type": "function", "function": FUNCTION}
+TEXT_PART = {"type": "input_text", "text": "Hi."}
+TYPICAL_MESSAGES: list[dict[str, object]] = [
+    {"role": "developer", "content": "Be brief."},
+    {"role": "user", "content": "Hi."},
+    {"role": "assistant", "content": "I look.", "tool_calls": [CALL]},
+    {"role": "assistant", "content": None, "function_call": FUNCTION},
+    {"role": "tool", "tool_call_id": "call_1", "content": "7"},
+    {"role": "function", "name": "f", "content": "7"},
+]
+TYPICAL_ITEMS: list[dict[str, object]] = [
+    {"type": "message", "role": "user", "content": [TEXT_PART]},
+    {"type": "message", "id": "msg_1", "role": "assistant", "content": "Ja."},
+    {"type": "function_call", "call_id": "call_1", **FUNCTION},
+    {"type": "function_call_output", "call_id": "call_1", "output": "7"},
+]
+TYPICAL_REPLIES: list[dict[str, object]] = [
+    {"content": "Ja.", "refusal": None, "annotations": [], "reasoning_content": None},
+    {"content": None, "tool_calls": [CALL, CALL]},
+    {"content": "", "tool_calls": [CALL]},
+    {"content": "I look.", "tool_calls": [CALL]},
+]
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        {"role": "developer", "content": "Be brief."},
-        {"role": "user", "content": "Hi."},
-        {"role": "assistant", "content": "I look.", "tool_calls": [CALL]},
-        {"role": "assistant", "content": None, "function_call": CALL["function"]},
-        {"role": "tool", "tool_call_id": "call_1", "content": "7"},
-        {"role": "function", "name": "f", "content": "7"},
-    ],
-)
-def test_typical_messages_take_the_fast_path(
-    message: dict[str, object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr(message_reader, "_read_message")
-    read_messages(message)
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        {"content": "Ja.", "refusal": None, "annotations": [], "reasoning_content": None},
-        {"content": None, "tool_calls": [CALL, CALL]},
-        {"content": "", "tool_calls": [CALL]},
-        {"content": "I look.", "tool_calls": [CALL]},
-    ],
-)
-def test_typical_replies_take_the_fast_path(
-    message: dict[str, object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr(reply_reader, "_read_any")
+def read_reply_message(message: dict[str, object]) -> Result:
     choice = {"message": {"role": "assistant", **message}, "finish_reason": "tool_calls"}
     usage = {"usage": {"prompt_tokens": 1}, "system_fingerprint": "fp_1", "service_tier": "default"}
-    read_reply(msgspec.json.encode(REPLY | usage | {"choices": [choice]}))
+    return read_reply(msgspec.json.encode(REPLY | usage | {"choices": [choice]}))
 
 
 @pytest.mark.parametrize(
-    "item",
+    ("reader", "general", "typical"),
     [
-        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi."}]},
-        {"type": "message", "id": "msg_1", "role": "assistant", "content": "Ja."},
-        {"type": "function_call", "call_id": "call_1", "name": "f", "arguments": "{}"},
-        {"type": "function_call_output", "call_id": "call_1", "output": "7"},
+        *((read_messages, "chat.message_reader._read_message", one) for one in TYPICAL_MESSAGES),
+        *((read_items, "responses.item_reader.read_item", one) for one in TYPICAL_ITEMS),
+        *((read_reply_message, "chat.reply_reader._read_any", one) for one in TYPICAL_REPLIES),
     ],
 )
-def test_typical_items_take_the_fast_path(
-    item: dict[str, object], monkeypatch: pytest.MonkeyPatch
+def test_typical_input_takes_the_fast_path(
+    reader: Callable[[object], Result],
+    general: str,
+    typical: object,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.delattr(item_reader, "read_item")
-    read_items(item)
+    monkeypatch.delattr(f"adapters.{general}")
+    reader(typical)
 
 
 DELTA_STRINGS = st.text(max_size=8) | st.sampled_from(

@@ -40,7 +40,7 @@ from adapters.ir.types import (
 from adapters.losses import Losses
 from adapters.stages.think_tags import ThinkTagParser
 from adapters.text_tools.stage import TextToolCallParser
-from tests.adapters.text_tools.scanning import ALL, cut_up
+from tests.adapters.text_tools.test_scanner import ALL, cut_up
 
 STOP = Finish("stop", "stop")
 LOOK = '<tool_call>\n{"name": "look", "arguments": {"city": "Rome"}}\n</tool_call>'

@@ -5,7 +5,7 @@ from msgspec import Raw
 
 from adapters.capabilities import TextFormat
 from adapters.ir.types import FunctionTool
-from tests.adapters.text_tools.scanning import (
+from tests.adapters.text_tools.test_scanner import (
     ALL,
     LOOK,
     LOOK_CALL,

@@ -31,7 +31,7 @@ from adapters.ir.types import (
 )
 from adapters.losses import Losses
 from adapters.text_tools.prompt import call_as_text, describe_tools_in_prompt
-from tests.adapters.text_tools.scanning import scan
+from tests.adapters.text_tools.test_scanner import scan
 from tests.exchange import Exchange
 
 SCHEMA = Raw(b'{"type": "object", "properties": {"city": {"type": "string"}}}')
