@@ -4,8 +4,9 @@ import datetime as dt
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
 
@@ -16,35 +17,25 @@ class CertificateAuthority:
         self._folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = common_name(name)
-        certificate = self._sign(self._name, self._key.public_key(), authority=True)
+        certificate = self._sign(self._name, self._key.public_key())
         self.file = folder / f"{name}.pem"
-        self.file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        self.file.write_bytes(certificate.public_bytes(Encoding.PEM))
 
     def issue(self, host: str) -> tuple[Path, Path]:
         """Issue a certificate for a host; return the files of the certificate and its key."""
         key = ec.generate_private_key(ec.SECP256R1())
-        certificate = self._sign(common_name(host), key.public_key(), host=host)
+        certificate = self._sign(common_name(host), key.public_key(), host)
         certificate_file, key_file = self._folder / f"{host}.pem", self._folder / f"{host}.key"
-        certificate_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-        key_file.write_bytes(
-            key.private_bytes(
-                serialization.Encoding.PEM,
-                serialization.PrivateFormat.PKCS8,
-                serialization.NoEncryption(),
-            )
-        )
+        certificate_file.write_bytes(certificate.public_bytes(Encoding.PEM))
+        key_file.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
         return certificate_file, key_file
 
     def _sign(
-        self,
-        subject: x509.Name,
-        key: ec.EllipticCurvePublicKey,
-        *,
-        host: str | None = None,
-        authority: bool = False,
+        self, subject: x509.Name, key: ec.EllipticCurvePublicKey, host: str | None = None
     ) -> x509.Certificate:
+        """Sign the certificate of a host, or that of the authority itself."""
         now = dt.datetime.now(dt.UTC)
-        authority_key = self._key.public_key()
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         builder = (
             x509.CertificateBuilder()
             .subject_name(subject)
@@ -53,15 +44,13 @@ class CertificateAuthority:
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - dt.timedelta(days=1))
             .not_valid_after(now + dt.timedelta(days=1))
-            .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+            .add_extension(x509.BasicConstraints(ca=host is None, path_length=None), critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
-            .add_extension(
-                x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key), critical=False
-            )
+            .add_extension(issuer, critical=False)
         )
-        if authority:
+        if host is None:
             builder = builder.add_extension(signing_key_usage(), critical=True)
-        if host is not None:
+        else:
             names = x509.SubjectAlternativeName([x509.DNSName(host)])
             builder = builder.add_extension(names, critical=False)
         return builder.sign(self._key, hashes.SHA256())

@@ -4,9 +4,9 @@ import asyncio
 import contextlib
 import http.client
 import json
+import socket
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 from tests.gateway.gateway_process import Gateway
@@ -49,8 +49,11 @@ def send(
     """Send a request with these headers only, and return the response."""
     with contextlib.closing(_connect(gateway.port)) as connection:
         connection.request(method, path, body, dict(headers or {}))
-        response = connection.getresponse()
-        return RawResponse(response.status, _lower_names(response), response.read())
+        return read_response(connection.getresponse())
+
+
+def read_response(response: http.client.HTTPResponse) -> RawResponse:
+    return RawResponse(response.status, _lower_names(response), response.read())
 
 
 def post(port: int, path: str, body: Body, headers: Headers | None = None) -> RawResponse:
@@ -86,12 +89,7 @@ class StreamedResponse:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -116,6 +114,11 @@ class StreamedResponse:
             assert piece, f"{marker!r} did not arrive: {data!r}"
             data += piece
         return data
+
+
+def connect(port: int) -> socket.socket:
+    """Connect to the gateway without HTTP."""
+    return socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_SECONDS)
 
 
 def _connect(port: int) -> http.client.HTTPConnection:

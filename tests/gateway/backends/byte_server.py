@@ -1,6 +1,7 @@
 """A server that sends exact bytes, in the test's own event loop, for the transport tests."""
 
 import asyncio
+import re
 import socket
 import ssl
 import struct
@@ -39,12 +40,8 @@ class Peer:
             head = await self._reader.readuntil(b"\r\n\r\n")
         except asyncio.IncompleteReadError as error:
             return error.partial
-        length = 0
-        for line in head.split(b"\r\n"):
-            name, _, value = line.partition(b":")
-            if name.lower() == b"content-length":
-                length = int(value)
-        return head + await self._reader.readexactly(length)
+        length = re.search(rb"(?i)\r\ncontent-length: (\d+)", head)
+        return head + await self._reader.readexactly(int(length[1]) if length else 0)
 
     async def respond(self, *chunks: bytes) -> bytes:
         """Read one request, send each chunk of the response, and return the request."""
@@ -66,9 +63,11 @@ class Peer:
             while await self._reader.read(65536):
                 pass
 
-    def close(self) -> None:
-        """Close gracefully."""
-        self._writer.close()
+    async def forward_to(self, host: str, port: int, begin: bytes) -> None:
+        """Send bytes to a server, then copy everything in both directions."""
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(begin)
+        await asyncio.gather(_copy(self._reader, writer), _copy(reader, self._writer))
 
     def reset(self) -> None:
         """Close so that the client sees a reset."""
@@ -76,6 +75,14 @@ class Peer:
         # A linger time of 0 makes close send a reset.
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._writer.transport.abort()
+
+
+async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    with suppress(ConnectionError):
+        while data := await source.read(65536):
+            target.write(data)
+            await target.drain()
+    target.close()
 
 
 Script = Callable[[Peer], Awaitable[None]]
@@ -166,26 +173,36 @@ def chunks_of(response: httpx.Response) -> AsyncIterator[bytes]:
     return aiter(response.stream)
 
 
-async def begin(
-    transport: httpx.AsyncBaseTransport,
-    server: Server,
-    body: bytes = b"{}",
-    trace: Trace | None = None,
-) -> httpx.Response:
-    """Send a request, and return the response when its head has arrived."""
-    return await transport.handle_async_request(server.request(body, trace))
+class Link:
+    """A transport and the server to which it sends requests."""
 
+    def __init__(self, transport: httpx.AsyncBaseTransport, server: Server) -> None:
+        self.transport = transport
+        self.server = server
 
-async def send(
-    transport: httpx.AsyncBaseTransport, server: Server, body: bytes = b"{}"
-) -> tuple[int, bytes]:
-    """Send a request; return the status and the whole body of the response."""
-    response = await begin(transport, server, body)
-    try:
-        chunks = [chunk async for chunk in chunks_of(response)]
-    finally:
-        await response.aclose()
-    return response.status_code, b"".join(chunks)
+    @property
+    def connections(self) -> int:
+        """Return how many connections the server had."""
+        return self.server.connections
+
+    async def begin(self, body: bytes = b"{}", trace: Trace | None = None) -> httpx.Response:
+        """Send a request, and return the response when its head has arrived."""
+        return await self.transport.handle_async_request(self.server.request(body, trace))
+
+    async def send(self, body: bytes = b"{}") -> tuple[int, bytes]:
+        """Send a request; return the status and the whole body of the response."""
+        response = await self.begin(body)
+        try:
+            chunks = [chunk async for chunk in chunks_of(response)]
+        finally:
+            await response.aclose()
+        return response.status_code, b"".join(chunks)
+
+    async def await_slot(self, seconds: float) -> None:
+        """Send a request that waits this long for a slot in the pool."""
+        request = self.server.request()
+        request.extensions["timeout"] = {"pool": seconds}
+        await self.transport.handle_async_request(request)
 
 
 @asynccontextmanager
@@ -193,6 +210,13 @@ async def direct(**limits: Any) -> AsyncGenerator[DirectTransport, None]:
     """Return a transport that is closed at the end."""
     async with aclosing(DirectTransport(PoolLimits(**limits))) as transport:
         yield transport
+
+
+@asynccontextmanager
+async def linked(script: Script, **limits: Any) -> AsyncGenerator[Link, None]:
+    """Run a server with a script for each connection, and a transport with these limits."""
+    async with serving(script) as server, direct(**limits) as transport:
+        yield Link(transport, server)
 
 
 def async_test(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:

@@ -17,11 +17,8 @@ from tests.gateway.backends.byte_server import (
     Peer,
     always,
     async_test,
-    begin,
     chunks_of,
-    direct,
-    send,
-    serving,
+    linked,
 )
 
 COMPLETE = {
@@ -205,10 +202,10 @@ def test_corrupted_response_completes_or_fails(data: st.DataObject) -> None:
 async def test_response_over_a_socket(name: str) -> None:
     close = name in UNTIL_CLOSE
     chunks = [RESPONSES[name]] if close else split(RESPONSES[name])
-    async with serving(always(*chunks, close=close)) as server, direct() as transport:
+    async with linked(always(*chunks, close=close)) as link:
         for _ in range(2):
-            assert await send(transport, server) == expected(name)
-        assert server.connections == (2 if close else 1)
+            assert await link.send() == expected(name)
+        assert link.connections == (2 if close else 1)
 
 
 @async_test
@@ -223,9 +220,9 @@ async def test_each_chunk_arrives_when_it_is_sent() -> None:
             chunk_read.clear()
         await peer.send(LAST_CHUNK)
 
-    async with serving(script) as server, direct() as transport:
+    async with linked(script) as link:
         chunks: list[bytes] = []
-        async for chunk in chunks_of(await begin(transport, server)):
+        async for chunk in chunks_of(await link.begin()):
             chunks.append(chunk)
             chunk_read.set()
         assert chunks == [b"0", b"1", b"2", b"3", b"4"]
@@ -241,8 +238,8 @@ async def test_slow_reader_slows_the_server_and_loses_nothing() -> None:
         await peer.respond(head, *[b"x" * MAX_UNREAD_BYTES] * 64)
         sent.set()
 
-    async with serving(script) as server, direct() as transport:
-        response = await begin(transport, server)
+    async with linked(script) as link:
+        response = await link.begin()
         # The server cannot send everything while nothing is read.
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.3):
@@ -255,7 +252,9 @@ async def test_slow_reader_slows_the_server_and_loses_nothing() -> None:
 @async_test
 async def test_response_to_head_has_no_body() -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
-    async with serving(always(head)) as server, direct() as transport:
-        response = await transport.handle_async_request(httpx.Request("HEAD", server.address))
+    async with linked(always(head)) as link:
+        response = await link.transport.handle_async_request(
+            httpx.Request("HEAD", link.server.address)
+        )
         assert [chunk async for chunk in chunks_of(response)] == []
         assert response.headers["Content-Length"] == "5"

@@ -9,14 +9,14 @@ from tests.gateway.backends.byte_server import (
     HALF,
     LAST_CHUNK,
     OK,
+    Link,
     Peer,
     Script,
     always,
     async_test,
-    begin,
     chunks_of,
     direct,
-    send,
+    linked,
     serving,
 )
 
@@ -47,10 +47,10 @@ async def test_many_requests_share_a_few_connections() -> None:
             busy -= 1
             await peer.send(OK)
 
-    async with serving(script) as server, direct(connections=7) as transport:
-        responses = await asyncio.gather(*(send(transport, server) for _ in range(200)))
+    async with linked(script, connections=7) as link:
+        responses = await asyncio.gather(*(link.send() for _ in range(200)))
         assert responses == [HELLO] * 200
-        assert server.connections == 7
+        assert link.connections == 7
         assert most <= 7
 
 
@@ -60,38 +60,36 @@ async def test_waiting_requests_are_served_in_order() -> None:
     gate = asyncio.Event()
 
     async def one(number: int) -> None:
-        await send(transport, server)
+        await link.send()
         served.append(number)
 
-    async with serving(held_until(gate)) as server, direct(connections=1) as transport:
+    async with linked(held_until(gate), connections=1) as link:
         async with asyncio.TaskGroup() as tasks:
             for number in range(10):
                 tasks.create_task(one(number))
             gate.set()
         assert served == list(range(10))
-        assert server.connections == 1
+        assert link.connections == 1
 
 
 @async_test
 async def test_waiting_for_a_connection_times_out() -> None:
     gate = asyncio.Event()
-    async with serving(held_until(gate)) as server, direct(connections=1) as transport:
-        held = await begin(transport, server)
-        request = server.request()
-        request.extensions["timeout"] = {"pool": 0.05, "connect": 5}
+    async with linked(held_until(gate), connections=1) as link:
+        held = await link.begin()
         with pytest.raises(httpx.PoolTimeout):
-            await transport.handle_async_request(request)
+            await link.await_slot(0.05)
         gate.set()
         assert b"".join([chunk async for chunk in chunks_of(held)]) == b"hello"
-        assert await send(transport, server) == HELLO
+        assert await link.send() == HELLO
 
 
 @async_test
 async def test_cancelled_wait_takes_no_slot() -> None:
     gate = asyncio.Event()
-    async with serving(held_until(gate)) as server, direct(connections=1) as transport:
-        held = await begin(transport, server)
-        tasks = [asyncio.create_task(send(transport, server)) for _ in range(3)]
+    async with linked(held_until(gate), connections=1) as link:
+        held = await link.begin()
+        tasks = [asyncio.create_task(link.send()) for _ in range(3)]
         await asyncio.sleep(0)
         tasks[0].cancel()
         await asyncio.gather(tasks[0], return_exceptions=True)
@@ -101,17 +99,15 @@ async def test_cancelled_wait_takes_no_slot() -> None:
         # This one has just received the slot.
         tasks[1].cancel()
         assert await tasks[2] == HELLO
-        assert server.connections == 1
+        assert link.connections == 1
 
 
 @async_test
 async def test_failed_connection_frees_its_slot() -> None:
     async with direct(connections=1) as transport:
         async with serving(always(OK)) as server:
-            pass
-        results = await asyncio.gather(
-            *(send(transport, server) for _ in range(5)), return_exceptions=True
-        )
+            link = Link(transport, server)
+        results = await asyncio.gather(*(link.send() for _ in range(5)), return_exceptions=True)
         assert [type(result) for result in results] == [httpx.ConnectError] * 5
 
 
@@ -121,7 +117,7 @@ async def test_most_recently_used_connection_is_used_next() -> None:
     two, gate = asyncio.Event(), asyncio.Event()
 
     async def script(peer: Peer) -> None:
-        number = server.connections
+        number = link.connections
         while await peer.request():
             used.append(number)
             if len(used) == 2:
@@ -129,15 +125,15 @@ async def test_most_recently_used_connection_is_used_next() -> None:
             await gate.wait()
             await peer.send(OK)
 
-    async with serving(script) as server, direct() as transport:
-        both = asyncio.gather(send(transport, server), send(transport, server))
+    async with linked(script) as link:
+        both = asyncio.gather(link.send(), link.send())
         await two.wait()
         gate.set()
         await both
         for _ in range(3):
-            await send(transport, server)
+            await link.send()
         assert len(set(used[2:])) == 1
-        assert server.connections == 2
+        assert link.connections == 2
 
 
 @async_test
@@ -149,23 +145,23 @@ async def test_idle_connection_expires() -> None:
         await peer.closed()
         closed.set()
 
-    async with serving(script) as server, direct(connections=1, idle_seconds=0.05) as transport:
+    async with linked(script, connections=1, idle_seconds=0.05) as link:
         for number in range(1, 4):
-            assert await send(transport, server) == HELLO
+            assert await link.send() == HELLO
             await closed.wait()
             closed.clear()
-            assert server.connections == number
+            assert link.connections == number
 
 
 @async_test
 async def test_idle_connection_closed_by_the_server_is_not_used() -> None:
-    async with serving(always(OK, close=True)) as server, direct(connections=1) as transport:
+    async with linked(always(OK, close=True), connections=1) as link:
         for number in range(1, 6):
-            assert await send(transport, server) == HELLO
+            assert await link.send() == HELLO
             # Sometimes before the close is noticed, sometimes after it.
             for _ in range(number):
                 await asyncio.sleep(0)
-        assert server.connections == 5
+        assert link.connections == 5
 
 
 @pytest.mark.parametrize("reset", [False, True], ids=["close", "reset"])
@@ -179,10 +175,10 @@ async def test_stale_connection_is_replaced_once(reset: bool) -> None:  # noqa: 
         if reset:
             peer.reset()
 
-    async with serving(script) as server, direct(connections=1) as transport:
+    async with linked(script, connections=1) as link:
         for _ in range(3):
-            assert await send(transport, server) == HELLO
-        assert server.connections == 3
+            assert await link.send() == HELLO
+        assert link.connections == 3
 
 
 @pytest.mark.parametrize(
@@ -195,26 +191,26 @@ async def test_stale_connection_is_replaced_once(reset: bool) -> None:  # noqa: 
 @async_test
 async def test_failure_is_not_retried(second: tuple[bytes, ...], connections: int) -> None:
     async def script(peer: Peer) -> None:
-        if server.connections == 1:
+        if link.connections == 1:
             await peer.respond(OK)
         await peer.respond(*second)
 
-    async with serving(script) as server, direct(connections=1) as transport:
-        assert await send(transport, server) == HELLO
+    async with linked(script, connections=1) as link:
+        assert await link.send() == HELLO
         with pytest.raises(httpx.RemoteProtocolError):
-            await send(transport, server)
-        assert server.connections == connections
+            await link.send()
+        assert link.connections == connections
 
 
 @async_test
 async def test_closing_the_transport_closes_all_connections() -> None:
     gate = asyncio.Event()
-    async with serving(held_until(gate)) as server, direct(connections=2) as transport:
-        running = await begin(transport, server)
-        other = await begin(transport, server)
-        waiting = asyncio.create_task(send(transport, server))
+    async with linked(held_until(gate), connections=2) as link:
+        running = await link.begin()
+        other = await link.begin()
+        waiting = asyncio.create_task(link.send())
         await asyncio.sleep(0)
-        await transport.aclose()
+        await link.transport.aclose()
         with pytest.raises(httpx.ConnectError, match="closed"):
             await waiting
         chunks = chunks_of(running)
@@ -223,4 +219,4 @@ async def test_closing_the_transport_closes_all_connections() -> None:
             await anext(chunks)
         await other.aclose()
         with pytest.raises(httpx.ConnectError, match="closed"):
-            await send(transport, server)
+            await link.send()

@@ -1,7 +1,6 @@
 """Requests through the gateway: paths, encodings, sizes, headers and errors."""
 
 import http.client
-import socket
 
 import pytest
 
@@ -130,8 +129,7 @@ def test_chunked_request(harness: Harness) -> None:
     body = raw_http.encode_body(request_body("responses", harness.script("chat", TURN)))
     head = b"POST /v1/responses HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
     head += b"Expect: 100-continue\r\nConnection: close\r\n\r\n"
-    address = ("127.0.0.1", harness.gateway.port)
-    with socket.create_connection(address, timeout=TIMEOUT_SECONDS) as connection:
+    with raw_http.connect(harness.gateway.port) as connection:
         connection.sendall(head)
         assert connection.recv(4096).startswith(b"HTTP/1.1 100")
         for start in range(0, len(body), 10):

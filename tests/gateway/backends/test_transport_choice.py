@@ -1,9 +1,8 @@
 """The transports that a backend can be configured with: TLS, proxies, trace events."""
 
-import asyncio
 import ssl
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -16,13 +15,14 @@ from gateway.config.schema import BackendConfig, TlsConfig
 from tests.gateway.backends.byte_server import (
     HALF,
     OK,
+    Link,
+    Peer,
+    Script,
     Server,
     StalledServer,
     always,
     async_test,
-    begin,
     chunks_of,
-    send,
     serving,
 )
 from tests.gateway.certificates import CertificateAuthority
@@ -55,16 +55,23 @@ def tls_server(authority: CertificateAuthority) -> ssl.SSLContext:
 
 
 @asynccontextmanager
-async def transport_for(
-    server: Server,
-    kind: Kind = "direct",
-    tls: TlsConfig = TlsConfig(),  # noqa: B008 - a frozen value
-    proxy: str | None = None,
-) -> AsyncGenerator[httpx.AsyncBaseTransport, None]:
-    backend = BackendConfig("test", server.address, "chat", tls=tls, proxy=proxy, transport=kind)
+async def link_to(
+    server: Server, kind: Kind = "direct", tls: TlsConfig | None = None, proxy: str | None = None
+) -> AsyncGenerator[Link, None]:
+    backend = BackendConfig(
+        "test", server.address, "chat", tls=tls or TlsConfig(), proxy=proxy, transport=kind
+    )
     async with aclosing(make_transport(backend)) as transport:
         assert isinstance(transport, DirectTransport) == (kind == "direct" and proxy is None)
-        yield transport
+        yield Link(transport, server)
+
+
+@asynccontextmanager
+async def linked(
+    kind: Kind, script: Script, context: ssl.SSLContext | None = None, tls: TlsConfig | None = None
+) -> AsyncGenerator[Link, None]:
+    async with serving(script, context) as server, link_to(server, kind, tls) as link:
+        yield link
 
 
 @pytest.mark.parametrize("verify", [True, False], ids=["verified", "not-verified"])
@@ -77,13 +84,10 @@ async def test_tls_with_a_private_authority(
     tls_server: ssl.SSLContext,
 ) -> None:
     tls = trusting if verify else TlsConfig(verify=False)
-    async with (
-        serving(always(OK), tls_server) as server,
-        transport_for(server, kind, tls) as transport,
-    ):
-        assert await send(transport, server, b"x" * 10**6) == (200, b"hello")
-        assert await send(transport, server) == (200, b"hello")
-        assert server.connections == 1
+    async with linked(kind, always(OK), tls_server, tls) as link:
+        assert await link.send(b"x" * 10**6) == (200, b"hello")
+        assert await link.send() == (200, b"hello")
+        assert link.connections == 1
 
 
 @pytest.mark.parametrize(
@@ -103,12 +107,9 @@ async def test_tls_with_a_wrong_certificate_is_an_error(
     trusting: TlsConfig,
 ) -> None:
     tls = trusting if trusted else TlsConfig()
-    async with (
-        serving(always(OK), tls_context(authority, host)) as server,
-        transport_for(server, kind, tls) as transport,
-    ):
+    async with linked(kind, always(OK), tls_context(authority, host), tls) as link:
         with pytest.raises(httpx.ConnectError, match="certificate"):
-            await send(transport, server)
+            await link.send()
 
 
 @every_kind
@@ -121,11 +122,11 @@ async def test_tls_with_a_client_certificate(
     certificate, key = (str(file) for file in authority.issue("client.test"))
     known = replace(trusting, cert_file=certificate, key_file=key)
     async with serving(always(OK), context) as server:
-        async with transport_for(server, kind, known) as transport:
-            assert await send(transport, server) == (200, b"hello")
-        async with transport_for(server, kind, trusting) as transport:
+        async with link_to(server, kind, known) as link:
+            assert await link.send() == (200, b"hello")
+        async with link_to(server, kind, trusting) as link:
             with pytest.raises(httpx.TransportError):
-                await send(transport, server)
+                await link.send()
 
 
 @every_kind
@@ -134,11 +135,8 @@ async def test_closing_a_response_closes_the_connection(
     kind: Kind, trusting: TlsConfig, tls_server: ssl.SSLContext
 ) -> None:
     stalled = StalledServer(HALF)
-    async with (
-        serving(stalled.play, tls_server) as server,
-        transport_for(server, kind, trusting) as transport,
-    ):
-        response = await begin(transport, server)
+    async with linked(kind, stalled.play, tls_server, trusting) as link:
+        response = await link.begin()
         assert await anext(chunks_of(response)) == b"hello"
         await response.aclose()
         await stalled.closed.wait()
@@ -149,9 +147,9 @@ async def test_closing_a_response_closes_the_connection(
 async def test_plain_http_instead_of_tls_is_an_error(kind: Kind) -> None:
     async with serving(lambda peer: peer.send(OK)) as server:
         server.address = server.address.replace("http:", "https:")
-        async with transport_for(server, kind) as transport:
+        async with link_to(server, kind) as link:
             with pytest.raises(httpx.ConnectError):
-                await send(transport, server)
+                await link.send()
 
 
 def test_invalid_certificate_file_is_an_error_at_once(tmp_path: Path) -> None:
@@ -172,61 +170,35 @@ class Proxy:
     def __init__(self) -> None:
         self.methods: list[bytes] = []
 
-    async def play(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        method, address, _ = head.split(b" ", 2)
+    async def play(self, peer: Peer) -> None:
+        request = await peer.request()
+        method, url, _ = request.split(b" ", 2)
         self.methods.append(method)
-        authority = address if method == b"CONNECT" else address.split(b"/")[2]
-        host, _, port = authority.partition(b":")
-        backend_reader, backend_writer = await asyncio.open_connection(host.decode(), int(port))
         if method == b"CONNECT":
-            writer.write(b"HTTP/1.1 200 Connected\r\n\r\n")
+            host, request = url, b""
+            await peer.send(b"HTTP/1.1 200 Connected\r\n\r\n")
         else:
-            backend_writer.write(head)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(copy(reader, backend_writer))
-            tasks.create_task(copy(backend_reader, writer))
-
-
-async def copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-    with suppress(ConnectionError):
-        while data := await source.read(65536):
-            sink.write(data)
-            await sink.drain()
-    sink.close()
-
-
-@asynccontextmanager
-async def proxying() -> AsyncGenerator[tuple[Proxy, str], None]:
-    proxy = Proxy()
-    running: set[asyncio.Task[None]] = set()
-
-    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        running.add(asyncio.get_running_loop().create_task(proxy.play(reader, writer)))
-
-    listener = await asyncio.start_server(accept, "127.0.0.1", 0)
-    port: int = listener.sockets[0].getsockname()[1]
-    try:
-        yield proxy, f"http://127.0.0.1:{port}"
-    finally:
-        listener.close()
-        await asyncio.gather(*running)
+            host = url.split(b"/")[2]
+        name, _, port = host.decode().partition(":")
+        await peer.forward_to(name, int(port), request)
 
 
 @async_test
 async def test_proxy_forwards_http() -> None:
-    async with proxying() as (proxy, address), serving(always(OK)) as server:
-        async with transport_for(server, proxy=address) as transport:
-            assert await send(transport, server) == (200, b"hello")
-            assert await send(transport, server) == (200, b"hello")
+    proxy = Proxy()
+    async with serving(proxy.play) as front, serving(always(OK)) as server:
+        async with link_to(server, proxy=front.address) as link:
+            assert await link.send() == (200, b"hello")
+            assert await link.send() == (200, b"hello")
         assert proxy.methods == [b"POST"]
 
 
 @async_test
 async def test_proxy_tunnels_tls(trusting: TlsConfig, tls_server: ssl.SSLContext) -> None:
-    async with proxying() as (proxy, address), serving(always(OK), tls_server) as server:
-        async with transport_for(server, "httpx", trusting, address) as transport:
-            assert await send(transport, server) == (200, b"hello")
+    proxy = Proxy()
+    async with serving(proxy.play) as front, serving(always(OK), tls_server) as server:
+        async with link_to(server, "httpx", trusting, front.address) as link:
+            assert await link.send() == (200, b"hello")
         assert proxy.methods == [b"CONNECT"]
 
 
@@ -234,11 +206,11 @@ async def test_proxy_tunnels_tls(trusting: TlsConfig, tls_server: ssl.SSLContext
 async def test_missing_proxy_is_an_error() -> None:
     # The server starts first, so that it cannot get the port of the proxy.
     async with serving(always(OK)) as server:
-        async with proxying() as (_, address):
+        async with serving(always(OK)) as front:
             pass
-        async with transport_for(server, proxy=address) as transport:
+        async with link_to(server, proxy=front.address) as link:
             with pytest.raises(httpx.ConnectError):
-                await send(transport, server)
+                await link.send()
         assert server.connections == 0
 
 
@@ -251,10 +223,10 @@ async def test_trace_reports_that_the_request_is_sent(kind: Kind) -> None:
         nonlocal sent
         sent += event == SENDING_EVENT
 
-    async with serving(always(OK)) as server, transport_for(server, kind) as transport:
+    async with linked(kind, always(OK)) as link:
         for _ in range(2):
-            response = await begin(transport, server, trace=trace)
+            response = await link.begin(trace=trace)
             assert await response.aread() == b"hello"
         # Once for each request, also on a connection that is used again.
         assert sent == 2
-        assert server.connections == 1
+        assert link.connections == 1

@@ -17,11 +17,9 @@ from tests.gateway.backends.byte_server import (
     StalledServer,
     always,
     async_test,
-    begin,
     chunks_of,
     direct,
-    send,
-    serving,
+    linked,
 )
 from tests.gateway.waiting import TIMEOUT_SECONDS
 
@@ -44,9 +42,9 @@ NOT_HTTP = {
 @pytest.mark.parametrize("response", NOT_HTTP.values(), ids=NOT_HTTP)
 @async_test
 async def test_invalid_http_is_a_protocol_error(response: bytes) -> None:
-    async with serving(always(response)) as server, direct() as transport:
+    async with linked(always(response)) as link:
         with pytest.raises(httpx.RemoteProtocolError):
-            await send(transport, server)
+            await link.send()
 
 
 @pytest.mark.parametrize(
@@ -60,16 +58,16 @@ async def test_invalid_http_is_a_protocol_error(response: bytes) -> None:
 )
 @async_test
 async def test_cut_response_is_a_protocol_error(response: bytes, error: str) -> None:
-    async with serving(always(response, close=True)) as server, direct() as transport:
+    async with linked(always(response, close=True)) as link:
         with pytest.raises(httpx.RemoteProtocolError, match=error):
-            await send(transport, server)
-        assert server.connections == 1
+            await link.send()
+        assert link.connections == 1
 
 
 @async_test
 async def test_chunks_before_the_cut_are_returned_first() -> None:
-    async with serving(always(HALF, close=True)) as server, direct() as transport:
-        chunks = chunks_of(await begin(transport, server))
+    async with linked(always(HALF, close=True)) as link:
+        chunks = chunks_of(await link.begin())
         assert await anext(chunks) == b"hello"
         with pytest.raises(httpx.RemoteProtocolError):
             await anext(chunks)
@@ -90,12 +88,18 @@ async def test_reset_is_a_read_error(start: bytes) -> None:
         peer.reset()
 
     async def read_all() -> None:
-        async for _ in chunks_of(await begin(transport, server)):
+        async for _ in chunks_of(await link.begin()):
             read.set()
 
-    async with serving(script) as server, direct() as transport:
+    async with linked(script) as link:
         with pytest.raises(httpx.ReadError):
             await read_all()
+
+
+async def get(url: str, connect_timeout: float = TIMEOUT_SECONDS) -> None:
+    async with direct() as transport:
+        template = RequestTemplate(url, connect_timeout=connect_timeout)
+        await transport.handle_async_request(template.get())
 
 
 @async_test
@@ -104,20 +108,23 @@ async def test_closed_port_is_a_connect_error() -> None:
         # Bound but not listening: no other process gets this port, and connections are rejected.
         closed.bind(("127.0.0.1", 0))
         port: int = closed.getsockname()[1]
-        async with direct() as transport:
-            template = RequestTemplate(f"http://127.0.0.1:{port}/", connect_timeout=TIMEOUT_SECONDS)
-            with pytest.raises(httpx.ConnectError, match=f"127.0.0.1:{port}"):
-                await transport.handle_async_request(template.get())
+        with pytest.raises(httpx.ConnectError, match=f"127.0.0.1:{port}"):
+            await get(f"http://127.0.0.1:{port}/")
 
 
-@pytest.mark.parametrize("host", ["nowhere.invalid", "x" * 64 + ".invalid"])
-@async_test
-async def test_unknown_host_is_a_connect_error(host: str) -> None:
-    async with direct() as transport:
+@pytest.mark.parametrize(
+    ("url", "error"),
+    [
         # Some resolvers take long for unknown names.
-        template = RequestTemplate(f"http://{host}/", connect_timeout=TIMEOUT_SECONDS)
-        with pytest.raises(httpx.ConnectError):
-            await transport.handle_async_request(template.get())
+        pytest.param("http://nowhere.invalid/", httpx.ConnectError, id="unknown-host"),
+        pytest.param(f"http://{'x' * 64}.invalid/", httpx.ConnectError, id="too-long-host"),
+        pytest.param("ftp://localhost/", httpx.UnsupportedProtocol, id="unknown-scheme"),
+    ],
+)
+@async_test
+async def test_url_that_cannot_be_requested(url: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        await get(url)
 
 
 @async_test
@@ -129,10 +136,8 @@ async def test_slow_connection_is_a_connect_timeout() -> None:
         for filler in fillers:
             filler.setblocking(False)  # noqa: FBT003 - has no keyword
             filler.connect_ex(address)
-        async with direct() as transport:
-            template = RequestTemplate(f"http://127.0.0.1:{address[1]}/", connect_timeout=0.2)
-            with pytest.raises(httpx.ConnectTimeout):
-                await transport.handle_async_request(template.get())
+        with pytest.raises(httpx.ConnectTimeout):
+            await get(f"http://127.0.0.1:{address[1]}/", connect_timeout=0.2)
         for filler in fillers:
             filler.close()
 
@@ -146,19 +151,12 @@ async def test_response_before_the_request_is_sent() -> None:
         await peer.send(b"HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nbig")
         await seen.wait()
 
-    async with serving(script) as server, direct() as transport:
-        assert await send(transport, server, b"x" * 2**25) == (413, b"big")
+    async with linked(script) as link:
+        assert await link.send(b"x" * 2**25) == (413, b"big")
         # The rest of the first request is unsent, so its connection is not reused.
         seen.set()
-        assert await send(transport, server) == (413, b"big")
-        assert server.connections == 2
-
-
-@async_test
-async def test_unknown_scheme_is_an_error() -> None:
-    async with direct() as transport:
-        with pytest.raises(httpx.UnsupportedProtocol):
-            await transport.handle_async_request(httpx.Request("GET", "ftp://localhost/"))
+        assert await link.send() == (413, b"big")
+        assert link.connections == 2
 
 
 # Cancellation
@@ -175,21 +173,21 @@ async def test_unknown_scheme_is_an_error() -> None:
 @async_test
 async def test_cancelled_before_the_body(start: bytes) -> None:
     stalled = StalledServer(start)
-    async with serving(stalled.play) as server, direct(connections=1) as transport:
-        task = asyncio.create_task(send(transport, server))
+    async with linked(stalled.play, connections=1) as link:
+        task = asyncio.create_task(link.send())
         await stalled.reached.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         await stalled.closed.wait()
-        assert await send(transport, server) == HELLO
+        assert await link.send() == HELLO
 
 
 @async_test
 async def test_cancelled_in_the_body() -> None:
     stalled = StalledServer(HALF)
-    async with serving(stalled.play) as server, direct(connections=1) as transport:
-        response = await begin(transport, server)
+    async with linked(stalled.play, connections=1) as link:
+        response = await link.begin()
         chunks = chunks_of(response)
         assert await anext(chunks) == b"hello"
         task = asyncio.ensure_future(anext(chunks))
@@ -200,15 +198,15 @@ async def test_cancelled_in_the_body() -> None:
         assert not stalled.closed.is_set()
         await response.aclose()
         await stalled.closed.wait()
-        assert await send(transport, server) == HELLO
+        assert await link.send() == HELLO
 
 
 @pytest.mark.parametrize("read", [0, 1])
 @async_test
 async def test_closed_before_the_end(read: int) -> None:
     stalled = StalledServer(HALF)
-    async with serving(stalled.play) as server, direct(connections=1) as transport:
-        response = await begin(transport, server)
+    async with linked(stalled.play, connections=1) as link:
+        response = await link.begin()
         for _ in range(read):
             assert await anext(chunks_of(response)) == b"hello"
         await response.aclose()
@@ -216,7 +214,7 @@ async def test_closed_before_the_end(read: int) -> None:
         await stalled.closed.wait()
         with pytest.raises(httpx.StreamClosed):
             await anext(chunks_of(response))
-        assert await send(transport, server) == HELLO
+        assert await link.send() == HELLO
 
 
 @async_test
@@ -228,8 +226,8 @@ async def test_cancelled_while_a_large_request_is_written() -> None:
         await peer.closed()
         closed.set()
 
-    async with serving(script) as server, direct() as transport:
-        task = asyncio.create_task(send(transport, server, b"x" * 2**25))
+    async with linked(script) as link:
+        task = asyncio.create_task(link.send(b"x" * 2**25))
         await connected.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -239,22 +237,22 @@ async def test_cancelled_while_a_large_request_is_written() -> None:
 
 @async_test
 async def test_cancelled_while_connecting() -> None:
-    async with serving(always(OK)) as server, direct(connections=1) as transport:
+    async with linked(always(OK), connections=1) as link:
         # At every iteration of the event loop; the only slot is free again each time.
         for turns in range(12):
-            task = asyncio.create_task(send(transport, server))
+            task = asyncio.create_task(link.send())
             for _ in range(turns):
                 await asyncio.sleep(0)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-            assert await send(transport, server) == HELLO
+            assert await link.send() == HELLO
 
 
 @async_test
 async def test_many_cancelled_requests_free_all_slots() -> None:
     script = always(STREAM, b"5\r\nhello\r\n", LAST_CHUNK)
-    async with serving(script) as server, direct(connections=3) as transport:
-        tasks = [asyncio.create_task(send(transport, server)) for _ in range(200)]
+    async with linked(script, connections=3) as link:
+        tasks = [asyncio.create_task(link.send()) for _ in range(200)]
         chosen = random.Random(0)  # noqa: S311 - not for secrets
         for task in chosen.sample(tasks, 150):
             task.cancel()
@@ -263,11 +261,9 @@ async def test_many_cancelled_requests_free_all_slots() -> None:
         results = await asyncio.gather(*tasks, return_exceptions=True)
         assert {type(result) for result in results} == {tuple, asyncio.CancelledError}
 
-        responses = [await begin(transport, server) for _ in range(3)]
-        full = server.request()
-        full.extensions["timeout"] = {"pool": 0.01}
+        responses = [await link.begin() for _ in range(3)]
         with pytest.raises(httpx.PoolTimeout):
-            await transport.handle_async_request(full)
+            await link.await_slot(0.01)
         for response in responses:
             assert await response.aread() == b"hello"
 
@@ -282,8 +278,8 @@ async def test_cancelled_wait_can_be_resumed() -> None:
         await peer.send(b"5\r\nhello\r\n", LAST_CHUNK)
         await peer.closed()
 
-    async with serving(script) as server, direct() as transport:
-        chunks = chunks_of(await begin(transport, server))
+    async with linked(script) as link:
+        chunks = chunks_of(await link.begin())
         for _ in range(3):
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.01):
@@ -295,8 +291,8 @@ async def test_cancelled_wait_can_be_resumed() -> None:
 @async_test
 async def test_closing_a_response_wakes_its_reader() -> None:
     stalled = StalledServer(STREAM)
-    async with serving(stalled.play) as server, direct() as transport:
-        response = await begin(transport, server)
+    async with linked(stalled.play) as link:
+        response = await link.begin()
         waiting = asyncio.ensure_future(anext(chunks_of(response)))
         await asyncio.sleep(0)
         await response.aclose()

@@ -13,7 +13,7 @@ from tests.gateway.backends.byte_server import (
     always,
     async_test,
     direct,
-    send,
+    linked,
     serving,
 )
 
@@ -108,14 +108,14 @@ async def test_invalid_request_opens_no_connection() -> None:
 @pytest.mark.parametrize("size", [0, 2, 5000, 2**24])
 @async_test
 async def test_server_receives_head_and_body(size: int) -> None:
-    received: list[bytes] = []
+    body, received = b"x" * size, list[bytes]()
 
     async def script(peer: Peer) -> None:
         received.append(await peer.respond(OK))
 
-    async with serving(script) as server, direct() as transport:
-        assert await send(transport, server, b"x" * size) == (200, b"hello")
-        assert received == [write_head(server.request(b"x" * size), size) + b"x" * size]
+    async with linked(script) as link:
+        assert await link.send(body) == (200, b"hello")
+        assert received == [write_head(link.server.request(body), size) + body]
 
 
 @async_test

@@ -50,8 +50,7 @@ def open_request(
     """Send a request, without its last bytes, and return its connection."""
     body = request_body(client, model, streamed=streamed)
     request = raw_http.request_bytes(request_path(client), body)
-    address = ("127.0.0.1", harness.gateway.port)
-    connection = socket.create_connection(address, timeout=TIMEOUT_SECONDS)
+    connection = raw_http.connect(harness.gateway.port)
     connection.sendall(request[: len(request) - missing])
     return connection
 

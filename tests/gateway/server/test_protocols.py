@@ -3,7 +3,6 @@
 import asyncio
 import http.client
 import json
-import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import cast
@@ -19,27 +18,22 @@ from tests.gateway.conftest import Harness
 from tests.gateway.gateway_config import DIALECTS
 from tests.gateway.gateway_process import Gateway
 from tests.gateway.plain_requests import request_body, request_path
-from tests.gateway.raw_http import RawResponse
+from tests.gateway.raw_http import RawResponse, connect, read_response
 from tests.gateway.waiting import TIMEOUT_SECONDS
 
 TURN = Turn("One two three.")
 
 
-def connect(gateway: Gateway) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", gateway.port), TIMEOUT_SECONDS)
-
-
-def exchange(gateway: Gateway, *chunks: bytes) -> RawResponse:
+def exchange(port: int, *chunks: bytes) -> RawResponse:
     """Send chunks on a new connection, and read the response."""
-    with connect(gateway) as connection:
+    with connect(port) as connection:
         # The gateway may reject the request before all of it is sent.
         with suppress(OSError):
             for chunk in chunks:
                 connection.sendall(chunk)
         response = http.client.HTTPResponse(connection)
         response.begin()
-        headers = {name.lower(): value for name, value in response.getheaders()}
-        return RawResponse(response.status, headers, response.read())
+        return read_response(response)
 
 
 def split(data: bytes, size: int) -> list[bytes]:
@@ -53,7 +47,7 @@ def test_http_1_0_client_gets_no_chunked_response(
 ) -> None:
     model = harness.script("chat", TURN)
     body = json.dumps(request_body(client, model, streamed=streams)).encode()
-    with connect(harness.gateway) as connection:
+    with connect(harness.gateway.port) as connection:
         head = f"POST {request_path(client)} HTTP/1.0\r\nContent-Length: {len(body)}\r\n\r\n"
         connection.sendall(head.encode() + body)
         response = b"".join(iter(lambda: connection.recv(65536), b""))
@@ -70,7 +64,7 @@ def test_offer_of_another_protocol_is_ignored(size: int, gateway: Gateway) -> No
         b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\n"
         b"Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\nContent-Length: %d\r\n\r\n"
     )
-    response = exchange(gateway, *split(head % len(body) + body, size))
+    response = exchange(gateway.port, *split(head % len(body) + body, size))
     # The error names the model, so the body was read.
     assert response.status == 404
     assert b"nobody" in response.body
@@ -85,7 +79,7 @@ INVALID_HTTP = {
 
 @pytest.mark.parametrize("data", INVALID_HTTP.values(), ids=INVALID_HTTP)
 def test_invalid_http_is_rejected_with_a_json_error(data: bytes, gateway: Gateway) -> None:
-    response = exchange(gateway, data)
+    response = exchange(gateway.port, data)
     assert (response.status, response.headers["content-type"]) == (400, "application/json")
     assert response.error["type"] == "invalid_request_error"
     assert response.error["message"] == "the request is not valid HTTP/1.1"
@@ -107,7 +101,7 @@ LONG_HEADS = {
 
 @pytest.mark.parametrize(("start", "rest"), LONG_HEADS.values(), ids=LONG_HEADS)
 def test_endless_head_is_rejected(start: bytes, rest: bytes, gateway: Gateway) -> None:
-    response = exchange(gateway, start, *split(rest, 999))
+    response = exchange(gateway.port, start, *split(rest, 999))
     assert (response.status, response.headers["content-type"]) == (431, "application/json")
 
 
@@ -116,7 +110,7 @@ def test_long_head_with_a_longer_body_is_accepted(harness: Harness) -> None:
     body = json.dumps(request_body("chat", model) | {"user": "y" * 400_000}).encode()
     start = f"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: {len(body)}\r\nX: "
     head = start.encode() + b"y" * 60_000 + b"\r\n\r\n"
-    assert exchange(harness.gateway, head, *split(body, 9_999)).status == 200
+    assert exchange(harness.gateway.port, head, *split(body, 9_999)).status == 200
 
 
 # Timeout of the head

@@ -1,7 +1,6 @@
 """On shutdown, running replies may end within the timeout."""
 
 import signal
-import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -51,7 +50,7 @@ def wait_until_refused(gateway: Gateway) -> None:
 
     def is_refused() -> bool:
         try:
-            socket.create_connection(("127.0.0.1", gateway.port), TIMEOUT_SECONDS).close()
+            raw_http.connect(gateway.port).close()
         except ConnectionError:
             return True
         return False
