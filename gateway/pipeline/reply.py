@@ -88,34 +88,47 @@ async def forward_chunks(
 
     Returns whether the backend may send more.
     """
-    reply, size = exchange.reply, 0
-    feed, note_activity = reply.feed, monitor.note_backend_activity
+    reply = exchange.reply
     monitor.expect_more()
     if reply.is_stream:
         sender.sink.record.stream = True
         monitor.set_heartbeat(sender.heartbeat)
     try:
-        async with asyncio.timeout(None) as trailing:
-            async for chunk in exchange.chunks:
-                note_activity()
-                data = feed(chunk)
-                if data:
-                    await sender.write(data)
-                elif not reply.is_stream:
-                    size += len(chunk)
-                    _check_size(size)
-                if reply.finished:
-                    if reply.ended:
-                        return True
-                    if trailing.when() is None:
-                        monitor.pause_deadline()
-                        trailing.reschedule(_trailing_deadline(exchange.backend.timeouts))
+        if not await _forward(exchange, sender, monitor, trailing=False):
+            return False
+        if not reply.ended:
+            monitor.pause_deadline()
+            async with asyncio.timeout(_trailing_seconds(exchange.backend.timeouts)):
+                return await _forward(exchange, sender, monitor, trailing=True)
     except TimeoutError:
         # The reply is complete without the usage.
         return True
     except _TRUNCATED:
         # The translator knows whether a stream was complete before it was cut.
         reply.note_truncated()
+        return False
+    return True
+
+
+async def _forward(
+    exchange: Exchange, sender: StreamSender, monitor: ExchangeMonitor, *, trailing: bool
+) -> bool:
+    """Forward chunks until the reply is complete, or until nothing more is expected (`trailing`).
+
+    Returns false if the backend's response ends before.
+    """
+    reply, size = exchange.reply, 0
+    feed, note_activity = reply.feed, monitor.note_backend_activity
+    async for chunk in exchange.chunks:
+        note_activity()
+        data = feed(chunk)
+        if data:
+            await sender.write(data)
+        elif not reply.is_stream:
+            size += len(chunk)
+            _check_size(size)
+        if reply.finished and (not trailing or reply.ended):
+            return True
     return False
 
 
@@ -124,9 +137,8 @@ def _check_size(size: int) -> None:
         raise InvalidReplyError(None, f"the backend's reply exceeds {_MAX_WHOLE_BYTES} bytes")
 
 
-def _trailing_deadline(timeouts: TimeoutConfig) -> float:
-    seconds = min(_TRAILING_EVENTS_SECONDS, timeouts.idle or _TRAILING_EVENTS_SECONDS)
-    return asyncio.get_running_loop().time() + seconds
+def _trailing_seconds(timeouts: TimeoutConfig) -> float:
+    return min(_TRAILING_EVENTS_SECONDS, timeouts.idle or _TRAILING_EVENTS_SECONDS)
 
 
 def fail_reply(exchange: Exchange, error: BaseException, sink: ReplySink) -> ReplyEnd:
