@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 from msgspec import Raw
-from msgspec.structs import replace
 
-from adapters.ir.accumulator import accumulate, to_events
+from adapters.ir.accumulator import accumulate
 from adapters.ir.events import Closed, Delta, Event, Opened, Started, check_order, truncated_stream
 from adapters.ir.types import (
     CallKind,
@@ -28,6 +27,7 @@ from adapters.stages.stage import Pipeline
 from adapters.tool_emulation import CallDowngrader, CallRestorer
 from adapters.tool_emulation.custom_tools import wrap_input
 from tests.adapters.tool_emulation.emulating import ALL_TOOLS, emulate, hosted, namespace, reply_of
+from tests.strategies.streams import events
 
 TOOLS: tuple[Tool, ...] = (
     FunctionTool("look"),
@@ -84,42 +84,13 @@ def test_stream_equals_whole_reply(data: DataObject, *, downgrade: bool) -> None
     for stage in stages(of_whole, downgrade=downgrade):
         whole = stage.reply(whole)
     of_stream = Losses(None)
-    streamed = accumulate(run(stages(of_stream, downgrade=downgrade), cut_arguments(reply, data)))
-    assert streamed == whole
+    streamed = run(stages(of_stream, downgrade=downgrade), data.draw(events(reply)))
+    assert accumulate(streamed) == whole
     assert set(of_stream) == set(of_whole)
 
 
-@given(data=st.data())
-def test_overlapping_blocks_keep_their_order(data: DataObject) -> None:
-    reply = data.draw(replies())
-    whole = CallRestorer(REGISTRY, Losses(None)).reply(reply)
-    events = overlapping([*to_events(reply)], data)
-    assert accumulate(run([CallRestorer(REGISTRY, Losses(None))], events)) == whole
-
-
-def overlapping(events: list[Event], data: DataObject) -> list[Event]:
-    """Open all blocks in their order, then fill and close them in any order."""
-    first, *between, last = events
-    opened = [event for event in between if isinstance(event, Opened)]
-    rest = {
-        block.index: [one for one in between if getattr(one, "index", None) == block.index][1:]
-        for block in opened
-    }
-    mixed: list[Event] = []
-    while opened or rest:
-        ready = [number for number in rest if not any(one.index == number for one in opened)]
-        if opened and (not ready or data.draw(st.booleans())):
-            mixed.append(opened.pop(0))
-            continue
-        number = data.draw(st.sampled_from(ready))
-        mixed.append(rest[number].pop(0))
-        if not rest[number]:
-            del rest[number]
-    return [first, *mixed, last]
-
-
 def test_waiting_blocks_are_emitted_when_the_stream_is_truncated() -> None:
-    events: list[Event] = [
+    stream: list[Event] = [
         Started(),
         Opened(0, ToolCall("1", "shell")),
         Delta(0, "arguments", '{"comm'),
@@ -132,8 +103,8 @@ def test_waiting_blocks_are_emitted_when_the_stream_is_truncated() -> None:
         Opened(4, Message("assistant"), choice=1),
         truncated_stream(),
     ]
-    started, _, _, text, so, _, *look, other, truncated = events
-    emitted = run([CallRestorer(REGISTRY, Losses(None))], events)
+    started, _, _, text, so, _, *look, other, truncated = stream
+    emitted = run([CallRestorer(REGISTRY, Losses(None))], stream)
     assert emitted == [started, other, text, so, *look, truncated]
 
 
@@ -156,21 +127,8 @@ def test_caller_of_a_call_is_reported(kind: str) -> None:
     assert [loss.path for loss in losses] == ["call look (1).caller"] * (kind == "program")
 
 
-def run(stages_: list[CallRestorer | CallDowngrader], events: list[Event]) -> list[Event]:
-    return check_order(Pipeline(*stages_).feed_all(check_order(events)))
-
-
-def cut_arguments(reply: Reply, data: DataObject) -> list[Event]:
-    """Return the events of a reply, with its arguments cut anywhere."""
-    events: list[Event] = []
-    for event in to_events(reply):
-        text = getattr(event, "text", "")
-        if getattr(event, "channel", None) != "arguments" or not text:
-            events.append(event)
-            continue
-        cut = data.draw(st.integers(0, len(text)))
-        events += [replace(event, text=piece) for piece in (text[:cut], text[cut:])]
-    return events
+def run(stages_: list[CallRestorer | CallDowngrader], read: list[Event]) -> list[Event]:
+    return check_order(Pipeline(*stages_).feed_all(check_order(read)))
 
 
 def test_downgraded_calls_are_recognized_in_the_history() -> None:
