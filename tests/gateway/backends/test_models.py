@@ -1,21 +1,34 @@
-"""The list of models: reading, merging and writing it."""
+"""The list of models: reading, merging, writing, fetching and caching it."""
 
+import asyncio
 import json
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, cast
 
 import httpx
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from openai.types import Model as SdkModel
 
 from adapters.capabilities import GENERIC
 from gateway.backends.client import BackendClient
 from gateway.backends.codex_models import ASSUMED_CONTEXT_WINDOW, INSTRUCTIONS, codex_model
-from gateway.backends.models import BackendModels, Models, merge_models, read_models, write_models
+from gateway.backends.models import (
+    CACHE_SECONDS,
+    INCOMPLETE_CACHE_SECONDS,
+    BackendModels,
+    ModelList,
+    Models,
+    merge_models,
+    read_models,
+    write_models,
+)
 from gateway.backends.routing import Router
-from gateway.config.schema import BackendConfig, RetryConfig, TimeoutConfig
+from gateway.config.schema import BackendConfig, DialectName, RetryConfig, TimeoutConfig
+from gateway.errors import ModelNotFoundError
 
 # Fields that Codex 0.166 requires, and those that earlier versions require.
 REQUIRED_BY_CODEX = {
@@ -262,3 +275,189 @@ def test_codex_gets_no_features_beyond_functions() -> None:
 def test_codex_gets_the_context_window(fields: dict[str, object], window: int) -> None:
     _, codex = entries(backend_config(), [{"id": "a", **fields}])
     assert (codex[0]["context_window"], codex[0]["max_context_window"]) == (window, window)
+
+
+# Fetching and caching
+
+Outcome = httpx.Response | Exception
+Handler = Callable[[httpx.Request], Awaitable[Outcome]]
+
+
+class FakeTransport(httpx.AsyncBaseTransport):
+    """A backend with given responses, the last one repeated; it records its requests."""
+
+    def __init__(self, *outcomes: Outcome | Handler) -> None:
+        self._outcomes = [*outcomes]
+        self.requests: list[httpx.Request] = []
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        outcome = self._outcomes.pop(0) if len(self._outcomes) > 1 else self._outcomes[0]
+        if not isinstance(outcome, httpx.Response | Exception):
+            outcome = await outcome(request)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return httpx.Response(outcome.status_code, content=_in_two_chunks(outcome.content))
+
+
+async def _in_two_chunks(body: bytes) -> AsyncIterator[bytes]:
+    yield body[:3]
+    yield body[3:]
+
+
+def list_of(*names: str) -> httpx.Response:
+    return httpx.Response(200, json={"data": [{"id": name} for name in names]})
+
+
+async def never(_: httpx.Request) -> Outcome:
+    await asyncio.Event().wait()
+    raise AssertionError("not reached")
+
+
+def ids(body: bytes) -> list[str]:
+    return [entry["id"] for entry in cast("list[Any]", json.loads(body)["data"])]
+
+
+def fetch(models: ModelList, key: str | None = None) -> list[str]:
+    return ids(asyncio.run(models.get(key)))
+
+
+def test_request_has_the_right_key() -> None:
+    keyed, keyless = FakeTransport(list_of("a")), FakeTransport(list_of("b"))
+    models = ModelList(
+        [
+            backend_client(backend_config("keyed", headers={"X-Own": "1"}), keyed, key="sk-ours"),
+            backend_client(backend_config("open"), keyless),
+        ]
+    )
+    assert fetch(models, "Bearer sk-theirs") == ["a", "b"]
+    assert str(keyed.requests[0].url) == "http://keyed.test/v1/models"
+    assert keyed.requests[0].method == "GET"
+    assert keyed.requests[0].headers["authorization"] == "Bearer sk-ours"
+    assert keyed.requests[0].headers["x-own"] == "1"
+    assert keyless.requests[0].headers["authorization"] == "Bearer sk-theirs"
+
+
+def test_request_without_a_key() -> None:
+    transport = FakeTransport(list_of("a"))
+    asyncio.run(ModelList([backend_client(backend_config(), transport)]).get(None))
+    assert "authorization" not in transport.requests[0].headers
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        httpx.ConnectError("no"),
+        httpx.ReadTimeout("slow"),
+        OSError("broken"),
+        httpx.Response(404, json={"data": [{"id": "error"}]}),
+        httpx.Response(500, text="<html>"),
+        httpx.Response(200, text="garbage"),
+        never,
+    ],
+)
+def test_failing_backend_does_not_affect_others(failure: Outcome | Handler) -> None:
+    models = ModelList(
+        [
+            backend_client(backend_config("bad", models=("exact", "*")), FakeTransport(failure)),
+            backend_client(backend_config("good"), FakeTransport(list_of("a"))),
+        ],
+        timeout=1,
+    )
+    assert fetch(models) == ["exact", "a"]
+
+
+def test_backends_are_requested_in_parallel() -> None:
+    both_requested = asyncio.Barrier(2)
+
+    async def wait_for_both(_: httpx.Request) -> Outcome:
+        await both_requested.wait()
+        return list_of("a")
+
+    transport = FakeTransport(wait_for_both)
+    models = ModelList([backend_client(backend_config(name), transport) for name in ("1", "2")])
+    assert fetch(models) == ["a"]
+
+
+def test_list_is_cached() -> None:
+    now, transport = 100.0, FakeTransport(list_of("a"), list_of("b"))
+    models = ModelList([backend_client(backend_config(), transport)], clock=lambda: now)
+    for seconds, expected in ((0, "a"), (CACHE_SECONDS - 1, "a"), (1, "b"), (0, "b")):
+        now += seconds
+        assert fetch(models) == [expected]
+    assert len(transport.requests) == 2
+
+
+def test_incomplete_list_is_refreshed_soon() -> None:
+    now, transport = 100.0, FakeTransport(httpx.ConnectError("no"), list_of("a"))
+    models = ModelList([backend_client(backend_config(), transport)], clock=lambda: now)
+    assert fetch(models) == []
+    now += INCOMPLETE_CACHE_SECONDS
+    assert fetch(models) == ["a"]
+
+
+def test_each_key_has_its_own_list() -> None:
+    async def by_key(request: httpx.Request) -> Outcome:
+        return list_of(request.headers["authorization"])
+
+    models = ModelList([backend_client(backend_config(), FakeTransport(by_key))])
+    for key in ("Bearer a", "Bearer b", "Bearer a"):
+        assert fetch(models, key) == [key]
+
+
+def test_parallel_requests_share_one_fetch() -> None:
+    transport = FakeTransport(list_of("a"))
+    models = ModelList([backend_client(backend_config(), transport)])
+
+    async def fetch_in_parallel() -> list[bytes]:
+        return await asyncio.gather(*(models.get(None) for _ in range(10)))
+
+    assert len(set(asyncio.run(fetch_in_parallel()))) == 1
+    assert len(transport.requests) == 1
+
+
+def test_cancelled_request_does_not_affect_others() -> None:
+    async def cancel_first() -> list[str]:
+        started = asyncio.Event()
+
+        async def first_hangs(request: httpx.Request) -> Outcome:
+            started.set()
+            return await never(request)
+
+        transport = FakeTransport(first_hangs, list_of("a"))
+        models = ModelList([backend_client(backend_config(), transport)])
+        cancelled = asyncio.create_task(models.get(None))
+        await started.wait()
+        waiting = asyncio.create_task(models.get(None))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        return ids(await waiting)
+
+    assert asyncio.run(cancel_first()) == ["a"]
+
+
+def test_too_long_list_is_ignored() -> None:
+    huge = httpx.Response(200, content=b" " * (16 * 1024 * 1024 + 1))
+    models = ModelList([backend_client(backend_config(models=("a",)), FakeTransport(huge))])
+    assert fetch(models) == ["a"]
+
+
+def test_model_by_name() -> None:
+    transport = FakeTransport(list_of("a", "org/b"))
+    models = ModelList([backend_client(backend_config("here"), transport)])
+    model = json.loads(asyncio.run(models.find(None, "org/b")))
+    assert model == {"id": "org/b", "object": "model", "created": 0, "owned_by": "here"}
+
+
+def test_unknown_model_is_an_error() -> None:
+    models = ModelList([backend_client(backend_config(), FakeTransport(list_of("a")))])
+    with pytest.raises(ModelNotFoundError) as error:
+        asyncio.run(models.find(None, "b"))
+    assert (error.value.status, error.value.code) == (404, "model_not_found")
+
+
+@pytest.mark.parametrize("dialect", ["chat", "legacy", "responses"])
+def test_codex_gets_custom_tools_with_every_backend(dialect: DialectName) -> None:
+    one = backend_client(replace(backend_config(), dialect=dialect), FakeTransport(list_of("a")))
+    models = json.loads(asyncio.run(ModelList([one]).get(None)))["models"]
+    assert [model["apply_patch_tool_type"] for model in models] == ["freeform"]

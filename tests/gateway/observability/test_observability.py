@@ -1,15 +1,10 @@
 """Each exchange is logged, counted and traced."""
 
-import http.server
 import json
-import threading
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from tests.gateway.backend_replies import Turn, reply_body
 from tests.gateway.conftest import Harness, run_harness
@@ -17,7 +12,6 @@ from tests.gateway.gateway_config import backend_table
 from tests.gateway.gateway_process import log_line_naming
 from tests.gateway.raw_http import send
 from tests.gateway.scripted_backend import ScriptedBackend, json_reply
-from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges.reading import JsonObject
 
 REPLY = reply_body("chat", Turn("Hello."))
@@ -71,57 +65,25 @@ def test_exchanges_are_counted(harness: Harness) -> None:
     assert model not in metrics
 
 
-class _Collector(http.server.ThreadingHTTPServer):
-    """A collector of traces."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _CollectorHandler)
-        self.spans: list[Span] = []
-        self.received_spans = threading.Event()
-
-
-class _CollectorHandler(http.server.BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        assert isinstance(self.server, _Collector)
-        body = self.rfile.read(int(self.headers["content-length"]))
-        request = ExportTraceServiceRequest.FromString(body)
-        for resource in request.resource_spans:
-            for scope in resource.scope_spans:
-                self.server.spans += scope.spans
-        self.send_response(200)
-        self.send_header("content-length", "0")
-        self.end_headers()
-        self.server.received_spans.set()
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the base
-        del format, args
-
-
-@contextmanager
-def _running_collector() -> Generator[_Collector]:
-    with _Collector() as collector:
-        thread = threading.Thread(target=collector.serve_forever)
-        thread.start()
-        try:
-            yield collector
-        finally:
-            collector.shutdown()
-            thread.join()
-
-
 def test_trace_continues_from_client_to_backend(backend: ScriptedBackend, tmp_path: Path) -> None:
     trace, client_span = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
-    with _running_collector() as collector:
-        config = f'[tracing]\nendpoint = "http://127.0.0.1:{collector.server_port}/v1/traces"\n'
-        config += backend_table(backend.address, "traced", "chat")
-        with run_harness(backend, config, tmp_path) as harness:
-            model = harness.enqueue("traced", json_reply(REPLY))
-            harness.request("responses", model, {"traceparent": f"00-{trace}-{client_span}-01"})
-        # The gateway exports its spans when it stops.
-        assert collector.received_spans.wait(TIMEOUT_SECONDS)
-    span, server = sorted(collector.spans, key=lambda span: span.name != "backend request")
+    collector = "/collector/v1/traces"
+    backend.respond_with(f"POST {collector}", lambda _: json_reply(b""))
+    config = f'[tracing]\nendpoint = "{backend.address}{collector}"\n'
+    config += backend_table(backend.address, "traced", "chat")
+    with run_harness(backend, config, tmp_path) as harness:
+        model = harness.enqueue("traced", json_reply(REPLY))
+        harness.request("responses", model, {"traceparent": f"00-{trace}-{client_span}-01"})
+    # The gateway exports its spans when it stops.
+    exported = [
+        ExportTraceServiceRequest.FromString(request.body)
+        for request in backend.received(f"POST {collector}")
+    ]
+    resources = [resource for export in exported for resource in export.resource_spans]
+    spans = [
+        span for resource in resources for scope in resource.scope_spans for span in scope.spans
+    ]
+    span, server = sorted(spans, key=lambda span: span.name != "backend request")
     attributes = {attribute.key: attribute.value for attribute in span.attributes}
     assert span.trace_id.hex() == trace
     assert span.parent_span_id == server.span_id

@@ -1,6 +1,8 @@
-"""Sealed texts open to the same bytes, for their purpose only, and only if unchanged."""
+"""Sealed texts open to the same bytes, for their purpose only; random ids sort by time."""
 
 import base64
+import re
+import time
 
 import pytest
 from hypothesis import given
@@ -12,7 +14,13 @@ from adapters.losses import Losses
 from adapters.reasoning.policy import strip_sealed
 from adapters.reasoning.restore import ReasoningRestorer
 from adapters.reasoning.sealed import SealedReasoning, extra_content_field
-from gateway.crypto import REASONING_PREFIX, SealingKeys, new_sealing_key, parse_sealing_key
+from gateway.crypto import (
+    RANDOM_IDS,
+    REASONING_PREFIX,
+    SealingKeys,
+    new_sealing_key,
+    parse_sealing_key,
+)
 
 KEY = bytes(range(32))
 OTHER_KEY = bytes(32)
@@ -163,3 +171,23 @@ def test_foreign_extra_content_is_not_stripped() -> None:
 def test_body_without_sealed_items_is_not_changed(body: bytes) -> None:
     original = body.replace(b"%s", REASONING_PREFIX.encode())
     assert strip_sealed(original, REASONING_PREFIX) is original
+
+
+# Random ids
+
+
+def test_ids_sort_in_the_order_of_their_creation(monkeypatch: pytest.MonkeyPatch) -> None:
+    ids: list[str] = []
+    for second in (1_000, 1_700_000_000, 2_000_000_000, 200_000_000_000):
+        nanoseconds = second * 10**9
+        for later in (0, 10**6):
+            monkeypatch.setattr(time, "time_ns", lambda time=nanoseconds + later: time)
+            ids.append(RANDOM_IDS.id("msg_"))
+    assert ids == sorted(ids)
+    assert all(re.fullmatch("msg_[0-9a-f]{32}", one) for one in ids)
+
+
+def test_ids_of_the_same_time_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time_ns", lambda: 1_700_000_000 * 10**9)
+    ids = {RANDOM_IDS.id("resp_") for _ in range(1000)}
+    assert len(ids) == 1000
