@@ -32,8 +32,8 @@ from adapters.errors import invalid_choice
 from adapters.losses import Losses
 from adapters.sse import BYTE_ORDER_MARK
 from adapters.wire.json_object import MISSING, decode, is_present, read_body
+from gateway.config.key_checks import describe
 from gateway.config.schema import DialectName
-from gateway.config.shape import describe
 from gateway.crypto import RANDOM_IDS
 from gateway.grammar_check import check_inputs_blocking
 

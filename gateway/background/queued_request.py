@@ -16,7 +16,7 @@ from gateway.http.auth import Principal
 from gateway.http.headers import backend_headers
 from gateway.http.request_body import ParsedRequest
 from gateway.store import Response
-from gateway.turns.credentials import redacted_tools
+from gateway.turns.tool_credentials import redacted_tools
 from gateway.turns.turn import Turn
 
 _NO_BODY: Final = Raw(b"{}")

@@ -4,8 +4,8 @@ import rich_click as click
 from click import option
 from msgspec import Struct
 
+from gateway.config.key_checks import check_shape, quoted
 from gateway.config.schema import Name
-from gateway.config.shape import check_shape, quoted
 from gateway.crypto import api_key_digest, new_api_key
 from gateway.terminal import STANDARD_INPUT, exit_on_error, fail, open_input, write_output
 

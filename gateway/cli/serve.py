@@ -10,9 +10,9 @@ from msgspec import Struct, structs
 
 from adapters import DIALECTS, dialects_by_path
 from gateway.config import ConfigError, load_config
+from gateway.config.key_checks import preview
 from gateway.config.schema import BackendConfig, Config, DialectName
-from gateway.config.shape import preview
-from gateway.config.validation import check_profile, check_shared_state, check_url
+from gateway.config.value_checks import check_profile, check_shared_state, check_url
 from gateway.terminal import exit_on_error, print_error
 
 _HELP = """Run the gateway, with backends from a configuration file or from options.

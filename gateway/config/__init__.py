@@ -6,9 +6,9 @@ from typing import cast
 
 import msgspec
 
+from gateway.config.key_checks import Table, check_shape
 from gateway.config.schema import Config, backend_capabilities
-from gateway.config.shape import Table, check_shape
-from gateway.config.validation import check_values
+from gateway.config.value_checks import check_values
 
 __all__ = ["ConfigError", "backend_capabilities", "load_config"]
 

@@ -15,7 +15,6 @@ from adapters.wire.json_object import MISSING
 from gateway.http.auth import Principal
 from gateway.http.request_body import ParsedRequest
 from gateway.store import RUNNING, Item, Response, Status, Store, StoredTurn
-from gateway.turns.credentials import redacted_tools
 from gateway.turns.history import (
     History,
     Settings,
@@ -31,6 +30,7 @@ from gateway.turns.state_fields import (
     read_state_fields,
     without_state_fields,
 )
+from gateway.turns.tool_credentials import redacted_tools
 from gateway.turns.turn import Turn
 
 _ENCODER: Final = msgspec.json.Encoder()

@@ -310,7 +310,7 @@ def test_tracing_requires_its_packages(file: Path, monkeypatch: pytest.MonkeyPat
     def find_nothing(_name: str) -> None:
         return
 
-    monkeypatch.setattr("gateway.config.validation.find_spec", find_nothing)
+    monkeypatch.setattr("gateway.config.value_checks.find_spec", find_nothing)
     assert errors_in(file, text) == [
         'tracing.endpoint: requires more packages; run: pip install "dragoman[tracing]"'
     ]

@@ -20,6 +20,16 @@ from msgspec import Struct
 
 from adapters import Capabilities, dialects_by_path
 from adapters.capabilities import PROFILES
+from gateway.config.key_checks import (
+    Array,
+    Table,
+    check_shape,
+    element_path,
+    key_path,
+    one_of,
+    preview,
+    quoted,
+)
 from gateway.config.schema import (
     MEMORY_URL,
     BackendConfig,
@@ -31,16 +41,6 @@ from gateway.config.schema import (
     TlsConfig,
     TracingConfig,
     read_nulls,
-)
-from gateway.config.shape import (
-    Array,
-    Table,
-    check_shape,
-    element_path,
-    key_path,
-    one_of,
-    preview,
-    quoted,
 )
 from gateway.crypto import parse_sealing_key
 
