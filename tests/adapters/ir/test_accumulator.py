@@ -7,6 +7,7 @@ from hypothesis.strategies import DataObject, DrawFn
 from msgspec import Raw
 from msgspec.structs import replace
 
+from adapters.ir import types as ir
 from adapters.ir.accumulator import accumulate, to_events
 from adapters.ir.events import (
     Closed,
@@ -19,79 +20,62 @@ from adapters.ir.events import (
     Started,
     check_order,
 )
-from adapters.ir.types import (
-    Choice,
-    Error,
-    ExtraField,
-    Finish,
-    Logprob,
-    Message,
-    OpaqueItem,
-    OtherPart,
-    Part,
-    Reasoning,
-    Refusal,
-    Reply,
-    Text,
-    ToolCall,
-    Usage,
-)
 from adapters.losses import Losses
 from tests.strategies.replies import items_of, replies
 from tests.strategies.streams import events
 from tests.strategies.values import DIALECT_NAMES
 
-SAID = Message("assistant")
-CALL = ToolCall("a", "f")
-STOP = Finish("stop", "stop")
+SAID = ir.Message("assistant")
+CALL = ir.ToolCall("a", "f")
+STOP = ir.Finish("stop", "stop")
 STARTED = Started("id", "model")
 FINISHED = Finished((STOP,))
-FAILED = Failed(Error("broken"))
+FAILED = Failed(ir.Error("broken"))
 
 
-EXTRA = ExtraField("completions", "stop_reason", Raw(b"7"))
-PICTURE = OtherPart("completions", "image_url", Raw(b'{"type":"image_url"}'))
-PARTS: tuple[Part, ...] = (
-    Text("a"),
-    Text("b", logprobs=(Logprob("b", -0.1),), extras=(EXTRA,)),
-    Refusal("c"),
-    Refusal("", (EXTRA,)),
+EXTRA = ir.ExtraField("completions", "stop_reason", Raw(b"7"))
+PICTURE = ir.OtherPart("completions", "image_url", Raw(b'{"type":"image_url"}'))
+PARTS: tuple[ir.Part, ...] = (
+    ir.Text("a"),
+    ir.Text("b", logprobs=(ir.Logprob("b", -0.1),), extras=(EXTRA,)),
+    ir.Refusal("c"),
+    ir.Refusal("", (EXTRA,)),
     PICTURE,
 )
 ANY_MESSAGES = st.lists(st.sampled_from(PARTS), max_size=4).map(
-    lambda parts: Message("assistant", tuple(parts), status="completed")
+    lambda parts: ir.Message("assistant", tuple(parts), status="completed")
 )
 
 
 @st.composite
-def any_replies(draw: DrawFn) -> Reply:
+def any_replies(draw: DrawFn) -> ir.Reply:
     """Replies of any dialect, with several choices, extras, or an error after what came."""
     reply = draw(st.one_of([replies(name) for name in DIALECT_NAMES]))
     more = draw(st.lists(st.one_of([items_of(name) for name in DIALECT_NAMES]), max_size=2))
-    extras = (ExtraField("completions", "system_fingerprint", Raw(b'"fp"'), None),)
+    extras = (ir.ExtraField("completions", "system_fingerprint", Raw(b'"fp"'), None),)
     more.append((draw(ANY_MESSAGES),))
-    choices = (*reply.choices, *(Choice(items, STOP, (EXTRA,)) for items in more))
+    choices = (*reply.choices, *(ir.Choice(items, STOP, (EXTRA,)) for items in more))
     if draw(st.booleans()):
         # A failed reply has no finish and no empty choices.
         heard = tuple(replace(choice, finish=None, extras=()) for choice in choices if choice.items)
-        return replace(reply, choices=heard, error=Error("broken", code="x"), extras=extras)
+        return replace(reply, choices=heard, error=ir.Error("broken", code="x"), extras=extras)
     return replace(reply, choices=choices, extras=extras)
 
 
 @given(reply=any_replies())
-def test_events_of_a_reply_accumulate_to_it(reply: Reply) -> None:
+def test_events_of_a_reply_accumulate_to_it(reply: ir.Reply) -> None:
     assert accumulate(check_order(list(to_events(reply)))) == reply
 
 
 @given(reply=any_replies(), data=st.data())
-def test_any_order_of_events_accumulates_to_the_reply(reply: Reply, data: DataObject) -> None:
+def test_any_order_of_events_accumulates_to_the_reply(reply: ir.Reply, data: DataObject) -> None:
     assert accumulate(check_order(data.draw(events(reply)))) == reply
 
 
 def test_parts_that_cannot_be_streamed_are_reported() -> None:
-    choice = Choice((Message("assistant", (PICTURE,)),), STOP, (EXTRA,))
+    choice = ir.Choice((ir.Message("assistant", (PICTURE,)),), STOP, (EXTRA,))
     losses = Losses(None)
-    assert list(to_events(Reply(choices=(choice,)), losses))
+    assert list(to_events(ir.Reply(choices=(choice,)), losses))
     assert [loss.path for loss in losses] == ["choices[0].stop_reason", "content"]
 
 
@@ -99,21 +83,26 @@ def test_failed_stream_has_its_content() -> None:
     told: list[Event] = [STARTED, Opened(0, SAID), Delta(0, "text", "half a sen"), FAILED]
     reply = accumulate(check_order(told))
     assert reply.error == FAILED.error
-    assert reply.choices == (Choice((Message("assistant", (Text("half a sen"),)),)),)
+    assert reply.choices == (ir.Choice((ir.Message("assistant", (ir.Text("half a sen"),)),)),)
 
 
 def test_fields_of_the_last_event_are_in_the_reply() -> None:
-    tier, cost = "flex", Usage(1, 2, 3)
-    extra = ExtraField("responses", "billing", Raw(b"{}"))
+    tier, cost = "flex", ir.Usage(1, 2, 3)
+    extra = ir.ExtraField("responses", "billing", Raw(b"{}"))
     told: list[Event] = [STARTED, Finished((STOP,), cost, tier, (extra,))]
     reply = accumulate(check_order(told))
     assert (reply.service_tier, reply.usage, reply.extras) == (tier, cost, (extra,))
 
 
 def test_encrypted_reasoning_comes_with_closed() -> None:
-    told: list[Event] = [STARTED, Opened(0, Reasoning()), Closed(0, encrypted="sealed"), FINISHED]
+    told: list[Event] = [
+        STARTED,
+        Opened(0, ir.Reasoning()),
+        Closed(0, encrypted="sealed"),
+        FINISHED,
+    ]
     (item,) = accumulate(check_order(told)).choices[0].items
-    assert item == Reasoning(encrypted="sealed", status="completed")
+    assert item == ir.Reasoning(encrypted="sealed", status="completed")
 
 
 def test_stream_without_end_is_refused() -> None:
@@ -131,7 +120,7 @@ def test_stream_without_end_is_refused() -> None:
         [STARTED, Opened(0, SAID), Opened(1, CALL), Closed(1), Closed(0), FINISHED],
         [STARTED, Opened(7, SAID), Opened("7.1", CALL), Closed(7), Closed("7.1"), FINISHED],
         [STARTED, Opened(0, SAID), Delta(0, "text", ""), Delta(0, "refusal", "x", 1), FAILED],
-        [STARTED, Opened(0, OpaqueItem("responses", "x", Raw(b"{}"))), Closed(0), FINISHED],
+        [STARTED, Opened(0, ir.OpaqueItem("responses", "x", Raw(b"{}"))), Closed(0), FINISHED],
     ],
 )
 def test_legal_order(told: list[Event]) -> None:
@@ -158,7 +147,7 @@ def test_legal_order(told: list[Event]) -> None:
         [STARTED, Opened(0, SAID), Closed(0), Delta(0, "text", "x")],
         [STARTED, Opened(0, SAID), Delta(0, "arguments", "x")],
         [STARTED, Opened(0, CALL), Delta(0, "text", "x")],
-        [STARTED, Opened(0, Reasoning()), Delta(0, "refusal", "x")],
+        [STARTED, Opened(0, ir.Reasoning()), Delta(0, "refusal", "x")],
         [STARTED, Opened(0, SAID), Delta(0, "text", "x", 1)],
         [STARTED, Opened(0, SAID), Delta(0, "text", "x"), Delta(0, "refusal", "x")],
         [STARTED, Opened(0, SAID), *(Delta(0, "text", "x", part) for part in (0, 1, 0))],

@@ -5,38 +5,14 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from adapters.chat.parts import TEXT_SEPARATOR
+from adapters.ir import types as ir
 from adapters.ir.normalize import merge_choices, without_paths
-from adapters.ir.types import (
-    Annotation,
-    CacheOptions,
-    Choice,
-    Citation,
-    Extras,
-    Finish,
-    FunctionTool,
-    Image,
-    Item,
-    Message,
-    NamedToolChoice,
-    OpaqueItem,
-    Part,
-    Reasoning,
-    Refusal,
-    Reply,
-    Request,
-    ResponseFormat,
-    Text,
-    Tool,
-    ToolCall,
-    ToolChoiceMode,
-    ToolOutput,
-)
 from adapters.losses import Losses
 from adapters.translation.pairing import pair_tool_calls
 from adapters.wire.json_schema import EMPTY_SCHEMA, is_strict
 
 
-def canonical_request(request: Request) -> Request:
+def canonical_request(request: ir.Request) -> ir.Request:
     """Return a request without these differences:
 
     - paths, ids and statuses of items, and the name of an output;
@@ -51,11 +27,13 @@ def canonical_request(request: Request) -> Request:
     - extra fields without a severity.
     """
     request = without_paths(pair_tool_calls(request, Losses(None)))
-    system = [Message("system", (Text(request.instructions),))] if request.instructions else []
-    names = [tool.name for tool in request.tools if isinstance(tool, FunctionTool)]
+    system = (
+        [ir.Message("system", (ir.Text(request.instructions),))] if request.instructions else []
+    )
+    names = [tool.name for tool in request.tools if isinstance(tool, ir.FunctionTool)]
     choice = request.tool_choice
-    if choice == ToolChoiceMode("required") and len(names) == len(request.tools) == 1:
-        choice = NamedToolChoice(names[0])
+    if choice == ir.ToolChoiceMode("required") and len(names) == len(request.tools) == 1:
+        choice = ir.NamedToolChoice(names[0])
     options = request.prompt_cache_options
     return replace(
         request,
@@ -74,12 +52,12 @@ def canonical_request(request: Request) -> Request:
         include_usage=None,
         include_obfuscation=request.include_obfuscation if request.stream else None,
         store=request.store or None,
-        prompt_cache_options=None if options == CacheOptions() else options,
+        prompt_cache_options=None if options == ir.CacheOptions() else options,
         extras=_relevant(request.extras),
     )
 
 
-def canonical_reply(reply: Reply) -> Reply:
+def canonical_reply(reply: ir.Reply) -> ir.Reply:
     """Return a reply without these differences:
 
     - the prefix of its id, and the ids of its items;
@@ -98,27 +76,27 @@ def canonical_reply(reply: Reply) -> Reply:
     )
 
 
-def _canonical_choice(choice: Choice) -> Choice:
+def _canonical_choice(choice: ir.Choice) -> ir.Choice:
     reason = choice.finish.reason if choice.finish else "stop"
     items = tuple(_merged_turn([_canonical_item(item) for item in choice.items]))
-    return Choice(items, Finish("stop" if reason == "calls" else reason, ""))
+    return ir.Choice(items, ir.Finish("stop" if reason == "calls" else reason, ""))
 
 
-def renumber_calls(items: Sequence[Item]) -> Iterator[Item]:
+def renumber_calls(items: Sequence[ir.Item]) -> Iterator[ir.Item]:
     """Replace the ids of calls and outputs by numbers, because legacy has no ids."""
     ids: dict[str | None, str] = {}
     for item in items:
         match item:
-            case ToolCall():
+            case ir.ToolCall():
                 ids[item.call_id] = f"call {len(ids)}"
                 yield replace(item, call_id=ids[item.call_id])
-            case ToolOutput():
+            case ir.ToolOutput():
                 yield replace(item, call_id=ids.get(item.call_id))
             case _:
                 yield item
 
 
-def renumber_reply_calls(reply: Reply) -> Reply:
+def renumber_reply_calls(reply: ir.Reply) -> ir.Reply:
     """Replace the ids of calls by numbers."""
     choices = (
         replace(choice, items=tuple(renumber_calls(choice.items))) for choice in reply.choices
@@ -126,36 +104,36 @@ def renumber_reply_calls(reply: Reply) -> Reply:
     return replace(reply, choices=tuple(choices))
 
 
-def _relevant(extras: Extras) -> Extras:
+def _relevant(extras: ir.Extras) -> ir.Extras:
     relevant = [extra for extra in extras if extra.severity is not None]
     return tuple(sorted(relevant, key=lambda extra: extra.name))
 
 
-def _canonical_item(item: Item) -> Item:
+def _canonical_item(item: ir.Item) -> ir.Item:
     match item:
-        case Message():
+        case ir.Message():
             role = "system" if item.role == "developer" else item.role
             extras = _relevant(item.extras)
-            return Message(role, _merged_parts(item.content), item.continues, extras=extras)
-        case ToolCall():
+            return ir.Message(role, _merged_parts(item.content), item.continues, extras=extras)
+        case ir.ToolCall():
             return replace(item, item_id=None, status=None, extras=_relevant(item.extras))
-        case ToolOutput():
-            parts = (Text(item.output),) if isinstance(item.output, str) else item.output
+        case ir.ToolOutput():
+            parts = (ir.Text(item.output),) if isinstance(item.output, str) else item.output
             output = _merged_parts(parts)
-            return ToolOutput(item.call_id, output, item.kind, extras=_relevant(item.extras))
-        case Reasoning():
+            return ir.ToolOutput(item.call_id, output, item.kind, extras=_relevant(item.extras))
+        case ir.Reasoning():
             text = (*item.summary, *item.content)
-            return Reasoning(text, (), item.encrypted, extras=_relevant(item.extras))
+            return ir.Reasoning(text, (), item.encrypted, extras=_relevant(item.extras))
         case _:
             return item
 
 
-def _merged_parts(parts: Sequence[Part]) -> tuple[Part, ...]:
+def _merged_parts(parts: Sequence[ir.Part]) -> tuple[ir.Part, ...]:
     """Join neighboring texts and refusals, and leave out empty ones."""
-    merged: list[Part] = []
+    merged: list[ir.Part] = []
     for part in parts:
         match merged[-1] if merged else None, part:
-            case Text() as last, Text() if not last.cache_breakpoint:
+            case ir.Text() as last, ir.Text() if not last.cache_breakpoint:
                 merged[-1] = replace(
                     part,
                     text=last.text + part.text,
@@ -163,67 +141,73 @@ def _merged_parts(parts: Sequence[Part]) -> tuple[Part, ...]:
                     logprobs=last.logprobs + part.logprobs,
                     extras=_relevant(last.extras + part.extras),
                 )
-            case Refusal(text=text), Refusal():
-                merged[-1] = Refusal(text + part.text)
-            case _, Image():
+            case ir.Refusal(text=text), ir.Refusal():
+                merged[-1] = ir.Refusal(text + part.text)
+            case _, ir.Image():
                 merged.append(replace(part, detail=part.detail or "auto"))
             case _:
                 merged.append(part)
-    return tuple(part for part in merged if part not in (Text(""), Refusal("")))
+    return tuple(part for part in merged if part not in (ir.Text(""), ir.Refusal("")))
 
 
-def _shifted(annotations: Sequence[Annotation], offset: int) -> tuple[Annotation, ...]:
+def _shifted(annotations: Sequence[ir.Annotation], offset: int) -> tuple[ir.Annotation, ...]:
     """Move the ranges of citations to their place in a longer text."""
     return tuple(
         replace(one, start_index=one.start_index + offset, end_index=one.end_index + offset)
-        if isinstance(one, Citation)
+        if isinstance(one, ir.Citation)
         else one
         for one in annotations
     )
 
 
-def _grouped(items: Sequence[Item]) -> Iterator[Item]:
+def _grouped(items: Sequence[ir.Item]) -> Iterator[ir.Item]:
     """Merge each turn of the assistant, and put the outputs of its calls behind it."""
-    outputs = {item.call_id: item for item in items if isinstance(item, ToolOutput)}
-    turn: list[Item] = []
-    for item in (item for item in [*items, Message("user")] if not isinstance(item, ToolOutput)):
+    outputs = {item.call_id: item for item in items if isinstance(item, ir.ToolOutput)}
+    turn: list[ir.Item] = []
+    for item in (
+        item for item in [*items, ir.Message("user")] if not isinstance(item, ir.ToolOutput)
+    ):
         match item:
-            case Message(role="assistant") | ToolCall() | Reasoning() | OpaqueItem():
+            case ir.Message(role="assistant") | ir.ToolCall() | ir.Reasoning() | ir.OpaqueItem():
                 turn.append(item)
             case _:
                 yield from _merged_turn(turn)
-                call_ids = [call.call_id for call in turn if isinstance(call, ToolCall)]
+                call_ids = [call.call_id for call in turn if isinstance(call, ir.ToolCall)]
                 yield from (outputs[call_id] for call_id in call_ids if call_id in outputs)
                 turn = []
                 yield item
 
 
-def _merged_turn(items: Sequence[Item]) -> Iterator[Item]:
+def _merged_turn(items: Sequence[ir.Item]) -> Iterator[ir.Item]:
     """Yield the reasoning of a turn, its texts as one message, its calls, and other items."""
-    yield from (item for item in items if isinstance(item, Reasoning))
-    messages = [item for item in items if isinstance(item, Message) and _merged_parts(item.content)]
+    yield from (item for item in items if isinstance(item, ir.Reasoning))
+    messages = [
+        item for item in items if isinstance(item, ir.Message) and _merged_parts(item.content)
+    ]
     if messages:
         yield _merged_message(messages)
-    yield from (item for item in items if isinstance(item, ToolCall))
-    yield from (item for item in items if not isinstance(item, Reasoning | Message | ToolCall))
+    yield from (item for item in items if isinstance(item, ir.ToolCall))
+    yield from (
+        item for item in items if not isinstance(item, ir.Reasoning | ir.Message | ir.ToolCall)
+    )
 
 
-def _merged_message(messages: Sequence[Message]) -> Message:
-    parts: list[Part] = []
+def _merged_message(messages: Sequence[ir.Message]) -> ir.Message:
+    parts: list[ir.Part] = []
     for message in messages:
-        has_text = any(isinstance(part, Text) and part.text for part in message.content)
-        if has_text and not message.continues and any(isinstance(part, Text) for part in parts):
-            parts.append(Text(TEXT_SEPARATOR))
+        has_text = any(isinstance(part, ir.Text) and part.text for part in message.content)
+        if has_text and not message.continues and any(isinstance(part, ir.Text) for part in parts):
+            parts.append(ir.Text(TEXT_SEPARATOR))
         parts += message.content
-    texts = [part for part in parts if isinstance(part, Text)]
-    others = [part for part in parts if not isinstance(part, Text)]
+    texts = [part for part in parts if isinstance(part, ir.Text)]
+    others = [part for part in parts if not isinstance(part, ir.Text)]
     extras = _relevant(tuple(extra for message in messages for extra in message.extras))
     content = _merged_parts([*texts, *others])
     return replace(messages[0], content=content, continues=False, extras=extras)
 
 
-def _canonical_tool(tool: Tool) -> Tool:
-    if not isinstance(tool, FunctionTool):
+def _canonical_tool(tool: ir.Tool) -> ir.Tool:
+    if not isinstance(tool, ir.FunctionTool):
         return tool
     strict = is_strict(tool.parameters) if tool.strict is None else tool.strict
     if tool.parameters is None or bytes(tool.parameters) == b"{}":
@@ -231,7 +215,7 @@ def _canonical_tool(tool: Tool) -> Tool:
     return replace(tool, strict=strict)
 
 
-def _canonical_format(format_: ResponseFormat | None) -> ResponseFormat | None:
+def _canonical_format(format_: ir.ResponseFormat | None) -> ir.ResponseFormat | None:
     if format_ is None or format_.kind != "json_schema":
         return format_
     return replace(format_, name=format_.name or "response")

@@ -12,21 +12,8 @@ from msgspec.structs import asdict, replace
 import adapters
 from adapters.chat import wire as chat_wire
 from adapters.dialect import translate_error_param
+from adapters.ir import types as ir
 from adapters.ir.accumulator import accumulate, to_events
-from adapters.ir.types import (
-    Choice,
-    Citation,
-    Finish,
-    Item,
-    Message,
-    OpaqueItem,
-    Refusal,
-    Reply,
-    Request,
-    Text,
-    ToolCall,
-    Usage,
-)
 from adapters.legacy import reply_writer as legacy_writer
 from adapters.responses import wire as responses_wire
 from tests.adapters.laws.canonical import canonical_reply
@@ -91,9 +78,9 @@ def test_reply_is_read_as_written(name: DialectName, data: DataObject) -> None:
 @given(data=st.data())
 def test_stream_is_read_as_written(name: DialectName, data: DataObject) -> None:
     reply = without_annotations(data.draw(replies(name)))
-    request = Request(include_usage=reply.usage is not None)
+    request = ir.Request(include_usage=reply.usage is not None)
     # Chat has one message, which is written before the calls.
-    overlapping = Struct if name == "responses" else ToolCall
+    overlapping = Struct if name == "responses" else ir.ToolCall
     stream = write_stream(name, data.draw(events(reply, overlapping)), request)
     assert adapters.check(name, stream) == []
     assert flat(accumulate(read_stream(name, [stream]))) == flat(reply)
@@ -101,21 +88,21 @@ def test_stream_is_read_as_written(name: DialectName, data: DataObject) -> None:
 
 @pytest.mark.parametrize("name", ["chat", "legacy"])
 def test_citation_stays_with_its_text(name: DialectName) -> None:
-    cited = Text("text", (Citation("https://example.com", "Example", 0, 4),))
-    message = Message("assistant", (cited, Refusal("no")), status="completed")
-    call = ToolCall("call_0001", "f", "{}", status="completed")
-    finish = Finish("calls", FINISH_REASONS[name]["calls"])
-    reply = Reply("chatcmpl-1", "m", 0, (Choice((message, call), finish),))
-    stream = write_stream(name, list(to_events(reply)), Request())
+    cited = ir.Text("text", (ir.Citation("https://example.com", "Example", 0, 4),))
+    message = ir.Message("assistant", (cited, ir.Refusal("no")), status="completed")
+    call = ir.ToolCall("call_0001", "f", "{}", status="completed")
+    finish = ir.Finish("calls", FINISH_REASONS[name]["calls"])
+    reply = ir.Reply("chatcmpl-1", "m", 0, (ir.Choice((message, call), finish),))
+    stream = write_stream(name, list(to_events(reply)), ir.Request())
     assert flat(accumulate(read_stream(name, [stream]))) == flat(reply)
 
 
 @each_dialect
 def test_placeholder_of_templates_is_a_legal_text(name: DialectName) -> None:
-    message = Message("assistant", (Text("text"),), item_id="\0", status="completed")
-    call = ToolCall("call_0001", "\0", "{}", item_id="\0\0", status="completed")
-    choice = Choice((message, call), Finish("stop", FINISH_REASONS[name]["stop"]))
-    reply = Reply("", "\0", 0, (choice,), usage=Usage(1, 1, 2), service_tier="\0")
+    message = ir.Message("assistant", (ir.Text("text"),), item_id="\0", status="completed")
+    call = ir.ToolCall("call_0001", "\0", "{}", item_id="\0\0", status="completed")
+    choice = ir.Choice((message, call), ir.Finish("stop", FINISH_REASONS[name]["stop"]))
+    reply = ir.Reply("", "\0", 0, (choice,), usage=ir.Usage(1, 1, 2), service_tier="\0")
     stream = exchange(name, "responses").reply_as_stream(write_reply("responses", reply)).body
     assert adapters.check(name, stream) == []
     read = canonical_reply(accumulate(read_stream(name, [stream])))
@@ -146,9 +133,9 @@ def test_calls_of_every_style_are_distinguished(
     assert flat(items) == flat(expected)
 
 
-def without_call_ids(items: tuple[Item, ...]) -> tuple[Item, ...]:
+def without_call_ids(items: tuple[ir.Item, ...]) -> tuple[ir.Item, ...]:
     return tuple(
-        replace(item, call_id="") if isinstance(item, ToolCall) else item for item in items
+        replace(item, call_id="") if isinstance(item, ir.ToolCall) else item for item in items
     )
 
 
@@ -161,7 +148,7 @@ def test_missing_responses_events_lose_nothing(
     items = items_of("responses")
     if not style.items:
         items = items.map(
-            lambda items: tuple(item for item in items if not isinstance(item, OpaqueItem))
+            lambda items: tuple(item for item in items if not isinstance(item, ir.OpaqueItem))
         )
     reply = data.draw(replies("responses", items))
     if not style.deltas:

@@ -13,22 +13,9 @@ from msgspec.structs import replace
 
 from adapters.chat.stream_writer import CallsWriter
 from adapters.chat.wire import Frames
+from adapters.ir import types as ir
 from adapters.ir.accumulator import accumulate, to_events
 from adapters.ir.events import BlockId, Closed, Delta, Event, Opened, check_order
-from adapters.ir.types import (
-    Choice,
-    ExtraField,
-    Extras,
-    Finish,
-    Item,
-    Message,
-    Reasoning,
-    Reply,
-    Request,
-    Text,
-    ToolCall,
-    ToolOutput,
-)
 from adapters.losses import Losses
 from adapters.reasoning.capture import (
     AttachReasoningToCalls,
@@ -44,11 +31,11 @@ SEAL = ReadableSealer("here")
 words = st.text("ab é\n", min_size=1, max_size=4)
 
 
-def extra(name: str, value: bytes) -> Extras:
-    return (ExtraField("completions", name, Raw(value)),)
+def extra(name: str, value: bytes) -> ir.Extras:
+    return (ir.ExtraField("completions", name, Raw(value)),)
 
 
-def signature(value: str) -> Extras:
+def signature(value: str) -> ir.Extras:
     return extra("extra_content", b'{"google":{"thought_signature":"%s"}}' % value.encode())
 
 
@@ -57,71 +44,73 @@ listed = st.sampled_from([(), extra("reasoning_details", b'[{"type":"reasoning.e
 texts = st.lists(words, max_size=2).map(tuple)
 
 
-def answers(thoughts: SearchStrategy[Reasoning]) -> SearchStrategy[Reply]:
-    said = words.map(lambda text: Message("assistant", (Text(text),), status="completed"))
+def answers(thoughts: SearchStrategy[ir.Reasoning]) -> SearchStrategy[ir.Reply]:
+    said = words.map(lambda text: ir.Message("assistant", (ir.Text(text),), status="completed"))
     called = signed.map(lambda extras: call(extras=extras))
     items = st.lists(st.one_of(thoughts, said, called), max_size=6)
     return items.map(lambda made: reply_of(*map(_with_call_id, made, count())))
 
 
-def call(call_id: str = "call_0", extras: Extras = ()) -> ToolCall:
-    return ToolCall(call_id, "look", "{}", status="completed", extras=extras)
+def call(call_id: str = "call_0", extras: ir.Extras = ()) -> ir.ToolCall:
+    return ir.ToolCall(call_id, "look", "{}", status="completed", extras=extras)
 
 
-def _with_call_id(item: Item, number: int) -> Item:
-    return replace(item, call_id=f"call_{number}") if isinstance(item, ToolCall) else item
+def _with_call_id(item: ir.Item, number: int) -> ir.Item:
+    return replace(item, call_id=f"call_{number}") if isinstance(item, ir.ToolCall) else item
 
 
-def reply_of(*items: Item) -> Reply:
-    return Reply(choices=(Choice(items, Finish("calls", "tool_calls")),))
+def reply_of(*items: ir.Item) -> ir.Reply:
+    return ir.Reply(choices=(ir.Choice(items, ir.Finish("calls", "tool_calls")),))
 
 
 # What a Chat backend thinks, and what a Responses backend does.
 completed = st.just("completed")
-PLAIN = answers(st.builds(Reasoning, content=texts, status=completed, extras=listed))
+PLAIN = answers(st.builds(ir.Reasoning, content=texts, status=completed, extras=listed))
 SEALED = answers(
     st.builds(
-        Reasoning, texts, encrypted=st.none() | words, item_id=st.just("rs_1"), status=completed
+        ir.Reasoning, texts, encrypted=st.none() | words, item_id=st.just("rs_1"), status=completed
     )
 )
 
 
-def items_of(reply: Reply) -> tuple[Item, ...]:
+def items_of(reply: ir.Reply) -> tuple[ir.Item, ...]:
     return reply.choices[0].items
 
 
-def restored(items: Sequence[Item], reasoning: Mapping[str, str] | None = None) -> Sequence[Item]:
+def restored(
+    items: Sequence[ir.Item], reasoning: Mapping[str, str] | None = None
+) -> Sequence[ir.Item]:
     """Return the items of a request with their reasoning restored."""
     restorer = ReasoningRestorer(SEAL, Losses(), native=False)
-    return restorer.restore(Request(items=tuple(items)), reasoning or {}).items
+    return restorer.restore(ir.Request(items=tuple(items)), reasoning or {}).items
 
 
-def assert_restored(items: Sequence[Item], reply: Reply) -> None:
+def assert_restored(items: Sequence[ir.Item], reply: ir.Reply) -> None:
     expected = [_bare(item) for item in items_of(reply) if not _is_empty(item)]
     assert [_bare(item) for item in restored(items)] == expected
 
 
 @given(PLAIN)
-def test_seals_are_the_same_on_a_whole_and_on_a_stream(reply: Reply) -> None:
+def test_seals_are_the_same_on_a_whole_and_on_a_stream(reply: ir.Reply) -> None:
     whole = SealReasoning(SEAL).reply(reply)
     assert accumulate(check_order(SealReasoning(SEAL).feed_all(list(to_events(reply))))) == whole
     for item in items_of(whole):
-        assert not isinstance(item, Reasoning) or item.encrypted is not None
-        assert not isinstance(item, ToolCall | Reasoning) or item.extras == ()
+        assert not isinstance(item, ir.Reasoning) or item.encrypted is not None
+        assert not isinstance(item, ir.ToolCall | ir.Reasoning) or item.extras == ()
 
 
 @given(PLAIN)
-def test_sealed_reasoning_is_restored(reply: Reply) -> None:
+def test_sealed_reasoning_is_restored(reply: ir.Reply) -> None:
     assert_restored(items_of(SealReasoning(SEAL).reply(reply)), reply)
 
 
 def late(events: Sequence[Event]) -> list[Event]:
     """Move the extra content of calls to their ends, as some servers do."""
-    extras: dict[BlockId, Extras] = {}
+    extras: dict[BlockId, ir.Extras] = {}
     told: list[Event] = []
     for event in events:
         match event:
-            case Opened(item=ToolCall() as call):
+            case Opened(item=ir.ToolCall() as call):
                 extras[event.index] = call.extras
                 told.append(replace(event, item=replace(call, extras=())))
             case Closed() if event.index in extras:
@@ -132,16 +121,16 @@ def late(events: Sequence[Event]) -> list[Event]:
 
 
 @given(PLAIN)
-def test_late_extra_content_is_sealed(reply: Reply) -> None:
+def test_late_extra_content_is_sealed(reply: ir.Reply) -> None:
     events = late(list(to_events(reply)))
     sealed = items_of(accumulate(check_order(SealReasoning(SEAL).feed_all(events))))
     for item in sealed:
-        assert not isinstance(item, ToolCall | Reasoning) or item.extras == ()
+        assert not isinstance(item, ir.ToolCall | ir.Reasoning) or item.extras == ()
     assert_restored(sealed, reply)
 
 
 @given(PLAIN)
-def test_late_extra_content_is_accumulated(reply: Reply) -> None:
+def test_late_extra_content_is_accumulated(reply: ir.Reply) -> None:
     assert accumulate(late(list(to_events(reply, Losses(None))))) == reply
 
 
@@ -160,8 +149,8 @@ def test_late_extra_content_of_overlapping_calls(
 ) -> None:
     losses = Losses()
     writer = CallsWriter(Frames({}, with_usage=False), 0, losses)
-    first, begun = writer.open(ToolCall("call_0", "look"))
-    second, waiting = writer.open(ToolCall("call_1", "look"))
+    first, begun = writer.open(ir.ToolCall("call_0", "look"))
+    second, waiting = writer.open(ir.ToolCall("call_1", "look"))
     assert waiting == []
     lanes = {"first": first, "second": second}
     written = [*begun]
@@ -182,27 +171,29 @@ def test_calls_of_one_id_in_several_turns_get_back_each_its_own(*, carries: bool
         replace(call(extras=extras), arguments=f'{{"turn":{number}}}')
         for number, extras in enumerate((signature("a"), signature("b"), ()))
     ]
-    items: list[Item] = []
+    items: list[ir.Item] = []
     kept: dict[str, str] = {}
     for turn in turns:
         stage = SealReasoning(SEAL) if carries else RecordReasoningForCalls(SEAL)
         echoed = items_of(stage.reply(reply_of(turn)))
-        items += [replace(one, extras=()) if isinstance(one, ToolCall) else one for one in echoed]
+        items += [
+            replace(one, extras=()) if isinstance(one, ir.ToolCall) else one for one in echoed
+        ]
         kept |= stage.reasoning
-        items.append(ToolOutput("call_0", "seen"))
-    assert [item for item in restored(items, kept) if isinstance(item, ToolCall)] == turns
+        items.append(ir.ToolOutput("call_0", "seen"))
+    assert [item for item in restored(items, kept) if isinstance(item, ir.ToolCall)] == turns
 
 
 def test_late_extra_content_behind_the_output_finds_its_call() -> None:
-    made, output = call(extras=signature("a")), ToolOutput("call_0", "seen")
+    made, output = call(extras=signature("a")), ir.ToolOutput("call_0", "seen")
     [carrier, told_call] = items_of(SealReasoning(SEAL).reply(reply_of(made)))
     assert restored((told_call, output, carrier)) == (made, output)
 
 
 @pytest.mark.parametrize("encrypted", ["sealed-for-elsewhere {}", "gAAAAABo1"])
 def test_nothing_of_what_cannot_be_opened_goes_on(encrypted: str) -> None:
-    thought = Reasoning(("Ebb first.",), encrypted=encrypted, item_id="rs_1")
-    asked = Request(items=(thought, call()), paths=("input[0]", "input[1]"))
+    thought = ir.Reasoning(("Ebb first.",), encrypted=encrypted, item_id="rs_1")
+    asked = ir.Request(items=(thought, call()), paths=("input[0]", "input[1]"))
     losses = Losses()
     opened = ReasoningRestorer(SEAL, losses, native=False).restore(asked, {})
     assert opened.items == asked.items[1:]
@@ -210,41 +201,43 @@ def test_nothing_of_what_cannot_be_opened_goes_on(encrypted: str) -> None:
 
 
 def test_native_encrypted_reasoning_is_unchanged() -> None:
-    asked = Request(items=(Reasoning(("Ebb first.",), encrypted="gAAAAABo1", item_id="rs_1"),))
+    asked = ir.Request(
+        items=(ir.Reasoning(("Ebb first.",), encrypted="gAAAAABo1", item_id="rs_1"),)
+    )
     assert ReasoningRestorer(SEAL, Losses(), native=True).restore(asked, {}).items == asked.items
 
 
-def _bare(item: Item) -> object:
+def _bare(item: ir.Item) -> object:
     match item:
-        case Reasoning():
+        case ir.Reasoning():
             return item.content, item.extras
-        case ToolCall():
+        case ir.ToolCall():
             return item.call_id, item.extras
         case _:
             return item
 
 
-def _is_empty(item: Item) -> bool:
-    return isinstance(item, Reasoning) and not (item.content or item.extras)
+def _is_empty(item: ir.Item) -> bool:
+    return isinstance(item, ir.Reasoning) and not (item.content or item.extras)
 
 
 @given(reply=SEALED, plain=st.booleans())
-def test_stored_reasoning_is_the_same_for_whole_and_stream(*, reply: Reply, plain: bool) -> None:
+def test_stored_reasoning_is_the_same_for_whole_and_stream(*, reply: ir.Reply, plain: bool) -> None:
     stage = AttachReasoningToCalls(SEAL, "completions", accepts_unsealed=plain)
     whole = stage.reply(reply)
-    carried_by = [item for item in items_of(whole) if isinstance(item, ToolCall)]
+    carried_by = [item for item in items_of(whole) if isinstance(item, ir.ToolCall)]
     found = {one.call_id: pop_sealed_extra(one)[0] for one in carried_by}
     assert {name: text for name, text in found.items() if text} == stage.reasoning
-    assert all(not isinstance(i, Reasoning) or i.encrypted is None for i in items_of(whole))
+    assert all(not isinstance(i, ir.Reasoning) or i.encrypted is None for i in items_of(whole))
 
 
 @given(PLAIN)
-def test_recorded_reasoning_is_the_same_for_whole_and_stream(reply: Reply) -> None:
+def test_recorded_reasoning_is_the_same_for_whole_and_stream(reply: ir.Reply) -> None:
     assert RecordReasoningForCalls(SEAL).reply(reply) == reply
 
 
 @given(st.text(max_size=10), signed)
-def test_extra_content_of_a_call_is_removed(text: str, extras: Extras) -> None:
+def test_extra_content_of_a_call_is_removed(text: str, extras: ir.Extras) -> None:
     sealed = (*extras, extra_content_field(text, "completions"))
     assert pop_sealed_extra(call(extras=sealed)) == (text, extras)
     assert pop_sealed_extra(call(extras=extras)) == (None, extras)

@@ -5,43 +5,32 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 from msgspec import Raw
 
+from adapters.ir import types as ir
 from adapters.ir.accumulator import accumulate
 from adapters.ir.events import Delta, Event, Failed, Finished, Opened, Started, check_order
-from adapters.ir.types import (
-    Choice,
-    Error,
-    Finish,
-    Message,
-    OpaqueItem,
-    Reasoning,
-    Reply,
-    Text,
-    ToolCall,
-    Usage,
-)
 from adapters.losses import Losses
 from adapters.stages.summary_item import PrependItem, SummarizeReply, add_usage
 from tests.strategies.replies import replies
 from tests.strategies.streams import events
 from tests.strategies.values import DIALECT_NAMES
 
-ITEM = OpaqueItem("responses", "compaction", Raw(b'{"type":"compaction","id":"cmp_1"}'), "cmp_1")
-STOP = Finish("stop", "stop")
-COST = Usage(1, 2, 3, 4, 5, 6)
+ITEM = ir.OpaqueItem("responses", "compaction", Raw(b'{"type":"compaction","id":"cmp_1"}'), "cmp_1")
+STOP = ir.Finish("stop", "stop")
+COST = ir.Usage(1, 2, 3, 4, 5, 6)
 REPLIES = st.one_of([replies(name) for name in DIALECT_NAMES])
 
 
-def condensed(text: str) -> OpaqueItem:
-    return OpaqueItem("responses", "compaction", Raw(text.encode()), "cmp_1")
+def condensed(text: str) -> ir.OpaqueItem:
+    return ir.OpaqueItem("responses", "compaction", Raw(text.encode()), "cmp_1")
 
 
-def told(stage: SummarizeReply | PrependItem, said: list[Event]) -> Reply:
+def told(stage: SummarizeReply | PrependItem, said: list[Event]) -> ir.Reply:
     """Fold what a stage makes of events, which must be a legal stream again."""
     return accumulate(check_order(stage.feed_all(said)))
 
 
 @given(REPLIES, st.data())
-def test_summary_is_the_same_for_whole_and_stream(reply: Reply, data: DataObject) -> None:
+def test_summary_is_the_same_for_whole_and_stream(reply: ir.Reply, data: DataObject) -> None:
     whole = SummarizeReply(condensed, Losses(None)).reply(reply)
     said = data.draw(events(reply))
     streamed = told(SummarizeReply(condensed, Losses(None)), said)
@@ -53,29 +42,33 @@ def test_summary_is_the_same_for_whole_and_stream(reply: Reply, data: DataObject
 
 
 def test_summary_has_no_reasoning_and_calls() -> None:
-    first, last = (Message("assistant", (Text(text),)) for text in (" One.", "Two.\n"))
-    items = (Reasoning(("hm",)), first, ToolCall("a", "f"), last)
-    reply = SummarizeReply(condensed, Losses(None)).reply(Reply(choices=(Choice(items, STOP),)))
-    assert reply.choices == (Choice((condensed("One.\n\nTwo."),), STOP),)
+    first, last = (ir.Message("assistant", (ir.Text(text),)) for text in (" One.", "Two.\n"))
+    items = (ir.Reasoning(("hm",)), first, ir.ToolCall("a", "f"), last)
+    reply = SummarizeReply(condensed, Losses(None)).reply(
+        ir.Reply(choices=(ir.Choice(items, STOP),))
+    )
+    assert reply.choices == (ir.Choice((condensed("One.\n\nTwo."),), STOP),)
 
 
 def test_truncated_summary_is_used_and_reported() -> None:
     losses = Losses(None)
-    said = (Message("assistant", (Text("One"),)),)
-    finish = Finish("length", "length")
-    reply = SummarizeReply(condensed, losses).reply(Reply(choices=(Choice(said, finish),)))
-    assert reply.choices == (Choice((condensed("One"),), STOP),)
+    said = (ir.Message("assistant", (ir.Text("One"),)),)
+    finish = ir.Finish("length", "length")
+    reply = SummarizeReply(condensed, losses).reply(ir.Reply(choices=(ir.Choice(said, finish),)))
+    assert reply.choices == (ir.Choice((condensed("One"),), STOP),)
     assert [loss.path for loss in losses] == ["output[0]"]
     streamed = Losses(None)
     stage = SummarizeReply(condensed, streamed)
-    for event in (Started(), Opened(0, Message("assistant")), Delta(0, "text", "One")):
+    for event in (Started(), Opened(0, ir.Message("assistant")), Delta(0, "text", "One")):
         stage.feed(event)
     assert len(stage.feed(Finished((finish,)))) == 3
     assert [*streamed] == [*losses]
 
 
 def test_empty_summary_is_an_error() -> None:
-    empty = Reply(choices=(Choice((Message("assistant", (Text(" \n"),)),), STOP),), usage=COST)
+    empty = ir.Reply(
+        choices=(ir.Choice((ir.Message("assistant", (ir.Text(" \n"),)),), STOP),), usage=COST
+    )
     reply = SummarizeReply(condensed, Losses(None)).reply(empty)
     assert reply.error is not None
     assert (reply.error.code, reply.error.status) == ("empty_summary", 502)
@@ -85,14 +78,14 @@ def test_empty_summary_is_an_error() -> None:
 
 
 def test_error_is_unchanged() -> None:
-    failed = Reply(error=Error("no"))
+    failed = ir.Reply(error=ir.Error("no"))
     assert SummarizeReply(condensed, Losses(None)).reply(failed) == failed
-    event = Failed(Error("no"))
+    event = Failed(ir.Error("no"))
     assert SummarizeReply(condensed, Losses(None)).feed(event) == [event]
 
 
 @given(REPLIES, st.data())
-def test_prepended_item_is_the_same_for_whole_and_stream(reply: Reply, data: DataObject) -> None:
+def test_prepended_item_is_the_same_for_whole_and_stream(reply: ir.Reply, data: DataObject) -> None:
     said = data.draw(events(reply))
     plain = accumulate(said)
     expected = PrependItem(ITEM, COST).reply(plain)
@@ -102,8 +95,8 @@ def test_prepended_item_is_the_same_for_whole_and_stream(reply: Reply, data: Dat
 
 
 def test_usage_is_added_if_both_are_known() -> None:
-    assert add_usage(COST, COST) == Usage(2, 4, 6, 8, 10, 12)
+    assert add_usage(COST, COST) == ir.Usage(2, 4, 6, 8, 10, 12)
     assert add_usage(COST, None) is None
     assert add_usage(None, COST) is None
-    reply = PrependItem(ITEM, COST).reply(Reply(error=Error("no"), usage=COST))
-    assert reply.usage == Usage(2, 4, 6, 8, 10, 12)
+    reply = PrependItem(ITEM, COST).reply(ir.Reply(error=ir.Error("no"), usage=COST))
+    assert reply.usage == ir.Usage(2, 4, 6, 8, 10, 12)

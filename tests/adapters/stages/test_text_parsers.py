@@ -9,6 +9,7 @@ from hypothesis.strategies import DataObject
 from msgspec.structs import replace
 
 from adapters.ids import deterministic_ids
+from adapters.ir import types as ir
 from adapters.ir.accumulator import accumulate, to_events
 from adapters.ir.events import (
     Closed,
@@ -22,30 +23,15 @@ from adapters.ir.events import (
     truncated_stream,
 )
 from adapters.ir.normalize import without_content
-from adapters.ir.types import (
-    Choice,
-    Citation,
-    Finish,
-    FunctionTool,
-    Item,
-    Logprob,
-    Message,
-    Reasoning,
-    Refusal,
-    Reply,
-    Status,
-    Text,
-    ToolCall,
-)
 from adapters.losses import Losses
 from adapters.stages.think_tags import ThinkTagParser
 from adapters.text_tools.stage import TextToolCallParser
 from tests.adapters.text_tools.test_scanner import ALL, cut_up
 
-STOP = Finish("stop", "stop")
+STOP = ir.Finish("stop", "stop")
 LOOK = '<tool_call>\n{"name": "look", "arguments": {"city": "Rome"}}\n</tool_call>'
 TIME = "[TOOL_CALLS]time{}"
-NATIVE = ToolCall("call_x", "look", "{}", status="completed")
+NATIVE = ir.ToolCall("call_x", "look", "{}", status="completed")
 
 # Pieces of which markup, and what only looks like it, is made.
 TAGS = ("<think>", "</think>", "<", "/", "think", ">", " ", "\n", "a", "b</", "<th", "</thin", "é")
@@ -62,45 +48,45 @@ def parse_tags(losses: Losses) -> ThinkTagParser:
 
 
 def parse_calls(losses: Losses) -> TextToolCallParser:
-    tools = (FunctionTool("look"), FunctionTool("time"))
+    tools = (ir.FunctionTool("look"), ir.FunctionTool("time"))
     return TextToolCallParser(ALL, tools, deterministic_ids(), losses)
 
 
-def message(text: str, status: Status = "completed") -> Message:
-    return Message("assistant", (Text(text),), status=status)
+def message(text: str, status: ir.Status = "completed") -> ir.Message:
+    return ir.Message("assistant", (ir.Text(text),), status=status)
 
 
-def thought(text: str) -> Reasoning:
-    return Reasoning(content=(text,), status="completed")
+def thought(text: str) -> ir.Reasoning:
+    return ir.Reasoning(content=(text,), status="completed")
 
 
-def look(number: int = 1) -> ToolCall:
-    return ToolCall(f"call_{number:04}", "look", '{"city": "Rome"}', status="completed")
+def look(number: int = 1) -> ir.ToolCall:
+    return ir.ToolCall(f"call_{number:04}", "look", '{"city": "Rome"}', status="completed")
 
 
-def time(number: int = 1) -> ToolCall:
-    return ToolCall(f"call_{number:04}", "time", "{}", status="completed")
+def time(number: int = 1) -> ir.ToolCall:
+    return ir.ToolCall(f"call_{number:04}", "time", "{}", status="completed")
 
 
-def whole(parser: Parser, *items: Item) -> Choice:
-    return parser(Losses(None)).reply(Reply(choices=(Choice(items, STOP),))).choices[0]
+def whole(parser: Parser, *items: ir.Item) -> ir.Choice:
+    return parser(Losses(None)).reply(ir.Reply(choices=(ir.Choice(items, STOP),))).choices[0]
 
 
 def message_events(*deltas: Delta) -> list[Event]:
     """Return the events of a reply with one message."""
-    return [Started(), Opened(0, Message("assistant")), *deltas, Closed(0), Finished((STOP,))]
+    return [Started(), Opened(0, ir.Message("assistant")), *deltas, Closed(0), Finished((STOP,))]
 
 
 def text_events(
     pieces: Sequence[str],
-    status: Status = "completed",
-    before: Sequence[Item] = (),
-    after: Sequence[Item] = (),
+    status: ir.Status = "completed",
+    before: Sequence[ir.Item] = (),
+    after: Sequence[ir.Item] = (),
 ) -> list[Event]:
     """Return the events of a message in pieces, and of other items before and after it."""
     items = (*before, message("".join(pieces), status), *after)
     events: list[Event] = []
-    for event in to_events(Reply(choices=(Choice(items, STOP),))):
+    for event in to_events(ir.Reply(choices=(ir.Choice(items, STOP),))):
         if isinstance(event, Delta) and event.channel == "text":
             events += [replace(event, text=piece) for piece in pieces]
         else:
@@ -113,7 +99,7 @@ def run(parser: Parser, events: Sequence[Event], losses: Losses | None = None) -
     return check_order(stage.feed_all(check_order(events)))
 
 
-def streamed(parser: Parser, events: Sequence[Event], losses: Losses | None = None) -> Choice:
+def streamed(parser: Parser, events: Sequence[Event], losses: Losses | None = None) -> ir.Choice:
     return accumulate(run(parser, events, losses)).choices[0]
 
 
@@ -151,7 +137,7 @@ def streamed(parser: Parser, events: Sequence[Event], losses: Losses | None = No
         (parse_calls, "", (message(""),)),
     ],
 )
-def test_markup_is_split_from_text(parser: Parser, text: str, items: tuple[Item, ...]) -> None:
+def test_markup_is_split_from_text(parser: Parser, text: str, items: tuple[ir.Item, ...]) -> None:
     assert whole(parser, message(text)).items == items
     assert streamed(parser, text_events(list(text) or [""])).items == items
 
@@ -170,9 +156,9 @@ def test_markup_is_split_from_text(parser: Parser, text: str, items: tuple[Item,
 @given(data=st.data(), positions=POSITIONS)
 def test_stream_equals_whole_reply(
     parser: Parser,
-    before: tuple[Item, ...],
-    after: tuple[Item, ...],
-    status: Status,
+    before: tuple[ir.Item, ...],
+    after: tuple[ir.Item, ...],
+    status: ir.Status,
     data: DataObject,
     positions: Sequence[int],
 ) -> None:
@@ -203,7 +189,7 @@ def test_held_text_is_emitted_when_the_stream_is_truncated(
 def test_held_text_precedes_the_next_block(parser: Parser, pieces: tuple[str, str]) -> None:
     events: list[Event] = [
         Started(),
-        Opened(0, Message("assistant")),
+        Opened(0, ir.Message("assistant")),
         Delta(0, "text", pieces[0]),
         Opened(1, without_content(NATIVE)),
         Delta(0, "text", pieces[1]),
@@ -223,23 +209,23 @@ def test_held_text_precedes_the_next_block(parser: Parser, pieces: tuple[str, st
     ],
 )
 def test_choices_are_parsed_independently(
-    parser: Parser, pieces: tuple[str, str], items: tuple[Item, ...]
+    parser: Parser, pieces: tuple[str, str], items: tuple[ir.Item, ...]
 ) -> None:
     events: list[Event] = [
         Started(),
-        Opened(0, Message("assistant"), choice=0),
+        Opened(0, ir.Message("assistant"), choice=0),
         Delta(0, "text", pieces[0]),
-        Opened(1, Message("assistant"), choice=1),
+        Opened(1, ir.Message("assistant"), choice=1),
         Delta(1, "text", "So."),
         Delta(0, "text", pieces[1]),
         Closed(0),
         Closed(1),
         Finished((STOP, STOP)),
     ]
-    finish = STOP if parser is parse_tags else Finish("calls", "stop")
+    finish = STOP if parser is parse_tags else ir.Finish("calls", "stop")
     first, second = accumulate(run(parser, events)).choices
-    assert first == Choice(items, finish)
-    assert second == Choice((message("So."),), STOP)
+    assert first == ir.Choice(items, finish)
+    assert second == ir.Choice((message("So."),), STOP)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +236,7 @@ def test_choices_are_parsed_independently(
     ],
 )
 def test_refusal_follows_the_text(parser: Parser, text: str) -> None:
-    both = Message("assistant", (Text(text), Refusal("no")), status="completed")
+    both = ir.Message("assistant", (ir.Text(text), ir.Refusal("no")), status="completed")
     for pieces in ([text], list(text) or [""]):
         deltas = [Delta(0, "text", piece) for piece in pieces]
         events = message_events(*deltas, Delta(0, "refusal", "no", part=1))
@@ -278,7 +264,7 @@ def test_space_without_end_is_read_once(begin: str) -> None:
 def test_reasoning_goes_on_while_another_block_begins() -> None:
     events: list[Event] = [
         Started(),
-        Opened(0, Message("assistant")),
+        Opened(0, ir.Message("assistant")),
         Delta(0, "text", "<think>why</th"),
         Opened(1, without_content(NATIVE)),
         Delta(1, "arguments", "{}"),
@@ -298,8 +284,8 @@ def test_refusal_alone_passes() -> None:
 def test_each_choice_thinks_for_itself() -> None:
     events: list[Event] = [
         Started(),
-        Opened(0, Message("assistant"), choice=0),
-        Opened(1, Message("assistant"), choice=1),
+        Opened(0, ir.Message("assistant"), choice=0),
+        Opened(1, ir.Message("assistant"), choice=1),
         Delta(1, "text", "<think>two</think>b"),
         Delta(0, "text", "a"),
         Closed(0),
@@ -308,19 +294,19 @@ def test_each_choice_thinks_for_itself() -> None:
     ]
     opened = [event for event in run(parse_tags, events) if isinstance(event, Opened)]
     types = [(type(event.item), event.choice) for event in opened]
-    assert types == [(Reasoning, 1), (Message, 1), (Message, 0)]
+    assert types == [(ir.Reasoning, 1), (ir.Message, 1), (ir.Message, 0)]
 
 
-PROBABLE = (Logprob("x", -0.1),)
-CITED = (Citation("https://a.example", "A", 0, 1),)
+PROBABLE = (ir.Logprob("x", -0.1),)
+CITED = (ir.Citation("https://a.example", "A", 0, 1),)
 
 
 @pytest.mark.parametrize("pieces", [["<think>why</think>so"], ["<th", "ink>why", "</think>", "so"]])
 def test_annotations_of_a_split_text_are_reported(pieces: Sequence[str]) -> None:
     losses = Losses(None)
     deltas = [Delta(0, "text", one, logprobs=PROBABLE, annotations=CITED) for one in pieces]
-    text = Text("".join(pieces), annotations=CITED, logprobs=PROBABLE * len(pieces))
-    expected = whole(parse_tags, Message("assistant", (text,), status="completed"))
+    text = ir.Text("".join(pieces), annotations=CITED, logprobs=PROBABLE * len(pieces))
+    expected = whole(parse_tags, ir.Message("assistant", (text,), status="completed"))
     assert streamed(parse_tags, message_events(*deltas), losses) == expected
     assert [loss.path for loss in losses] == ["content"]
 
@@ -336,16 +322,18 @@ def test_annotations_of_a_buffered_text_are_kept() -> None:
 
 
 def test_reply_with_calls_finishes_with_calls() -> None:
-    assert whole(parse_calls, message(LOOK)).finish == Finish("calls", "stop")
-    assert streamed(parse_calls, text_events([LOOK])).finish == Finish("calls", "stop")
+    assert whole(parse_calls, message(LOOK)).finish == ir.Finish("calls", "stop")
+    assert streamed(parse_calls, text_events([LOOK])).finish == ir.Finish("calls", "stop")
     assert whole(parse_calls, message("So.")).finish == STOP
-    truncated = Reply(choices=(Choice((message(LOOK, "incomplete"),), Finish("length", "length")),))
+    truncated = ir.Reply(
+        choices=(ir.Choice((message(LOOK, "incomplete"),), ir.Finish("length", "length")),)
+    )
     (choice,) = parse_calls(Losses(None)).reply(truncated).choices
-    assert choice.finish == Finish("length", "length")
+    assert choice.finish == ir.Finish("length", "length")
 
 
 def test_reply_without_calls_is_unchanged() -> None:
-    reply = Reply(choices=(Choice((message("a <b> {}"), NATIVE), STOP),))
+    reply = ir.Reply(choices=(ir.Choice((message("a <b> {}"), NATIVE), STOP),))
     assert parse_calls(Losses(None)).reply(reply) == reply
 
 
@@ -376,24 +364,26 @@ def test_missing_arguments_become_an_empty_object() -> None:
 
 
 def test_content_parts_are_parsed_independently() -> None:
-    parts = Message("assistant", (Text("a <tool"), Text(f"_call> {LOOK}")), status="completed")
-    kept = Message("assistant", (Text("a <tool"), Text("_call> ")), status="completed")
+    parts = ir.Message(
+        "assistant", (ir.Text("a <tool"), ir.Text(f"_call> {LOOK}")), status="completed"
+    )
+    kept = ir.Message("assistant", (ir.Text("a <tool"), ir.Text("_call> ")), status="completed")
     assert whole(parse_calls, parts).items == (kept, look())
     # JSON is the whole reply only in the first part.
     bare_call = '{"name": "time", "arguments": {}}'
-    parts = Message("assistant", (Text("So: "), Text(bare_call)), status="completed")
+    parts = ir.Message("assistant", (ir.Text("So: "), ir.Text(bare_call)), status="completed")
     assert whole(parse_calls, parts).items == (parts,)
 
 
 def test_first_message_keeps_its_id() -> None:
     first, _, last = whole(parse_calls, replace(message(f"a{LOOK}b"), item_id="msg_1")).items
-    assert isinstance(first, Message)
-    assert isinstance(last, Message)
+    assert isinstance(first, ir.Message)
+    assert isinstance(last, ir.Message)
     assert (first.item_id, last.item_id) == ("msg_1", None)
 
 
-def logprobs_of(text: str) -> tuple[Logprob, ...]:
-    return tuple(Logprob(token, -0.5) for token in text)
+def logprobs_of(text: str) -> tuple[ir.Logprob, ...]:
+    return tuple(ir.Logprob(token, -0.5) for token in text)
 
 
 @given(text=st.lists(st.sampled_from(["a", " ", "<", LOOK, TIME]), max_size=6).map("".join))
@@ -402,23 +392,25 @@ def test_logprobs_stay_with_the_remaining_text(text: str) -> None:
     events = message_events(*(Delta(0, "text", one, logprobs=logprobs_of(one)) for one in text))
     items = streamed(parse_calls, events, losses).items
     for item in items:
-        for part in item.content if isinstance(item, Message) else ():
-            assert isinstance(part, Text)
+        for part in item.content if isinstance(item, ir.Message) else ():
+            assert isinstance(part, ir.Text)
             assert part.logprobs == logprobs_of(part.text)
     assert [loss.path for loss in losses] == (["content"] if LOOK in text or TIME in text else [])
     if text:
-        message_ = Message("assistant", (Text(text, (), logprobs_of(text)),), status="completed")
+        message_ = ir.Message(
+            "assistant", (ir.Text(text, (), logprobs_of(text)),), status="completed"
+        )
         assert whole(parse_calls, message_).items == items
 
 
 @pytest.mark.parametrize(("before", "after"), [("a", ""), ("", "a"), ("b", "a")])
 def test_logprobs_without_tokens_are_dropped(before: str, after: str) -> None:
     losses = Losses(None)
-    text = Text(before + LOOK + after, logprobs=(Logprob("x", -0.1), Logprob("y", -0.2)))
-    reply = Reply(choices=(Choice((Message("assistant", (text,)),), STOP),))
+    text = ir.Text(before + LOOK + after, logprobs=(ir.Logprob("x", -0.1), ir.Logprob("y", -0.2)))
+    reply = ir.Reply(choices=(ir.Choice((ir.Message("assistant", (text,)),), STOP),))
     items = parse_calls(losses).reply(reply).choices[0].items
     kept = [message(one) for one in (before, after) if one]
-    assert [item for item in items if isinstance(item, Message)] == kept
+    assert [item for item in items if isinstance(item, ir.Message)] == kept
     assert [loss.path for loss in losses] == ["content"]
 
 

@@ -10,34 +10,16 @@ from msgspec import Raw
 
 import adapters
 from adapters.errors import UnsupportedRequestError
-from adapters.ir.types import (
-    AllowedToolsChoice,
-    CustomTool,
-    ExtraField,
-    FunctionTool,
-    HostedTool,
-    Image,
-    Item,
-    Message,
-    NamedToolChoice,
-    Reasoning,
-    Request,
-    Text,
-    Tool,
-    ToolCall,
-    ToolChoice,
-    ToolChoiceMode,
-    ToolOutput,
-)
+from adapters.ir import types as ir
 from adapters.losses import Losses
 from adapters.text_tools.prompt import call_as_text, describe_tools_in_prompt
 from tests.adapters.text_tools.test_scanner import scan
 from tests.exchange import Exchange
 
 SCHEMA = Raw(b'{"type": "object", "properties": {"city": {"type": "string"}}}')
-LOOK = FunctionTool("look", "Looks\nout.", SCHEMA)
-TIME = FunctionTool("time")
-QUESTION = Message("user", (Text("How is it in Rome?"),))
+LOOK = ir.FunctionTool("look", "Looks\nout.", SCHEMA)
+TIME = ir.FunctionTool("time")
+QUESTION = ir.Message("user", (ir.Text("How is it in Rome?"),))
 
 PROMPT = """\
 # Tools
@@ -63,14 +45,14 @@ Call tools only where they help; otherwise answer in plain words."""
 
 
 def convert(
-    *items: Item,
-    tools: tuple[Tool, ...] = (LOOK, TIME),
-    choice: ToolChoice | None = None,
+    *items: ir.Item,
+    tools: tuple[ir.Tool, ...] = (LOOK, TIME),
+    choice: ir.ToolChoice | None = None,
     parallel: bool | None = None,
     instructions: str | None = None,
     losses: Losses | None = None,
-) -> Request:
-    request = Request(
+) -> ir.Request:
+    request = ir.Request(
         items=items or (QUESTION,),
         tools=tools,
         tool_choice=choice,
@@ -80,16 +62,16 @@ def convert(
     return describe_tools_in_prompt(request, Losses() if losses is None else losses)
 
 
-AUTO, REQUIRED = ToolChoiceMode("auto"), ToolChoiceMode("required")
+AUTO, REQUIRED = ir.ToolChoiceMode("auto"), ir.ToolChoiceMode("required")
 
 
-def allowed(*names: str, mode: Literal["auto", "required", "none"] = "required") -> ToolChoice:
-    return AllowedToolsChoice(mode, tuple(map(NamedToolChoice, names)))
+def allowed(*names: str, mode: Literal["auto", "required", "none"] = "required") -> ir.ToolChoice:
+    return ir.AllowedToolsChoice(mode, tuple(map(ir.NamedToolChoice, names)))
 
 
 def test_prompt_describes_tools() -> None:
     losses = Losses()
-    assert convert(losses=losses) == Request(instructions=PROMPT, items=(QUESTION,))
+    assert convert(losses=losses) == ir.Request(instructions=PROMPT, items=(QUESTION,))
     assert [str(loss) for loss in losses] == [
         "changed tools: tools are not supported; described in the prompt"
     ]
@@ -97,13 +79,13 @@ def test_prompt_describes_tools() -> None:
 
 def test_prompt_follows_the_instructions() -> None:
     assert convert(instructions="Be brief.").instructions == f"Be brief.\n\n{PROMPT}"
-    system = Message("system", (Text("Be brief."),), item_id="msg_1")
+    system = ir.Message("system", (ir.Text("Be brief."),), item_id="msg_1")
     first, second = convert(system, QUESTION).items
-    assert first == Message("system", (Text(f"Be brief.\n\n{PROMPT}"),), item_id="msg_1")
+    assert first == ir.Message("system", (ir.Text(f"Be brief.\n\n{PROMPT}"),), item_id="msg_1")
     assert second == QUESTION
-    marked = Message("developer", (Text("Be brief.", cache_breakpoint=Raw(b"{}")),))
-    assert convert(marked, QUESTION).items[0] == Message(
-        "developer", (*marked.content, Text(f"\n\n{PROMPT}"))
+    marked = ir.Message("developer", (ir.Text("Be brief.", cache_breakpoint=Raw(b"{}")),))
+    assert convert(marked, QUESTION).items[0] == ir.Message(
+        "developer", (*marked.content, ir.Text(f"\n\n{PROMPT}"))
     )
 
 
@@ -112,12 +94,12 @@ def test_prompt_follows_the_instructions() -> None:
     [
         (AUTO, "Call tools only where they help; otherwise answer in plain words."),
         (REQUIRED, "Your next answer must call at least one of these tools."),
-        (NamedToolChoice("time"), "Your next answer must call the tool time, and no other."),
+        (ir.NamedToolChoice("time"), "Your next answer must call the tool time, and no other."),
         (allowed("look", "time"), "Your next answer must call at least one of these tools."),
         (allowed("look"), "Your next answer must call the tool look, and no other."),
     ],
 )
-def test_prompt_states_the_choice(choice: ToolChoice, last: str) -> None:
+def test_prompt_states_the_choice(choice: ir.ToolChoice, last: str) -> None:
     losses = Losses()
     converted = convert(choice=choice, losses=losses)
     assert (converted.instructions or "").splitlines()[-1] == last
@@ -133,21 +115,21 @@ def test_only_allowed_tools_are_described() -> None:
     assert '"look"' not in prompt
 
 
-@pytest.mark.parametrize("choice", [ToolChoiceMode("none"), allowed("look", mode="none")])
-def test_choice_none_describes_no_tools(choice: ToolChoice) -> None:
+@pytest.mark.parametrize("choice", [ir.ToolChoiceMode("none"), allowed("look", mode="none")])
+def test_choice_none_describes_no_tools(choice: ir.ToolChoice) -> None:
     losses = Losses()
-    assert convert(choice=choice, losses=losses) == Request(items=(QUESTION,))
+    assert convert(choice=choice, losses=losses) == ir.Request(items=(QUESTION,))
     assert [loss.path for loss in losses] == ["tool_choice"]
 
 
 def test_choice_is_refused_under_the_refuse_policy() -> None:
-    for choice in (REQUIRED, NamedToolChoice("look")):
+    for choice in (REQUIRED, ir.NamedToolChoice("look")):
         with pytest.raises(UnsupportedRequestError):
             convert(choice=choice, losses=Losses("refuse"))
     with pytest.raises(UnsupportedRequestError):
         convert(parallel=False, losses=Losses("refuse"))
     with pytest.raises(UnsupportedRequestError):
-        convert(choice=NamedToolChoice("fly"))
+        convert(choice=ir.NamedToolChoice("fly"))
 
 
 def test_prompt_asks_for_one_call_at_a_time() -> None:
@@ -161,8 +143,10 @@ def test_prompt_asks_for_one_call_at_a_time() -> None:
 
 def test_undescribed_fields_are_reported() -> None:
     losses = Losses()
-    odd = FunctionTool("odd", strict=True, extras=(ExtraField("completions", "cache", Raw(b"1")),))
-    tools = (odd, CustomTool("patch"), HostedTool("web_search", Raw(b"{}")))
+    odd = ir.FunctionTool(
+        "odd", strict=True, extras=(ir.ExtraField("completions", "cache", Raw(b"1")),)
+    )
+    tools = (odd, ir.CustomTool("patch"), ir.HostedTool("web_search", Raw(b"{}")))
     assert '"odd"' in (convert(tools=tools, losses=losses).instructions or "")
     assert [str(loss).partition(":")[0] for loss in losses] == [
         *("dropped tools[1]", "dropped tools[2]", "dropped tools[0].strict"),
@@ -171,23 +155,23 @@ def test_undescribed_fields_are_reported() -> None:
 
 
 def test_request_without_tools_is_unchanged() -> None:
-    request = Request(items=(QUESTION,), instructions="Be brief.")
+    request = ir.Request(items=(QUESTION,), instructions="Be brief.")
     assert describe_tools_in_prompt(request, Losses()) == request
 
 
 def test_calls_and_outputs_are_written_as_text() -> None:
     losses = Losses()
-    picture = Image("data:image/png;base64,AA==")
-    hurry = Message("user", (Text("Hurry."),))
-    items: tuple[Item, ...] = (
+    picture = ir.Image("data:image/png;base64,AA==")
+    hurry = ir.Message("user", (ir.Text("Hurry."),))
+    items: tuple[ir.Item, ...] = (
         QUESTION,
-        Reasoning(content=("hm",)),
-        Message("assistant", (Text("Let me see."),), item_id="msg_1", status="completed"),
-        ToolCall("call_1", "look", '{ "city":"Rome" }'),
-        ToolCall("call_2", "time", "{}"),
-        ToolOutput("call_2", "noon"),
+        ir.Reasoning(content=("hm",)),
+        ir.Message("assistant", (ir.Text("Let me see."),), item_id="msg_1", status="completed"),
+        ir.ToolCall("call_1", "look", '{ "city":"Rome" }'),
+        ir.ToolCall("call_2", "time", "{}"),
+        ir.ToolOutput("call_2", "noon"),
         hurry,
-        ToolOutput("call_1", (Text("Sunny."), picture)),
+        ir.ToolOutput("call_1", (ir.Text("Sunny."), picture)),
     )
     converted = convert(*items, tools=(), losses=losses)
     calls = (
@@ -195,14 +179,14 @@ def test_calls_and_outputs_are_written_as_text() -> None:
         '<tool_call>\n{"name":"time","arguments":{}}\n</tool_call>'
     )
     responses = (
-        Text("<tool_response>\nSunny."),
+        ir.Text("<tool_response>\nSunny."),
         picture,
-        Text("\n</tool_response>\n<tool_response>\nnoon\n</tool_response>"),
+        ir.Text("\n</tool_response>\n<tool_response>\nnoon\n</tool_response>"),
     )
     assert converted.items == (
         *items[:2],
-        Message("assistant", (Text(calls),), status="completed"),
-        Message("user", responses),
+        ir.Message("assistant", (ir.Text(calls),), status="completed"),
+        ir.Message("user", responses),
         hurry,
     )
     assert len(converted.paths) == len(converted.items)
@@ -210,40 +194,43 @@ def test_calls_and_outputs_are_written_as_text() -> None:
 
 
 def test_text_follows_a_call_in_one_message() -> None:
-    items: tuple[Item, ...] = (
-        ToolCall("call_1", "time", "{}"),
-        Message("assistant", (Text("Wait."),)),
-        ToolOutput("call_1", "noon"),
-        Message("assistant", (Text("It is noon."),), item_id="msg_2"),
+    items: tuple[ir.Item, ...] = (
+        ir.ToolCall("call_1", "time", "{}"),
+        ir.Message("assistant", (ir.Text("Wait."),)),
+        ir.ToolOutput("call_1", "noon"),
+        ir.Message("assistant", (ir.Text("It is noon."),), item_id="msg_2"),
     )
     call = '<tool_call>\n{"name":"time","arguments":{}}\n</tool_call>'
     assert convert(*items, tools=()).items == (
-        Message("assistant", (Text(f"{call}\nWait."),)),
-        Message("user", (Text("<tool_response>\nnoon\n</tool_response>"),)),
+        ir.Message("assistant", (ir.Text(f"{call}\nWait."),)),
+        ir.Message("user", (ir.Text("<tool_response>\nnoon\n</tool_response>"),)),
         items[-1],
     )
 
 
 def test_outputs_without_calls_keep_their_place() -> None:
-    outputs = (ToolOutput("call_8", "noon"), ToolOutput("call_9", "Sunny."))
+    outputs = (ir.ToolOutput("call_8", "noon"), ir.ToolOutput("call_9", "Sunny."))
     text = "<tool_response>\nnoon\n</tool_response>\n<tool_response>\nSunny.\n</tool_response>"
-    assert convert(*outputs, QUESTION, tools=()).items == (Message("user", (Text(text),)), QUESTION)
+    assert convert(*outputs, QUESTION, tools=()).items == (
+        ir.Message("user", (ir.Text(text),)),
+        QUESTION,
+    )
 
 
 def test_invalid_arguments_are_a_string() -> None:
-    broken = ToolCall("call_1", "look", '{"city": "Ro')
+    broken = ir.ToolCall("call_1", "look", '{"city": "Ro')
     assert call_as_text(broken) == (
         '<tool_call>\n{"name":"look","arguments":"{\\"city\\": \\"Ro"}\n</tool_call>'
     )
-    custom = ToolCall("call_1", "patch", "{}", kind="custom")
+    custom = ir.ToolCall("call_1", "patch", "{}", kind="custom")
     assert '"arguments":"{}"' in call_as_text(custom)
 
 
 def test_extra_fields_of_calls_and_outputs_are_reported() -> None:
     losses = Losses()
-    extras = (ExtraField("completions", "extra_content", Raw(b"1")),)
-    call = ToolCall("call_1", "time", "{}", extras=extras)
-    convert(call, ToolOutput("call_1", "noon", extras=extras), tools=(), losses=losses)
+    extras = (ir.ExtraField("completions", "extra_content", Raw(b"1")),)
+    call = ir.ToolCall("call_1", "time", "{}", extras=extras)
+    convert(call, ir.ToolOutput("call_1", "noon", extras=extras), tools=(), losses=losses)
     paths = ["items", "items[0].extra_content", "items[1].extra_content"]
     assert [loss.path for loss in losses] == paths
 
@@ -254,7 +241,7 @@ def test_extra_fields_of_calls_and_outputs_are_reported() -> None:
 )
 def test_written_call_can_be_read(name: str, arguments: dict[str, object]) -> None:
     written = msgspec.json.encode(arguments).decode()
-    assert scan([call_as_text(ToolCall("call_1", name, written))], "hermes") == [(name, written)]
+    assert scan([call_as_text(ir.ToolCall("call_1", name, written))], "hermes") == [(name, written)]
 
 
 def test_custom_tool_round_trip() -> None:

@@ -6,18 +6,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 import adapters
-from adapters.ir.types import (
-    Choice,
-    Finish,
-    FunctionTool,
-    HostedTool,
-    Item,
-    Message,
-    Reply,
-    Request,
-    Tool,
-    ToolCall,
-)
+from adapters.ir import types as ir
 from adapters.losses import Losses
 from adapters.tool_emulation import BackendToolSupport, EmulatedRequest, emulate_tools
 from tests.exchange import Exchange
@@ -25,31 +14,31 @@ from tests.judges.reading import objects_in, read_object
 
 Wire = dict[str, object]
 
-FUNCTIONS_ONLY = BackendToolSupport(lambda tool: isinstance(tool, FunctionTool))
+FUNCTIONS_ONLY = BackendToolSupport(lambda tool: isinstance(tool, ir.FunctionTool))
 ALL_TOOLS = BackendToolSupport(lambda _tool: True)
 
 
-def namespace(name: str, *tools: Wire) -> HostedTool:
+def namespace(name: str, *tools: Wire) -> ir.HostedTool:
     value = {"type": "namespace", "name": name, "description": "", "tools": tools}
-    return HostedTool("namespace", Raw(json.dumps(value).encode()))
+    return ir.HostedTool("namespace", Raw(json.dumps(value).encode()))
 
 
-def hosted(kind: str, **more: object) -> HostedTool:
-    return HostedTool(kind, Raw(json.dumps({"type": kind, **more}).encode()))
+def hosted(kind: str, **more: object) -> ir.HostedTool:
+    return ir.HostedTool(kind, Raw(json.dumps({"type": kind, **more}).encode()))
 
 
 def emulate(
-    *items: Item,
-    tools: tuple[Tool, ...] = (),
+    *items: ir.Item,
+    tools: tuple[ir.Tool, ...] = (),
     backend: BackendToolSupport = FUNCTIONS_ONLY,
     losses: Losses | None = None,
 ) -> EmulatedRequest:
-    request = Request(items=items, tools=tools)
+    request = ir.Request(items=items, tools=tools)
     return emulate_tools(request, "responses", backend, Losses() if losses is None else losses)
 
 
-def reply_of(*items: ToolCall | Message) -> Reply:
-    return Reply("r", "m", 1, (Choice(items, Finish("calls", "tool_calls")),))
+def reply_of(*items: ir.ToolCall | ir.Message) -> ir.Reply:
+    return ir.Reply("r", "m", 1, (ir.Choice(items, ir.Finish("calls", "tool_calls")),))
 
 
 def exchange(

@@ -8,20 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 from msgspec import Raw
 
+from adapters.ir import types as ir
 from adapters.ir.accumulator import accumulate
 from adapters.ir.events import Closed, Delta, Event, Opened, Started, check_order, truncated_stream
-from adapters.ir.types import (
-    CallKind,
-    CustomTool,
-    ExtraField,
-    FunctionTool,
-    Message,
-    Reply,
-    Status,
-    Text,
-    Tool,
-    ToolCall,
-)
 from adapters.losses import Losses
 from adapters.stages.stage import Pipeline
 from adapters.tool_emulation import CallDowngrader, CallRestorer
@@ -29,17 +18,17 @@ from adapters.tool_emulation.custom_tools import wrap_input
 from tests.adapters.tool_emulation.emulating import ALL_TOOLS, emulate, hosted, namespace, reply_of
 from tests.strategies.streams import events
 
-TOOLS: tuple[Tool, ...] = (
-    FunctionTool("look"),
-    FunctionTool("a.b"),
-    CustomTool("note"),
+TOOLS: tuple[ir.Tool, ...] = (
+    ir.FunctionTool("look"),
+    ir.FunctionTool("a.b"),
+    ir.CustomTool("note"),
     namespace("ns", {"type": "function", "name": "f"}, {"type": "custom", "name": "c"}),
     hosted("shell"),
     hosted("apply_patch"),
     hosted("tool_search", execution="client"),
 )
 REGISTRY = emulate(tools=TOOLS).registry
-FUNCTION: frozenset[CallKind] = frozenset(("function",))
+FUNCTION: frozenset[ir.CallKind] = frozenset(("function",))
 
 called = st.sampled_from(
     ("look", "a_b", "note", "ns__f", "ns__c", "shell", "apply_patch", "tool_search")
@@ -58,16 +47,16 @@ arguments = (
 
 
 @st.composite
-def replies(draw: st.DrawFn) -> Reply:
-    items: list[ToolCall | Message] = []
+def replies(draw: st.DrawFn) -> ir.Reply:
+    items: list[ir.ToolCall | ir.Message] = []
     for number in range(draw(st.integers(0, 4))):
-        status: Status = draw(st.sampled_from(("completed", "incomplete")))
+        status: ir.Status = draw(st.sampled_from(("completed", "incomplete")))
         if draw(st.integers(0, 3)) == 0:
-            items.append(Message("assistant", (Text(draw(texts)),), status=status))
+            items.append(ir.Message("assistant", (ir.Text(draw(texts)),), status=status))
         else:
             name, text = draw(called), draw(arguments)
-            kind: CallKind = draw(st.sampled_from(("function", "function", "custom")))
-            items.append(ToolCall(f"call_{number}", name, text, kind, status=status))
+            kind: ir.CallKind = draw(st.sampled_from(("function", "function", "custom")))
+            items.append(ir.ToolCall(f"call_{number}", name, text, kind, status=status))
     return reply_of(*items)
 
 
@@ -92,15 +81,15 @@ def test_stream_equals_whole_reply(data: DataObject, *, downgrade: bool) -> None
 def test_waiting_blocks_are_emitted_when_the_stream_is_truncated() -> None:
     stream: list[Event] = [
         Started(),
-        Opened(0, ToolCall("1", "shell")),
+        Opened(0, ir.ToolCall("1", "shell")),
         Delta(0, "arguments", '{"comm'),
-        Opened(1, Message("assistant")),
+        Opened(1, ir.Message("assistant")),
         Delta(1, "text", "So."),
-        Opened(2, ToolCall("2", "apply_patch")),
-        Opened(3, ToolCall("3", "look")),
+        Opened(2, ir.ToolCall("2", "apply_patch")),
+        Opened(3, ir.ToolCall("3", "look")),
         Delta(3, "arguments", "{}"),
         Closed(3),
-        Opened(4, Message("assistant"), choice=1),
+        Opened(4, ir.Message("assistant"), choice=1),
         truncated_stream(),
     ]
     started, _, _, text, so, _, *look, other, truncated = stream
@@ -110,19 +99,19 @@ def test_waiting_blocks_are_emitted_when_the_stream_is_truncated() -> None:
 
 def test_truncated_builtin_arguments_are_reported() -> None:
     losses = Losses(None)
-    truncated = ToolCall("1", "shell", '{"commands":["rm', status="incomplete")
-    empty = ToolCall("2", "shell", "", status="incomplete")
+    truncated = ir.ToolCall("1", "shell", '{"commands":["rm', status="incomplete")
+    empty = ir.ToolCall("2", "shell", "", status="incomplete")
     (choice,) = CallRestorer(REGISTRY, losses).reply(reply_of(truncated, empty)).choices
-    restored = [one.arguments for one in choice.items if isinstance(one, ToolCall)]
+    restored = [one.arguments for one in choice.items if isinstance(one, ir.ToolCall)]
     assert restored == ['{"commands":[]}'] * 2
     assert [loss.path for loss in losses] == ["call shell (1).arguments"]
 
 
 @pytest.mark.parametrize("kind", ["program", "direct"])
 def test_caller_of_a_call_is_reported(kind: str) -> None:
-    caller = ExtraField("responses", "caller", Raw(json.dumps({"type": kind}).encode()))
+    caller = ir.ExtraField("responses", "caller", Raw(json.dumps({"type": kind}).encode()))
     losses = Losses(None)
-    call = ToolCall("1", "look", "{}", extras=(caller,))
+    call = ir.ToolCall("1", "look", "{}", extras=(caller,))
     CallDowngrader(FUNCTION, losses).reply(reply_of(call))
     assert [loss.path for loss in losses] == ["call look (1).caller"] * (kind == "program")
 
@@ -134,9 +123,9 @@ def run(stages_: list[CallRestorer | CallDowngrader], read: list[Event]) -> list
 def test_downgraded_calls_are_recognized_in_the_history() -> None:
     """A client that knows only functions sends the calls back."""
     calls = (
-        ToolCall("1", "note", "raw\n", "custom", status="completed"),
-        ToolCall("2", "f", "{}", namespace="ns", status="completed"),
-        ToolCall("3", "shell", '{"commands":["ls"]}', "shell", status="completed"),
+        ir.ToolCall("1", "note", "raw\n", "custom", status="completed"),
+        ir.ToolCall("2", "f", "{}", namespace="ns", status="completed"),
+        ir.ToolCall("3", "shell", '{"commands":["ls"]}', "shell", status="completed"),
     )
     downgrader = CallDowngrader(FUNCTION, Losses(None))
     (choice,) = downgrader.reply(reply_of(*calls)).choices
