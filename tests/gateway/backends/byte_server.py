@@ -5,15 +5,11 @@ import re
 import socket
 import ssl
 import struct
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
-from functools import wraps
-from inspect import Parameter, signature
 from typing import Any
 
 import httpx
-import pytest
-import uvloop
 
 from gateway.backends.client import RequestTemplate, Trace
 from gateway.backends.pool import PoolLimits
@@ -217,25 +213,3 @@ async def linked(script: Script, **limits: Any) -> AsyncGenerator[Link, None]:
     """Run a server with a script for each connection, and a transport with these limits."""
     async with serving(script) as server, direct(**limits) as transport:
         yield Link(transport, server)
-
-
-def async_test(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run an async test with a time limit, once in each kind of event loop."""
-
-    @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
-    @wraps(test)
-    def run(loop_factory: Callable[[], asyncio.AbstractEventLoop], **arguments: object) -> None:
-        async def main() -> None:
-            async with asyncio.timeout(TIMEOUT_SECONDS):
-                await test(**arguments)
-
-        with asyncio.Runner(loop_factory=loop_factory) as runner:
-            runner.run(main())
-
-    own = signature(test)
-    loop_factory = Parameter("loop_factory", Parameter.POSITIONAL_OR_KEYWORD)
-    # pytest reads the names of parameters and fixtures from here.
-    with_loop = own.replace(parameters=[loop_factory, *own.parameters.values()])
-    setattr(run, "__signature__", with_loop)  # noqa: B010 - a function has no such attribute yet
-    test_on_every_loop: Callable[..., None] = run
-    return test_on_every_loop

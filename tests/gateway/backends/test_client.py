@@ -15,7 +15,7 @@ from gateway.config.schema import BackendConfig, RetryConfig
 from gateway.errors import BackendDisconnectedError, BackendUnreachableError
 from gateway.http.auth import Principal
 from gateway.http.monitor import ExchangeMonitor
-from tests.gateway.backends.byte_server import OK, Peer, Server, always, async_test, serving
+from tests.gateway.backends.byte_server import OK, Peer, Server, always, serving
 from tests.gateway.backends.test_models import backend_client
 from tests.gateway.backends.test_transport_choice import Kind, every_kind
 
@@ -50,7 +50,6 @@ async def post(server: Server, kind: Kind, monitor: ExchangeMonitor) -> httpx.Re
 
 
 @every_kind
-@async_test
 async def test_request_over_either_transport(kind: Kind) -> None:
     received: list[bytes] = []
 
@@ -77,7 +76,6 @@ async def test_request_over_either_transport(kind: Kind) -> None:
 
 
 @every_kind
-@async_test
 async def test_disconnect_is_not_retried(kind: Kind) -> None:
     async with serving(always(close=True)) as server:
         with pytest.raises(BackendDisconnectedError, match="the backend test disconnected"):
@@ -86,7 +84,6 @@ async def test_disconnect_is_not_retried(kind: Kind) -> None:
 
 
 @every_kind
-@async_test
 async def test_closed_port_is_unreachable(kind: Kind) -> None:
     async with serving(always(OK)) as server:
         pass
@@ -117,13 +114,11 @@ def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "_MAX_BODY_BYTES", 25)
 
 
-@async_test
 async def test_response_within_the_limit_is_read() -> None:
     read = await read_whole(httpx.Response(200, stream=httpx.ByteStream(CHUNK * 2)))
     assert (read.status_code, read.content) == (200, CHUNK * 2)
 
 
-@async_test
 async def test_endless_response_is_an_error() -> None:
     body = EndlessStream()
     with pytest.raises(InvalidReplyError, match="the backend's reply exceeds 25 bytes"):
@@ -131,7 +126,6 @@ async def test_endless_response_is_an_error() -> None:
     assert (body.chunks_read, body.closed) == (3, True)
 
 
-@async_test
 async def test_endless_error_response_has_only_its_status() -> None:
     body = EndlessStream()
     read = await read_refusal(httpx.Response(400, stream=body))

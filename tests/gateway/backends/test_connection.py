@@ -16,7 +16,6 @@ from tests.gateway.backends.byte_server import (
     STREAM,
     Peer,
     always,
-    async_test,
     chunks_of,
     linked,
 )
@@ -106,7 +105,6 @@ def cuts_of(response: bytes) -> Iterator[list[bytes]]:
 
 
 @pytest.mark.parametrize("name", RESPONSES)
-@async_test
 async def test_response_may_be_cut_anywhere(name: str) -> None:
     for chunks in cuts_of(RESPONSES[name]):
         connection = await feed(chunks, end=name in UNTIL_CLOSE)
@@ -116,7 +114,6 @@ async def test_response_may_be_cut_anywhere(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["length", "chunked", "trailers"])
-@async_test
 async def test_cut_response_is_never_complete(name: str) -> None:
     response = COMPLETE[name]
     head = response.index(b"\r\n\r\n") + 4
@@ -126,7 +123,6 @@ async def test_cut_response_is_never_complete(name: str) -> None:
         assert isinstance(connection.failure, httpx.RemoteProtocolError)
 
 
-@async_test
 async def test_unread_chunks_are_joined() -> None:
     connection = await feed([STREAM, b"1\r\na\r\n1\r\nb\r\n"])
     assert connection.read_available() == b"ab"
@@ -136,7 +132,6 @@ async def test_unread_chunks_are_joined() -> None:
     assert connection.complete
 
 
-@async_test
 async def test_reading_pauses_while_too_much_is_unread() -> None:
     transport = FakeTransport()
     connection = await feed([STREAM])
@@ -157,14 +152,12 @@ async def test_reading_pauses_while_too_much_is_unread() -> None:
         pytest.param(b"", b"HTTP/1.1 100 Continue\r\n\r\n", id="interim-responses"),
     ],
 )
-@async_test
 async def test_endless_headers_are_an_error(start: bytes, repeated: bytes) -> None:
     chunks = [start, *[repeated * 1024] * (MAX_HEAD_BYTES // 1024 + 1)]
     with pytest.raises(httpx.RemoteProtocolError, match="bytes of headers"):
         raise (await feed(chunks)).failure or AssertionError
 
 
-@async_test
 async def test_second_response_is_not_part_of_the_first() -> None:
     connection = await feed([OK + OK])
     assert connection.complete
@@ -172,7 +165,6 @@ async def test_second_response_is_not_part_of_the_first() -> None:
     assert not connection.reusable
 
 
-@async_test
 async def test_bytes_after_the_response_close_the_connection() -> None:
     connection = await feed([OK])
     connection.data_received(b"HTTP/1.1 408 Request Timeout\r\n\r\n")
@@ -198,7 +190,6 @@ def test_corrupted_response_completes_or_fails(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("name", RESPONSES)
-@async_test
 async def test_response_over_a_socket(name: str) -> None:
     close = name in UNTIL_CLOSE
     chunks = [RESPONSES[name]] if close else split(RESPONSES[name])
@@ -208,7 +199,6 @@ async def test_response_over_a_socket(name: str) -> None:
         assert link.connections == (2 if close else 1)
 
 
-@async_test
 async def test_each_chunk_arrives_when_it_is_sent() -> None:
     chunk_read = asyncio.Event()
 
@@ -228,7 +218,6 @@ async def test_each_chunk_arrives_when_it_is_sent() -> None:
         assert chunks == [b"0", b"1", b"2", b"3", b"4"]
 
 
-@async_test
 async def test_slow_reader_slows_the_server_and_loses_nothing() -> None:
     size = 64 * MAX_UNREAD_BYTES
     head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size
@@ -249,7 +238,6 @@ async def test_slow_reader_slows_the_server_and_loses_nothing() -> None:
         assert max(lengths) < 4 * MAX_UNREAD_BYTES
 
 
-@async_test
 async def test_response_to_head_has_no_body() -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
     async with linked(always(head)) as link:

@@ -13,7 +13,6 @@ from tests.gateway.backends.byte_server import (
     Peer,
     Script,
     always,
-    async_test,
     chunks_of,
     direct,
     linked,
@@ -34,7 +33,6 @@ def held_until(gate: asyncio.Event) -> Script:
     return script
 
 
-@async_test
 async def test_many_requests_share_a_few_connections() -> None:
     most = busy = 0
 
@@ -54,7 +52,6 @@ async def test_many_requests_share_a_few_connections() -> None:
         assert most <= 7
 
 
-@async_test
 async def test_waiting_requests_are_served_in_order() -> None:
     served: list[int] = []
     gate = asyncio.Event()
@@ -72,7 +69,6 @@ async def test_waiting_requests_are_served_in_order() -> None:
         assert link.connections == 1
 
 
-@async_test
 async def test_waiting_for_a_connection_times_out() -> None:
     gate = asyncio.Event()
     async with linked(held_until(gate), connections=1) as link:
@@ -84,7 +80,6 @@ async def test_waiting_for_a_connection_times_out() -> None:
         assert await link.send() == HELLO
 
 
-@async_test
 async def test_cancelled_wait_takes_no_slot() -> None:
     gate = asyncio.Event()
     async with linked(held_until(gate), connections=1) as link:
@@ -102,7 +97,6 @@ async def test_cancelled_wait_takes_no_slot() -> None:
         assert link.connections == 1
 
 
-@async_test
 async def test_failed_connection_frees_its_slot() -> None:
     async with direct(connections=1) as transport:
         async with serving(always(OK)) as server:
@@ -111,7 +105,6 @@ async def test_failed_connection_frees_its_slot() -> None:
         assert [type(result) for result in results] == [httpx.ConnectError] * 5
 
 
-@async_test
 async def test_most_recently_used_connection_is_used_next() -> None:
     used: list[int] = []
     two, gate = asyncio.Event(), asyncio.Event()
@@ -136,7 +129,6 @@ async def test_most_recently_used_connection_is_used_next() -> None:
         assert link.connections == 2
 
 
-@async_test
 async def test_idle_connection_expires() -> None:
     closed = asyncio.Event()
 
@@ -153,7 +145,6 @@ async def test_idle_connection_expires() -> None:
             assert link.connections == number
 
 
-@async_test
 async def test_idle_connection_closed_by_the_server_is_not_used() -> None:
     async with linked(always(OK, close=True), connections=1) as link:
         for number in range(1, 6):
@@ -165,7 +156,6 @@ async def test_idle_connection_closed_by_the_server_is_not_used() -> None:
 
 
 @pytest.mark.parametrize("reset", [False, True], ids=["close", "reset"])
-@async_test
 async def test_stale_connection_is_replaced_once(reset: bool) -> None:  # noqa: FBT001 - pytest passes it
     """The server reads the second request on each connection and closes without a response."""
 
@@ -188,7 +178,6 @@ async def test_stale_connection_is_replaced_once(reset: bool) -> None:  # noqa: 
         pytest.param((b"H",), 1, id="within-a-response"),
     ],
 )
-@async_test
 async def test_failure_is_not_retried(second: tuple[bytes, ...], connections: int) -> None:
     async def script(peer: Peer) -> None:
         if link.connections == 1:
@@ -202,7 +191,6 @@ async def test_failure_is_not_retried(second: tuple[bytes, ...], connections: in
         assert link.connections == connections
 
 
-@async_test
 async def test_closing_the_transport_closes_all_connections() -> None:
     gate = asyncio.Event()
     async with linked(held_until(gate), connections=2) as link:

@@ -21,7 +21,6 @@ from tests.gateway.backends.byte_server import (
     Server,
     StalledServer,
     always,
-    async_test,
     chunks_of,
     serving,
 )
@@ -76,7 +75,6 @@ async def linked(
 
 @pytest.mark.parametrize("verify", [True, False], ids=["verified", "not-verified"])
 @every_kind
-@async_test
 async def test_tls_with_a_private_authority(
     kind: Kind,
     verify: bool,  # noqa: FBT001 - pytest passes it
@@ -98,7 +96,6 @@ async def test_tls_with_a_private_authority(
     ],
 )
 @every_kind
-@async_test
 async def test_tls_with_a_wrong_certificate_is_an_error(
     kind: Kind,
     host: str,
@@ -113,7 +110,6 @@ async def test_tls_with_a_wrong_certificate_is_an_error(
 
 
 @every_kind
-@async_test
 async def test_tls_with_a_client_certificate(
     kind: Kind, authority: CertificateAuthority, trusting: TlsConfig
 ) -> None:
@@ -130,7 +126,6 @@ async def test_tls_with_a_client_certificate(
 
 
 @every_kind
-@async_test
 async def test_closing_a_response_closes_the_connection(
     kind: Kind, trusting: TlsConfig, tls_server: ssl.SSLContext
 ) -> None:
@@ -143,7 +138,6 @@ async def test_closing_a_response_closes_the_connection(
 
 
 @every_kind
-@async_test
 async def test_plain_http_instead_of_tls_is_an_error(kind: Kind) -> None:
     async with serving(lambda peer: peer.send(OK)) as server:
         server.address = server.address.replace("http:", "https:")
@@ -183,7 +177,6 @@ class Proxy:
         await peer.forward_to(name, int(port), request)
 
 
-@async_test
 async def test_proxy_forwards_http() -> None:
     proxy = Proxy()
     async with serving(proxy.play) as front, serving(always(OK)) as server:
@@ -193,7 +186,6 @@ async def test_proxy_forwards_http() -> None:
         assert proxy.methods == [b"POST"]
 
 
-@async_test
 async def test_proxy_tunnels_tls(trusting: TlsConfig, tls_server: ssl.SSLContext) -> None:
     proxy = Proxy()
     async with serving(proxy.play) as front, serving(always(OK), tls_server) as server:
@@ -202,7 +194,6 @@ async def test_proxy_tunnels_tls(trusting: TlsConfig, tls_server: ssl.SSLContext
         assert proxy.methods == [b"CONNECT"]
 
 
-@async_test
 async def test_missing_proxy_is_an_error() -> None:
     # The server starts first, so that it cannot get the port of the proxy.
     async with serving(always(OK)) as server:
@@ -215,7 +206,6 @@ async def test_missing_proxy_is_an_error() -> None:
 
 
 @every_kind
-@async_test
 async def test_trace_reports_that_the_request_is_sent(kind: Kind) -> None:
     sent = 0
 

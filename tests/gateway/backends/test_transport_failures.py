@@ -16,7 +16,6 @@ from tests.gateway.backends.byte_server import (
     Peer,
     StalledServer,
     always,
-    async_test,
     chunks_of,
     direct,
     linked,
@@ -40,7 +39,6 @@ NOT_HTTP = {
 
 
 @pytest.mark.parametrize("response", NOT_HTTP.values(), ids=NOT_HTTP)
-@async_test
 async def test_invalid_http_is_a_protocol_error(response: bytes) -> None:
     async with linked(always(response)) as link:
         with pytest.raises(httpx.RemoteProtocolError):
@@ -56,7 +54,6 @@ async def test_invalid_http_is_a_protocol_error(response: bytes) -> None:
         pytest.param(HALF, "during its response", id="before-the-last-chunk"),
     ],
 )
-@async_test
 async def test_cut_response_is_a_protocol_error(response: bytes, error: str) -> None:
     async with linked(always(response, close=True)) as link:
         with pytest.raises(httpx.RemoteProtocolError, match=error):
@@ -64,7 +61,6 @@ async def test_cut_response_is_a_protocol_error(response: bytes, error: str) -> 
         assert link.connections == 1
 
 
-@async_test
 async def test_chunks_before_the_cut_are_returned_first() -> None:
     async with linked(always(HALF, close=True)) as link:
         chunks = chunks_of(await link.begin())
@@ -77,7 +73,6 @@ async def test_chunks_before_the_cut_are_returned_first() -> None:
 
 
 @pytest.mark.parametrize("start", [b"", HALF], ids=["at-once", "in-the-body"])
-@async_test
 async def test_reset_is_a_read_error(start: bytes) -> None:
     read = asyncio.Event()
 
@@ -102,7 +97,6 @@ async def get(url: str, connect_timeout: float = TIMEOUT_SECONDS) -> None:
         await transport.handle_async_request(template.get())
 
 
-@async_test
 async def test_closed_port_is_a_connect_error() -> None:
     with socket.socket() as closed:
         # Bound but not listening: no other process gets this port, and connections are rejected.
@@ -121,13 +115,11 @@ async def test_closed_port_is_a_connect_error() -> None:
         pytest.param("ftp://localhost/", httpx.UnsupportedProtocol, id="unknown-scheme"),
     ],
 )
-@async_test
 async def test_url_that_cannot_be_requested(url: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         await get(url)
 
 
-@async_test
 async def test_slow_connection_is_a_connect_timeout() -> None:
     """A listener with a full queue does not accept connections."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
@@ -142,7 +134,6 @@ async def test_slow_connection_is_a_connect_timeout() -> None:
             filler.close()
 
 
-@async_test
 async def test_response_before_the_request_is_sent() -> None:
     """A server may reject a large body without reading it."""
     seen = asyncio.Event()
@@ -170,7 +161,6 @@ async def test_response_before_the_request_is_sent() -> None:
         pytest.param(b"HTTP/1.1 100 Continue\r\n\r\n", id="after-an-interim-response"),
     ],
 )
-@async_test
 async def test_cancelled_before_the_body(start: bytes) -> None:
     stalled = StalledServer(start)
     async with linked(stalled.play, connections=1) as link:
@@ -183,7 +173,6 @@ async def test_cancelled_before_the_body(start: bytes) -> None:
         assert await link.send() == HELLO
 
 
-@async_test
 async def test_cancelled_in_the_body() -> None:
     stalled = StalledServer(HALF)
     async with linked(stalled.play, connections=1) as link:
@@ -202,7 +191,6 @@ async def test_cancelled_in_the_body() -> None:
 
 
 @pytest.mark.parametrize("read", [0, 1])
-@async_test
 async def test_closed_before_the_end(read: int) -> None:
     stalled = StalledServer(HALF)
     async with linked(stalled.play, connections=1) as link:
@@ -217,7 +205,6 @@ async def test_closed_before_the_end(read: int) -> None:
         assert await link.send() == HELLO
 
 
-@async_test
 async def test_cancelled_while_a_large_request_is_written() -> None:
     connected, closed = asyncio.Event(), asyncio.Event()
 
@@ -235,7 +222,6 @@ async def test_cancelled_while_a_large_request_is_written() -> None:
         await closed.wait()
 
 
-@async_test
 async def test_cancelled_while_connecting() -> None:
     async with linked(always(OK), connections=1) as link:
         # At every iteration of the event loop; the only slot is free again each time.
@@ -248,7 +234,6 @@ async def test_cancelled_while_connecting() -> None:
             assert await link.send() == HELLO
 
 
-@async_test
 async def test_many_cancelled_requests_free_all_slots() -> None:
     script = always(STREAM, b"5\r\nhello\r\n", LAST_CHUNK)
     async with linked(script, connections=3) as link:
@@ -268,7 +253,6 @@ async def test_many_cancelled_requests_free_all_slots() -> None:
             assert await response.aread() == b"hello"
 
 
-@async_test
 async def test_cancelled_wait_can_be_resumed() -> None:
     gate = asyncio.Event()
 
@@ -288,7 +272,6 @@ async def test_cancelled_wait_can_be_resumed() -> None:
         assert [chunk async for chunk in chunks] == [b"hello"]
 
 
-@async_test
 async def test_closing_a_response_wakes_its_reader() -> None:
     stalled = StalledServer(STREAM)
     async with linked(stalled.play) as link:

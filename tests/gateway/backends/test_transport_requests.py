@@ -11,7 +11,6 @@ from tests.gateway.backends.byte_server import (
     OK,
     Peer,
     always,
-    async_test,
     direct,
     linked,
     serving,
@@ -97,7 +96,6 @@ def test_injection_through_the_method_is_an_error() -> None:
         write_head(httpx.Request("GET / HTTP/1.1\r\nEvil: x\r\n", "http://localhost/"), 0)
 
 
-@async_test
 async def test_invalid_request_opens_no_connection() -> None:
     request = RequestTemplate("http://127.0.0.1:1/", [(b"X", b"a\nb")]).get()
     async with direct() as transport:
@@ -106,7 +104,6 @@ async def test_invalid_request_opens_no_connection() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 2, 5000, 2**24])
-@async_test
 async def test_server_receives_head_and_body(size: int) -> None:
     body, received = b"x" * size, list[bytes]()
 
@@ -118,7 +115,6 @@ async def test_server_receives_head_and_body(size: int) -> None:
         assert received == [write_head(link.server.request(body), size) + body]
 
 
-@async_test
 async def test_httpx_client_can_use_the_transport() -> None:
     transport = DirectTransport()
     async with serving(always(OK)) as server, httpx.AsyncClient(transport=transport) as client:
