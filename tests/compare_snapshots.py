@@ -48,8 +48,6 @@ class Masked(Struct, frozen=True):
 
 
 class Comparison:
-    """The differences between two sets of snapshots."""
-
     def __init__(self, old: dict[str, Masked], new: dict[str, Masked]) -> None:
         self._old, self._new = old, new
         self.moved = dict(self._moves())
@@ -81,7 +79,6 @@ class Comparison:
 
 
 def mask(name: str, text: str) -> Masked:
-    """Take the sentences out of a snapshot."""
     sentences: list[str] = []
 
     def take(match: re.Match[str]) -> str:
@@ -119,14 +116,12 @@ def _rename(text: str) -> str:
 
 
 def present_snapshots() -> dict[str, Masked]:
-    """Read the snapshots of the working tree."""
     folder = ROOT / FOLDER
     paths = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.*")}
     return {name: mask(name, path.read_bytes().decode()) for name, path in paths.items()}
 
 
 def report(comparison: Comparison) -> Iterator[str]:
-    """Return the lines of the report."""
     for old, new in (RENAMED_FOLDERS | RENAMED_NAMES | comparison.moved).items():
         yield f"renamed: {old} -> {new}"
     for (old, new), count in sorted(comparison.sentences.items()):
@@ -139,7 +134,6 @@ def report(comparison: Comparison) -> Iterator[str]:
 
 
 def main() -> int:
-    """Compare and print; return the exit code."""
     (revision,) = sys.argv[1:]
     comparison = Comparison(revision_snapshots(revision), present_snapshots())
     sys.stdout.writelines(f"{line}\n" for line in report(comparison))

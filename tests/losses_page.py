@@ -48,8 +48,6 @@ LINE = re.compile(r"(?P<severity>\w+) +(?P<result>\w+) +(?P<path>[^:]+): (?P<rea
 
 
 class Row(Struct, frozen=True):
-    """One line of a snapshot."""
-
     backend: str
     severity: str
     result: str
@@ -63,7 +61,6 @@ class Row(Struct, frozen=True):
 
 
 def page() -> str:
-    """Return the text of the page."""
     known = set[str]().union(*request_fields().values())
     sections = (section(client, known) for client in DIALECTS)
     return HEAD + "".join(sections)
@@ -95,7 +92,6 @@ def write_line(group: list[Row]) -> str:
 
 
 def is_known(path: str, known: set[str]) -> bool:
-    """Whether OpenAI's specification has the field."""
     return path.replace("[*]", "").rpartition(".")[2] in known
 
 

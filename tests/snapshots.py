@@ -49,7 +49,6 @@ class TextSnapshots(SingleFileSnapshotExtension):
         return _name(cls.get_location(test_location=test_location, index=index))
 
     def read_snapshot_collection(self, *, snapshot_location: str) -> SnapshotCollection:
-        """Return the one snapshot of a file."""
         collection = SnapshotCollection(location=snapshot_location)
         collection.add(Snapshot(name=_name(snapshot_location)))
         return collection
@@ -80,14 +79,10 @@ def _name(location: str) -> str:
 
 
 class JsonSnapshots(TextSnapshots):
-    """Snapshots of indented JSON."""
-
     file_extension = "json"
 
 
 class SseSnapshots(TextSnapshots):
-    """Snapshots of the bytes of streams."""
-
     file_extension = "sse"
 
 
@@ -98,7 +93,6 @@ class LossSnapshots(TextSnapshots):
 
     @classmethod
     def dirname(cls, *, test_location: PyTestLocation) -> str:
-        """Return the folder of losses."""
         del test_location
         return str(SNAPSHOTS / "losses")
 
@@ -115,5 +109,4 @@ def format_stream(stream: bytes, losses: Iterable[Loss]) -> str:
 
 
 def format_losses(losses: Iterable[Loss]) -> list[str]:
-    """Return the losses as texts."""
     return [f"{loss} ({loss.severity})" for loss in losses]

@@ -25,12 +25,8 @@ _SOME_TESTS = ("tests/adapters/test_sse.py", "tests/gateway/http/test_auth.py")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Copy the files of the repository, without generated files."""
     folder = tmp_path_factory.mktemp("newcomer") / "dragoman"
-    listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", "-z"],  # noqa: S607 - whichever git there is
-        cwd=ROOT,
-        capture_output=True,
-        check=True,
-    )
+    command = ["git", "ls-files", "-co", "--exclude-standard", "-z"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)  # noqa: S603 - constant
     for name in filter(None, listed.stdout.decode().split("\0")):
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -47,6 +43,19 @@ def _environment(**more: str) -> dict[str, str]:
     }
     # Python compiles only the modules that are imported, which is faster than all packages.
     return environment | {"PIP_NO_COMPILE": "1"} | more
+
+
+def _run(command: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S602 - the README's commands are for a shell
+        command,
+        shell=True,
+        cwd=folder,
+        env=_environment(**environment),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_INSTALL_TIMEOUT_SECONDS,
+    )
 
 
 @contextmanager
@@ -72,44 +81,22 @@ def _serving(command: str, folder: Path) -> Generator[str]:
         process.wait(_INSTALL_TIMEOUT_SECONDS)
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
-
-
 def test_first_example_runs(copy: Path) -> None:
     command, example = blocks("sh")[0], blocks("python")[0]
     output = re.search(r"It prints\n\n```\n(.*?)```", TEXT, re.DOTALL)
     assert output is not None
     # Several checkouts may be tested on one machine at the same time.
-    port = _free_port()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
     assert _DEFAULT_PORT in example
     (copy / "loop.py").write_text(example.replace(_DEFAULT_PORT, str(port)))
     with _serving(f"{command.rstrip()} --port {port}", copy) as listening:
         assert listening, "the service did not start"
-        done = subprocess.run(  # noqa: S603 - the README's example
-            [copy / ".venv" / "bin" / "python", "loop.py"],
-            cwd=copy,
-            env=_environment(),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_INSTALL_TIMEOUT_SECONDS,
-        )
+        done = _run(".venv/bin/python loop.py", copy)
     assert done.stdout == output[1], done.stderr
 
 
 def test_test_command_installs_what_tests_need(copy: Path) -> None:
-    done = subprocess.run(  # noqa: S602 - the README's commands are for a shell
-        TEST_COMMAND,
-        shell=True,
-        cwd=copy,
-        # The other tests run outside of this one.
-        env=_environment(PYTEST_ADDOPTS=" ".join(_SOME_TESTS)),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=_INSTALL_TIMEOUT_SECONDS,
-    )
+    # The other tests run outside of this one.
+    done = _run(TEST_COMMAND, copy, PYTEST_ADDOPTS=" ".join(_SOME_TESTS))
     assert done.returncode == 0, done.stdout + done.stderr

@@ -20,6 +20,7 @@ from adapters.capabilities import PROFILES
 from gateway.cli.commands import main
 from gateway.config import load_config
 from tests.corpus import ErrorCase, ReplyCase, RequestCase, StreamCase, load_stream
+from tests.gateway.cli.command_line import REPLY, REQUEST, STREAM
 from tests.gateway.gateway_process import Gateway, run_gateway
 from tests.judges.reading import object_in, read_object
 from tests.losses_page import PAGE, ROOT, page
@@ -29,16 +30,6 @@ TEXT = (ROOT / "README.md").read_text()
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 # The address in the examples.
 ADDRESS = "http://127.0.0.1:8080"
-REQUEST = b'{"model":"m","messages":[{"role":"user","content":"hi"}]}'
-REPLY = (
-    b'{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,'
-    b'"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}'
-)
-STREAM = (
-    b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":'
-    b'[{"index":0,"delta":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}\n\n'
-    b"data: [DONE]\n\n"
-)
 
 
 def blocks(language: str, text: str = TEXT) -> list[str]:
@@ -71,7 +62,6 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[bytes]:
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """Run a gateway with the demo backend."""
     with run_gateway("", tmp_path_factory.mktemp("demo")) as gateway:
         yield gateway
 
@@ -98,7 +88,6 @@ def test_agents_example_runs(demo: Gateway, tmp_path: Path) -> None:
 
 
 def run_curl(command: str, demo: Gateway) -> httpx.Response:
-    """Send what a curl command would send."""
     _curl, *words = [word for word in shlex.split(command) if word != "-i"]
     url, header_option, header, data_option, data = words
     assert (header_option, data_option) == ("-H", "-d")
@@ -165,14 +154,10 @@ def test_library_examples_run(reply: object, capsys: pytest.CaptureFixture[str])
     assert b"response.completed" in b"".join(written)
 
 
-def test_configuration_example_is_valid(tmp_path: Path) -> None:
+def test_configuration_examples_are_valid(tmp_path: Path) -> None:
     file = tmp_path / "dragoman.toml"
     file.write_text(block("toml", "[[backends]]"))
     assert [backend.name for backend in load_config(file).backends] == ["local", "openai"]
-
-
-def test_state_example_is_valid(tmp_path: Path) -> None:
-    file = tmp_path / "dragoman.toml"
     file.write_text(block("toml", "[state]"))
     assert load_config(file).state.url.startswith("postgresql://")
 
