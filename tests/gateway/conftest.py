@@ -94,8 +94,17 @@ class Harness:
         path: str = "/v1/responses",
         headers: raw_http.Headers | None = None,
     ) -> raw_http.RawResponse:
-        """Post JSON with an API key and return the response."""
-        return raw_http.post(self.gateway.port, path, body, headers)
+        """Post JSON with the API key of the SDK's client."""
+        return raw_http.post(
+            self.gateway.port, path, body, self.authorization | dict(headers or {})
+        )
+
+    def get(self, path: str) -> raw_http.RawResponse:
+        return raw_http.get(self.gateway.port, path, self.authorization)
+
+    @property
+    def authorization(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.sdk.api_key}"}
 
     def request(
         self,
@@ -110,10 +119,11 @@ class Harness:
         body = request_body(client, model, streamed=streamed) | fields
         return self.post(body, request_path(client), headers)
 
-    def stream(self, client: str, model: str) -> raw_http.StreamedResponse:
+    def stream(self, client: str, model: str, **fields: object) -> raw_http.StreamedResponse:
         """Post a short request in a client's dialect, and read its stream as it arrives."""
-        body = request_body(client, model, streamed=True)
-        return raw_http.StreamedResponse(self.gateway.port, request_path(client), body)
+        body = request_body(client, model, streamed=True) | fields
+        port, path = self.gateway.port, request_path(client)
+        return raw_http.StreamedResponse(port, path, body, self.authorization)
 
     def ask(self, client: str, model: str, mode: str = "raw") -> Turn:
         """Return the reply to a question that a client of a dialect reads with the SDK."""

@@ -1,25 +1,17 @@
 """Dry runs: translations and their losses, without a backend."""
 
-from typing import cast
-
 import msgspec
 import pytest
+from msgspec import Raw
 
+from tests.gateway.backend_replies import Turn, reply_body, stream_events
 from tests.gateway.gateway_process import Gateway
 from tests.gateway.raw_http import send
-from tests.judges.reading import JsonObject
+from tests.judges.reading import JsonObject, object_in
 
-REQUEST = {
-    "model": "m",
-    "messages": [{"role": "user", "content": "hi"}],
-    "seed": 7,
-}
-STREAM = (
-    'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":'
-    '[{"index":0,"delta":{"role":"assistant","content":"Hello"},"finish_reason":null}]}\n\n'
-    'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":'
-    '[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
-)
+REQUEST = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "seed": 7}
+TO_RESPONSES = {"from": "chat", "to": "responses"}
+STREAM = b"".join(stream_events("chat", Turn("Hello"))).decode()
 
 
 def _translate(gateway: Gateway, **fields: object) -> JsonObject:
@@ -36,43 +28,28 @@ def _error(gateway: Gateway, body: object) -> JsonObject:
 
 
 def test_request_is_translated(gateway: Gateway) -> None:
-    result = _translate(gateway, **{"from": "chat", "to": "responses", "body": REQUEST})
+    result = _translate(gateway, **TO_RESPONSES, body=REQUEST)
     assert result["kind"] == "request"
     assert result["status"] == 200
-    assert cast("JsonObject", result["body"])["model"] == "m"
-    assert result["losses"] == [
-        {
-            "action": "dropped",
-            "path": "seed",
-            "why": "the Responses API does not support this field",
-            "severity": "hint",
-        }
-    ]
+    assert object_in(result, "body")["model"] == "m"
+    why = "the Responses API does not support this field"
+    loss = {"action": "dropped", "path": "seed", "why": why, "severity": "hint"}
+    assert result["losses"] == [loss]
 
 
 def test_stream_is_translated(gateway: Gateway) -> None:
-    fields = {"from": "chat", "to": "responses", "stream": STREAM, "deterministic": True}
-    result = _translate(gateway, **fields)
+    result = _translate(gateway, **TO_RESPONSES, stream=STREAM, deterministic=True)
     assert result["kind"] == "stream"
     events = str(result["stream"])
     assert events.startswith("event: response.created\n")
     assert "event: response.completed\n" in events
-    assert result == _translate(gateway, **fields)
+    assert result == _translate(gateway, **TO_RESPONSES, stream=STREAM, deterministic=True)
 
 
 def test_reply_is_translated_with_its_request(gateway: Gateway) -> None:
-    reply = {
-        "id": "c",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "m",
-        "choices": [
-            {"index": 0, "message": {"role": "assistant", "content": "x"}, "finish_reason": "stop"}
-        ],
-    }
     request = {"model": "m", "input": "hi", "metadata": {"a": "b"}}
-    fields = {"from": "chat", "to": "responses", "body": reply, "request": request}
-    body = cast("JsonObject", _translate(gateway, **fields)["body"])
+    reply = Raw(reply_body("chat", Turn("x")))
+    body = object_in(_translate(gateway, **TO_RESPONSES, body=reply, request=request), "body")
     assert body["object"] == "response"
     assert body["metadata"] == {"a": "b"}
 
@@ -82,22 +59,15 @@ def test_error_is_translated(gateway: Gateway) -> None:
     fields = {"from": "chat", "to": "legacy", "kind": "error", "status": 429, "body": error}
     result = _translate(gateway, **fields)
     assert result["status"] == 429
-    assert cast("JsonObject", result["body"])["error"] == {
-        "message": "slow down",
-        "type": "rate_limit_error",
-        "param": None,
-        "code": None,
-    }
+    fields = {"type": "rate_limit_error", "param": None, "code": None}
+    assert object_in(result, "body")["error"] == {"message": "slow down", **fields}
 
 
 def test_profile_sets_the_capabilities_of_the_backend(gateway: Gateway) -> None:
     body = {"model": "m", "input": [{"role": "developer", "content": "x"}]}
-    plain = _translate(gateway, **{"from": "responses", "to": "chat", "body": body})
-    known = _translate(
-        gateway, **{"from": "responses", "to": "chat", "body": body, "profile": "openai"}
-    )
-    assert plain["losses"]
-    assert known["losses"] == []
+    fields = {"from": "responses", "to": "chat", "body": body}
+    assert _translate(gateway, **fields)["losses"]
+    assert _translate(gateway, **fields, profile="openai")["losses"] == []
 
 
 @pytest.mark.parametrize(
@@ -139,25 +109,23 @@ def test_invalid_body_is_rejected(gateway: Gateway, body: bytes, message: str) -
 def test_error_names_the_field_and_its_valid_values(
     gateway: Gateway, field: str, value: object, expected: str
 ) -> None:
-    error = _error(gateway, {"from": "chat", "to": "responses", "body": REQUEST} | {field: value})
+    error = _error(gateway, {**TO_RESPONSES, "body": REQUEST, field: value})
     assert error["param"] == field
     assert error["message"] == f"{field} {expected}"
 
 
 @pytest.mark.parametrize("kind", ["request", "reply", "error"])
 def test_stream_has_no_other_kind(gateway: Gateway, kind: str) -> None:
-    error = _error(gateway, {"from": "chat", "to": "responses", "kind": kind, "stream": STREAM})
+    error = _error(gateway, {**TO_RESPONSES, "kind": kind, "stream": STREAM})
     assert error["param"] == "kind"
     assert error["message"] == f'kind must be "stream" with `stream`, not "{kind}"'
 
 
 def test_malformed_json_has_one_message(gateway: Gateway) -> None:
-    assert (
-        _error(gateway, b"nothing")["message"]
-        == "the body is not valid JSON: invalid character (byte 4)"
-    )
+    message = "the body is not valid JSON: invalid character (byte 4)"
+    assert _error(gateway, b"nothing")["message"] == message
 
 
 def test_refused_field_is_named(gateway: Gateway) -> None:
-    fields = {"from": "chat", "to": "responses", "body": REQUEST | {"stop": ["x"]}}
-    assert _error(gateway, fields)["param"] == "stop"
+    error = _error(gateway, {**TO_RESPONSES, "body": REQUEST | {"stop": ["x"]}})
+    assert error["param"] == "stop"
