@@ -97,6 +97,11 @@ def translate_stream(client: str, backend: str, *chunks: bytes) -> bytes:
     return b"".join([*map(stream.feed, chunks), stream.finish(started=True).body])
 
 
+def assert_failed(client: str, backend: str, stream: bytes) -> None:
+    output = translate_stream(client, backend, stream)
+    assert not looks_complete(client, output), stream[-300:]
+
+
 def looks_complete(client: str, stream: bytes) -> bool:
     """Whether a client would take this for a complete reply."""
     if client == "responses":
@@ -206,7 +211,7 @@ def test_noise_ends_a_stream_as_failed(client: str, backend: str) -> None:
     good = frames(backend)
     for noise, number in product(NOISE, range(len(good) - 2)):
         stream = b"\n\n".join([*good[:number], noise, *good[number:]]) + b"\n\n"
-        assert not looks_complete(client, translate_stream(client, backend, stream)), stream[-300:]
+        assert_failed(client, backend, stream)
 
 
 @each_pair
@@ -215,8 +220,7 @@ def test_deep_event_ends_a_stream_as_failed(client: str, backend: str) -> None:
     events = {"responses": b'{"type":"response.output_item.done","item":{"type":"x","y":%b}}'}
     event = events.get(backend, b'{"choices":[{"delta":{"content":"a","y":%b}}]}')
     for depth in (500, *range(900, 1010), 100_000):
-        stream = b"data: " + event % (b"[" * depth + b"]" * depth)
-        assert not looks_complete(client, translate_stream(client, backend, stream))
+        assert_failed(client, backend, b"data: " + event % (b"[" * depth + b"]" * depth))
 
 
 @each_pair
@@ -225,8 +229,7 @@ def test_truncated_stream_is_failed(client: str, backend: str) -> None:
     # The last event may lack its empty line.
     end = max(stream.rfind(b'"finish_reason":'), stream.rfind(b"event: response."))
     for length in range(0, end, 7):
-        output = translate_stream(client, backend, stream[:length])
-        assert not looks_complete(client, output), length
+        assert_failed(client, backend, stream[:length])
 
 
 @each_pair

@@ -24,6 +24,8 @@ LINES = (
     *(b"data: " + text.encode() for text in ("\u2028x", "a\x85b", "é🦜", "\x0b\x0c\x1c", "\0")),
 )
 
+SEPARATORS = "a\u2028b\u2029c\x85d\x0be\x0cf\x1cg".encode()
+
 each_end = pytest.mark.parametrize("end", ENDS, ids=["LF", "CRLF", "CR"])
 
 
@@ -118,21 +120,18 @@ def test_event_is_complete_with_its_last_byte(end: bytes) -> None:
         (b"dat", []),
         (b"data: a\r\rdata: b\n\ndata: c\r\n\r\n", [Frame(b"", one) for one in (b"a", b"b", b"c")]),
         (b"data: a\r\n\ndata: b\n\r\n", [Frame(b"", b"a"), Frame(b"", b"b")]),
+        # Other separators stay in the data.
+        (b"data: " + SEPARATORS + b"\n\n", [Frame(b"", SEPARATORS)]),
+        # A body that is no stream is one frame.
+        (
+            b'{"error": {"message": "no"}}',
+            [Frame(b"", b'{"error": {"message": "no"}}', whole=False)],
+        ),
     ],
 )
 def test_one_rule(stream: bytes, meant: list[Frame]) -> None:
     assert decode([stream]) == meant
     assert decode(split(stream, 1)) == meant
-
-
-def test_other_separators_stay_in_the_data() -> None:
-    text = "a\u2028b\u2029c\x85d\x0be\x0cf\x1cg"
-    assert decode([b"data: " + text.encode() + b"\n\n"]) == [Frame(b"", text.encode())]
-
-
-def test_body_that_is_no_stream_is_one_frame() -> None:
-    body = b'{"error": {"message": "no"}}'
-    assert decode(split(body, 3)) == [Frame(b"", body, whole=False)]
 
 
 def test_endless_event_is_refused() -> None:

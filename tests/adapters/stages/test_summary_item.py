@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 from msgspec import Raw
+from msgspec.structs import replace
 
 from adapters.ir import types as ir
 from adapters.ir.accumulator import accumulate
@@ -22,6 +23,10 @@ REPLIES = st.one_of([replies(name) for name in DIALECT_NAMES])
 
 def condensed(text: str) -> ir.OpaqueItem:
     return ir.OpaqueItem("responses", "compaction", Raw(text.encode()), "cmp_1")
+
+
+def reply_of(*items: ir.Item, finish: ir.Finish = STOP) -> ir.Reply:
+    return ir.Reply(choices=(ir.Choice(items, finish),))
 
 
 def told(stage: SummarizeReply | PrependItem, said: list[Event]) -> ir.Reply:
@@ -44,9 +49,7 @@ def test_summary_is_the_same_for_whole_and_stream(reply: ir.Reply, data: DataObj
 def test_summary_has_no_reasoning_and_calls() -> None:
     first, last = (ir.Message("assistant", (ir.Text(text),)) for text in (" One.", "Two.\n"))
     items = (ir.Reasoning(("hm",)), first, ir.ToolCall("a", "f"), last)
-    reply = SummarizeReply(condensed, Losses(None)).reply(
-        ir.Reply(choices=(ir.Choice(items, STOP),))
-    )
+    reply = SummarizeReply(condensed, Losses(None)).reply(reply_of(*items))
     assert reply.choices == (ir.Choice((condensed("One.\n\nTwo."),), STOP),)
 
 
@@ -54,7 +57,7 @@ def test_truncated_summary_is_used_and_reported() -> None:
     losses = Losses(None)
     said = (ir.Message("assistant", (ir.Text("One"),)),)
     finish = ir.Finish("length", "length")
-    reply = SummarizeReply(condensed, losses).reply(ir.Reply(choices=(ir.Choice(said, finish),)))
+    reply = SummarizeReply(condensed, losses).reply(reply_of(*said, finish=finish))
     assert reply.choices == (ir.Choice((condensed("One"),), STOP),)
     assert [loss.path for loss in losses] == ["output[0]"]
     streamed = Losses(None)
@@ -66,9 +69,7 @@ def test_truncated_summary_is_used_and_reported() -> None:
 
 
 def test_empty_summary_is_an_error() -> None:
-    empty = ir.Reply(
-        choices=(ir.Choice((ir.Message("assistant", (ir.Text(" \n"),)),), STOP),), usage=COST
-    )
+    empty = replace(reply_of(ir.Message("assistant", (ir.Text(" \n"),))), usage=COST)
     reply = SummarizeReply(condensed, Losses(None)).reply(empty)
     assert reply.error is not None
     assert (reply.error.code, reply.error.status) == ("empty_summary", 502)

@@ -52,8 +52,12 @@ def parse_calls(losses: Losses) -> TextToolCallParser:
     return TextToolCallParser(ALL, tools, deterministic_ids(), losses)
 
 
+def assistant(*parts: ir.Part, status: ir.Status = "completed") -> ir.Message:
+    return ir.Message("assistant", parts, status=status)
+
+
 def message(text: str, status: ir.Status = "completed") -> ir.Message:
-    return ir.Message("assistant", (ir.Text(text),), status=status)
+    return assistant(ir.Text(text), status=status)
 
 
 def thought(text: str) -> ir.Reasoning:
@@ -72,9 +76,12 @@ def whole(parser: Parser, *items: ir.Item) -> ir.Choice:
     return parser(Losses(None)).reply(ir.Reply(choices=(ir.Choice(items, STOP),))).choices[0]
 
 
+OPENED = Opened(0, ir.Message("assistant"))
+
+
 def message_events(*deltas: Delta) -> list[Event]:
     """Return the events of a reply with one message."""
-    return [Started(), Opened(0, ir.Message("assistant")), *deltas, Closed(0), Finished((STOP,))]
+    return [Started(), OPENED, *deltas, Closed(0), Finished((STOP,))]
 
 
 def text_events(
@@ -189,7 +196,7 @@ def test_held_text_is_emitted_when_the_stream_is_truncated(
 def test_held_text_precedes_the_next_block(parser: Parser, pieces: tuple[str, str]) -> None:
     events: list[Event] = [
         Started(),
-        Opened(0, ir.Message("assistant")),
+        OPENED,
         Delta(0, "text", pieces[0]),
         Opened(1, without_content(NATIVE)),
         Delta(0, "text", pieces[1]),
@@ -213,7 +220,7 @@ def test_choices_are_parsed_independently(
 ) -> None:
     events: list[Event] = [
         Started(),
-        Opened(0, ir.Message("assistant"), choice=0),
+        OPENED,
         Delta(0, "text", pieces[0]),
         Opened(1, ir.Message("assistant"), choice=1),
         Delta(1, "text", "So."),
@@ -236,7 +243,7 @@ def test_choices_are_parsed_independently(
     ],
 )
 def test_refusal_follows_the_text(parser: Parser, text: str) -> None:
-    both = ir.Message("assistant", (ir.Text(text), ir.Refusal("no")), status="completed")
+    both = assistant(ir.Text(text), ir.Refusal("no"))
     for pieces in ([text], list(text) or [""]):
         deltas = [Delta(0, "text", piece) for piece in pieces]
         events = message_events(*deltas, Delta(0, "refusal", "no", part=1))
@@ -264,7 +271,7 @@ def test_space_without_end_is_read_once(begin: str) -> None:
 def test_reasoning_goes_on_while_another_block_begins() -> None:
     events: list[Event] = [
         Started(),
-        Opened(0, ir.Message("assistant")),
+        OPENED,
         Delta(0, "text", "<think>why</th"),
         Opened(1, without_content(NATIVE)),
         Delta(1, "arguments", "{}"),
@@ -284,7 +291,7 @@ def test_refusal_alone_passes() -> None:
 def test_each_choice_thinks_for_itself() -> None:
     events: list[Event] = [
         Started(),
-        Opened(0, ir.Message("assistant"), choice=0),
+        OPENED,
         Opened(1, ir.Message("assistant"), choice=1),
         Delta(1, "text", "<think>two</think>b"),
         Delta(0, "text", "a"),
@@ -306,7 +313,7 @@ def test_annotations_of_a_split_text_are_reported(pieces: Sequence[str]) -> None
     losses = Losses(None)
     deltas = [Delta(0, "text", one, logprobs=PROBABLE, annotations=CITED) for one in pieces]
     text = ir.Text("".join(pieces), annotations=CITED, logprobs=PROBABLE * len(pieces))
-    expected = whole(parse_tags, ir.Message("assistant", (text,), status="completed"))
+    expected = whole(parse_tags, assistant(text))
     assert streamed(parse_tags, message_events(*deltas), losses) == expected
     assert [loss.path for loss in losses] == ["content"]
 
@@ -325,11 +332,9 @@ def test_reply_with_calls_finishes_with_calls() -> None:
     assert whole(parse_calls, message(LOOK)).finish == ir.Finish("calls", "stop")
     assert streamed(parse_calls, text_events([LOOK])).finish == ir.Finish("calls", "stop")
     assert whole(parse_calls, message("So.")).finish == STOP
-    truncated = ir.Reply(
-        choices=(ir.Choice((message(LOOK, "incomplete"),), ir.Finish("length", "length")),)
-    )
-    (choice,) = parse_calls(Losses(None)).reply(truncated).choices
-    assert choice.finish == ir.Finish("length", "length")
+    truncated = ir.Choice((message(LOOK, "incomplete"),), ir.Finish("length", "length"))
+    (choice,) = parse_calls(Losses(None)).reply(ir.Reply(choices=(truncated,))).choices
+    assert choice.finish == truncated.finish
 
 
 def test_reply_without_calls_is_unchanged() -> None:
@@ -364,14 +369,12 @@ def test_missing_arguments_become_an_empty_object() -> None:
 
 
 def test_content_parts_are_parsed_independently() -> None:
-    parts = ir.Message(
-        "assistant", (ir.Text("a <tool"), ir.Text(f"_call> {LOOK}")), status="completed"
-    )
-    kept = ir.Message("assistant", (ir.Text("a <tool"), ir.Text("_call> ")), status="completed")
+    parts = assistant(ir.Text("a <tool"), ir.Text(f"_call> {LOOK}"))
+    kept = assistant(ir.Text("a <tool"), ir.Text("_call> "))
     assert whole(parse_calls, parts).items == (kept, look())
     # JSON is the whole reply only in the first part.
     bare_call = '{"name": "time", "arguments": {}}'
-    parts = ir.Message("assistant", (ir.Text("So: "), ir.Text(bare_call)), status="completed")
+    parts = assistant(ir.Text("So: "), ir.Text(bare_call))
     assert whole(parse_calls, parts).items == (parts,)
 
 
@@ -397,10 +400,8 @@ def test_logprobs_stay_with_the_remaining_text(text: str) -> None:
             assert part.logprobs == logprobs_of(part.text)
     assert [loss.path for loss in losses] == (["content"] if LOOK in text or TIME in text else [])
     if text:
-        message_ = ir.Message(
-            "assistant", (ir.Text(text, (), logprobs_of(text)),), status="completed"
-        )
-        assert whole(parse_calls, message_).items == items
+        whole_text = assistant(ir.Text(text, (), logprobs_of(text)))
+        assert whole(parse_calls, whole_text).items == items
 
 
 @pytest.mark.parametrize(("before", "after"), [("a", ""), ("", "a"), ("b", "a")])
@@ -417,9 +418,8 @@ def test_logprobs_without_tokens_are_dropped(before: str, after: str) -> None:
 def test_annotations_of_split_text_are_dropped_and_reported() -> None:
     losses = Losses(None)
     citation = Delta(0, "text", "", annotations=CITED)
-    items = streamed(
-        parse_calls, message_events(Delta(0, "text", f"a{LOOK}b"), citation), losses
-    ).items
+    events = message_events(Delta(0, "text", f"a{LOOK}b"), citation)
+    items = streamed(parse_calls, events, losses).items
     assert items == (message("a"), look(), message("b"))
     assert [loss.path for loss in losses] == ["content"]
     unsplit = message_events(Delta(0, "text", "a"), citation)

@@ -7,30 +7,87 @@ from typing import cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Raw
+from msgspec.structs import replace
 
+import adapters
 from adapters.capabilities import OPENAI
 from adapters.errors import UnsupportedRequestError
-from adapters.ir.types import CustomTool, FunctionTool, Request, Text, Tool, ToolCall, ToolOutput
+from adapters.ir import types as ir
 from adapters.losses import Losses
-from adapters.tool_emulation import CallRestorer, EmulatedRequest
+from adapters.tool_emulation import BackendToolSupport, CallRestorer, EmulatedRequest, emulate_tools
 from adapters.tool_emulation.tool_search import bm25_rank
-from tests.adapters.tool_emulation.emulating import (
-    ALL_TOOLS,
-    Wire,
-    completion,
-    emulate,
-    encoded,
-    exchange,
-    function,
-    hosted,
-    item,
-    namespace,
-    output_of,
-    reply_of,
-    send,
-)
 from tests.exchange import Exchange
-from tests.judges.reading import object_in, objects_in, text_in
+from tests.judges.reading import object_in, objects_in, read_object, text_in
+
+Wire = dict[str, object]
+
+FUNCTIONS_ONLY = BackendToolSupport(lambda tool: isinstance(tool, ir.FunctionTool))
+ALL_TOOLS = BackendToolSupport(lambda _tool: True)
+
+
+def namespace(name: str, *tools: Wire) -> ir.HostedTool:
+    value = {"type": "namespace", "name": name, "description": "", "tools": tools}
+    return ir.HostedTool("namespace", Raw(json.dumps(value).encode()))
+
+
+def hosted(kind: str, **more: object) -> ir.HostedTool:
+    return ir.HostedTool(kind, Raw(json.dumps({"type": kind, **more}).encode()))
+
+
+def emulate(
+    *items: ir.Item,
+    tools: tuple[ir.Tool, ...] = (),
+    backend: BackendToolSupport = FUNCTIONS_ONLY,
+    losses: Losses | None = None,
+) -> EmulatedRequest:
+    request = ir.Request(items=items, tools=tools)
+    return emulate_tools(request, "responses", backend, Losses() if losses is None else losses)
+
+
+def reply_of(*items: ir.ToolCall | ir.Message) -> ir.Reply:
+    return ir.Reply("r", "m", 1, (ir.Choice(items, ir.Finish("calls", "tool_calls")),))
+
+
+def exchange(
+    client: str, backend: str, *, rewrite: bool = False, **capabilities: object
+) -> Exchange:
+    return Exchange(
+        client,
+        backend,
+        capabilities=replace(adapters.Capabilities(), **capabilities),
+        rewrite=rewrite,
+    )
+
+
+def function(name: str, **more: object) -> Wire:
+    return {"type": "function", "name": name, **more}
+
+
+def item(kind: str, call_id: str, **more: object) -> Wire:
+    return {"type": kind, "call_id": call_id, **more}
+
+
+def encoded(body: Wire) -> bytes:
+    return json.dumps({"model": "m", **body}).encode()
+
+
+def send(exchange: Exchange, **body: object) -> Wire:
+    return read_object(exchange.request(encoded(body)).body)
+
+
+def completion(**calls: str) -> bytes:
+    """Return a Chat reply that calls functions with some arguments."""
+    tool_calls = [
+        {"id": name, "function": {"name": name, "arguments": text}} for name, text in calls.items()
+    ]
+    choice = {"index": 0, "message": {"role": "assistant", "tool_calls": tool_calls}}
+    return json.dumps({"id": "c", "model": "m", "choices": [choice]}).encode()
+
+
+def output_of(reply: adapters.ReplyEnd) -> list[Wire]:
+    return objects_in(read_object(reply.body), "output")
+
 
 VALID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -40,10 +97,10 @@ names = st.text(st.sampled_from("ab._ é-"), min_size=1, max_size=4) | st.text(
 
 
 @st.composite
-def tool_lists(draw: st.DrawFn) -> tuple[Tool, ...]:
+def tool_lists(draw: st.DrawFn) -> tuple[ir.Tool, ...]:
     """Return tools of all kinds, often with similar names."""
-    tools: list[Tool] = [FunctionTool(name) for name in draw(st.lists(names, max_size=3))]
-    tools += [CustomTool(name) for name in draw(st.lists(names, max_size=3))]
+    tools: list[ir.Tool] = [ir.FunctionTool(name) for name in draw(st.lists(names, max_size=3))]
+    tools += [ir.CustomTool(name) for name in draw(st.lists(names, max_size=3))]
     for name in draw(st.lists(names, max_size=2, unique=True)):
         children = draw(st.lists(st.tuples(names, st.sampled_from(("function", "custom")))))
         inner: list[Wire] = [{"type": kind, "name": child} for child, kind in children]
@@ -53,7 +110,7 @@ def tool_lists(draw: st.DrawFn) -> tuple[Tool, ...]:
 
 
 @given(tool_lists())
-def test_backend_names_are_unique_and_reversible(tools: tuple[Tool, ...]) -> None:
+def test_backend_names_are_unique_and_reversible(tools: tuple[ir.Tool, ...]) -> None:
     try:
         emulated = emulate(tools=tools)
     except UnsupportedRequestError as error:
@@ -65,37 +122,39 @@ def test_backend_names_are_unique_and_reversible(tools: tuple[Tool, ...]) -> Non
     assert re.search(r"\(tools\[.*\(tools\[", reason)
 
 
-def check_names(emulated: EmulatedRequest, tools: tuple[Tool, ...]) -> None:
-    backend_names = [one.name for one in emulated.request.tools if isinstance(one, FunctionTool)]
+def check_names(emulated: EmulatedRequest, tools: tuple[ir.Tool, ...]) -> None:
+    backend_names = [one.name for one in emulated.request.tools if isinstance(one, ir.FunctionTool)]
     assert len(backend_names) == len(emulated.request.tools) == len(set(backend_names))
     assert all(map(VALID.fullmatch, backend_names))
-    restored = {restore_one(emulated, ToolCall("1", name, "{}")) for name in backend_names}
+    restored = {restore_one(emulated, ir.ToolCall("1", name, "{}")) for name in backend_names}
     assert len(restored) == len(backend_names)
     for call in restored:
         assert emulate_one(emulated, tools, call).name in backend_names
 
 
-def restore_one(emulated: EmulatedRequest, call: ToolCall) -> ToolCall:
+def restore_one(emulated: EmulatedRequest, call: ir.ToolCall) -> ir.ToolCall:
     (choice,) = CallRestorer(emulated.registry, Losses(None)).reply(reply_of(call)).choices
     (item,) = choice.items
-    assert isinstance(item, ToolCall)
+    assert isinstance(item, ir.ToolCall)
     return item
 
 
-def emulate_one(emulated: EmulatedRequest, tools: tuple[Tool, ...], call: ToolCall) -> ToolCall:
+def emulate_one(
+    emulated: EmulatedRequest, tools: tuple[ir.Tool, ...], call: ir.ToolCall
+) -> ir.ToolCall:
     again = emulate(call, tools=tools)
     assert again.request.tools == emulated.request.tools
     (item,) = again.request.items
-    assert isinstance(item, ToolCall)
+    assert isinstance(item, ir.ToolCall)
     assert item.kind == "function"
     return item
 
 
 def test_extra_arguments_in_the_history_are_reported() -> None:
     losses = Losses()
-    call = ToolCall("1", "note", '{"input":"x","more":1}')
-    again = emulate(call, tools=(CustomTool("note"),), backend=ALL_TOOLS, losses=losses)
-    assert again.request.items == (ToolCall("1", "note", "x", "custom"),)
+    call = ir.ToolCall("1", "note", '{"input":"x","more":1}')
+    again = emulate(call, tools=(ir.CustomTool("note"),), backend=ALL_TOOLS, losses=losses)
+    assert again.request.items == (ir.ToolCall("1", "note", "x", "custom"),)
     assert [loss.path for loss in losses] == ["items[0].arguments"]
 
 
@@ -140,7 +199,7 @@ def test_reply_passes_unchanged_if_no_tool_is_emulated() -> None:
 
 def test_name_collisions_do_not_affect_a_reply() -> None:
     """Without an emulated request the names in a reply are unchanged."""
-    request = Request(tools=(FunctionTool("a.b"), FunctionTool("a_b")))
+    request = ir.Request(tools=(ir.FunctionTool("a.b"), ir.FunctionTool("a_b")))
     reply = Exchange("responses", "chat", request=request).reply(
         b'{"id":"1","model":"m","choices":[{"message":{"content":"Hi."},"finish_reason":"stop"}]}'
     )
@@ -299,10 +358,10 @@ def test_call_in_a_namespace_keeps_its_namespace(source: str) -> None:
 
 
 def test_search_output_may_be_text() -> None:
-    call = ToolCall("1", "tool_search", "{}", "tool_search")
-    output = ToolOutput("1", (Text("found nothing"),), "tool_search")
+    call = ir.ToolCall("1", "tool_search", "{}", "tool_search")
+    output = ir.ToolOutput("1", (ir.Text("found nothing"),), "tool_search")
     _, output_ = emulate(call, output).request.items
-    assert isinstance(output_, ToolOutput)
+    assert isinstance(output_, ir.ToolOutput)
     assert (output_.kind, output_.output) == ("function", "No tool was found.")
 
 

@@ -15,7 +15,13 @@ from adapters.losses import Losses
 from adapters.stages.stage import Pipeline
 from adapters.tool_emulation import CallDowngrader, CallRestorer
 from adapters.tool_emulation.custom_tools import wrap_input
-from tests.adapters.tool_emulation.emulating import ALL_TOOLS, emulate, hosted, namespace, reply_of
+from tests.adapters.tool_emulation.test_emulation import (
+    ALL_TOOLS,
+    emulate,
+    hosted,
+    namespace,
+    reply_of,
+)
 from tests.strategies.streams import events
 
 TOOLS: tuple[ir.Tool, ...] = (

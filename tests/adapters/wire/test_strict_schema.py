@@ -13,7 +13,6 @@ from adapters.wire.json_schema import to_strict_schema
 from tests.exchange import Exchange
 
 TEXT = {"type": "string"}
-CLOSED: dict[str, object] = {"additionalProperties": False, "required": []}
 
 
 def strict(parameters: Mapping[str, object], *, said: bool = True) -> tuple[FunctionTool, Losses]:
@@ -28,66 +27,62 @@ def schema_of(function: FunctionTool) -> object:
     return json.loads(bytes(function.parameters or b""))
 
 
-def test_optional_property_becomes_nullable() -> None:
+def closed(properties: Mapping[str, object]) -> dict[str, object]:
+    """Return the strict schema of an object."""
+    required = [*properties]
+    return {"properties": properties, "required": required, "additionalProperties": False}
+
+
+INTEGER = {"type": "integer"}
+POINT = {"$ref": "#/$defs/point"}
+OBJECT: dict[str, object] = {"type": "object", "properties": {"h": TEXT}}
+NULLABLE_TEXT = {"type": ["string", "null"]}
+NULLABLE_OBJECT: dict[str, object] = {"type": ["object", "null"], "properties": {}}
+
+
+@pytest.mark.parametrize(
+    ("declared", "expected"),
+    [
+        ({"type": "integer", "default": 3}, {"type": ["integer", "null"]}),
+        ({**TEXT, "enum": ["x"]}, {"anyOf": [{**TEXT, "enum": ["x"]}, {"type": "null"}]}),
+        (POINT, {"anyOf": [POINT, {"type": "null"}]}),
+        ({"anyOf": [TEXT, INTEGER]}, {"anyOf": [TEXT, INTEGER, {"type": "null"}]}),
+        (NULLABLE_TEXT, NULLABLE_TEXT),
+        (
+            {"type": "array", "items": OBJECT},
+            {"type": ["array", "null"], "items": OBJECT | closed({"h": NULLABLE_TEXT})},
+        ),
+    ],
+)
+def test_optional_property_becomes_nullable(
+    declared: Mapping[str, object], expected: Mapping[str, object]
+) -> None:
     made, losses = strict(
         {
             "type": "object",
-            "properties": {
-                "a": TEXT,
-                "b": {"type": "integer", "default": 3},
-                "c": {"type": "string", "enum": ["x"]},
-                "d": {"$ref": "#/$defs/point"},
-                "e": {"anyOf": [TEXT, {"type": "integer"}]},
-                "f": {"type": ["string", "null"]},
-                "g": {"type": "array", "items": {"type": "object", "properties": {"h": TEXT}}},
-            },
+            "properties": {"a": TEXT, "b": declared},
             "required": ["a"],
             "$defs": {"point": {"type": "object", "properties": {}}},
         }
     )
-    closed: dict[str, object] = {"type": "object", "properties": {}, **CLOSED}
     assert schema_of(made) == {
         "type": "object",
-        "properties": {
-            "a": TEXT,
-            "b": {"type": ["integer", "null"]},
-            "c": {"anyOf": [{"type": "string", "enum": ["x"]}, {"type": "null"}]},
-            "d": {"anyOf": [{"$ref": "#/$defs/point"}, {"type": "null"}]},
-            "e": {"anyOf": [TEXT, {"type": "integer"}, {"type": "null"}]},
-            "f": {"type": ["string", "null"]},
-            "g": {
-                "type": ["array", "null"],
-                "items": closed
-                | {"properties": {"h": {"type": ["string", "null"]}}, "required": ["h"]},
-            },
-        },
-        "required": ["a", "b", "c", "d", "e", "f", "g"],
-        "additionalProperties": False,
-        "$defs": {"point": closed},
+        **closed({"a": TEXT, "b": expected}),
+        "$defs": {"point": {"type": "object", **closed({})}},
     }
     assert made.strict is True
     assert [loss.path for loss in losses] == ["tools[0].parameters"]
 
 
 def test_nullable_property_is_unchanged() -> None:
-    inner: dict[str, object] = {"type": ["object", "null"], "properties": {}}
-    made, _ = strict({"type": "object", "properties": {"a": inner}, "required": ["a"]})
-    assert schema_of(made) == {
-        "type": "object",
-        "properties": {"a": inner | CLOSED},
-        "required": ["a"],
-        "additionalProperties": False,
-    }
+    properties = {"a": NULLABLE_OBJECT}
+    made, _ = strict({"type": "object", "properties": properties, "required": ["a"]})
+    assert schema_of(made) == {"type": "object", **closed({"a": NULLABLE_OBJECT | closed({})})}
 
 
 @pytest.mark.parametrize("name", ["default", "oneOf", "not", "properties", "enum", "type"])
 def test_property_may_have_the_name_of_a_keyword(name: str) -> None:
-    parameters = {
-        "type": "object",
-        "properties": {name: {"type": "string", "enum": ["x"]}},
-        "required": [name],
-        "additionalProperties": False,
-    }
+    parameters = {"type": "object", **closed({name: {**TEXT, "enum": ["x"]}})}
     made, losses = strict(parameters)
     assert (made.strict, schema_of(made)) == (True, parameters)
     assert not len(losses)
@@ -138,9 +133,5 @@ def test_only_on_request() -> None:
         return wire["tools"][0]["function"]["parameters"]
 
     assert sent(adapters.Capabilities()) == parameters
-    assert sent(adapters.Capabilities(enforce_strict_schemas=True)) == {
-        "type": "object",
-        "properties": {"a": {"type": ["string", "null"]}},
-        "required": ["a"],
-        "additionalProperties": False,
-    }
+    enforced = sent(adapters.Capabilities(enforce_strict_schemas=True))
+    assert enforced == {"type": "object", **closed({"a": NULLABLE_TEXT})}
