@@ -91,6 +91,9 @@ SAMPLE_REPLIES = {
     "usage": {"input_tokens": 1, "input_tokens_details": {"cached_tokens": 1}}}""",
 }
 
+SCALARS: list[Json] = [None, True, -1, 1.5, 10**30, "", "x"]
+NESTED: list[Json] = [[], {}, [[]], [None], [{}], ["x"], [{"type": "x"}], {"a": 1}, {"type": ""}]
+
 
 def translate_stream(client: str, backend: str, *chunks: bytes) -> bytes:
     stream = Exchange(client, backend).stream()
@@ -107,10 +110,6 @@ def looks_complete(client: str, stream: bytes) -> bool:
     if client == "responses":
         return b"event: response.completed" in stream or b"event: response.incomplete" in stream
     return b'"error":' not in stream
-
-
-SCALARS: list[Json] = [None, True, -1, 1.5, 10**30, "", "x"]
-NESTED: list[Json] = [[], {}, [[]], [None], [{}], ["x"], [{"type": "x"}], {"a": 1}, {"type": ""}]
 
 
 def with_wrong_values(value: Json) -> Iterator[Json]:

@@ -24,6 +24,17 @@ from tests.snapshots import format_json, format_losses
 
 Mode = Literal["whole", "streamed", "late"]
 
+# The outputs of a client for calls of its own tools.
+OUTPUTS: dict[str, JsonObject] = {
+    "shell_call": {"output": []},
+    "local_shell_call": {"output": "high at 9", "id": "lsh_answer"},
+    "apply_patch_call": {"status": "completed"},
+    "computer_call": {
+        "output": {"type": "computer_screenshot", "image_url": "data:image/png;base64,AA=="}
+    },
+    "tool_search_call": {"tools": []},
+}
+
 
 class StrictReplyOptions(adapters.ReplyOptions, frozen=True, forbid_unknown_fields=True):
     """Options of the reply; an unknown name is an error."""
@@ -168,18 +179,6 @@ def next_request(loop: Loop, reply: JsonObject) -> bytes:
         messages = cast("list[object]", request["messages"])
         request["messages"] = [*messages, _echo(loop, message), *_tool_messages(message)]
     return encoded(request)
-
-
-# The outputs of a client for calls of its own tools.
-OUTPUTS: dict[str, JsonObject] = {
-    "shell_call": {"output": []},
-    "local_shell_call": {"output": "high at 9", "id": "lsh_answer"},
-    "apply_patch_call": {"status": "completed"},
-    "computer_call": {
-        "output": {"type": "computer_screenshot", "image_url": "data:image/png;base64,AA=="}
-    },
-    "tool_search_call": {"tools": []},
-}
 
 
 def _output(call: JsonObject) -> JsonObject:

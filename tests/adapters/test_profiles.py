@@ -49,6 +49,9 @@ REQUEST = b"""{
     "chat_template_kwargs": {"enable_thinking": true}
 }"""
 
+# Capabilities that only the gateway uses.
+OF_SERVICES = ("compaction", "count_tokens")
+
 
 def send(profile: str, backend: str) -> dict[str, object]:
     exchange = Exchange("responses", backend, capabilities=PROFILES[profile], rewrite=True)
@@ -65,10 +68,6 @@ def test_profile_has_its_effect(profile: str, json_snapshot: SnapshotAssertion) 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_profile_is_not_another_one(profile: str) -> None:
     assert [name for name, one in PROFILES.items() if one == PROFILES[profile]] == [profile]
-
-
-# Capabilities that only the gateway uses.
-OF_SERVICES = ("compaction", "count_tokens")
 
 
 @pytest.mark.parametrize(

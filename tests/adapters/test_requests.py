@@ -77,6 +77,9 @@ DISPUTED = {"responses-to-chat/tool-output-with-image-for-a-server-that-takes-it
 # The most severe first.
 SEVERITIES: tuple[str, ...] = get_args(adapters.Severity)[::-1]
 
+# Severity, path, reason and action.
+Line = tuple[str, str, str, str]
+
 
 def translate(case: RequestCase, target: str, policy: adapters.Policy | None = None) -> Outcome:
     exchange = Exchange(
@@ -137,10 +140,6 @@ def test_losses_of_requests(source: str, target: str, loss_snapshot: SnapshotAss
     lines = {loss for outcome in outcomes for loss in losses_of(outcome)}
     text = "".join(map(_line, sorted(lines, key=_by_severity)))
     assert text == loss_snapshot(name=f"{source}-to-{target}")
-
-
-# Severity, path, reason and action.
-Line = tuple[str, str, str, str]
 
 
 def losses_of(outcome: Outcome) -> Iterator[Line]:

@@ -27,6 +27,10 @@ from tests.snapshots import format_stream
 
 Translated = tuple[bytes, tuple[adapters.Loss, ...]]
 
+# Streams of JSON that we cannot read, but a client of the same dialect may.
+UNREADABLE = ("chat-name-of-wrong-type",)
+WITH_NOISE = ("chat-binary-noise-between-events",)
+
 
 def translate(case: StreamCase, target: str, pieces: Sequence[bytes]) -> Translated:
     exchange = Exchange(
@@ -56,11 +60,6 @@ def test_stream_in_another_dialect(
     if b"\r" not in case.body:
         assert translate(case, target, single_bytes(case.body.replace(b"\n", b"\r\n"))) == output
     assert_valid(target, output[0])
-
-
-# Streams of JSON that we cannot read, but a client of the same dialect may.
-UNREADABLE = ("chat-name-of-wrong-type",)
-WITH_NOISE = ("chat-binary-noise-between-events",)
 
 
 @pytest.mark.parametrize("case", case_params(STREAMS))

@@ -42,6 +42,11 @@ POSITIONS = st.lists(st.integers(0, 300), max_size=30)
 
 Parser = Callable[[Losses], ThinkTagParser | TextToolCallParser]
 
+OPENED = Opened(0, ir.Message("assistant"))
+
+PROBABLE = (ir.Logprob("x", -0.1),)
+CITED = (ir.Citation("https://a.example", "A", 0, 1),)
+
 
 def parse_tags(losses: Losses) -> ThinkTagParser:
     return ThinkTagParser(losses)
@@ -74,9 +79,6 @@ def time(number: int = 1) -> ir.ToolCall:
 
 def whole(parser: Parser, *items: ir.Item) -> ir.Choice:
     return parser(Losses(None)).reply(ir.Reply(choices=(ir.Choice(items, STOP),))).choices[0]
-
-
-OPENED = Opened(0, ir.Message("assistant"))
 
 
 def message_events(*deltas: Delta) -> list[Event]:
@@ -302,10 +304,6 @@ def test_each_choice_thinks_for_itself() -> None:
     opened = [event for event in run(parse_tags, events) if isinstance(event, Opened)]
     types = [(type(event.item), event.choice) for event in opened]
     assert types == [(ir.Reasoning, 1), (ir.Message, 1), (ir.Message, 0)]
-
-
-PROBABLE = (ir.Logprob("x", -0.1),)
-CITED = (ir.Citation("https://a.example", "A", 0, 1),)
 
 
 @pytest.mark.parametrize("pieces", [["<think>why</think>so"], ["<th", "ink>why", "</think>", "so"]])

@@ -47,6 +47,12 @@ ALL: tuple[TextFormat, ...] = ("hermes", "qwen3_coder", "mistral", "llama", "jso
 # Texts, and calls as pairs of a name and the arguments.
 Found = list[str | tuple[str, str]]
 
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=6,
+)
+
 
 def new_scanner(*formats: TextFormat, tools: tuple[Tool, ...] = TOOLS) -> Scanner:
     return Scanner([FORMATS[name] for name in formats], DeclaredTools(tools))
@@ -112,13 +118,6 @@ def test_all_text_comes_out_in_its_order(text: str, positions: Sequence[int]) ->
         assert isinstance(segment, FoundCalls) or rest.startswith(segment)
         rest = rest[length:]
     assert not rest
-
-
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner),
-    max_leaves=6,
-)
 
 
 @given(

@@ -25,6 +25,12 @@ Wire = dict[str, object]
 FUNCTIONS_ONLY = BackendToolSupport(lambda tool: isinstance(tool, ir.FunctionTool))
 ALL_TOOLS = BackendToolSupport(lambda _tool: True)
 
+VALID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+names = st.text(st.sampled_from("ab._ é-"), min_size=1, max_size=4) | st.text(
+    st.sampled_from("ab"), min_size=60, max_size=70
+)
+
 
 def namespace(name: str, *tools: Wire) -> ir.HostedTool:
     value = {"type": "namespace", "name": name, "description": "", "tools": tools}
@@ -87,13 +93,6 @@ def completion(**calls: str) -> bytes:
 
 def output_of(reply: adapters.ReplyEnd) -> list[Wire]:
     return objects_in(read_object(reply.body), "output")
-
-
-VALID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-
-names = st.text(st.sampled_from("ab._ é-"), min_size=1, max_size=4) | st.text(
-    st.sampled_from("ab"), min_size=60, max_size=70
-)
 
 
 @st.composite

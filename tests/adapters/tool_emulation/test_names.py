@@ -16,6 +16,26 @@ from adapters.tool_emulation.registry import (
 VALID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=90)
 
+EXEC = ToolName("functions__exec", "exec", "functions")
+WEATHER = ToolName("mcp__weather__get_weather", "get_weather", "mcp__weather")
+READ = ToolName("files_read", "files.read")
+SHELL = ToolName("shell", "shell")
+
+
+CALLED_AS: dict[ToolName | None, tuple[str, ...]] = {
+    EXEC: ("functions.exec", "functions/exec", "exec", "Exec"),
+    WEATHER: (
+        *("mcp__weather.get_weather", "mcp-weather-get-weather", "get_weather"),
+        *("functions.get_weather", "GetWeather"),
+    ),
+    READ: ("files.read", "functions.files_read"),
+    SHELL: ("Shell", "functions.shell", "container.shell"),
+    None: ("container.exec", "rm", ""),
+}
+
+PARTS = st.sampled_from(("a", "b", "A", "tools", "_", ".", "__", "/", "-"))
+CALLED = st.lists(PARTS, min_size=1, max_size=5).map("".join)
+
 
 @given(NAMES)
 def test_sanitized_names_are_valid(name: str) -> None:
@@ -37,24 +57,6 @@ def test_long_name_keeps_its_start() -> None:
     assert valid.startswith("mcp_" + "x" * 51 + "_")
     assert qualified_name("mcp__weather", "get") == "mcp__weather__get"
     assert len(qualified_name("n" * 60, "get", 128)) == 65
-
-
-EXEC = ToolName("functions__exec", "exec", "functions")
-WEATHER = ToolName("mcp__weather__get_weather", "get_weather", "mcp__weather")
-READ = ToolName("files_read", "files.read")
-SHELL = ToolName("shell", "shell")
-
-
-CALLED_AS: dict[ToolName | None, tuple[str, ...]] = {
-    EXEC: ("functions.exec", "functions/exec", "exec", "Exec"),
-    WEATHER: (
-        *("mcp__weather.get_weather", "mcp-weather-get-weather", "get_weather"),
-        *("functions.get_weather", "GetWeather"),
-    ),
-    READ: ("files.read", "functions.files_read"),
-    SHELL: ("Shell", "functions.shell", "container.shell"),
-    None: ("container.exec", "rm", ""),
-}
 
 
 @pytest.mark.parametrize(
@@ -79,10 +81,6 @@ def test_possible_namespace_is_not_ignored() -> None:
     assert resolve_hallucinated_name("mcp__files__delete", (delete,)) is None
     assert resolve_hallucinated_name("mcp_git.delete", (delete, namespaced)) is None
     assert resolve_hallucinated_name("git.commit", (commit, namespaced)) is None
-
-
-PARTS = st.sampled_from(("a", "b", "A", "tools", "_", ".", "__", "/", "-"))
-CALLED = st.lists(PARTS, min_size=1, max_size=5).map("".join)
 
 
 def tool_name(name: str, namespace: str | None) -> ToolName:

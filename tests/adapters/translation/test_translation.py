@@ -32,6 +32,8 @@ RESPONSES_REPLY = b"""{"id":"resp_1","object":"response","status":"completed","m
 "output":[],"usage":{"input_tokens":3,"output_tokens":4,"total_tokens":7}}"""
 USAGE = Usage(3, 4, 7)
 
+REQUEST = b'{"model":"m","messages":[{"role":"developer","content":"be brief"}],"stream":true}'
+
 
 def exchange_between(
     client: str, backend: str, *, rewrite: bool = False, **capabilities: object
@@ -134,9 +136,6 @@ def test_failure_names_the_parameter_of_the_client() -> None:
     exchange.request(b'{"model":"m","input":"hi"}')
     end = exchange.failure(Error("no", param="messages[0].content"))
     assert msgspec.json.decode(end.body)["error"]["param"] == "input"
-
-
-REQUEST = b'{"model":"m","messages":[{"role":"developer","content":"be brief"}],"stream":true}'
 
 
 def test_request_is_rewritten_within_its_dialect() -> None:

@@ -14,6 +14,12 @@ from tests.exchange import Exchange
 
 TEXT = {"type": "string"}
 
+INTEGER = {"type": "integer"}
+POINT = {"$ref": "#/$defs/point"}
+OBJECT: dict[str, object] = {"type": "object", "properties": {"h": TEXT}}
+NULLABLE_TEXT = {"type": ["string", "null"]}
+NULLABLE_OBJECT: dict[str, object] = {"type": ["object", "null"], "properties": {}}
+
 
 def strict(parameters: Mapping[str, object], *, said: bool = True) -> tuple[FunctionTool, Losses]:
     losses = Losses()
@@ -31,13 +37,6 @@ def closed(properties: Mapping[str, object]) -> dict[str, object]:
     """Return the strict schema of an object."""
     required = [*properties]
     return {"properties": properties, "required": required, "additionalProperties": False}
-
-
-INTEGER = {"type": "integer"}
-POINT = {"$ref": "#/$defs/point"}
-OBJECT: dict[str, object] = {"type": "object", "properties": {"h": TEXT}}
-NULLABLE_TEXT = {"type": ["string", "null"]}
-NULLABLE_OBJECT: dict[str, object] = {"type": ["object", "null"], "properties": {}}
 
 
 @pytest.mark.parametrize(
