@@ -1,6 +1,5 @@
 """A real PostgreSQL server from a wheel, started when the first test needs it."""
 
-import asyncio
 import logging
 import os
 import tempfile
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import asyncpg
+from tests.gateway.rows import execute, execute_postgresql
 
 with warnings.catch_warnings():
     # The package warns on machines without a runtime directory.
@@ -47,22 +46,27 @@ def _pgexec_with_timeout(
 def new_database() -> str:
     """Create an empty database and return its URL."""
     name = f"test_{next(_NUMBERS)}"
-    asyncio.run(_execute(server().get_uri(), f"CREATE DATABASE {name}"))
+    execute(server().get_uri(), f"CREATE DATABASE {name}")
     return server().get_uri(database=name)
+
+
+def database_name(url: str) -> str:
+    return url.partition("?")[0].rpartition("/")[2]
+
+
+def restricted(url: str) -> str:
+    """Return a URL of the same database for a new role that may not create tables."""
+    role = f"user_of_{database_name(url)}"
+    execute(url, f"CREATE ROLE {role} LOGIN")
+    execute(url, "REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+    execute(url, f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}")
+    return url.replace("postgres:@", f"{role}:@")
 
 
 async def disconnect_all(url: str) -> None:
     """Close all other connections to a database, as a restart of the server does."""
-    await _execute(
+    await execute_postgresql(
         url,
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
         " WHERE datname = current_database() AND pid <> pg_backend_pid()",
     )
-
-
-async def _execute(url: str, statement: str) -> None:
-    connection = await asyncpg.connect(url)
-    try:
-        await connection.execute(statement)
-    finally:
-        await connection.close()

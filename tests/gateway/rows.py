@@ -3,7 +3,6 @@
 import asyncio
 import sqlite3
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -11,16 +10,7 @@ import asyncpg
 from tests.gateway.waiting import TIMEOUT_SECONDS
 
 # The tables with data of clients.
-TABLES = (
-    "responses",
-    "items",
-    "jobs",
-    "events",
-    "conversations",
-    "completions",
-    "labels",
-    "notes",
-)
+TABLES = ("responses", "items", "jobs", "events", "conversations", "completions", "labels", "notes")
 # Raised if another transaction has locked the rows.
 LOCK_ERRORS = (sqlite3.OperationalError, asyncpg.LockNotAvailableError)
 
@@ -29,17 +19,17 @@ def execute(
     url: str, statement: str, lock_seconds: float = TIMEOUT_SECONDS
 ) -> list[tuple[Any, ...]]:
     """Run a statement and return its rows; wait this long for locks."""
-    if url.startswith("sqlite:"):
-        file = Path(url.removeprefix("sqlite:"))
-        with closing(sqlite3.connect(file, timeout=lock_seconds)) as connection:
-            rows = connection.execute(statement).fetchall()
-            connection.commit()
-            return rows
-    return asyncio.run(_execute_postgresql(url, statement, lock_seconds))
+    if not url.startswith("sqlite:"):
+        return asyncio.run(execute_postgresql(url, statement, lock_seconds))
+    file = url.removeprefix("sqlite:")
+    with closing(sqlite3.connect(file, timeout=lock_seconds)) as connection:
+        rows = connection.execute(statement).fetchall()
+        connection.commit()
+        return rows
 
 
-async def _execute_postgresql(
-    url: str, statement: str, lock_seconds: float
+async def execute_postgresql(
+    url: str, statement: str, lock_seconds: float = TIMEOUT_SECONDS
 ) -> list[tuple[Any, ...]]:
     settings = {"lock_timeout": f"{lock_seconds}s"}
     connection = await asyncpg.connect(url, server_settings=settings)

@@ -4,7 +4,7 @@ import asyncio
 
 from msgspec import Raw
 
-from gateway.store import Completion, Page, Store
+from gateway.store import Completion, Listing, Page, Store
 from tests.gateway.stores import with_two_stores
 
 
@@ -17,9 +17,15 @@ def completion(
 async def list_ids(
     store: Store, page: Page | None = None, model: str | None = None, **metadata: str
 ) -> list[str]:
-    listing = await store.completions.list("me", page or Page(), model, metadata)
+    return [one.id for one in (await list_page(store, page, model, **metadata)).data]
+
+
+async def list_page(
+    store: Store, page: Page | None, model: str | None = None, owner: str = "me", **metadata: str
+) -> Listing[Completion]:
+    listing = await store.completions.list(owner, page or Page(), model, metadata)
     assert listing is not None
-    return [one.id for one in listing.data]
+    return listing
 
 
 @with_two_stores
@@ -27,9 +33,7 @@ async def test_completion_lifecycle(store: Store, other: Store) -> None:
     await store.completions.save(completion("a", topic="x"))
     assert await other.completions.load("me", "a") == completion("a", topic="x")
     assert await store.completions.update_metadata("me", "a", {"topic": "y", "more": "z"})
-    updated = await other.completions.load("me", "a")
-    assert updated is not None
-    assert updated.metadata == {"topic": "y", "more": "z"}
+    assert await other.completions.load("me", "a") == completion("a", topic="y", more="z")
     assert await list_ids(store, topic="x") == []
     assert await list_ids(store, topic="y", more="z") == ["a"]
     assert await store.completions.delete("me", "a")
@@ -46,9 +50,7 @@ async def test_completions_of_other_owners_do_not_exist(store: Store, other: Sto
         assert not await other.completions.update_metadata(owner, completion_id, {})
         assert not await other.completions.delete(owner, completion_id)
         assert await other.completions.list(owner, Page(after=completion_id), None, {}) is None
-    listing = await other.completions.list("you", Page(), None, {})
-    assert listing is not None
-    assert listing.data == ()
+    assert (await list_page(other, None, owner="you")).data == ()
 
 
 @with_two_stores
@@ -64,9 +66,7 @@ async def test_lists_are_filtered_and_paged(store: Store, other: Store) -> None:
     assert await list_ids(other, Page("c1", 2)) == ["c2", "c3"]
     assert await list_ids(other, Page("c2", 5, newest_first=True)) == ["c1", "c0"]
     for limit, has_more in ((6, False), (5, True)):
-        listing = await other.completions.list("me", Page(limit=limit), None, {})
-        assert listing is not None
-        assert listing.has_more is has_more
+        assert (await list_page(other, Page(limit=limit))).has_more is has_more
 
 
 @with_two_stores
@@ -87,6 +87,4 @@ async def test_completion_with_the_same_id_is_replaced(store: Store, other: Stor
     foreign = await store.completions.load("you", "a")
     assert foreign == completion("a", owner="you", topic="yours")
     assert await store.completions.delete("me", "a")
-    listing = await store.completions.list("you", Page(), None, {"topic": "yours"})
-    assert listing is not None
-    assert listing.data == (foreign,)
+    assert (await list_page(store, None, owner="you", topic="yours")).data == (foreign,)

@@ -3,13 +3,12 @@
 import asyncio
 import subprocess
 import sys
-from pathlib import Path
 
-from gateway.store import Conversation, Page, Store
+from gateway.store import Conversation, Store
+from tests.gateway.gateway_process import ROOT
 from tests.gateway.store.crash_writer import CONVERSATION
-from tests.gateway.stores import ids, opened_store, with_url
+from tests.gateway.stores import ids, load_items, opened_store, with_url
 
-ROOT = Path(__file__).parents[3]
 ROUNDS = 3
 LINES_BEFORE_KILL = 150
 
@@ -41,9 +40,7 @@ async def check(store: Store, acknowledged: list[str]) -> None:
     last_by_writer = {name.partition(".")[0]: name for name in acknowledged}
     for response_id in last_by_writer.values():
         await check_chain(store, response_id)
-    listing = await store.conversations.list_items("me", CONVERSATION, Page())
-    assert listing is not None
-    listed = ids(listing.data)
+    listed = ids((await load_items(store, CONVERSATION)).data)
     assert set(listed) >= {f"{name}-{side}" for name in acknowledged for side in ("in", "out")}
     # Turns that were not acknowledged are complete, too.
     for first, second in zip(listed[::2], listed[1::2], strict=True):

@@ -9,39 +9,26 @@ import openai
 from openai.types.conversations import ConversationItem
 
 from tests.gateway.backend_replies import Turn, reply_script
-from tests.gateway.conftest import NewModel
-from tests.gateway.gateway_config import backend_tables, state_table
-from tests.gateway.gateway_process import run_gateway
-from tests.gateway.postgres import new_database
+from tests.gateway.background.requests import run_nodes
 from tests.gateway.scripted_backend import ReceivedRequest, Script, ScriptedBackend
-from tests.gateway.sdk_clients import sdk_client
 from tests.judges.reading import objects_in, text_in
 
 WRITERS = 200
 
 
-def test_200_clients_lose_nothing(
-    tmp_path: Path, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model("chat")
-
+def test_200_clients_lose_nothing(tmp_path: Path, backend: ScriptedBackend) -> None:
     def reply(received: ReceivedRequest) -> Script:
         request = received.json()
         last = objects_in(request, "messages")[-1]["content"]
         return reply_script("chat", Turn(f"{last}.reply"), request)
 
-    backend.respond_with(model, reply)
-    settings = state_table(new_database()) + backend_tables(backend.address)
-    (tmp_path / "other").mkdir()
-    with (
-        run_gateway(settings, tmp_path) as one,
-        run_gateway(settings, tmp_path / "other") as other,
-        sdk_client(one) as client,
-    ):
-        conversation = client.conversations.create().id
-        asyncio.run(write_all([one.url, other.url], model, conversation))
-        listed = texts(client.conversations.items.list(conversation, order="asc", limit=100))
-        assert texts(client.conversations.items.list(conversation, limit=100)) == listed[::-1]
+    with run_nodes(backend, tmp_path, "", "", kind="postgresql") as nodes:
+        model, conversations = nodes[0].new_model("chat"), nodes[0].sdk.conversations
+        backend.respond_with(model, reply)
+        name = conversations.create().id
+        asyncio.run(write_all([node.gateway.url for node in nodes], model, name))
+        listed = texts(conversations.items.list(name, order="asc", limit=100))
+        assert texts(conversations.items.list(name, limit=100)) == listed[::-1]
     groups = [texts_of(writer) for writer in range(WRITERS)]
     assert sorted(listed) == sorted(text for group in groups for text in group)
     for group in groups:
@@ -60,14 +47,11 @@ def texts_of(writer: int) -> list[str]:
 
 
 async def write_all(urls: list[str], model: str, conversation: str) -> None:
-    clients = [openai.AsyncOpenAI(base_url=url, api_key="sk-me", timeout=120) for url in urls]
+    clients = [openai.AsyncOpenAI(base_url=url, api_key="sk-test", timeout=120) for url in urls]
     try:
-        await asyncio.gather(
-            *(
-                write(clients[number // 2 % 2], model, conversation, number)
-                for number in range(WRITERS)
-            )
-        )
+        used = (clients[number // 2 % 2] for number in range(WRITERS))
+        writes = (write(it, model, conversation, number) for number, it in enumerate(used))
+        await asyncio.gather(*writes)
     finally:
         for client in clients:
             await client.close()
@@ -75,17 +59,14 @@ async def write_all(urls: list[str], model: str, conversation: str) -> None:
 
 async def write(client: openai.AsyncOpenAI, model: str, conversation: str, writer: int) -> None:
     own = texts_of(writer)
+    turn: Any = {"model": model, "input": own[0], "conversation": conversation}
     if writer % 2:
         items: Any = [{"role": "user", "content": text} for text in own]
         created = await client.conversations.items.create(conversation, items=items)
         assert len(created.data) == len(items)
     elif writer % 4:
-        response = await client.responses.create(
-            model=model, input=own[0], conversation=conversation
-        )
-        assert response.output_text == own[1]
+        reply = await client.responses.create(model=model, input=own[0], conversation=conversation)
+        assert reply.output_text == own[1]
     else:
-        async with client.responses.stream(
-            model=model, input=own[0], conversation=conversation
-        ) as events:
+        async with client.responses.stream(**turn) as events:
             assert (await events.get_final_response()).output_text == own[1]

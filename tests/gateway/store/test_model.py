@@ -17,12 +17,11 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from msgspec import Raw
 
-from gateway.store import Conversation, Item, Page, Response, Store, StoredTurn, open_store
+from gateway.store import Conversation, Item, Page, Store, StoredTurn, open_store
 from gateway.store.database import Database
 from gateway.store.store import open_database
-from tests.gateway.stores import ON_BOTH_DATABASES, ids, item, new_url
+from tests.gateway.stores import ON_BOTH_DATABASES, bodies, ids, item, new_url, response
 
 # The time between two turns: long enough for the use of a chain to be recorded.
 TURN_SECONDS = 10_000
@@ -77,24 +76,17 @@ class StoreMachine(RuleBasedStateMachine):
         conversation: str | None = None,
     ) -> str:
         self.time += TURN_SECONDS
-        response = Response(
-            self.new_id(),
-            self.owner,
-            self.time,
-            "completed",
-            Raw(b"1"),
-            parent=parent,
-            conversation=conversation,
-        )
-        turn = StoredTurn(response, repeated + self.new_items(sizes[0]), self.new_items(sizes[1]))
+        links = {"parent": parent, "conversation": conversation}
+        saved = response(self.new_id(), owner=self.owner, created=self.time, **links)
+        turn = StoredTurn(saved, repeated + self.new_items(sizes[0]), self.new_items(sizes[1]))
         self.run(self.store.responses.save(turn))
         model_parent = self.responses[parent] if parent else None
-        self.responses[response.id] = ModelResponse(turn, model_parent)
+        self.responses[saved.id] = ModelResponse(turn, model_parent)
         if conversation in self.conversations:
             added = ids(turn.input + turn.output)
             self.conversations[conversation] += added
-            self.origins |= dict.fromkeys(added, response.id)
-        return response.id
+            self.origins |= dict.fromkeys(added, saved.id)
+        return saved.id
 
     def exists(self, response_id: str) -> bool:
         return response_id in self.responses and not self.responses[response_id].deleted
@@ -137,11 +129,9 @@ class StoreMachine(RuleBasedStateMachine):
         for model in self.responses.values():
             root, created = model.chain()[0], model.turn.response.created
             newest[root] = max(newest.get(root, 0), created)
-        self.responses = {
-            name: model
-            for name, model in self.responses.items()
-            if newest[model.chain()[0]] >= before
-        }
+        for name, model in [*self.responses.items()]:
+            if newest[model.chain()[0]] < before:
+                del self.responses[name]
 
     @initialize(target=conversation_ids)
     def create_first_conversation(self) -> str:
@@ -202,9 +192,8 @@ class StoreMachine(RuleBasedStateMachine):
     @invariant()
     def conversations_are_equal(self) -> None:
         for conversation, model in self.conversations.items():
-            listing = self.run(
-                self.store.conversations.list_items(self.owner, conversation, Page())
-            )
+            items = self.store.conversations.list_items(self.owner, conversation, Page())
+            listing = self.run(items)
             assert listing is not None
             assert ids(listing.data) == model
 
@@ -222,10 +211,6 @@ class StoreMachine(RuleBasedStateMachine):
         statement = f"SELECT COUNT(*) FROM {table} WHERE owner = $1"  # noqa: S608 - our own names
         number: int = self.run(self.database.fetch(statement, self.owner))[0][0]
         return number
-
-
-def bodies(items: tuple[Item, ...]) -> list[bytes]:
-    return [bytes(one.body) for one in items]
 
 
 @ON_BOTH_DATABASES

@@ -5,7 +5,17 @@ import asyncio
 from msgspec import Raw
 
 from gateway.store import Item, Store, StoredTurn
-from tests.gateway.stores import ids, item, opened_store, response, turn, with_two_stores, with_url
+from tests.gateway.stores import (
+    bodies,
+    ids,
+    item,
+    load,
+    opened_store,
+    response,
+    turn,
+    with_two_stores,
+    with_url,
+)
 
 
 async def history(store: Store, response_id: str, owner: str = "me") -> list[str] | None:
@@ -26,10 +36,9 @@ async def test_response_is_loaded_as_it_was_saved(url: str) -> None:
     async with opened_store(url) as store:
         await store.responses.save(saved)
     async with opened_store(url) as store:
-        loaded = await store.responses.load("me", "a")
-    assert loaded is not None
+        loaded = await load(store, "a")
     assert loaded.response == saved.response
-    assert [(it.id, it.body) for it in loaded.input] == [(it.id, it.body) for it in saved.input]
+    assert (ids(loaded.input), bodies(loaded.input)) == (ids(saved.input), bodies(saved.input))
     assert ids(loaded.output) == ["o1"]
 
 
@@ -116,17 +125,14 @@ async def test_repeated_item_outlives_its_first_response(store: Store, other: St
     await store.responses.save(StoredTurn(response("a"), (item("long", "x" * 1000),)))
     stored = (await store.responses.find_items("me", ["long"]))["long"]
     await store.responses.save(StoredTurn(response("b"), (stored, item("new"))))
-    second = await other.responses.load("me", "b")
-    assert second is not None
+    second = await load(other, "b")
     assert second.input[0] == stored
     await store.responses.save(StoredTurn(response("c"), second.input))
     await store.responses.delete("me", "a")
     # Read before the row that it refers to was deleted.
     await store.responses.save(StoredTurn(response("d"), (stored, item("new"))))
     for response_id in ("b", "c", "d"):
-        loaded = await other.responses.load("me", response_id)
-        assert loaded is not None
-        assert [it.body for it in loaded.input] == [stored.body, item("new").body]
+        assert bodies((await load(other, response_id)).input) == bodies([stored, item("new")])
 
 
 @with_two_stores
@@ -134,9 +140,7 @@ async def test_items_with_the_same_id_keep_their_bodies(store: Store, other: Sto
     await store.responses.save(StoredTurn(response("a"), (item("same", "old"),)))
     old = (await other.responses.find_items("me", ["same"]))["same"]
     await store.responses.save(StoredTurn(response("b"), (Item("same", Raw(b'"new"')), old)))
-    loaded = await other.responses.load("me", "b")
-    assert loaded is not None
-    assert [it.body for it in loaded.input] == [Raw(b'"new"'), item("same", "old").body]
+    assert bodies((await load(other, "b")).input) == [Raw(b'"new"'), item("same", "old").body]
 
 
 ODD_IDS = ("", "\0", "a\0b", "\ud800", "ü", "x" * 10_000, "'; DROP TABLE responses --")
@@ -159,9 +163,7 @@ async def test_odd_ids_are_not_found(store: Store, other: Store) -> None:
 async def test_items_with_odd_ids_are_saved(store: Store, other: Store) -> None:
     items = tuple(Item(odd, Raw(b'"\\u0000"')) for odd in ODD_IDS)
     await store.responses.save(StoredTurn(response("a", model="m\0\udfff"), items))
-    loaded = await other.responses.load("me", "a")
-    assert loaded is not None
-    assert [it.body for it in loaded.input] == [it.body for it in items]
+    assert bodies((await load(other, "a")).input) == bodies(items)
     assert set(await other.responses.find_items("me", ["ü"])) == {"ü"}
 
 

@@ -2,62 +2,89 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
-import httpx
 import openai
 import pytest
 from msgspec import Raw
 
 from gateway.http.auth import Principal
 from gateway.retention import retention_task
-from gateway.store import Completion, Conversation, Store
-from tests.gateway.backend_replies import Turn, script_turns
-from tests.gateway.conftest import NewModel
+from gateway.store import Completion, Conversation, Store, StoredTurn
+from tests.gateway import raw_http
+from tests.gateway.backend_replies import Turn
+from tests.gateway.conftest import Harness, run_harness
 from tests.gateway.gateway_config import DIALECTS, backend_tables, state_table
-from tests.gateway.gateway_process import Gateway, run_gateway
 from tests.gateway.rows import count_rows, execute
 from tests.gateway.scripted_backend import ScriptedBackend
-from tests.gateway.sdk_clients import sdk_client
-from tests.gateway.stores import ON_BOTH_DATABASES, item, new_url, opened_store, turn
+from tests.gateway.stores import (
+    DATABASES,
+    ids,
+    item,
+    load_items,
+    new_url,
+    opened_store,
+    response,
+    run_async,
+    turn,
+    with_two_stores,
+    with_url,
+)
 from tests.gateway.waiting import TIMEOUT_SECONDS, wait_until
 
-ME = Principal(authorization="Bearer sk-me").owner
+DAY = 86_400
+ME = Principal(authorization="Bearer sk-test").owner
 HELLO: Any = [{"role": "user", "content": "Hello"}]
+FINE = Turn("Fine.")
 
 
-def write_to(url: str, write: Callable[[Store], Awaitable[None]]) -> None:
+@pytest.fixture(params=DATABASES)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return new_url(request.param, tmp_path)
+
+
+@contextmanager
+def run_on(
+    url: str, backend: ScriptedBackend, folder: Path, settings: str = ""
+) -> Generator[Harness]:
+    """Run a gateway on a database."""
+    config = state_table(url, settings) + backend_tables(backend.address)
+    with run_harness(backend, config, folder) as harness:
+        yield harness
+
+
+@run_async
+async def write_to(url: str, write: Callable[[Store], Awaitable[None]]) -> None:
     """Write to a database before a gateway uses it."""
+    async with opened_store(url) as store:
+        await write(store)
 
-    async def run() -> None:
-        async with opened_store(url) as store:
-            await write(store)
 
-    asyncio.run(run())
+def stored_completion(completion_id: str, created: int = 1000, owner: str = ME) -> Completion:
+    body = Raw(b'{"object":"chat.completion","choices":[]}')
+    return Completion(completion_id, owner, created, body, Raw(b"[]"), "m", {"a": "b"})
 
 
 async def save_one_of_each(store: Store, suffix: str, created: int) -> None:
     await store.responses.save(turn(f"resp_{suffix}", owner=ME, created=created))
     conversation = Conversation(f"conv_{suffix}", ME, created)
     await store.conversations.create(conversation, [item(f"msg_{suffix}")])
-    body = Raw(b'{"object":"chat.completion","choices":[]}')
-    completion = Completion(f"chatcmpl-{suffix}", ME, created, body, Raw(b"[]"), "m", {"a": "b"})
-    await store.completions.save(completion)
+    await store.completions.save(stored_completion(f"chatcmpl-{suffix}", created))
 
 
-@ON_BOTH_DATABASES
-def test_unused_objects_are_deleted(kind: str, tmp_path: Path, backend: ScriptedBackend) -> None:
-    url = new_url(kind, tmp_path)
+# Unused objects
+
+
+def test_unused_objects_are_deleted(url: str, tmp_path: Path, backend: ScriptedBackend) -> None:
     now = int(time.time())
 
     async def write(store: Store) -> None:
         for number in range(150):
-            await store.completions.save(
-                Completion(f"many-{number}", ME, 1000, Raw(b"{}"), Raw(b"[]"))
-            )
-        await save_one_of_each(store, "old", now - 2 * 86_400)
+            await store.completions.save(stored_completion(f"many-{number}"))
+        await save_one_of_each(store, "old", now - 2 * DAY)
         await save_one_of_each(store, "new", now - 60)
         # Old, but used since.
         await store.responses.save(turn("resp_first", owner=ME, created=1000))
@@ -66,23 +93,23 @@ def test_unused_objects_are_deleted(kind: str, tmp_path: Path, backend: Scripted
         await store.conversations.append_items(ME, "conv_used", [item("msg_used")])
 
     write_to(url, write)
-    settings = state_table(url, "retention_days = 1.5") + backend_tables(backend.address)
-    with run_gateway(settings, tmp_path) as gateway, sdk_client(gateway) as client:
-        wait_until(lambda: execute(url, "SELECT COUNT(*) FROM completions")[0][0] == 1)
+    with run_on(url, backend, tmp_path, "retention_days = 1.5") as harness:
+        wait_until(lambda: execute(url, "SELECT COUNT(*) FROM completions") == [(1,)])
+        sdk = harness.sdk
         retrieve: list[Callable[[str], object]] = [
-            lambda name: client.responses.retrieve(f"resp_{name}"),
-            lambda name: client.conversations.retrieve(f"conv_{name}"),
-            lambda name: client.chat.completions.retrieve(f"chatcmpl-{name}"),
+            lambda name: sdk.responses.retrieve(f"resp_{name}"),
+            lambda name: sdk.conversations.retrieve(f"conv_{name}"),
+            lambda name: sdk.chat.completions.retrieve(f"chatcmpl-{name}"),
         ]
         for get in retrieve:
             # The same error as for an object that never existed.
             assert error_text(get, "old").replace("old", "nil") == error_text(get, "nil")
             get("new")
-        client.responses.retrieve("resp_first")
-        assert [one.id for one in client.conversations.items.list("conv_used")] == ["msg_used"]
+        sdk.responses.retrieve("resp_first")
+        assert [one.id for one in sdk.conversations.items.list("conv_used")] == ["msg_used"]
         assert execute(url, "SELECT COUNT(*) FROM labels") == [(1,)]
         assert execute(url, "SELECT id FROM items WHERE id LIKE '%old%'") == []
-    assert "unused objects deleted" in gateway.log
+    assert "unused objects deleted" in harness.gateway.log
 
 
 def error_text(get: Callable[[str], object], name: str) -> str:
@@ -111,31 +138,25 @@ async def run_retention_once(store: Store, days: float) -> int:
 
 
 @pytest.mark.parametrize(("days", "left"), [(0, ["old", "new"]), (1, ["new"])])
-def test_zero_days_disable_retention(days: float, left: list[str]) -> None:
-    async def run() -> list[str]:
-        async with opened_store("memory:") as store:
-            await save_one_of_each(store, "old", 1000)
-            await save_one_of_each(store, "new", int(time.time()))
-            assert bool(await run_retention_once(store, days)) == bool(days)
-            loaded = {
-                it: await store.completions.load(ME, f"chatcmpl-{it}") for it in ("old", "new")
-            }
-            return [suffix for suffix, completion in loaded.items() if completion]
-
-    assert asyncio.run(run()) == left
+@run_async
+async def test_zero_days_disable_retention(days: float, left: list[str]) -> None:
+    async with opened_store("memory:") as store:
+        await save_one_of_each(store, "old", 1000)
+        await save_one_of_each(store, "new", int(time.time()))
+        assert bool(await run_retention_once(store, days)) == bool(days)
+        names = ("old", "new")
+        loaded = {it: await store.completions.load(ME, f"chatcmpl-{it}") for it in names}
+    assert [name for name in names if loaded[name]] == left
 
 
-def test_retention_uses_the_clock_of_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
+@run_async
+async def test_retention_uses_the_clock_of_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
     now = int(time.time())
-
-    async def run() -> bool:
-        async with opened_store("memory:") as store:
-            await save_one_of_each(store, "new", now)
-            monkeypatch.setattr(time, "time", lambda: now + 100 * 86_400)
-            assert await run_retention_once(store, 30)
-            return await store.responses.load(ME, "resp_new") is not None
-
-    assert asyncio.run(run())
+    async with opened_store("memory:") as store:
+        await save_one_of_each(store, "new", now)
+        monkeypatch.setattr(time, "time", lambda: now + 100 * DAY)
+        assert await run_retention_once(store, 30)
+        assert await store.responses.load(ME, "resp_new") is not None
 
 
 def test_failed_retention_run_is_repeated(tmp_path: Path, backend: ScriptedBackend) -> None:
@@ -143,32 +164,114 @@ def test_failed_retention_run_is_repeated(tmp_path: Path, backend: ScriptedBacke
     write_to(url, lambda store: save_one_of_each(store, "old", 1000))
     execute(url, "ALTER TABLE labels RENAME TO missing")
     # About a second, which is then the interval, too.
-    settings = state_table(url, "retention_days = 0.00001") + backend_tables(backend.address)
-    with run_gateway(settings, tmp_path) as gateway:
-        wait_until(lambda: "retention run failed" in gateway.log)
-        assert httpx.get(f"{gateway.address}/health", timeout=TIMEOUT_SECONDS).status_code == 200
+    with run_on(url, backend, tmp_path, "retention_days = 0.00001") as harness:
+        wait_until(lambda: "retention run failed" in harness.gateway.log)
+        assert raw_http.get(harness.gateway.port, "/health").status == 200
         execute(url, "ALTER TABLE missing RENAME TO labels")
         wait_until(lambda: count_rows(url) == {})
-    assert "Traceback" not in gateway.log
+
+
+# Rows that are left after deletions
+
+
+async def count(url: str) -> dict[str, int]:
+    return await asyncio.to_thread(count_rows, url)
+
+
+@with_url
+async def test_unused_objects_are_deleted_in_parts(url: str) -> None:
+    async with opened_store(url) as store:
+        for number in range(5):
+            await store.responses.save(turn(f"old{number}"))
+            await store.responses.save(turn(f"old{number}b", f"old{number}", created=1005))
+        await store.responses.save(turn("used"))
+        await store.responses.save(turn("recent", "used", created=2 * DAY))
+        for name, created in (("x", 1000), ("y", 2 * DAY)):
+            await store.completions.save(stored_completion(name, created, "me"))
+            await store.conversations.create(Conversation(name, "me", created), [item(name)])
+        assert [await store.delete_unused(DAY, 2) for _ in range(4)] == [4, 2, 1, 0]
+        assert await store.responses.load_chain("me", "old0b") is None
+        assert await store.responses.load_chain("me", "recent") is not None
+        assert await store.completions.load("me", "x") is None
+        assert await store.completions.load("me", "y") is not None
+        assert await store.conversations.load("me", "x") is None
+        await load_items(store, "y")
+        rows = {"responses": 2, "items": 5, "conversations": 1, "completions": 1, "labels": 1}
+        assert await count(url) == rows
+        await store.delete_unused(3 * DAY)
+    assert await count(url) == {}
+
+
+@with_url
+async def test_conversation_stays_while_a_chain_that_started_there_is_used(url: str) -> None:
+    later = int(time.time()) + 2 * DAY
+    async with opened_store(url) as store:
+        await store.conversations.create(Conversation("c", "me", 1000), [item("long ago")])
+        await store.responses.save(turn("first", conversation="c"))
+        await store.responses.save(turn("second", "first", created=later))
+        assert await store.delete_unused(later - DAY) == 0
+        before = await store.conversations.list_items_before("me", "c", "first")
+        assert ids(before) == ["long ago"]
+        await store.delete_unused(later + DAY)
+    assert await count(url) == {}
+
+
+@with_url
+async def test_deleted_objects_leave_no_rows(url: str) -> None:
+    async with opened_store(url) as store:
+        for number in range(4):
+            await store.responses.save(turn(f"r{number}", f"r{number - 1}" if number else None))
+        stored = (await store.responses.find_items("me", ["r0-in"]))["r0-in"]
+        await store.conversations.create(Conversation("c", "me", 1000), [stored])
+        await store.responses.save(turn("in", conversation="c"))
+        queued = StoredTurn(response("j", status="queued"), (stored,))
+        await store.jobs.enqueue(queued, Raw(b"1"), "A", 60)
+        for response_id in ("r1", "r0", "r2", "in", "j", "r3"):
+            assert await store.responses.delete("me", response_id)
+        assert await count(url) == {"items": 3, "conversations": 1}
+        assert await store.conversations.delete("me", "c")
+    assert await count(url) == {}
+
+
+@with_url
+async def test_each_turn_adds_only_its_own_rows(url: str) -> None:
+    async with opened_store(url) as store:
+        await store.conversations.create(Conversation("c", "me", 1000))
+        for number in range(20):
+            parent = f"r{number - 1}" if number else None
+            await store.responses.save(turn(f"r{number}", parent, conversation="c"))
+    assert await count(url) == {"responses": 20, "items": 40, "conversations": 1}
+
+
+@with_two_stores
+async def test_reasoning_notes_are_found_on_every_node(store: Store, other: Store) -> None:
+    long_name = "x" * 5000
+    texts = {"call_1": "old", "call_2": "two", long_name: "not stored"}
+    await store.reasoning_notes.save("backend\0me", texts)
+    await asyncio.gather(
+        store.reasoning_notes.save("backend\0me", {"call_1": "one"}),
+        store.reasoning_notes.save("backend\0you", {}),
+    )
+    names = ["call_1", "call_2", "call_3", "\0", long_name]
+    found = await other.reasoning_notes.find("backend\0me", names)
+    assert found == {"call_1": "one", "call_2": "two"}
+    assert await other.reasoning_notes.find("backend\0you", names) == {}
+    assert await other.reasoning_notes.find("backend\0me", []) == {}
+    assert await store.delete_unused(2**40) == 2
+    assert await other.reasoning_notes.find("backend\0me", names) == {}
 
 
 # Requests that are not stored
 
 
-@ON_BOTH_DATABASES
 def test_requests_without_store_leave_no_rows(
-    kind: str, tmp_path: Path, backend: ScriptedBackend, new_model: NewModel
+    url: str, tmp_path: Path, backend: ScriptedBackend
 ) -> None:
-    url = new_url(kind, tmp_path)
-    with (
-        run_gateway(state_table(url) + backend_tables(backend.address), tmp_path) as gateway,
-        sdk_client(gateway) as client,
-    ):
+    with run_on(url, backend, tmp_path) as harness:
+        responses: Any = harness.sdk.responses
+        completions: Any = harness.sdk.chat.completions
         for dialect in DIALECTS:
-            model = new_model(dialect)
-            script_turns(backend, dialect, model, *[Turn("Fine.")] * 6)
-            responses: Any = client.responses
-            completions: Any = client.chat.completions
+            model = harness.script_always(dialect, FINE)
             for stream in (False, True):
                 body = {"model": model, "stream": stream}
                 read(responses.create(**body, input="Hello", store=False))
@@ -177,9 +280,9 @@ def test_requests_without_store_leave_no_rows(
             assert len(backend.received(model)) == 6
         assert count_rows(url) == {}
         # With `store` there are rows.
-        script_turns(backend, "chat", model := new_model("chat"), *[Turn("Fine.")] * 2)
-        client.responses.create(model=model, input="Hello")
-        client.chat.completions.create(model=model, messages=HELLO, store=True, metadata={"a": "b"})
+        model = harness.script_always("chat", FINE)
+        responses.create(model=model, input="Hello")
+        completions.create(model=model, messages=HELLO, store=True, metadata={"a": "b"})
         assert count_rows(url) == {"responses": 1, "items": 2, "completions": 1, "labels": 1}
 
 
@@ -192,34 +295,27 @@ def read(reply: Any) -> None:
 # Failed writes
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def broken(
-    request: pytest.FixtureRequest, tmp_path: Path, backend: ScriptedBackend
-) -> Iterator[Gateway]:
+@pytest.fixture
+def broken(url: str, tmp_path: Path, backend: ScriptedBackend) -> Iterator[Harness]:
     """Run a gateway whose database has lost the table of completions."""
-    url = new_url(request.param, tmp_path)
-    with run_gateway(state_table(url) + backend_tables(backend.address), tmp_path) as gateway:
+    with run_on(url, backend, tmp_path) as harness:
         execute(url, "DROP TABLE completions")
-        yield gateway
+        yield harness
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_completion_fails_if_it_cannot_be_stored(
-    dialect: str, broken: Gateway, backend: ScriptedBackend, new_model: NewModel
-) -> None:
-    model = new_model(dialect)
-    script_turns(backend, dialect, model, *[Turn("Fine.")] * 3)
+def test_completion_fails_if_it_cannot_be_stored(dialect: str, broken: Harness) -> None:
+    model = broken.script_always(dialect, FINE)
     body: Any = {"model": model, "messages": HELLO, "store": True}
-    with sdk_client(broken) as client:
-        with pytest.raises(openai.InternalServerError) as error:
-            client.chat.completions.create(**body)
-        assert error.value.status_code == 503
-        assert error.value.code == "state_unavailable"
-        with pytest.raises(openai.APIError) as stream_error:
-            list(client.chat.completions.create(**body, stream=True))
-        assert stream_error.value.code == "state_unavailable"
-        # A completion that is not stored does not need the table.
-        plain = client.chat.completions.create(model=model, messages=HELLO)
-        assert plain.choices[0].message.content == "Fine."
-        with pytest.raises(openai.InternalServerError):
-            client.chat.completions.list()
+    completions = broken.sdk.chat.completions
+    with pytest.raises(openai.InternalServerError) as error:
+        completions.create(**body)
+    assert (error.value.status_code, error.value.code) == (503, "state_unavailable")
+    with pytest.raises(openai.APIError) as stream_error:
+        list(completions.create(**body, stream=True))
+    assert stream_error.value.code == "state_unavailable"
+    # A completion that is not stored does not need the table.
+    plain = completions.create(model=model, messages=HELLO)
+    assert plain.choices[0].message.content == "Fine."
+    with pytest.raises(openai.InternalServerError):
+        completions.list()
