@@ -140,9 +140,10 @@ def run_harness(
     config: str,
     folder: Path,
     environment: Mapping[str, str] | None = None,
+    key: str = "sk-test",
 ) -> Generator[Harness]:
     """Run a gateway with this configuration."""
-    with run_gateway(config, folder, environment) as gateway, sdk_client(gateway, "sk-test") as sdk:
+    with run_gateway(config, folder, environment) as gateway, sdk_client(gateway, key) as sdk:
         yield Harness(gateway, backend, sdk)
     assert_no_errors_logged(gateway)
 
@@ -189,21 +190,6 @@ def heartbeats(heartbeat_gateway: Gateway, backend: ScriptedBackend) -> Iterator
         yield Harness(heartbeat_gateway, backend, client)
 
 
-@pytest.fixture(scope="session", params=DATABASES)
-def storing_gateway(
-    request: pytest.FixtureRequest,
-    backend: ScriptedBackend,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Gateway]:
-    """Run a gateway on either database; some of its backends always stream, some never."""
-    folder = tmp_path_factory.mktemp("storing")
-    state = state_table(new_url(str(request.param), folder))
-    backends = backend_tables(backend.address, ("streaming", "unary"))
-    with run_gateway(state + backends, folder) as gateway:
-        yield gateway
-    assert_no_errors_logged(gateway)
-
-
 @pytest.fixture(scope="session")
 def sdk(gateway: Gateway) -> Iterator[openai.OpenAI]:
     with sdk_client(gateway, "sk-test") as client:
@@ -215,8 +201,15 @@ def harness(gateway: Gateway, backend: ScriptedBackend, sdk: openai.OpenAI) -> H
     return Harness(gateway, backend, sdk)
 
 
-@pytest.fixture(scope="session")
-def storing(storing_gateway: Gateway, backend: ScriptedBackend) -> Iterator[Harness]:
-    """Return the harness of a gateway on either database."""
-    with sdk_client(storing_gateway) as client:
-        yield Harness(storing_gateway, backend, client)
+@pytest.fixture(scope="session", params=DATABASES)
+def storing(
+    request: pytest.FixtureRequest,
+    backend: ScriptedBackend,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Harness]:
+    """Run a gateway on either database; some of its backends always stream, some never."""
+    folder = tmp_path_factory.mktemp("storing")
+    config = state_table(new_url(str(request.param), folder))
+    config += backend_tables(backend.address, ("streaming", "unary"))
+    with run_harness(backend, config, folder, key="sk-me") as harness:
+        yield harness

@@ -73,9 +73,7 @@ def test_connections_break_off(backend: ScriptedBackend, new_model: NewModel) ->
         post(backend, model)
 
 
-def test_gates_hold_a_script_and_closes_are_seen(
-    backend: ScriptedBackend, new_model: NewModel
-) -> None:
+def test_gates_and_closed_connections(backend: ScriptedBackend, new_model: NewModel) -> None:
     model, gate = new_model("harness"), Gate()
     backend.enqueue(model, stream_reply(b"a", gate, b"b"), stream_reply(b"a", Gate()))
     with raw_http.StreamedResponse(backend.port, "/v1/anything", {"model": model}) as streamed:

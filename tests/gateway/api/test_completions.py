@@ -114,9 +114,7 @@ def test_deleted_completion_is_gone(owner: Harness) -> None:
 
 @STREAMED_OR_NOT
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_completion_of_a_legacy_client_is_stored(
-    dialect: str, *, streamed: bool, owner: Harness
-) -> None:
+def test_legacy_completion_is_stored(dialect: str, *, streamed: bool, owner: Harness) -> None:
     model = owner.script(dialect, TOOL_CALL)
     functions = [{"name": "weather", "parameters": dict[str, object]()}]
     response = owner.request("legacy", model, streamed=streamed, functions=functions, store=True)
@@ -209,9 +207,7 @@ def test_completion_is_not_stored_without_store(*, streamed: bool, owner: Harnes
     assert list_ids(owner) == []
 
 
-def test_repeated_id_returns_the_latest_completion_of_the_owner(
-    owner: Harness, other_owner: Harness
-) -> None:
+def test_repeated_id_is_the_owners_latest_completion(owner: Harness, other_owner: Harness) -> None:
     """Some servers give every completion the same id; the scripted one uses `chatcmpl-1`."""
     model = owner.script("chat", "One.", "Theirs.", "Two.")
     first = complete(owner, model=model, metadata={"turn": "one"})

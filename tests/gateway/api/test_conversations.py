@@ -24,7 +24,7 @@ from tests.gateway.gateway_config import DIALECTS, STREAMED_OR_NOT
 from tests.gateway.raw_http import send
 from tests.gateway.scripted_backend import truncated_reply
 from tests.gateway.sdk_clients import sdk_client
-from tests.judges.reading import object_in, text_in
+from tests.judges.reading import JsonObject, object_in, text_in
 
 _ITEM: TypeAdapter[ConversationItem] = TypeAdapter(ConversationItem)
 
@@ -144,9 +144,7 @@ def test_item_may_refer_to_a_stored_item(storing: Harness) -> None:
         ({"unheard_of": 1}, "unheard_of"),
     ],
 )
-def test_invalid_conversation_names_the_field(
-    storing: Harness, fields: dict[str, Any], param: str
-) -> None:
+def test_invalid_conversation_is_rejected(storing: Harness, fields: JsonObject, param: str) -> None:
     assert_invalid(storing.post(fields, "/v1/conversations"), param)
 
 
@@ -216,9 +214,7 @@ def test_missing_conversations_are_all_reported_alike(storing: Harness) -> None:
 
 @STREAMED_OR_NOT
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_responses_continue_a_conversation(
-    dialect: str, *, streamed: bool, storing: Harness
-) -> None:
+def test_responses_in_a_conversation(dialect: str, *, streamed: bool, storing: Harness) -> None:
     call = Call("weather", '{"city": "Oslo"}')
     model = storing.script(dialect, Turn("Let me see.", (call,)), "Sunny.")
     name = start(storing, message("I live in Oslo."))

@@ -16,9 +16,7 @@ def test_health_checks_succeed(gateway: Gateway, method: str, path: str) -> None
     ("method", "path", "status"),
     [("GET", "/v1/nothing", 404), ("DELETE", "/v1/models", 405), ("GET", "/v1/responses", 404)],
 )
-def test_unknown_routes_have_an_error_body(
-    gateway: Gateway, method: str, path: str, status: int
-) -> None:
+def test_unknown_routes_are_errors(gateway: Gateway, method: str, path: str, status: int) -> None:
     response = send(gateway, method, path)
     assert response.status == status
     assert response.error["type"] == "invalid_request_error"

@@ -2,9 +2,7 @@
 
 from openai.types.responses import Response
 
-from tests.gateway.backend_replies import Turn, script_turns
 from tests.gateway.raw_http import RawResponse
-from tests.gateway.scripted_backend import ScriptedBackend
 from tests.judges.open_responses import EVERYTHING, assert_response, assert_stream
 from tests.judges.reading import JsonObject, object_in, read_object
 from tests.judges.sdk import judge_responses_reply, judge_responses_stream
@@ -58,11 +56,6 @@ SETTINGS: JsonObject = {
     "text": {"verbosity": "low"},
     "client_metadata": {"turn_id": "019a8f00"},
 }
-
-
-def script_texts(backend: ScriptedBackend, dialect: str, model: str, *texts: str) -> None:
-    """Have the backend reply with these texts in order."""
-    script_turns(backend, dialect, model, *map(Turn, texts))
 
 
 def validated(received: RawResponse, *, streamed: bool = False) -> JsonObject:

@@ -138,9 +138,7 @@ def test_stored_history_begins_with_its_summary(dialect: str, harness: Harness) 
         pytest.param([*HISTORY, INVALID, TRIGGER], "input[5].content[0]", id="item is invalid"),
     ],
 )
-def test_error_names_the_path_of_the_client(
-    items: list[JsonObject], param: str, harness: Harness
-) -> None:
+def test_error_names_the_item(items: list[JsonObject], param: str, harness: Harness) -> None:
     received = create(harness, harness.new_model("chat"), items)
     assert (received.status, received.error["param"]) == (400, param)
 

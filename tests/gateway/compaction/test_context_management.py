@@ -36,16 +36,10 @@ MANAGED: JsonObject = {"context_management": SOON, "tools": [WEATHER_TOOL]}
 
 
 def create(
-    harness: Harness,
-    model: str,
-    given: object,
-    managed: object = SOON,
-    *,
-    streamed: bool = False,
-    previous: str | None = None,
+    harness: Harness, model: str, given: object, managed: object = SOON, **fields: object
 ) -> RawResponse:
     body = {"model": model, "input": given, "context_management": managed, "store": False}
-    return harness.post({**body, "stream": streamed, "previous_response_id": previous})
+    return harness.post({**body, **fields})
 
 
 def types_in(received: RawResponse) -> list[object]:
@@ -93,7 +87,7 @@ def test_long_stored_history_continues_from_a_summary(
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_reply_with_a_summary_is_valid(dialect: str, *, streamed: bool, harness: Harness) -> None:
     model = harness.script(dialect, SUMMARY, "18 degrees.")
-    received = create(harness, model, CONVERSATION, streamed=streamed)
+    received = create(harness, model, CONVERSATION, stream=streamed)
     validated(received, streamed=streamed)
     assert "context_management" not in received.headers.get("dragoman-loss", "")
 
@@ -158,17 +152,13 @@ def test_unsupported_management_is_reported(
         ([*CONVERSATION[:2], INVALID], 100, "input[2].content[0]"),
     ],
 )
-def test_error_names_the_path_of_the_client(
-    given: object, threshold: int, param: str, harness: Harness
-) -> None:
+def test_error_names_the_item(given: object, threshold: int, param: str, harness: Harness) -> None:
     received = create(harness, harness.script("chat", SUMMARY), given, management(threshold))
     assert (received.status, received.error["param"]) == (400, param)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_reply_without_a_summary_if_summarizing_fails(
-    dialect: str, harness: Harness, strict: Harness
-) -> None:
+def test_reply_if_summarizing_fails(dialect: str, harness: Harness, strict: Harness) -> None:
     error = b'{"error":{"message":"no","type":"x","param":null,"code":null}}'
     failed = json_reply(error, status=500)
     reply = json_reply(reply_body(dialect, Turn("18 degrees.")))
@@ -188,7 +178,7 @@ def test_loss_names_the_path_of_the_client(harness: Harness) -> None:
     search: JsonObject = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
     search["action"] = {"type": "search", "query": "Oslo"}
     given = [search, message("assistant", "I see."), message("user", "How warm?")]
-    received = create(harness, model, given, previous=first.id)
+    received = create(harness, model, given, previous_response_id=first.id)
     assert received.status == 200
     assert 'path="input[0]"' in received.headers["dragoman-loss"]
 

@@ -114,9 +114,7 @@ def test_what_another_version_sealed_is_refused() -> None:
 
 
 @given(items, items)
-def test_without_summaries_nothing_changes(
-    before: list[JsonObject], after: list[JsonObject]
-) -> None:
+def test_no_summary_changes_nothing(before: list[JsonObject], after: list[JsonObject]) -> None:
     given = [*before, *after]
     assert shown(window(given)) == given
     assert not window(given).triggered

@@ -50,9 +50,7 @@ def test_conversation_keeps_the_messages_beside_a_summary(dialect: str, harness:
 
 @pytest.mark.parametrize("background", [False, True], ids=["at once", "background"])
 @every_dialect
-def test_conversation_continues_from_its_summary(
-    dialect: str, *, background: bool, harness: Harness
-) -> None:
+def test_conversation_with_a_summary(dialect: str, *, background: bool, harness: Harness) -> None:
     model = harness.script(dialect, "Sunny.", SUMMARY, "18 degrees.")
     conversation = start_conversation(harness, message("developer", "Be brief."))
     harness.respond(model=model, input=FIRST, conversation=conversation)
@@ -123,9 +121,7 @@ def test_calls_between_two_summaries(dialect: str, *, store: bool, harness: Harn
 
 
 @every_dialect
-def test_context_management_over_a_websocket_and_in_the_background(
-    dialect: str, harness: Harness
-) -> None:
+def test_management_over_a_websocket_and_in_the_background(dialect: str, harness: Harness) -> None:
     replies = ("Sunny.", SUMMARY, "18 degrees.", NEXT_SUMMARY, "The end.")
     model = harness.script(dialect, *replies)
     first = harness.respond(model=model, input=FIRST)

@@ -73,9 +73,7 @@ async def run(
 @STREAMED_OR_NOT
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("client", MODELS)
-def test_agent_runs_its_loop(
-    client: str, dialect: str, *, streamed: bool, harness: Harness
-) -> None:
+def test_agent_loop(client: str, dialect: str, *, streamed: bool, harness: Harness) -> None:
     turns = [turn.for_legacy() if dialect == "legacy" else turn for turn in TURNS]
     model = harness.script(dialect, *turns)
     result, cities = asyncio.run(run(client, model, harness.gateway.url, streamed=streamed))

@@ -57,9 +57,7 @@ INVALID_REPLIES: dict[str, Script] = {
 @both_modes
 @every_client
 @pytest.mark.parametrize("name", INVALID_REPLIES)
-def test_invalid_reply_is_a_bad_gateway_error(
-    name: str, client: str, mode: str, harness: Harness
-) -> None:
+def test_invalid_reply_is_an_error(name: str, client: str, mode: str, harness: Harness) -> None:
     model = harness.enqueue("chat", INVALID_REPLIES[name], INVALID_REPLIES[name])
     error = harness.error(client, model, mode)
     assert error.status_code == 502
@@ -85,9 +83,7 @@ INVALID_STREAM_DATA: dict[str, tuple[Step, ...]] = {
 
 @every_client
 @pytest.mark.parametrize("name", INVALID_STREAM_DATA)
-def test_invalid_data_in_a_stream_ends_it_with_an_error(
-    name: str, client: str, harness: Harness
-) -> None:
+def test_invalid_data_ends_a_stream_with_an_error(name: str, client: str, harness: Harness) -> None:
     start = (chunk(event) for event in stream_events("chat", TURN)[:4])
     script = (stream_head(), *start, Pause(0.02), *INVALID_STREAM_DATA[name])
     with pytest.raises(openai.APIError) as caught:

@@ -61,9 +61,7 @@ def test_codex_calls_a_tool_of_a_namespace(dialect: str, harness: Harness, tmp_p
 
 
 @every_backend
-def test_codex_searches_for_a_tool_and_calls_it(
-    dialect: str, harness: Harness, tmp_path: Path
-) -> None:
+def test_codex_finds_a_tool_and_calls_it(dialect: str, harness: Harness, tmp_path: Path) -> None:
     search = Call("tool_search", '{"query":"weather"}')
     # The model changes the separator of the name.
     call = Call("mcp__weather.get_weather", '{"city":"Oslo"}')

@@ -2,7 +2,6 @@
 
 import http.client
 import itertools
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from http.client import IncompleteRead
 from pathlib import Path
@@ -14,8 +13,8 @@ from tests.gateway.gateway_config import backend_tables, state_table
 from tests.gateway.gateway_process import Gateway, run_gateway
 from tests.gateway.scripted_backend import ScriptedBackend
 from tests.gateway.stores import ON_BOTH_DATABASES, new_url
-from tests.gateway.waiting import TIMEOUT_SECONDS
-from tests.judges.reading import object_in, objects_in, read_object, text_in
+from tests.gateway.waiting import wait_until
+from tests.judges.reading import JsonObject, object_in, objects_in, read_object, text_in
 
 ROUNDS = 3
 WRITERS = 6
@@ -24,21 +23,8 @@ REPLIES_PER_ROUND = 40
 CONNECTION_ERRORS = (OSError, http.client.HTTPException)
 
 
-class CompleteReplies:
-    """The texts of the responses that clients received to their end, by id."""
-
-    def __init__(self) -> None:
-        self.texts: dict[str, str] = {}
-        self._added = threading.Condition()
-
-    def add(self, response_id: str, text: str) -> None:
-        with self._added:
-            self.texts[response_id] = text
-            self._added.notify_all()
-
-    def wait_for(self, count: int) -> None:
-        with self._added:
-            assert self._added.wait_for(lambda: len(self.texts) >= count, TIMEOUT_SECONDS)
+# The texts of the responses that clients received to their end, by id.
+Replies = dict[str, str]
 
 
 @ON_BOTH_DATABASES
@@ -49,7 +35,7 @@ def test_complete_replies_survive_a_kill(
     texts = map("reply {}".format, itertools.count())
     backend.respond_with(model, lambda it: reply_script("chat", Turn(next(texts)), it.json()))
     config = state_table(new_url(kind, tmp_path)) + backend_tables(backend.address)
-    complete = CompleteReplies()
+    complete: Replies = {}
     for _ in range(ROUNDS):
         with run_gateway(config, tmp_path) as gateway:
             check(gateway, model, complete)
@@ -58,16 +44,17 @@ def test_complete_replies_survive_a_kill(
                     pool.submit(converse, gateway, model, complete, streamed=number % 2 == 0)
                     for number in range(WRITERS)
                 ]
-                complete.wait_for(len(complete.texts) + REPLIES_PER_ROUND)
+                count = len(complete) + REPLIES_PER_ROUND
+                wait_until(lambda count=count: len(complete) >= count)
                 gateway.process.kill()
             for one in conversations:
                 one.result()
     with run_gateway(config, tmp_path) as gateway:
         check(gateway, model, complete)
-    assert len(complete.texts) >= ROUNDS * REPLIES_PER_ROUND
+    assert len(complete) >= ROUNDS * REPLIES_PER_ROUND
 
 
-def converse(gateway: Gateway, model: str, complete: CompleteReplies, *, streamed: bool) -> None:
+def converse(gateway: Gateway, model: str, complete: Replies, *, streamed: bool) -> None:
     """Continue a conversation until the gateway is killed."""
     previous: str | None = None
     while True:
@@ -78,39 +65,37 @@ def converse(gateway: Gateway, model: str, complete: CompleteReplies, *, streame
             # The last event may have arrived without what follows it.
             body = completed_response(error.partial) if streamed else None
             if body is not None:
-                complete.add(text_in(read_object(body), "id"), text_of(body))
+                complete[text_in(body, "id")] = text_of(body)
             return
         except CONNECTION_ERRORS:
             return
         assert response.status == 200, response.body
-        body = completed_response(response.body) if streamed else response.body
+        body = completed_response(response.body) if streamed else response.json()
         assert body is not None, response.body
-        previous = text_in(read_object(body), "id")
-        complete.add(previous, text_of(body))
+        previous = text_in(body, "id")
+        complete[previous] = text_of(body)
 
 
-def completed_response(stream: bytes) -> bytes | None:
+def completed_response(stream: bytes) -> JsonObject | None:
     """Return the response of the last event of a stream, if it arrived."""
     for block in stream.split(b"\n\n"):
         if block.startswith(b"event: response.completed\ndata: ") and block.endswith(b"}"):
-            event = read_object(block.partition(b"data: ")[2])
-            return raw_http.encode_body(object_in(event, "response"))
+            return object_in(read_object(block.partition(b"data: ")[2]), "response")
     return None
 
 
-def text_of(body: bytes) -> str:
-    """Return the text of a response."""
-    items = objects_in(read_object(body), "output")
+def text_of(response: JsonObject) -> str:
+    items = objects_in(response, "output")
     return "".join(text_in(part, "text") for item in items for part in objects_in(item, "content"))
 
 
-def check(gateway: Gateway, model: str, complete: CompleteReplies) -> None:
+def check(gateway: Gateway, model: str, complete: Replies) -> None:
     """Check that every complete response can be retrieved and continued."""
-    for name, text in complete.texts.items():
+    for name, text in complete.items():
         stored = raw_http.get(gateway.port, f"/v1/responses/{name}")
         assert stored.status == 200, name
-        assert text_of(stored.body) == text
-    for name in [*complete.texts][-WRITERS:]:
+        assert text_of(stored.json()) == text
+    for name in [*complete][-WRITERS:]:
         request = {"model": model, "input": "still there?", "previous_response_id": name}
         response = raw_http.post(gateway.port, "/v1/responses", request)
         assert response.status == 200

@@ -160,9 +160,7 @@ def test_truncated_error_keeps_its_status(client: str, edges: Harness) -> None:
 
 @streamed_or_not
 @every_client
-def test_backend_key_is_redacted_in_all_replies(
-    client: str, edges: Harness, *, streams: bool
-) -> None:
+def test_backend_key_is_redacted_in_replies(client: str, edges: Harness, *, streams: bool) -> None:
     fields = {"message": f"wrong key {KEY}", "code": KEY, "type": KEY}
     error = json.dumps({"error": fields}).encode()
     event = b"data: " + error + b"\n\n"

@@ -220,9 +220,7 @@ def test_error_event_is_followed_by_response_failed(dialect: str, harness: Harne
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_only_the_last_item_of_a_truncated_reply_is_incomplete(
-    dialect: str, harness: Harness
-) -> None:
+def test_only_the_last_truncated_item_is_incomplete(dialect: str, harness: Harness) -> None:
     events = stream_events(dialect, Turn("Once upon a time"))[:4]
     model = harness.enqueue(dialect, truncated_reply(*events))
     response = last_response(harness.request("responses", model, streamed=True))

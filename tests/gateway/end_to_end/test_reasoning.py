@@ -222,9 +222,7 @@ def run_loop(node: Harness, mode: str, request: JsonObject) -> None:
 
 @pytest.mark.parametrize("mode", ["unary", "raw", "helper"])
 @pytest.mark.parametrize("kind", CHAT_BACKENDS)
-def test_responses_client_carries_the_reasoning_of_a_chat_backend(
-    kind: str, mode: str, node: Harness
-) -> None:
+def test_responses_client_carries_chat_reasoning(kind: str, mode: str, node: Harness) -> None:
     run_loop(node, mode, responses_request(serve(node, kind, chat_backend(CHAT_BACKENDS[kind]))))
 
 
@@ -237,9 +235,7 @@ def test_another_node_opens_sealed_reasoning(mode: str, node: Harness, other_nod
     assert not responses_turn(other_node.sdk, mode, request)
 
 
-def test_reasoning_sealed_with_another_key_is_reported_as_lost(
-    node: Harness, tmp_path: Path
-) -> None:
+def test_reasoning_sealed_with_another_key_is_a_loss(node: Harness, tmp_path: Path) -> None:
     first = ReceivedRequest("POST", "/", {}, encoded(chat_request("gemini")), cast("Any", None))
     second = reply_as_requested("chat", completion({"content": "So be it."}, "stop"), {})
     model = node.enqueue("gemini", chat_backend(gemini)(first), second)
@@ -255,9 +251,7 @@ def test_reasoning_sealed_with_another_key_is_reported_as_lost(
 
 @pytest.mark.parametrize("mode", ["unary", "raw"])
 @pytest.mark.parametrize("kind", ["gemini", "router"])
-def test_reasoning_is_stored_for_a_client_that_does_not_carry_it(
-    kind: str, mode: str, node: Harness
-) -> None:
+def test_reasoning_is_stored_if_the_client_drops_it(kind: str, mode: str, node: Harness) -> None:
     model = serve(node, kind, chat_backend(CHAT_BACKENDS[kind]))
     run_loop(node, mode, responses_request(model, include=False))
 
@@ -344,9 +338,7 @@ def add_turn(request: JsonObject, message: JsonObject) -> None:
     request["messages"] = [*objects_in(request, "messages"), message, *outputs]
 
 
-def test_another_node_opens_the_reasoning_that_a_chat_client_echoes(
-    node: Harness, other_node: Harness
-) -> None:
+def test_another_node_opens_echoed_reasoning(node: Harness, other_node: Harness) -> None:
     request = chat_request(serve(node, "openai", responses_backend()))
     contents: list[object] = []
     for harness in (node, other_node, node, other_node):
@@ -356,9 +348,7 @@ def test_another_node_opens_the_reasoning_that_a_chat_client_echoes(
     assert contents == [None, None, None, "Done."]
 
 
-def test_workers_share_a_key_if_none_is_configured(
-    backend: ScriptedBackend, tmp_path: Path
-) -> None:
+def test_workers_share_a_key_by_default(backend: ScriptedBackend, tmp_path: Path) -> None:
     table = backend_table(backend.address, "deepseek", "chat", 'profile = "deepseek"\n')
     with run_harness(backend, f"[server]\nworkers = 2\n{table}", tmp_path) as node:
         # A connection for each request, so that both workers get some.

@@ -72,9 +72,7 @@ async def references_to_body(client: str, body: bytes) -> int:
 
 
 @pytest.mark.parametrize("client", ["chat", "responses"])
-def test_stream_does_not_hold_the_body_of_its_request(
-    client: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stream_does_not_hold_its_request(client: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def make_transport(_: BackendConfig) -> Transport:
         return Transport()
 

@@ -18,14 +18,9 @@ from tests.gateway.plain_requests import request_body, request_path
 from tests.gateway.scripted_backend import Gate, Pause, json_reply, reply_until_close, stream_reply
 from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges import sdk as judge
-from tests.judges.reading import JsonObject
 
 Replies = dict[tuple[str, str], raw_http.RawResponse]
 TURN = Turn("Grüezi ☃ mitenand.")
-
-
-def asked(client: str, model: str) -> JsonObject:
-    return request_body(client, model, streamed=True)
 
 
 def read_stream(harness: Harness, client: str, model: str) -> bytes:
@@ -47,9 +42,7 @@ def validate_stream(client: str, body: bytes) -> None:
 
 
 @EVERY_PAIR
-def test_events_are_sent_as_soon_as_they_arrive(
-    client: str, dialect: str, harness: Harness
-) -> None:
+def test_events_are_sent_when_they_arrive(client: str, dialect: str, harness: Harness) -> None:
     gate, events = Gate(), stream_events(dialect, TURN)
     # The rest does not arrive before the client has read the first words.
     place = 1 + next(number for number, frame in enumerate(events) if b"Gr" in frame)
@@ -72,7 +65,7 @@ def test_events_of_one_read_are_one_write(client: str, dialect: str, harness: Ha
     data = b"".join(events)
     half = data.index(b"word") + 2
     model = harness.enqueue(dialect, stream_reply(data[:half], Pause(0.05), data[half:]))
-    port, body = harness.gateway.port, asked(client, model)
+    port, body = harness.gateway.port, request_body(client, model, streamed=True)
     pieces = asyncio.run(raw_http.fetch_chunks(port, request_path(client), body))
     assert all(piece.endswith(b"\n\n") for piece in pieces), "an event is split"
     # The socket may split large writes, but the gateway must not write event by event.
@@ -241,9 +234,7 @@ def test_whole_reply_and_stream_in_place_of_each_other(
 
 @pytest.mark.parametrize("mode", ["unary", "raw"])
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_reply_that_is_compressed_without_being_asked(
-    dialect: str, mode: str, harness: Harness
-) -> None:
+def test_unrequested_compression(dialect: str, mode: str, harness: Harness) -> None:
     headers = {"Content-Encoding": "gzip"}
     events = gzip.compress(b"".join(stream_events(dialect, TURN)))
     streamed = stream_reply(events[:50], events[50:], headers=headers)
@@ -254,9 +245,7 @@ def test_reply_that_is_compressed_without_being_asked(
 
 
 @EVERY_PAIR
-def test_error_with_status_200_in_place_of_a_stream(
-    client: str, dialect: str, harness: Harness
-) -> None:
+def test_error_with_status_200_for_a_stream(client: str, dialect: str, harness: Harness) -> None:
     error = b'{"error":{"message":"slow down","type":"x","code":"rate_limit_exceeded"}}'
     response = harness.request(client, harness.enqueue(dialect, json_reply(error)), streamed=True)
     assert response.status == 429
