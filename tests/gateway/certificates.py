@@ -1,6 +1,7 @@
 """Certificates for the tests with TLS."""
 
 import datetime as dt
+from inspect import signature
 from pathlib import Path
 
 from cryptography import x509
@@ -62,14 +63,5 @@ def common_name(name: str) -> x509.Name:
 
 def signing_key_usage() -> x509.KeyUsage:
     """Return the usage of a key that signs certificates only."""
-    return x509.KeyUsage(
-        digital_signature=False,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=True,
-        crl_sign=True,
-        encipher_only=False,
-        decipher_only=False,
-    )
+    unused = dict.fromkeys(signature(x509.KeyUsage).parameters, False)
+    return x509.KeyUsage(**{**unused, "key_cert_sign": True, "crl_sign": True})

@@ -5,7 +5,7 @@ import contextlib
 import http.client
 import json
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -144,13 +144,11 @@ async def fetch_chunks(port: int, path: str, body: Body) -> list[bytes]:
         writer.write(request_bytes(path, body))
         head = await reader.readuntil(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200"), head
-        return [piece async for piece in _chunks(reader)]
+        chunks: list[bytes] = []
+        while size := int(await reader.readline(), 16):
+            chunks.append(await reader.readexactly(size))
+            await reader.readexactly(len(b"\r\n"))
+        return chunks
     finally:
         writer.close()
         await writer.wait_closed()
-
-
-async def _chunks(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
-    while size := int(await reader.readline(), 16):
-        yield await reader.readexactly(size)
-        await reader.readexactly(len(b"\r\n"))

@@ -110,29 +110,33 @@ def test_invalid_requests_are_rejected(counting: Harness) -> None:
 
 # Counted by the backend
 
+RESPONSES_COUNT = b'{"object":"response.input_tokens","input_tokens":42}'
+RESPONSES_FIELDS = {"model", "input", "tools", "instructions"}
+VLLM_COUNT = b'{"count":42,"max_model_len":4096,"tokens":[1,2]}'
 
-@pytest.mark.parametrize("kind", ["counts", "tallies"])
-def test_responses_backend_counts(kind: str, counting: Harness) -> None:
-    reply = b'{"object":"response.input_tokens","input_tokens":42}'
+
+@pytest.mark.parametrize(
+    ("kind", "reply", "target", "fields"),
+    [
+        ("counts", RESPONSES_COUNT, f"/counts{PATH}", RESPONSES_FIELDS),
+        ("tallies", RESPONSES_COUNT, f"/tallies{PATH}", RESPONSES_FIELDS),
+        ("vllm", VLLM_COUNT, "/vllm/tokenize", {"model", "messages", "tools"}),
+    ],
+    ids=["Responses", "Responses for a Chat backend", "vLLM"],
+)
+def test_backend_counts(
+    kind: str, reply: bytes, target: str, fields: set[str], counting: Harness
+) -> None:
     model = counting.enqueue(kind, json_reply(reply))
-    fields = {"input": "Hello", "tools": [WEATHER_TOOL], "instructions": "Be brief."}
-    assert count(counting, model=model, **fields) == (42, "backend")
+    body = {"input": "Hello", "tools": [WEATHER_TOOL], "instructions": "Be brief."}
+    assert count(counting, model=model, **body) == (42, "backend")
     received = counting.backend.wait_for_request(model)
-    assert received.target == f"/{kind}{PATH}"
+    assert received.target == target
     assert received.headers["authorization"] == "Bearer sk-test"
-    assert received.json().keys() == {"model", "input", "tools", "instructions"}
-
-
-def test_vllm_counts(counting: Harness) -> None:
-    reply = b'{"count":42,"max_model_len":4096,"tokens":[1,2]}'
-    model = counting.enqueue("vllm", json_reply(reply))
-    fields = {"input": "Hello", "tools": [WEATHER_TOOL], "instructions": "Be brief."}
-    assert count(counting, model=model, **fields) == (42, "backend")
-    received = counting.backend.wait_for_request(model)
-    assert received.target == "/vllm/tokenize"
-    assert received.json().keys() == {"model", "messages", "tools"}
-    messages = objects_in(received.json(), "messages")
-    assert [message["role"] for message in messages] == ["system", "user"]
+    assert received.json().keys() == fields
+    if "messages" in fields:
+        messages = objects_in(received.json(), "messages")
+        assert [message["role"] for message in messages] == ["system", "user"]
 
 
 def test_llamacpp_counts(counting: Harness) -> None:

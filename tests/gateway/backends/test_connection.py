@@ -54,10 +54,8 @@ def expected(name: str) -> tuple[int, bytes]:
 class FakeTransport(asyncio.Transport):
     """A transport that records whether it was aborted or paused."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.aborted = False
-        self.paused = False
+    aborted = False
+    paused = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         pass

@@ -10,7 +10,7 @@ import pytest
 from gateway.backends.key_redaction import key_redactor
 from tests.gateway.backend_replies import Call, Turn, reply_body, stream_events
 from tests.gateway.conftest import Harness, run_harness
-from tests.gateway.gateway_config import DIALECTS, backend_table
+from tests.gateway.gateway_config import DIALECTS, EVERY_PAIR, STREAMED_OR_NOT, backend_table
 from tests.gateway.gateway_process import log_line_naming
 from tests.gateway.plain_requests import request_body, request_path
 from tests.gateway.raw_http import RawResponse
@@ -36,7 +36,6 @@ REDACTED = "[redacted]"
 every_key = pytest.mark.parametrize("key", KEYS)
 every_client = pytest.mark.parametrize("client", DIALECTS)
 every_backend = pytest.mark.parametrize("dialect", DIALECTS)
-both_ways = pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +54,8 @@ def keyed(backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory) ->
     assert json.dumps(REAL)[1:-1] not in harness.gateway.log
 
 
-def _send(keyed: Harness, client: str, model: str, *, streams: bool) -> RawResponse:
-    body = request_body(client, model, streamed=streams)
+def _send(keyed: Harness, client: str, model: str, *, streamed: bool) -> RawResponse:
+    body = request_body(client, model, streamed=streamed)
     if client == "responses":
         body["store"] = False
     return keyed.post(body, request_path(client))
@@ -67,11 +66,11 @@ def _send(keyed: Harness, client: str, model: str, *, streams: bool) -> RawRespo
 
 @every_key
 @every_backend
-@both_ways
+@STREAMED_OR_NOT
 def test_reply_in_the_same_dialect_keeps_every_byte(
-    key: str, dialect: str, keyed: Harness, *, streams: bool
+    key: str, dialect: str, keyed: Harness, *, streamed: bool
 ) -> None:
-    if streams:
+    if streamed:
         body = b"".join(stream_events(dialect, TURN))
         script = stream_reply(body)
     else:
@@ -80,14 +79,13 @@ def test_reply_in_the_same_dialect_keeps_every_byte(
         body = json.dumps({**json.loads(reply_body(dialect, TURN)), **more}, indent=1).encode()
         script = json_reply(body)
     model = keyed.enqueue(f"{key}-{dialect}", script)
-    response = _send(keyed, dialect, model, streams=streams)
+    response = _send(keyed, dialect, model, streamed=streamed)
     assert response.status == 200
     assert response.body == body
 
 
 @every_key
-@every_backend
-@every_client
+@EVERY_PAIR
 @pytest.mark.parametrize("mode", ["unary", "raw"])
 def test_translated_reply_keeps_the_model_output(
     key: str, dialect: str, client: str, mode: str, keyed: Harness
@@ -101,28 +99,28 @@ def test_translated_reply_keeps_the_model_output(
 
 @every_client
 @pytest.mark.parametrize("key", PLACEHOLDERS)
-@both_ways
+@STREAMED_OR_NOT
 def test_placeholder_key_is_not_redacted(
-    key: str, client: str, keyed: Harness, *, streams: bool
+    key: str, client: str, keyed: Harness, *, streamed: bool
 ) -> None:
     value = KEYS[key]
     error = {"message": f"no {value}", "type": value, "param": None, "code": None}
     body = json.dumps({"error": error}).encode()
     script = json_reply(body, status=400, headers={"x-request-id": value})
     model = keyed.enqueue(f"{key}-chat", script)
-    response = _send(keyed, client, model, streams=streams)
+    response = _send(keyed, client, model, streamed=streamed)
     assert response.error == error
     assert response.headers["x-request-id"] == value
 
 
 @every_client
-@both_ways
-def test_key_in_a_header_is_redacted(client: str, keyed: Harness, *, streams: bool) -> None:
+@STREAMED_OR_NOT
+def test_key_in_a_header_is_redacted(client: str, keyed: Harness, *, streamed: bool) -> None:
     headers = {"x-request-id": REAL, "openai-organization": f"of {REAL}"}
-    streamed = stream_reply(*stream_events("chat", TURN), headers=headers)
+    stream = stream_reply(*stream_events("chat", TURN), headers=headers)
     whole = json_reply(reply_body("chat", TURN), headers=headers)
-    model = keyed.enqueue("real-chat", streamed if streams else whole)
-    response = _send(keyed, client, model, streams=streams)
+    model = keyed.enqueue("real-chat", stream if streamed else whole)
+    response = _send(keyed, client, model, streamed=streamed)
     assert response.status == 200
     assert response.headers["x-request-id"] == REDACTED
     assert response.headers["openai-organization"] == f"of {REDACTED}"
@@ -140,15 +138,14 @@ def _escaped(value: JsonObject) -> bytes:
 
 
 @pytest.mark.parametrize("status", [200, 401, 500])
-@every_backend
-@every_client
-@both_ways
+@EVERY_PAIR
+@STREAMED_OR_NOT
 def test_key_in_an_error_body_is_redacted(
-    status: int, dialect: str, client: str, keyed: Harness, *, streams: bool
+    status: int, dialect: str, client: str, keyed: Harness, *, streamed: bool
 ) -> None:
     for body in (json.dumps({"error": ERROR}).encode(), _escaped({"error": ERROR})):
         model = keyed.enqueue(f"real-{dialect}", json_reply(body, status=status))
-        response = _send(keyed, client, model, streams=streams)
+        response = _send(keyed, client, model, streamed=streamed)
         assert response.status == (status if status >= 400 else 500)
         assert response.error["message"] == f"bad {REDACTED}"
         assert response.error["code"] == REDACTED
@@ -180,18 +177,17 @@ def _failing_streams(dialect: str) -> list[Script]:
     return [stream_reply(*sent, error + b"\n\n") for error in errors]
 
 
-@every_backend
-@every_client
-@both_ways
+@EVERY_PAIR
+@STREAMED_OR_NOT
 def test_key_in_a_stream_error_is_redacted(
-    dialect: str, client: str, keyed: Harness, *, streams: bool
+    dialect: str, client: str, keyed: Harness, *, streamed: bool
 ) -> None:
     for script in _failing_streams(dialect):
         model = keyed.enqueue(f"real-{dialect}", script)
-        text = _send(keyed, client, model, streams=streams).body.decode()
+        text = _send(keyed, client, model, streamed=streamed).body.decode()
         assert f"bad {REDACTED}" in text
         assert f"bad {REAL[:3]}" not in text
-        if streams:
+        if streamed:
             # The text before the error is unchanged.
             deltas = re.findall(r'"(?:content|delta)": ?"((?:[^"\\]|\\.)*)"', text)
             assert json.dumps(f"{REAL} and more")[1:-1] in "".join(deltas)
@@ -203,7 +199,7 @@ def test_only_the_error_of_an_event_is_redacted(keyed: Harness) -> None:
     last["choices"][0] |= {"delta": {"content": REAL}, "error": ERROR}
     event = b"id: 1\ndata: " + json.dumps(last | {"error": ERROR}).encode() + b"\n\n"
     model = keyed.enqueue("real-chat", stream_reply(*sent, event, done))
-    body = _send(keyed, "chat", model, streams=True).body
+    body = _send(keyed, "chat", model, streamed=True).body
     assert body.startswith(b"".join(sent))
     last = json.loads(body.removeprefix(b"".join(sent)).split(b"\n")[0].removeprefix(b"data: "))
     redacted = {**dict.fromkeys(ERROR, REDACTED), "message": f"bad {REDACTED}", "param": None}
@@ -215,7 +211,7 @@ def test_only_the_error_of_an_event_is_redacted(keyed: Harness) -> None:
 def test_only_the_error_of_a_failed_response_is_redacted(keyed: Harness) -> None:
     failed = json.loads(reply_body("responses", TURN)) | {"status": "failed", "error": ERROR}
     model = keyed.enqueue("real-responses", json_reply(json.dumps(failed).encode()))
-    response = _send(keyed, "responses", model, streams=False).json()
+    response = _send(keyed, "responses", model, streamed=False).json()
     assert response["output"] == failed["output"]
     assert REAL not in json.dumps(response["error"])
     assert REDACTED in json.dumps(response["error"])
@@ -240,11 +236,11 @@ def test_key_in_a_compaction_error_is_redacted(
 # Logs
 
 
-@both_ways
-def test_key_in_a_reply_is_redacted_in_the_log(keyed: Harness, *, streams: bool) -> None:
+@STREAMED_OR_NOT
+def test_key_in_a_reply_is_redacted_in_the_log(keyed: Harness, *, streamed: bool) -> None:
     # The last event of a stream, and the whole reply, have the complete text.
     model = keyed.script("real-responses", f"{REAL} and {'more ' * 20}")
-    response = _send(keyed, "responses", model, streams=streams)
+    response = _send(keyed, "responses", model, streamed=streamed)
     assert REDACTED not in response.body.decode()
     assert REAL[:5] not in log_line_naming(keyed.gateway, model)
     assert REDACTED in log_line_naming(keyed.gateway, model)

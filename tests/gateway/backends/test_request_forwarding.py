@@ -8,17 +8,10 @@ from tests.gateway import raw_http
 from tests.gateway.backend_replies import Turn, error_events, reply_body
 from tests.gateway.backend_requests import ENDPOINT_PATHS
 from tests.gateway.conftest import Harness
-from tests.gateway.gateway_config import DIALECTS
-from tests.gateway.gateway_process import Gateway
+from tests.gateway.gateway_config import DIALECTS, EVERY_PAIR
 from tests.gateway.http.test_request_body import COMPRESSORS
 from tests.gateway.plain_requests import request_body, request_path
-from tests.gateway.scripted_backend import (
-    LAST_CHUNK,
-    ScriptedBackend,
-    chunk,
-    json_reply,
-    stream_reply,
-)
+from tests.gateway.scripted_backend import LAST_CHUNK, chunk, json_reply, stream_reply
 from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges import sdk as judge
 from tests.judges.reading import JsonObject
@@ -28,7 +21,6 @@ TURN = Turn("Here.")
 LIMIT = 100_000
 
 every_client = pytest.mark.parametrize("client", DIALECTS)
-every_dialect = pytest.mark.parametrize("dialect", DIALECTS)
 
 
 # Paths
@@ -98,13 +90,13 @@ def test_compressed_request(client: str, encoding: str, harness: Harness) -> Non
 
 @every_encoding
 def test_too_large_request_is_rejected_compressed_or_not(
-    encoding: str, heartbeat_gateway: Gateway, backend: ScriptedBackend
+    encoding: str, heartbeats: Harness
 ) -> None:
     body = compressed(encoding, request_body("chat", "chat-large") | {"user": "x" * LIMIT})
     headers = {"Content-Encoding": encoding}
-    response = raw_http.post(heartbeat_gateway.port, "/v1/chat/completions", body, headers)
+    response = heartbeats.post(body, "/v1/chat/completions", headers)
     assert (response.status, response.error["code"]) == (413, "request_too_large")
-    assert not backend.received("chat-large")
+    assert not heartbeats.backend.received("chat-large")
 
 
 @pytest.mark.parametrize("encoding", COMPRESSORS)
@@ -139,8 +131,7 @@ def test_chunked_request(harness: Harness) -> None:
     assert response.startswith(b"HTTP/1.1 200")
 
 
-@every_dialect
-@every_client
+@EVERY_PAIR
 def test_large_request_within_the_limit(client: str, dialect: str, harness: Harness) -> None:
     model, text = harness.script(dialect, TURN), "größer " * 500_000
     field = "input" if client == "responses" else "messages"
@@ -185,8 +176,7 @@ UNWANTED = {
 }
 
 
-@every_dialect
-@every_client
+@EVERY_PAIR
 def test_only_known_headers_are_forwarded(client: str, dialect: str, harness: Harness) -> None:
     hidden = {"Set-Cookie": "a=b", "Server": "x", "X-Powered-By": "x", "Via": "1.1 x"}
     passed = {"X-Request-Id": "req_7", "OpenAI-Processing-Ms": "3", "X-RateLimit-Limit-Tokens": "9"}
@@ -204,7 +194,7 @@ def test_only_known_headers_are_forwarded(client: str, dialect: str, harness: Ha
     assert not {name.lower() for name in hidden} & response.headers.keys()
 
 
-@every_dialect
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_losses_are_reported_in_a_header(dialect: str, harness: Harness) -> None:
     tools = [{"type": "file_search", "vector_store_ids": ["v"]}]
     for streamed in (False, True):
@@ -223,8 +213,7 @@ OVERFLOW = "This model's maximum context length is 8192 tokens, however you requ
 
 
 @pytest.mark.parametrize("mode", ["unary", "raw"])
-@every_dialect
-@every_client
+@EVERY_PAIR
 def test_context_overflow_has_its_error_code(
     client: str, dialect: str, mode: str, harness: Harness
 ) -> None:

@@ -1,14 +1,52 @@
-"""Configuration files that are valid, and the capabilities that they configure."""
+"""Configuration files, the capabilities that they configure, and errors in them."""
 
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from msgspec import structs
+from msgspec import Struct, structs
 
+from adapters import DIALECTS, Capabilities, ReplyOptions
 from adapters.capabilities import GENERIC, PROFILES
-from gateway.config import backend_capabilities, load_config
-from gateway.config.schema import BackendConfig, Config, RetryConfig, TimeoutConfig
-from tests.gateway.config.test_errors import BACKEND, KEY, OTHER
+from gateway.config import ConfigError, backend_capabilities, load_config, schema
+from gateway.config.renames import RENAMED_KEYS, RENAMED_VALUES
+from gateway.crypto import api_key_digest
+
+URL = "http://127.0.0.1:8000/v1"
+BACKEND = f'[[backends]]\nname = "local"\nurl = "{URL}"\ndialect = "chat"\n'
+OTHER = BACKEND.replace("local", "other")
+KEY = f'[[access.keys]]\nname = "ci"\nsha256 = "{api_key_digest("one")}"\n'
+HIDDEN = "got a value that is not shown because it may be a secret"
+LOCAL = 'backends[0] "local"'
+SECONDS = "a number of seconds from 0 to 31536000"
+HOST = "a URL with a valid host and, optionally, a port from 1 to 65535"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "dragoman.toml"
+
+
+def quoted(names: Iterable[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
+
+def names_of(struct: type[Struct]) -> str:
+    return ", ".join(field.name for field in structs.fields(struct))
+
+
+def errors_in(file: Path, text: str) -> list[str]:
+    """Return the errors in a file, without the name of the file."""
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_config(file)
+    assert str(caught.value).splitlines() == caught.value.errors
+    assert all(error.startswith(f"{file}: ") for error in caught.value.errors)
+    return [error.removeprefix(f"{file}: ") for error in caught.value.errors]
+
+
+# Valid files
 
 EXAMPLE = """
 loss_policy = "report"
@@ -34,14 +72,14 @@ developer_role = true
 
 def test_empty_file_has_every_default(file: Path) -> None:
     file.touch()
-    assert load_config(file) == Config()
+    assert load_config(file) == schema.Config()
 
 
 def test_example_is_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOCAL_API_KEY", "sk-1")
     file.write_text(EXAMPLE)
     assert load_config(file).backends == (
-        BackendConfig(
+        schema.BackendConfig(
             name="local",
             url="http://127.0.0.1:8000/v1",
             dialect="chat",
@@ -60,7 +98,7 @@ def test_byte_order_mark_is_skipped(file: Path) -> None:
 
 def test_seconds_can_be_integers_or_fractions(file: Path) -> None:
     file.write_text("[timeouts]\nconnect = 1\ntotal = 2.5\n")
-    assert load_config(file).timeouts == TimeoutConfig(connect=1, total=2.5)
+    assert load_config(file).timeouts == schema.TimeoutConfig(connect=1, total=2.5)
 
 
 def test_backend_inherits_the_general_timeouts_and_retries(file: Path) -> None:
@@ -69,13 +107,15 @@ def test_backend_inherits_the_general_timeouts_and_retries(file: Path) -> None:
         f"{BACKEND}timeouts = {{ total = 4 }}\nretries = {{ initial_backoff = 5 }}\n{OTHER}"
     )
     local, other = load_config(file).backends
-    assert local.timeouts == TimeoutConfig(connect=1, total=4)
-    assert local.retries == RetryConfig(max_retries=3, initial_backoff=5)
+    assert local.timeouts == schema.TimeoutConfig(connect=1, total=4)
+    assert local.retries == schema.RetryConfig(max_retries=3, initial_backoff=5)
     assert (other.timeouts, other.retries) == (None, None)
 
 
-def backend(profile: str | None = None, **capabilities: object) -> BackendConfig:
-    return BackendConfig("b", "http://h/v1", "chat", profile=profile, capabilities=capabilities)
+def backend(profile: str | None = None, **capabilities: object) -> schema.BackendConfig:
+    return schema.BackendConfig(
+        "b", "http://h/v1", "chat", profile=profile, capabilities=capabilities
+    )
 
 
 def test_requests_pass_unchanged_without_a_profile() -> None:
@@ -100,3 +140,320 @@ def test_capability_can_be_null(file: Path) -> None:
     file.write_text(BACKEND + 'profile = "vllm"\ncapabilities = { reasoning_field = "null" }')
     capabilities, _ = backend_capabilities(load_config(file).backends[0])
     assert capabilities == structs.replace(PROFILES["vllm"], reasoning_field=None)
+
+
+# Errors
+
+# Files and their errors.
+ERRORS = {
+    'loss_policy = "reprot"': 'loss_policy: expected one of "refuse", "report", got "reprot"',
+    "[sever]": f"sever: unknown key (did you mean server?); known keys: {names_of(schema.Config)}",
+    "[metrics]\ncolour = 1": "metrics.colour: unknown key; known keys: enabled",
+    '[metrics]\n"a b" = 1': 'metrics."a b": unknown key; known keys: enabled',
+    "[replies]\nreasoning_txt = true": (
+        "replies.reasoning_txt: unknown key (did you mean reasoning_text?); "
+        "known keys: reasoning_text, reasoning_field, incomplete_as_completed"
+    ),
+    "[server]\nport = 99999": "server.port: expected an integer from 0 to 65535, got 99999",
+    "[server]\nport = 80.5": "server.port: expected an integer from 0 to 65535, got 80.5",
+    "[server]\nworkers = 0": "server.workers: expected an integer of at least 1, got 0",
+    "[background]\nlease_duration = 0": (
+        "background.lease_duration: expected a number of seconds from 1 to 3600, got 0"
+    ),
+    '[timeouts]\nconnect = "x"': f'timeouts.connect: expected {SECONDS}, got "x"',
+    "[timeouts]\ntotal = inf": f"timeouts.total: expected {SECONDS}, got inf",
+    "[server]\nheartbeat_interval = nan": (
+        f"server.heartbeat_interval: expected {SECONDS}, got nan"
+    ),
+    '[metrics]\nenabled = "yes"': 'metrics.enabled: expected true or false, got "yes"',
+    "[logging]\nbodies = 1": "logging.bodies: expected true or false, got 1",
+    "[server]\nhost = true": "server.host: expected a non-empty string, got true",
+    '[server]\nhost = ""': 'server.host: expected a non-empty string, got ""',
+    "[server]\nhost = 2026-01-01": (
+        "server.host: expected a non-empty string, got the date 2026-01-01"
+    ),
+    '[sealing]\nkey_env = "NO_KEY"': (
+        "sealing.key_env: the environment variable NO_KEY is not set"
+    ),
+    "server = 3": "server: expected a table, got 3",
+    "server = []": "server: expected a table, got an array",
+    "access = 3": "access: expected a table, got 3",
+    BACKEND.replace("[[", "[").replace("]]", "]"): (
+        "backends: expected an array of tables, each headed by [[…]], got a table"
+    ),
+    "[retries]\nstatus_codes = [503, 200]": (
+        "retries.status_codes[1]: expected an integer from 400 to 599, got 200"
+    ),
+    '[[backends]]\nurl = "http://h/v1"\ndialect = "chat"': (
+        "backends[0]: name: key is required; expected a name of printable ASCII characters"
+    ),
+    BACKEND + OTHER.replace("chat", "chatt"): (
+        f'backends[1] "other": dialect: expected one of {quoted(sorted(DIALECTS))}, got "chatt"'
+    ),
+    '[state]\nurl = "mysql://me:sk-1@db"': (
+        'state.url: expected "sqlite:FILE", "postgresql://…" or "memory:", got "mysql://…@db"'
+    ),
+    # Each connection would have its own database.
+    '[state]\nurl = "sqlite::memory:"': (
+        'state.url: expected "sqlite:FILE", "postgresql://…" or "memory:", got "sqlite::memory:"'
+    ),
+    '[server]\nworkers = 2\n[state]\nurl = "memory:"': (
+        'state.url: 2 workers cannot share "memory:"; use "sqlite:FILE" or "postgresql://…"'
+    ),
+    f'[logging]\nlevel = "{"x" * 81}"': (
+        f'logging.level: expected one of "debug", "error", "info", "warning", got "{"x" * 80}…"'
+    ),
+    '[[access.keys]]\nname = "ci"\nsha256 = "sk-1"': (
+        'access.keys[0] "ci": sha256: expected the SHA-256 of a key as 64 lower-case hex '
+        f"digits (see `dragoman key`), {HIDDEN}"
+    ),
+    KEY + KEY.replace(api_key_digest("one"), api_key_digest("two")): (
+        'access.keys[1] "ci": name: names must be unique, and access.keys[0] "ci" has the same one'
+    ),
+    KEY + KEY.replace("ci", "laptop"): (
+        'access.keys[1] "laptop": sha256: this is the same key as access.keys[0] "ci"; remove one'
+    ),
+    BACKEND + BACKEND: (
+        f'backends[1] "local": name: names must be unique, and {LOCAL} has the same one'
+    ),
+    f"{BACKEND}default = true\n{OTHER}default = true": (
+        f'backends[1] "other": default: only one backend can be the default, and {LOCAL} already is'
+    ),
+    '[tracing]\nendpoint = "http://127.0.0.1:x/v1/traces"': (
+        f'tracing.endpoint: expected {HOST}, got "http://127.0.0.1:x/v1/traces"'
+    ),
+}
+# Settings of a backend and their errors.
+SETTING_ERRORS = {
+    '[backends.tls]\nverfy = "sk-1"': (
+        "tls.verfy: unknown key (did you mean verify?); "
+        "known keys: verify, ca_file, cert_file, key_file"
+    ),
+    'models = "*"': 'models: expected an array, got "*"',
+    "models = []": (
+        'models: expected at least one model or pattern such as "*", got an empty array'
+    ),
+    "model_aliases = { a = 1 }": "model_aliases.a: expected a non-empty string, got 1",
+    "timeouts = { connect = -1 }": f"timeouts.connect: expected {SECONDS}, got -1",
+    'proxy = "http://me:sk-1@proxy:80000"': (f'proxy: expected {HOST}, got "http://…@proxy:80000"'),
+    'profile = "opnai"': f'profile: expected one of {quoted(PROFILES)}, got "opnai"',
+    'api_key_env = "NOT_SET_HERE"': (
+        "api_key_env: the environment variable NOT_SET_HERE is not set"
+    ),
+    'api_key_env = "sk-1"': (
+        f"api_key_env: expected the name of an environment variable, {HIDDEN}"
+    ),
+    "headers = { x-key = 1 }": f"headers.x-key: expected a string, {HIDDEN}",
+    'headers = { "a b" = "sk-1" }': 'headers."a b": not a valid header name',
+    'headers = { x-key = "sk-1\\n" }': (
+        "headers.x-key: expected printable ASCII characters (value not shown)"
+    ),
+    'headers = { Content-Length = "1" }': (
+        "headers.Content-Length: the gateway sets this header itself; remove it"
+    ),
+    'headers = { Authorization = "Bearer sk-1" }': (
+        "headers.Authorization: keys are read from environment variables; use api_key_env"
+    ),
+    'tls = { key_file = "key.pem" }': "tls.cert_file: required with key_file",
+    'tls = { ca_file = "/none.pem" }': (
+        'tls.ca_file: cannot read "/none.pem": No such file or directory'
+    ),
+    'tls = { cert_file = "/none.pem" }': (
+        'tls.cert_file: cannot read "/none.pem": No such file or directory'
+    ),
+    'capabilities = { empty_content = "nil" }': (
+        'capabilities.empty_content: expected one of "empty_string", "null", "omit", got "nil"'
+    ),
+    'capabilities = { strict_tools = "null" }': (
+        'capabilities.strict_tools: expected true or false, got "null"'
+    ),
+    # It can be "null".
+    "capabilities = { reasoning_field = 1 }": (
+        "capabilities.reasoning_field: expected a string, got 1"
+    ),
+    'capabilities = { reasoning_efforts = ["low", 3] }': (
+        "capabilities.reasoning_efforts[1]: expected a string, got 3"
+    ),
+    "capabilities = { max_deferred_tools = -1 }": (
+        "capabilities.max_deferred_tools: expected an integer of at least 0, got -1"
+    ),
+    "capabilities = { developer_rol = true }": (
+        "capabilities.developer_rol: unknown key (did you mean developer_role?); "
+        f"known keys: {names_of(Capabilities)}"
+    ),
+}
+# URLs of a backend and their errors.
+URL_ERRORS = {
+    "127.0.0.1:8000/v1": (
+        'expected a URL that begins with http:// or https://, got "127.0.0.1:8000/v1"'
+    ),
+    "http://127.0.0.1:80000/v1": f'expected {HOST}, got "http://127.0.0.1:80000/v1"',
+    "http://my host:8000/v1": f'expected {HOST}, got "http://my host:8000/v1"',
+    "http://[::1:8000/v1": f'expected {HOST}, got "http://[::1:8000/v1"',
+    f"{URL}/chat/completions/": (
+        f'expected the base URL without /chat/completions, got "{URL}/chat/completions/"'
+    ),
+    "http://me:sk-1@h/v1": (
+        'expected a URL without a user name (for keys use api_key_env), got "http://…@h/v1"'
+    ),
+    f"{URL}?key=sk-1": f'expected a URL without query and fragment, got "{URL}"',
+}
+
+
+@pytest.mark.parametrize(("text", "error"), ERRORS.items(), ids=ERRORS)
+def test_error_names_the_key_and_the_remedy(text: str, error: str, file: Path) -> None:
+    assert errors_in(file, text) == [error]
+    assert "sk-1" not in error
+
+
+@pytest.mark.parametrize(("setting", "error"), SETTING_ERRORS.items(), ids=SETTING_ERRORS)
+def test_error_in_a_setting_of_a_backend(setting: str, error: str, file: Path) -> None:
+    assert errors_in(file, BACKEND + setting) == [f"{LOCAL}: {error}"]
+    assert "sk-1" not in error
+
+
+@pytest.mark.parametrize(("url", "error"), URL_ERRORS.items(), ids=URL_ERRORS)
+def test_error_in_the_url_of_a_backend(url: str, error: str, file: Path) -> None:
+    assert errors_in(file, BACKEND.replace(URL, url)) == [f"{LOCAL}: url: {error}"]
+    assert "sk-1" not in error
+
+
+@pytest.mark.parametrize("key", ["sk-1\nX-Other: 1", "“sk-1”", "sk-1 and more", " \n"])
+def test_api_key_that_cannot_be_sent_is_rejected(
+    key: str, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A_KEY", key)
+    error = "the variable must contain printable ASCII characters without spaces (value not shown)"
+    text = BACKEND + 'api_key_env = "A_KEY"'
+    assert errors_in(file, text) == [f"{LOCAL}: api_key_env: {error}"]
+
+
+def test_sealing_keys_that_cannot_be_used_are_rejected(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BAD_KEY", "secret but short")
+    monkeypatch.setenv("OLD_KEY", bytes(32).hex())
+    invalid = "the variable must contain 32 bytes in base64 or hex (value not shown)"
+    text = '[sealing]\nkey_env = "BAD_KEY"\nprevious_key_envs = ["BAD_KEY"]'
+    assert errors_in(file, text) == [
+        f"sealing.previous_key_envs[0]: {invalid}",
+        f"sealing.key_env: {invalid}",
+    ]
+    assert errors_in(file, '[sealing]\nprevious_key_envs = ["OLD_KEY"]') == [
+        "sealing.key_env: required with previous_key_envs, whose keys only decrypt"
+    ]
+
+
+def test_all_errors_are_reported_together(file: Path) -> None:
+    text = '[server]\nport = -1\nhots = 1\n[[backends]]\nname = "x"\n' + BACKEND + "models = []"
+    places = [error.partition(": ")[0] for error in errors_in(file, text)]
+    backends = ['backends[0] "x"', 'backends[0] "x"', 'backends[1] "local"']
+    assert places == ["server.hots", "server.port", *backends]
+
+
+SYNTAX = {
+    "no value": (b"port =", r"invalid TOML: Invalid value \(at .*\)"),
+    "no table": (b"\n\n[server", r"invalid TOML: .*\(at .*\)"),
+    "twice": (b"[server]\nport = 1\nport = 2\n", r"invalid TOML: .*\(at line 3, column 9\)"),
+    "deep": (b"x = " + b"[" * 100_000, "the file is nested too deeply"),
+    "digits": (b"x = " + b"9" * 5000, "invalid TOML: .*"),
+    "not UTF-8": (b"loss = 1\nx = '\xff'", r"the file is not UTF-8 \(line 2\)"),
+}
+
+
+@pytest.mark.parametrize(("content", "error"), SYNTAX.values(), ids=SYNTAX)
+def test_invalid_toml_is_reported_with_its_line(content: bytes, error: str, file: Path) -> None:
+    file.write_bytes(content)
+    with pytest.raises(ConfigError) as caught:
+        load_config(file)
+    assert re.fullmatch(f"{re.escape(str(file))}: {error}", str(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("name", "error"), [("none.toml", "No such file or directory"), (".", "Is a directory")]
+)
+def test_unreadable_file_is_reported(name: str, error: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config(tmp_path / name)
+    assert caught.value.errors == [f"{tmp_path / name}: {error}"]
+
+
+@pytest.mark.parametrize(
+    ("key", "error"),
+    [
+        # The path before it may be shortened.
+        ("ca_file", " contains no certificates in PEM format"),
+        ("cert_file", "expected a certificate and its key in PEM format, without a password"),
+    ],
+)
+def test_tls_files_must_be_pem(key: str, error: str, file: Path) -> None:
+    pem = file.with_suffix(".pem")
+    pem.write_text("noise")
+    (found,) = errors_in(file, f'{BACKEND}tls = {{ {key} = "{pem}" }}')
+    assert found.startswith(f"{LOCAL}: tls.{key}: ")
+    assert found.endswith(error)
+
+
+def test_tracing_requires_its_packages(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = '[tracing]\nendpoint = "http://127.0.0.1:4318/v1/traces"'
+    file.write_text(text)
+    assert load_config(file).tracing.endpoint == "http://127.0.0.1:4318/v1/traces"
+
+    def find_nothing(_name: str) -> None:
+        return
+
+    monkeypatch.setattr("gateway.config.value_checks.find_spec", find_nothing)
+    assert errors_in(file, text) == [
+        'tracing.endpoint: requires more packages; run: pip install "dragoman[tracing]"'
+    ]
+
+
+# Renamed keys and values: a file with the key of each struct, and the path of that key.
+TABLES: dict[type[Struct], tuple[str, str]] = {
+    schema.Config: ("{} = 1", "{}"),
+    schema.ServerConfig: ("server.{} = 1", "server.{}"),
+    schema.KeyConfig: (KEY + "{} = 1", 'access.keys[0] "ci": {}'),
+    schema.TimeoutConfig: ("timeouts.{} = 1", "timeouts.{}"),
+    schema.RetryConfig: (BACKEND + "retries.{} = 1", LOCAL + ": retries.{}"),
+    ReplyOptions: ("replies.{} = 1", "replies.{}"),
+    schema.SealingConfig: ("sealing.{} = 1", "sealing.{}"),
+    schema.BackgroundConfig: ("background.{} = 1", "background.{}"),
+    schema.BackendConfig: (BACKEND + "{} = 1", LOCAL + ": {}"),
+    schema.TlsConfig: (BACKEND + "tls.{} = 1", LOCAL + ": tls.{}"),
+    Capabilities: (BACKEND + "capabilities.{} = 1", LOCAL + ": capabilities.{}"),
+}
+
+
+@pytest.mark.parametrize(
+    ("struct", "old", "new"),
+    [(struct, old, new) for struct, names in RENAMED_KEYS.items() for old, new in names.items()],
+)
+def test_old_key_is_reported_with_its_new_name(
+    struct: type[Struct], old: str, new: str, file: Path
+) -> None:
+    text, path = TABLES[struct]
+    assert errors_in(file, text.format(old)) == [f"{path.format(old)}: renamed to {new}"]
+    assert new in {field.name for field in structs.fields(struct)}
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [(name, old, new) for name, values in RENAMED_VALUES.items() for old, new in values.items()],
+)
+def test_old_value_is_reported_with_its_new_name(name: str, old: str, new: str, file: Path) -> None:
+    array = isinstance(getattr(Capabilities(), name), tuple)
+    value, index = ('["{}"]', "[0]") if array else ('"{}"', "")
+    text = BACKEND + f"capabilities.{name} = {value}"
+    assert errors_in(file, text.format(old)) == [
+        f'{LOCAL}: capabilities.{name}{index}: "{old}" was renamed to "{new}"'
+    ]
+    file.write_text(text.format(new))
+    assert load_config(file).backends
+
+
+def test_every_renamed_key_is_in_the_changelog() -> None:
+    page = (Path(__file__).parents[3] / "CHANGELOG.md").read_text()
+    rows = set(re.findall(r"^ *\| .*?`([^`]+)` \| `([^`]+)`", page, re.MULTILINE))
+    renamed = [*RENAMED_KEYS.values(), *RENAMED_VALUES.values()]
+    for old, new in (pair for names in renamed for pair in names.items()):
+        assert (old, new) in rows or (f'"{old}"', f'"{new}"') in rows

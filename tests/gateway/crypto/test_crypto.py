@@ -1,5 +1,6 @@
 """Sealed texts open to the same bytes, for their purpose only; random ids sort by time."""
 
+import asyncio
 import base64
 import re
 import time
@@ -9,11 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from adapters import Sealer
 from adapters.ir.types import ExtraField, Reasoning, Request, ToolCall
 from adapters.losses import Losses
 from adapters.reasoning.policy import strip_sealed
 from adapters.reasoning.restore import ReasoningRestorer
 from adapters.reasoning.sealed import SealedReasoning, extra_content_field
+from gateway.app import make_sealing_keys
+from gateway.config.schema import Config, SealingConfig
 from gateway.crypto import (
     RANDOM_IDS,
     REASONING_PREFIX,
@@ -21,6 +25,8 @@ from gateway.crypto import (
     new_sealing_key,
     parse_sealing_key,
 )
+from gateway.store import Store
+from tests.gateway.stores import opened_store, with_two_stores, with_url
 
 KEY = bytes(range(32))
 OTHER_KEY = bytes(32)
@@ -110,6 +116,46 @@ def test_invalid_key_is_rejected(text: str) -> None:
 
 def test_new_keys_differ() -> None:
     assert new_sealing_key() != new_sealing_key()
+
+
+# The key that nodes share if none is configured
+
+
+@with_two_stores
+async def test_first_value_of_a_secret_is_kept(one: Store, other: Store) -> None:
+    assert await one.secrets.get_or_create("a", b"first\0\xff") == b"first\0\xff"
+    assert await other.secrets.get_or_create("a", b"second") == b"first\0\xff"
+    assert await one.secrets.get_or_create("a", b"third") == b"first\0\xff"
+    assert await other.secrets.get_or_create("b", b"another") == b"another"
+
+
+@with_url
+async def test_nodes_that_start_at_once_get_the_same_secret(url: str) -> None:
+    async def start(number: int) -> bytes:
+        async with opened_store(url) as store:
+            return await store.secrets.get_or_create("a", b"%d" % number)
+
+    assert len(set(await asyncio.gather(*map(start, range(8))))) == 1
+
+
+@with_url
+async def test_sealed_text_opens_on_another_node_and_after_a_restart(url: str) -> None:
+    async def local_sealer() -> Sealer:
+        async with opened_store(url) as store:
+            return (await make_sealing_keys(Config(), store)).reasoning_sealer("local")
+
+    sealed = (await local_sealer()).seal(b"reasoning")
+    assert (await local_sealer()).open(sealed) == b"reasoning"
+
+
+@with_url
+async def test_configured_key_is_not_stored(url: str) -> None:
+    config = Config(sealing=SealingConfig(key_env="A_SEALING_KEY"))
+    async with opened_store(url) as store:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("A_SEALING_KEY", base64.b64encode(bytes(32)).decode())
+            await make_sealing_keys(config, store)
+        assert await store.secrets.get_or_create("sealing key", b"new") == b"new"
 
 
 # Sealed texts in requests

@@ -1,11 +1,11 @@
 """Which requests are authorized, which key goes to the backend, and that no key is disclosed."""
 
-import hashlib
 from collections.abc import Iterator
 
 import openai
 import pytest
 
+from gateway.crypto import api_key_digest
 from tests.gateway.backend_replies import Turn, reply_body
 from tests.gateway.conftest import Harness, NewModel
 from tests.gateway.gateway_config import backend_table
@@ -31,19 +31,9 @@ def guarded(
     backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Gateway]:
     """Run a gateway with keys; one backend has a key of ours, the other has none."""
-    digests = [hashlib.sha256(key.encode()).hexdigest() for key in (KEY, OTHER_KEY)]
-    config = f"""
-[logging]
-bodies = true
-
-[[access.keys]]
-name = "first"
-sha256 = "{digests[0]}"
-
-[[access.keys]]
-name = "second"
-sha256 = "{digests[1]}"
-"""
+    config = "[logging]\nbodies = true\n"
+    for name, key in (("first", KEY), ("second", OTHER_KEY)):
+        config += f'[[access.keys]]\nname = "{name}"\nsha256 = "{api_key_digest(key)}"\n'
     config += backend_table(backend.address, "with-key", "chat", 'api_key_env = "A_BACKEND_KEY"\n')
     config += backend_table(backend.address, "without", "chat")
     folder = tmp_path_factory.mktemp("guarded")

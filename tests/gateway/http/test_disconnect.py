@@ -25,7 +25,6 @@ from tests.gateway.scripted_backend import (
 from tests.gateway.waiting import TIMEOUT_SECONDS
 
 TURN = Turn("One two three four five six.")
-asked = request_body
 
 
 def stages(dialect: str) -> dict[str, tuple[bool, Script]]:

@@ -37,27 +37,25 @@ def assert_closed(harness: Harness, model: str) -> None:
 
 # Slow backends
 
+NO_FIRST_BYTE: Script = (Gate(),)
+NO_BODY: Script = (stream_head(), Gate())
 HALF_REPLY: Script = (reply_head(200, {**JSON, "Content-Length": "9"}), b"{", Gate())
-SLOW: dict[str, tuple[str, Script]] = {
-    "no first byte": ("late-chat", (Gate(),)),
-    "no body": ("silent-chat", (stream_head(), Gate())),
-    "half a whole reply": ("silent-chat", HALF_REPLY),
-}
 
 
 @pytest.mark.parametrize(
-    ("name", "client", "mode"),
+    ("backend_name", "script", "client", "mode"),
     [
-        ("no first byte", "chat", "unary"),
-        ("no first byte", "responses", "raw"),
-        ("no first byte", "legacy", "raw"),
-        ("no body", "responses", "raw"),
-        ("no body", "chat", "raw"),
-        ("half a whole reply", "responses", "unary"),
+        pytest.param("late-chat", NO_FIRST_BYTE, "chat", "unary", id="no first byte, whole"),
+        pytest.param("late-chat", NO_FIRST_BYTE, "responses", "raw", id="no first byte, streamed"),
+        pytest.param("late-chat", NO_FIRST_BYTE, "legacy", "raw", id="no first byte, legacy"),
+        pytest.param("silent-chat", NO_BODY, "responses", "raw", id="no body"),
+        pytest.param("silent-chat", NO_BODY, "chat", "raw", id="no body, same dialect"),
+        pytest.param("silent-chat", HALF_REPLY, "responses", "unary", id="half a whole reply"),
     ],
 )
-def test_slow_backend_is_a_timeout(name: str, client: str, mode: str, harness: Harness) -> None:
-    backend_name, script = SLOW[name]
+def test_slow_backend_is_a_timeout(
+    backend_name: str, script: Script, client: str, mode: str, harness: Harness
+) -> None:
     model = harness.enqueue(backend_name, script)
     error = harness.error(client, model, mode)
     assert (error.status_code, error.code) == (504, "backend_timeout")
