@@ -11,14 +11,7 @@ import pytest
 
 from tests.gateway import raw_http
 from tests.gateway.backend_replies import Turn, stream_events
-from tests.gateway.background.requests import (
-    DELTA,
-    QUICK,
-    Node,
-    halved,
-    kinds_of,
-    run_nodes,
-)
+from tests.gateway.background.requests import DELTA, QUICK, Node, halved, kinds_of, run_nodes
 from tests.gateway.gateway_config import DIALECTS
 from tests.gateway.postgres import server
 from tests.gateway.rows import execute

@@ -180,10 +180,7 @@ async def test_jobs_of_a_dead_node_are_taken_over_once(store: Store, other: Stor
     assert {
         response_id: (job.response.status, job.cancelled, job.next_event, job.request)
         for response_id, job in jobs.items()
-    } == {
-        "started": ("in_progress", False, 3, REQUEST),
-        "queued": ("queued", True, 0, REQUEST),
-    }
+    } == {"started": ("in_progress", False, 3, REQUEST), "queued": ("queued", True, 0, REQUEST)}
 
 
 @with_two_stores

@@ -200,10 +200,7 @@ def test_old_connection_is_closed_after_its_running_turn(
     with run_with(backend, tmp_path, "websocket_max_lifetime = 8") as harness:
         gate = Gate()
         model = harness.enqueue("chat", halved("chat", gate))
-        with (
-            WebSocketClient(harness.gateway) as idle,
-            WebSocketClient(harness.gateway) as busy,
-        ):
+        with WebSocketClient(harness.gateway) as idle, WebSocketClient(harness.gateway) as busy:
             busy.create(model=model, input="x", store=False)
             busy.create(model=model, input="waits", store=False)
             error = validate_error(idle.receive())
