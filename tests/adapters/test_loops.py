@@ -222,29 +222,23 @@ def run(
     return sent, result, again
 
 
-def format_loop(
-    sent: adapters.BackendRequest, reply: JsonObject, again: adapters.BackendRequest
-) -> str:
-    return format_json(
-        {
-            "sent": Raw(sent.body),
-            "sent losses": format_losses(sent.losses),
-            **reply,
-            "sent again": _history(json.loads(again.body)),
-            "sent again losses": format_losses(again.losses),
-        }
-    )
-
-
-def _history(body: JsonObject) -> object:
-    return body.get("messages") or body.get("input")
+def _history(sent: adapters.BackendRequest) -> list[JsonObject]:
+    body = read_object(sent.body)
+    return objects_in(body, "messages" if "messages" in body else "input")
 
 
 @pytest.mark.parametrize("name", LOOPS)
 def test_loop(name: str, json_snapshot: SnapshotAssertion) -> None:
     loop = LOOPS[name]
     sent, reply, again = run(loop, "whole")
-    assert format_loop(sent, reply, again) == json_snapshot(name=name)
+    page: JsonObject = {
+        "sent": Raw(sent.body),
+        "sent losses": format_losses(sent.losses),
+        **reply,
+        "sent again": _history(again),
+        "sent again losses": format_losses(again.losses),
+    }
+    assert format_json(page) == json_snapshot(name=name)
     _, _, streamed_again = run(loop, "streamed")
     assert _comparable(streamed_again) == _comparable(again)
     # Whether the client carries the extra content of a Chat call.
@@ -255,5 +249,4 @@ def test_loop(name: str, json_snapshot: SnapshotAssertion) -> None:
 
 def _comparable(sent: adapters.BackendRequest) -> list[JsonObject]:
     """Return a history without empty fields, which only whole messages have."""
-    items = cast("list[JsonObject]", _history(json.loads(sent.body)))
-    return [{name: value for name, value in item.items() if value} for item in items]
+    return [{name: value for name, value in item.items() if value} for item in _history(sent)]

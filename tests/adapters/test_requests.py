@@ -138,7 +138,10 @@ def test_losses_of_requests(source: str, target: str, loss_snapshot: SnapshotAss
     usual = (case for case in REQUESTS if case.capabilities == StrictCapabilities())
     outcomes = (translate(case, target, "report") for case in usual if case.dialect == source)
     lines = {loss for outcome in outcomes for loss in losses_of(outcome)}
-    text = "".join(map(_line, sorted(lines, key=_by_severity)))
+    text = "".join(
+        f"{severity:<10} {action:<8} {path}: {reason}\n"
+        for severity, path, reason, action in sorted(lines, key=_by_severity)
+    )
     assert text == loss_snapshot(name=f"{source}-to-{target}")
 
 
@@ -159,8 +162,3 @@ def _without_indices(path: str) -> str:
 
 def _by_severity(line: Line) -> tuple[int, Line]:
     return SEVERITIES.index(line[0]), line
-
-
-def _line(line: Line) -> str:
-    severity, path, reason, action = line
-    return f"{severity:<10} {action:<8} {path}: {reason}\n"

@@ -34,7 +34,9 @@ def canonical_request(request: ir.Request) -> ir.Request:
     choice = request.tool_choice
     if choice == ir.ToolChoiceMode("required") and len(names) == len(request.tools) == 1:
         choice = ir.NamedToolChoice(names[0])
-    options = request.prompt_cache_options
+    options, form = request.prompt_cache_options, request.format
+    if form is not None and form.kind == "json_schema":
+        form = replace(form, name=form.name or "response")
     return replace(
         request,
         instructions=None,
@@ -47,7 +49,7 @@ def canonical_request(request: ir.Request) -> ir.Request:
         choices=None if request.choices == 1 else request.choices,
         logprobs=request.logprobs or None,
         top_logprobs=request.top_logprobs or None,
-        format=_canonical_format(request.format),
+        format=form,
         stream=request.stream or None,
         include_usage=None,
         include_obfuscation=request.include_obfuscation if request.stream else None,
@@ -78,7 +80,7 @@ def canonical_reply(reply: ir.Reply) -> ir.Reply:
 
 def _canonical_choice(choice: ir.Choice) -> ir.Choice:
     reason = choice.finish.reason if choice.finish else "stop"
-    items = tuple(_merged_turn([_canonical_item(item) for item in choice.items]))
+    items = tuple(_merged_turn([*map(_canonical_item, choice.items)]))
     return ir.Choice(items, ir.Finish("stop" if reason == "calls" else reason, ""))
 
 
@@ -213,9 +215,3 @@ def _canonical_tool(tool: ir.Tool) -> ir.Tool:
     if tool.parameters is None or bytes(tool.parameters) == b"{}":
         return replace(tool, parameters=EMPTY_SCHEMA, strict=strict)
     return replace(tool, strict=strict)
-
-
-def _canonical_format(format_: ir.ResponseFormat | None) -> ir.ResponseFormat | None:
-    if format_ is None or format_.kind != "json_schema":
-        return format_
-    return replace(format_, name=format_.name or "response")

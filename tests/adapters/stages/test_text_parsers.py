@@ -43,6 +43,7 @@ POSITIONS = st.lists(st.integers(0, 300), max_size=30)
 Parser = Callable[[Losses], ThinkTagParser | TextToolCallParser]
 
 OPENED = Opened(0, ir.Message("assistant"))
+OTHER_CHOICE = Opened(1, ir.Message("assistant"), choice=1)
 
 PROBABLE = (ir.Logprob("x", -0.1),)
 CITED = (ir.Citation("https://a.example", "A", 0, 1),)
@@ -84,6 +85,11 @@ def whole(parser: Parser, *items: ir.Item) -> ir.Choice:
 def message_events(*deltas: Delta) -> list[Event]:
     """Return the events of a reply with one message."""
     return [Started(), OPENED, *deltas, Closed(0), Finished((STOP,))]
+
+
+def choices_events(*between: Event) -> list[Event]:
+    """Return the events of a reply with two choices, each with one message."""
+    return [Started(), OPENED, *between, Closed(0), Closed(1), Finished((STOP, STOP))]
 
 
 def text_events(
@@ -220,17 +226,12 @@ def test_held_text_precedes_the_next_block(parser: Parser, pieces: tuple[str, st
 def test_choices_are_parsed_independently(
     parser: Parser, pieces: tuple[str, str], items: tuple[ir.Item, ...]
 ) -> None:
-    events: list[Event] = [
-        Started(),
-        OPENED,
+    events = choices_events(
         Delta(0, "text", pieces[0]),
-        Opened(1, ir.Message("assistant"), choice=1),
+        OTHER_CHOICE,
         Delta(1, "text", "So."),
         Delta(0, "text", pieces[1]),
-        Closed(0),
-        Closed(1),
-        Finished((STOP, STOP)),
-    ]
+    )
     finish = STOP if parser is parse_tags else ir.Finish("calls", "stop")
     first, second = accumulate(run(parser, events)).choices
     assert first == ir.Choice(items, finish)
@@ -291,16 +292,8 @@ def test_refusal_alone_passes() -> None:
 
 
 def test_each_choice_thinks_for_itself() -> None:
-    events: list[Event] = [
-        Started(),
-        OPENED,
-        Opened(1, ir.Message("assistant"), choice=1),
-        Delta(1, "text", "<think>two</think>b"),
-        Delta(0, "text", "a"),
-        Closed(0),
-        Closed(1),
-        Finished((STOP, STOP)),
-    ]
+    deltas = (Delta(1, "text", "<think>two</think>b"), Delta(0, "text", "a"))
+    events = choices_events(OTHER_CHOICE, *deltas)
     opened = [event for event in run(parse_tags, events) if isinstance(event, Opened)]
     types = [(type(event.item), event.choice) for event in opened]
     assert types == [(ir.Reasoning, 1), (ir.Message, 1), (ir.Message, 0)]

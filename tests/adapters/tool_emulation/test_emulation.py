@@ -125,28 +125,17 @@ def check_names(emulated: EmulatedRequest, tools: tuple[ir.Tool, ...]) -> None:
     backend_names = [one.name for one in emulated.request.tools if isinstance(one, ir.FunctionTool)]
     assert len(backend_names) == len(emulated.request.tools) == len(set(backend_names))
     assert all(map(VALID.fullmatch, backend_names))
-    restored = {restore_one(emulated, ir.ToolCall("1", name, "{}")) for name in backend_names}
-    assert len(restored) == len(backend_names)
-    for call in restored:
-        assert emulate_one(emulated, tools, call).name in backend_names
-
-
-def restore_one(emulated: EmulatedRequest, call: ir.ToolCall) -> ir.ToolCall:
-    (choice,) = CallRestorer(emulated.registry, Losses(None)).reply(reply_of(call)).choices
-    (item,) = choice.items
-    assert isinstance(item, ir.ToolCall)
-    return item
-
-
-def emulate_one(
-    emulated: EmulatedRequest, tools: tuple[ir.Tool, ...], call: ir.ToolCall
-) -> ir.ToolCall:
-    again = emulate(call, tools=tools)
-    assert again.request.tools == emulated.request.tools
-    (item,) = again.request.items
-    assert isinstance(item, ir.ToolCall)
-    assert item.kind == "function"
-    return item
+    calls = [ir.ToolCall("1", name, "{}") for name in backend_names]
+    (choice,) = CallRestorer(emulated.registry, Losses(None)).reply(reply_of(*calls)).choices
+    assert len(set(choice.items)) == len(backend_names)
+    for call in choice.items:
+        again = emulate(call, tools=tools).request
+        assert again.tools == emulated.request.tools
+        (item,) = again.items
+        assert isinstance(call, ir.ToolCall)
+        assert isinstance(item, ir.ToolCall)
+        assert item.kind == "function"
+        assert item.name in backend_names
 
 
 def test_extra_arguments_in_the_history_are_reported() -> None:

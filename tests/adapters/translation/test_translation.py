@@ -42,6 +42,10 @@ def exchange_between(
     return Exchange(client, backend, capabilities=converted, rewrite=rewrite)
 
 
+def feed_whole(translator: adapters.ReplyTranslator, stream: bytes) -> bytes:
+    return translator.feed(stream) + translator.finish(started=True).body
+
+
 def sent(exchange: Exchange, body: bytes, model: str | None = None) -> Mapping[str, object]:
     return msgspec.json.decode(exchange.request(body, model=model).body, type=dict[str, object])
 
@@ -152,18 +156,16 @@ def test_reply_to_a_rewritten_request_passes() -> None:
     stream_translator = exchange.stream()
     assert stream_translator.plan.passthrough
     stream = CHAT_STREAM % b"{}"
-    assert stream_translator.feed(stream) + stream_translator.finish(started=True).body == stream
+    assert feed_whole(stream_translator, stream) == stream
     body = CHAT_REPLY % CHAT_USAGE
     assert exchange.reply(body).body == body
 
 
 def test_reply_with_think_tags_is_translated() -> None:
     exchange = exchange_between("chat", "chat", rewrite=True, think_tags=True)
-    request = sent(exchange, REQUEST)
-    assert request["stream_options"] == {"include_usage": True}
-    stream_translator = exchange.stream()
+    assert sent(exchange, REQUEST)["stream_options"] == {"include_usage": True}
     stream = (CHAT_STREAM % CHAT_USAGE).replace(b"Hi.", b"<think>hm</think>Hi.")
-    end = stream_translator.feed(stream) + stream_translator.finish(started=True).body
+    end = feed_whole(exchange.stream(), stream)
     assert b"think" not in end
     assert b'"content":"Hi."' in end
     # The client did not request the usage.
@@ -249,16 +251,10 @@ def test_stored_reply_has_each_text_once_if_the_stream_lacks_its_last_empty_line
 
 
 def test_indented_request_is_repeated_on_one_line() -> None:
-    body = b"""{
-        "model": "m", "input": "hi", "stream": true,
-        "metadata": {
-            "a": "b"
-        }
-    }"""
+    body = b'{\n"model": "m", "input": "hi", "stream": true,\n"metadata": {\n"a": "b"\n}\n}'
     request = adapters.translate_request(body, client="responses", backend="chat")
     translator = adapters.ReplyTranslator(request.reply_plan, streamed=True)
-    stream = translator.feed(CHAT_CHUNK) + translator.finish(started=True).body
-    assert adapters.check("responses", stream) == []
+    assert adapters.check("responses", feed_whole(translator, CHAT_CHUNK)) == []
 
 
 def test_events_after_the_end_pass_whole_wherever_the_reads_are_cut() -> None:
