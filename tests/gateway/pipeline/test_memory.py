@@ -12,19 +12,18 @@ from litestar.types import HTTPRequestEvent, HTTPScope, Message
 
 from gateway import app as application
 from gateway.config.schema import BackendConfig, Config, StateConfig
+from tests.gateway.backend_replies import Turn, stream_events
+from tests.gateway.plain_requests import request_body, request_path
+from tests.judges.reading import JsonObject
 
-PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses"}
-CHUNK = (
-    b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m",'
-    b'"choices":[{"index":0,"delta":{"content":"Hello"}}]}\n\n'
-)
+FIRST_CHUNKS = b"".join(stream_events("chat", Turn("Hello"))[:2])
 
 
 class OpenStream(httpx.AsyncByteStream):
     """A stream that sends one chunk and stays open."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        yield CHUNK
+        yield FIRST_CHUNKS
         await asyncio.Event().wait()
 
 
@@ -35,17 +34,9 @@ class Transport(httpx.AsyncBaseTransport):
         return httpx.Response(200, headers=headers, stream=OpenStream())
 
 
-def http_scope(path: str) -> HTTPScope:
-    """Return the keys of a scope that the gateway reads."""
-    headers: list[tuple[bytes, bytes]] = []
-    scope = {"type": "http", "method": "POST", "path": path, "headers": headers}
-    return cast("HTTPScope", scope)
-
-
 async def references_to_body(client: str, body: bytes) -> int:
     """Return how many references to a request body exist while its reply is streamed."""
     content_sent = asyncio.Event()
-
     received = False
 
     async def receive() -> HTTPRequestEvent:
@@ -62,7 +53,9 @@ async def references_to_body(client: str, body: bytes) -> int:
     backend = BackendConfig("b", "http://localhost/v1", "chat")
     app = application.create_app(Config(backends=(backend,), state=StateConfig("memory:")))
     async with app.lifespan():
-        task = asyncio.ensure_future(app(http_scope(PATHS[client]), receive, send))
+        # The keys of a scope that the gateway reads.
+        scope: JsonObject = {"type": "http", "method": "POST", "path": request_path(client)}
+        task = asyncio.ensure_future(app(cast("HTTPScope", scope | {"headers": ()}), receive, send))
         await asyncio.wait_for(content_sent.wait(), 30)
         # Without the one that is held by the call itself.
         references = sys.getrefcount(body) - 1
@@ -77,9 +70,7 @@ def test_stream_does_not_hold_its_request(client: str, monkeypatch: pytest.Monke
         return Transport()
 
     monkeypatch.setattr(application, "make_transport", make_transport)
-    field = "input" if client == "responses" else "messages"
-    messages = [{"role": "user", "content": "Hello"}]
-    request = {"model": "m", "stream": True, "store": False, field: messages}
+    request = request_body(client, "m", streamed=True) | {"store": False}
     body = json.dumps(request).encode()
     before = sys.getrefcount(body)
     # The coroutine and the two closures that this test calls refer to it.
