@@ -1,15 +1,19 @@
 """The command line inside a test, and small inputs for it."""
 
+import json
 import shlex
+from typing import Any
 
 from click.testing import CliRunner, Result
 
 from gateway.cli.commands import main
 
+TO_RESPONSES = "--from chat --to responses"
 REQUEST = b'{"model":"m","messages":[{"role":"user","content":"hi"}],"seed":1}'
 TRANSLATED_REQUEST = (
     b'{"model":"m","input":[{"type":"message","role":"user","content":"hi"}],"store":false}\n'
 )
+LOSS = "dropped seed: the Responses API does not support this field"
 REPLY = (
     b'{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,'
     b'"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],'
@@ -40,6 +44,16 @@ def run(command: str, stdin: bytes = b"", *arguments: str) -> Result:
 
 def translate(options: str, stdin: bytes, *arguments: str) -> Result:
     return run(f"translate --deterministic {options}", stdin, *arguments)
+
+
+def error_of(result: Result, exit_code: int = 1) -> str:
+    """Return the one line that a command printed, apart from which it wrote nothing."""
+    assert (result.stdout_bytes, result.exit_code) == (b"", exit_code)
+    return one_line(result.stderr)
+
+
+def translated(options: str, stdin: bytes, *arguments: str) -> Any:
+    return json.loads(translate(options, stdin, *arguments).stdout)
 
 
 def one_line(text: str) -> str:

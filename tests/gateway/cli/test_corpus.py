@@ -6,29 +6,17 @@ import pytest
 
 import adapters
 from adapters.ir.events import TRUNCATED_STREAM, UNDECODABLE_STREAM, Failed
-from tests.corpus import (
-    DIALECTS,
-    ERRORS,
-    REPLIES,
-    REQUESTS,
-    STREAMS,
-    ErrorCase,
-    ReplyCase,
-    StreamCase,
-    case_request,
-    case_target_params,
-    on_wire,
-    read_events,
-)
+from tests import corpus
+from tests.corpus import ReplyCase, StreamCase
 from tests.exchange import Exchange
 from tests.gateway.cli.command_line import one_line, translate
 
 
-@pytest.mark.parametrize(("case", "target"), case_target_params(STREAMS))
+@pytest.mark.parametrize(("case", "target"), corpus.case_target_params(corpus.STREAMS))
 def test_stream_is_translated_as_by_the_core(case: StreamCase, target: str, tmp_path: Path) -> None:
     options = f"--from {case.dialect} --to {target} --kind stream"
     arguments = _request_option(case, tmp_path)
-    stream = Exchange(target, case.dialect, request=case_request(case)).stream()
+    stream = Exchange(target, case.dialect, request=corpus.case_request(case)).stream()
     expected = stream.feed(case.body) + stream.finish(started=True).body
     result = translate(options, case.body, *arguments)
     if not case.body.strip():
@@ -48,28 +36,27 @@ def _request_option(case: StreamCase | ReplyCase, folder: Path) -> tuple[str, ..
 
 def _is_broken(case: StreamCase) -> bool:
     """Whether a stream is truncated or invalid, not one that reports an error."""
-    events = read_events(case, [case.body])
+    events = corpus.read_events(case, [case.body])
     return any(
         isinstance(event, Failed) and event.error.code in (UNDECODABLE_STREAM, TRUNCATED_STREAM)
         for event in events
     )
 
 
-@pytest.mark.parametrize("target", DIALECTS)
-@pytest.mark.parametrize("source", DIALECTS)
+@pytest.mark.parametrize("target", corpus.DIALECTS)
+@pytest.mark.parametrize("source", corpus.DIALECTS)
 def test_lines_are_translated_as_single_requests(source: str, target: str) -> None:
     """Requests without a model are left out: they are translated as training examples."""
     plain = adapters.Capabilities()
     bodies = [
-        on_wire(case.body)
-        for case in REQUESTS
+        corpus.on_wire(case.body)
+        for case in corpus.REQUESTS
         if case.dialect == source and case.capabilities == plain and b'"model"' in bytes(case.body)
     ]
     options = f"--from {source} --to {target} --kind request --lines --keep-going"
     result = translate(options, b"\n".join(bodies))
-    assert result.stdout_bytes == b"".join(
-        _translated_request(source, target, body) for body in bodies
-    )
+    expected = [_translated_request(source, target, body) for body in bodies]
+    assert result.stdout_bytes == b"".join(expected)
 
 
 def _translated_request(source: str, target: str, body: bytes) -> bytes:
@@ -80,13 +67,11 @@ def _translated_request(source: str, target: str, body: bytes) -> bytes:
         return exchange.own_error(error).body + b"\n"
 
 
-@pytest.mark.parametrize(("case", "target"), case_target_params(REPLIES))
+@pytest.mark.parametrize(("case", "target"), corpus.case_target_params(corpus.REPLIES))
 def test_reply_is_translated_as_by_the_core(case: ReplyCase, target: str, tmp_path: Path) -> None:
-    arguments = _request_option(case, tmp_path)
-    result = translate(
-        f"--from {case.dialect} --to {target} --kind reply", bytes(case.body), *arguments
-    )
-    exchange = Exchange(target, case.dialect, request=case_request(case))
+    options = f"--from {case.dialect} --to {target} --kind reply"
+    result = translate(options, bytes(case.body), *_request_option(case, tmp_path))
+    exchange = Exchange(target, case.dialect, request=corpus.case_request(case))
     assert (result.stdout_bytes, result.exit_code) == _translated_reply(exchange, bytes(case.body))
 
 
@@ -97,8 +82,8 @@ def _translated_reply(exchange: Exchange, body: bytes) -> tuple[bytes, int]:
         return b"", 1
 
 
-@pytest.mark.parametrize(("case", "target"), case_target_params(ERRORS))
-def test_error_is_translated_as_by_the_core(case: ErrorCase, target: str) -> None:
+@pytest.mark.parametrize(("case", "target"), corpus.case_target_params(corpus.ERRORS))
+def test_error_is_translated_as_by_the_core(case: corpus.ErrorCase, target: str) -> None:
     options = f"--from {case.dialect} --to {target} --kind error --status {case.status}"
     exchange = Exchange(target, case.dialect)
     expected = exchange.error(case.status, case.wire_body()).body

@@ -10,21 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.schema import (
-    AccessConfig,
-    BackendConfig,
-    Config,
-    KeyConfig,
-    LogConfig,
-    ServerConfig,
-)
+from gateway.config import schema
+from gateway.config.schema import AccessConfig, BackendConfig, Config, LogConfig, ServerConfig
 from gateway.crypto import api_key_digest
 from gateway.server.run import AppFactory, print_listening, print_startup_banner
-from tests.gateway.cli.command_line import one_line, run
+from tests.gateway.cli.command_line import REQUEST, one_line, run
 from tests.gateway.gateway_process import COMMAND, ROOT, Gateway, run_gateway
 from tests.gateway.waiting import TIMEOUT_SECONDS, wait_until
 
-REQUEST = b'{"model":"m","messages":[{"role":"user","content":"hi"}]}'
 URL = "http://127.0.0.1:9/v1"
 BACKEND = '[[backends]]\nname = "local"\nurl = "{url}"\ndialect = "chat"\n'
 
@@ -38,7 +31,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
         configurations.append(config)
         return 0
 
-    monkeypatch.setattr("gateway.server.run.run", note)
+    monkeypatch.setattr("gateway.server.run.run_server", note)
     return configurations
 
 
@@ -59,26 +52,19 @@ def test_options_override_the_file(served: list[Config], tmp_path: Path) -> None
     options = "--port 2 --workers 4 --log-format text --log-bodies --backend https://h/v1"
     result = run(f"serve --config {file} {options} --dialect responses --profile openai")
     assert result.exit_code == 0
-    assert served == [
-        Config(
-            server=ServerConfig(host="127.0.0.2", port=2, workers=4, heartbeat_interval=3),
-            logging=LogConfig(level="error", format="text", bodies=True),
-            backends=(BackendConfig("backend", "https://h/v1", "responses", profile="openai"),),
-        )
-    ]
+    server = ServerConfig(host="127.0.0.2", port=2, workers=4, heartbeat_interval=3)
+    log = LogConfig(level="error", format="text", bodies=True)
+    backend = BackendConfig("backend", "https://h/v1", "responses", profile="openai")
+    assert served == [Config(server=server, logging=log, backends=(backend,))]
 
 
 def test_file_is_used_without_options(served: list[Config], tmp_path: Path) -> None:
     file = tmp_path / "dragoman.toml"
     file.write_text("[logging]\nbodies = true\n" + BACKEND.format(url=URL))
     assert run(f"serve --config {file} --host localhost").exit_code == 0
-    assert served == [
-        Config(
-            server=ServerConfig(host="localhost"),
-            logging=LogConfig(bodies=True),
-            backends=(BackendConfig("local", URL, "chat"),),
-        )
-    ]
+    server, log = ServerConfig(host="localhost"), LogConfig(bodies=True)
+    backend = BackendConfig("local", URL, "chat")
+    assert served == [Config(server=server, logging=log, backends=(backend,))]
 
 
 @pytest.mark.parametrize(
@@ -101,8 +87,7 @@ def test_file_is_used_without_options(served: list[Config], tmp_path: Path) -> N
 def test_invalid_option_is_a_usage_error(options: str, message: str, served: list[Config]) -> None:
     result = run(f"serve {options}")
     # The message is wrapped in a frame.
-    printed = " ".join(result.stderr.replace("│", " ").split())
-    assert message in printed
+    assert message in " ".join(result.stderr.replace("│", " ").split())
     assert result.exit_code == 2
     assert served == []
 
@@ -111,10 +96,9 @@ def test_workers_require_a_shared_database(served: list[Config], tmp_path: Path)
     file = tmp_path / "dragoman.toml"
     file.write_text('[state]\nurl = "memory:"\n')
     result = run(f"serve --config {file} --workers 3")
-    assert one_line(result.stderr) == (
-        'dragoman: state.url: 3 workers cannot share "memory:"; '
-        'use "sqlite:FILE" or "postgresql://…"'
-    )
+    remedy = 'use "sqlite:FILE" or "postgresql://…"'
+    problem = '3 workers cannot share "memory:"'
+    assert one_line(result.stderr) == f"dragoman: state.url: {problem}; {remedy}"
     assert result.exit_code == 78
     assert served == []
 
@@ -123,11 +107,10 @@ def test_workers_require_a_shared_database(served: list[Config], tmp_path: Path)
 
 
 def test_banner_lists_backends_without_secrets(capsys: pytest.CaptureFixture[str]) -> None:
+    url = "http://me:secret@h/v1?key=secret"
     backends = (
         BackendConfig("a", "http://h/v1", "chat", models=("x*", "y")),
-        BackendConfig(
-            "b", "http://me:secret@h/v1?key=secret", "responses", models=(), default=True
-        ),
+        BackendConfig("b", url, "responses", models=(), default=True),
     )
     print_startup_banner(Config(backends=backends), ("127.0.0.1", 1))
     printed = capsys.readouterr()
@@ -146,10 +129,9 @@ def test_banner_explains_the_demo(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])  # noqa: S104 - nothing is bound
 def test_banner_warns_of_open_access(host: str, capsys: pytest.CaptureFixture[str]) -> None:
     print_startup_banner(Config(), (host, 8080))
-    assert one_line(capsys.readouterr().err).startswith(
-        f"warning: anyone who can reach {host} can use"
-    )
-    with_keys = Config(access=AccessConfig((KeyConfig("ci", api_key_digest("key")),)))
+    warning = f"warning: anyone who can reach {host} can use"
+    assert one_line(capsys.readouterr().err).startswith(warning)
+    with_keys = Config(access=AccessConfig((schema.KeyConfig("ci", api_key_digest("key")),)))
     print_startup_banner(with_keys, (host, 8080))
     assert capsys.readouterr().err == ""
 
@@ -163,13 +145,9 @@ def test_address_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def serve(*options: str) -> subprocess.CompletedProcess[str]:
+    command = [*COMMAND, "serve", *options]
     return subprocess.run(  # noqa: S603 - our own command
-        [*COMMAND, "serve", *options],
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_SECONDS,
-        check=False,
-        cwd=ROOT,
+        command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False, cwd=ROOT
     )
 
 
@@ -240,9 +218,8 @@ def test_workers_share_a_metrics_directory_that_is_removed(tmp_path: Path) -> No
     with run_gateway(text, tmp_path, {"TMPDIR": str(temporary)}) as gateway:
         assert get(gateway, "/health")[0] == 200
         assert get(gateway, "/metrics")[0] == 200
-        assert [path.name.rpartition("-")[0] for path in temporary.iterdir()] == [
-            "dragoman-metrics"
-        ]
+        names = [path.name.rpartition("-")[0] for path in temporary.iterdir()]
+        assert names == ["dragoman-metrics"]
         gateway.terminate()
         assert gateway.wait() == 0
     assert list(temporary.iterdir()) == []
