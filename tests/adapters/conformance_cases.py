@@ -46,7 +46,6 @@ def fresh(stream: Stream) -> Stream:
 
 
 def _parent(stream: Stream, place: int, path: str) -> tuple[Object | Stream, str]:
-    """Return the parent of the value at a path of keys, and the last key."""
     *keys, last = path.split("/")
     value = stream[place]
     for key in keys:

@@ -95,18 +95,15 @@ LEGACY: dict[str, Stream] = {
 
 CHOICE = "choices/0"
 CALL = "choices/0/delta/tool_calls/0"
+CHUNK_FIELDS = ("object", "id", "created", "model", "choices")
 CHAT_VIOLATIONS: list[Case] = [
+    *(("text", remove(1, key), 1, f"{key} is missing") for key in CHUNK_FIELDS),
     ("text", put(1, "object", "chat.completion"), 1, 'object must be "chat.completion.chunk"'),
-    ("text", remove(1, "object"), 1, "object is missing"),
-    ("text", remove(1, "id"), 1, "id is missing"),
     ("text", put(0, "id", ""), 0, "id must be a string that is not empty"),
     ("text", put(2, "id", "other"), 2, 'id changes from "chatcmpl_1" to "other"'),
-    ("text", remove(1, "created"), 1, "created is missing"),
     ("text", put(2, "created", 2), 2, "created changes from 1 to 2"),
-    ("text", remove(1, "model"), 1, "model is missing"),
     ("text", put(1, "model", "other"), 1, "model changes"),
     ("text", put(1, "choices", {}), 1, "choices must be a list, not an object"),
-    ("text", remove(1, "choices"), 1, "choices is missing"),
     ("text", put(1, CHOICE, 1), 1, "choices[0] must be an object, not 1"),
     ("text", remove(1, f"{CHOICE}/index"), 1, "choices[0].index is missing"),
     ("text", put(1, f"{CHOICE}/index", True), 1, "choices[0].index must be an integer"),  # noqa: FBT003  # JSON

@@ -70,7 +70,6 @@ SAMPLES: dict[str, Json] = {
 
 @cache
 def fields_of(params: type) -> dict[str, object]:
-    """Return the type hints of an object, with their Required markers."""
     return dict(get_type_hints(params, include_extras=True))
 
 

@@ -48,8 +48,6 @@ class Then(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Loop(Struct, frozen=True, forbid_unknown_fields=True):
-    """A first request and its reply."""
-
     point: Sentence
     client: DialectName
     backend: DialectName
@@ -112,7 +110,6 @@ def reply_to(loop: Loop, exchange: Exchange, mode: Mode) -> tuple[JsonObject, li
 
 
 def streamed(dialect: str, reply: bytes) -> bytes:
-    """Return a whole reply as a stream of its own dialect."""
     options = adapters.ReplyOptions(reasoning_field="reasoning_content", reasoning_text=True)
     exchange = Exchange(dialect, dialect, reply_options=options, rewrite=True)
     return exchange.reply_as_stream(reply).body
@@ -168,7 +165,6 @@ def _add_calls(known: list[JsonObject], deltas: list[JsonObject]) -> None:
 
 
 def next_request(loop: Loop, reply: JsonObject) -> bytes:
-    """Return the client's next request, with the reply and an output for each call."""
     request: JsonObject = json.loads(on_wire(loop.request))
     if loop.client == "responses":
         output = objects_in(reply, "output")

@@ -24,7 +24,15 @@ LINES = (
     *(b"data: " + text.encode() for text in ("\u2028x", "a\x85b", "é🦜", "\x0b\x0c\x1c", "\0")),
 )
 
+BODY = b'{"error": {"message": "no"}}'
 SEPARATORS = "a\u2028b\u2029c\x85d\x0be\x0cf\x1cg".encode()
+
+DATA = b"data: a\n\n"
+STREAMS_OF_A = (
+    *(DATA, b"data:a\n\n", b"event: x\n\ndata: a\n\n", b": ping\n\n: ping\n\ndata: a\n\n"),
+    *(b"\n\n\n\ndata: a\n\n\n\n\n", b"id: 1\nretry: 2\nfoo: 3\ndata: a\n\n"),
+    *(MARK + DATA, DATA + MARK + b"data: b\n\n"),
+)
 
 each_end = pytest.mark.parametrize("end", ENDS, ids=["LF", "CRLF", "CR"])
 
@@ -99,34 +107,20 @@ def test_event_is_complete_with_its_last_byte(end: bytes) -> None:
 @pytest.mark.parametrize(
     ("stream", "meant"),
     [
-        (b"data: a\n\n", [Frame(b"", b"a")]),
-        (b"data:a\n\n", [Frame(b"", b"a")]),
+        *((stream, [Frame(b"", b"a")]) for stream in STREAMS_OF_A),
         (b"data:  a\n\n", [Frame(b"", b" a")]),
         (b"data: a\ndata: b\ndata:\n\n", [Frame(b"", b"a\nb\n")]),
         (b"event: x\ndata: a\n\n", [Frame(b"x", b"a")]),
         (b"data: a\nevent: x\nevent: y\n\n", [Frame(b"y", b"a")]),
-        (b"event: x\n\ndata: a\n\n", [Frame(b"", b"a")]),
-        (b": ping\n\n: ping\n\ndata: a\n\n", [Frame(b"", b"a")]),
-        (b"\n\n\n\ndata: a\n\n\n\n\n", [Frame(b"", b"a")]),
-        (b"id: 1\nretry: 2\nfoo: 3\ndata: a\n\n", [Frame(b"", b"a")]),
-        (b"data:\n\n", []),
-        (b"", []),
-        (MARK, []),
-        (MARK + b"data: a\n\n", [Frame(b"", b"a")]),
-        (MARK + MARK + b"data: a\n\n", []),
-        (b"data: a\n\n" + MARK + b"data: b\n\n", [Frame(b"", b"a")]),
+        *((stream, []) for stream in (b"data:\n\n", b"", MARK, b"dat", MARK + MARK + DATA)),
         (b"data: a\n\ndata: b", [Frame(b"", b"a"), Frame(b"", b"b", whole=False)]),
         (b"data: a\n", [Frame(b"", b"a", whole=False)]),
-        (b"dat", []),
         (b"data: a\r\rdata: b\n\ndata: c\r\n\r\n", [Frame(b"", one) for one in (b"a", b"b", b"c")]),
         (b"data: a\r\n\ndata: b\n\r\n", [Frame(b"", b"a"), Frame(b"", b"b")]),
         # Other separators stay in the data.
         (b"data: " + SEPARATORS + b"\n\n", [Frame(b"", SEPARATORS)]),
         # A body that is no stream is one frame.
-        (
-            b'{"error": {"message": "no"}}',
-            [Frame(b"", b'{"error": {"message": "no"}}', whole=False)],
-        ),
+        (BODY, [Frame(b"", BODY, whole=False)]),
     ],
 )
 def test_one_rule(stream: bytes, meant: list[Frame]) -> None:

@@ -78,7 +78,6 @@ def read_nothing(*_arguments: object) -> None:
 
 
 def assert_same(owner: str, reader: Callable[[], object]) -> None:
-    """Assert that a reader returns the same without its fast path."""
     fast = reader()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(f"adapters.{owner}", read_nothing)

@@ -99,7 +99,6 @@ def renumber_calls(items: Sequence[ir.Item]) -> Iterator[ir.Item]:
 
 
 def renumber_reply_calls(reply: ir.Reply) -> ir.Reply:
-    """Replace the ids of calls by numbers."""
     choices = (
         replace(choice, items=tuple(renumber_calls(choice.items))) for choice in reply.choices
     )

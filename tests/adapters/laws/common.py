@@ -48,7 +48,6 @@ def for_each_pair(test: Callable[..., None]) -> Callable[..., None]:
 
 
 def for_each_unequal_pair(test: Callable[..., None]) -> Callable[..., None]:
-    """Run a law for every pair of different dialects, with a few examples of what it draws."""
     return each_unequal_pair(few_examples(given(data=st.data())(test)))
 
 
@@ -112,7 +111,6 @@ def translate_stream(client: str, backend: str, chunks: Sequence[bytes]) -> byte
 
 
 def payloads(stream: bytes) -> list[dict[str, object]]:
-    """Return the JSON objects of a stream."""
     frames = Decoder().feed(stream)
     return [msgspec.json.decode(frame.data) for frame in frames if frame.data != b"[DONE]"]
 
@@ -123,7 +121,6 @@ def streams_of(
     call_style: CallStyle = STANDARD,
     responses_style: ResponsesStyle = COMPLETE,
 ) -> SearchStrategy[StreamSample]:
-    """Return a strategy for streams of a dialect that encode a reply."""
     match name:
         case "chat":
             return chat_streams(reply, call_style)
@@ -134,7 +131,6 @@ def streams_of(
 
 
 def without_annotations(reply: Reply) -> Reply:
-    """Return a reply without the citations and logprobs of its texts."""
     choices = (
         replace(choice, items=tuple(map(_without_annotations, choice.items)))
         for choice in reply.choices

@@ -314,7 +314,6 @@ def test_each_delta_is_written_at_once(
 
 
 def delta_text(payload: dict[str, object]) -> str:
-    """Return the text that an event adds."""
     if str(payload.get("type", "")).endswith(".delta"):
         return str(payload["delta"])
     chunk = msgspec.json.decode(msgspec.json.encode(payload), type=Chunk)

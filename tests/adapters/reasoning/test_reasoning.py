@@ -80,7 +80,6 @@ def items_of(reply: ir.Reply) -> tuple[ir.Item, ...]:
 def restored(
     items: Sequence[ir.Item], reasoning: Mapping[str, str] | None = None
 ) -> Sequence[ir.Item]:
-    """Return the items of a request with their reasoning restored."""
     restorer = ReasoningRestorer(SEAL, Losses(), native=False)
     return restorer.restore(ir.Request(items=tuple(items)), reasoning or {}).items
 

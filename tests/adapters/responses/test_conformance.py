@@ -130,7 +130,6 @@ def annotation_added(text: str, index: int) -> Json:
 
 
 def item_stream(opened: Object, done: Object, *between: Json, status: str = "completed") -> Stream:
-    """Return a stream with one item."""
     return [
         CREATED,
         event("output_item.added", 0, opened),

@@ -83,12 +83,10 @@ def whole(parser: Parser, *items: ir.Item) -> ir.Choice:
 
 
 def message_events(*deltas: Delta) -> list[Event]:
-    """Return the events of a reply with one message."""
     return [Started(), OPENED, *deltas, Closed(0), Finished((STOP,))]
 
 
 def choices_events(*between: Event) -> list[Event]:
-    """Return the events of a reply with two choices, each with one message."""
     return [Started(), OPENED, *between, Closed(0), Closed(1), Finished((STOP, STOP))]
 
 

@@ -64,42 +64,35 @@ def test_cuts_do_not_change_the_input(text: str) -> None:
     unwrap_at_every_cut(text)
 
 
+# Arguments that are the input themselves, and others by the input that they contain.
+RAW = (
+    *("*** Begin Patch\n*** End Patch", "  text", '"a"', "[1]", "", '{"input":5}'),
+    *('{"a":"x","b":"y"}', '{"patch":"cut of'),
+)
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+WRAPPED = {
+    "a": (
+        *('{"input": "a"}', ' \n{ "input" :\t"a" } ', '{"input":"a"}{"input":"b"}'),
+        *('{"why":"x","input":"a"}', '{"\\u0069nput":"a"}', '{"cmd":"a","times":2}'),
+        '{"in put":"a"}',
+    ),
+    "": ("{}", "{ }", '{"inp', '{"input":'),
+    "line\none": ('{"cmd":"line\none"}', '{"input":"line\none"}'),
+    "🦜": ('{"input":"\\ud83e\\udd9c"}',),
+    REPLACEMENT: ('{"input":"\\ud83e"}', '{"patch":"\\ud83e"}'),
+    f"{REPLACEMENT}!": ('{"input":"\\udd9c!"}',),
+    f"{REPLACEMENT}x": ('{"input":"\\ud83ex"}',),
+    f"{REPLACEMENT}\n": ('{"input":"\\ud83e\\n"}',),
+    "\\q\\u12x": ('{"input":"\\q\\u12x"}',),
+    "cut of": ('{"input":"cut of',),
+    "cut": ('{"input":"cut\\', '{"input":"cut\\u00', '{"input":"cut\\ud83e\\ud'),
+}
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
-    [
-        ('{"input": "a"}', "a"),
-        (' \n{ "input" :\t"a" } ', "a"),
-        ('{"input":"a"}{"input":"b"}', "a"),
-        ('{"why":"x","input":"a"}', "a"),
-        ('{"\\u0069nput":"a"}', "a"),
-        ('{"cmd":"a","times":2}', "a"),
-        ('{"cmd":"line\none"}', "line\none"),
-        ('{"input":"line\none"}', "line\none"),
-        ("*** Begin Patch\n*** End Patch", "*** Begin Patch\n*** End Patch"),
-        ("  text", "  text"),
-        ('"a"', '"a"'),
-        ("[1]", "[1]"),
-        ("", ""),
-        ("{}", ""),
-        ("{ }", ""),
-        ('{"input":5}', '{"input":5}'),
-        ('{"a":"x","b":"y"}', '{"a":"x","b":"y"}'),
-        ('{"in put":"a"}', "a"),
-        ('{"input":"\\ud83e\\udd9c"}', "🦜"),
-        ('{"input":"\\ud83e"}', "\N{REPLACEMENT CHARACTER}"),
-        ('{"input":"\\udd9c!"}', "\N{REPLACEMENT CHARACTER}!"),
-        ('{"input":"\\ud83ex"}', "\N{REPLACEMENT CHARACTER}x"),
-        ('{"input":"\\ud83e\\n"}', "\N{REPLACEMENT CHARACTER}\n"),
-        ('{"patch":"\\ud83e"}', "\N{REPLACEMENT CHARACTER}"),
-        ('{"input":"\\q\\u12x"}', "\\q\\u12x"),
-        ('{"input":"cut of', "cut of"),
-        ('{"input":"cut\\', "cut"),
-        ('{"input":"cut\\u00', "cut"),
-        ('{"input":"cut\\ud83e\\ud', "cut"),
-        ('{"inp', ""),
-        ('{"input":', ""),
-        ('{"patch":"cut of', '{"patch":"cut of'),
-    ],
+    [(text, text) for text in RAW]
+    + [(arguments, text) for text, several in WRAPPED.items() for arguments in several],
 )
 def test_arguments_are_unwrapped(arguments: str, expected: str) -> None:
     assert unwrap_at_every_cut(arguments) == expected

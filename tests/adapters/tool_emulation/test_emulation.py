@@ -162,7 +162,6 @@ def response(*output: object) -> bytes:
 
 
 def rewriting(**capabilities: object) -> Exchange:
-    """Return an exchange that rewrites Responses requests for a backend."""
     return exchange("responses", "responses", rewrite=True, **capabilities)
 
 
