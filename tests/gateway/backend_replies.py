@@ -153,15 +153,11 @@ def _items(turn: Turn) -> list[JsonObject]:
     if turn.text is not None:
         part: JsonObject = {"type": "output_text", "text": turn.text}
         part |= {"annotations": list[object](), "logprobs": list[object]()}
-        items.append(_item("message", "msg_0", role="assistant", content=[part]))
+        items.append({"type": "message", "id": "msg_0", "role": "assistant", "content": [part]})
     for number, call in enumerate(turn.calls):
-        fields = {"call_id": _call_id(call, number), **_function(call)}
-        items.append(_item("function_call", f"fc_{number}", **fields))
-    return items
-
-
-def _item(kind: str, item_id: str, **fields: object) -> JsonObject:
-    return {"type": kind, "id": item_id, "status": "completed", **fields}
+        fields: JsonObject = {"call_id": _call_id(call, number), **_function(call)}
+        items.append({"type": "function_call", "id": f"fc_{number}", **fields})
+    return [{**item, "status": "completed"} for item in items]
 
 
 # Errors

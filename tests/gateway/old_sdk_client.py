@@ -7,6 +7,7 @@ It used `requests`, parsed each line that began with `data: `, and supported onl
 import http.client
 import json
 from collections.abc import Iterator
+from contextlib import closing
 
 from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges.reading import JsonObject, as_object, read_object
@@ -37,20 +38,18 @@ class OldSdkError(Exception):
 
 def create(port: int, request: JsonObject) -> JsonObject:
     """Create a completion that is not streamed."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
-    try:
+    with _connect(port) as connection:
         return _checked(200, _send(connection, request).read())
-    finally:
-        connection.close()
 
 
 def stream(port: int, request: JsonObject) -> Iterator[JsonObject]:
     """Create a stream and yield its chunks."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
-    try:
+    with _connect(port) as connection:
         yield from _chunks(_send(connection, {"stream": True, **request}))
-    finally:
-        connection.close()
+
+
+def _connect(port: int) -> closing[http.client.HTTPConnection]:
+    return closing(http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS))
 
 
 def _send(connection: http.client.HTTPConnection, request: JsonObject) -> http.client.HTTPResponse:

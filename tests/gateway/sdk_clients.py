@@ -120,7 +120,7 @@ class ChatClient(Client):
         self._ids = [call.id for call in message.tool_calls or ()]
         assert all(self._ids), "a call has no id"
         assert len(set(self._ids)) == len(self._ids), f"ids are not unique: {self._ids}"
-        return _chat_reply(completion)
+        return chat_reply(completion)
 
 
 INCLUDE_USAGE: JsonObject = {"stream_options": {"include_usage": True}}
@@ -176,7 +176,7 @@ def _append_strings(whole: JsonObject, delta: JsonObject) -> None:
             _append_strings(object_in(whole, name), object_in(delta, name))
 
 
-def _chat_reply(completion: ChatCompletion) -> ClientReply:
+def chat_reply(completion: ChatCompletion) -> ClientReply:
     choice = completion.choices[0]
     tokens = None if completion.usage is None else completion.usage.total_tokens
     message = choice.message
@@ -213,13 +213,17 @@ class LegacyClient(Client):
             self._ids = [call.name]
             echo["function_call"] = {"name": call.name, "arguments": call.arguments}
         self._messages.append(echo)
-        return _chat_reply(completion)
+        return chat_reply(completion)
 
     def _ask(self, request: JsonObject) -> ChatCompletion:
         if self._mode != "old":
             return create_completion(self._sdk, self._mode, request)
-        chunks = old_sdk_client.stream(self._sdk.base_url.port or 0, request)
-        return join_chunks(ChatCompletionChunk.model_validate(chunk) for chunk in chunks)
+        return stream_with_old_sdk(self._sdk.base_url.port or 0, request)
+
+
+def stream_with_old_sdk(port: int, request: JsonObject) -> ChatCompletion:
+    chunks = old_sdk_client.stream(port, request)
+    return join_chunks(ChatCompletionChunk.model_validate(chunk) for chunk in chunks)
 
 
 # Responses
@@ -245,12 +249,14 @@ class ResponsesClient(Client):
         self._messages += [item.to_dict() for item in response.output]
         self._ids = [item.call_id for item in response.output if item.type == "function_call"]
         assert len(set(self._ids)) == len(self._ids), f"ids are not unique: {self._ids}"
-        tokens = None if response.usage is None else response.usage.total_tokens
-        calls = [
-            Call(it.name, it.arguments) for it in response.output if it.type == "function_call"
-        ]
-        turn = Turn(response.output_text or None, tuple(calls))
-        return ClientReply(turn, response.status or "", tokens)
+        return responses_reply(response)
+
+
+def responses_reply(response: Response) -> ClientReply:
+    calls = [Call(it.name, it.arguments) for it in response.output if it.type == "function_call"]
+    turn = Turn(response.output_text or None, tuple(calls))
+    tokens = None if response.usage is None else response.usage.total_tokens
+    return ClientReply(turn, response.status or "", tokens)
 
 
 def create_response(sdk: openai.OpenAI, mode: str, request: JsonObject) -> Response:

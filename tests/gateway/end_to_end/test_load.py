@@ -12,6 +12,7 @@ from tests.gateway.backend_replies import Call, Turn, stream_events
 from tests.gateway.conftest import Harness
 from tests.gateway.plain_requests import request_body, request_path
 from tests.gateway.scripted_backend import Gate, ReceivedRequest, Script, stream_reply
+from tests.gateway.sdk_clients import chat_reply, responses_reply
 from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges import sdk as judge
 from tests.judges.reading import JsonObject, object_in, objects_in, read_object
@@ -94,14 +95,10 @@ def _joined(events: list[JsonObject], kind: str) -> str:
 def validate_stream(client: str, body: bytes) -> Turn:
     """Read a stream with the SDK."""
     if client == "responses":
-        response = judge.judge_responses_stream(body)
-        calls = [item for item in response.output if item.type == "function_call"]
-        return Turn(response.output_text, tuple(Call(it.name, it.arguments) for it in calls))
+        return responses_reply(judge.judge_responses_stream(body)).turn
     completion = judge.judge_chat_stream(body)
     assert completion is not None
-    message = completion.choices[0].message
-    functions = [it.function for it in message.tool_calls or () if it.type == "function"]
-    return Turn(message.content, tuple(Call(it.name, it.arguments) for it in functions))
+    return chat_reply(completion).turn
 
 
 # Slow clients

@@ -5,10 +5,11 @@ import json
 import pytest
 
 from tests.gateway import old_sdk_client
-from tests.gateway.backend_replies import Call, Turn
+from tests.gateway.backend_replies import Call, Turn, finish_reason
 from tests.gateway.backend_requests import parse_request
 from tests.gateway.conftest import Harness
 from tests.gateway.gateway_config import DIALECTS
+from tests.gateway.sdk_clients import chat_reply, stream_with_old_sdk
 from tests.judges.reading import JsonObject, object_in, objects_in
 
 FUNCTION: JsonObject = {
@@ -70,29 +71,14 @@ def history_after(turn: Turn, result: str) -> list[JsonObject]:
     return messages
 
 
-def join_chunks(chunks: list[JsonObject]) -> Turn:
-    """Join chunks as code of that time did: with `get` and `+=`."""
-    text, name, arguments, finish = "", "", "", None
-    for chunk in chunks:
-        choice = objects_in(chunk, "choices")[0]
-        delta = object_in(choice, "delta")
-        text += str(delta.get("content") or "")
-        if delta.get("function_call"):
-            call = object_in(delta, "function_call")
-            name += str(call.get("name") or "")
-            arguments += str(call.get("arguments") or "")
-        finish = choice.get("finish_reason") or finish
-    assert finish == ("function_call" if name else "stop")
-    return Turn(text or None, (Call(name, arguments),) if name else ())
-
-
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_recorded_conversation(dialect: str, harness: Harness) -> None:
     model = harness.script(dialect, *TURNS)
     messages = [*OPENING]
     for turn, result in zip(TURNS, (*RESULTS, ""), strict=True):
-        chunks = [*old_sdk_client.stream(harness.gateway.port, request_body(model, messages))]
-        assert join_chunks(chunks) == turn
+        request = request_body(model, messages)
+        reply = chat_reply(stream_with_old_sdk(harness.gateway.port, request))
+        assert (reply.turn, reply.finish) == (turn, finish_reason("legacy", turn))
         messages += history_after(turn, result)
     last = parse_request(dialect, harness.backend.wait_for_request(model, 3))
     assert last.results == tuple(zip((ZURICH, SAO_PAULO), RESULTS, strict=True))

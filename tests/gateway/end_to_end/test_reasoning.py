@@ -161,17 +161,15 @@ def responses_backend(*, plain: bool = False) -> ScriptFactory:
                 return rejection(f"function_call without its required 'reasoning' item: {items}")
         step = len(places)
         if step == STEPS:
-            return reply_as_requested("responses", completed(message_item("Done.")), request)
+            return reply_as_requested(
+                "responses", response("completed", [message_item("Done.")]), request
+            )
         call: JsonObject = {"type": "function_call", "id": f"fc_{step}", "status": "completed"}
         call |= {"call_id": f"call_{step}", "name": "count", "arguments": f'{{"n": {step}}}'}
         items = [{"id": f"rs_{step}", **reasoning(step)}, call]
-        return reply_as_requested("responses", completed(*items), request)
+        return reply_as_requested("responses", response("completed", items), request)
 
     return reply
-
-
-def completed(*items: JsonObject) -> JsonObject:
-    return response("completed", items)
 
 
 def message_item(text: str) -> JsonObject:
@@ -286,38 +284,6 @@ def test_unstored_reasoning_is_reported_as_lost(
 # Chat clients
 
 
-def chat_loop(sdk: openai.OpenAI, model: str, mode: str, *, echoes: bool = True) -> None:
-    function = {"name": "count", "parameters": PARAMETERS}
-    messages: list[object] = [{"role": "user", "content": "Count."}]
-    request: JsonObject = {"model": model, "messages": messages}
-    request["tools"] = [{"type": "function", "function": function}]
-    while True:
-        message = create_completion(sdk, mode, request).choices[0].message
-        calls = message.tool_calls or []
-        echo: JsonObject = message.to_dict()
-        if not echoes:
-            for call in objects_in(echo, "tool_calls") if calls else []:
-                call.pop("extra_content", None)
-        messages.append(echo)
-        if not calls:
-            assert message.content == "Done."
-            return
-        messages += [
-            {"role": "tool", "tool_call_id": call.id, "content": "counted"} for call in calls
-        ]
-
-
-@pytest.mark.parametrize("echoes", [True, False], ids=["echoing", "forgetful"])
-@pytest.mark.parametrize("mode", ["unary", "raw", "helper"])
-@pytest.mark.parametrize("kind", ["openai", "open"])
-def test_chat_client_gets_back_the_reasoning_of_a_responses_backend(
-    kind: str, mode: str, *, echoes: bool, node: Harness
-) -> None:
-    model = serve(node, kind, responses_backend(plain=kind == "open"))
-    chat_loop(node.sdk, model, mode, echoes=echoes)
-    assert len(node.backend.received(model)) == STEPS + 1
-
-
 def chat_request(model: str) -> JsonObject:
     return {"model": model, "messages": [{"role": "user", "content": "Count."}]}
 
@@ -331,11 +297,34 @@ def message_in(received: RawResponse) -> JsonObject:
     return object_in(objects_in(received.json(), "choices")[0], "message")
 
 
-def add_turn(request: JsonObject, message: JsonObject) -> None:
-    """Add a turn to the history, with the outputs of its calls."""
-    calls = objects_in(message, "tool_calls") if "tool_calls" in message else []
+def add_turn(request: JsonObject, message: JsonObject) -> bool:
+    """Add a turn to the history, with the outputs of its calls; return whether it has calls."""
+    calls = objects_in(message, "tool_calls") if message.get("tool_calls") else []
     outputs = [{"role": "tool", "tool_call_id": call["id"], "content": "1"} for call in calls]
     request["messages"] = [*objects_in(request, "messages"), message, *outputs]
+    assert calls or message["content"] == "Done."
+    return bool(calls)
+
+
+@pytest.mark.parametrize("echoes", [True, False], ids=["echoing", "forgetful"])
+@pytest.mark.parametrize("mode", ["unary", "raw", "helper"])
+@pytest.mark.parametrize("kind", ["openai", "open"])
+def test_chat_client_gets_back_the_reasoning_of_a_responses_backend(
+    kind: str, mode: str, *, echoes: bool, node: Harness
+) -> None:
+    model = serve(node, kind, responses_backend(plain=kind == "open"))
+    function = {"name": "count", "parameters": PARAMETERS}
+    request = chat_request(model) | {"tools": [{"type": "function", "function": function}]}
+    has_calls = True
+    while has_calls:
+        message: JsonObject = (
+            create_completion(node.sdk, mode, request).choices[0].message.to_dict()
+        )
+        for call in objects_in(message, "tool_calls") if message.get("tool_calls") else ():
+            if not echoes:
+                call.pop("extra_content", None)
+        has_calls = add_turn(request, message)
+    assert len(node.backend.received(model)) == STEPS + 1
 
 
 def test_another_node_opens_echoed_reasoning(node: Harness, other_node: Harness) -> None:
@@ -363,7 +352,7 @@ def test_workers_share_a_key_by_default(backend: ScriptedBackend, tmp_path: Path
     "content", ["dragoman", ["dragoman"], {"dragoman": "x"}, {"dragoman": {"sealed": 5}}], ids=str
 )
 def test_invalid_extra_content_is_reported_as_lost(content: object, node: Harness) -> None:
-    reply = reply_as_requested("responses", completed(message_item("Yes.")), {})
+    reply = reply_as_requested("responses", response("completed", [message_item("Yes.")]), {})
     request = chat_request(node.enqueue("open", reply))
     function = {"name": "count", "arguments": "{}"}
     call = {"id": "call_0", "type": "function", "function": function, "extra_content": content}
@@ -387,7 +376,7 @@ def test_model_without_encrypted_reasoning_is_remembered(node: Harness) -> None:
         if "include" in received.json():
             message = "Encrypted content is not supported with this model."
             return rejection(message, param="include")
-        done = completed(message_item("Yes."))
+        done = response("completed", [message_item("Yes.")])
         return reply_as_requested("responses", done, received.json())
 
     model = serve(node, "openai", reply)
