@@ -156,16 +156,17 @@ async def test_endless_headers_are_an_error(start: bytes, repeated: bytes) -> No
         raise (await feed(chunks)).failure or AssertionError
 
 
-async def test_second_response_is_not_part_of_the_first() -> None:
-    connection = await feed([OK + OK])
+@pytest.mark.parametrize(
+    ("received", "later"),
+    [
+        pytest.param(OK + OK, b"", id="second-response"),
+        pytest.param(OK, b"HTTP/1.1 408 Request Timeout\r\n\r\n", id="error-of-an-idle-connection"),
+    ],
+)
+async def test_bytes_after_the_response_close_the_connection(received: bytes, later: bytes) -> None:
+    connection = await feed([received])
+    connection.data_received(later)
     assert connection.complete
-    assert connection.read_available() == b"hello"
-    assert not connection.reusable
-
-
-async def test_bytes_after_the_response_close_the_connection() -> None:
-    connection = await feed([OK])
-    connection.data_received(b"HTTP/1.1 408 Request Timeout\r\n\r\n")
     assert connection.read_available() == b"hello"
     assert not connection.reusable
 

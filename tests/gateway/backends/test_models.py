@@ -175,10 +175,8 @@ def test_names_that_clients_see(
 
 def test_alias_hides_a_model_of_the_same_name() -> None:
     # Requests for `a` go to `b`, so the backend's own `a` is unreachable.
-    data, _ = entries(
-        backend_config(model_aliases={"a": "b"}),
-        [{"id": "a", "owned_by": "x"}, {"id": "b", "owned_by": "y"}],
-    )
+    listed = [{"id": "a", "owned_by": "x"}, {"id": "b", "owned_by": "y"}]
+    data, _ = entries(backend_config(model_aliases={"a": "b"}), listed)
     assert [(entry["id"], entry["owned_by"]) for entry in data] == [("a", "y"), ("b", "y")]
 
 
@@ -322,26 +320,24 @@ def fetch(models: ModelList, key: str | None = None) -> list[str]:
     return ids(asyncio.run(models.get(key)))
 
 
-def test_request_has_the_right_key() -> None:
-    keyed, keyless = FakeTransport(list_of("a")), FakeTransport(list_of("b"))
-    models = ModelList(
-        [
-            backend_client(backend_config("keyed", headers={"X-Own": "1"}), keyed, key="sk-ours"),
-            backend_client(backend_config("open"), keyless),
-        ]
-    )
-    assert fetch(models, "Bearer sk-theirs") == ["a", "b"]
-    assert str(keyed.requests[0].url) == "http://keyed.test/v1/models"
-    assert keyed.requests[0].method == "GET"
-    assert keyed.requests[0].headers["authorization"] == "Bearer sk-ours"
-    assert keyed.requests[0].headers["x-own"] == "1"
-    assert keyless.requests[0].headers["authorization"] == "Bearer sk-theirs"
-
-
-def test_request_without_a_key() -> None:
+@pytest.mark.parametrize(
+    ("key", "authorization", "expected"),
+    [
+        pytest.param("sk-ours", "Bearer sk-theirs", "Bearer sk-ours", id="of-the-backend"),
+        pytest.param(None, "Bearer sk-theirs", "Bearer sk-theirs", id="of-the-client"),
+        pytest.param(None, None, None, id="none"),
+    ],
+)
+def test_request_has_the_right_key(
+    key: str | None, authorization: str | None, expected: str | None
+) -> None:
     transport = FakeTransport(list_of("a"))
-    asyncio.run(ModelList([backend_client(backend_config(), transport)]).get(None))
-    assert "authorization" not in transport.requests[0].headers
+    backend = backend_client(backend_config(headers={"X-Own": "1"}), transport, key)
+    assert fetch(ModelList([backend]), authorization) == ["a"]
+    [request] = transport.requests
+    assert (request.method, str(request.url)) == ("GET", "http://one.test/v1/models")
+    assert request.headers["x-own"] == "1"
+    assert request.headers.get("authorization") == expected
 
 
 @pytest.mark.parametrize(
@@ -357,14 +353,9 @@ def test_request_without_a_key() -> None:
     ],
 )
 def test_failing_backend_does_not_affect_others(failure: Outcome | Handler) -> None:
-    models = ModelList(
-        [
-            backend_client(backend_config("bad", models=("exact", "*")), FakeTransport(failure)),
-            backend_client(backend_config("good"), FakeTransport(list_of("a"))),
-        ],
-        timeout=1,
-    )
-    assert fetch(models) == ["exact", "a"]
+    bad = backend_client(backend_config("bad", models=("exact", "*")), FakeTransport(failure))
+    good = backend_client(backend_config("good"), FakeTransport(list_of("a")))
+    assert fetch(ModelList([bad, good], timeout=1)) == ["exact", "a"]
 
 
 def test_backends_are_requested_in_parallel() -> None:

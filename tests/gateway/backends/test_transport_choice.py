@@ -147,13 +147,9 @@ async def test_plain_http_instead_of_tls_is_an_error(kind: Kind) -> None:
 
 
 def test_invalid_certificate_file_is_an_error_at_once(tmp_path: Path) -> None:
-    wrong = tmp_path / "wrong.pem"
-    wrong.write_text("nothing")
-    for tls in (
-        TlsConfig(ca_file=str(wrong)),
-        TlsConfig(cert_file=str(wrong)),
-        TlsConfig(ca_file="missing"),
-    ):
+    (tmp_path / "wrong.pem").write_text("nothing")
+    wrong = str(tmp_path / "wrong.pem")
+    for tls in (TlsConfig(ca_file=wrong), TlsConfig(cert_file=wrong), TlsConfig(ca_file="missing")):
         with pytest.raises((FileNotFoundError, ssl.SSLError)):
             make_transport(BackendConfig("test", "https://localhost", "chat", tls=tls))
 

@@ -7,14 +7,7 @@ import pytest
 
 from gateway.backends.client import RequestTemplate
 from gateway.backends.transport import DirectTransport, write_head
-from tests.gateway.backends.byte_server import (
-    OK,
-    Peer,
-    always,
-    direct,
-    linked,
-    serving,
-)
+from tests.gateway.backends.byte_server import OK, Peer, always, direct, linked, serving
 
 
 def written(request: httpx.Request, length: int = 0) -> list[bytes]:

@@ -48,40 +48,20 @@ def errors_in(file: Path, text: str) -> list[str]:
 
 # Valid files
 
-EXAMPLE = """
-loss_policy = "report"
-
-[server]
-host = "127.0.0.1"
-port = 8080
-
-[state]
-url = "sqlite:dragoman.db"
-
-[[backends]]
-name = "local"
-url = "http://127.0.0.1:8000/v1"
-dialect = "chat"
-models = ["qwen*", "my-model"]
-api_key_env = "LOCAL_API_KEY"
-profile = "vllm"
-[backends.capabilities]
-developer_role = true
-"""
-
 
 def test_empty_file_has_every_default(file: Path) -> None:
     file.touch()
     assert load_config(file) == schema.Config()
 
 
-def test_example_is_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_of_a_backend_are_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOCAL_API_KEY", "sk-1")
-    file.write_text(EXAMPLE)
+    models = 'models = ["qwen*", "my-model"]\napi_key_env = "LOCAL_API_KEY"\nprofile = "vllm"\n'
+    file.write_text(f"{BACKEND}{models}[backends.capabilities]\ndeveloper_role = true\n")
     assert load_config(file).backends == (
         schema.BackendConfig(
             name="local",
-            url="http://127.0.0.1:8000/v1",
+            url=URL,
             dialect="chat",
             models=("qwen*", "my-model"),
             api_key_env="LOCAL_API_KEY",

@@ -19,11 +19,7 @@ TABLES = {
     f"`[{field.name}]`": type(field.default)
     for field in fields(Config)
     if isinstance(field.default, msgspec.Struct) and field.name != "access"
-} | {
-    "`[[access.keys]]`": KeyConfig,
-    "`[[backends]]`": BackendConfig,
-    "`[backends.tls]`": TlsConfig,
-}
+} | {"`[[access.keys]]`": KeyConfig, "`[[backends]]`": BackendConfig, "`[backends.tls]`": TlsConfig}
 OTHER_DEFAULTS = {
     "access.keys.replies": "`[replies]`",
     "backends.timeouts": "`[timeouts]`",
