@@ -2,9 +2,10 @@
 
 from openai.types.responses import Response
 
+from tests.gateway.background.requests import events_of
 from tests.gateway.raw_http import RawResponse
 from tests.judges.open_responses import EVERYTHING, assert_response, assert_stream
-from tests.judges.reading import JsonObject, object_in, read_object
+from tests.judges.reading import JsonObject, object_in
 from tests.judges.sdk import judge_responses_reply, judge_responses_stream
 
 SUMMARY = "1. Goal: a report on Oslo. 3. Facts: 18 degrees in weather.txt."
@@ -67,8 +68,7 @@ def validated(received: RawResponse, *, streamed: bool = False) -> JsonObject:
         return received.json()
     judge_responses_stream(received.body)
     assert_stream(received.body, allow=EVERYTHING)
-    last = received.body.decode().strip().split("\n\n")[-2]
-    return object_in(read_object(last.partition("data: ")[2]), "response")
+    return object_in(events_of(received.body)[-1], "response")
 
 
 def item_types(response: Response) -> list[str]:

@@ -8,15 +8,13 @@ type, name and namespace; it does not run any other call.
 import json
 import subprocess
 from pathlib import Path
-from typing import cast
 
-import httpx
 import pytest
 
 from tests.gateway.backend_replies import Call, Turn
 from tests.gateway.backend_requests import ParsedRequest, parse_request
+from tests.gateway.background.requests import events_of
 from tests.gateway.conftest import Harness
-from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges.reading import JsonObject, object_in, objects_in, text_in
 
 # The captured tools, shortened.
@@ -64,85 +62,84 @@ TOOL_SEARCH: JsonObject = {
 WEB_SEARCH: JsonObject = {"type": "web_search", "external_web_access": True}
 
 
-class CodexClient:
-    """One conversation."""
+SETTINGS: JsonObject = {
+    "stream": True,
+    "tool_choice": "auto",
+    "parallel_tool_calls": True,
+    "store": False,
+    "include": ["reasoning.encrypted_content"],
+    "prompt_cache_key": "019a8f00-0000-7000-8000-000000000006",
+    "client_metadata": {"turn_id": "019a8f00"},
+}
 
-    def __init__(self, url: str, model: str, folder: Path, *tools: JsonObject) -> None:
-        self._url = url
-        self._folder = folder
-        self._history: list[JsonObject] = [
-            _message("developer", "You are Codex."),
-            _message("user", "Go"),
-        ]
-        self._body: JsonObject = {
-            "model": model,
-            "stream": True,
-            "tools": [EXEC_COMMAND_TOOL, *tools, WEB_SEARCH],
-            "tool_choice": "auto",
-            "parallel_tool_calls": True,
-            "store": False,
-            "include": ["reasoning.encrypted_content"],
-            "prompt_cache_key": "019a8f00-0000-7000-8000-000000000006",
-            "client_metadata": {"turn_id": "019a8f00"},
-        }
 
-    def run(self) -> str:
-        """Run the loop until there are no calls, and return the last text."""
-        for _ in range(8):
-            items = self._send_turn()
-            self._history += items
-            outputs = [output for item in items for output in self._run_tool(item)]
-            if not outputs:
-                return _text(items[-1])
-            self._history += outputs
-        raise AssertionError("the loop does not end")
+def run_codex(
+    harness: Harness, dialect: str, folder: Path, turns: list[Turn], *tools: JsonObject
+) -> list[ParsedRequest]:
+    """Run a conversation to its last turn, and return the requests to the backend."""
+    model = harness.script(dialect, *turns)
+    body = {**SETTINGS, "model": model, "tools": [EXEC_COMMAND_TOOL, *tools, WEB_SEARCH]}
+    history = [_message("developer", "You are Codex."), _message("user", "Go")]
+    for _ in turns:
+        items = _send_turn(harness, {**body, "input": history})
+        history += items
+        history += [output for item in items for output in _run_tool(item, folder)]
+    text = "".join(text_in(part, "text") for part in objects_in(history[-1], "content"))
+    assert text == turns[-1].text
+    requests = harness.backend.received(model)
+    assert len(requests) == len(turns)
+    return [parse_request(dialect, request) for request in requests]
 
-    def _send_turn(self) -> list[JsonObject]:
-        body = {**self._body, "input": self._history}
-        response = httpx.post(f"{self._url}/responses", json=body, timeout=TIMEOUT_SECONDS)
-        lines = response.content.decode().split("\n")
-        data = [line.removeprefix("data: ") for line in lines if line.startswith("data: {")]
-        events = [cast("JsonObject", json.loads(one)) for one in data]
-        assert events[-1]["type"] == "response.completed", events[-1]
-        done = [event for event in events if event["type"] == "response.output_item.done"]
-        return [object_in(event, "item") for event in done]
 
-    def _run_tool(self, item: JsonObject) -> list[JsonObject]:
-        """Run a call and return its output."""
-        match item:
-            case {"type": "message" | "reasoning"}:
-                return []
-            case {"type": "function_call", "name": "exec_command"} if "namespace" not in item:
-                return [_output(item, self._execute(item))]
-            case {"type": "function_call", "name": "get_weather", "namespace": "mcp__weather"}:
-                city = text_in(json.loads(text_in(item, "arguments")), "city")
-                return [_output(item, [{"type": "input_text", "text": f"{city}: 21°c"}])]
-            case {"type": "custom_tool_call", "name": "apply_patch"}:
-                output = self._apply_patch(text_in(item, "input"))
-                return [_output(item, output, "custom_tool_call")]
-            case {"type": "tool_search_call", "execution": "client"}:
-                # Unlike those of a function, the arguments are an object.
-                assert text_in(object_in(item, "arguments"), "query")
-                found: JsonObject = {"type": "tool_search_output", "status": "completed"}
-                found |= {"call_id": item["call_id"], "execution": "client"}
-                return [{**found, "tools": [WEATHER_NAMESPACE]}]
-            case _:
-                raise AssertionError(f"unsupported call: {item}")
+def _send_turn(harness: Harness, body: JsonObject) -> list[JsonObject]:
+    # Codex writes compact JSON.
+    compact = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+    events = events_of(harness.post(compact).body)
+    assert events[-1]["type"] == "response.completed", events[-1]
+    done = [event for event in events if event["type"] == "response.output_item.done"]
+    return [object_in(event, "item") for event in done]
 
-    def _execute(self, item: JsonObject) -> str:
-        command = text_in(json.loads(text_in(item, "arguments")), "cmd")
-        shell = ("bash", "-c", command)
-        ran = subprocess.run(shell, cwd=self._folder, capture_output=True, check=True)  # noqa: S603 - our own script
-        return ran.stdout.decode()
 
-    def _apply_patch(self, patch: str) -> str:
-        """Apply a patch that adds one file."""
-        begin, add, *lines, end = patch.splitlines()
-        assert (begin, end) == ("*** Begin Patch", "*** End Patch")
-        name = add.removeprefix("*** Add File: ")
-        assert all(line.startswith("+") for line in lines)
-        (self._folder / name).write_text("".join(f"{line[1:]}\n" for line in lines))
-        return f"Success. Updated the following files:\nA {name}\n"
+def _run_tool(item: JsonObject, folder: Path) -> list[JsonObject]:
+    """Run a call and return its output."""
+    match item:
+        case {"type": "message" | "reasoning"}:
+            return []
+        case {"type": "function_call", "name": "exec_command"} if "namespace" not in item:
+            return [_output(item, _execute(_argument(item, "cmd"), folder))]
+        case {"type": "function_call", "name": "get_weather", "namespace": "mcp__weather"}:
+            weather = f"{_argument(item, 'city')}: 21°c"
+            return [_output(item, [{"type": "input_text", "text": weather}])]
+        case {"type": "custom_tool_call", "name": "apply_patch"}:
+            output = _apply_patch(text_in(item, "input"), folder)
+            return [_output(item, output, "custom_tool_call")]
+        case {"type": "tool_search_call", "execution": "client"}:
+            # Unlike those of a function, the arguments are an object.
+            assert text_in(object_in(item, "arguments"), "query")
+            found: JsonObject = {"type": "tool_search_output", "status": "completed"}
+            found |= {"call_id": item["call_id"], "execution": "client"}
+            return [{**found, "tools": [WEATHER_NAMESPACE]}]
+        case _:
+            raise AssertionError(f"unsupported call: {item}")
+
+
+def _argument(item: JsonObject, name: str) -> str:
+    return text_in(json.loads(text_in(item, "arguments")), name)
+
+
+def _execute(command: str, folder: Path) -> str:
+    shell = ("bash", "-c", command)
+    return subprocess.check_output(shell, cwd=folder).decode()  # noqa: S603 - our own script
+
+
+def _apply_patch(patch: str, folder: Path) -> str:
+    """Apply a patch that adds one file."""
+    begin, add, *lines, end = patch.splitlines()
+    assert (begin, end) == ("*** Begin Patch", "*** End Patch")
+    name = add.removeprefix("*** Add File: ")
+    assert all(line.startswith("+") for line in lines)
+    (folder / name).write_text("".join(f"{line[1:]}\n" for line in lines))
+    return f"Success. Updated the following files:\nA {name}\n"
 
 
 def _message(role: str, text: str) -> JsonObject:
@@ -153,10 +150,6 @@ def _output(item: JsonObject, output: object, kind: str = "function_call") -> Js
     return {"type": f"{kind}_output", "call_id": item["call_id"], "output": output}
 
 
-def _text(item: JsonObject) -> str:
-    return "".join(text_in(part, "text") for part in objects_in(item, "content"))
-
-
 # Tests
 
 FILE = 'héllo "patch" \\ 🦜\n\nlast line\n'
@@ -164,17 +157,6 @@ PATCHED = "*** Begin Patch\n*** Add File: patched_☃.txt\n" + "".join(
     f"+{line}\n" for line in FILE.splitlines()
 )
 every_backend = pytest.mark.parametrize("dialect", ["chat", "legacy"])
-
-
-def run_codex(
-    harness: Harness, dialect: str, folder: Path, turns: list[Turn], *tools: JsonObject
-) -> list[ParsedRequest]:
-    """Run a conversation to its last turn, and return the requests to the backend."""
-    model = harness.script(dialect, *turns)
-    assert CodexClient(harness.gateway.url, model, folder, *tools).run() == turns[-1].text
-    requests = harness.backend.received(model)
-    assert len(requests) == len(turns)
-    return [parse_request(dialect, request) for request in requests]
 
 
 @every_backend

@@ -9,13 +9,14 @@ import pytest
 
 from tests.gateway import raw_http
 from tests.gateway.backend_replies import Call, Turn, stream_events
+from tests.gateway.background.requests import events_of
 from tests.gateway.conftest import Harness
 from tests.gateway.plain_requests import request_body, request_path
 from tests.gateway.scripted_backend import Gate, ReceivedRequest, Script, stream_reply
 from tests.gateway.sdk_clients import chat_reply, responses_reply
 from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges import sdk as judge
-from tests.judges.reading import JsonObject, object_in, objects_in, read_object
+from tests.judges.reading import JsonObject, object_in, objects_in
 
 STREAMS = 500
 MEBIBYTE = 1024 * 1024
@@ -71,12 +72,11 @@ def test_500_streams_at_once(client: str, dialect: str, harness: Harness) -> Non
 
 def join_deltas(client: str, body: bytes) -> Turn:
     """Join the deltas of a stream and check its end."""
-    lines = [line.removeprefix(b"data: ") for line in body.split(b"\n") if line[:5] == b"data:"]
-    events = [read_object(line) for line in lines if line != b"[DONE]"]
+    events = events_of(body)
     if client == "responses":
         assert events[-1]["type"] == "response.completed"
         return Turn(_joined(events, "output_text"), (Call("f", _joined(events, "function_call")),))
-    assert lines[-1] == b"[DONE]"
+    assert body.endswith(b"data: [DONE]\n\n")
     choices = [choice for event in events for choice in objects_in(event, "choices")]
     deltas = [object_in(choice, "delta") for choice in choices]
     text = "".join(str(delta.get("content") or "") for delta in deltas)

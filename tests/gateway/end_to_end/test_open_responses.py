@@ -13,6 +13,7 @@ import pytest
 
 from tests.gateway import raw_http
 from tests.gateway.backend_replies import Call, Turn, error_events, stream_events
+from tests.gateway.background.requests import events_of
 from tests.gateway.conftest import Harness, run_harness
 from tests.gateway.gateway_config import DIALECTS, STREAMED_OR_NOT
 from tests.gateway.scripted_backend import Pause, ScriptedBackend, truncated_reply
@@ -137,14 +138,6 @@ def test_all_at_once(demo: Harness) -> None:
             for request in REQUESTS.values()
         ]
         assert {one.result()["status"] for one in made} == {"completed"}
-
-
-def events_of(stream: bytes) -> list[JsonObject]:
-    return [
-        read_object(block.partition(b"data: ")[2])
-        for block in stream.split(b"\n\n")
-        if block.startswith(b"event: ")
-    ]
 
 
 def last_response(received: raw_http.RawResponse) -> JsonObject:
