@@ -34,10 +34,7 @@ _LOSS = rf'(?P<head>(?:dropped|changed|invented) [^"\n]*?: )(?P<text>.*?)(?P<tai
 _LINE = rf"(?m)^(?P<head>{_SEVERITY} +\w+ +.+?: )(?P<text>.*)(?P<tail>)$"
 _ERROR = rf'(?P<head>"(?:message|reason|why)": ?")(?P<text>{_STRING} {_STRING})(?P<tail>")'
 _DESCRIPTION = rf'(?P<head>"(?:description|summary|title)": ")(?P<text>{_STRING})(?P<tail>")'
-_PATTERNS = {
-    "losses": [_LINE],
-    "openapi": [_DESCRIPTION],
-}
+_PATTERNS = {"losses": [_LINE], "openapi": [_DESCRIPTION]}
 
 
 class Masked(Struct, frozen=True):

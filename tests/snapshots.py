@@ -63,10 +63,7 @@ class TextSnapshots(SingleFileSnapshotExtension):
 
     @classmethod
     def write_snapshot_collection(
-        cls,
-        *,
-        snapshot_collection: SnapshotCollection,
-        name_order: dict[str, int] | None = None,
+        cls, *, snapshot_collection: SnapshotCollection, name_order: dict[str, int] | None = None
     ) -> None:
         """Write a file with its line endings unchanged."""
         del name_order

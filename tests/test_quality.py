@@ -23,11 +23,7 @@ TEST_COMMAND = (
 @pytest.mark.parametrize("tool", TOOLS)
 def test_tool_reports_nothing(tool: str) -> None:
     ran = subprocess.run(  # noqa: S603 - the tools that this project installs
-        [sys.executable, "-m", *tool.split()],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-m", *tool.split()], cwd=ROOT, capture_output=True, text=True, check=False
     )
     if ran.returncode:
         pytest.fail(f"{tool}\n{ran.stdout}\n{ran.stderr}", pytrace=False)

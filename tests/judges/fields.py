@@ -22,11 +22,9 @@ def request_fields(opaque: Collection[str] = ()) -> dict[str, set[str]]:
     """List the field names of every object in a Chat or a Responses request, by class name.
 
     A public class stands under its bare name; a helper declared beside it is prefixed by the
-    module, as `completion_create_params.PromptCacheOptions`, for several share a name.
-
-    Args:
-        opaque: Classes that are carried as they are: neither they nor what only they hold is
-            listed. A name that no longer exists fails, so that the list cannot go stale.
+    module, as `completion_create_params.PromptCacheOptions`, for several share a name. Classes in
+    `opaque` are carried as they are: neither they nor what only they hold is listed. A name that
+    no longer exists fails, so that the list cannot go stale.
     """
     found: dict[str, set[str]] = {}
     met: dict[str, type] = {}

@@ -91,18 +91,14 @@ ITEM = tagged(
 NAMED_CUSTOM_TOOL = beyond("custom_tools", record(name=text))
 TOOL = tagged(
     function=record(
-        name=text,
-        description=nullable(text),
-        parameters=nullable(record()),
-        strict=nullable(flag),
+        name=text, description=nullable(text), parameters=nullable(record()), strict=nullable(flag)
     ),
     custom=NAMED_CUSTOM_TOOL,
 )
 CHOICE_WORD = word("none", "auto", "required")
 NAMED_CHOICES = {"function": record({"name": text}), "custom": NAMED_CUSTOM_TOOL}
 CHOICE = tagged(
-    **NAMED_CHOICES,
-    allowed_tools=record(mode=CHOICE_WORD, tools=array(tagged(**NAMED_CHOICES))),
+    **NAMED_CHOICES, allowed_tools=record(mode=CHOICE_WORD, tools=array(tagged(**NAMED_CHOICES)))
 )
 
 
@@ -158,11 +154,7 @@ RESPONSE = record(
 
 # The reply of `/responses/compact`.
 COMPACTION = record(
-    id=text,
-    object=word("response.compaction"),
-    created_at=integer,
-    output=array(ITEM),
-    usage=USAGE,
+    id=text, object=word("response.compaction"), created_at=integer, output=array(ITEM), usage=USAGE
 )
 
 # Events

@@ -73,10 +73,8 @@ EVENT_CLASSES = _event_classes()
 def judge_chat_request(body: bytes, *, beyond: Collection[str] = ()) -> None:
     """Judge a Chat Completions request.
 
-    Args:
-        body: The request as it goes over the wire.
-        beyond: Fields that a backend is known to take although the package has no word for them,
-            as `reasoning_content`; they are not looked at, at any depth.
+    `beyond` has fields that a backend is known to take although the package lacks them, such as
+    `reasoning_content`; they are ignored at any depth.
     """
     request = as_object(_without(read_object(body), beyond), "body")
     check_exactly("chat request", CHAT_REQUESTS[request.get("stream") is True], request)

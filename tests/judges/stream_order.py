@@ -21,13 +21,6 @@ TERMINAL = ("response.completed", "response.incomplete", "response.failed")
 
 # The text field of each item type, which its events are named after.
 INPUT_FIELDS = {"function_call": "arguments", "custom_tool_call": "input"}
-# Which field of a part holds its text, by the part's type.
-PART_FIELDS = {
-    "output_text": "text",
-    "refusal": "refusal",
-    "summary_text": "text",
-    "reasoning_text": "text",
-}
 # Which part types the text events of a family belong to.
 FAMILIES = {
     "output_text": "output_text",
@@ -36,6 +29,9 @@ FAMILIES = {
     "reasoning_text": "reasoning_text",
     "reasoning_summary_text": "summary_text",
 }
+
+# Which field of a part holds its text, by the part's type.
+PART_FIELDS = dict.fromkeys(FAMILIES.values(), "text") | {"refusal": "refusal"}
 
 
 @dataclass
@@ -92,8 +88,7 @@ class StreamOrder:
         assert last != "error" or kind == "response.failed", f"{kind} comes after error"
         assert (last is None) == (kind == "response.created"), f"{kind} comes after {last}"
         if kind in LIFECYCLE[1:]:
-            legal = LIFECYCLE[: LIFECYCLE.index(kind)]
-            assert last in legal, f"{kind} comes after {last}"
+            assert last in LIFECYCLE[: LIFECYCLE.index(kind)], f"{kind} comes after {last}"
 
     def _table(self) -> dict[str, Handler]:
         table: dict[str, Handler] = {
@@ -106,11 +101,10 @@ class StreamOrder:
         for family in ("content_part", "reasoning_summary_part"):
             table[f"response.{family}.added"] = self._part_added
             table[f"response.{family}.done"] = self._part_done
+        inputs = [f"{item}_{name}" for item, name in INPUT_FIELDS.items()]
         for step in ("delta", "done"):
-            for family in FAMILIES:
-                table[f"response.{family}.{step}"] = self._text
-            for item, name in INPUT_FIELDS.items():
-                table[f"response.{item}_{name}.{step}"] = self._input
+            table |= dict.fromkeys((f"response.{family}.{step}" for family in FAMILIES), self._text)
+            table |= dict.fromkeys((f"response.{name}.{step}" for name in inputs), self._input)
         return table
 
     def _lifecycle(self, event: JsonObject) -> None:
@@ -131,18 +125,16 @@ class StreamOrder:
         status = text_in(event, "type").removeprefix("response.")
         assert response["status"] == status, f"{event['type']} with status {response['status']}"
         output = objects_in(response, "output")
-        if status == "failed":
-            self._check_failed_output(output)
-            return
         done = [item.done for item in self._items]
+        if status == "failed":
+            # Items that were open may be left out, those that were done may not.
+            whole = [item for item in done if item is not None]
+            ids = {item["id"] for item in whole}
+            kept = [item for item in output if item["id"] in ids]
+            assert kept == whole, "a done item was changed"
+            return
         assert None not in done, f"output {done.index(None)} is still open"
         assert output == done, f"the final output is not what was streamed:\n{output}\n{done}"
-
-    def _check_failed_output(self, output: list[JsonObject]) -> None:
-        """After a failure the items that were done are there still; open ones may be left out."""
-        done = [item.done for item in self._items if item.done is not None]
-        ids = {item["id"] for item in done}
-        assert [item for item in output if item["id"] in ids] == done, "a done item was changed"
 
     def _item_added(self, event: JsonObject) -> None:
         item = object_in(event, "item")
