@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tests.gateway.backend_replies import Call
-from tests.gateway.scripted_backend import ReceivedRequest, ScriptedBackend
+from tests.gateway.scripted_backend import ReceivedRequest
 from tests.judges import sdk
 from tests.judges.reading import JsonObject, as_object, object_in, objects_in, text_in
 
@@ -57,7 +57,8 @@ def _read_chat(body: JsonObject) -> ParsedRequest:
     assert "functions" not in body
     tools = [text_in(object_in(tool, "function"), "name") for tool in objects_in(body, "tools")]
     choice = body.get("tool_choice", "auto")
-    forced = None if choice == "auto" else object_in(as_object(choice, "tool_choice"), "function")
+    function = None if choice == "auto" else object_in(object_in(body, "tool_choice"), "function")
+    forced = None if function is None else text_in(function, "name")
     calls: dict[str, Call] = {}
     results: list[tuple[Call, str]] = []
     for message in objects_in(body, "messages"):
@@ -65,19 +66,17 @@ def _read_chat(body: JsonObject) -> ParsedRequest:
         for call in objects_in(message, "tool_calls") if message.get("tool_calls") else ():
             calls[text_in(call, "id")] = _call(object_in(call, "function"))
         if message["role"] == "tool":
-            results.append(
-                (calls.pop(text_in(message, "tool_call_id")), text_in(message, "content"))
-            )
+            answered = calls.pop(text_in(message, "tool_call_id"))
+            results.append((answered, text_in(message, "content")))
     assert not calls, f"calls without a result: {calls}"
-    name = None if forced is None else text_in(forced, "name")
-    return ParsedRequest(tuple(tools), name, body.get("stream") is True, tuple(results))
+    return ParsedRequest(tuple(tools), forced, body.get("stream") is True, tuple(results))
 
 
 def _read_legacy(body: JsonObject) -> ParsedRequest:
     assert "tools" not in body
     names = [text_in(function, "name") for function in objects_in(body, "functions")]
     choice = body.get("function_call", "auto")
-    forced = None if choice == "auto" else as_object(choice, "function_call")
+    forced = None if choice == "auto" else text_in(as_object(choice, "function_call"), "name")
     last: Call | None = None
     results: list[tuple[Call, str]] = []
     for message in objects_in(body, "messages"):
@@ -88,8 +87,7 @@ def _read_legacy(body: JsonObject) -> ParsedRequest:
             assert last is not None
             assert last.name == message["name"]
             results.append((last, text_in(message, "content")))
-    name = None if forced is None else text_in(forced, "name")
-    return ParsedRequest(tuple(names), name, body.get("stream") is True, tuple(results))
+    return ParsedRequest(tuple(names), forced, body.get("stream") is True, tuple(results))
 
 
 def _read_responses(body: JsonObject) -> ParsedRequest:
@@ -99,21 +97,13 @@ def _read_responses(body: JsonObject) -> ParsedRequest:
     calls: dict[str, Call] = {}
     results: list[tuple[Call, str]] = []
     for item in objects_in(body, "input"):
-        match item.get("type"):
-            case "function_call":
-                calls[text_in(item, "call_id")] = _call(item)
-            case "function_call_output":
-                results.append((calls.pop(text_in(item, "call_id")), text_in(item, "output")))
-            case _:
-                pass
+        if item.get("type") == "function_call":
+            calls[text_in(item, "call_id")] = _call(item)
+        if item.get("type") == "function_call_output":
+            results.append((calls.pop(text_in(item, "call_id")), text_in(item, "output")))
     assert not calls, f"calls without a result: {calls}"
     return ParsedRequest(tuple(tools), forced, body.get("stream") is True, tuple(results))
 
 
 def _call(fields: JsonObject) -> Call:
     return Call(text_in(fields, "name"), text_in(fields, "arguments"))
-
-
-def received_body(backend: ScriptedBackend, model: str, index: int = -1) -> str:
-    """Return the body of a request that the backend received, by default of the last."""
-    return backend.received(model)[index].body.decode()

@@ -12,7 +12,6 @@ from openai.types.responses import Response
 
 from tests.gateway import raw_http
 from tests.gateway.backend_replies import Turn, reply_script, script_turns
-from tests.gateway.backend_requests import received_body
 from tests.gateway.gateway_config import BACKEND_KINDS, backend_tables, state_table
 from tests.gateway.gateway_process import Gateway, assert_no_errors_logged, run_gateway
 from tests.gateway.plain_requests import request_body, request_path
@@ -69,7 +68,7 @@ class Harness:
 
     def sent(self, model: str, index: int = -1) -> str:
         """Return the body of a request to the backend, by default of the last."""
-        return received_body(self.backend, model, index)
+        return self.backend.received(model)[index].body.decode()
 
     def assert_sent(self, model: str, *texts: str, index: int = -1) -> None:
         """Raise unless a request to the backend contains these texts."""

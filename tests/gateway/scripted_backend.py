@@ -112,7 +112,7 @@ class ScriptedBackend:
         self._factories: dict[str, ScriptFactory] = {}
         self._received: defaultdict[str, list[ReceivedRequest]] = defaultdict(list)
         self._request_received = threading.Condition()
-        self._connections: set[_Connection] = set()
+        self.connections: set[_Connection] = set()
         self.connection_count = 0
         self.script_errors: list[BaseException | None] = []
         self.port = 0
@@ -141,7 +141,7 @@ class ScriptedBackend:
 
     async def _stop(self) -> None:
         self._server.close()
-        for connection in [*self._connections]:
+        for connection in [*self.connections]:
             connection.abort()
         await self._server.wait_closed()
 
@@ -181,13 +181,6 @@ class ScriptedBackend:
         factory = self._factories.get(route)
         return json_reply(NO_SCRIPT_BODY, status=500) if factory is None else factory(request)
 
-    def connection_opened(self, connection: "_Connection") -> None:
-        self.connection_count += 1
-        self._connections.add(connection)
-
-    def connection_closed(self, connection: "_Connection") -> None:
-        self._connections.discard(connection)
-
 
 def _route(request: ReceivedRequest) -> str:
     try:
@@ -225,7 +218,8 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._backend.connection_opened(self)
+        self._backend.connection_count += 1
+        self._backend.connections.add(self)
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -236,7 +230,7 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
         self._closed.set()
-        self._backend.connection_closed(self)
+        self._backend.connections.discard(self)
         if self._script_task is not None:
             self._script_task.cancel()
 
