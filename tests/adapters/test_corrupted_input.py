@@ -195,13 +195,9 @@ def test_good_stream_looks_complete(client: str, backend: str) -> None:
 
 
 NOISE = [
-    b"data: \x80\x81\xfe\xff",
-    b"data: {\x00\x01\x02",
-    b'data: {"choices": [{"delta": {"content": "',
-    b"data: \x1f\x8b\x08\x00\xff\x00",
-    b"data: <html><body>502 Bad Gateway</body></html>",
-    b"data: [1, 2",
-    b"data: " + bytes(range(14, 256)),
+    *(b"data: \x80\x81\xfe\xff", b"data: {\x00\x01\x02", b"data: \x1f\x8b\x08\x00\xff\x00"),
+    *(b"data: [1, 2", b'data: {"choices": [{"delta": {"content": "'),
+    *(b"data: <html><body>502 Bad Gateway</body></html>", b"data: " + bytes(range(14, 256))),
 ]
 
 

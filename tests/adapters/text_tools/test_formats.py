@@ -16,15 +16,16 @@ from tests.adapters.text_tools.test_scanner import (
     scan,
 )
 
+LOOK_BLOCK = f"<tool_call>\n{LOOK}\n</tool_call>"
+ESCAPED_CALL = '{"name": "time", "arguments": "{\\"a\\": 1}"}'
+ODD_ARGUMENTS = '{ "b":1.0,  "a":"</tool_call> \\"\\\\é\\u00e9😀" }'
+CITY, DAYS = "<parameter=city>Rome</parameter>", "<parameter=days>2</parameter>"
 CALLS: dict[TextFormat, list[tuple[str, Found]]] = {
     "hermes": [
-        (f"<tool_call>\n{LOOK}\n</tool_call>", [LOOK_CALL]),
+        (LOOK_BLOCK, [LOOK_CALL]),
         (f"<tool_call>{LOOK}</tool_call>", [LOOK_CALL]),
         (f"So. <tool_call>{LOOK}</tool_call> And.", ["So. ", LOOK_CALL, " And."]),
-        (
-            f"<tool_call>\n{LOOK}\n</tool_call>\n<tool_call>\n{TIME}\n</tool_call>",
-            [LOOK_CALL, "\n", TIME_CALL],
-        ),
+        (f"{LOOK_BLOCK}\n<tool_call>\n{TIME}\n</tool_call>", [LOOK_CALL, "\n", TIME_CALL]),
         # Several calls in one block, an array, and a block without an end.
         (f"<tool_call>{LOOK}\n{TIME}</tool_call>", [LOOK_CALL, TIME_CALL]),
         (f"<tool_call>[{LOOK}, {TIME}]</tool_call>", [LOOK_CALL, TIME_CALL]),
@@ -35,17 +36,11 @@ CALLS: dict[TextFormat, list[tuple[str, Found]]] = {
         ('<tool_call>{"name": "look", "parameters": {"a":1}}</tool_call>', [("look", '{"a":1}')]),
         ('<tool_call>{"name": "time"}</tool_call>', [("time", "")]),
         ('<tool_call>{"name": "time", "arguments": null}</tool_call>', [("time", "")]),
-        (
-            '<tool_call>{"function": {"name": "time", "arguments": "{\\"a\\": 1}"}}</tool_call>',
-            [("time", '{"a": 1}')],
-        ),
+        (f'<tool_call>{{"function": {ESCAPED_CALL}}}</tool_call>', [("time", '{"a": 1}')]),
         # The arguments are unchanged.
         (
-            (
-                '<tool_call>{"arguments" : { "b":1.0,  "a":"</tool_call> \\"\\\\é\\u00e9😀" } ,'
-                '"name":"look"}</tool_call>'
-            ),
-            [("look", '{ "b":1.0,  "a":"</tool_call> \\"\\\\é\\u00e9😀" }')],
+            f'<tool_call>{{"arguments" : {ODD_ARGUMENTS} ,"name":"look"}}</tool_call>',
+            [("look", ODD_ARGUMENTS)],
         ),
         # An undeclared name; the markup is unambiguous.
         ('<tool_call>{"name": "fly", "arguments": {}}</tool_call>', [("fly", "{}")]),
@@ -53,10 +48,7 @@ CALLS: dict[TextFormat, list[tuple[str, Found]]] = {
     "qwen3_coder": [
         ("<function=time></function>", [TIME_CALL]),
         ("a<function=time>\n</function>b", ["a", TIME_CALL, "b"]),
-        (
-            "<function=look><parameter=city>Rome</parameter>\n<parameter=days>2</parameter></function>",
-            [("look", '{"city":"Rome","days":2}')],
-        ),
+        (f"<function=look>{CITY}\n{DAYS}</function>", [("look", '{"city":"Rome","days":2}')]),
         # The opening tag is missing, or the closing one is.
         ("<function=time></function>\n</tool_call>", [TIME_CALL]),
         ("<tool_call><function=time></function>", [TIME_CALL]),
@@ -83,7 +75,7 @@ CALLS: dict[TextFormat, list[tuple[str, Found]]] = {
         ("<tool_call><function=fly></function></tool_call>", [("fly", "{}")]),
         # A slightly different name means the declared tool, and gets its types.
         ("<function=functions.time></function>", [("functions.time", "{}")]),
-        ("<function=Look><parameter=days>2</parameter></function>", [("Look", '{"days":2}')]),
+        (f"<function=Look>{DAYS}</function>", [("Look", '{"days":2}')]),
     ],
     "mistral": [
         (f"[TOOL_CALLS][{LOOK}]", [LOOK_CALL]),

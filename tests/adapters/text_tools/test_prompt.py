@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
+from msgspec.structs import replace
 
 import adapters
 from adapters.errors import UnsupportedRequestError
@@ -19,7 +20,6 @@ from tests.exchange import Exchange
 SCHEMA = Raw(b'{"type": "object", "properties": {"city": {"type": "string"}}}')
 LOOK = ir.FunctionTool("look", "Looks\nout.", SCHEMA)
 TIME = ir.FunctionTool("time")
-QUESTION = ir.Message("user", (ir.Text("How is it in Rome?"),))
 
 PROMPT = """\
 # Tools
@@ -44,6 +44,18 @@ Write nothing after your calls. Their results follow in the next message, each b
 Call tools only where they help; otherwise answer in plain words."""
 
 
+def user(text: str) -> ir.Message:
+    return ir.Message("user", (ir.Text(text),))
+
+
+def assistant(text: str, item_id: str | None = None) -> ir.Message:
+    return ir.Message("assistant", (ir.Text(text),), item_id=item_id)
+
+
+QUESTION = user("How is it in Rome?")
+AUTO, REQUIRED = ir.ToolChoiceMode("auto"), ir.ToolChoiceMode("required")
+
+
 def convert(
     *items: ir.Item,
     tools: tuple[ir.Tool, ...] = (LOOK, TIME),
@@ -60,9 +72,6 @@ def convert(
         instructions=instructions,
     )
     return describe_tools_in_prompt(request, Losses() if losses is None else losses)
-
-
-AUTO, REQUIRED = ir.ToolChoiceMode("auto"), ir.ToolChoiceMode("required")
 
 
 def allowed(*names: str, mode: Literal["auto", "required", "none"] = "required") -> ir.ToolChoice:
@@ -84,9 +93,8 @@ def test_prompt_follows_the_instructions() -> None:
     assert first == ir.Message("system", (ir.Text(f"Be brief.\n\n{PROMPT}"),), item_id="msg_1")
     assert second == QUESTION
     marked = ir.Message("developer", (ir.Text("Be brief.", cache_breakpoint=Raw(b"{}")),))
-    assert convert(marked, QUESTION).items[0] == ir.Message(
-        "developer", (*marked.content, ir.Text(f"\n\n{PROMPT}"))
-    )
+    content = (*marked.content, ir.Text(f"\n\n{PROMPT}"))
+    assert convert(marked, QUESTION).items[0] == ir.Message("developer", content)
 
 
 @pytest.mark.parametrize(
@@ -143,9 +151,8 @@ def test_prompt_asks_for_one_call_at_a_time() -> None:
 
 def test_undescribed_fields_are_reported() -> None:
     losses = Losses()
-    odd = ir.FunctionTool(
-        "odd", strict=True, extras=(ir.ExtraField("completions", "cache", Raw(b"1")),)
-    )
+    cache = ir.ExtraField("completions", "cache", Raw(b"1"))
+    odd = ir.FunctionTool("odd", strict=True, extras=(cache,))
     tools = (odd, ir.CustomTool("patch"), ir.HostedTool("web_search", Raw(b"{}")))
     assert '"odd"' in (convert(tools=tools, losses=losses).instructions or "")
     assert [str(loss).partition(":")[0] for loss in losses] == [
@@ -162,15 +169,14 @@ def test_request_without_tools_is_unchanged() -> None:
 def test_calls_and_outputs_are_written_as_text() -> None:
     losses = Losses()
     picture = ir.Image("data:image/png;base64,AA==")
-    hurry = ir.Message("user", (ir.Text("Hurry."),))
     items: tuple[ir.Item, ...] = (
         QUESTION,
         ir.Reasoning(content=("hm",)),
-        ir.Message("assistant", (ir.Text("Let me see."),), item_id="msg_1", status="completed"),
+        replace(assistant("Let me see.", "msg_1"), status="completed"),
         ir.ToolCall("call_1", "look", '{ "city":"Rome" }'),
         ir.ToolCall("call_2", "time", "{}"),
         ir.ToolOutput("call_2", "noon"),
-        hurry,
+        user("Hurry."),
         ir.ToolOutput("call_1", (ir.Text("Sunny."), picture)),
     )
     converted = convert(*items, tools=(), losses=losses)
@@ -178,43 +184,28 @@ def test_calls_and_outputs_are_written_as_text() -> None:
         'Let me see.\n<tool_call>\n{"name":"look","arguments":{ "city":"Rome" }}\n</tool_call>\n'
         '<tool_call>\n{"name":"time","arguments":{}}\n</tool_call>'
     )
-    responses = (
-        ir.Text("<tool_response>\nSunny."),
-        picture,
-        ir.Text("\n</tool_response>\n<tool_response>\nnoon\n</tool_response>"),
-    )
-    assert converted.items == (
-        *items[:2],
-        ir.Message("assistant", (ir.Text(calls),), status="completed"),
-        ir.Message("user", responses),
-        hurry,
-    )
+    rest = ir.Text("\n</tool_response>\n<tool_response>\nnoon\n</tool_response>")
+    outputs = ir.Message("user", (ir.Text("<tool_response>\nSunny."), picture, rest))
+    turn = replace(assistant(calls), status="completed")
+    assert converted.items == (*items[:2], turn, outputs, user("Hurry."))
     assert len(converted.paths) == len(converted.items)
     assert [loss.path for loss in losses] == ["items"]
 
 
 def test_text_follows_a_call_in_one_message() -> None:
-    items: tuple[ir.Item, ...] = (
-        ir.ToolCall("call_1", "time", "{}"),
-        ir.Message("assistant", (ir.Text("Wait."),)),
-        ir.ToolOutput("call_1", "noon"),
-        ir.Message("assistant", (ir.Text("It is noon."),), item_id="msg_2"),
-    )
-    call = '<tool_call>\n{"name":"time","arguments":{}}\n</tool_call>'
-    assert convert(*items, tools=()).items == (
-        ir.Message("assistant", (ir.Text(f"{call}\nWait."),)),
-        ir.Message("user", (ir.Text("<tool_response>\nnoon\n</tool_response>"),)),
-        items[-1],
+    call, output = ir.ToolCall("call_1", "time", "{}"), ir.ToolOutput("call_1", "noon")
+    answer = assistant("It is noon.", "msg_2")
+    assert convert(call, assistant("Wait."), output, answer, tools=()).items == (
+        assistant('<tool_call>\n{"name":"time","arguments":{}}\n</tool_call>\nWait.'),
+        user("<tool_response>\nnoon\n</tool_response>"),
+        answer,
     )
 
 
 def test_outputs_without_calls_keep_their_place() -> None:
     outputs = (ir.ToolOutput("call_8", "noon"), ir.ToolOutput("call_9", "Sunny."))
     text = "<tool_response>\nnoon\n</tool_response>\n<tool_response>\nSunny.\n</tool_response>"
-    assert convert(*outputs, QUESTION, tools=()).items == (
-        ir.Message("user", (ir.Text(text),)),
-        QUESTION,
-    )
+    assert convert(*outputs, QUESTION, tools=()).items == (user(text), QUESTION)
 
 
 def test_invalid_arguments_are_a_string() -> None:
