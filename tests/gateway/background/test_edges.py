@@ -1,4 +1,4 @@
-"""Background responses: secrets, losses, heartbeats, conversations."""
+"""Background responses: secrets, settings, losses, heartbeats, conversations."""
 
 import asyncio
 import json
@@ -28,23 +28,73 @@ from tests.gateway.background.requests import (
 from tests.gateway.gateway_config import backend_table, capability_table
 from tests.gateway.scripted_backend import ScriptedBackend, json_reply, stream_reply
 from tests.gateway.stores import opened_store
-from tests.judges.reading import integer_in, object_in, objects_in, text_in
+from tests.judges.reading import JsonObject, integer_in, object_in, objects_in, text_in
 
 KEY = "sk-test"
+SECRET = b"xyzzy-of-the-client"
+TOOL: JsonObject = {
+    "type": "mcp",
+    "server_label": "tides",
+    "server_url": "https://tides.example/sse",
+    "require_approval": "never",
+    "authorization": SECRET.decode(),
+    "headers": {"X-Key": SECRET.decode()},
+}
+
+
+# Secrets
+
+
+def stored(folder: Path) -> bytes:
+    """Return all bytes of the database."""
+    return b"".join(file.read_bytes() for file in folder.glob("state.db*"))
 
 
 def test_key_of_a_client_is_not_stored(backend: ScriptedBackend, tmp_path: Path) -> None:
     with run_nodes(backend, tmp_path, ALONE) as (node,):
         running, _, _ = node.start()
         waiting = node.create(node.new_model("chat"))
-        files = [*tmp_path.glob("state.db*")]
-        assert files
         # One of them is running, the other waits: what both need is in the database.
-        stored = b"".join(file.read_bytes() for file in files)
         for text in (running, waiting, "dragoman-job-"):
-            assert text.encode() in stored
-        assert KEY.encode() not in stored
+            assert text.encode() in stored(tmp_path)
+        assert KEY.encode() not in stored(tmp_path)
     assert KEY not in node.gateway.log
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["unary", "streamed"])
+@pytest.mark.parametrize("dialect", ["chat", "responses"])
+def test_credentials_are_neither_stored_nor_shown(
+    dialect: str, *, streamed: bool, backend: ScriptedBackend, tmp_path: Path
+) -> None:
+    with run_nodes(backend, tmp_path, QUICK) as (node,):
+        model = node.script(dialect, "Low.")
+        reply = node.request("responses", model, streamed=streamed, tools=[TOOL])
+        assert reply.status == 200
+        assert SECRET not in reply.body
+        assert b'"server_label":"tides"' in reply.body.replace(b'": ', b'":')
+        assert b"resp_" in stored(tmp_path)
+        assert SECRET not in stored(tmp_path)
+    if dialect == "responses":
+        # Only the backend that uses the server gets them.
+        assert objects_in(node.sent_json(model), "tools") == [TOOL]
+
+
+def test_queued_request_is_sealed(backend: ScriptedBackend, tmp_path: Path) -> None:
+    with run_nodes(backend, tmp_path, ALONE) as (first,):
+        first.start("responses", tools=[TOOL])
+        model = first.script_always("responses", TURN)
+        name = first.create(model, tools=[TOOL])
+        assert first.show(name)["status"] == "queued"
+        assert SECRET not in stored(tmp_path)
+        first.gateway.process.kill()
+    first.expire_leases()
+    with run_nodes(backend, tmp_path, QUICK) as (second,):
+        second.assert_completed(name)
+        assert SECRET not in stored(tmp_path)
+    assert objects_in(second.sent_json(model), "tools") == [TOOL]
+
+
+# Settings, losses and heartbeats
 
 
 def test_settings_of_the_gateway_key_apply(backend: ScriptedBackend, tmp_path: Path) -> None:

@@ -1,14 +1,22 @@
-"""Acknowledged writes survive a process that is killed."""
+"""Acknowledged writes survive a process that is killed.
+
+This module is also the process, which prints what was committed.
+"""
 
 import asyncio
+import os
 import subprocess
 import sys
 
-from gateway.store import Conversation, Store
-from tests.gateway.gateway_process import ROOT
-from tests.gateway.store.crash_writer import CONVERSATION
-from tests.gateway.stores import ids, load_items, opened_store, with_url
+from msgspec import Raw
 
+from gateway.store import Conversation, Event, JobUpdate, Store, StoredTurn, open_store
+from tests.gateway.gateway_process import ROOT
+from tests.gateway.stores import ids, load_items, opened_store, response, turn, with_url
+
+WRITERS = 8
+CONVERSATION = "shared"
+NODE = "writer"
 ROUNDS = 3
 LINES_BEFORE_KILL = 150
 
@@ -26,7 +34,7 @@ async def test_acknowledged_writes_survive_a_kill(url: str) -> None:
 
 def write_until_killed(url: str, generation: str) -> list[str]:
     """Kill a writing process after some time; return the ids that it had printed."""
-    command = [sys.executable, "-m", "tests.gateway.store.crash_writer", url, generation]
+    command = [sys.executable, "-m", "tests.gateway.store.test_crash", url, generation]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as child:  # noqa: S603 - our own module
         assert child.stdout is not None
         lines = [child.stdout.readline() for _ in range(LINES_BEFORE_KILL)]
@@ -58,3 +66,41 @@ async def check_chain(store: Store, response_id: str) -> None:
         assert ids(link.input + link.output) == [f"{link.id}-in", f"{link.id}-out"]
     events = [event.number async for event in store.jobs.follow_events("me", response_id)]
     assert events == ([0, 1] if int(number) % 2 else [])
+
+
+# The writing process
+
+
+async def _write(store: Store, writer: str) -> None:
+    """Continue a chain for ever; every other turn is a background job."""
+    parent: str | None = None
+    number = 0
+    while True:
+        response_id = f"{writer}.{number}"
+        if number % 2:
+            await _run_job(store, response_id, parent)
+        else:
+            await store.responses.save(turn(response_id, parent, conversation=CONVERSATION))
+        os.write(sys.stdout.fileno(), f"{response_id}\n".encode())
+        parent = response_id
+        number += 1
+
+
+async def _run_job(store: Store, response_id: str, parent: str | None) -> None:
+    queued = turn(response_id, parent, conversation=CONVERSATION, status="queued")
+    await store.jobs.enqueue(StoredTurn(queued.response, queued.input), Raw(b"1"), NODE, 60)
+    await store.jobs.update(JobUpdate(response_id, NODE, [Event(0, Raw(b"0"))]))
+    finished = response(response_id, parent=parent, conversation=CONVERSATION)
+    await store.jobs.update(
+        JobUpdate(response_id, NODE, [Event(1, Raw(b"1"))], finished=finished, output=queued.output)
+    )
+
+
+async def main(url: str, generation: str) -> None:
+    """Run all writers."""
+    store = await open_store(url)
+    await asyncio.gather(*(_write(store, f"{generation}-{number}") for number in range(WRITERS)))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

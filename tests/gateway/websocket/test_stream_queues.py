@@ -136,8 +136,7 @@ def test_number_of_streams_is_limited(harness: Harness, socket: WebSocketClient)
     assert len(receive_streams(socket, 16)) == 16
     for number in range(16, 32):
         socket.create_response(f"stream-{number}", **fields)
-    error = socket.create_error("stream-32", **fields)
-    assert error["code"] == "websocket_stream_limit_reached"
+    assert socket.create_error("stream-32", **fields)["code"] == "websocket_stream_limit_reached"
     # The existing streams can still be used, and so can the one without a name.
     socket.create_response("stream-0", **fields)
     socket.create_response(**fields)

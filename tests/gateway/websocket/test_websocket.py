@@ -23,6 +23,7 @@ from tests.gateway.websocket_client import (
 from tests.judges.open_responses import assert_compaction
 from tests.judges.reading import JsonObject, object_in, objects_in, text_in
 
+NOT_FOUND = "previous_response_not_found"
 OSLO = Call("weather", '{"city":  "Oslo"}')
 
 
@@ -103,7 +104,7 @@ def test_websocket_reconnect_store_false_recovery(
     with WebSocketClient(harness.gateway) as other:
         first = socket.create_response(**shared, input="one")
         error = other.create_error(**shared, input="two", previous_response_id=first.id)
-        assert (error["code"], error["status"]) == ("previous_response_not_found", 400)
+        assert (error["code"], error["status"]) == (NOT_FOUND, 400)
         assert other.create_response(**shared, input="three").output_text == "Three."
 
 
@@ -111,7 +112,7 @@ def test_websocket_previous_response_not_found(harness: Harness, socket: WebSock
     error = socket.create_error(
         model=harness.script("chat"), input="hi", store=False, previous_response_id="resp_none"
     )
-    assert error["code"] == "previous_response_not_found"
+    assert error["code"] == NOT_FOUND
     assert error["param"] == "previous_response_id"
     assert error["type"] == "invalid_request_error"
 
@@ -125,8 +126,7 @@ def test_websocket_failed_continuation_evicts_cache(
     error = socket.create_error(**continued, input=tool_output("call_none"))
     sentence = "No tool call found for function call output with call_id call_none."
     assert (error["message"], error["param"], error["status"]) == (sentence, "input", 400)
-    error = socket.create_error(**continued, input="again")
-    assert error["code"] == "previous_response_not_found"
+    assert socket.create_error(**continued, input="again")["code"] == NOT_FOUND
     assert len(harness.backend.received(model)) == 1
 
 
@@ -204,8 +204,7 @@ def test_empty_summary_is_a_failed_continuation(harness: Harness, socket: WebSoc
     continued = {"model": model, "store": False, "previous_response_id": first.id}
     socket.create(**continued, input=[{"type": "compaction_trigger"}])
     assert response_in(socket.receive_until("response.failed"))["status"] == "failed"
-    error = socket.create_error(**continued, input="again")
-    assert error["code"] == "previous_response_not_found"
+    assert socket.create_error(**continued, input="again")["code"] == NOT_FOUND
 
 
 # Continued turns
@@ -252,7 +251,7 @@ def test_unstored_response_belongs_to_its_connection(
     first = socket.create_response(model=model, input="one")
     with WebSocketClient(harness.gateway, {"Authorization": "Bearer sk-somebody-else"}) as other:
         error = other.create_error(model=model, input="two", previous_response_id=first.id)
-    assert error["code"] == "previous_response_not_found"
+    assert error["code"] == NOT_FOUND
 
 
 def test_backend_failure_evicts_the_response(harness: Harness, socket: WebSocketClient) -> None:
@@ -272,8 +271,7 @@ def test_backend_failure_evicts_the_response(harness: Harness, socket: WebSocket
     assert failed.status == "failed"
     for response_id in (first.id, failed.id):
         continued["previous_response_id"] = response_id
-        error = socket.create_error(**continued, input="again")
-        assert error["code"] == "previous_response_not_found"
+        assert socket.create_error(**continued, input="again")["code"] == NOT_FOUND
 
 
 def test_only_the_latest_responses_are_cached(harness: Harness, socket: WebSocketClient) -> None:
@@ -281,7 +279,7 @@ def test_only_the_latest_responses_are_cached(harness: Harness, socket: WebSocke
     shared = {"model": model, "store": False}
     made = [socket.create_response(**shared, input="go") for _ in range(5)]
     error = socket.create_error(**shared, input="on", previous_response_id=made[0].id)
-    assert error["code"] == "previous_response_not_found"
+    assert error["code"] == NOT_FOUND
     again = socket.create_response(**shared, input="on", previous_response_id=made[1].id)
     assert again.output_text == "5."
 
