@@ -1,12 +1,17 @@
-"""What a dialect writes, it reads back; a stream and the whole reply are equal."""
+"""What a dialect writes, it reads back; a stream and the whole reply are equal.
 
+Requests that are rewritten in their own dialect lose only what the capabilities require.
+"""
+
+import json
 from collections.abc import Mapping
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
-from msgspec import Struct
+from msgspec import Raw, Struct
 from msgspec.structs import asdict, replace
 
 import adapters
@@ -16,7 +21,7 @@ from adapters.ir import types as ir
 from adapters.ir.accumulator import accumulate, to_events
 from adapters.legacy import reply_writer as legacy_writer
 from adapters.responses import wire as responses_wire
-from tests.adapters.laws.canonical import canonical_reply
+from tests.adapters.laws.canonical import canonical_reply, canonical_request
 from tests.adapters.laws.common import (
     each_dialect,
     each_unequal_pair,
@@ -32,7 +37,8 @@ from tests.adapters.laws.common import (
     write_request,
     write_stream,
 )
-from tests.corpus import STREAMS, StreamCase
+from tests.corpus import REQUESTS, STREAMS, RequestCase, StreamCase, case_params, on_wire
+from tests.exchange import Exchange
 from tests.strategies.replies import FINISH_REASONS, chat_items, items_of, replies
 from tests.strategies.requests import requests
 from tests.strategies.streams import (
@@ -47,6 +53,7 @@ from tests.strategies.streams import (
     responses_streams,
 )
 from tests.strategies.values import (
+    FULL_CAPABILITIES,
     Chunking,
     DialectName,
     chunkings,
@@ -54,6 +61,16 @@ from tests.strategies.values import (
     split,
     with_line_endings,
 )
+
+# A backend that accepts everything that its dialect has.
+FULL = replace(FULL_CAPABILITIES, multimodal_tool_outputs=True, reasoning_items="text")
+
+# Fields that may be written differently: a tool in another form, another name, a default.
+REWRITTEN_FIELDS = {
+    *("messages", "input", "tools", "functions", "tool_choice", "function_call", "include"),
+    *("parallel_tool_calls", "max_tokens", "max_completion_tokens", "response_format", "text"),
+    *("stop", "store", "stream_options", "web_search_options"),
+}
 
 
 def style_name(style: ResponsesStyle) -> str:
@@ -195,3 +212,74 @@ def test_parameter_is_renamed_and_back(client: str, backend: str) -> None:
 def test_parameter_names_are_unique(name: DialectName) -> None:
     params = list(adapters.get_dialect(name).names.values())
     assert len(params) == len(set(params))
+
+
+def rewriting_exchange(dialect: str, capabilities: adapters.Capabilities = FULL) -> Exchange:
+    return Exchange(dialect, dialect, capabilities=capabilities, rewrite=True)
+
+
+def assert_rewritten(dialect: str, body: bytes) -> None:
+    """Check that a request stays equal, unless it is refused or losses are reported."""
+    try:
+        rewritten = rewriting_exchange(dialect).request(body)
+    except adapters.DragomanError:
+        return
+    if rewritten.losses:
+        return
+    assert flat(comparable(dialect, rewritten.body)) == flat(comparable(dialect, body))
+    assert settings(body) == settings(rewritten.body)
+
+
+def comparable(dialect: str, body: bytes) -> adapters.Request:
+    """Read a request without what may be written differently."""
+    request = canonical_request(read_request(dialect, body))
+    return replace(
+        request,
+        # Chat declares a web search apart from other tools.
+        tools=tuple(sorted(request.tools, key=lambda tool: isinstance(tool, ir.HostedTool))),
+        metadata=None if request.metadata == Raw(b"{}") else request.metadata,
+        # Its default is written.
+        extras=tuple(extra for extra in request.extras if extra.name != "store"),
+    )
+
+
+def settings(body: bytes) -> dict[str, object]:
+    """Return the fields that must be equal; empty ones may be omitted."""
+    return {
+        name: value
+        for name, value in cast("dict[str, object]", json.loads(body)).items()
+        if name not in REWRITTEN_FIELDS and value is not None and value not in ([], {})
+    }
+
+
+@pytest.mark.parametrize("case", case_params(REQUESTS))
+def test_rewritten_case_is_equal(case: RequestCase) -> None:
+    assert_rewritten(case.dialect, on_wire(case.body))
+
+
+@each_dialect
+@few_examples
+@given(data=st.data())
+def test_rewritten_request_is_equal(name: DialectName, data: DataObject) -> None:
+    assert_rewritten(name, write_request(name, data.draw(requests(name))))
+
+
+@each_dialect
+def test_most_cases_have_no_losses(name: str) -> None:
+    cases = [case for case in REQUESTS if case.dialect == name]
+    without_losses = 0
+    for case in cases:
+        try:
+            without_losses += not rewriting_exchange(name).request(on_wire(case.body)).losses
+        except adapters.DragomanError:
+            continue
+    assert without_losses > len(cases) * 2 / 3
+
+
+@pytest.mark.parametrize("case", case_params(REQUESTS))
+def test_rewriting_twice_changes_nothing_more(case: RequestCase) -> None:
+    try:
+        once = rewriting_exchange(case.dialect, case.capabilities).request(on_wire(case.body)).body
+    except adapters.DragomanError:
+        return
+    assert rewriting_exchange(case.dialect, case.capabilities).request(once).body == once
