@@ -94,9 +94,6 @@ class ErrorCase(Case, frozen=True, kw_only=True):
 AnyCase = TypeVar("AnyCase", bound=Case)
 
 
-# Loading
-
-
 def load(kind: str, case_type: type[AnyCase]) -> list[AnyCase]:
     """Load the JSON cases of one kind, ordered by name."""
     paths = sorted((CASES / kind).glob("*.json"))
@@ -130,9 +127,6 @@ def _read_header(header: str) -> Iterator[tuple[str, str]]:
         yield name, value
 
 
-# Parameters of tests
-
-
 def case_target_params(cases: Iterable[AnyCase]) -> list[object]:
     """Return each case with each of its target dialects, as parameters of a test."""
     return [
@@ -148,9 +142,6 @@ def case_params(cases: Iterable[AnyCase]) -> list[object]:
 
 def pair(case: Case, target: str) -> str:
     return f"{case.dialect}-to-{target}"
-
-
-# Running
 
 
 def on_wire(body: Raw) -> bytes:

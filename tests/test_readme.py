@@ -66,9 +66,6 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
         yield gateway
 
 
-# Examples
-
-
 def run_example(code: str, demo: Gateway, folder: Path) -> str:
     assert ADDRESS in code
     (folder / "example.py").write_text(code.replace(ADDRESS, demo.address))
@@ -167,9 +164,6 @@ def test_codex_example_is_valid() -> None:
     assert config["model_providers"][config["model_provider"]]["base_url"] == f"{ADDRESS}/v1"
 
 
-# Tables and lists of the README
-
-
 def test_profiles_are_those_of_the_readme() -> None:
     [names] = re.findall(r"The profiles are (.*?)\.\n", TEXT, re.DOTALL)
     assert re.findall(r"`(\w+)`", names) == list(PROFILES)
@@ -201,9 +195,6 @@ def test_benchmarks_exist() -> None:
     for module in ("tests.benchmarks.core", "tests.benchmarks.gateway", "tests.benchmarks.state"):
         assert f".venv/bin/python -m {module}\n" in blocks("sh")
         assert (ROOT / module.replace(".", "/")).with_suffix(".py").exists()
-
-
-# Other documents
 
 
 def test_losses_page_is_current(request: pytest.FixtureRequest) -> None:

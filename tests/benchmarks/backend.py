@@ -28,8 +28,6 @@ class Player(asyncio.Protocol):
         self._body = bytearray()
         self._timer: asyncio.TimerHandle | None = None
 
-    # Callbacks of the event loop
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
 
@@ -41,8 +39,6 @@ class Player(asyncio.Protocol):
         self._transport = None
         if self._timer is not None:
             self._timer.cancel()
-
-    # Callbacks of the parser
 
     def on_body(self, body: bytes) -> None:
         self._body += body

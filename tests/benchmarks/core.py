@@ -128,9 +128,6 @@ def make_events(kind: Kind, pieces: Iterable[str], model: str, tokens: int) -> I
     yield Finished((finish,), ir.Usage(900, tokens, 900 + tokens))
 
 
-# Timing
-
-
 @dataclass(frozen=True, slots=True)
 class Work:
     """One column of one pair: what we do, and its floor."""
@@ -200,9 +197,6 @@ def measure(works: list[Work], rounds: int) -> None:
     for _ in range(rounds):
         for work in works:
             work.sample()
-
-
-# Output
 
 
 def table(title: str, works: list[Work]) -> Iterator[str]:

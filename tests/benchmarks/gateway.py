@@ -73,9 +73,6 @@ async def _start(folder: Path, pair: str, backend_port: int) -> float:
         return time.monotonic() - start
 
 
-# The table
-
-
 class Row(Struct, frozen=True):
     """One measure of each process; its title may contain fields of the plan."""
 

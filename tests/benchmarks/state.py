@@ -48,8 +48,6 @@ FULL = Amount(rounds=7, calls=600, turns=2000, reads=100)
 QUICK = Amount(rounds=1, calls=8, turns=64, reads=2)
 
 
-# The store alone
-
 # The size of a typical turn of an agent: a tool's output, and a call.
 INPUT = Raw(b'{"type":"function_call_output","output":"' + b"x" * 1500 + b'"}')
 OUTPUT = Raw(b'{"type":"function_call","arguments":"' + b"y" * 300 + b'"}')
@@ -115,9 +113,6 @@ async def measure_store(url: str, turns: int, repetitions: int) -> list[str]:
         lines = [await measure_writers(store, writers, turns) for writers in WRITERS]
         ids = await save_chain(store, max(DEPTHS))
         return lines + [await measure_depth(store, ids, depth, repetitions) for depth in DEPTHS]
-
-
-# Through the gateway
 
 
 class Cost(Struct, frozen=True):

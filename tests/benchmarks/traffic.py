@@ -39,9 +39,6 @@ class Answer(Struct, frozen=True):
     then: tuple[bytes, ...] = ()
 
 
-# Requests
-
-
 def request(dialect: str, model: str) -> bytes:
     """Return an HTTP request of about 5 kB, as a client of this dialect sends it.
 
@@ -60,9 +57,6 @@ def post(path: str, body: bytes) -> bytes:
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
-
-
-# Answers
 
 
 @cache

@@ -157,8 +157,6 @@ COMPACTION = record(
     id=text, object=word("response.compaction"), created_at=integer, output=array(ITEM), usage=USAGE
 )
 
-# Events
-
 ITEM_PLACE: dict[str, Check] = {"item_id": text, "output_index": integer}
 CONTENT_PLACE = {**ITEM_PLACE, "content_index": integer}
 SUMMARY_PLACE = {**ITEM_PLACE, "summary_index": integer}

@@ -114,8 +114,6 @@ def test_every_allowance_is_tested() -> None:
     assert len(EVERYTHING) == len(get_args(Allowance))
 
 
-# Streams
-
 STRICT = responses_events([reasoning(), message(), call()])
 
 

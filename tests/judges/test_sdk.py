@@ -36,9 +36,6 @@ def test_reading_refuses_what_is_no_plain_object(body: bytes) -> None:
         read_object(body)
 
 
-# Requests and replies
-
-
 def test_sdk_takes_legal_requests() -> None:
     sdk.judge_chat_request(encoded(CHAT_REQUEST))
     sdk.judge_responses_request(encoded(samples.RESPONSES_REQUEST))
@@ -133,9 +130,6 @@ def test_sdk_takes_error_codes_that_its_types_lack(code: str) -> None:
     assert reply.error.code == code
 
 
-# Chat streams
-
-
 def test_sdk_rebuilds_a_chat_stream() -> None:
     completion = sdk.judge_chat_stream(chat_stream(chat_chunks()))
     assert completion is not None
@@ -197,8 +191,6 @@ def test_sdk_refuses_event_lines_in_a_chat_stream() -> None:
         sdk.judge_chat_stream(b"event: chunk\n" + chat_stream(chat_chunks()))
 
 
-# Responses streams
-
 STREAMS = {
     "items": responses_events([samples.reasoning(), message(), call(), samples.custom_call()]),
     "refusal": responses_events([message(kind="refusal")]),
@@ -249,9 +241,6 @@ def test_sdk_refuses_a_responses_stream_without_one_end() -> None:
         sdk.judge_responses_stream(responses_stream(events[:-1]))
     with refused(AssertionError, match="after the terminal"):
         sdk.judge_responses_stream(responses_stream([*events, events[-1]]))
-
-
-# Fields
 
 
 def test_fields_lists_what_requests_may_say() -> None:

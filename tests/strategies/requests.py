@@ -23,8 +23,6 @@ from tests.strategies.values import (
     tuples_of,
 )
 
-# Settings
-
 _schemas = st.sampled_from([
     Raw(b'{"type":"object","properties":{}}'),
     Raw(b'{ "type" : "object", "properties": {"n": {"type": "integer", "maximum": 1e21}}}'),
@@ -81,8 +79,6 @@ def _settings(draw: DrawFn, family: ir.Family) -> ir.Request:
     return replace(request, include_usage=True if wants_usage else None)
 
 
-# Tools
-
 _WEB_SEARCH_FIELDS = (
     b'{"type":"web_search","user_location":{"type":"approximate","city":"Gouda"},'
     b'"search_context_size":"low"}'
@@ -133,9 +129,6 @@ def _tool_choices(
             ir.AllowedToolsChoice("required", (named[0],), others),
         ]
     return draw(optional(st.sampled_from(choices)))
-
-
-# Items
 
 
 @cache

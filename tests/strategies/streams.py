@@ -31,9 +31,6 @@ class StreamSample(Struct, frozen=True):
     complete_at: int
 
 
-# Interleaving
-
-
 def interleave(draw: DrawFn, queues: Sequence[Sequence[T]]) -> list[T]:
     """Merge queues that begin one after the other, each in its own order."""
     merged: list[T] = []
@@ -88,9 +85,6 @@ def _split_delta(draw: DrawFn, delta: Delta) -> list[Event]:
     first, *rest = draw(fragments(delta.text)) or [""]
     others = [replace(delta, text=text, logprobs=(), annotations=()) for text in rest]
     return [replace(delta, text=first), *others]
-
-
-# Tool calls in Chat streams
 
 
 # Returns the entries of `tool_calls` for one call, one for each chunk.
@@ -203,9 +197,6 @@ def calls_for(style: CallStyle) -> SearchStrategy[tuple[ir.ToolCall, ...]]:
     return calls(arguments, kinds=("function",), distinct_names=True)
 
 
-# Chat streams
-
-
 @st.composite
 def chat_streams(draw: DrawFn, reply: ir.Reply, style: CallStyle = STANDARD) -> StreamSample:
     """Draw a stream of a Chat backend."""
@@ -316,9 +307,6 @@ def _encode_chunks(draw: DrawFn, chunks: list[Json], usage: Json | None) -> Stre
 def _encode_event(label: bytes, chunk: Json) -> bytes:
     first, *rest = msgspec.json.encode(chunk).split(b"\n")
     return b"".join([label, first, *(b"\ndata: " + line for line in rest), b"\n\n"])
-
-
-# Responses streams
 
 
 class ResponsesStyle(Struct, frozen=True):

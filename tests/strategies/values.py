@@ -52,8 +52,6 @@ def tuples_of(
     return st.lists(strategy, min_size=min_size, max_size=max_size).map(tuple)
 
 
-# JSON
-
 _spaces = st.sampled_from(["", "", " ", "\n", "\t ", " \r\n  "])
 _scalars = st.sampled_from([
     *("1", "-0", "1.0", "1e400", "12345678901234567890123", "0.1000000000000000055"),
@@ -87,8 +85,6 @@ any_arguments = st.one_of(
 )
 raw_objects = json_arguments.map(lambda text: Raw(text.replace("\r", "").encode()))
 
-
-# Splitting
 
 # Chunks of one size, or boundaries anywhere.
 Chunking = int | list[int]

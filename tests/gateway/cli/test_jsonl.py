@@ -81,9 +81,6 @@ def test_memory_does_not_grow_with_the_file(monkeypatch: pytest.MonkeyPatch) -> 
     assert peak < 5_000_000
 
 
-# Training examples
-
-
 def test_call_at_the_end_of_an_example_needs_no_output() -> None:
     result = cli.translate("--from legacy --to chat --lines", cli.EXAMPLE)
     messages = json.loads(result.stdout)["messages"]
@@ -104,9 +101,6 @@ def test_call_within_an_example_gets_an_output() -> None:
 def test_call_at_the_end_of_a_request_gets_an_output() -> None:
     request = cli.EXAMPLE.replace(b"{", b'{"model":"m",', 1)
     assert cli.translated("--from legacy --to chat", request)["messages"][-1]["role"] == "tool"
-
-
-# Batch files
 
 
 def test_other_fields_of_a_batch_request_are_kept() -> None:

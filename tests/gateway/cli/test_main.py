@@ -20,8 +20,6 @@ from gateway.crypto import api_key_digest
 from tests.gateway.cli import command_line as cli
 from tests.gateway.gateway_process import COMMAND, ROOT
 
-# dragoman check
-
 
 def test_check_accepts_a_valid_stream() -> None:
     result = cli.run("check --dialect chat", cli.STREAM)
@@ -34,9 +32,6 @@ def test_check_prints_each_violation_with_its_line() -> None:
     assert result.stdout.splitlines() == [f"line {n}: id is missing" for n in (1, 3, 5)]
     assert result.stderr == ""
     assert result.exit_code == 1
-
-
-# Help
 
 
 COMMANDS: dict[str, Command] = {"dragoman": main, **main.commands}
@@ -71,9 +66,6 @@ def test_help_is_printed(arguments: str) -> None:
 
 def test_version_is_that_of_the_package() -> None:
     assert cli.one_line(cli.run("--version").stdout).endswith(f"version {adapters.__version__}")
-
-
-# dragoman key
 
 
 def read_keys(lines: str, folder: Path) -> tuple[KeyConfig, ...]:
@@ -120,9 +112,6 @@ def test_invalid_name_is_rejected(name: str) -> None:
     result = cli.run(f"key --name {name}")
     assert "--name: expected a name of printable ASCII characters" in result.stderr
     assert (result.stdout, result.exit_code) == ("", 2)
-
-
-# As a process
 
 
 DRAGOMAN = str(Path(sysconfig.get_path("scripts")) / "dragoman")

@@ -35,9 +35,6 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
     return configurations
 
 
-# Options
-
-
 def test_defaults_are_used_without_options(served: list[Config]) -> None:
     assert run("serve").exit_code == 0
     assert served == [Config()]
@@ -103,9 +100,6 @@ def test_workers_require_a_shared_database(served: list[Config], tmp_path: Path)
     assert served == []
 
 
-# Messages
-
-
 def test_banner_lists_backends_without_secrets(capsys: pytest.CaptureFixture[str]) -> None:
     url = "http://me:secret@h/v1?key=secret"
     backends = (
@@ -139,9 +133,6 @@ def test_banner_warns_of_open_access(host: str, capsys: pytest.CaptureFixture[st
 def test_address_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     print_listening(("127.0.0.1", 8080))
     assert capsys.readouterr().out == "listening on http://127.0.0.1:8080\n"
-
-
-# Exit codes
 
 
 def serve(*options: str) -> subprocess.CompletedProcess[str]:

@@ -91,9 +91,6 @@ def test_usage_is_written_for_a_request_of_the_responses_api(tmp_path: Path) -> 
     assert '"usage":{"prompt_tokens"' in result.stdout
 
 
-# Capabilities
-
-
 DEVELOPER = b'{"model":"m","input":[{"role":"developer","content":"x"}]}'
 EFFORT = b'{"model":"m","input":"x","reasoning":{"effort":"max"}}'
 
