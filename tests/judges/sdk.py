@@ -18,23 +18,11 @@ from openai.lib.streaming.responses import (
     ResponseStreamState,
     ResponseTextDeltaEvent,
 )
+from openai.types import responses
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.chat import completion_create_params as chat_params
 from openai.types.chat.chat_completion_chunk import ChoiceDeltaToolCall
-from openai.types.chat.completion_create_params import (
-    CompletionCreateParamsNonStreaming,
-    CompletionCreateParamsStreaming,
-)
-from openai.types.responses import (
-    Response,
-    ResponseCompletedEvent,
-    ResponseFailedEvent,
-    ResponseIncompleteEvent,
-    ResponseStreamEvent,
-)
-from openai.types.responses.response_create_params import (
-    ResponseCreateParamsNonStreaming,
-    ResponseCreateParamsStreaming,
-)
+from openai.types.responses import response_create_params as responses_params
 from openai.types.shared import ErrorObject
 
 from tests.judges.reading import JsonObject, as_list, as_object, object_in, objects_in, read_object
@@ -45,24 +33,28 @@ Model = TypeVar("Model", bound=BaseModel)
 Place = tuple[int, int | None]
 
 CHAT_REQUESTS = {
-    False: exact_validator(CompletionCreateParamsNonStreaming),
-    True: exact_validator(CompletionCreateParamsStreaming),
+    False: exact_validator(chat_params.CompletionCreateParamsNonStreaming),
+    True: exact_validator(chat_params.CompletionCreateParamsStreaming),
 }
 RESPONSES_REQUESTS = {
-    False: exact_validator(ResponseCreateParamsNonStreaming),
-    True: exact_validator(ResponseCreateParamsStreaming),
+    False: exact_validator(responses_params.ResponseCreateParamsNonStreaming),
+    True: exact_validator(responses_params.ResponseCreateParamsStreaming),
 }
 
 # The package's Literal for ResponseError.code lacks these, but the service sends them, and Codex
 # decides by them whether to compact, to give up or to try again.
 CODES_BEYOND_SDK = frozenset({"context_length_exceeded", "insufficient_quota"})
 
-TERMINAL = (ResponseCompletedEvent, ResponseFailedEvent, ResponseIncompleteEvent)
+TERMINAL = (
+    responses.ResponseCompletedEvent,
+    responses.ResponseFailedEvent,
+    responses.ResponseIncompleteEvent,
+)
 
 
 def _event_classes() -> dict[str, type[BaseModel]]:
     """Sort the members of ResponseStreamEvent by type: the bare union prints 208 errors."""
-    union, *_ = get_args(ResponseStreamEvent)
+    union, *_ = get_args(responses.ResponseStreamEvent)
     members = cast("tuple[type[BaseModel], ...]", get_args(union))
     return {get_args(member.model_fields["type"].annotation)[0]: member for member in members}
 
@@ -112,11 +104,11 @@ def judge_chat_reply(body: bytes) -> ChatCompletion:
     return validate(ChatCompletion, json.dumps(read_object(body)))
 
 
-def judge_responses_reply(body: bytes) -> Response:
+def judge_responses_reply(body: bytes) -> responses.Response:
     """Judge an unstreamed Responses reply, and return it as a client would see it."""
     reply = read_object(body)
-    validate(Response, json.dumps(_with_known_code(reply)))
-    return _construct(Response, reply)
+    validate(responses.Response, json.dumps(_with_known_code(reply)))
+    return _construct(responses.Response, reply)
 
 
 def judge_error(body: bytes | str) -> None:
@@ -232,11 +224,11 @@ def _compare_calls(chunks: Iterable[ChatCompletionChunk], completion: ChatComple
             assert made == said, f"call {index}: {said} became {made}"
 
 
-def judge_responses_stream(data: bytes) -> Response:
+def judge_responses_stream(data: bytes) -> responses.Response:
     """Judge a Responses stream event by event, and return what the package's helper makes of it."""
     state: ResponseStreamState[None] = ResponseStreamState(input_tools=omit, text_format=omit)
     rebuilt: dict[Place, str] = {}
-    final: Response | None = None
+    final: responses.Response | None = None
     for number, frame in enumerate(_frames(data)):
         assert final is None, f"event {number} comes after the terminal event"
         payload = read_object(frame.data)
@@ -250,7 +242,7 @@ def judge_responses_stream(data: bytes) -> Response:
     return final
 
 
-def _judge_event(payload: JsonObject) -> ResponseStreamEvent:
+def _judge_event(payload: JsonObject) -> responses.ResponseStreamEvent:
     kind = payload.get("type")
     assert isinstance(kind, str), f"an event without type: {payload}"
     assert kind in EVENT_CLASSES, f"the SDK knows no event {kind!r}; its JavaScript helper throws"
@@ -261,15 +253,15 @@ def _judge_event(payload: JsonObject) -> ResponseStreamEvent:
     # Flat errors are what the package types; nested ones are what makes its clients raise.
     if kind == "error" and "error" in payload:
         judge_error(json.dumps(payload))
-    return cast("ResponseStreamEvent", _construct(EVENT_CLASSES[kind], payload))
+    return cast("responses.ResponseStreamEvent", _construct(EVENT_CLASSES[kind], payload))
 
 
 def _feed(
     state: ResponseStreamState[None],
-    event: ResponseStreamEvent,
+    event: responses.ResponseStreamEvent,
     number: int,
     rebuilt: dict[Place, str],
-) -> Response | None:
+) -> responses.Response | None:
     """Pass one event to the helper, and return the response if the event was terminal."""
     try:
         fired = state.handle_event(event)
@@ -285,7 +277,7 @@ def _feed(
     return None
 
 
-def _compare_texts(rebuilt: dict[Place, str], final: Response) -> None:
+def _compare_texts(rebuilt: dict[Place, str], final: responses.Response) -> None:
     """Compare what the helper accumulated from deltas with the final response."""
     output = objects_in(final.to_dict(warnings=False), "output")
     for (output_index, content_index), text in rebuilt.items():

@@ -1,6 +1,6 @@
 """Strategies for corrupted bodies and streams."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import cast
 
@@ -8,8 +8,6 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from msgspec import Raw
-
-from tests.strategies.values import Json
 
 Path = tuple[str | int, ...]
 
@@ -52,28 +50,22 @@ def with_replaced_event_value(draw: DrawFn, stream: bytes) -> bytes:
 
 def _paths(value: object, path: Path = ()) -> Iterator[Path]:
     yield path
-    match value:
-        case dict():
-            for name, inner in cast("Json", value).items():
-                yield from _paths(inner, (*path, name))
-        case list():
-            for number, inner in enumerate(cast("list[object]", value)):
-                yield from _paths(inner, (*path, number))
-        case _:
-            return
+    members: Iterable[tuple[str | int, object]] = ()
+    if isinstance(value, dict):
+        members = cast("dict[str | int, object]", value).items()
+    elif isinstance(value, list):
+        members = enumerate(cast("list[object]", value))
+    for name, inner in members:
+        yield from _paths(inner, (*path, name))
 
 
 def _replaced(value: object, path: Path, new: Raw) -> object:
     if not path:
         return new
-    first, *rest = path
-    match value:
-        case dict():
-            fields = cast("Json", value)
-            return fields | {str(first): _replaced(fields[str(first)], tuple(rest), new)}
-        case list():
-            items = list(cast("list[object]", value))
-            items[int(first)] = _replaced(items[int(first)], tuple(rest), new)
-            return items
-        case _:
-            raise AssertionError(path)
+    *steps, last = path
+    # The steps index lists and objects alike.
+    parent = cast("dict[str | int, object]", value)
+    for step in steps:
+        parent = cast("dict[str | int, object]", parent[step])
+    parent[last] = new
+    return value
