@@ -44,11 +44,13 @@ few_examples = settings(max_examples=max(settings().max_examples // 6, 10))
 
 def for_each_pair(test: Callable[..., None]) -> Callable[..., None]:
     """Run a law for every pair of dialects, with a few examples of what it draws."""
-    return each_pair(few_examples(given(data=st.data())(test)))
+    law: Callable[..., None] = each_pair(few_examples(given(data=st.data())(test)))
+    return law
 
 
 def for_each_unequal_pair(test: Callable[..., None]) -> Callable[..., None]:
-    return each_unequal_pair(few_examples(given(data=st.data())(test)))
+    law: Callable[..., None] = each_unequal_pair(few_examples(given(data=st.data())(test)))
+    return law
 
 
 # Reasoning is written as text, so that it can be read back as it was.
