@@ -225,8 +225,7 @@ def test_turn_keeps_its_history_if_the_parent_is_deleted_while_it_runs(
     assert "the second answer" in listed
     parent["previous_response_id"] = last
     final = storing.respond(**parent, input="and more", streamed=True)
-    sent = storing.sent(model)
-    assert sent.index("the beginning") < sent.index("the second") < sent.index("the third")
+    storing.assert_sent_in_order(model, "the beginning", "the second", "the third")
     assert responses.retrieve(final.id).previous_response_id == last
 
 

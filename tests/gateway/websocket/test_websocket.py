@@ -92,9 +92,7 @@ def test_websocket_continuation(
     first = socket.create_response(**shared, input="My name is Ada.")
     second = socket.create_response(**shared, input="What is it?", previous_response_id=first.id)
     assert (second.status, second.previous_response_id) == ("completed", first.id)
-    sent = harness.sent(model)
-    places = [sent.index(text) for text in ("My name is Ada.", "Hello, Ada.", "What is it?")]
-    assert places == sorted(places)
+    harness.assert_sent_in_order(model, "My name is Ada.", "Hello, Ada.", "What is it?")
 
 
 def test_websocket_reconnect_store_false_recovery(
