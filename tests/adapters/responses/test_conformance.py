@@ -260,7 +260,8 @@ RESPONSES: dict[str, Stream] = {
 USAGE = "response/usage"
 OUTPUT = "response/output"
 CALL_ADDED = 'was "call_0" in response.output_item.added'
-NO_ITEM: Json = {"type": "response.output_item.added", "output_index": 1, "item": []}
+NO_ITEM: Object = {"type": "response.output_item.added", "output_index": 1, "item": []}
+NO_ITEM_DONE: Json = {**NO_ITEM, "type": "response.output_item.done"}
 SECOND_ITEM = event("output_item.added", 1, OPEN_MESSAGE)
 MISPLACED = event("custom_tool_call_input.delta", 1, call(1, "", ""), delta="")
 UNKNOWN_ITEM = event("output_item.done", 7, message("msg_7", "completed"))
@@ -309,6 +310,7 @@ RESPONSES_VIOLATIONS: list[Case] = [
     # items
     ("text", remove(2, "output_index"), 2, "output_index is missing"),
     ("text", insert(10, NO_ITEM), 10, "item must be an object"),
+    ("text", insert(10, NO_ITEM_DONE), 10, "item must be an object, not a list"),
     ("built-in tool", put(4, "response/output/0/type", "search"), 4, "is not an item type"),
     ("text", put(2, "item/status", "completed"), 2, 'item.status must be "in_progress"'),
     ("text", put(9, "item/status", "in_progress"), 9, "item.status must be"),
