@@ -102,14 +102,11 @@ def revision_snapshots(revision: str) -> dict[str, Masked]:
             if content is not None:
                 folder, _, rest = member.name.removeprefix(f"{FOLDER}/").partition("/")
                 name = f"{RENAMED_FOLDERS.get(folder, folder)}/{rest}"
-                snapshots[name] = mask(name, _rename(content.read().decode()))
+                text = content.read().decode()
+                for old, new in RENAMED_NAMES.items():
+                    text = text.replace(f'"{old}"', f'"{new}"')
+                snapshots[name] = mask(name, text)
     return snapshots
-
-
-def _rename(text: str) -> str:
-    for old, new in RENAMED_NAMES.items():
-        text = text.replace(f'"{old}"', f'"{new}"')
-    return text
 
 
 def present_snapshots() -> dict[str, Masked]:

@@ -80,7 +80,7 @@ def rows(client: str, known: set[str]) -> Iterator[Row]:
     for file in sorted(LOSSES.glob(f"{client}-to-*.txt")):
         backend = file.stem.partition("-to-")[2]
         for match in filter(None, map(LINE.match, file.read_text().splitlines())):
-            if is_known(match["path"], known):
+            if match["path"].replace("[*]", "").rpartition(".")[2] in known:
                 yield Row(backend, **match.groupdict())
 
 
@@ -89,10 +89,6 @@ def write_line(group: list[Row]) -> str:
     backends = ", ".join(f"`{name}`" for name in dict.fromkeys(row.backend for row in group))
     reason = first.reason.replace("|", "\\|")
     return f"| `{first.path}` | {backends} | {first.result} | {first.severity} | {reason} |\n"
-
-
-def is_known(path: str, known: set[str]) -> bool:
-    return path.replace("[*]", "").rpartition(".")[2] in known
 
 
 if __name__ == "__main__":

@@ -61,7 +61,10 @@ async def _measure_pair(pair: str, kind: Kind, plan: Plan, *, reference: bool) -
             await reach(target, client)
             await warm_up(target, client, translates=target.name == GATEWAY)
         records = await measure(targets, client, plan)
-    _print_results(pair, kind, plan, records, median(starts))
+    about = f"streams of {kind}; one worker each; medians (rounds: {plan.rounds})"
+    title = f"A {client} client in front of a {backend} backend; {about}"
+    lines = ["", title, *table(records, plan, median(starts))]
+    sys.stdout.write("\n".join(lines) + "\n")
 
 
 async def _start(folder: Path, pair: str, backend_port: int) -> float:
@@ -148,15 +151,6 @@ def _line(row: Row, records: Mapping[str, Record], plan: Plan) -> str:
     cells = "".join(f"{value:>16,.{row.digits}f}" for value in values.values())
     compared = "" if row.compare is None else row.compare(values[GATEWAY], values[RELAY])
     return f"{row.title.format(plan=plan):<42}{cells}{compared:>12}  {row.aim}"
-
-
-def _print_results(
-    pair: str, kind: Kind, plan: Plan, records: dict[str, Record], start: float
-) -> None:
-    title = " client in front of a ".join(pair.split(":"))
-    about = f"streams of {kind}; one worker each; medians (rounds: {plan.rounds})"
-    lines = ["", f"A {title} backend; {about}", *table(records, plan, start)]
-    sys.stdout.write("\n".join(lines) + "\n")
 
 
 def _arguments() -> argparse.Namespace:

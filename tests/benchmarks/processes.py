@@ -37,21 +37,15 @@ class Target:
 
     def processor_time(self) -> int:
         """Return its CPU time in nanoseconds, user and system."""
-        return sum(_processor_time(pid) for pid in _family(self.process.pid))
+        # The clock of clock_getcpuclockid(3): exact, where /proc counts in ticks of 10 ms.
+        family = _family(self.process.pid)
+        return sum(time.clock_gettime_ns((~pid << 3) | 2) for pid in family)
 
     def memory(self) -> int:
         """Return its resident memory in bytes."""
-        return sum(_resident(pid) for pid in _family(self.process.pid))
-
-
-def _processor_time(pid: int) -> int:
-    # The clock of clock_getcpuclockid(3) on Linux: exact, where /proc counts in ticks of 10 ms.
-    return time.clock_gettime_ns((~pid << 3) | 2)
-
-
-def _resident(pid: int) -> int:
-    pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
-    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+        files = [Path(f"/proc/{pid}/statm") for pid in _family(self.process.pid)]
+        pages = sum(int(file.read_text(encoding="ascii").split()[1]) for file in files)
+        return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def _family(pid: int) -> Iterator[int]:

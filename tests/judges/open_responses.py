@@ -30,18 +30,6 @@ ENDED = frozenset({"completed", "incomplete", "failed"})
 def assert_response(body: JsonObject, *, allow: Collection[Allowance] = ()) -> None:
     """Assert that a response object is one that Open Responses clients can read."""
     RESPONSE(body, "response", frozenset(allow))
-    _assert_ending(body)
-    _assert_incomplete_item_last(body)
-
-
-def assert_compaction(body: JsonObject, *, allow: Collection[Allowance] = ()) -> None:
-    """Assert that a conversation in short is one: it ends with the one item that sums it up."""
-    COMPACTION(body, "compaction", frozenset(allow))
-    kinds = [text_in(item, "type") for item in objects_in(body, "output")]
-    assert kinds.index("compaction") == len(kinds) - 1, f"output: {kinds}"
-
-
-def _assert_ending(body: JsonObject) -> None:
     status = body["status"]
     assert (body["error"] is not None) == (status == "failed"), (
         f"response.error: {body['error']!r} in a response that is {status}"
@@ -50,6 +38,14 @@ def _assert_ending(body: JsonObject) -> None:
         assert body["incomplete_details"] is not None, "response.incomplete_details: is null"
     if status == "completed":
         assert body["completed_at"] is not None, "response.completed_at: is null"
+    _assert_incomplete_item_last(body)
+
+
+def assert_compaction(body: JsonObject, *, allow: Collection[Allowance] = ()) -> None:
+    """Assert that a conversation in short is one: it ends with the one item that sums it up."""
+    COMPACTION(body, "compaction", frozenset(allow))
+    kinds = [text_in(item, "type") for item in objects_in(body, "output")]
+    assert kinds.index("compaction") == len(kinds) - 1, f"output: {kinds}"
 
 
 def _assert_incomplete_item_last(body: JsonObject) -> None:
