@@ -7,6 +7,9 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from gateway.cli.commands import main
+from tests.judges.reading import JsonObject
+from tests.judges.sample_streams import chat_stream, chunk
+from tests.judges.samples import CHAT_REPLY, encoded
 
 TO_RESPONSES = "--from chat --to responses"
 REQUEST = b'{"model":"m","messages":[{"role":"user","content":"hi"}],"seed":1}'
@@ -14,21 +17,11 @@ TRANSLATED_REQUEST = (
     b'{"model":"m","input":[{"type":"message","role":"user","content":"hi"}],"store":false}\n'
 )
 LOSS = "dropped seed: the Responses API does not support this field"
-REPLY = (
-    b'{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,'
-    b'"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],'
-    b'"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}'
-)
-CHUNK = (
-    b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m",'
-    b'"choices":[{"index":0,"delta":%s,"finish_reason":%s}]}\n\n'
-)
-FIRST_CHUNK = CHUNK % (b'{"role":"assistant","content":"hi"}', b"null")
-USAGE = (
-    b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m",'
-    b'"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}\n\n'
-)
-STREAM = FIRST_CHUNK + CHUNK % (b"{}", b'"stop"') + USAGE + b"data: [DONE]\n\n"
+REPLY = encoded(CHAT_REPLY)
+CHUNKS = [chunk({"role": "assistant", "content": "hi"}), chunk({}, "stop")]
+USAGE: JsonObject = {**chunk({}), "choices": [], "usage": CHAT_REPLY["usage"]}
+FIRST_CHUNK = chat_stream(CHUNKS[:1], end=b"")
+STREAM = chat_stream([*CHUNKS, USAGE])
 EXAMPLE = (
     b'{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":null,'
     b'"function_call":{"name":"f","arguments":"{ }"}}],"functions":[{"name":"f","parameters":{}}]}'

@@ -28,7 +28,7 @@ def test_check_accepts_a_valid_stream() -> None:
 
 
 def test_check_prints_each_violation_with_its_line() -> None:
-    result = cli.run("check --dialect chat", cli.STREAM.replace(b'"id":"chatcmpl-1",', b""))
+    result = cli.run("check --dialect chat", cli.STREAM.replace(b'"id": "chatcmpl-1",', b""))
     assert result.stdout.splitlines() == [f"line {n}: id is missing" for n in (1, 3, 5)]
     assert result.stderr == ""
     assert result.exit_code == 1

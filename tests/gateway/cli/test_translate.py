@@ -48,7 +48,7 @@ def test_kind_is_detected(stdin: bytes, kind: str) -> None:
 
 def test_reply_of_the_responses_api_is_detected() -> None:
     reply = cli.translate(cli.TO_RESPONSES, cli.REPLY).stdout_bytes
-    assert cli.translated(TO_CHAT, reply)["choices"][0]["message"]["content"] == "hi"
+    assert cli.translated(TO_CHAT, reply)["choices"][0]["message"]["content"] == "Hi"
 
 
 def test_output_is_indented() -> None:
