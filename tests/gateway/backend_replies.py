@@ -34,7 +34,6 @@ class Turn:
 
 
 def reply_body(dialect: str, turn: Turn) -> bytes:
-    """Return the JSON body of a turn."""
     if dialect == "responses":
         return encoded({**response("completed", _items(turn)), "usage": RESPONSES_USAGE})
     message, finish = _message(dialect, turn), finish_reason(dialect, turn)

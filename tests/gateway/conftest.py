@@ -43,7 +43,6 @@ class Harness:
     sdk: openai.OpenAI
 
     def new_model(self, backend_name: str) -> str:
-        """Return a new model name for a backend."""
         return _new_model(backend_name)
 
     def enqueue(self, backend_name: str, *scripts: Script) -> str:
@@ -160,44 +159,39 @@ def new_model() -> NewModel:
 
 
 @pytest.fixture(scope="session")
-def gateway(
+def harness(
     backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Gateway]:
+) -> Iterator[Harness]:
     """Run a gateway with backends of all dialects and kinds."""
-    folder = tmp_path_factory.mktemp("gateway")
-    with run_gateway(backend_tables(backend.address, BACKEND_KINDS), folder) as gateway:
-        yield gateway
-    assert_no_errors_logged(gateway)
+    config = backend_tables(backend.address, BACKEND_KINDS)
+    with run_harness(backend, config, tmp_path_factory.mktemp("gateway")) as harness:
+        yield harness
 
 
 @pytest.fixture(scope="session")
-def heartbeat_gateway(
+def gateway(harness: Harness) -> Gateway:
+    return harness.gateway
+
+
+@pytest.fixture(scope="session")
+def sdk(harness: Harness) -> openai.OpenAI:
+    return harness.sdk
+
+
+@pytest.fixture(scope="session")
+def heartbeats(
     backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Gateway]:
+) -> Iterator[Harness]:
     """Run a gateway with frequent heartbeats and a small limit of bodies."""
     server = "[server]\nheartbeat_interval = 0.2\nmax_body_bytes = 100_000\n"
-    folder = tmp_path_factory.mktemp("heartbeat")
-    with run_gateway(server + backend_tables(backend.address, ["steady"]), folder) as gateway:
-        yield gateway
-    assert_no_errors_logged(gateway)
+    config = server + backend_tables(backend.address, ["steady"])
+    with run_harness(backend, config, tmp_path_factory.mktemp("heartbeat")) as harness:
+        yield harness
 
 
 @pytest.fixture(scope="session")
-def heartbeats(heartbeat_gateway: Gateway, backend: ScriptedBackend) -> Iterator[Harness]:
-    """Return the harness of a gateway with frequent heartbeats."""
-    with sdk_client(heartbeat_gateway, "sk-test") as client:
-        yield Harness(heartbeat_gateway, backend, client)
-
-
-@pytest.fixture(scope="session")
-def sdk(gateway: Gateway) -> Iterator[openai.OpenAI]:
-    with sdk_client(gateway, "sk-test") as client:
-        yield client
-
-
-@pytest.fixture(scope="session")
-def harness(gateway: Gateway, backend: ScriptedBackend, sdk: openai.OpenAI) -> Harness:
-    return Harness(gateway, backend, sdk)
+def heartbeat_gateway(heartbeats: Harness) -> Gateway:
+    return heartbeats.gateway
 
 
 @pytest.fixture(scope="session", params=DATABASES)

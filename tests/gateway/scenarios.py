@@ -43,20 +43,18 @@ class Pair:
         return [turn.for_legacy() if has_legacy else turn for turn in scenario.turns]
 
     def expected_reply(self, turn: Turn) -> ClientReply:
-        """Return what the client must get for a turn."""
         # The SDK of version 0.28 has no usage in streams.
         tokens = None if self.mode == "old" else 12
         return ClientReply(turn, finish_reason(self.client, turn), tokens)
 
     def expected_requests(self, scenario: Scenario) -> list[ParsedRequest]:
-        """Return the requests that the backend must get."""
-        turns = self.turns(scenario)
+        results: tuple[tuple[Call, str], ...] = ()
+        forced_tool = scenario.forced_tool
         requests: list[ParsedRequest] = []
-        for number, _ in enumerate(turns):
-            calls = [call for turn in turns[:number] for call in turn.calls]
-            results = tuple((call, tool_result(call)) for call in calls)
-            forced_tool = None if number else scenario.forced_tool
+        for turn in self.turns(scenario):
             requests.append(ParsedRequest(TOOLS, forced_tool, self.is_stream, results))
+            results += tuple((call, tool_result(call)) for call in turn.calls)
+            forced_tool = None
         return requests
 
 
@@ -70,7 +68,6 @@ SCENARIOS = {
         (Turn("First both.", (ZURICH, TOKYO)), Turn(None, (TOKYO,)), Turn("All is well ✅."))
     ),
 }
-
 
 EVERY_CLIENT_AND_BACKEND = pytest.mark.parametrize(
     ("client", "dialect", "mode"),
@@ -93,14 +90,11 @@ def run_scenario(name: str, pair: Pair, sdk: openai.OpenAI, backend: ScriptedBac
         assert reply == pair.expected_reply(turn)
         reply = client.send_results([tool_result(call) for call in reply.turn.calls])
     assert reply == pair.expected_reply(turns[-1])
-    is_passthrough = pair.client == pair.backend
-    requests = [
-        parse_request(pair.backend, it, is_passthrough=is_passthrough)
-        for it in backend.received(pair.model)
-    ]
+    received = backend.received(pair.model)
+    same = pair.client == pair.backend
+    requests = [parse_request(pair.backend, it, is_passthrough=same) for it in received]
     assert requests == pair.expected_requests(scenario)
 
 
 def tool_result(call: Call) -> str:
-    """Return the output of a tool."""
     return f"“{call.name}” \\ returns 21 ° ☀\nof {call.arguments}"

@@ -31,8 +31,6 @@ PARAMETERS: JsonObject = {
 }
 TOOLS = ("get_weather", "get_time")
 QUESTION = "What is it like in Zürich, and in 東京?"
-
-
 WEATHER_TOOL: FunctionToolParam = {
     "type": "function",
     "name": "weather",
@@ -167,7 +165,6 @@ def join_chunks(chunks: Iterable[ChatCompletionChunk]) -> ChatCompletion:
 
 
 def _append_strings(whole: JsonObject, delta: JsonObject) -> None:
-    """Append all strings of a delta."""
     for name, value in delta.items():
         if isinstance(value, str):
             whole[name] = str(whole.get(name, "")) + value

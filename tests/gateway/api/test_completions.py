@@ -70,10 +70,8 @@ def list_ids(owner: Harness, **filters: Any) -> list[str]:
 def content(completion: ChatCompletion) -> Any:
     """Return what does not depend on whether the completion was streamed."""
     choice = completion.choices[0]
-    calls: list[Any] = [call.to_dict() for call in choice.message.tool_calls or ()]
-    called = [
-        (call["id"], call["function"]["name"], call["function"]["arguments"]) for call in calls
-    ]
+    calls: list[Any] = choice.message.tool_calls or []
+    called = [(call.id, call.function.name, call.function.arguments) for call in calls]
     return (completion.id, completion.model, choice.finish_reason, choice.message.content, called)
 
 

@@ -63,8 +63,8 @@ def test_codex_gets_exactly_one_item_and_continues_from_it(
     assert SUMMARY not in text_in(item, "encrypted_content")
     assert object_in(response, "usage")["total_tokens"] == 12
     # The backend had to summarize all of it, and could call nothing.
-    harness.assert_sent(model, "You are Codex.", "Please do the task", "echo hi", "af4ba1")
-    harness.assert_sent(model, "write a summary")
+    words = ("You are Codex.", "Please do the task", "echo hi", "af4ba1", "write a summary")
+    harness.assert_sent(model, *words)
     assert "web_search" not in harness.sent(model)
     request = harness.sent_json(model)
     assert not TOOL_FIELDS & request.keys()
@@ -269,9 +269,7 @@ def test_backend_with_compaction_does_it_itself(harness: Harness) -> None:
     assert "store" not in request.json()
     # Our summary is opened, and that of the backend is passed on.
     harness.assert_sent(model, SUMMARY, "gAAAAABpM0Yj")
-    settings: JsonObject = {
-        "context_management": [{"type": "compaction", "compact_threshold": 1}],
-    }
+    settings: JsonObject = {"context_management": [{"type": "compaction", "compact_threshold": 1}]}
     items = [FOREIGN, message("user", "Hi"), TRIGGER]
     assert create(harness, model, items, settings).status == 200
     sent = harness.sent_json(model)

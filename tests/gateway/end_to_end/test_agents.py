@@ -3,19 +3,9 @@
 import asyncio
 from collections.abc import Iterator
 
+import agents
 import openai
 import pytest
-from agents import (
-    Agent,
-    ModelSettings,
-    OpenAIChatCompletionsModel,
-    OpenAIResponsesModel,
-    Runner,
-    RunResult,
-    RunResultStreaming,
-    function_tool,
-    set_tracing_disabled,
-)
 
 from tests.gateway.backend_replies import Call, Turn
 from tests.gateway.backend_requests import parse_request
@@ -32,39 +22,39 @@ TURNS = (
 @pytest.fixture(autouse=True)
 def _no_traces() -> Iterator[None]:
     # Traces would be sent to OpenAI.
-    set_tracing_disabled(disabled=True)
+    agents.set_tracing_disabled(disabled=True)
     yield
-    set_tracing_disabled(disabled=False)
+    agents.set_tracing_disabled(disabled=False)
 
 
-MODELS: dict[str, type[OpenAIChatCompletionsModel | OpenAIResponsesModel]] = {
-    "chat": OpenAIChatCompletionsModel,
-    "responses": OpenAIResponsesModel,
+MODELS: dict[str, type[agents.OpenAIChatCompletionsModel | agents.OpenAIResponsesModel]] = {
+    "chat": agents.OpenAIChatCompletionsModel,
+    "responses": agents.OpenAIResponsesModel,
 }
 
 
 async def run(
     client: str, name: str, url: str, *, streamed: bool
-) -> tuple[RunResult | RunResultStreaming, list[str]]:
+) -> tuple[agents.RunResult | agents.RunResultStreaming, list[str]]:
     cities: list[str] = []
 
-    @function_tool
+    @agents.function_tool
     def weather(city: str) -> str:
         """Tell the weather."""
         cities.append(city)
         return f"sun in {city}"
 
     async with openai.AsyncOpenAI(base_url=url, api_key="sk-test", max_retries=0) as sdk:
-        agent = Agent[None](
+        agent = agents.Agent[None](
             "Tester",
             instructions="Ask the weather.",
             tools=[weather],
             model=MODELS[client](name, sdk),
-            model_settings=ModelSettings(parallel_tool_calls=True),
+            model_settings=agents.ModelSettings(parallel_tool_calls=True),
         )
         if not streamed:
-            return await Runner.run(agent, "How is it?"), cities
-        result = Runner.run_streamed(agent, "How is it?")
+            return await agents.Runner.run(agent, "How is it?"), cities
+        result = agents.Runner.run_streamed(agent, "How is it?")
         async for _ in result.stream_events():
             pass
         return result, cities

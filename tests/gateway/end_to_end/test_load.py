@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from itertools import chain
+from itertools import chain, count
 
 import pytest
 
@@ -12,7 +12,13 @@ from tests.gateway.backend_replies import Call, Turn, stream_events
 from tests.gateway.background.requests import events_of
 from tests.gateway.conftest import Harness
 from tests.gateway.plain_requests import request_body, request_path
-from tests.gateway.scripted_backend import Gate, ReceivedRequest, Script, stream_reply
+from tests.gateway.scripted_backend import (
+    Gate,
+    ReceivedRequest,
+    Script,
+    ScriptFactory,
+    stream_reply,
+)
 from tests.gateway.sdk_clients import chat_reply, responses_reply
 from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges import sdk as judge
@@ -28,22 +34,19 @@ def turn_of(number: int) -> Turn:
     return Turn(f"Stream {number}: {words}", (Call("f", json.dumps({"number": number})),))
 
 
-class ConcurrentReplies:
-    """A backend that sends the second half of each stream when all requests have arrived."""
+def concurrent_replies(dialect: str) -> ScriptFactory:
+    """Send the second half of each stream when all requests have arrived."""
+    all_arrived, missing = Gate(), count(STREAMS - 1, -1)
 
-    def __init__(self, dialect: str) -> None:
-        self._dialect = dialect
-        self._all_arrived = Gate()
-        self._missing = STREAMS
-
-    def reply(self, request: ReceivedRequest) -> Script:
+    def reply(request: ReceivedRequest) -> Script:
         number = int(str(request.json()["model"]).rpartition(".")[2])
-        events = stream_events(self._dialect, turn_of(number))
-        self._missing -= 1
-        if not self._missing:
-            self._all_arrived.open()
+        events = stream_events(dialect, turn_of(number))
+        if next(missing) == 0:
+            all_arrived.open()
         half = len(events) // 2
-        return stream_reply(*events[:half], self._all_arrived, *events[half:])
+        return stream_reply(*events[:half], all_arrived, *events[half:])
+
+    return reply
 
 
 async def fetch_all(port: int, client: str, models: list[str]) -> list[list[bytes]]:
@@ -57,10 +60,10 @@ async def fetch_all(port: int, client: str, models: list[str]) -> list[list[byte
     ("client", "dialect"), [("responses", "chat"), ("chat", "responses"), ("chat", "chat")]
 )
 def test_500_streams_at_once(client: str, dialect: str, harness: Harness) -> None:
-    base, replies = harness.new_model(dialect), ConcurrentReplies(dialect)
+    base, reply = harness.new_model(dialect), concurrent_replies(dialect)
     models = [f"{base}.{number}" for number in range(STREAMS)]
     for model in models:
-        harness.backend.respond_with(model, replies.reply)
+        harness.backend.respond_with(model, reply)
     chunks = asyncio.run(fetch_all(harness.gateway.port, client, models))
     bodies = [b"".join(pieces) for pieces in chunks]
     for number, body in enumerate(bodies):

@@ -12,19 +12,16 @@ from tests.gateway.gateway_config import DIALECTS
 from tests.gateway.sdk_clients import chat_reply, stream_with_old_sdk
 from tests.judges.reading import JsonObject, object_in, objects_in
 
+PROPERTIES: JsonObject = {
+    "city": {"type": "string", "description": "City, any script (東京)"},
+    "unit": {"type": "string", "enum": ["c", "f"]},
+    "note": {"type": "string"},
+}
+PARAMETERS = {"type": "object", "properties": PROPERTIES, "required": [*PROPERTIES]}
 FUNCTION: JsonObject = {
     "name": "get_weather",
     "description": "Weather of a city ☃",
-    "parameters": {
-        "type": "object",
-        "properties": {
-            "city": {"type": "string", "description": "City, any script (東京)"},
-            "unit": {"type": "string", "enum": ["c", "f"]},
-            "note": {"type": "string"},
-        },
-        "required": ["city", "unit", "note"],
-        "additionalProperties": False,
-    },
+    "parameters": {**PARAMETERS, "additionalProperties": False},
 }
 OPENING: list[JsonObject] = [
     {"role": "system", "content": "You are a test ☃ assistant."},

@@ -124,11 +124,6 @@ def test_compact_response(model: str, demo: Harness) -> None:
     assert item_types(received.json()) == ["message", "compaction"]
 
 
-def test_compact_missing_model(demo: Harness) -> None:
-    received = demo.post({"input": [user("Hello.")]}, "/v1/responses/compact")
-    assert (received.status, received.error["param"]) == (400, "model")
-
-
 def test_all_at_once(demo: Harness) -> None:
     # The suite starts all its tests at once.
     with ThreadPoolExecutor(len(REQUESTS) * len(MODELS)) as pool:
