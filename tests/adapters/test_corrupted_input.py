@@ -17,18 +17,8 @@ from msgspec import Raw
 
 import adapters
 from adapters.sse import EVENT_LIMIT
+from tests import corpus
 from tests.adapters.laws.common import each_pair, each_unequal_pair, few_examples, read_stream
-from tests.corpus import (
-    ERRORS,
-    REPLIES,
-    REQUESTS,
-    STREAMS,
-    ErrorCase,
-    ReplyCase,
-    RequestCase,
-    StreamCase,
-    on_wire,
-)
 from tests.exchange import Exchange
 from tests.strategies.mutations import corrupted, with_replaced_event_value, with_replaced_value
 from tests.strategies.values import Chunking, chunkings, split
@@ -276,12 +266,12 @@ def collect_status(client: str, backend: str, chunks: Sequence[bytes]) -> int:
     return collector.finish().status
 
 
-@given(data=st.data(), case=st.sampled_from([*REQUESTS, *REPLIES]))
+@given(data=st.data(), case=st.sampled_from([*corpus.REQUESTS, *corpus.REPLIES]))
 def test_changed_body_gives_only_our_errors(
-    data: DataObject, case: RequestCase | ReplyCase
+    data: DataObject, case: corpus.RequestCase | corpus.ReplyCase
 ) -> None:
     change = data.draw(st.sampled_from([corrupted, with_replaced_value]))
-    body = data.draw(change(on_wire(case.body)))
+    body = data.draw(change(corpus.on_wire(case.body)))
     for other in adapters.DIALECTS:
         for client, backend in ((case.dialect, other), (other, case.dialect)):
             for translate in (Exchange.request, Exchange.reply, Exchange.reply_as_stream):
@@ -290,8 +280,8 @@ def test_changed_body_gives_only_our_errors(
             Exchange(client, backend).error(500, body)
 
 
-@given(data=st.data(), case=st.sampled_from(ERRORS))
-def test_changed_error_is_an_error(data: DataObject, case: ErrorCase) -> None:
+@given(data=st.data(), case=st.sampled_from(corpus.ERRORS))
+def test_changed_error_is_an_error(data: DataObject, case: corpus.ErrorCase) -> None:
     changes = [corrupted] if case.body_text is not None else [corrupted, with_replaced_value]
     body = data.draw(data.draw(st.sampled_from(changes))(case.wire_body()))
     for other in adapters.DIALECTS:
@@ -300,9 +290,9 @@ def test_changed_error_is_an_error(data: DataObject, case: ErrorCase) -> None:
             assert msgspec.json.decode(error.body, type=dict[str, Raw])
 
 
-@given(data=st.data(), case=st.sampled_from(STREAMS), chunking=chunkings)
+@given(data=st.data(), case=st.sampled_from(corpus.STREAMS), chunking=chunkings)
 def test_changed_stream_becomes_a_legal_stream(
-    data: DataObject, case: StreamCase, chunking: Chunking
+    data: DataObject, case: corpus.StreamCase, chunking: Chunking
 ) -> None:
     change = data.draw(st.sampled_from([corrupted, with_replaced_event_value]))
     chunks = split(data.draw(change(case.body)), chunking)

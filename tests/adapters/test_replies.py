@@ -7,15 +7,7 @@ from syrupy.assertion import SnapshotAssertion
 
 import adapters
 from gateway.grammar_check import check_inputs_blocking
-from tests.corpus import (
-    REPLIES,
-    ReplyCase,
-    case_params,
-    case_request,
-    case_target_params,
-    on_wire,
-    pair,
-)
+from tests import corpus
 from tests.exchange import Exchange
 from tests.judges import open_responses, sdk
 from tests.judges.reading import read_object
@@ -39,25 +31,25 @@ DISPUTED = {
 }
 
 
-def translate(case: ReplyCase, target: str) -> adapters.ReplyEnd:
+def translate(case: corpus.ReplyCase, target: str) -> adapters.ReplyEnd:
     """Translate a reply; an unreadable one becomes an error in the client's dialect."""
     exchange = Exchange(
-        target, case.dialect, capabilities=case.capabilities, request=case_request(case)
+        target, case.dialect, capabilities=case.capabilities, request=corpus.case_request(case)
     )
     try:
-        reply = exchange.reply(on_wire(case.body))
+        reply = exchange.reply(corpus.on_wire(case.body))
     except adapters.InvalidReplyError as error:
         return exchange.own_error(error)
     violations = check_inputs_blocking(exchange.custom_inputs)
     return replace(reply, losses=(*reply.losses, *violations))
 
 
-@pytest.mark.parametrize(("case", "target"), case_target_params(REPLIES))
+@pytest.mark.parametrize(("case", "target"), corpus.case_target_params(corpus.REPLIES))
 def test_reply_in_another_dialect(
-    case: ReplyCase, target: str, json_snapshot: SnapshotAssertion
+    case: corpus.ReplyCase, target: str, json_snapshot: SnapshotAssertion
 ) -> None:
     reply = translate(case, target)
-    page = f"{pair(case, target)}/{case.name}"
+    page = f"{corpus.pair(case, target)}/{case.name}"
     losses = format_losses(reply.losses)
     text = format_json({"status": reply.status, "body": Raw(reply.body), "losses": losses})
     assert text == json_snapshot(name=page)
@@ -68,8 +60,8 @@ def test_reply_in_another_dialect(
         validate(target, reply)
 
 
-@pytest.mark.parametrize("case", case_params(REPLIES))
-def test_reply_in_its_own_dialect(case: ReplyCase) -> None:
+@pytest.mark.parametrize("case", corpus.case_params(corpus.REPLIES))
+def test_reply_in_its_own_dialect(case: corpus.ReplyCase) -> None:
     reply = translate(case, case.dialect)
-    assert reply.body == on_wire(case.body)
+    assert reply.body == corpus.on_wire(case.body)
     assert reply.losses == ()

@@ -10,16 +10,7 @@ from msgspec import Raw
 from syrupy.assertion import SnapshotAssertion
 
 import adapters
-from tests.corpus import (
-    DIALECTS,
-    REQUESTS,
-    RequestCase,
-    StrictCapabilities,
-    case_params,
-    case_target_params,
-    on_wire,
-    pair,
-)
+from tests import corpus
 from tests.exchange import Exchange
 from tests.judges import sdk
 from tests.snapshots import format_json, format_losses
@@ -81,12 +72,14 @@ SEVERITIES: tuple[str, ...] = get_args(adapters.Severity)[::-1]
 Line = tuple[str, str, str, str]
 
 
-def translate(case: RequestCase, target: str, policy: adapters.Policy | None = None) -> Outcome:
+def translate(
+    case: corpus.RequestCase, target: str, policy: adapters.Policy | None = None
+) -> Outcome:
     exchange = Exchange(
         case.dialect, target, capabilities=case.capabilities, policy=policy or case.policy
     )
     try:
-        return exchange.request(on_wire(case.body))
+        return exchange.request(corpus.on_wire(case.body))
     except (adapters.InvalidRequestError, adapters.UnsupportedRequestError) as error:
         return error
 
@@ -98,12 +91,12 @@ def format_outcome(outcome: Outcome) -> str:
     return format_json({"refused": refusal})
 
 
-@pytest.mark.parametrize(("case", "target"), case_target_params(REQUESTS))
+@pytest.mark.parametrize(("case", "target"), corpus.case_target_params(corpus.REQUESTS))
 def test_request_in_another_dialect(
-    case: RequestCase, target: str, json_snapshot: SnapshotAssertion
+    case: corpus.RequestCase, target: str, json_snapshot: SnapshotAssertion
 ) -> None:
     outcome = translate(case, target)
-    snapshot_name = f"{pair(case, target)}/{case.name}"
+    snapshot_name = f"{corpus.pair(case, target)}/{case.name}"
     assert format_outcome(outcome) == json_snapshot(name=snapshot_name)
     if snapshot_name in DISPUTED:
         assert isinstance(outcome, adapters.BackendRequest)
@@ -117,25 +110,25 @@ def test_request_in_another_dialect(
 def test_sdk_still_refuses_the_listed_fields(snapshot_name: str) -> None:
     direction, _, name = snapshot_name.partition("/")
     target = direction.rpartition("-")[2]
-    outcome = translate(next(case for case in REQUESTS if case.name == name), target)
+    outcome = translate(next(case for case in corpus.REQUESTS if case.name == name), target)
     assert isinstance(outcome, adapters.BackendRequest)
     with pytest.raises(AssertionError):
         VALIDATORS[target](outcome.body)
 
 
-@pytest.mark.parametrize("case", case_params(REQUESTS))
-def test_request_in_its_own_dialect(case: RequestCase) -> None:
+@pytest.mark.parametrize("case", corpus.case_params(corpus.REQUESTS))
+def test_request_in_its_own_dialect(case: corpus.RequestCase) -> None:
     outcome = translate(case, case.dialect)
     if isinstance(outcome, adapters.BackendRequest):
-        assert (outcome.body, outcome.losses) == (on_wire(case.body), ())
+        assert (outcome.body, outcome.losses) == (corpus.on_wire(case.body), ())
     else:
         assert isinstance(outcome, adapters.InvalidRequestError)
 
 
-@pytest.mark.parametrize(("source", "target"), [*permutations(DIALECTS, 2)])
+@pytest.mark.parametrize(("source", "target"), [*permutations(corpus.DIALECTS, 2)])
 def test_losses_of_requests(source: str, target: str, loss_snapshot: SnapshotAssertion) -> None:
     # Other capabilities are not a matter of the dialect.
-    usual = (case for case in REQUESTS if case.capabilities == StrictCapabilities())
+    usual = (case for case in corpus.REQUESTS if case.capabilities == corpus.StrictCapabilities())
     outcomes = (translate(case, target, "report") for case in usual if case.dialect == source)
     lines = {loss for outcome in outcomes for loss in losses_of(outcome)}
     text = "".join(

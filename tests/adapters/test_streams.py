@@ -10,16 +10,7 @@ import adapters
 from adapters.ir.events import TRUNCATED_STREAM, UNDECODABLE_STREAM, Failed
 from adapters.sse import Decoder
 from gateway.grammar_check import check_inputs_blocking
-from tests.corpus import (
-    STREAMS,
-    StreamCase,
-    case_params,
-    case_request,
-    case_target_params,
-    pair,
-    read_events,
-    single_bytes,
-)
+from tests import corpus
 from tests.exchange import Exchange
 from tests.judges import open_responses, sdk
 from tests.judges.reading import JsonObject, objects_in, read_object
@@ -32,9 +23,9 @@ UNREADABLE = ("chat-name-of-wrong-type",)
 WITH_NOISE = ("chat-binary-noise-between-events",)
 
 
-def translate(case: StreamCase, target: str, pieces: Sequence[bytes]) -> Translated:
+def translate(case: corpus.StreamCase, target: str, pieces: Sequence[bytes]) -> Translated:
     exchange = Exchange(
-        target, case.dialect, capabilities=case.capabilities, request=case_request(case)
+        target, case.dialect, capabilities=case.capabilities, request=corpus.case_request(case)
     )
     translator = exchange.stream()
     out = b"".join([*map(translator.feed, pieces), translator.finish(started=True).body])
@@ -50,23 +41,24 @@ def assert_valid(target: str, stream: bytes) -> None:
     assert adapters.check(target, stream) == []
 
 
-@pytest.mark.parametrize(("case", "target"), case_target_params(STREAMS))
+@pytest.mark.parametrize(("case", "target"), corpus.case_target_params(corpus.STREAMS))
 def test_stream_in_another_dialect(
-    case: StreamCase, target: str, sse_snapshot: SnapshotAssertion
+    case: corpus.StreamCase, target: str, sse_snapshot: SnapshotAssertion
 ) -> None:
     output = translate(case, target, [case.body])
-    assert format_stream(*output) == sse_snapshot(name=f"{pair(case, target)}/{case.name}")
-    assert translate(case, target, single_bytes(case.body)) == output
+    assert format_stream(*output) == sse_snapshot(name=f"{corpus.pair(case, target)}/{case.name}")
+    assert translate(case, target, corpus.single_bytes(case.body)) == output
     if b"\r" not in case.body:
-        assert translate(case, target, single_bytes(case.body.replace(b"\n", b"\r\n"))) == output
+        with_crlf = case.body.replace(b"\n", b"\r\n")
+        assert translate(case, target, corpus.single_bytes(with_crlf)) == output
     assert_valid(target, output[0])
 
 
-@pytest.mark.parametrize("case", case_params(STREAMS))
-def test_stream_in_its_own_dialect(case: StreamCase) -> None:
+@pytest.mark.parametrize("case", corpus.case_params(corpus.STREAMS))
+def test_stream_in_its_own_dialect(case: corpus.StreamCase) -> None:
     output, losses = translate(case, case.dialect, [case.body])
-    assert translate(case, case.dialect, single_bytes(case.body)) == (output, losses)
-    last = read_events(case, [case.body])[-1]
+    assert translate(case, case.dialect, corpus.single_bytes(case.body)) == (output, losses)
+    last = corpus.read_events(case, [case.body])[-1]
     error = last.error if isinstance(last, Failed) else None
     if case.name in WITH_NOISE:
         # Noise is not passed on, the events around it are.

@@ -20,16 +20,7 @@ from adapters.ir.types import EMPTY_REQUEST
 from adapters.losses import Losses
 from adapters.responses import item_reader
 from adapters.wire import tools
-from tests.corpus import (
-    REPLIES,
-    REQUESTS,
-    STREAMS,
-    ReplyCase,
-    RequestCase,
-    StreamCase,
-    case_params,
-    read_events,
-)
+from tests import corpus
 
 Result = tuple[object, object]
 
@@ -63,7 +54,7 @@ def read_reply(body: bytes) -> Result:
     )
 
 
-def translate_request(case: RequestCase) -> Result:
+def translate_request(case: corpus.RequestCase) -> Result:
     backend = "chat" if case.dialect == "responses" else "responses"
 
     def translate(_losses: Losses) -> object:
@@ -92,7 +83,7 @@ DECLARATIONS_PATH = "tool_emulation.declare._DeclarationReader._read_typical"
 DELTAS_PATH = "chat.stream_reader.find_fast_path"
 
 
-def read_array(case: RequestCase, name: str) -> list[Raw]:
+def read_array(case: corpus.RequestCase, name: str) -> list[Raw]:
     body = msgspec.json.decode(bytes(case.body), type=dict[str, Raw])
     try:
         return msgspec.json.decode(body.get(name, Raw(b"[]")), type=list[Raw])
@@ -100,11 +91,11 @@ def read_array(case: RequestCase, name: str) -> list[Raw]:
         return []
 
 
-each_request = pytest.mark.parametrize("case", case_params(REQUESTS))
+each_request = pytest.mark.parametrize("case", corpus.case_params(corpus.REQUESTS))
 
 
 @each_request
-def test_items_are_the_same_for_every_case(case: RequestCase) -> None:
+def test_items_are_the_same_for_every_case(case: corpus.RequestCase) -> None:
     if case.dialect == "responses":
         items = read_array(case, "input")
         assert_same(ITEMS_PATH, lambda: read_items(*items))
@@ -114,28 +105,28 @@ def test_items_are_the_same_for_every_case(case: RequestCase) -> None:
 
 
 @each_request
-def test_tools_are_the_same_for_every_case(case: RequestCase) -> None:
+def test_tools_are_the_same_for_every_case(case: corpus.RequestCase) -> None:
     raws = read_array(case, "tools")
     family = adapters.get_dialect(case.dialect).family
     assert_same(TOOLS_PATH, lambda: read(lambda _: tools.read_tools(raws, "tools", family)))
 
 
 @each_request
-def test_declarations_are_the_same_for_every_case(case: RequestCase) -> None:
+def test_declarations_are_the_same_for_every_case(case: corpus.RequestCase) -> None:
     assert_same(DECLARATIONS_PATH, lambda: translate_request(case))
 
 
-@pytest.mark.parametrize("case", case_params(REPLIES))
-def test_replies_are_the_same_for_every_case(case: ReplyCase) -> None:
+@pytest.mark.parametrize("case", corpus.case_params(corpus.REPLIES))
+def test_replies_are_the_same_for_every_case(case: corpus.ReplyCase) -> None:
     assert_same(REPLY_PATH, lambda: read_reply(bytes(case.body)))
 
 
-CHAT_STREAMS = [case for case in STREAMS if case.dialect != "responses"]
+CHAT_STREAMS = [case for case in corpus.STREAMS if case.dialect != "responses"]
 
 
-@pytest.mark.parametrize("case", case_params(CHAT_STREAMS))
-def test_deltas_are_the_same_for_every_case(case: StreamCase) -> None:
-    assert_same(DELTAS_PATH, lambda: read_events(case, [case.body]))
+@pytest.mark.parametrize("case", corpus.case_params(CHAT_STREAMS))
+def test_deltas_are_the_same_for_every_case(case: corpus.StreamCase) -> None:
+    assert_same(DELTAS_PATH, lambda: corpus.read_events(case, [case.body]))
 
 
 STRINGS = st.sampled_from(("", "f", "Ja.", " ", "{}", '{"a":1}', "call_1"))
@@ -320,8 +311,8 @@ RUNS = st.lists(st.tuples(DELTA_CHUNKS, st.lists(DELTA_VALUES, min_size=1)), max
 @given(opening=st.sampled_from([b"", OPENING]), runs=RUNS)
 def test_deltas_are_the_same(opening: bytes, runs: list[tuple[bytes, list[bytes]]]) -> None:
     chunks = [b"data: %b\n\n" % (chunk % value) for chunk, values in runs for value in values]
-    case = StreamCase(body=b"".join([opening, *chunks, ENDING]), point="x", dialect="chat")
-    assert_same(DELTAS_PATH, lambda: read_events(case, [case.body]))
+    case = corpus.StreamCase(body=b"".join([opening, *chunks, ENDING]), point="x", dialect="chat")
+    assert_same(DELTAS_PATH, lambda: corpus.read_events(case, [case.body]))
 
 
 def test_typical_deltas_take_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -334,6 +325,6 @@ def test_typical_deltas_take_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(stream_reader, "find_fast_path", find)
     chunk = b'data: {"choices":[{"index":0,"delta":{"content":"%d"}}]}\n\n'
     body = b"".join(chunk % number for number in range(100)) + ENDING
-    read_events(StreamCase(body=body, point="x", dialect="chat"), [body])
+    corpus.read_events(corpus.StreamCase(body=body, point="x", dialect="chat"), [body])
     # The first chunk opens the message, and the second one is learned from.
     assert len(decoded) == 2

@@ -13,27 +13,15 @@ import adapters
 from adapters.ir.events import Failed
 from adapters.ir.types import Reply
 from adapters.losses import Losses
-from tests.corpus import (
-    REPLIES,
-    REQUESTS,
-    STREAMS,
-    ReplyCase,
-    RequestCase,
-    StreamCase,
-    case_params,
-    on_wire,
-    read_events,
-    reply_context,
-    single_bytes,
-)
+from tests import corpus
 from tests.snapshots import format_json
 
 
-@pytest.mark.parametrize("case", case_params([*REQUESTS, *REPLIES]))
+@pytest.mark.parametrize("case", corpus.case_params([*corpus.REQUESTS, *corpus.REPLIES]))
 def test_request_and_reply_ir(
-    case: RequestCase | ReplyCase, json_snapshot: SnapshotAssertion
+    case: corpus.RequestCase | corpus.ReplyCase, json_snapshot: SnapshotAssertion
 ) -> None:
-    kind = "requests" if isinstance(case, RequestCase) else "replies"
+    kind = "requests" if isinstance(case, corpus.RequestCase) else "replies"
     try:
         page = to_plain(read(case))
     except adapters.DragomanError as error:
@@ -41,19 +29,19 @@ def test_request_and_reply_ir(
     assert format_json(page) == json_snapshot(name=f"{case.dialect}/{kind}/{case.name}")
 
 
-def read(case: RequestCase | ReplyCase) -> adapters.Request | Reply:
+def read(case: corpus.RequestCase | corpus.ReplyCase) -> adapters.Request | Reply:
     dialect = adapters.get_dialect(case.dialect)
-    if isinstance(case, ReplyCase):
-        return dialect.read_reply(on_wire(case.body), reply_context(case))
-    return dialect.read_request(adapters.parse_body(on_wire(case.body)), Losses(case.policy))
+    if isinstance(case, corpus.ReplyCase):
+        return dialect.read_reply(corpus.on_wire(case.body), corpus.reply_context(case))
+    return dialect.read_request(adapters.parse_body(corpus.on_wire(case.body)), Losses(case.policy))
 
 
-@pytest.mark.parametrize("case", case_params(STREAMS))
-def test_stream_ir(case: StreamCase, json_snapshot: SnapshotAssertion) -> None:
-    events = read_events(case, [case.body])
+@pytest.mark.parametrize("case", corpus.case_params(corpus.STREAMS))
+def test_stream_ir(case: corpus.StreamCase, json_snapshot: SnapshotAssertion) -> None:
+    events = corpus.read_events(case, [case.body])
     lines = ",\n".join(msgspec.json.encode(to_plain(event)).decode() for event in events)
     assert f"[\n{lines}\n]\n" == json_snapshot(name=f"{case.dialect}/streams/{case.name}")
-    assert read_events(case, single_bytes(case.body)) == events
+    assert corpus.read_events(case, corpus.single_bytes(case.body)) == events
 
 
 def to_plain(value: object) -> object:
