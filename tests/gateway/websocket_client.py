@@ -17,8 +17,7 @@ from tests.judges import open_responses, sdk
 from tests.judges.reading import JsonObject, integer_in, object_in, read_object, text_in
 from tests.judges.validation import validate
 
-TERMINAL_EVENT_TYPES = ("response.completed", "response.incomplete", "response.failed")
-FINAL_EVENT_TYPES = (*TERMINAL_EVENT_TYPES, "error")
+FINAL_EVENT_TYPES = ("response.completed", "response.incomplete", "response.failed", "error")
 AUTHORIZATION = {"Authorization": "Bearer sk-test"}
 Events = list[JsonObject]
 

@@ -13,7 +13,7 @@ from tests.gateway import raw_http
 from tests.gateway.backend_replies import Turn, stream_events
 from tests.gateway.background.requests import DELTA, QUICK, Node, halved, kinds_of, run_nodes
 from tests.gateway.gateway_config import DIALECTS
-from tests.gateway.postgres import server
+from tests.gateway.postgres import database_name, server
 from tests.gateway.rows import execute
 from tests.gateway.scripted_backend import Gate, ScriptedBackend, json_reply, stream_reply
 from tests.gateway.stores import ON_BOTH_DATABASES
@@ -31,7 +31,7 @@ _DISCONNECT = """
 @contextmanager
 def unavailable(url: str) -> Generator[None]:
     """Refuse connections to a database, and close the existing ones."""
-    name = url.partition("?")[0].rpartition("/")[2]
+    name = database_name(url)
     allow = f"ALTER DATABASE {name} ALLOW_CONNECTIONS"
     execute(server().get_uri(), f"{allow} false")
     try:
