@@ -20,16 +20,7 @@ from adapters.ir.types import EMPTY_REQUEST, Item, Message, Reply, Request, Text
 from adapters.losses import Losses
 from adapters.sse import Decoder, encode
 from tests.exchange import Exchange
-from tests.strategies.streams import (
-    COMPLETE,
-    STANDARD,
-    CallStyle,
-    ResponsesStyle,
-    StreamSample,
-    chat_streams,
-    legacy_streams,
-    responses_streams,
-)
+from tests.strategies import streams
 from tests.strategies.values import DIALECT_NAMES, FULL_CAPABILITIES, DialectName
 
 each_dialect = pytest.mark.parametrize("name", DIALECT_NAMES)
@@ -120,16 +111,16 @@ def payloads(stream: bytes) -> list[dict[str, object]]:
 def streams_of(
     name: DialectName,
     reply: Reply,
-    call_style: CallStyle = STANDARD,
-    responses_style: ResponsesStyle = COMPLETE,
-) -> SearchStrategy[StreamSample]:
+    call_style: streams.CallStyle = streams.STANDARD,
+    responses_style: streams.ResponsesStyle = streams.COMPLETE,
+) -> SearchStrategy[streams.StreamSample]:
     match name:
         case "chat":
-            return chat_streams(reply, call_style)
+            return streams.chat_streams(reply, call_style)
         case "legacy":
-            return legacy_streams(reply)
+            return streams.legacy_streams(reply)
         case "responses":
-            return responses_streams(write_reply(name, reply), responses_style)
+            return streams.responses_streams(write_reply(name, reply), responses_style)
 
 
 def without_annotations(reply: Reply) -> Reply:

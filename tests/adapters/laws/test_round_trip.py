@@ -39,31 +39,13 @@ from tests.adapters.laws.common import (
 )
 from tests.corpus import REQUESTS, STREAMS, RequestCase, StreamCase, case_params, on_wire
 from tests.exchange import Exchange
+from tests.strategies import streams, values
 from tests.strategies.replies import FINISH_REASONS, chat_items, items_of, replies
 from tests.strategies.requests import requests
-from tests.strategies.streams import (
-    CALL_STYLES,
-    COMPLETE,
-    PARTIAL,
-    CallStyle,
-    ResponsesStyle,
-    calls_for,
-    chat_streams,
-    events,
-    responses_streams,
-)
-from tests.strategies.values import (
-    FULL_CAPABILITIES,
-    Chunking,
-    DialectName,
-    chunkings,
-    line_endings,
-    split,
-    with_line_endings,
-)
+from tests.strategies.values import DialectName
 
 # A backend that accepts everything that its dialect has.
-FULL = replace(FULL_CAPABILITIES, multimodal_tool_outputs=True, reasoning_items="text")
+FULL = replace(values.FULL_CAPABILITIES, multimodal_tool_outputs=True, reasoning_items="text")
 
 # Fields that may be written differently: a tool in another form, another name, a default.
 REWRITTEN_FIELDS = {
@@ -73,7 +55,7 @@ REWRITTEN_FIELDS = {
 }
 
 
-def style_name(style: ResponsesStyle) -> str:
+def style_name(style: streams.ResponsesStyle) -> str:
     return " ".join(f"no-{name}" for name, sent in asdict(style).items() if not sent)
 
 
@@ -98,7 +80,7 @@ def test_stream_is_read_as_written(name: DialectName, data: DataObject) -> None:
     request = ir.Request(include_usage=reply.usage is not None)
     # Chat has one message, which is written before the calls.
     overlapping = Struct if name == "responses" else ir.ToolCall
-    stream = write_stream(name, data.draw(events(reply, overlapping)), request)
+    stream = write_stream(name, data.draw(streams.events(reply, overlapping)), request)
     assert adapters.check(name, stream) == []
     assert flat(accumulate(read_stream(name, [stream]))) == flat(reply)
 
@@ -135,15 +117,18 @@ def test_stream_accumulates_to_the_whole_reply(name: DialectName, data: DataObje
     assert flat(streamed) == flat(canonical_reply(read_reply(name, write_reply(name, reply))))
 
 
-@pytest.mark.parametrize("style", CALL_STYLES.values(), ids=CALL_STYLES)
+@pytest.mark.parametrize("style", streams.CALL_STYLES.values(), ids=streams.CALL_STYLES)
 @few_examples
-@given(data=st.data(), chunking=chunkings, endings=line_endings)
+@given(data=st.data(), chunking=values.chunkings, endings=values.line_endings)
 def test_calls_of_every_style_are_distinguished(
-    style: CallStyle, data: DataObject, chunking: Chunking, endings: tuple[bytes, ...]
+    style: streams.CallStyle,
+    data: DataObject,
+    chunking: values.Chunking,
+    endings: tuple[bytes, ...],
 ) -> None:
-    reply = data.draw(replies("chat", chat_items(calls_for(style))))
-    stream = with_line_endings(data.draw(chat_streams(reply, style)).stream, endings)
-    read = accumulate(read_stream("chat", split(stream, chunking)))
+    reply = data.draw(replies("chat", chat_items(streams.calls_for(style))))
+    stream = values.with_line_endings(data.draw(streams.chat_streams(reply, style)).stream, endings)
+    read = accumulate(read_stream("chat", values.split(stream, chunking)))
     items, expected = read.choices[0].items, reply.choices[0].items
     if not style.has_ids:
         items, expected = without_call_ids(items), without_call_ids(expected)
@@ -156,11 +141,14 @@ def without_call_ids(items: tuple[ir.Item, ...]) -> tuple[ir.Item, ...]:
     )
 
 
-@pytest.mark.parametrize("style", [COMPLETE, *PARTIAL], ids=style_name)
+@pytest.mark.parametrize("style", [streams.COMPLETE, *streams.PARTIAL], ids=style_name)
 @few_examples
-@given(data=st.data(), chunking=chunkings, endings=line_endings)
+@given(data=st.data(), chunking=values.chunkings, endings=values.line_endings)
 def test_missing_responses_events_lose_nothing(
-    style: ResponsesStyle, data: DataObject, chunking: Chunking, endings: tuple[bytes, ...]
+    style: streams.ResponsesStyle,
+    data: DataObject,
+    chunking: values.Chunking,
+    endings: tuple[bytes, ...],
 ) -> None:
     items = items_of("responses")
     if not style.items:
@@ -171,17 +159,17 @@ def test_missing_responses_events_lose_nothing(
     if not style.deltas:
         # Citations and logprobs come with the deltas.
         reply = without_annotations(reply)
-    sample = data.draw(responses_streams(write_reply("responses", reply), style))
-    stream = with_line_endings(sample.stream, endings)
-    assert flat(accumulate(read_stream("responses", split(stream, chunking)))) == flat(reply)
+    sample = data.draw(streams.responses_streams(write_reply("responses", reply), style))
+    stream = values.with_line_endings(sample.stream, endings)
+    assert flat(accumulate(read_stream("responses", values.split(stream, chunking)))) == flat(reply)
 
 
-@given(case=st.sampled_from(STREAMS), chunking=chunkings, endings=line_endings)
+@given(case=st.sampled_from(STREAMS), chunking=values.chunkings, endings=values.line_endings)
 def test_stream_case_is_read_the_same_however_it_is_split(
-    case: StreamCase, chunking: Chunking, endings: tuple[bytes, ...]
+    case: StreamCase, chunking: values.Chunking, endings: tuple[bytes, ...]
 ) -> None:
     stream = case.body.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    chunks = split(with_line_endings(stream, endings), chunking)
+    chunks = values.split(values.with_line_endings(stream, endings), chunking)
     assert flat(read_stream(case.dialect, chunks)) == flat(read_stream(case.dialect, [stream]))
 
 

@@ -42,22 +42,12 @@ from tests.adapters.laws.common import (
     write_request,
 )
 from tests.corpus import REPLIES, REQUESTS, ReplyCase, RequestCase, on_wire
+from tests.strategies import values
 from tests.strategies.mutations import corrupted
 from tests.strategies.replies import calls, chat_items, replies
 from tests.strategies.requests import requests
 from tests.strategies.streams import CALL_STYLES, COMPLETE, PARTIAL, calls_for
-from tests.strategies.values import (
-    DIALECT_NAMES,
-    Chunking,
-    DialectName,
-    any_arguments,
-    chunkings,
-    fragments,
-    line_endings,
-    non_empty_texts,
-    split,
-    with_line_endings,
-)
+from tests.strategies.values import DialectName
 
 
 def draw_stream(name: DialectName, data: DataObject) -> bytes:
@@ -66,16 +56,16 @@ def draw_stream(name: DialectName, data: DataObject) -> bytes:
 
 @each_pair
 @few_examples
-@given(data=st.data(), chunking=chunkings, endings=line_endings)
+@given(data=st.data(), chunking=values.chunkings, endings=values.line_endings)
 def test_chunk_boundaries_do_not_change_the_output(
     client: str,
     backend: DialectName,
     data: DataObject,
-    chunking: Chunking,
+    chunking: values.Chunking,
     endings: tuple[bytes, ...],
 ) -> None:
     stream = draw_stream(backend, data)
-    chunks = split(with_line_endings(stream, endings), chunking)
+    chunks = values.split(values.with_line_endings(stream, endings), chunking)
     output = translate_stream(client, backend, [stream])
     assert translate_stream(client, backend, chunks) == output
     if client == backend:
@@ -201,7 +191,7 @@ def test_corrupted_stream_becomes_a_legal_stream(
     assert_legal(client, translate_stream(client, backend, [broken]))
 
 
-@pytest.mark.parametrize("client", DIALECT_NAMES)
+@pytest.mark.parametrize("client", values.DIALECT_NAMES)
 @pytest.mark.parametrize(
     "choices",
     [
@@ -242,7 +232,7 @@ def assert_legal(client: str, stream: bytes) -> None:
 
 @each_unequal_pair
 @few_examples
-@given(arguments=any_arguments.filter(str.strip))
+@given(arguments=values.any_arguments.filter(str.strip))
 def test_arguments_of_a_request_are_unchanged(
     client: DialectName, backend: DialectName, arguments: str
 ) -> None:
@@ -296,7 +286,7 @@ def test_only_a_complete_stream_succeeds(
 def test_each_delta_is_written_at_once(
     client: DialectName, backend: DialectName, data: DataObject
 ) -> None:
-    content = data.draw(non_empty_texts)
+    content = data.draw(values.non_empty_texts)
     channel: Channel = "text"
     item: Item = Message("assistant", (Text(content),), status="completed")
     if data.draw(st.booleans()):
@@ -306,7 +296,7 @@ def test_each_delta_is_written_at_once(
     translator = exchange(client, backend).stream()
     opened = Opened(0, without_content(item))
     translator.feed(b"".join([*writer.feed(Started("x", "m", 0)), *writer.feed(opened)]))
-    for fragment in data.draw(fragments(content)):
+    for fragment in data.draw(values.fragments(content)):
         frames = writer.feed(Delta(0, channel, fragment))
         (frame,) = (frame for frame in frames if b"part.added" not in frame)
         written = map(delta_text, payloads(translator.feed(frame)))
