@@ -10,22 +10,13 @@ from msgspec.structs import replace
 
 from adapters.ir.types import CustomTool
 from adapters.losses import Losses
-from adapters.tool_emulation.custom_tools import (
-    CustomInputParser,
-    ParsedInput,
-    custom_tool_as_function,
-    escape,
-    input_as_arguments,
-    json_schema_pattern,
-    unwrap_input,
-    wrap_input,
-)
+from adapters.tool_emulation import custom_tools
 
 texts = st.text(st.characters(codec="utf-8"), max_size=60) | st.text('"\\/{}u\nd8aé🦜', max_size=30)
 
 
-def unwrap_pieces(pieces: Iterable[str]) -> ParsedInput:
-    parser = CustomInputParser()
+def unwrap_pieces(pieces: Iterable[str]) -> custom_tools.ParsedInput:
+    parser = custom_tools.CustomInputParser()
     text = "".join(map(parser.feed, pieces))
     rest = parser.finish()
     return replace(rest, text=text + rest.text)
@@ -33,7 +24,7 @@ def unwrap_pieces(pieces: Iterable[str]) -> ParsedInput:
 
 def unwrap_at_every_cut(arguments: str) -> str:
     """Unwrap whole, cut in two everywhere, and by characters; all must be equal."""
-    whole = unwrap_input(arguments)
+    whole = custom_tools.unwrap_input(arguments)
     for cut in range(len(arguments) + 1):
         assert unwrap_pieces((arguments[:cut], arguments[cut:])) == whole, cut
     assert unwrap_pieces(arguments) == whole
@@ -42,7 +33,7 @@ def unwrap_at_every_cut(arguments: str) -> str:
 
 @given(texts)
 def test_wrapped_input_is_unwrapped(text: str) -> None:
-    assert unwrap_at_every_cut(wrap_input(text)) == text
+    assert unwrap_at_every_cut(custom_tools.wrap_input(text)) == text
     assert unwrap_at_every_cut(json.dumps({"input": text})) == text
     assert unwrap_at_every_cut(json.dumps({"input": text, "note": 1}, indent=1)) == text
 
@@ -55,8 +46,8 @@ def test_input_in_another_field_is_found(text: str) -> None:
 
 @given(texts)
 def test_escaped_pieces_join_to_the_escaped_text(text: str) -> None:
-    assert "".join(map(escape, text)) == escape(text)
-    assert json.loads(wrap_input(text)) == {"input": text}
+    assert "".join(map(custom_tools.escape, text)) == custom_tools.escape(text)
+    assert json.loads(custom_tools.wrap_input(text)) == {"input": text}
 
 
 @given(texts)
@@ -114,7 +105,7 @@ COMPLETE = (
 @pytest.mark.parametrize("arguments", [*TRUNCATED, *COMPLETE])
 def test_truncated_input_is_detected(arguments: str) -> None:
     unwrap_at_every_cut(arguments)
-    assert unwrap_input(arguments).is_truncated == (arguments in TRUNCATED)
+    assert custom_tools.unwrap_input(arguments).is_truncated == (arguments in TRUNCATED)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +130,7 @@ def test_truncated_input_is_detected(arguments: str) -> None:
 def test_losses_are_reported(arguments: str, losses: list[str]) -> None:
     unwrap_at_every_cut(arguments)
     reported = Losses(None)
-    unwrap_input(arguments).report("call", reported)
+    custom_tools.unwrap_input(arguments).report("call", reported)
     assert [loss.action for loss in reported] == losses
 
 
@@ -154,12 +145,12 @@ def test_losses_are_reported(arguments: str, losses: list[str]) -> None:
     ],
 )
 def test_raw_input_becomes_arguments(text: str, complete: str, truncated: str) -> None:
-    assert input_as_arguments(text, is_complete=True) == complete
-    assert input_as_arguments(text, is_complete=False) == truncated
+    assert custom_tools.input_as_arguments(text, is_complete=True) == complete
+    assert custom_tools.input_as_arguments(text, is_complete=False) == truncated
 
 
 def test_input_is_returned_as_it_comes() -> None:
-    parser = CustomInputParser()
+    parser = custom_tools.CustomInputParser()
     pieces = ('{"in', 'put":', '"*** ', "Begin\\", 'nPatch"', "}")
     assert [*map(parser.feed, pieces)] == ["", "", "*** ", "Begin", "\nPatch", ""]
 
@@ -169,7 +160,7 @@ def test_input_is_returned_as_it_comes() -> None:
 def test_long_input_is_read_once(start: str, piece: str) -> None:
     """A parser that reads pieces again takes minutes here."""
     pieces = (start, *[piece] * 50_000)
-    assert unwrap_pieces(pieces) == unwrap_input("".join(pieces))
+    assert unwrap_pieces(pieces) == custom_tools.unwrap_input("".join(pieces))
 
 
 PATTERNS = {
@@ -199,12 +190,12 @@ NO_PATTERNS = (
 @pytest.mark.parametrize("definition", [*PATTERNS, *NO_PATTERNS])
 def test_regular_expression_becomes_a_pattern(definition: str) -> None:
     tool = CustomTool("t", format="grammar", syntax="regex", definition=definition)
-    assert json_schema_pattern(tool) == PATTERNS.get(definition)
+    assert custom_tools.json_schema_pattern(tool) == PATTERNS.get(definition)
 
 
 def test_grammar_is_described() -> None:
     lark = CustomTool("ns__p", "Edits files.", "grammar", "lark", "start: LINE+")
-    function = custom_tool_as_function(lark, strict=True)
+    function = custom_tools.custom_tool_as_function(lark, strict=True)
     assert function.name == "ns__p"
     assert (function.description or "").startswith("Edits files.\n\n")
     schema = json.loads(bytes(function.parameters or b""))
@@ -217,7 +208,7 @@ def test_grammar_is_described() -> None:
 
 
 def test_tool_without_grammar_has_a_plain_description() -> None:
-    plain = custom_tool_as_function(CustomTool("p"), strict=False)
+    plain = custom_tools.custom_tool_as_function(CustomTool("p"), strict=False)
     schema = json.loads(bytes(plain.parameters or b""))
     assert schema["properties"]["input"] == {"type": "string", "description": "The raw text."}
-    assert json_schema_pattern(CustomTool("p", format="text")) is None
+    assert custom_tools.json_schema_pattern(CustomTool("p", format="text")) is None
