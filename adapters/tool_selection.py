@@ -72,7 +72,8 @@ def select(request: Request, support: ToolSupport, losses: Losses) -> Selection:
     selection = Selection(tuple(declared), request.tool_choice, support.visible)
     if isinstance(selection.choice, AllowedToolsChoice):
         selection = _select_allowed(request, selection, selection.choice, support, losses)
-    selection = _approximate_choice(_check_choice(request, selection, losses), support, losses)
+    if selection.choice is not None:
+        selection = _approximate_choice(_check_choice(request, selection, losses), support, losses)
     if support.requires_choice and selection and selection.choice is None:
         return replace(selection, choice=ToolChoiceMode("auto"))
     return selection

@@ -1,5 +1,7 @@
 """Writer of requests for Chat backends."""
 
+from functools import partial
+
 import msgspec
 from msgspec import Raw
 
@@ -8,6 +10,7 @@ from adapters.chat.message_writer import MessageWriter
 from adapters.chat.wire import LABEL, NAMES, Wire, extras_writer
 from adapters.ir.types import (
     AllowedToolsChoice,
+    CacheOptions,
     CustomTool,
     FunctionTool,
     HostedChoice,
@@ -82,7 +85,7 @@ def _write_tools(request: Request, capabilities: Capabilities, losses: Losses, w
     (https://github.com/vllm-project/vllm/issues/39780).
     """
     support = ToolSupport(
-        lambda tool: supports_tool(tool, capabilities),
+        partial(supports_tool, capabilities=capabilities),
         capabilities.allowed_tools,
         choices=capabilities.tool_choices,
         requires_choice=capabilities.explicit_tool_choice,
@@ -201,7 +204,8 @@ def write_settings(
         losses.dropped("service_tier", f"{label} does not support ultrafast", "meaning")
     elif request.service_tier is not None:
         wire["service_tier"] = request.service_tier
-    _write_cache_options(request, label, losses, extras, wire)
+    if request.prompt_cache_options is not None:
+        _write_cache_options(request.prompt_cache_options, label, losses, extras, wire)
     if request.stream:
         _write_stream_options(request, capabilities, losses, wire)
 
@@ -228,11 +232,8 @@ def _write_format(format_: ResponseFormat, extras: ExtrasWriter, losses: Losses)
 
 
 def _write_cache_options(
-    request: Request, label: str, losses: Losses, extras: ExtrasWriter, wire: Wire
+    options: CacheOptions, label: str, losses: Losses, extras: ExtrasWriter, wire: Wire
 ) -> None:
-    options = request.prompt_cache_options
-    if options is None:
-        return
     written: Wire = {}
     if options.mode is not None:
         written["mode"] = options.mode

@@ -226,7 +226,11 @@ class StreamReader(BaseStreamReader):
         number = choice.index or 0
         reader = self._choices.get(number)
         if reader is None:
-            reader = self._choices[number] = self._new_reader(number)
+            calls = ToolCallAssembler(
+                number, self._blocks, self._declared, self._context.ids, self._unique_ids
+            )
+            reader = ChoiceReader(number, self._blocks, calls, self._losses)
+            self._choices[number] = reader
         # A server that does not really stream sends the whole message in one chunk.
         delta = choice.delta or choice.message
         events = [] if delta is None else reader.feed(delta, choice.logprobs)
@@ -235,12 +239,6 @@ class StreamReader(BaseStreamReader):
         elif choice.finish_reason:
             events += reader.finish(read_finish(choice.finish_reason, self._losses))
         return events
-
-    def _new_reader(self, number: int) -> ChoiceReader:
-        calls = ToolCallAssembler(
-            number, self._blocks, self._declared, self._context.ids, self._unique_ids
-        )
-        return ChoiceReader(number, self._blocks, calls, self._losses)
 
     # The end
 

@@ -125,13 +125,11 @@ class ToolCallAssembler:
 
     def feed(self, deltas: Sequence[CallDelta]) -> list[Event]:
         """Read the deltas of one chunk."""
-        if len(deltas) == 1:
-            return self._feed_one(deltas[0], deltas[0].index)
         events: list[Event] = []
         for position, delta in enumerate(deltas):
             # Several deltas without an index belong to different calls.
-            index = position if delta.index is None else delta.index
-            events += self._feed_one(delta, index)
+            alone = delta.index is not None or len(deltas) == 1
+            events += self._feed_one(delta, delta.index if alone else position)
         return events
 
     def _feed_one(self, delta: CallDelta, index: int | None) -> list[Event]:
@@ -270,12 +268,10 @@ class ToolCallAssembler:
         return not any(other != name and other.startswith(name) for other in declared)
 
     def _emit_opening(self, call: PartialCall) -> list[Event]:
-        events = [
-            event
-            for earlier in self._calls[: self._calls.index(call)]
-            if earlier.block is None and earlier.name
-            for event in self._emit_opening(earlier)
-        ]
+        events: list[Event] = []
+        for earlier in self._calls[: self._calls.index(call)]:
+            if earlier.block is None and earlier.name:
+                events += self._emit_opening(earlier)
         events += self.close_complete()
         if not call.call_id:
             call.call_id = self._ids.id("call_")

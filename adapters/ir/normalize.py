@@ -207,8 +207,8 @@ class PendingCalls:
 # Replies
 
 
-# When choices are merged, the finish with the highest number applies to all.
-_SEVERITY: dict[FinishReason, int] = {"stop": 0, "calls": 1, "filter": 2, "length": 3}
+# When choices are merged, the first of these that one of them has applies to all.
+_BY_SEVERITY: tuple[FinishReason, ...] = ("length", "filter", "calls", "stop")
 
 _ID_PREFIXES = ("chatcmpl-", "resp_")
 _MAX_ID_LENGTH = 55
@@ -242,7 +242,11 @@ def merge_choices(reply: Reply) -> Reply:
 
 def worst_finish(finishes: tuple[Finish, ...]) -> Finish | None:
     """Return the finish of several merged choices."""
-    return max(finishes, key=lambda finish: _SEVERITY[finish.reason], default=None)
+    for reason in _BY_SEVERITY:
+        for finish in finishes:
+            if finish.reason == reason:
+                return finish
+    return None
 
 
 def effective_finish(finish: Finish, *, has_calls: bool) -> FinishReason:

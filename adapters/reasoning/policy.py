@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from adapters.capabilities import Capabilities
 from adapters.dialect import Dialect
-from adapters.ir.types import ExtraField, Family, Request, ToolCall
+from adapters.ir.types import ExtraField, Family, Item, Reasoning, Request, ToolCall
 from adapters.json_text import DECODE_ERRORS
 from adapters.losses import Losses, Severity
 from adapters.reasoning.capture import (
@@ -79,8 +79,10 @@ class ReasoningPolicy:
         """
         if self._sealer is None:
             return request, False
-        native = self._backend.reasoning == "items"
-        request = ReasoningRestorer(self._sealer, losses, native=native).restore(request, stored)
+        if stored or any(map(_may_carry, request.items)):
+            native = self._backend.reasoning == "items"
+            restorer = ReasoningRestorer(self._sealer, losses, native=native)
+            request = restorer.restore(request, stored)
         if self._carries(request):
             # The gateway does what the client asks for; the backend need not.
             return _change_include(request, self._client.family, remove=INCLUDE), False
@@ -112,6 +114,17 @@ class ReasoningPolicy:
     def _carries(self, request: Request) -> bool:
         """Whether the client asks to carry reasoning itself."""
         return self._has_carrier and INCLUDE in _included(request, self._client.family)
+
+
+def _may_carry(item: Item) -> bool:
+    """Whether an item may carry sealed reasoning."""
+    match item:
+        case ToolCall():
+            return bool(item.extras)
+        case Reasoning():
+            return item.encrypted is not None
+        case _:
+            return False
 
 
 def _included(request: Request, family: Family) -> list[str]:

@@ -43,8 +43,6 @@ class ReasoningRestorer:
 
     def restore(self, request: Request, stored: Mapping[str, str]) -> Request:
         """Return the request with everything that can be opened or was stored by the gateway."""
-        if not stored and not any(map(_may_carry, request.items)):
-            return request
         restored: list[PlacedItem] = []
         for _, turn in groupby(request.items_with_paths(), _is_of_turn):
             self._restore_turn(turn, stored, restored)
@@ -127,17 +125,6 @@ def _is_of_turn(placed: PlacedItem) -> bool:
     """Whether an item can stand within a turn of the model."""
     item, _ = placed
     return isinstance(item, OpaqueItem) or is_assistant_item(item)
-
-
-def _may_carry(item: Item) -> bool:
-    """Whether an item may carry sealed reasoning."""
-    match item:
-        case ToolCall():
-            return bool(item.extras)
-        case Reasoning():
-            return item.encrypted is not None
-        case _:
-            return False
 
 
 def _insert_reasoning(opened: SealedReasoning, path: str, restored: list[PlacedItem]) -> None:

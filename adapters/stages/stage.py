@@ -42,9 +42,7 @@ class Stage:
 
     def reply(self, reply: Reply) -> Reply:
         """Return a whole reply, changed as its stream would be."""
-        if not self.may_change(reply):
-            return reply
-        return accumulate(self.feed_all(list(to_events(reply))))
+        return Pipeline(self).reply(reply)
 
     def may_change(self, _reply: Reply) -> bool:
         """Whether the stage may change a whole reply or learn something from it.

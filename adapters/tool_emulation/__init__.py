@@ -13,11 +13,23 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from adapters.ir.normalize import unzip
-from adapters.ir.types import Family, Request
+from adapters.ir.types import (
+    Family,
+    FunctionTool,
+    OpaqueItem,
+    Request,
+    ToolCall,
+    ToolChoiceMode,
+    ToolOutput,
+)
 from adapters.losses import Losses
 from adapters.tool_emulation.declare import declare_tools
 from adapters.tool_emulation.downgrade import CallDowngrader, HistoryEmulator
-from adapters.tool_emulation.registry import BackendToolSupport, ToolRegistry
+from adapters.tool_emulation.registry import (
+    BackendToolSupport,
+    ToolRegistry,
+    is_valid_name,
+)
 from adapters.tool_emulation.restore import CallRestorer, CustomInput
 from adapters.tool_emulation.tool_choice import emulate_tool_choice
 
@@ -46,6 +58,9 @@ def emulate_tools(
 
     Raises `UnsupportedRequestError` if two tools would have the same name.
     """
+    functions = _plain_functions(request, backend)
+    if functions is not None:
+        return EmulatedRequest(request, ToolRegistry.of_functions(request, functions))
     declared, registry = declare_tools(request, client_family, backend, losses)
     tools, tool_paths = unzip(declared)
     items, paths = HistoryEmulator(registry, client_family, backend, losses).convert(request)
@@ -58,3 +73,31 @@ def emulate_tools(
         paths=paths,
     )
     return EmulatedRequest(emulated, registry)
+
+
+def _plain_functions(request: Request, backend: BackendToolSupport) -> frozenset[str] | None:
+    """Return the names of a request's tools if nothing needs emulation, or else None.
+
+    In most requests all tools and calls are functions, which every backend supports as they are.
+    """
+    declared = frozenset(
+        [tool.name for tool in request.tools if isinstance(tool, FunctionTool) and not tool.extras]
+    )
+    names_no_tool = isinstance(request.tool_choice, ToolChoiceMode | None)
+    if not names_no_tool or len(declared) < len(request.tools):
+        return None
+    names = set(declared)
+    for item in request.items:
+        match item:
+            case ToolCall(kind="function", namespace=None, extras=()):
+                names.add(item.name)
+            case ToolOutput(kind="function", extras=()):
+                pass
+            case ToolCall() | ToolOutput() | OpaqueItem():
+                return None
+            case _:
+                pass
+    for name in names:
+        if not is_valid_name(name, backend.max_name_length):
+            return None
+    return declared

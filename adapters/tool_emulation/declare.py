@@ -33,6 +33,7 @@ from adapters.tool_emulation.registry import (
     Namespace,
     RegisteredTool,
     ToolRegistry,
+    call_kind,
     is_for_programs_only,
     is_valid_name,
     qualified_name,
@@ -131,7 +132,7 @@ class _DeclarationReader:
             return None
         if not is_valid_name(tool.name, self._backend.max_name_length):
             return None
-        return Declaration(tool, path, _unchanged(tool, path))
+        return Declaration(tool, path, RegisteredTool.unchanged(tool, path))
 
     def _read(self, tool: Tool, path: str) -> Iterator[Declaration]:
         match tool:
@@ -167,7 +168,7 @@ class _DeclarationReader:
             self._losses.changed(f"{path}.name", f"the backend rejects this name; sent as {name}")
         described = offered if namespace is None else namespace.describe(offered)
         declared, kind = self._convert(described, name, path)
-        entry = RegisteredTool(_call_kind(tool), tool.name, within, tool, path, kind, name)
+        entry = RegisteredTool(call_kind(tool), tool.name, within, tool, path, kind, name)
         yield Declaration(declared, path, entry, deferred=deferred)
 
     def _without_callers(self, tool: NamedTool, path: str) -> NamedTool | None:
@@ -208,7 +209,9 @@ class _DeclarationReader:
         if supports(tool) and all(supports(child) for child, _ in namespace.tools):
             yield Declaration(self._with_loaded_tools(tool, namespace), path)
             for child, child_path in namespace.tools:
-                yield Declaration(None, child_path, _unchanged(child, child_path, namespace.name))
+                yield Declaration(
+                    None, child_path, RegisteredTool.unchanged(child, child_path, namespace.name)
+                )
             return
         self._losses.changed(path, "namespaces are not supported; declared as single tools")
         for child_path in namespace.unnamed_paths:
@@ -248,16 +251,6 @@ class _DeclarationReader:
             self._losses.changed(path, reason)
 
 
-def _call_kind(tool: NamedTool) -> CallKind:
-    return "custom" if isinstance(tool, CustomTool) else "function"
-
-
-def _unchanged(tool: NamedTool, path: str, namespace: str | None = None) -> RegisteredTool:
-    """Return the entry of a tool that the backend knows as the client does."""
-    kind, name = _call_kind(tool), tool.name
-    return RegisteredTool(kind, name, namespace, tool, path, kind, name, namespace)
-
-
 def _entries_in_items(
     items: list[ToolsItem], client_family: Family, backend: BackendToolSupport
 ) -> Iterator[RegisteredTool]:
@@ -265,11 +258,11 @@ def _entries_in_items(
     for tool, path in tools_visible_to_backend(items, client_family, backend):
         match tool:
             case FunctionTool() | CustomTool():
-                yield _unchanged(tool, path)
+                yield RegisteredTool.unchanged(tool, path)
             case HostedTool(kind="namespace"):
                 namespace = read_namespace(tool, path, client_family)
                 for child, child_path in namespace.tools:
-                    yield _unchanged(child, child_path, namespace.name)
+                    yield RegisteredTool.unchanged(child, child_path, namespace.name)
             case HostedTool():
                 continue
 

@@ -23,6 +23,7 @@ from adapters.ir.types import (
     FunctionTool,
     HostedTool,
     NamedToolChoice,
+    Request,
     Tool,
     ToolCall,
 )
@@ -230,6 +231,11 @@ class BackendToolSupport(Struct, frozen=True):
                 return self.supports_hosted(kind)
 
 
+def call_kind(tool: NamedTool) -> CallKind:
+    """Return the kind of the calls of a tool."""
+    return "custom" if isinstance(tool, CustomTool) else "function"
+
+
 class RegisteredTool(Struct, frozen=True):
     """A tool that the client runs."""
 
@@ -243,6 +249,14 @@ class RegisteredTool(Struct, frozen=True):
     backend_kind: CallKind
     backend_name: str
     backend_namespace: str | None = None
+
+    @classmethod
+    def unchanged(
+        cls, tool: NamedTool, path: str, namespace: str | None = None
+    ) -> "RegisteredTool":
+        """Return a tool that the backend knows as the client does."""
+        kind = call_kind(tool)
+        return cls(kind, tool.name, namespace, tool, path, kind, tool.name, namespace)
 
     @property
     def qualified_name(self) -> str:
@@ -272,15 +286,40 @@ class RegisteredTool(Struct, frozen=True):
 class ToolRegistry:
     """The tools of one request."""
 
-    def __init__(self, entries: Iterable[RegisteredTool] = ()) -> None:
-        # Of entries with the same identity at the backend the last one counts.
-        self._by_backend_identity: dict[Identity, RegisteredTool] = {
-            (entry.backend_namespace, entry.backend_name): entry for entry in entries
-        }
-        self.entries = tuple(self._by_backend_identity.values())
-        self._by_identity: dict[Identity, RegisteredTool] = {
-            (entry.namespace, entry.name): entry for entry in self.entries
-        }
+    def __init__(
+        self, entries: Iterable[RegisteredTool] = (), functions: frozenset[str] = frozenset()
+    ) -> None:
+        # Read when they are first needed. Of entries with the same identity at the backend the last
+        # one counts.
+        self._given = entries
+        # The names of functions that both sides know as they are, so their calls need no entry.
+        self._functions = functions
+
+    @classmethod
+    def of_functions(cls, request: Request, names: frozenset[str]) -> "ToolRegistry":
+        """Return the registry of a request that needs no emulation."""
+        entries = (
+            RegisteredTool.unchanged(tool, path)
+            for tool, path in request.tools_with_paths()
+            if isinstance(tool, FunctionTool)
+        )
+        return cls(entries, names)
+
+    def __bool__(self) -> bool:
+        return bool(self._functions or self.entries)
+
+    @cached_property
+    def _by_backend_identity(self) -> dict[Identity, RegisteredTool]:
+        return {entry.backend_identity: entry for entry in self._given}
+
+    @cached_property
+    def entries(self) -> tuple[RegisteredTool, ...]:
+        """The tools, each identity at the backend once."""
+        return tuple(self._by_backend_identity.values())
+
+    @cached_property
+    def _by_identity(self) -> dict[Identity, RegisteredTool]:
+        return {(entry.namespace, entry.name): entry for entry in self.entries}
 
     @cached_property
     def _by_qualified_name(self) -> dict[str, RegisteredTool]:
@@ -289,7 +328,17 @@ class ToolRegistry:
     @property
     def has_emulated(self) -> bool:
         """True if the backend knows any tool under another kind or name."""
-        return any(entry.is_emulated for entry in self.entries)
+        return not self._functions and any(entry.is_emulated for entry in self.entries)
+
+    def knows_unchanged(self, call: ToolCall) -> bool:
+        """Whether a backend calls a function that the client declared under the same name."""
+        if call.kind != "function":
+            return False
+        if call.namespace is None and call.name in self._functions:
+            return True
+        entry = self.by_backend_name(call)
+        own = None if entry is None else (entry.kind, entry.namespace, entry.name)
+        return own == ("function", call.namespace, call.name)
 
     def by_backend_name(self, call: ToolCall) -> RegisteredTool | None:
         """Return the tool that a backend calls."""

@@ -54,17 +54,11 @@ class CallRestorer(Stage):
     def may_change(self, reply: Reply) -> bool:
         """Whether the reply has calls other than those of declared functions by their own names."""
         return not all(
-            self._is_unchanged(item)
+            self._registry.knows_unchanged(item)
             for choice in reply.choices
             for item in choice.items
             if isinstance(item, ToolCall)
         )
-
-    def _is_unchanged(self, call: ToolCall) -> bool:
-        entry = self._registry.by_backend_name(call)
-        if entry is None or call.kind != "function" or entry.kind != "function":
-            return False
-        return (entry.namespace, entry.name) == (call.namespace, call.name)
 
     def _open(self, event: Opened) -> list[Event]:
         queue = self._queues.get(event.choice)
@@ -72,10 +66,11 @@ class CallRestorer(Stage):
             block = self._handlers[event.index] = QueuedBlock(event)
             queue.append(block)
             return []
-        entry = self._find(event.item) if isinstance(event.item, ToolCall) else None
-        if entry is None or not isinstance(event.item, ToolCall):
+        call = event.item
+        if not isinstance(call, ToolCall) or self._registry.knows_unchanged(call):
             return [event]
-        return self._open_call(event, event.item, entry)
+        entry = self._find(call)
+        return [event] if entry is None else self._open_call(event, call, entry)
 
     def _fail(self, event: Failed) -> list[Event]:
         """Pass on all waiting blocks, because the calls that they wait for will not end."""

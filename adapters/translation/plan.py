@@ -197,7 +197,7 @@ def reply_stages(plan: ReplyPlan, context: ReplyContext) -> list[Stage]:
     formats = _text_formats(capabilities)
     if formats and (declared_names(plan.backend_tools) or request == EMPTY_REQUEST):
         stages.append(TextToolCallParser(formats, plan.backend_tools, context.ids, losses))
-    if registry.entries:
+    if registry:
         collects = capabilities.check_grammars
         stages.append(CallRestorer(registry, losses, collects_inputs=collects))
     if request.tool_choice is not None or request.parallel_tool_calls is False:

@@ -147,17 +147,14 @@ class TranslatedStream(_BackendStream):
         written: list[bytes] = []
         for event in self._pipeline.feed_all(events):
             if isinstance(event, _LAST) and self.outcome is None:
+                if isinstance(event, Failed):
+                    event = replace(event, error=error_for_client(event.error, self._plan))  # noqa: PLW2901
                 self.outcome = event
-                self.last = self._writer.feed(self._for_client(event))
+                self.last = self._writer.feed(event)
             else:
                 written += self._writer.feed(event)
         self._direct = self._pipeline.passes_deltas
         return written
-
-    def _for_client(self, last: Finished | Failed) -> Finished | Failed:
-        if isinstance(last, Finished):
-            return last
-        return replace(last, error=error_for_client(last.error, self._plan))
 
     def write_whole(self, events: list[Event]) -> None:
         """Write all events of a whole reply; nothing of it is sent before its end."""

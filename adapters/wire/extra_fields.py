@@ -7,7 +7,7 @@ from msgspec import Raw
 
 from adapters.ir.types import CacheOptions, ExtraField, Extras, Family, Request
 from adapters.losses import Losses, Severity
-from adapters.wire.json_object import JsonObject
+from adapters.wire.json_object import NULL, JsonObject
 
 # The severity of dropping a field: a constant, or a function of its value.
 SeverityRule = Severity | None | Callable[[Raw], Severity | None]
@@ -34,11 +34,14 @@ def unread_fields(
 
     `otherwise` is the severity of dropping a field that is not in `known`.
     """
-    if not fields.count():
+    left = fields.take_all()
+    if not left:
         return ()
     default = DropPolicy(otherwise)
     extras: list[ExtraField] = []
-    for name, raw in fields.take_remaining().items():
+    for name, raw in left.items():
+        if raw == NULL:
+            continue
         policy = known.get(name, default) if known else default
         severity, reason = policy.severity, policy.reason
         if bytes(raw) in _EMPTY:
