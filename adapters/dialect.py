@@ -7,9 +7,10 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError
+from msgspec.json import Decoder
 
 from adapters.capabilities import Capabilities
 from adapters.conformance import Violation
@@ -26,10 +27,12 @@ from adapters.ir.events import (
     undecodable_stream,
 )
 from adapters.ir.types import CallKind, Error, Family, Reply, Request, Tool, Usage
-from adapters.json_text import is_complete_json
+from adapters.json_text import DECODE_ERRORS, is_complete_json, is_utf8, replace_invalid_text
 from adapters.losses import Losses
 from adapters.sse import Frame, is_done, parse_event
 from adapters.wire.json_object import JsonObject, RequestBody
+
+T = TypeVar("T")
 
 
 class ReplyOptions(Struct, frozen=True):
@@ -56,6 +59,33 @@ def without_done(frames: list[bytes]) -> list[bytes]:
     """Return frames without the marker that ends a stream."""
     parsed = ((frame, parse_event(frame.rstrip(b"\n"))) for frame in frames)
     return [frame for frame, event in parsed if event is None or not is_done(event)]
+
+
+def decode_event(
+    data: bytes,
+    decoder: Decoder[T],
+    decode_other: Callable[[bytes, ValidationError | None], T],
+    losses: Losses,
+) -> T:
+    """Decode an event of a backend's stream.
+
+    `decode_other` decodes an event of another form, with the error, or one whose invalid characters
+    were replaced, which are reported if nothing else is wrong with it.
+    """
+    # Strings in `Raw` are not decoded, so invalid UTF-8 in them is not found by the decoder.
+    if data.isascii() or is_utf8(data):
+        try:
+            return decoder.decode(data)
+        except ValidationError as error:
+            return decode_other(data, error)
+        except DECODE_ERRORS:
+            pass
+    text = replace_invalid_text(data)
+    if text == data:
+        raise InvalidRequestError(None, "an event of the stream is not JSON")
+    event = decode_other(text, None)
+    losses.changed("stream", "invalid characters are replaced")
+    return event
 
 
 class BaseStreamReader(ABC):

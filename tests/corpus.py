@@ -14,10 +14,11 @@ from msgspec.structs import replace
 
 import adapters
 from adapters.dialect import ReplyContext
-from adapters.ir.events import Event, check_order
+from adapters.ir.events import Event
 from adapters.ir.types import EMPTY_REQUEST
 from adapters.losses import Losses
 from adapters.sse import Decoder
+from tests.event_order import check_order
 
 CASES = Path(__file__).parent / "cases"
 DIALECTS = tuple(adapters.DIALECTS)

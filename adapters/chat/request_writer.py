@@ -27,7 +27,12 @@ from adapters.tool_selection import ToolSupport, select
 from adapters.wire.extra_fields import ExtrasWriter, copy_present, drop_refused
 from adapters.wire.json_object import read_fields
 from adapters.wire.json_schema import is_strict, parameters_schema
-from adapters.wire.tools import without_strict, write_parallel_tool_calls
+from adapters.wire.tools import (
+    without_strict,
+    write_parallel_tool_calls,
+    write_schema_format,
+    write_tool_head,
+)
 
 # Fields that have the same name and meaning in the IR and in Chat.
 _SAME_FIELDS = (
@@ -129,18 +134,14 @@ def _write_tool(tool: Tool, path: str, extras: ExtrasWriter, losses: Losses) -> 
 
 def write_function(tool: FunctionTool, path: str, extras: ExtrasWriter, losses: Losses) -> Wire:
     """Write the fields of a function that Chat and legacy share."""
-    wire: Wire = {"name": tool.name}
-    if tool.description is not None:
-        wire["description"] = tool.description
+    wire = write_tool_head(tool)
     wire["parameters"] = parameters_schema(tool.parameters, path, losses)
     extras.carry(tool.extras, wire, path)
     return wire
 
 
 def _write_custom(tool: CustomTool, path: str, extras: ExtrasWriter) -> Wire:
-    wire: Wire = {"name": tool.name}
-    if tool.description is not None:
-        wire["description"] = tool.description
+    wire = write_tool_head(tool)
     if tool.format == "grammar":
         grammar = {"syntax": tool.syntax, "definition": tool.definition}
         wire["format"] = {"type": "grammar", "grammar": grammar}
@@ -218,15 +219,7 @@ def _write_format(format_: ResponseFormat, extras: ExtrasWriter, losses: Losses)
             wire["schema"] = format_.schema
         extras.carry(format_.extras, wire, "format")
         return wire
-    if format_.name is None:
-        losses.invented("format", "a schema requires a name; named response")
-    fields = {
-        "name": format_.name or "response",
-        "description": format_.description,
-        "schema": format_.schema,
-        "strict": format_.strict,
-    }
-    schema: Wire = {name: value for name, value in fields.items() if value is not None}
+    schema = write_schema_format(format_, losses)
     extras.carry(format_.extras, schema, "format")
     return {"type": "json_schema", "json_schema": schema}
 

@@ -20,7 +20,7 @@ from adapters.chat.wire import (
     read_usage,
     unknown_fields,
 )
-from adapters.dialect import BaseStreamReader, ReplyContext
+from adapters.dialect import BaseStreamReader, ReplyContext, decode_event
 from adapters.errors import InvalidRequestError
 from adapters.ir.events import (
     Channel,
@@ -33,7 +33,7 @@ from adapters.ir.events import (
 )
 from adapters.ir.normalize import UniqueCallIds
 from adapters.ir.types import Error, ExtraField, Extras, Finish, Usage
-from adapters.json_text import DECODE_ERRORS, is_utf8, replace_invalid_text
+from adapters.json_text import DECODE_ERRORS
 from adapters.sse import Frame, encode, is_done
 from adapters.wire.error_body import infer_status, is_error, read_error, read_error_value
 from adapters.wire.json_object import is_present, read_fields
@@ -41,7 +41,7 @@ from adapters.wire.tools import declared_names
 
 _STRING = Decoder(str)
 # Fails at a field that we do not know, so that none is dropped without a report.
-_KNOWN = Decoder(KnownChunk)
+_KNOWN: Decoder[Chunk] = Decoder(KnownChunk)
 # Some servers write numbers as strings.
 _ANY = Decoder(Chunk, strict=False)
 
@@ -147,7 +147,8 @@ class StreamReader(BaseStreamReader):
         if data.startswith(b"[") and b'"error"' in data:
             # Google's servers put an error into a list.
             return self.fail(read_error(None, data))
-        events = self._read_chunk(self._decode(data), frame.name, data)
+        chunk = decode_event(data, _KNOWN, self._decode_unusual, self._losses)
+        events = self._read_chunk(chunk, frame.name, data)
         if events and not frame.name and len(self._choices) == 1:
             [choice] = self._choices.values()
             self._fast_path = find_fast_path(data, events, choice.calls)
@@ -159,27 +160,7 @@ class StreamReader(BaseStreamReader):
 
     # One chunk
 
-    def _decode(self, data: bytes) -> Chunk:
-        # Strings in `Raw` are not decoded, so invalid UTF-8 in them is not found by the decoder.
-        if not data.isascii() and not is_utf8(data):
-            return self._decode_invalid_text(data)
-        try:
-            return _KNOWN.decode(data)
-        except msgspec.ValidationError:
-            return self._decode_unusual(data)
-        except DECODE_ERRORS:
-            return self._decode_invalid_text(data)
-
-    def _decode_invalid_text(self, data: bytes) -> Chunk:
-        """Decode a chunk with invalid characters, if nothing else is wrong with it."""
-        text = replace_invalid_text(data)
-        if text == data:
-            raise InvalidRequestError(None, "an event of the stream is not JSON")
-        chunk = self._decode_unusual(text)
-        self._losses.changed("stream", "invalid characters are replaced")
-        return chunk
-
-    def _decode_unusual(self, data: bytes) -> Chunk:
+    def _decode_unusual(self, data: bytes, _error: msgspec.ValidationError | None) -> Chunk:
         """Decode a chunk with unknown fields and report them."""
         try:
             chunk = _ANY.decode(data)

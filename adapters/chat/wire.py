@@ -1,6 +1,7 @@
 """The wire format of Chat Completions: field names, chunks, frames and usage."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import cast
 
 from msgspec import Raw, Struct
@@ -10,8 +11,8 @@ from adapters.ir.types import CallKind, Error, Extras, Finish, FinishReason, Too
 from adapters.losses import Losses
 from adapters.sse import FrameTemplate, encode_line
 from adapters.wire.error_body import error_object
-from adapters.wire.extra_fields import DropPolicy, ExtrasWriter, harmless_if, unread_fields
-from adapters.wire.json_object import MISSING, JsonObject, parse
+from adapters.wire.extra_fields import DropPolicy, ExtrasWriter, harmless_if, read_token_counts
+from adapters.wire.json_object import MISSING, parse
 
 Wire = dict[str, object]
 
@@ -343,29 +344,8 @@ def frame(wire: Wire) -> bytes:
 
 # Usage
 
-# It does not matter if a count of zero is dropped.
-_COUNT = harmless_if(0, "hint")
-
-
-def read_usage(fields: JsonObject | None) -> Usage | None:
-    """Read the usage; any of the numbers may be missing."""
-    if fields is None:
-        return None
-    prompt = fields.nested("prompt_tokens_details") or JsonObject({})
-    completion = fields.nested("completion_tokens_details") or JsonObject({})
-    input_tokens = fields.integer("prompt_tokens") or 0
-    output_tokens = fields.integer("completion_tokens") or 0
-    return Usage(
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
-        total_tokens=fields.integer("total_tokens") or input_tokens + output_tokens,
-        cached_tokens=prompt.integer("cached_tokens") or 0,
-        cache_write_tokens=prompt.integer("cache_write_tokens") or 0,
-        reasoning_tokens=completion.integer("reasoning_tokens") or 0,
-        extras=unread_fields(fields, FAMILY, otherwise=_COUNT)
-        + unread_fields(prompt, FAMILY, prefix="prompt_tokens_details.", otherwise=_COUNT)
-        + unread_fields(completion, FAMILY, prefix="completion_tokens_details.", otherwise=_COUNT),
-    )
+# Reads the usage; any of the numbers may be missing.
+read_usage = partial(read_token_counts, FAMILY, "prompt_tokens", "completion_tokens")
 
 
 def write_usage(usage: Usage, extras: ExtrasWriter) -> Wire:

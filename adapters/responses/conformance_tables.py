@@ -18,6 +18,7 @@ from adapters.conformance import (
     OBJECT,
     STRING,
     Fields,
+    JsonShape,
     either,
     list_of,
     nullable,
@@ -145,24 +146,21 @@ DONE_ITEMS: dict[str, Fields] = {
         "content": optional(nullable(list_of(OBJECT))),
     },
 }
-ADDED_PARTS: dict[str, Fields] = {
-    # The openai package for JavaScript appends annotations to this list.
-    "output_text": {"text": EMPTY, "annotations": EMPTY_LIST},
-    "refusal": {"refusal": EMPTY},
-    "reasoning_text": {"text": EMPTY},
-    "summary_text": {"text": EMPTY},
-}
-DONE_PARTS: dict[str, Fields] = {
-    "output_text": {"text": STRING, "annotations": list_of(OBJECT)},
-    "refusal": {"refusal": STRING},
-    "reasoning_text": {"text": STRING},
-    "summary_text": {"text": STRING},
-}
+# The field of the text of each type of part.
 PART_TEXT = {
     "output_text": "text",
     "refusal": "refusal",
     "reasoning_text": "text",
     "summary_text": "text",
+}
+ADDED_PARTS: dict[str, Fields] = {
+    **{part: {text: EMPTY} for part, text in PART_TEXT.items()},
+    # The openai package for JavaScript appends annotations to this list.
+    "output_text": {"text": EMPTY, "annotations": EMPTY_LIST},
+}
+DONE_PARTS: dict[str, Fields] = {
+    **{part: {text: STRING} for part, text in PART_TEXT.items()},
+    "output_text": {"text": STRING, "annotations": list_of(OBJECT)},
 }
 
 # Events
@@ -181,7 +179,8 @@ class Event(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-_ITEM: Fields = {"item_id": FILLED, "output_index": INTEGER}
+_OUTPUT: Fields = {"output_index": INTEGER}
+_ITEM: Fields = {"item_id": FILLED, **_OUTPUT}
 _DELTA: Fields = {"delta": STRING, "logprobs": optional(LIST)}
 
 
@@ -219,24 +218,9 @@ def _progress(owner: str, *states: str) -> dict[str, Event]:
     return {f"response.{owner}.{state}": Event(_ITEM, "progress", owner=owner) for state in states}
 
 
-def _shell() -> dict[str, Event]:
-    command: Fields = {"output_index": INTEGER, "command_index": INTEGER}
-    output: Fields = {**_ITEM, "command_index": INTEGER}
-    fields: dict[str, Fields] = {
-        "shell_call_command.added": {**command, "command": STRING},
-        "shell_call_command.delta": {**command, "delta": STRING},
-        "shell_call_command.done": {**command, "command": STRING},
-        "shell_call_output_content.delta": {**output, "delta": OBJECT},
-        "shell_call_output_content.done": {**output, "output": LIST},
-    }
-    return {
-        f"response.{name}": Event(
-            event_fields,
-            "progress",
-            owner="shell_call" if "command" in name else "shell_call_output",
-        )
-        for name, event_fields in fields.items()
-    }
+def _shell(name: str, owner: str, place: Fields, **field: JsonShape) -> dict[str, Event]:
+    fields: Fields = {**place, "command_index": INTEGER, **field}
+    return {f"response.{name}": Event(fields, "progress", owner=owner)}
 
 
 EVENTS: dict[str, Event] = {
@@ -274,7 +258,11 @@ EVENTS: dict[str, Event] = {
         "progress",
         owner="image_generation_call",
     ),
-    **_shell(),
+    **_shell("shell_call_command.added", "shell_call", _OUTPUT, command=STRING),
+    **_shell("shell_call_command.delta", "shell_call", _OUTPUT, delta=STRING),
+    **_shell("shell_call_command.done", "shell_call", _OUTPUT, command=STRING),
+    **_shell("shell_call_output_content.delta", "shell_call_output", _ITEM, delta=OBJECT),
+    **_shell("shell_call_output_content.done", "shell_call_output", _ITEM, output=LIST),
     **_progress("compaction", "compacting"),
     "response.audio.delta": Event({"delta": STRING}, "audio"),
     "response.audio.done": Event({}, "audio"),

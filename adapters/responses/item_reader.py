@@ -1,7 +1,7 @@
 """Reader of items, in the input of requests and in the output of replies."""
 
 from collections.abc import Iterable, Iterator
-from typing import Annotated
+from typing import Annotated, get_args
 
 from msgspec import Meta, Raw, Struct
 from msgspec.json import Decoder
@@ -36,17 +36,8 @@ from adapters.wire.json_object import InputItem, JsonObject, decode, read_fields
 # An item and its path in the request body.
 ItemWithPath = tuple[Item, str]
 
-_ROLES: dict[str, Role] = {
-    "system": "system",
-    "developer": "developer",
-    "user": "user",
-    "assistant": "assistant",
-}
-_STATUSES: dict[str, Status] = {
-    "in_progress": "in_progress",
-    "completed": "completed",
-    "incomplete": "incomplete",
-}
+_ROLES: dict[str, Role] = {role: role for role in get_args(Role)}
+_STATUSES: dict[str, Status] = {status: status for status in get_args(Status)}
 # The type of an item without one, by the first of these fields that it has
 # (https://github.com/vllm-project/vllm/issues/45276).
 _TYPES_BY_FIELD = {

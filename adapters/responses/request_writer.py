@@ -24,7 +24,12 @@ from adapters.tool_emulation.tool_search import items_with_tools, tools_visible_
 from adapters.tool_selection import ToolSupport, select
 from adapters.wire.extra_fields import ExtrasWriter, copy_present, drop_refused
 from adapters.wire.json_schema import parameters_schema
-from adapters.wire.tools import without_strict, write_parallel_tool_calls
+from adapters.wire.tools import (
+    without_strict,
+    write_parallel_tool_calls,
+    write_schema_format,
+    write_tool_head,
+)
 
 # Fields with the same name and form as in the IR.
 _SAME_FIELDS = (
@@ -110,9 +115,7 @@ def _write_tool(tool: Tool, path: str, extras: ExtrasWriter, losses: Losses) -> 
         return tool.value
     if isinstance(tool, CustomTool):
         return _write_custom(tool, path, extras)
-    wire: Wire = {"type": "function", "name": tool.name}
-    if tool.description is not None:
-        wire["description"] = tool.description
+    wire: Wire = {"type": "function"} | write_tool_head(tool)
     wire["parameters"] = parameters_schema(tool.parameters, path, losses)
     # Without it, OpenAI would be strict, and its models would give every optional field a value
     # (https://github.com/open-webui/open-webui/issues/27750).
@@ -122,9 +125,7 @@ def _write_tool(tool: Tool, path: str, extras: ExtrasWriter, losses: Losses) -> 
 
 
 def _write_custom(tool: CustomTool, path: str, extras: ExtrasWriter) -> Wire:
-    wire: Wire = {"type": "custom", "name": tool.name}
-    if tool.description is not None:
-        wire["description"] = tool.description
+    wire: Wire = {"type": "custom"} | write_tool_head(tool)
     if tool.format == "grammar":
         wire["format"] = {"type": "grammar", "syntax": tool.syntax, "definition": tool.definition}
     elif tool.format == "text":
@@ -213,16 +214,7 @@ def _write_format(format_: ResponseFormat, extras: ExtrasWriter, losses: Losses)
             )
         wire: Wire = {"type": format_.kind}
     else:
-        if format_.name is None:
-            losses.invented("format", "a schema requires a name; named response")
-        fields = {
-            "type": "json_schema",
-            "name": format_.name or "response",
-            "description": format_.description,
-            "schema": format_.schema,
-            "strict": format_.strict,
-        }
-        wire = {name: value for name, value in fields.items() if value is not None}
+        wire = {"type": "json_schema"} | write_schema_format(format_, losses)
     extras.carry(format_.extras, wire, "format")
     return wire
 

@@ -7,11 +7,11 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from adapters.dialect import BaseStreamReader, ReplyContext
+from adapters.dialect import BaseStreamReader, ReplyContext, decode_event
 from adapters.errors import InvalidRequestError, missing_field
 from adapters.ir.events import Channel, Event, Failed, Finished, Started, truncated_stream
 from adapters.ir.types import Error, Finish, Item, OpaqueItem, Reply, ToolCall, Usage
-from adapters.json_text import DECODE_ERRORS, is_utf8, replace_invalid_text
+from adapters.json_text import DECODE_ERRORS
 from adapters.losses import Losses
 from adapters.responses.reply_reader import read_output_item, read_response
 from adapters.responses.stream_items import Content, ItemsReader
@@ -130,31 +130,13 @@ class StreamReader(BaseStreamReader):
         """Read the end of the stream; without a final event, the reply is truncated."""
         return [] if self._ended else self.fail(truncated_stream())
 
-    def _decode(self, data: bytes) -> WireEvent:
-        # Strings in `Raw` are not decoded, so invalid UTF-8 in them is not found by the decoder.
-        if not data.isascii() and not is_utf8(data):
-            return self._decode_invalid_text(data)
-        try:
-            return _EVENT.decode(data)
-        except msgspec.ValidationError as error:
-            return self._decode_unknown(data, error)
-        except DECODE_ERRORS:
-            return self._decode_invalid_text(data)
-
-    def _decode_invalid_text(self, data: bytes) -> WireEvent:
-        """Decode an event with invalid characters, if nothing else is wrong with it."""
-        text = replace_invalid_text(data)
-        if text == data:
-            raise InvalidRequestError(None, "an event of the stream is not JSON")
-        event = self._decode(text)
-        self._losses.changed("stream", "invalid characters are replaced")
-        return event
-
-    def _decode_unknown(self, data: bytes, error: msgspec.ValidationError) -> WireEvent:
-        """Ignore an event of an unknown type, whose fields may have other types.
+    def _decode(self, data: bytes, error: msgspec.ValidationError | None = None) -> WireEvent:
+        """Decode an event. One of an unknown type, whose fields may have other types, is ignored.
 
         It must not end the stream (https://github.com/experientiallabs/experiential/issues/792).
         """
+        if error is None:
+            return decode_event(data, _EVENT, self._decode, self._losses)
         try:
             kind = _EVENT_TYPE.decode(data).type
         except DECODE_ERRORS:

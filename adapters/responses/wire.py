@@ -1,5 +1,7 @@
 """The wire format of the Responses API: field names, events, frames and usage."""
 
+from functools import partial
+
 from msgspec import Struct
 
 from adapters.ir.events import Channel
@@ -8,8 +10,7 @@ from adapters.ir.types import CallKind, Error, FinishReason, Usage
 from adapters.losses import Losses
 from adapters.sse import PLACEHOLDER, encode, encode_line
 from adapters.wire.error_body import error_object
-from adapters.wire.extra_fields import DropPolicy, ExtrasWriter, harmless_if, unread_fields
-from adapters.wire.json_object import JsonObject
+from adapters.wire.extra_fields import DropPolicy, ExtrasWriter, harmless_if, read_token_counts
 
 Wire = dict[str, object]
 
@@ -203,29 +204,8 @@ def error_fields(error: Error) -> Wire:
 
 # Usage
 
-# It does not matter if a count of zero is dropped.
-_COUNT = harmless_if(0, "hint")
-
-
-def read_usage(fields: JsonObject | None) -> Usage | None:
-    """Read the usage; any of the numbers may be missing."""
-    if fields is None:
-        return None
-    input_details = fields.nested("input_tokens_details") or JsonObject({})
-    output_details = fields.nested("output_tokens_details") or JsonObject({})
-    input_tokens = fields.integer("input_tokens") or 0
-    output_tokens = fields.integer("output_tokens") or 0
-    return Usage(
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
-        total_tokens=fields.integer("total_tokens") or input_tokens + output_tokens,
-        cached_tokens=input_details.integer("cached_tokens") or 0,
-        cache_write_tokens=input_details.integer("cache_write_tokens") or 0,
-        reasoning_tokens=output_details.integer("reasoning_tokens") or 0,
-        extras=unread_fields(fields, FAMILY, otherwise=_COUNT)
-        + unread_fields(input_details, FAMILY, prefix="input_tokens_details.", otherwise=_COUNT)
-        + unread_fields(output_details, FAMILY, prefix="output_tokens_details.", otherwise=_COUNT),
-    )
+# Reads the usage; any of the numbers may be missing.
+read_usage = partial(read_token_counts, FAMILY, "input_tokens", "output_tokens")
 
 
 def write_usage(usage: Usage) -> Wire:

@@ -33,7 +33,7 @@ from adapters.losses import Losses
 from adapters.tool_selection import ToolSupport, select
 from adapters.wire.extra_fields import ExtrasWriter
 from adapters.wire.json_schema import EMPTY_SCHEMA
-from adapters.wire.tools import without_strict
+from adapters.wire.tools import without_strict, write_tool_head
 
 ItemWithPath = tuple[Item, str]
 
@@ -137,9 +137,7 @@ def _tools_prompt(tools: list[FunctionTool], choice: ToolChoice | None, *, paral
 
 
 def _declaration(tool: FunctionTool) -> str:
-    declaration: dict[str, object] = {"name": tool.name}
-    if tool.description is not None:
-        declaration["description"] = tool.description
+    declaration = write_tool_head(tool)
     declaration["parameters"] = EMPTY_SCHEMA if tool.parameters is None else tool.parameters
     return _ENCODER.encode(declaration).decode()
 

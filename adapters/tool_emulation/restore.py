@@ -212,16 +212,20 @@ class CustomInputStream:
         return [*rest, replace(closed, status=status)]
 
 
-class BufferedCustomCall:
-    """A function call that the backend made as a custom tool call, held until it is complete."""
+class _BufferedArguments:
+    """The arguments of a call that is held until it is complete."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
 
     def fill(self, delta: Delta) -> list[Event]:
-        """Hold a delta of the input."""
+        """Hold a delta."""
         self._texts.append(delta.text)
         return []
+
+
+class BufferedCustomCall(_BufferedArguments):
+    """A function call that the backend made as a custom tool call, held until it is complete."""
 
     def close(self, closed: Closed) -> list[Event]:
         """Emit the whole input as arguments."""
@@ -230,7 +234,7 @@ class BufferedCustomCall:
         return [Delta(closed.index, "arguments", arguments), closed] if arguments else [closed]
 
 
-class BufferedBuiltinCall:
+class BufferedBuiltinCall(_BufferedArguments):
     """A call of a built-in tool, held until it is complete."""
 
     def __init__(
@@ -241,17 +245,12 @@ class BufferedBuiltinCall:
         tool: HostedTool,
         kind: CallKind,
     ) -> None:
+        super().__init__()
         self._restorer = restorer
         self._opened = opened
         self._call = call
         self._tool = tool
         self._kind: CallKind = kind
-        self._texts: list[str] = []
-
-    def fill(self, delta: Delta) -> list[Event]:
-        """Hold a delta of the arguments."""
-        self._texts.append(delta.text)
-        return []
 
     def close(self, closed: Closed) -> list[Event]:
         """Emit the whole call, and what waited for it."""

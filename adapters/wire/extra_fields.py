@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 from msgspec import Raw
 
-from adapters.ir.types import CacheOptions, ExtraField, Extras, Family, Request
+from adapters.ir.types import CacheOptions, ExtraField, Extras, Family, Request, Usage
 from adapters.losses import Losses, Severity
 from adapters.wire.json_object import NULL, JsonObject
 
@@ -100,7 +100,7 @@ def _put(into: dict[str, object], name: str, value: Raw) -> None:
         _put(nested, inner, value)  # pyright: ignore[reportUnknownArgumentType] - our own object
 
 
-# Settings that several dialects have
+# Settings and counts that several dialects have
 
 _EMPTY_OBJECT = Raw(b"{}")
 
@@ -112,6 +112,33 @@ def read_cache_options(fields: JsonObject, family: Family) -> CacheOptions | Non
         return None
     mode, ttl = options.string("mode"), options.string("ttl")
     return CacheOptions(mode, ttl, unread_fields(options, family))
+
+
+# It does not matter if a count of zero is dropped.
+_COUNT = harmless_if(0, "hint")
+
+
+def read_token_counts(
+    family: Family, input_name: str, output_name: str, fields: JsonObject | None
+) -> Usage | None:
+    """Read the usage of a reply, any of whose numbers may be missing."""
+    if fields is None:
+        return None
+    inputs = fields.nested(f"{input_name}_details") or JsonObject({})
+    outputs = fields.nested(f"{output_name}_details") or JsonObject({})
+    input_tokens = fields.integer(input_name) or 0
+    output_tokens = fields.integer(output_name) or 0
+    return Usage(
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        total_tokens=fields.integer("total_tokens") or input_tokens + output_tokens,
+        cached_tokens=inputs.integer("cached_tokens") or 0,
+        cache_write_tokens=inputs.integer("cache_write_tokens") or 0,
+        reasoning_tokens=outputs.integer("reasoning_tokens") or 0,
+        extras=unread_fields(fields, family, otherwise=_COUNT)
+        + unread_fields(inputs, family, prefix=f"{input_name}_details.", otherwise=_COUNT)
+        + unread_fields(outputs, family, prefix=f"{output_name}_details.", otherwise=_COUNT),
+    )
 
 
 # Fields that hardly influence the reply.

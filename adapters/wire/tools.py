@@ -5,7 +5,7 @@ functions have no type either, and clients mix the forms
 (https://github.com/BerriAI/litellm/issues/27276). Each dialect has its own, exact writer.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from msgspec import Meta, Raw, Struct
 from msgspec.json import Decoder
@@ -42,17 +42,10 @@ from adapters.wire.json_schema import is_strict
 
 # The modes of a tool choice; `any` is Anthropic's word for `required`
 # (https://github.com/earendil-works/pi/issues/5154).
-_MODES: dict[str, Literal["auto", "none", "required"]] = {
-    "auto": "auto",
-    "none": "none",
-    "required": "required",
-    "any": "required",
-}
-_FORMATS: dict[str, Literal["text", "json_object", "json_schema"]] = {
-    "text": "text",
-    "json_object": "json_object",
-    "json_schema": "json_schema",
-}
+_Mode = Literal["auto", "none", "required"]
+_MODES: dict[str, _Mode] = {**{mode: mode for mode in get_args(_Mode)}, "any": "required"}
+_Format = Literal["text", "json_object", "json_schema"]
+_FORMATS: dict[str, _Format] = {kind: kind for kind in get_args(_Format)}
 _CUSTOM_FORMATS: dict[str, Literal["text", "grammar"]] = {"text": "text", "grammar": "grammar"}
 _BOOLEANS = {b"true": True, b"false": False}
 _NO_STRICT = "the backend does not support strict"
@@ -273,6 +266,27 @@ def without_strict(tool: Tool, path: str, capabilities: Capabilities, losses: Lo
         # The Responses API would have applied strict mode by default.
         losses.dropped(f"{path}.strict", _NO_STRICT)
     return replace(tool, strict=False)
+
+
+def write_tool_head(tool: FunctionTool | CustomTool) -> dict[str, object]:
+    """Write the name and the description of a tool."""
+    head: dict[str, object] = {"name": tool.name}
+    if tool.description is not None:
+        head["description"] = tool.description
+    return head
+
+
+def write_schema_format(format_: ResponseFormat, losses: Losses) -> dict[str, object]:
+    """Write the fields of a JSON schema for the reply's text, which must have a name."""
+    if format_.name is None:
+        losses.invented("format", "a schema requires a name; named response")
+    fields = {
+        "name": format_.name or "response",
+        "description": format_.description,
+        "schema": format_.schema,
+        "strict": format_.strict,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def write_parallel_tool_calls(

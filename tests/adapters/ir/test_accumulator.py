@@ -13,14 +13,13 @@ from adapters.ir.events import (
     Closed,
     Delta,
     Event,
-    EventOrderError,
     Failed,
     Finished,
     Opened,
     Started,
-    check_order,
 )
 from adapters.losses import Losses
+from tests.event_order import EventOrderError, check_order
 from tests.strategies.replies import items_of, replies
 from tests.strategies.streams import events
 from tests.strategies.values import DIALECT_NAMES

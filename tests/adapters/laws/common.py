@@ -14,11 +14,12 @@ from msgspec.structs import replace
 
 import adapters
 from adapters.dialect import ReplyContext, ReplyOptions
-from adapters.ir.events import Event, check_order
+from adapters.ir.events import Event
 from adapters.ir.normalize import without_paths
 from adapters.ir.types import EMPTY_REQUEST, Item, Message, Reply, Request, Text
 from adapters.losses import Losses
 from adapters.sse import Decoder, encode
+from tests.event_order import check_order
 from tests.exchange import Exchange
 from tests.strategies import streams
 from tests.strategies.values import DIALECT_NAMES, FULL_CAPABILITIES, DialectName

@@ -15,7 +15,7 @@ from adapters.chat.stream_writer import CallsWriter
 from adapters.chat.wire import Frames
 from adapters.ir import types as ir
 from adapters.ir.accumulator import accumulate, to_events
-from adapters.ir.events import BlockId, Closed, Delta, Event, Opened, check_order
+from adapters.ir.events import BlockId, Closed, Delta, Event, Opened
 from adapters.losses import Losses
 from adapters.reasoning.capture import (
     AttachReasoningToCalls,
@@ -25,6 +25,7 @@ from adapters.reasoning.capture import (
 from adapters.reasoning.restore import ReasoningRestorer
 from adapters.reasoning.sealed import extra_content_field, pop_sealed_extra
 from tests.adapters.test_loops import ReadableSealer
+from tests.event_order import check_order
 
 SEAL = ReadableSealer("here")
 

@@ -8,9 +8,10 @@ from msgspec.structs import replace
 
 from adapters.ir import types as ir
 from adapters.ir.accumulator import accumulate
-from adapters.ir.events import Delta, Event, Failed, Finished, Opened, Started, check_order
+from adapters.ir.events import Delta, Event, Failed, Finished, Opened, Started
 from adapters.losses import Losses
 from adapters.stages.summary_item import PrependItem, SummarizeReply, add_usage
+from tests.event_order import check_order
 from tests.strategies.replies import replies
 from tests.strategies.streams import events
 from tests.strategies.values import DIALECT_NAMES

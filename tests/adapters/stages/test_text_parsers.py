@@ -19,7 +19,6 @@ from adapters.ir.events import (
     Finished,
     Opened,
     Started,
-    check_order,
     truncated_stream,
 )
 from adapters.ir.normalize import without_content
@@ -27,6 +26,7 @@ from adapters.losses import Losses
 from adapters.stages.think_tags import ThinkTagParser
 from adapters.text_tools.stage import TextToolCallParser
 from tests.adapters.text_tools.test_scanner import ALL, cut_up
+from tests.event_order import check_order
 
 STOP = ir.Finish("stop", "stop")
 LOOK = '<tool_call>\n{"name": "look", "arguments": {"city": "Rome"}}\n</tool_call>'

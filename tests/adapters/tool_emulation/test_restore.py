@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from adapters.ir import types as ir
 from adapters.ir.accumulator import accumulate
-from adapters.ir.events import Closed, Delta, Event, Opened, Started, check_order, truncated_stream
+from adapters.ir.events import Closed, Delta, Event, Opened, Started, truncated_stream
 from adapters.losses import Losses
 from adapters.stages.stage import Pipeline
 from adapters.tool_emulation import CallDowngrader, CallRestorer
@@ -22,6 +22,7 @@ from tests.adapters.tool_emulation.test_emulation import (
     namespace,
     reply_of,
 )
+from tests.event_order import check_order
 from tests.strategies.streams import events
 
 TOOLS: tuple[ir.Tool, ...] = (

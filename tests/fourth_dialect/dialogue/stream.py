@@ -16,6 +16,7 @@ from adapters.ir.types import EMPTY_REQUEST, Error, Finish, Message, ToolCall
 from adapters.losses import Losses
 from adapters.sse import Decoder, Frame, encode
 from adapters.wire.json_object import decode
+from tests.event_order import EventOrderError, check_order
 from tests.fourth_dialect.dialogue import wire
 from tests.fourth_dialect.dialogue.reply import read_error, read_reply, write_error
 
@@ -120,7 +121,7 @@ def check_stream(data: bytes) -> list[Violation]:
     """Return the first violation in a recorded stream: an event that is invalid or out of order."""
     reader = StreamReader(ReplyContext(EMPTY_REQUEST, deterministic_ids(), Losses(None)))
     try:
-        events.check_order(event for frame in Decoder().feed(data) for event in reader.read(frame))
-    except (InvalidRequestError, events.EventOrderError) as error:
+        check_order(event for frame in Decoder().feed(data) for event in reader.read(frame))
+    except (InvalidRequestError, EventOrderError) as error:
         return [Violation(1, str(error))]
     return []
