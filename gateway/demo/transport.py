@@ -1,7 +1,6 @@
 """The demo as an httpx transport: it replies to requests without opening a socket."""
 
 import asyncio
-import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -11,22 +10,23 @@ import msgspec
 from msgspec.structs import replace
 
 import adapters
-from adapters import Dialect, DragomanError, IdSource, RequestBody
-from adapters.dialect import BaseStreamWriter, ReplyContext
-from adapters.ir.accumulator import to_events
-from adapters.ir.events import Delta, Event
-from adapters.ir.types import Error, Reply
-from adapters.losses import Losses
-from adapters.sse import encode
-from adapters.wire.error_body import to_error, write_error
-from adapters.wire.json_object import parse_body
-from gateway.demo.reply import DEMO_MODEL, demo_reply
+from adapters import (
+    BackendRequest,
+    Dialect,
+    DragomanError,
+    IdSource,
+    ReplyTranslator,
+    TranslationOptions,
+)
+from gateway.demo.chat import read_request, stream_reply
+from gateway.demo.reply import DEMO_MODEL, write_reply
 
 # Long enough for a person to see that the reply is streamed.
 DELTA_DELAY_SECONDS = 0.02
 
-_WORDS = re.compile(r"\s*\S+\s*?(?=\s|$)|\s+$")
-_ARGUMENTS = re.compile(r".{1,8}", re.DOTALL)
+_CHAT = adapters.get_dialect("chat")
+# The demo reads all messages and tools of Chat Completions, and images in any of them.
+_CAPABILITIES = replace(adapters.PROFILES["openai"], multimodal_tool_outputs=True)
 
 
 class DemoTransport(httpx.AsyncBaseTransport):
@@ -42,72 +42,66 @@ class DemoTransport(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Reply to one request."""
         path = request.url.path.rstrip("/")
-        dialects = [one for one in adapters.DIALECTS.values() if path.endswith(one.path)]
-        if request.method == "POST" and dialects:
-            try:
-                return self._reply(dialects, parse_body(await request.aread()))
-            except DragomanError as error:
-                return self._send(error.status, dialects[0].write_error(to_error(error)))
+        if request.method == "POST":
+            for name, dialects in adapters.dialects_by_path().items():
+                if path.endswith(name):
+                    return self._create(await request.aread(), dialects)
         if request.method == "GET" and path.endswith("/models"):
-            return self._send(200, self._models())
+            model = {"object": "model", "created": self._created, "owned_by": "dragoman"}
+            models = {"object": "list", "data": [{"id": DEMO_MODEL, **model}]}
+            return self._send(200, msgspec.json.encode(models))
         message = f"the demo backend does not support {request.method} {request.url.path}"
-        error_body = write_error(Error(message, "invalid_request_error", "unknown_url"))
-        return self._send(404, error_body)
+        error = {"message": message, "type": "invalid_request_error", "param": None}
+        return self._send(404, msgspec.json.encode({"error": {**error, "code": "unknown_url"}}))
 
-    def _reply(self, dialects: list[Dialect], body: RequestBody) -> httpx.Response:
+    def _create(self, body: bytes, dialects: list[Dialect]) -> httpx.Response:
         """Reply in that of the dialects to which the body belongs."""
-        dialect = next(one for one in dialects if one.matches(body))
-        request = dialect.read_request(body, Losses("report", dialect.names))
-        reply = demo_reply(request, self._ids, dialect.names)
-        context = ReplyContext(request, self._ids, Losses(None))
+        dialect, translated = dialects[0], None
+        try:
+            parsed = adapters.parse_body(body)
+            dialect = next(one for one in dialects if one.matches(parsed))
+            if dialect is not _CHAT:
+                translated = adapters.translate_request(
+                    body,
+                    client=dialect.name,
+                    backend=_CHAT.name,
+                    capabilities=_CAPABILITIES,
+                    ids=self._ids,
+                )
+                dialect, body = _CHAT, translated.body
+            request = read_request(body)
+            reply = write_reply(request, self._ids)
+        except DragomanError as error:
+            end = adapters.own_error(TranslationOptions(dialect, _CHAT, self._ids), error)
+            return self._send(end.status, end.body, translated)
         if not request.stream:
-            return self._send(200, encode(dialect.write_reply(reply, context)))
-        stream = DemoStream(reply, dialect.write_stream(context), self._delta_delay)
+            return self._send(200, msgspec.json.encode(reply), translated)
+        options = request.stream_options or {}
+        frames = stream_reply(reply, with_usage=bool(options.get("include_usage")))
         headers = self._headers("text/event-stream; charset=utf-8")
-        return httpx.Response(200, headers=headers, stream=stream)
+        return httpx.Response(200, headers=headers, content=self._stream(frames, translated))
 
-    def _models(self) -> bytes:
-        model = {
-            "id": DEMO_MODEL,
-            "object": "model",
-            "created": self._created,
-            "owned_by": "dragoman",
-        }
-        return msgspec.json.encode({"object": "list", "data": [model]})
+    async def _stream(
+        self, frames: Iterator[bytes], translated: BackendRequest | None
+    ) -> AsyncIterator[bytes]:
+        translator = translated and ReplyTranslator(translated.reply_plan, streamed=True)
+        for frame in frames:
+            await asyncio.sleep(self._delta_delay)
+            sent = translator.feed(frame) if translator else frame
+            if sent:
+                yield sent
+        if translator:
+            yield translator.finish(started=True).body
 
-    def _send(self, status: int, body: bytes) -> httpx.Response:
+    def _send(
+        self, status: int, body: bytes, translated: BackendRequest | None = None
+    ) -> httpx.Response:
+        if translated is not None:
+            end = adapters.translate_reply(body, translated, status=status)
+            status, body = end.status, end.body
         headers = self._headers("application/json") | {"content-length": str(len(body))}
         # With `content` the body would count as read, unlike one from a socket.
         return httpx.Response(status, headers=headers, stream=httpx.ByteStream(body))
 
     def _headers(self, content_type: str) -> dict[str, str]:
         return {"content-type": content_type, "x-request-id": self._ids.id("req_")}
-
-
-class DemoStream(httpx.AsyncByteStream):
-    """The frames of a streamed reply, with a delay before each delta."""
-
-    def __init__(self, reply: Reply, writer: BaseStreamWriter, delta_delay: float) -> None:
-        self._reply = reply
-        self._writer = writer
-        self._delta_delay = delta_delay
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        for event in _chunked_events(self._reply):
-            if isinstance(event, Delta):
-                await asyncio.sleep(self._delta_delay)
-            for frame in self._writer.feed(event):
-                yield frame
-        for frame in self._writer.flush():
-            yield frame
-
-
-def _chunked_events(reply: Reply) -> Iterator[Event]:
-    """Yield the events of a reply: texts word by word, arguments in short pieces."""
-    for event in to_events(reply):
-        if not isinstance(event, Delta):
-            yield event
-            continue
-        pattern = _ARGUMENTS if event.channel == "arguments" else _WORDS
-        for text in pattern.findall(event.text) or [event.text]:
-            yield replace(event, text=text)

@@ -94,7 +94,7 @@ def test_error_of_a_dialogue_backend(front: Gateway, client: Dialect) -> None:
     response = post(front, client, body)
     error = client.read_error(response.status_code, response.content)
     assert (error.status, error.type) == (400, "invalid_request_error")
-    assert "at least 1" in error.message
+    assert "Expected `int` >= 1" in error.message
     assert error.param == client.names.get("max_output_tokens", "max_output_tokens")
 
 

@@ -2,44 +2,37 @@
 
 import json
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
-from msgspec import Raw
 
-from adapters.wire.json_object import Json
-from gateway.demo.arguments import Question, arguments_for, read_question, value_for
+from gateway.demo.arguments import Schema, arguments_for, read_question, value_for
 from tests.judges.reading import JsonObject
 
-NO_QUESTION = Question()
-
-
-def raw(schema: object) -> Raw:
-    return Raw(msgspec.json.encode(schema))
+NO_QUESTION = read_question("")
 
 
 @pytest.mark.parametrize(
     ("text", "names"),
     [
-        ("What is the weather in Paris?", ("Paris",)),
-        ("Paris and Tokyo, please", ("Paris", "Tokyo")),
-        ("Is it colder in New York, Oslo or Rio?", ("New York", "Oslo", "Rio")),
-        ("What's up? I'm in Zürich. Is Zürich nice?", ("Zürich",)),
-        ("Where is order A123?", ("A123",)),
-        ("will it rain on Monday", ()),
-        ("東京の天気は?", ()),
-        ("", ()),
+        ("What is the weather in Paris?", ["Paris"]),
+        ("Paris and Tokyo, please", ["Paris", "Tokyo"]),
+        ("Is it colder in New York, Oslo or Rio?", ["New York", "Oslo", "Rio"]),
+        ("What's up? I'm in Zürich. Is Zürich nice?", ["Zürich"]),
+        ("Where is order A123?", ["A123"]),
+        ("will it rain on Monday", []),
+        ("東京の天気は?", []),
+        ("", []),
     ],
 )
-def test_names_in_a_question(text: str, names: tuple[str, ...]) -> None:
+def test_names_in_a_question(text: str, names: list[str]) -> None:
     assert read_question(text).names == names
 
 
 def test_numbers_in_a_question() -> None:
     question = read_question("Add 2, 3.5 and -4; not A5, 1.2.3 or 99999999999999999999")
-    assert question.numbers[:3] == (2, 3.5, -4)
+    assert question.numbers[:3] == [2, 3.5, -4]
     assert 5 not in question.numbers
 
 
@@ -83,17 +76,17 @@ PARAMETERS: list[tuple[str, JsonObject, str, object]] = [
 
 @pytest.mark.parametrize(("name", "schema", "text", "value"), PARAMETERS)
 def test_value_of_a_parameter(name: str, schema: JsonObject, text: str, value: object) -> None:
-    whole = {
+    whole: Schema = {
         "type": "object",
         "$defs": {"a/b": {"enum": ["large", "small"]}},
         "properties": {name: schema},
         "required": [name],
     }
-    assert json.loads(arguments_for(raw(whole), read_question(text))) == {name: value}
+    assert json.loads(arguments_for(whole, read_question(text))) == {name: value}
 
 
 def test_required_and_two_known_optional_parameters_are_given() -> None:
-    whole = {
+    whole: Schema = {
         "properties": {
             "timeout_ms": {"type": "integer"},
             "unit": {"enum": ["c", "f"]},
@@ -103,11 +96,11 @@ def test_required_and_two_known_optional_parameters_are_given() -> None:
         },
         "required": ["city"],
     }
-    arguments = json.loads(arguments_for(raw(whole), NO_QUESTION))
+    arguments = json.loads(arguments_for(whole, NO_QUESTION))
     assert list(arguments) == ["unit", "city", "language"]
 
 
-SELF: Json = {"$ref": "#"}
+SELF = {"$ref": "#"}
 KEYWORDS: SearchStrategy[str] = st.sampled_from(
     (
         *("$ref", "$defs", "type", "properties", "required", "items", "anyOf", "allOf", "enum"),
@@ -118,24 +111,21 @@ KEYWORDS: SearchStrategy[str] = st.sampled_from(
 WORDS: SearchStrategy[str] = st.sampled_from(
     ("#", "#/$defs/a", "#/properties", "object", "array", "string", "integer", "null")
 )
-any_json: SearchStrategy[Json] = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | WORDS
-    | st.text(max_size=5),
+finite = st.floats(allow_nan=False, allow_infinity=False)
+any_json: SearchStrategy[object] = st.recursive(
+    st.none() | st.booleans() | st.integers() | finite | WORDS | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYWORDS, inner),
     max_leaves=30,
 )
+any_schema: SearchStrategy[Schema] = st.dictionaries(KEYWORDS, any_json)
 
 
-@given(any_json, st.sampled_from(("", "Is it warmer than 20 degrees in Bergen?", "word " * 1000)))
+@given(any_schema, st.sampled_from(("", "Is it warmer than 20 degrees in Bergen?", "word " * 1000)))
 @settings(deadline=None, derandomize=True, max_examples=200)
-def test_any_schema_gets_an_object(schema: Json, text: str) -> None:
-    arguments = arguments_for(raw(schema), read_question(text))
+def test_any_schema_gets_an_object(schema: Schema, text: str) -> None:
+    arguments = arguments_for(schema, read_question(text))
     assert isinstance(json.loads(arguments), dict)
-    assert arguments == arguments_for(raw(schema), read_question(text))
+    assert arguments == arguments_for(schema, read_question(text))
 
 
 @pytest.mark.parametrize(
@@ -151,18 +141,12 @@ def test_any_schema_gets_an_object(schema: Json, text: str) -> None:
         {"properties": {"a": {"type": "integer", "minimum": 1e308}}},
     ],
 )
-def test_endless_schema_gets_short_arguments(schema: Json) -> None:
-    arguments = arguments_for(raw(schema), NO_QUESTION)
+def test_endless_schema_gets_short_arguments(schema: Schema) -> None:
+    arguments = arguments_for(schema, NO_QUESTION)
     assert isinstance(json.loads(arguments), dict)
     assert len(arguments) < 100_000
 
 
-@pytest.mark.parametrize("schema", [b"null", b"true", b'"x"', b"{}", b'{"minimum": 1e999}'])
-def test_invalid_schema_gets_no_arguments(schema: bytes) -> None:
-    assert arguments_for(Raw(schema), NO_QUESTION) == "{}"
-    assert value_for(None, NO_QUESTION) == {}
-
-
-def test_schema_may_be_nested_too_deeply() -> None:
-    deep = b'{"properties":{"a":' * 2000 + b"{}" + b"}}" * 2000
-    assert isinstance(json.loads(arguments_for(Raw(deep), NO_QUESTION)), dict)
+def test_missing_schema_gets_no_arguments() -> None:
+    assert arguments_for({}, NO_QUESTION) == "{}"
+    assert value_for({}, NO_QUESTION) == {}

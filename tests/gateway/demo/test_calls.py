@@ -2,181 +2,147 @@
 
 import json
 
-import msgspec
 import pytest
-from msgspec import Raw
 
-from adapters.errors import UnsupportedRequestError
-from adapters.ids import deterministic_ids
-from adapters.ir.types import (
-    AllowedToolsChoice,
-    CustomTool,
-    FunctionTool,
-    HostedTool,
-    Item,
-    Message,
-    NamedToolChoice,
-    Request,
-    Text,
-    Tool,
-    ToolCall,
-    ToolChoice,
-    ToolChoiceMode,
-    ToolOutput,
-)
-from adapters.losses import Losses
-from gateway.demo.reply import make_call, plan_calls, read_turn
-from tests.judges.reading import JsonObject
+from adapters import InvalidRequestError, deterministic_ids
+from gateway.demo.chat import read_request
+from gateway.demo.reply import write_reply
+from tests.judges.reading import JsonObject, object_in, objects_in, text_in
+
+Calls = list[tuple[str, JsonObject]]
 
 
-def function(name: str, *properties: str, description: str | None = None) -> FunctionTool:
-    schema = {
-        "type": "object",
-        "properties": {one: {"type": "string"} for one in properties},
-        "required": list(properties),
-    }
-    return FunctionTool(name, description, Raw(msgspec.json.encode(schema)))
+def function(name: str, *parameters: str, description: str | None = None) -> JsonObject:
+    properties = {one: {"type": "string"} for one in parameters}
+    schema = {"type": "object", "properties": properties, "required": list(parameters)}
+    declared = {"name": name, "description": description, "parameters": schema}
+    return {"type": "function", "function": declared}
+
+
+def only(name: str) -> JsonObject:
+    return {"type": "function", "function": {"name": name}}
+
+
+def allowed(mode: str, name: str) -> JsonObject:
+    return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": [only(name)]}}
+
+
+def user(text: str) -> JsonObject:
+    return {"role": "user", "content": text}
 
 
 WEATHER = function("get_weather", "city")
 TIME = function("get_time", "city")
 SEARCH = function("lookup", "query", description="Search the encyclopedia for articles.")
 CONVERT = function("convert_currency", "from", "to")
-
-
-def user(text: str) -> Message:
-    return Message("user", (Text(text),))
-
-
-def calls(
-    text: str,
-    *tools: Tool,
-    choice: ToolChoice | None = None,
-    parallel: bool | None = None,
-    since: tuple[Item, ...] = (),
-) -> list[tuple[str, JsonObject]]:
-    """Return the name and the arguments of each call for a question."""
-    request = Request(
-        items=(user(text), *since), tools=tools, tool_choice=choice, parallel_tool_calls=parallel
-    )
-    ids = deterministic_ids()
-    planned = plan_calls(request, read_turn(request.items), Losses())
-    made = [make_call(one, ids) for one in planned]
-    return [(call.name, json.loads(call.arguments)) for call in made]
-
-
-CITY_LIST = FunctionTool(
-    "compare", None, Raw(b'{"properties":{"cities":{"type":"array","items":{"type":"string"}}}}')
-)
+LIST: JsonObject = {"properties": {"cities": {"type": "array", "items": {"type": "string"}}}}
+COMPARE: JsonObject = {"type": "function", "function": {"name": "compare", "parameters": LIST}}
 ARTICLES = "Which articles are there on tea?"
-ROME = ToolCall("call_1", "get_weather", '{"city":"Rome"}')
-SUN = ToolOutput("call_1", "sun")
+
+CALL = {"name": "get_weather", "arguments": '{"city":"Rome"}'}
+ROME: JsonObject = {
+    "role": "assistant",
+    "tool_calls": [{"id": "call_1", "type": "function", "function": CALL}],
+}
+SUN: JsonObject = {"role": "tool", "tool_call_id": "call_1", "content": "sun"}
 
 WEATHER_IN_ROME = ("get_weather", {"city": "Rome"})
 WEATHER_IN_OSLO = ("get_weather", {"city": "Oslo"})
 TIME_IN_ROME = ("get_time", {"city": "Rome"})
 
 
+def reply_message(
+    text: str, *tools: JsonObject, since: tuple[JsonObject, ...] = (), **fields: object
+) -> JsonObject:
+    """Return the message that replies to a question and what was called since."""
+    request = {"messages": [user(text), *since], "tools": tools, **fields}
+    reply = write_reply(read_request(json.dumps(request).encode()), deterministic_ids())
+    return object_in(objects_in(reply, "choices")[0], "message")
+
+
+def calls_for(
+    text: str, *tools: JsonObject, since: tuple[JsonObject, ...] = (), **fields: object
+) -> Calls:
+    """Return the name and the arguments of each call for a question."""
+    message = reply_message(text, *tools, since=since, **fields)
+    calls = objects_in(message, "tool_calls") if "tool_calls" in message else []
+    made = [object_in(call, "function") for call in calls]
+    return [(text_in(call, "name"), json.loads(text_in(call, "arguments"))) for call in made]
+
+
 @pytest.mark.parametrize(
     ("text", "tools", "expected"),
     [
-        pytest.param("What time is it in Rome?", (WEATHER, TIME), [TIME_IN_ROME], id="by-name"),
-        pytest.param(
-            ARTICLES, (WEATHER, SEARCH), [("lookup", {"query": ARTICLES})], id="by-description"
-        ),
-        pytest.param(
-            "Hello there!", (WEATHER, TIME), [("get_weather", {"city": "Paris"})], id="first"
-        ),
-        pytest.param(
-            "What are the time and the weather in Rome?",
-            (WEATHER, TIME),
-            [WEATHER_IN_ROME, TIME_IN_ROME],
-            id="all-that-match",
-        ),
-        pytest.param(
-            "Convert USD to EUR",
-            (CONVERT,),
-            [("convert_currency", {"from": "USD", "to": "EUR"})],
-            id="two-names",
-        ),
-        pytest.param(
-            "Compare Paris and Rome",
-            (CITY_LIST,),
-            [("compare", {"cities": ["Paris", "Rome"]})],
-            id="list-of-names",
-        ),
+        ("What time is it in Rome?", (WEATHER, TIME), [TIME_IN_ROME]),
+        (ARTICLES, (WEATHER, SEARCH), [("lookup", {"query": ARTICLES})]),
+        ("Hello there!", (WEATHER, TIME), [("get_weather", {"city": "Paris"})]),
+        ("The time and weather in Rome?", (WEATHER, TIME), [WEATHER_IN_ROME, TIME_IN_ROME]),
+        ("USD to EUR", (CONVERT,), [("convert_currency", {"from": "USD", "to": "EUR"})]),
+        ("Compare Paris, Rome", (COMPARE,), [("compare", {"cities": ["Paris", "Rome"]})]),
     ],
+    ids=["by-name", "by-description", "first", "all-that-match", "two-names", "list-of-names"],
 )
-def test_calls_for_a_question(
-    text: str, tools: tuple[Tool, ...], expected: list[tuple[str, JsonObject]]
-) -> None:
-    assert calls(text, *tools) == expected
+def test_calls_for_a_question(text: str, tools: tuple[JsonObject, ...], expected: Calls) -> None:
+    assert calls_for(text, *tools) == expected
 
 
 def test_number_of_calls_is_limited() -> None:
     text = "Weather in " + ", ".join(f"City{number}" for number in range(50))
-    assert len(calls(text, WEATHER)) == 8
+    assert len(calls_for(text, WEATHER)) == 8
 
 
 def test_custom_tool_with_unknown_name_gets_the_question() -> None:
-    request = Request(items=(user("Say hello"),), tools=(CustomTool("parrot"),))
-    (planned,) = plan_calls(request, read_turn(request.items), Losses())
-    assert make_call(planned, deterministic_ids()).arguments == "Say hello"
-
-
-ONLY_TIME = (NamedToolChoice("get_time"),)
+    tool: JsonObject = {"type": "custom", "custom": {"name": "parrot"}}
+    (call,) = objects_in(reply_message("Say hello", tool), "tool_calls")
+    assert call["custom"] == {"name": "parrot", "input": "Say hello"}
 
 
 @pytest.mark.parametrize(
     ("choice", "expected"),
     [
-        (ToolChoiceMode("none"), []),
-        (AllowedToolsChoice("none", ONLY_TIME), []),
-        (NamedToolChoice("get_time"), [TIME_IN_ROME]),
-        (AllowedToolsChoice("auto", ONLY_TIME), [TIME_IN_ROME]),
+        ("none", []),
+        (allowed("none", "get_time"), []),
+        (only("get_time"), [TIME_IN_ROME]),
+        (allowed("auto", "get_time"), [TIME_IN_ROME]),
     ],
 )
-def test_tool_choice(choice: ToolChoice, expected: list[tuple[str, JsonObject]]) -> None:
-    assert calls("Weather in Rome?", WEATHER, TIME, choice=choice) == expected
+def test_tool_choice(choice: object, expected: Calls) -> None:
+    assert calls_for("Weather in Rome?", WEATHER, TIME, tool_choice=choice) == expected
 
 
 @pytest.mark.parametrize(
-    "choice",
-    [NamedToolChoice("missing"), AllowedToolsChoice("auto", (NamedToolChoice("missing"),))],
+    ("tools", "choice"),
+    [((WEATHER,), only("missing")), ((WEATHER,), allowed("auto", "missing")), ((), "required")],
+    ids=["named", "allowed", "any"],
 )
-def test_choice_of_a_missing_tool_is_an_error(choice: ToolChoice) -> None:
-    with pytest.raises(UnsupportedRequestError):
-        calls("Hello?", WEATHER, choice=choice)
-
-
-def test_hosted_tool_cannot_be_required() -> None:
-    with pytest.raises(UnsupportedRequestError):
-        calls("Hello?", HostedTool("web_search", Raw(b"{}")), choice=ToolChoiceMode("required"))
+def test_choice_of_a_missing_tool_is_an_error(
+    tools: tuple[JsonObject, ...], choice: object
+) -> None:
+    with pytest.raises(InvalidRequestError, match="tool_choice needs a declared tool"):
+        calls_for("Hello?", *tools, tool_choice=choice)
 
 
 @pytest.mark.parametrize(
     ("since", "expected"),
     [
-        pytest.param((), [WEATHER_IN_ROME], id="first-call"),
-        pytest.param((ROME, SUN), [WEATHER_IN_OSLO], id="second-call"),
-        pytest.param((SUN,), [WEATHER_IN_OSLO], id="output-without-its-call"),
-        pytest.param((ROME, SUN, ROME, SUN), [], id="all-called"),
-        pytest.param(
-            (ROME, SUN, user("The weather in Oslo?")), [WEATHER_IN_OSLO], id="new-question"
-        ),
+        ((), [WEATHER_IN_ROME]),
+        ((ROME, SUN), [WEATHER_IN_OSLO]),
+        ((SUN,), [WEATHER_IN_OSLO]),
+        ((ROME, SUN, ROME, SUN), []),
+        ((ROME, SUN, user("The weather in Oslo?")), [WEATHER_IN_OSLO]),
     ],
+    ids=["first-call", "second-call", "output-without-its-call", "all-called", "new-question"],
 )
-def test_next_call_without_parallel_calls(
-    since: tuple[Item, ...], expected: list[tuple[str, JsonObject]]
-) -> None:
-    assert calls("Weather in Rome and Oslo?", WEATHER, parallel=False, since=since) == expected
+def test_next_call_without_parallel_calls(since: tuple[JsonObject, ...], expected: Calls) -> None:
+    text = "Weather in Rome and Oslo?"
+    assert calls_for(text, WEATHER, parallel_tool_calls=False, since=since) == expected
 
 
-@pytest.mark.parametrize("choice", [ToolChoiceMode("required"), NamedToolChoice("get_weather")])
-def test_required_call_is_repeated(choice: ToolChoice) -> None:
-    assert calls("Weather in Rome?", WEATHER, choice=choice, since=(ROME, SUN)) == [WEATHER_IN_ROME]
+@pytest.mark.parametrize("choice", ["required", only("get_weather")])
+def test_required_call_is_repeated(choice: object) -> None:
+    question = "Weather in Rome?"
+    assert calls_for(question, WEATHER, tool_choice=choice, since=(ROME, SUN)) == [WEATHER_IN_ROME]
 
 
-def test_output_without_id_is_matched_by_tool_name() -> None:
-    turn = read_turn((user("Weather?"), ROME, ToolOutput(None, "sun", name="get_weather")))
-    assert [result.call for result in turn.results] == [ROME]
+def test_output_without_its_call_is_reported() -> None:
+    assert reply_message("Weather?", since=(SUN,))["content"] == "The tool says: sun"
