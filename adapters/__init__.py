@@ -40,8 +40,7 @@ from adapters.reasoning.sealed import Sealer
 from adapters.responses import RESPONSES
 from adapters.tool_emulation import CustomInput
 from adapters.translation.plan import ReplyPlan, TranslationOptions, plan_reply
-from adapters.translation.reply import ReplyTranslator
-from adapters.translation.reply_end import ReplyEnd, own_error
+from adapters.translation.reply import ReplyEnd, ReplyTranslator, own_error
 from adapters.translation.request import (
     BackendRequest,
     ClientRequest,

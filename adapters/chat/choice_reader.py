@@ -78,7 +78,8 @@ class ChoiceReader:
     def close(self) -> list[Event]:
         """Close all blocks. An empty reply gets an empty text, so that it does not end silently."""
         events: list[Event] = list(self.calls.open_remaining())
-        self._update_last_block(events)
+        if events:
+            self._last_block = max(self._last_block, self.calls.last_block)
         if self._details and self._channel != "reasoning":
             # The list came after what it led to.
             self._begin(events, "reasoning")
@@ -184,9 +185,6 @@ class ChoiceReader:
         if call_events and self._block is not None:
             events += self._close_block("completed")
         events += call_events
-        self._update_last_block(call_events)
-
-    def _update_last_block(self, call_events: list[Event]) -> None:
         if call_events:
             self._last_block = max(self._last_block, self.calls.last_block)
 

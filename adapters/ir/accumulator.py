@@ -163,9 +163,11 @@ class ReplyAccumulator:
     def __init__(self) -> None:
         self._started = Started()
         self._blocks: dict[BlockId, ItemBuffer] = {}
+        # Set by the last event.
+        self.reply: Reply | None = None
 
-    def feed(self, event: Event) -> list[Reply]:
-        """Add one event; return the reply at the last one."""
+    def feed(self, event: Event) -> None:
+        """Add one event."""
         match event:
             case Started():
                 self._started = event
@@ -176,14 +178,9 @@ class ReplyAccumulator:
             case Closed():
                 self._blocks[event.index].close(event)
             case Finished():
-                return [self._reply(event, event.usage)]
+                self.reply = self._reply(event, event.usage)
             case Failed():
-                return [self._reply(Finished(()), event.usage, event.error)]
-        return []
-
-    def flush(self) -> list[Reply]:
-        """Return nothing: `feed` returned the reply at the last event."""
-        return []
+                self.reply = self._reply(Finished(()), event.usage, event.error)
 
     def _reply(self, finished: Finished, usage: Usage | None, error: Error | None = None) -> Reply:
         started = self._started
@@ -215,9 +212,10 @@ def accumulate(events: Iterable[Event]) -> Reply:
     """Return the reply of which these are the events."""
     accumulator = ReplyAccumulator()
     for event in events:
-        for reply in accumulator.feed(event):
-            return reply
-    raise AssertionError("the events end without Finished or Failed")
+        accumulator.feed(event)
+    if accumulator.reply is None:
+        raise AssertionError("the events end without Finished or Failed")
+    return accumulator.reply
 
 
 def to_events(reply: Reply, losses: Losses | None = None) -> Iterator[Event]:

@@ -68,7 +68,7 @@ def read_request(body: RequestBody, losses: Losses) -> Request:
         prompt_cache_options=read_cache_options(fields, FAMILY),
         service_tier=fields.string("service_tier"),
         moderation=fields.raw("moderation"),
-        extras=_read_include(include)
+        extras=(_read_include(include) if include else ())
         + unread_fields(fields, FAMILY, RESPONSES_ONLY_FIELDS)
         + unread_fields(text, FAMILY, prefix="text.")
         + unread_fields(reasoning, FAMILY, prefix="reasoning.")

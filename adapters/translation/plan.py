@@ -7,7 +7,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from adapters.capabilities import GENERIC, Capabilities, TextFormat
-from adapters.dialect import DEFAULT, Dialect, ReplyContext, ReplyOptions
+from adapters.dialect import (
+    DEFAULT,
+    Dialect,
+    ReplyContext,
+    ReplyOptions,
+    translate_error_param,
+)
 from adapters.errors import DragomanError
 from adapters.ids import IdSource
 from adapters.ir.types import (
@@ -15,6 +21,7 @@ from adapters.ir.types import (
     AllowedToolsChoice,
     CallKind,
     CustomTool,
+    Error,
     FunctionTool,
     Request,
     Tool,
@@ -179,6 +186,14 @@ def _text_formats(capabilities: Capabilities) -> tuple[TextFormat, ...]:
     """Return the formats in which a backend writes calls into its text."""
     formats = capabilities.text_calls
     return formats if capabilities.tools == "native" else ("hermes", *formats)
+
+
+def error_for_client(error: Error, plan: ReplyPlan) -> Error:
+    """Return a backend's error with its parameter named as in the client's request."""
+    options = plan.options
+    moved = not all(isinstance(tool, FunctionTool) for tool in plan.request.tools)
+    param = translate_error_param(error.param, options.backend, options.client, tools_moved=moved)
+    return error if param == error.param else replace(error, param=param)
 
 
 # Stages

@@ -11,8 +11,7 @@ from adapters.errors import DragomanError, InvalidRequestError, missing_field
 from adapters.ir.types import EMPTY_REQUEST, ItemReference, Request
 from adapters.losses import Loss, Losses
 from adapters.reasoning.policy import NOT_FOR_THIS, ReasoningPolicy
-from adapters.translation.fit import fit_to_capabilities
-from adapters.translation.pairing import pair_tool_calls
+from adapters.translation.fit import fit_to_capabilities, pair_tool_calls
 from adapters.translation.plan import (
     ReplyPlan,
     TranslationOptions,
@@ -88,7 +87,8 @@ def write_backend_request(
         options, read.request, emulated, read.reasoning, backend_streams=backend_streams
     )
     request = _with_backend_settings(emulated.request, plan, model)
-    if not _continues_backend_state(request, options):
+    same_dialect = options.client is options.backend
+    if not (same_dialect and _continues_backend_state(request, options)):
         # A backend may itself remember calls that are not in the request.
         request = pair_tool_calls(
             request,
@@ -103,7 +103,7 @@ def write_backend_request(
     if capabilities is not GENERIC:
         request = fit_to_capabilities(request, capabilities, losses)
     written = options.backend.write_request(request, capabilities, losses)
-    if options.client is not options.backend:
+    if not same_dialect:
         # Within one dialect the backend decides what a request must have.
         if not request.items and not request.instructions:
             raise InvalidRequestError(options.client.names["items"], "must not be empty")
@@ -149,7 +149,5 @@ def _with_backend_settings(request: Request, plan: ReplyPlan, model: str | None)
 
 def _continues_backend_state(request: Request, options: TranslationOptions) -> bool:
     """Whether the backend itself remembers a part of the conversation."""
-    if options.client is not options.backend:
-        return False
     named = any(extra.name in options.client.server_state_fields for extra in request.extras)
     return named or any(isinstance(item, ItemReference) for item in request.items)

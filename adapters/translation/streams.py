@@ -14,8 +14,7 @@ from adapters.json_text import is_complete_json, is_utf8
 from adapters.losses import Loss, Losses
 from adapters.sse import Decoder, Frame, is_done, parse_event, write_block
 from adapters.stages.stage import Pipeline, Stage
-from adapters.translation.plan import ReplyPlan
-from adapters.translation.reply_end import error_for_client
+from adapters.translation.plan import ReplyPlan, error_for_client
 from adapters.wire.error_body import redact_errors, redact_frame
 
 _LAST = (Finished, Failed)
@@ -27,14 +26,15 @@ class ReplyCollector:
 
     def __init__(self) -> None:
         self._accumulator = ReplyAccumulator()
-        # Set by the last event.
-        self.reply: Reply | None = None
+
+    @property
+    def reply(self) -> Reply | None:
+        """The whole reply, once its last event was fed."""
+        return self._accumulator.reply
 
     def feed(self, event: Event) -> list[bytes]:
         """Add one event."""
-        replies = self._accumulator.feed(event)
-        if replies and self.reply is None:
-            self.reply = replies[0]
+        self._accumulator.feed(event)
         return []
 
     def keep_alive(self) -> list[bytes]:
@@ -51,26 +51,26 @@ class ReplyRecorder:
         self._context = replace(context, losses=self._losses)
         self._decoder = Decoder()
         self._reader = client.read_stream(self._context)
-        self._collector = ReplyCollector()
+        self._accumulator = ReplyAccumulator()
 
     def feed(self, data: bytes) -> None:
         """Take what is sent to the client."""
-        if self._collector.reply is None:
+        if self._accumulator.reply is None:
             for frame in self._decoder.feed(data):
                 self._collect(self._reader.feed(frame))
 
     def _collect(self, events: list[Event]) -> None:
         for event in events:
-            self._collector.feed(event)
+            self._accumulator.feed(event)
 
     def reply(self, usage: Usage | None) -> tuple[Mapping[str, object] | None, tuple[Loss, ...]]:
         """Return the whole reply, and what of the stream is not in it.
 
         It has its usage even if a client that streams does not get it.
         """
-        if self._collector.reply is None:
+        if self._accumulator.reply is None:
             self._collect(self._reader.flush())
-        reply = self._collector.reply
+        reply = self._accumulator.reply
         if reply is None or reply.error is not None:
             return None, ()
         if reply.usage is None:

@@ -8,7 +8,7 @@ from adapters.chat.parts import TEXT_SEPARATOR
 from adapters.ir import types as ir
 from adapters.ir.normalize import merge_choices, without_paths
 from adapters.losses import Losses
-from adapters.translation.pairing import pair_tool_calls
+from adapters.translation.fit import pair_tool_calls
 from adapters.wire.json_schema import EMPTY_SCHEMA, is_strict
 
 

@@ -22,7 +22,7 @@ from adapters.reasoning.capture import (
     RecordReasoningForCalls,
     SealReasoning,
 )
-from adapters.reasoning.restore import ReasoningRestorer
+from adapters.reasoning.policy import ReasoningRestorer
 from adapters.reasoning.sealed import extra_content_field, pop_sealed_extra
 from tests.adapters.test_loops import ReadableSealer
 from tests.event_order import check_order

@@ -20,7 +20,7 @@ from adapters.ir.types import (
     ToolOutput,
 )
 from adapters.losses import Loss, Losses
-from adapters.translation.pairing import NO_OUTPUT, pair_tool_calls
+from adapters.translation.fit import NO_OUTPUT, pair_tool_calls
 from tests.strategies.requests import requests
 from tests.strategies.values import DIALECT_NAMES, DialectName
 

@@ -13,8 +13,7 @@ from msgspec import Raw
 from adapters import Sealer
 from adapters.ir.types import ExtraField, Reasoning, Request, ToolCall
 from adapters.losses import Losses
-from adapters.reasoning.policy import strip_sealed
-from adapters.reasoning.restore import ReasoningRestorer
+from adapters.reasoning.policy import ReasoningRestorer, strip_sealed
 from adapters.reasoning.sealed import SealedReasoning, extra_content_field
 from gateway.app import make_sealing_keys
 from gateway.config.schema import Config, SealingConfig
