@@ -39,10 +39,8 @@ BACKEND_KINDS = {
     "steady": timeout_settings("idle = 5"),
     "hanging": timeout_settings("idle = 0.5") + capability_table('streaming = "only"'),
     "endless": timeout_settings("total = 0.7"),
-    "again": (
-        "[backends.retries]\nmax_retries = 2\ninitial_backoff = 0.05\nmax_retry_after = 2\n"
-        "status_codes = [429, 502, 503]\n"
-    ),
+    "again": "retries = { max_retries = 2, initial_backoff = 0.05, max_retry_after = 2,"
+    " status_codes = [429, 502, 503] }\n",
 }
 
 

@@ -50,7 +50,6 @@ class Gateway:
 
     @property
     def url(self) -> str:
-        """Return the base URL for clients."""
         return f"{self.address}/v1"
 
     def terminate(self) -> None:

@@ -24,7 +24,6 @@ HEADERS = {
     "Authorization": "Bearer sk-fake",
     "Content-Type": "application/json",
 }
-TARGET = "/v1/chat/completions"
 
 
 class OldSdkError(Exception):
@@ -54,7 +53,7 @@ def _connect(port: int) -> closing[http.client.HTTPConnection]:
 
 def _send(connection: http.client.HTTPConnection, request: JsonObject) -> http.client.HTTPResponse:
     # `json.dumps` with its defaults: every character beyond ASCII is escaped.
-    connection.request("POST", TARGET, json.dumps(request).encode(), HEADERS)
+    connection.request("POST", "/v1/chat/completions", json.dumps(request).encode(), HEADERS)
     response = connection.getresponse()
     if response.status >= 300:
         _checked(response.status, response.read())

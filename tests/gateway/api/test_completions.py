@@ -103,9 +103,8 @@ def test_completion_is_stored_as_it_was_sent(
 def test_deleted_completion_is_gone(owner: Harness) -> None:
     sent = complete(owner, model=owner.script("chat", "Fine."))
     assert list_ids(owner) == [sent.id]
-    deleted = owner.sdk.chat.completions.delete(sent.id)
     expected = {"id": sent.id, "object": "chat.completion.deleted", "deleted": True}
-    assert deleted.to_dict() == expected
+    assert owner.sdk.chat.completions.delete(sent.id).to_dict() == expected
     assert list_ids(owner) == []
     assert "completion_not_found" in not_found_body(lambda: retrieve(owner, sent.id))
 

@@ -1,13 +1,11 @@
 """Dry runs: translations and their losses, without a backend."""
 
-import msgspec
 import pytest
-from msgspec import Raw
 
 from tests.gateway.backend_replies import Turn, reply_body, stream_events
 from tests.gateway.gateway_process import Gateway
-from tests.gateway.raw_http import send
-from tests.judges.reading import JsonObject, object_in
+from tests.gateway.raw_http import Body, encode_body, send
+from tests.judges.reading import JsonObject, object_in, read_object
 
 REQUEST = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "seed": 7}
 TO_RESPONSES = {"from": "chat", "to": "responses"}
@@ -15,14 +13,13 @@ STREAM = b"".join(stream_events("chat", Turn("Hello"))).decode()
 
 
 def _translate(gateway: Gateway, **fields: object) -> JsonObject:
-    response = send(gateway, "POST", "/v1/translate", msgspec.json.encode(fields))
+    response = send(gateway, "POST", "/v1/translate", encode_body(fields))
     assert response.status == 200, response.body
     return response.json()
 
 
-def _error(gateway: Gateway, body: object) -> JsonObject:
-    encoded = body if isinstance(body, bytes) else msgspec.json.encode(body)
-    response = send(gateway, "POST", "/translate", encoded)
+def _error(gateway: Gateway, body: Body) -> JsonObject:
+    response = send(gateway, "POST", "/translate", encode_body(body))
     assert response.status == 400
     return response.error
 
@@ -48,7 +45,7 @@ def test_stream_is_translated(gateway: Gateway) -> None:
 
 def test_reply_is_translated_with_its_request(gateway: Gateway) -> None:
     request = {"model": "m", "input": "hi", "metadata": {"a": "b"}}
-    reply = Raw(reply_body("chat", Turn("x")))
+    reply = read_object(reply_body("chat", Turn("x")))
     body = object_in(_translate(gateway, **TO_RESPONSES, body=reply, request=request), "body")
     assert body["object"] == "response"
     assert body["metadata"] == {"a": "b"}

@@ -3,7 +3,6 @@
 import http.client
 import itertools
 from concurrent.futures import ThreadPoolExecutor
-from http.client import IncompleteRead
 from pathlib import Path
 
 from tests.gateway import raw_http
@@ -20,7 +19,6 @@ ROUNDS = 3
 WRITERS = 6
 # The gateway is killed after this many complete replies.
 REPLIES_PER_ROUND = 40
-CONNECTION_ERRORS = (OSError, http.client.HTTPException)
 
 
 # The texts of the responses that clients received to their end, by id.
@@ -44,14 +42,17 @@ def test_complete_replies_survive_a_kill(
                     pool.submit(converse, gateway, model, complete, streamed=number % 2 == 0)
                     for number in range(WRITERS)
                 ]
-                count = len(complete) + REPLIES_PER_ROUND
-                wait_until(lambda count=count: len(complete) >= count)
+                wait_for_replies(complete, len(complete) + REPLIES_PER_ROUND)
                 gateway.process.kill()
             for one in conversations:
                 one.result()
     with run_gateway(config, tmp_path) as gateway:
         check(gateway, model, complete)
     assert len(complete) >= ROUNDS * REPLIES_PER_ROUND
+
+
+def wait_for_replies(complete: Replies, count: int) -> None:
+    wait_until(lambda: len(complete) >= count)
 
 
 def converse(gateway: Gateway, model: str, complete: Replies, *, streamed: bool) -> None:
@@ -61,13 +62,13 @@ def converse(gateway: Gateway, model: str, complete: Replies, *, streamed: bool)
         request = {"model": model, "input": "and?", "previous_response_id": previous}
         try:
             response = raw_http.post(gateway.port, "/v1/responses", {**request, "stream": streamed})
-        except IncompleteRead as error:
+        except http.client.IncompleteRead as error:
             # The last event may have arrived without what follows it.
             body = completed_response(error.partial) if streamed else None
             if body is not None:
                 complete[text_in(body, "id")] = text_of(body)
             return
-        except CONNECTION_ERRORS:
+        except (OSError, http.client.HTTPException):
             return
         assert response.status == 200, response.body
         body = completed_response(response.body) if streamed else response.json()

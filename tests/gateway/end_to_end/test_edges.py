@@ -12,7 +12,7 @@ from adapters.sse import BYTE_ORDER_MARK
 from tests.gateway.backend_replies import Turn, reply_body, stream_events
 from tests.gateway.conftest import Harness, run_harness
 from tests.gateway.end_to_end.test_load import wait_until_blocked
-from tests.gateway.gateway_config import DIALECTS, backend_table, capability_table
+from tests.gateway.gateway_config import DIALECTS, STREAMED_OR_NOT, backend_table, capability_table
 from tests.gateway.gateway_process import assert_no_errors_logged
 from tests.gateway.plain_requests import request_body, request_path
 from tests.gateway.raw_http import send
@@ -21,6 +21,7 @@ from tests.gateway.scripted_backend import (
     ConnectionEnd,
     Gate,
     RepeatUntil,
+    Script,
     ScriptedBackend,
     chunk,
     json_reply,
@@ -36,7 +37,6 @@ REPLY = json_reply(reply_body("chat", TURN))
 KEY = "gsk_our_own_key_at_the_backend"
 
 every_client = pytest.mark.parametrize("client", DIALECTS)
-streamed_or_not = pytest.mark.parametrize("streams", [False, True])
 
 
 @pytest.fixture(scope="module")
@@ -158,9 +158,9 @@ def test_truncated_error_keeps_its_status(client: str, edges: Harness) -> None:
 # Secrets
 
 
-@streamed_or_not
+@STREAMED_OR_NOT
 @every_client
-def test_backend_key_is_redacted_in_replies(client: str, edges: Harness, *, streams: bool) -> None:
+def test_backend_key_is_redacted_in_replies(client: str, edges: Harness, *, streamed: bool) -> None:
     fields = {"message": f"wrong key {KEY}", "code": KEY, "type": KEY}
     error = json.dumps({"error": fields}).encode()
     event = b"data: " + error + b"\n\n"
@@ -173,7 +173,7 @@ def test_backend_key_is_redacted_in_replies(client: str, edges: Harness, *, stre
         json_reply(error, status=401, headers=headers),
     )
     for _ in range(4):
-        response = edges.request(client, model, streamed=streams)
+        response = edges.request(client, model, streamed=streamed)
         assert KEY.encode() not in response.body
         assert KEY not in str(response.headers)
     assert len(edges.backend.received(model)) == 4
@@ -186,7 +186,7 @@ def test_backend_key_is_redacted_in_replies(client: str, edges: Harness, *, stre
 
 def test_whole_reply_does_not_wait_until_the_stream_is_closed(edges: Harness) -> None:
     gate = Gate()
-    script = (stream_head(), *map(chunk, stream_events("chat", TURN)), gate)
+    script: Script = (stream_head(), *map(chunk, stream_events("chat", TURN)), gate)
     response = edges.request("responses", edges.enqueue("streaming", script))
     gate.open()
     assert b"three" in response.body
@@ -201,22 +201,24 @@ def test_status_that_is_neither_success_nor_error(client: str, status: int, edge
     assert f"status {status}" in str(response.error["message"])
 
 
-@streamed_or_not
+@STREAMED_OR_NOT
 @pytest.mark.parametrize("status", [201, 202, 203])
 @every_client
-def test_other_success_statuses(client: str, status: int, edges: Harness, *, streams: bool) -> None:
+def test_other_success_statuses(
+    client: str, status: int, edges: Harness, *, streamed: bool
+) -> None:
     # Some frameworks reply to POST with 201 by default.
     model = edges.enqueue("chat", json_reply(reply_body("chat", TURN), status=status))
-    response = edges.request(client, model, streamed=streams)
+    response = edges.request(client, model, streamed=streamed)
     assert response.status == 200
     assert b"three" in response.body
 
 
-@streamed_or_not
+@STREAMED_OR_NOT
 @every_client
-def test_byte_order_marks_are_skipped(client: str, edges: Harness, *, streams: bool) -> None:
+def test_byte_order_marks_are_skipped(client: str, edges: Harness, *, streamed: bool) -> None:
     model = edges.enqueue("chat", json_reply(BYTE_ORDER_MARK + reply_body("chat", TURN)))
-    body = json.dumps(request_body(client, model, streamed=streams)).encode()
+    body = json.dumps(request_body(client, model, streamed=streamed)).encode()
     response = edges.post(BYTE_ORDER_MARK + body, request_path(client))
     assert response.status == 200
     assert b"three" in response.body

@@ -3,9 +3,10 @@
 import asyncio
 import json
 import time
-from itertools import chain, count
+from itertools import count
 
 import pytest
+from openai.types.chat import ChatCompletionChunk
 
 from tests.gateway import raw_http
 from tests.gateway.backend_replies import Call, Turn, stream_events
@@ -19,10 +20,10 @@ from tests.gateway.scripted_backend import (
     ScriptFactory,
     stream_reply,
 )
-from tests.gateway.sdk_clients import chat_reply, responses_reply
+from tests.gateway.sdk_clients import chat_reply, join_chunks, responses_reply
 from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges import sdk as judge
-from tests.judges.reading import JsonObject, object_in, objects_in
+from tests.judges.reading import JsonObject
 
 STREAMS = 500
 MEBIBYTE = 1024 * 1024
@@ -80,14 +81,9 @@ def join_deltas(client: str, body: bytes) -> Turn:
         assert events[-1]["type"] == "response.completed"
         return Turn(_joined(events, "output_text"), (Call("f", _joined(events, "function_call")),))
     assert body.endswith(b"data: [DONE]\n\n")
-    choices = [choice for event in events for choice in objects_in(event, "choices")]
-    deltas = [object_in(choice, "delta") for choice in choices]
-    text = "".join(str(delta.get("content") or "") for delta in deltas)
-    calls = [objects_in(delta, "tool_calls") for delta in deltas if "tool_calls" in delta]
-    functions = [object_in(call, "function") for call in chain(*calls)]
-    arguments = "".join(str(function.get("arguments", "")) for function in functions)
-    assert choices[-1]["finish_reason"] == "tool_calls"
-    return Turn(text, (Call("f", arguments),))
+    reply = chat_reply(join_chunks(map(ChatCompletionChunk.model_validate, events)))
+    assert reply.finish == "tool_calls"
+    return reply.turn
 
 
 def _joined(events: list[JsonObject], kind: str) -> str:

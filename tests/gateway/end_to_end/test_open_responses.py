@@ -17,6 +17,7 @@ from tests.gateway.background.requests import events_of
 from tests.gateway.conftest import Harness, run_harness
 from tests.gateway.gateway_config import DIALECTS, STREAMED_OR_NOT
 from tests.gateway.scripted_backend import Pause, ScriptedBackend, truncated_reply
+from tests.gateway.sdk_clients import PARAMETERS
 from tests.judges.open_responses import assert_compaction, assert_response, assert_stream
 from tests.judges.reading import JsonObject, object_in, objects_in, read_object, text_in
 
@@ -28,15 +29,12 @@ PIXEL = base64.b64encode(
         "0000000d49444154789c6360000000000500010d0a2db40000000049454e44ae426082"
     )
 ).decode()
+IMAGE = {"type": "input_image", "image_url": f"data:image/png;base64,{PIXEL}"}
 WEATHER: JsonObject = {
     "type": "function",
     "name": "get_weather",
     "description": "Tell the weather in a city.",
-    "parameters": {
-        "type": "object",
-        "properties": {"city": {"type": "string"}},
-        "required": ["city"],
-    },
+    "parameters": PARAMETERS,
 }
 
 
@@ -59,16 +57,7 @@ REQUESTS: dict[str, JsonObject] = {
         ]
     },
     "system-prompt": {"input": [{**user("Talk like a pirate."), "role": "system"}, user("Hello!")]},
-    "image-input": {
-        "input": [
-            user(
-                [
-                    {"type": "input_text", "text": "What do you see?"},
-                    {"type": "input_image", "image_url": f"data:image/png;base64,{PIXEL}"},
-                ]
-            )
-        ]
-    },
+    "image-input": {"input": [user([{"type": "input_text", "text": "What is this?"}, IMAGE])]},
     "multi-turn": {
         "input": [user("My name is Alice."), assistant("Hello, Alice."), user("Who am I?")]
     },

@@ -48,14 +48,11 @@ def text_tools(
         yield harness
 
 
-RolesAndTexts = list[tuple[object, object]]
-
-
-def roles_and_texts(dialect: str, request: JsonObject) -> RolesAndTexts:
+def roles_and_texts(dialect: str, request: JsonObject) -> list[tuple[object, object]]:
     """Return the roles and texts of a request."""
     if dialect != "responses":
         return [(one["role"], one["content"]) for one in objects_in(request, "messages")]
-    texts: RolesAndTexts = []
+    texts: list[tuple[object, object]] = []
     if "instructions" in request:
         texts.append(("system", request["instructions"]))
     for item in objects_in(request, "input"):
@@ -76,21 +73,18 @@ def test_three_parallel_calls_of_a_backend_without_tools(
     assert conversation.send_question() == pair.expected_reply(Turn(BEFORE, calls))
     results = [tool_result(call) for call in calls]
     assert conversation.send_results(results) == pair.expected_reply(Turn(AFTER))
-    first, second = (it.json() for it in text_tools.backend.received(model))
-    for request in (first, second):
+    requests = [request.json() for request in text_tools.backend.received(model)]
+    for request in requests:
         assert not {"tools", "functions", "tool_choice", "function_call"} & request.keys()
-    _check_prompts(roles_and_texts(dialect, first), roles_and_texts(dialect, second), calls)
-
-
-def _check_prompts(first: RolesAndTexts, second: RolesAndTexts, calls: tuple[Call, ...]) -> None:
-    """Check that the backend got the tools, and then the calls with their results, as text."""
+    # The backend gets the tools, and then the calls with their results, as text.
+    first, second = (roles_and_texts(dialect, request) for request in requests)
     system = str(first[0][1])
     assert system.startswith("Be brief.\n\n# Tools\n")
     assert all(f'{{"name":"{tool}",' in system for tool in TOOLS)
     assert first[1:] == [("user", QUESTION)]
     called = "\n".join(write_call(call, space="") for call in calls)
-    results = "\n".join(f"<tool_response>\n{tool_result(call)}\n</tool_response>" for call in calls)
-    assert second == [*first, ("assistant", f"{BEFORE}\n{called}"), ("user", results)]
+    outputs = "\n".join(f"<tool_response>\n{result}\n</tool_response>" for result in results)
+    assert second == [*first, ("assistant", f"{BEFORE}\n{called}"), ("user", outputs)]
 
 
 @EVERY_CLIENT_AND_BACKEND

@@ -13,6 +13,7 @@ import openai
 import pytest
 
 from tests.adapters.test_loops import streamed
+from tests.gateway.backend_replies import Turn, reply_body, reply_script
 from tests.gateway.conftest import Harness, run_harness
 from tests.gateway.gateway_config import STREAMED_OR_NOT, backend_table, capability_table
 from tests.gateway.gateway_process import log_line_naming
@@ -23,12 +24,11 @@ from tests.gateway.scripted_backend import (
     Script,
     ScriptedBackend,
     ScriptFactory,
-    chunk,
     json_reply,
     stream_reply,
 )
 from tests.gateway.sdk_clients import create_completion, create_response
-from tests.judges.reading import JsonObject, object_in, objects_in
+from tests.judges.reading import JsonObject, object_in, objects_in, read_object
 from tests.judges.samples import encoded, response
 
 STEPS = 3
@@ -86,13 +86,6 @@ def reply_as_requested(dialect: str, reply: JsonObject, request: JsonObject) -> 
     return stream_reply(streamed(dialect, body)) if request.get("stream") else json_reply(body)
 
 
-def completion(message: JsonObject, finish: str) -> JsonObject:
-    choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish}
-    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-    head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "m"}
-    return {**head, "choices": [choice], "usage": usage}
-
-
 # Returns the fields of the message and of the call in a step.
 ReasoningFields = Callable[[int], tuple[JsonObject, JsonObject]]
 
@@ -112,14 +105,15 @@ def chat_backend(reasoning: ReasoningFields) -> ScriptFactory:
                 return rejection(f"the call of turn {number} is missing its signature: {call}")
         step = len(turns)
         if step == STEPS:
-            done = completion({"content": "Done."}, "stop")
-            return reply_as_requested("chat", done, request)
+            return reply_script("chat", Turn("Done."), request)
         on_message, on_call = reasoning(step)
         function = {"name": "count", "arguments": json.dumps({"n": step})}
         # Some servers use the same ids in every conversation.
         call = {"id": f"count:{step}", "type": "function", "function": function, **on_call}
-        message = {"content": None, **on_message, "tool_calls": [call]}
-        return reply_as_requested("chat", completion(message, "tool_calls"), request)
+        message = {"role": "assistant", "content": None, **on_message, "tool_calls": [call]}
+        choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+        completion = {**read_object(reply_body("chat", Turn())), "choices": [choice]}
+        return reply_as_requested("chat", completion, request)
 
     return reply
 
@@ -161,21 +155,13 @@ def responses_backend(*, plain: bool = False) -> ScriptFactory:
                 return rejection(f"function_call without its required 'reasoning' item: {items}")
         step = len(places)
         if step == STEPS:
-            return reply_as_requested(
-                "responses", response("completed", [message_item("Done.")]), request
-            )
+            return reply_script("responses", Turn("Done."), request)
         call: JsonObject = {"type": "function_call", "id": f"fc_{step}", "status": "completed"}
         call |= {"call_id": f"call_{step}", "name": "count", "arguments": f'{{"n": {step}}}'}
         items = [{"id": f"rs_{step}", **reasoning(step)}, call]
         return reply_as_requested("responses", response("completed", items), request)
 
     return reply
-
-
-def message_item(text: str) -> JsonObject:
-    item: JsonObject = {"type": "message", "id": "msg_1", "status": "completed"}
-    part: JsonObject = {"type": "output_text", "text": text, "annotations": []}
-    return {**item, "role": "assistant", "content": [part]}
 
 
 # Responses clients
@@ -235,7 +221,7 @@ def test_another_node_opens_sealed_reasoning(mode: str, node: Harness, other_nod
 
 def test_reasoning_sealed_with_another_key_is_a_loss(node: Harness, tmp_path: Path) -> None:
     first = ReceivedRequest("POST", "/", {}, encoded(chat_request("gemini")), cast("Any", None))
-    second = reply_as_requested("chat", completion({"content": "So be it."}, "stop"), {})
+    second = reply_script("chat", Turn("So be it."), {})
     model = node.enqueue("gemini", chat_backend(gemini)(first), second)
     request = responses_request(model)
     assert responses_turn(node.sdk, "unary", request)
@@ -256,11 +242,11 @@ def test_reasoning_is_stored_if_the_client_drops_it(kind: str, mode: str, node: 
 
 def test_reasoning_is_stored_if_the_stream_ends_without_done(node: Harness) -> None:
     def reply_without_done(received: ReceivedRequest) -> Script:
-        head, body, last_chunk = chat_backend(gemini)(received)
-        assert isinstance(body, bytes)
-        assert body.endswith(b"data: [DONE]\n\n\r\n")
-        events = body.partition(b"\r\n")[2].removesuffix(b"data: [DONE]\n\n\r\n")
-        return head, chunk(events), last_chunk
+        *start, end, _ = chat_backend(gemini)(received)
+        assert isinstance(end, bytes)
+        assert end.endswith(b"data: [DONE]\n\n\r\n")
+        events = end.partition(b"\r\n")[2].removesuffix(b"data: [DONE]\n\n\r\n")
+        return (*start, *stream_reply(events)[1:])
 
     model = serve(node, "gemini", reply_without_done)
     run_loop(node, "raw", responses_request(model, include=False))
@@ -352,7 +338,7 @@ def test_workers_share_a_key_by_default(backend: ScriptedBackend, tmp_path: Path
     "content", ["dragoman", ["dragoman"], {"dragoman": "x"}, {"dragoman": {"sealed": 5}}], ids=str
 )
 def test_invalid_extra_content_is_reported_as_lost(content: object, node: Harness) -> None:
-    reply = reply_as_requested("responses", response("completed", [message_item("Yes.")]), {})
+    reply = reply_script("responses", Turn("Yes."), {})
     request = chat_request(node.enqueue("open", reply))
     function = {"name": "count", "arguments": "{}"}
     call = {"id": "call_0", "type": "function", "function": function, "extra_content": content}
@@ -376,8 +362,7 @@ def test_model_without_encrypted_reasoning_is_remembered(node: Harness) -> None:
         if "include" in received.json():
             message = "Encrypted content is not supported with this model."
             return rejection(message, param="include")
-        done = response("completed", [message_item("Yes.")])
-        return reply_as_requested("responses", done, received.json())
+        return reply_script("responses", Turn("Yes."), received.json())
 
     model = serve(node, "openai", reply)
     for _ in range(2):

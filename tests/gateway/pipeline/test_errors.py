@@ -1,17 +1,15 @@
 """Errors of a backend reach every client with their status and message."""
 
-from itertools import product
-
 import openai
 import pytest
 
 from tests.gateway import old_sdk_client
 from tests.gateway.backend_replies import Call, Turn, error_events, reply_script, stream_events
 from tests.gateway.conftest import Harness
-from tests.gateway.gateway_config import DIALECTS, EVERY_PAIR
+from tests.gateway.gateway_config import DIALECT_PAIRS, DIALECTS, EVERY_PAIR
 from tests.gateway.plain_requests import request_body
 from tests.gateway.scripted_backend import Pause, Step, json_reply, stream_reply, truncated_reply
-from tests.gateway.sdk_clients import make_client
+from tests.gateway.sdk_clients import MODES, make_client
 from tests.judges.samples import encoded
 
 CLASSES: dict[int, type[openai.APIStatusError]] = {
@@ -22,9 +20,7 @@ CLASSES: dict[int, type[openai.APIStatusError]] = {
     409: openai.ConflictError,
     422: openai.UnprocessableEntityError,
     429: openai.RateLimitError,
-    500: openai.InternalServerError,
-    502: openai.InternalServerError,
-    503: openai.InternalServerError,
+    **dict.fromkeys((500, 502, 503), openai.InternalServerError),
 }
 FIELDS = {"type": "some_error", "param": "temperature", "code": "not_now"}
 BODY = encoded({"error": {"message": "No, not «now».", **FIELDS}})
@@ -95,11 +91,7 @@ def test_old_client_always_gets_an_object(body: bytes, dialect: str, harness: Ha
 # This many events from the beginning leave the text open, or the call.
 IN_TEXT = {"chat": 4, "legacy": 4, "responses": 5}
 IN_CALL = {"chat": 8, "legacy": 8, "responses": -4}
-STREAMING = [
-    pytest.param(client, dialect, mode, id=f"{client}-to-{dialect}-{mode}")
-    for client, dialect in product(DIALECTS, DIALECTS)
-    for mode in (("raw", "old") if client == "legacy" else ("raw", "helper"))
-]
+STREAMING = [(*pair, mode) for pair in DIALECT_PAIRS for mode in MODES[pair[0]] if mode != "unary"]
 
 
 @pytest.mark.parametrize("events", [IN_TEXT, IN_CALL], ids=["in text", "in a call"])

@@ -27,11 +27,9 @@ class OpenStream(httpx.AsyncByteStream):
         await asyncio.Event().wait()
 
 
-class Transport(httpx.AsyncBaseTransport):
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        await request.aread()
-        headers = {"content-type": "text/event-stream"}
-        return httpx.Response(200, headers=headers, stream=OpenStream())
+def reply(_: httpx.Request) -> httpx.Response:
+    headers = {"content-type": "text/event-stream"}
+    return httpx.Response(200, headers=headers, stream=OpenStream())
 
 
 async def references_to_body(client: str, body: bytes) -> int:
@@ -66,8 +64,8 @@ async def references_to_body(client: str, body: bytes) -> int:
 
 @pytest.mark.parametrize("client", ["chat", "responses"])
 def test_stream_does_not_hold_its_request(client: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def make_transport(_: BackendConfig) -> Transport:
-        return Transport()
+    def make_transport(_: BackendConfig) -> httpx.MockTransport:
+        return httpx.MockTransport(reply)
 
     monkeypatch.setattr(application, "make_transport", make_transport)
     request = request_body(client, "m", streamed=True) | {"store": False}

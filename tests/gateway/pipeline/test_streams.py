@@ -25,8 +25,7 @@ TURN = Turn("Grüezi ☃ mitenand.")
 
 def read_stream(harness: Harness, client: str, model: str) -> bytes:
     """Read a stream to its end and validate it."""
-    with harness.stream(client, model) as response:
-        body = response.read_all()
+    body = harness.request(client, model, streamed=True).body
     validate_stream(client, body)
     return body
 
