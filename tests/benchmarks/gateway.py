@@ -1,13 +1,16 @@
 """The cost of the gateway, compared with a relay that only copies bytes.
 
     python -m tests.benchmarks.gateway [--quick] [--pair responses:chat] [--kind text] [--reference]
+    python -m tests.benchmarks.gateway --against /other/environment/bin/dragoman
 
 A fake backend, the gateway and the relay run in processes of their own, and the same clients call
 both in turns. CPU time is that of the process, user and system, which varies less than wall time on
-a busy machine. Compare only results of one run. Needs Linux.
+a busy machine. Compare only results of one run. Needs Linux. `--against` measures another version
+in the same rounds and prints its CPU time in relation to this one's, with an interval.
 """
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -30,8 +33,13 @@ from tests.benchmarks.processes import gateway, helper
 
 _PAIRS = [":".join(pair) for pair in product(adapters.DIALECTS, repeat=2)]
 _PACKAGES = ("litestar", "uvicorn", "uvloop", "msgspec")
-GATEWAY, RELAY, REFERENCE = "gateway", "relay", "litestar_app"
-_TITLES = {GATEWAY: "gateway", RELAY: "pass-through", REFERENCE: "litestar+httpx"}
+GATEWAY, OTHER, RELAY, REFERENCE = "gateway", "other", "relay", "litestar_app"
+_TITLES = {
+    GATEWAY: "gateway",
+    OTHER: "other version",
+    RELAY: "pass-through",
+    REFERENCE: "litestar+httpx",
+}
 _SECOND = 1_000_000
 _KILO, _MEGA = 1000, 1_000_000
 
@@ -46,7 +54,9 @@ def _added(ours: float, floor: float) -> str:
     return f"{ours - floor:+,.0f} µs"
 
 
-async def _measure_pair(pair: str, kind: Kind, plan: Plan, *, reference: bool) -> None:
+async def _measure_pair(
+    pair: str, kind: Kind, plan: Plan, *, reference: bool, against: str | None
+) -> None:
     client, backend = pair.split(":")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
@@ -55,6 +65,11 @@ async def _measure_pair(pair: str, kind: Kind, plan: Plan, *, reference: bool) -
         names = [RELAY, REFERENCE] if reference else [RELAY]
         targets = [
             stack.enter_context(gateway(folder, backend, fake.port)),
+            *(
+                [stack.enter_context(gateway(folder, backend, fake.port, command=against))]
+                if against
+                else []
+            ),
             *(stack.enter_context(helper(name, str(fake.port))) for name in names),
         ]
         for target in targets:
@@ -64,6 +79,8 @@ async def _measure_pair(pair: str, kind: Kind, plan: Plan, *, reference: bool) -
     about = f"streams of {kind}; one worker each; medians (rounds: {plan.rounds})"
     title = f"A {client} client in front of a {backend} backend; {about}"
     lines = ["", title, *table(records, plan, median(starts))]
+    if against:
+        lines += ["", *_ratios(records[GATEWAY], records[OTHER])]
     sys.stdout.write("\n".join(lines) + "\n")
 
 
@@ -153,6 +170,21 @@ def _line(row: Row, records: Mapping[str, Record], plan: Plan) -> str:
     return f"{row.title.format(plan=plan):<42}{cells}{compared:>12}  {row.aim}"
 
 
+def _ratios(ours: Record, other: Record) -> Iterator[str]:
+    """Yield the CPU time of each load in relation to the other version's.
+
+    The interval is that of the median, at 95 %, by the ranks of the sorted ratios.
+    """
+    yield f"{'CPU time, gateway / other version':<42}{'median':>16}{'interval':>20}"
+    for load, samples in ours.samples.items():
+        pairs = zip(samples, other.samples[load], strict=True)
+        ratios = sorted(one.processor / two.processor for one, two in pairs)
+        margin = math.sqrt(len(ratios))
+        low = ratios[max(math.floor((len(ratios) - 1) / 2 - margin), 0)]
+        high = ratios[min(math.ceil((len(ratios) - 1) / 2 + margin), len(ratios) - 1)]
+        yield f"{load:<42}{median(ratios):>16.3f}{f'{low:.3f} to {high:.3f}':>20}"
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.gateway", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="only show that it runs")
@@ -160,6 +192,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--kind", choices=["text", "arguments"], default="arguments")
     parser.add_argument("--rounds", type=int, help="how often each load is repeated")
     parser.add_argument("--reference", action="store_true", help="also Litestar with plain httpx")
+    parser.add_argument("--against", metavar="COMMAND", help="the `dragoman` of another version")
     return parser.parse_args()
 
 
@@ -170,7 +203,9 @@ def main() -> None:
     versions = ", ".join(f"{package} {version(package)}" for package in _PACKAGES)
     sys.stdout.write(f"Python {python_version()}, {versions}\n")
     for pair in given.pair or ["responses:chat"]:
-        uvloop.run(_measure_pair(pair, given.kind, plan, reference=given.reference))
+        uvloop.run(
+            _measure_pair(pair, given.kind, plan, reference=given.reference, against=given.against)
+        )
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
@@ -16,7 +16,6 @@ ROOT = Path(__file__).parents[2]
 _CONFIGURATION = """
 [server]
 port = {port}
-shutdown_timeout = 1
 
 [state]
 url = "{state}"
@@ -82,25 +81,38 @@ def helper(name: str, *arguments: str) -> Generator[Target, None, None]:
 
 @contextmanager
 def gateway(
-    folder: Path, dialect: str, backend_port: int, state: str = "sqlite:dragoman.db"
+    folder: Path,
+    dialect: str,
+    backend_port: int,
+    state: str = "sqlite:dragoman.db",
+    command: str | None = None,
 ) -> Generator[Target, None, None]:
-    """Run the gateway without its log; it may not accept connections yet."""
-    port = _free_port()
-    file = folder / "benchmark.toml"
+    """Run this gateway, or that of another `dragoman` command, without its log.
+
+    It may not accept connections yet.
+    """
+    port = next(_PORTS)
+    home = folder / str(port)
+    home.mkdir()
+    file = home / "benchmark.toml"
     text = _CONFIGURATION.format(port=port, backend_port=backend_port, dialect=dialect, state=state)
     file.write_text(text, encoding="utf-8")
-    command = [sys.executable, "-m", "gateway", "serve", "--config", str(file)]
-    with Popen(command, cwd=folder, stdout=DEVNULL, stderr=DEVNULL, text=True) as process:  # noqa: S603 - our own command
+    own = [sys.executable, "-m", "gateway"]
+    arguments = [*(own if command is None else [command]), "serve", "--config", str(file)]
+    with Popen(arguments, cwd=home, stdout=DEVNULL, stderr=DEVNULL, text=True) as process:  # noqa: S603 - our own command
         try:
-            yield Target("gateway", port, process)
+            yield Target("gateway" if command is None else "other", port, process)
         finally:
-            process.terminate()
+            process.kill()
 
 
-def _free_port() -> int:
-    """Return a port below the ephemeral ports, which no other process gets by chance."""
+def _free_ports() -> Iterator[int]:
+    """Yield ports below the ephemeral ports, which no other process gets by chance."""
     for port in range(20_000 + os.getpid() % 10_000, 32_000):
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
-    raise OSError("all ports are taken")
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                continue
+        yield port
+
+
+_PORTS = _free_ports()
