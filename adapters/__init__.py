@@ -39,11 +39,13 @@ from adapters.losses import Loss, Policy, Severity
 from adapters.reasoning.sealed import Sealer
 from adapters.responses import RESPONSES
 from adapters.tool_emulation import CustomInput
-from adapters.translation.plan import ReplyPlan, TranslationOptions, plan_reply
 from adapters.translation.reply import ReplyEnd, ReplyTranslator, own_error
 from adapters.translation.request import (
     BackendRequest,
     ClientRequest,
+    ReplyPlan,
+    TranslationOptions,
+    plan_reply,
     read_client_request,
     write_backend_request,
 )

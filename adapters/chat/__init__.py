@@ -3,7 +3,7 @@
 from adapters.chat.conformance import check_stream
 from adapters.chat.reply_reader import read_reply
 from adapters.chat.reply_writer import write_reply
-from adapters.chat.request_reader import is_legacy, read_request
+from adapters.chat.request_reader import is_modern, read_request
 from adapters.chat.request_writer import supports_tool, write_request
 from adapters.chat.stream_reader import StreamReader
 from adapters.chat.stream_writer import StreamWriter
@@ -15,7 +15,7 @@ CHAT = Dialect(
     name="chat",
     family=FAMILY,
     path=PATH,
-    matches=lambda body: not is_legacy(body),
+    matches=is_modern,
     stateful=False,
     reasoning="message_field",
     names=NAMES,

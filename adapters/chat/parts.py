@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from adapters.chat.wire import FAMILY, Wire
 from adapters.ir.types import (
@@ -157,12 +157,11 @@ def write_details(text: str) -> list[dict[str, str]]:
     return [{"type": "reasoning.text", "text": text}] if text else []
 
 
-class ReasoningDetails:
+class ReasoningDetails(Struct, eq=False):
     """A list that a stream sends in pieces."""
 
-    def __init__(self) -> None:
-        self._entries: list[_Entry] = []
-        self._has_text = False
+    _entries: list[_Entry] = []
+    _has_text: bool = False
 
     def __bool__(self) -> bool:
         return bool(self._entries)

@@ -186,3 +186,8 @@ def is_legacy(body: RequestBody) -> bool:
         or (is_present(head.function_call) and not is_present(head.tool_calls))
         for head in heads
     )
+
+
+def is_modern(body: RequestBody) -> bool:
+    """Whether a request has tools in the present form of Chat, or none."""
+    return not is_legacy(body)

@@ -96,7 +96,9 @@ def _write_tools(request: Request, capabilities: Capabilities, losses: Losses, w
         requires_choice=capabilities.explicit_tool_choice,
     )
     selection = select(request, support, losses)
-    has_search = any(isinstance(tool, HostedTool) for tool, _ in selection.tools)
+    has_search = capabilities.web_search_options and any(
+        isinstance(tool, HostedTool) for tool, _ in selection.tools
+    )
     if isinstance(selection.choice, HostedChoice) or (
         has_search and len(selection.tools) == 1 and selection.choice == ToolChoiceMode("required")
     ):

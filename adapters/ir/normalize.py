@@ -106,12 +106,11 @@ def has_truncated_arguments(call: ToolCall) -> bool:
     return call.kind == "function" and not is_complete_json(call.arguments)
 
 
-class UniqueCallIds:
+class UniqueCallIds(Struct, eq=False):
     """Makes the call ids of a reply unique: clients fail at two calls with the same id."""
 
-    def __init__(self, losses: Losses) -> None:
-        self.losses = losses
-        self._used: set[str] = set()
+    losses: Losses
+    _used: set[str] = set()
 
     def unique(self, call_id: str, name: str) -> str:
         """Return the id, with a number if it is already in use."""

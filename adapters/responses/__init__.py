@@ -1,6 +1,6 @@
 """The Responses API: `function_call` and `function_call_output` items, typed events."""
 
-from adapters.dialect import Dialect
+from adapters.dialect import Dialect, matches_any
 from adapters.responses.conformance import check_stream
 from adapters.responses.reply_reader import read_reply
 from adapters.responses.reply_writer import write_reply
@@ -15,7 +15,7 @@ RESPONSES = Dialect(
     name="responses",
     family=FAMILY,
     path="/responses",
-    matches=lambda _body: True,
+    matches=matches_any,
     stateful=True,
     reasoning="items",
     names=NAMES,

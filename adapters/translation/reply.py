@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,13 +11,21 @@ from adapters.dialect import BaseStreamWriter, ReplyContext
 from adapters.errors import DragomanError, InvalidReplyError, InvalidRequestError
 from adapters.ir.accumulator import to_events
 from adapters.ir.events import Failed
-from adapters.ir.types import Error, Reply, Usage
+from adapters.ir.types import EMPTY_REQUEST, CallKind, CustomTool, Error, Reply, Usage
 from adapters.losses import Loss, Losses
 from adapters.reasoning.capture import CaptureReasoning
 from adapters.sse import BYTE_ORDER_MARK, encode, is_stream
+from adapters.stages.call_filter import call_filters
 from adapters.stages.stage import Pipeline, Stage
-from adapters.tool_emulation import CallRestorer, CustomInput
-from adapters.translation.plan import ReplyPlan, TranslationOptions, error_for_client, reply_stages
+from adapters.stages.think_tags import ThinkTagParser
+from adapters.text_tools.stage import TextToolCallParser
+from adapters.tool_emulation import CallDowngrader, CallRestorer, CustomInput
+from adapters.translation.request import (
+    ReplyPlan,
+    TranslationOptions,
+    error_for_client,
+    text_formats,
+)
 from adapters.translation.streams import (
     PassedStream,
     ReplyCollector,
@@ -34,6 +42,7 @@ from adapters.wire.error_body import (
     to_error,
 )
 from adapters.wire.json_object import JsonObject, read_body
+from adapters.wire.tools import declared_names
 
 # The end of a reply, and errors that take the place of a reply
 
@@ -357,3 +366,42 @@ class ReplyTranslator:
             backend = self._options.backend
             return backend.read_usage(fields.nested(backend.names.get("usage", "usage")))
         return None
+
+
+# Stages
+
+
+_ALL_KINDS: frozenset[CallKind] = frozenset(get_args(CallKind))
+
+
+def reply_stages(plan: ReplyPlan, context: ReplyContext) -> list[Stage]:
+    """Return the stages between the reader of a reply and its writer, in the order they run.
+
+    Most replies need only one or two of them.
+    """
+    options, request, registry = plan.options, plan.request, plan.registry
+    capabilities, losses = options.capabilities, context.losses
+    stages: list[Stage] = []
+    if capabilities.think_tags:
+        stages.append(ThinkTagParser(losses))
+    formats = text_formats(capabilities)
+    if formats and (declared_names(plan.backend_tools) or request == EMPTY_REQUEST):
+        stages.append(TextToolCallParser(formats, plan.backend_tools, context.ids, losses))
+    if registry:
+        collects = capabilities.check_grammars
+        stages.append(CallRestorer(registry, losses, collects_inputs=collects))
+    if request.tool_choice is not None or request.parallel_tool_calls is False:
+        stages += call_filters(request, registry, losses)
+    known_kinds = options.client.call_kinds
+    if not known_kinds >= _ALL_KINDS:
+        if request.tools and not any(isinstance(tool, CustomTool) for tool in request.tools):
+            # A client that declares no custom tools does not expect their calls.
+            known_kinds -= {"custom"}
+        if registry.has_emulated or not known_kinds >= options.backend.call_kinds:
+            stages.append(CallDowngrader(known_kinds, losses))
+    capture = plan.reasoning.capture_stage(request)
+    if capture is not None:
+        stages.append(capture)
+    if options.final_stage is not None:
+        stages.append(options.final_stage(losses))
+    return stages

@@ -14,7 +14,7 @@ from adapters.json_text import is_complete_json, is_utf8
 from adapters.losses import Loss, Losses
 from adapters.sse import Decoder, Frame, is_done, parse_event, write_block
 from adapters.stages.stage import Pipeline, Stage
-from adapters.translation.plan import ReplyPlan, error_for_client
+from adapters.translation.request import ReplyPlan, error_for_client
 from adapters.wire.error_body import redact_errors, redact_frame
 
 _LAST = (Finished, Failed)

@@ -58,23 +58,20 @@ def harmless_if(harmless: object, severity: Severity) -> Callable[[Raw], Severit
     return lambda raw: None if b"".join(bytes(raw).split()) == encoded else severity
 
 
-class ExtrasWriter:
+class ExtrasWriter(msgspec.Struct, frozen=True, eq=False):
     """Writes the extra fields of one family, and reports those of all others as losses."""
 
-    def __init__(
-        self, family: Family, label: str, losses: Losses, forward: tuple[str, ...] = ()
-    ) -> None:
-        self._family = family
-        # Fields of other families that the backend accepts, too.
-        self._forward = forward
-        # The name of the dialect in messages to clients.
-        self._label = label
-        self._losses = losses
+    family: Family
+    # The name of the dialect in messages to clients.
+    label: str
+    losses: Losses
+    # Fields of other families that the backend accepts, too.
+    forward: tuple[str, ...] = ()
 
     def carry(self, extras: Extras, into: dict[str, object], path: str = "") -> None:
         """Write the extras into an object, or report them."""
         for extra in extras:
-            if extra.family == self._family or extra.name in self._forward:
+            if extra.family == self.family or extra.name in self.forward:
                 _put(into, extra.name, extra.value)
             else:
                 self.report_dropped((extra,), path)
@@ -84,9 +81,9 @@ class ExtrasWriter:
         for extra in extras:
             if extra.severity is not None:
                 full_path = f"{path}.{extra.name}" if path else extra.name
-                reason = extra.drop_reason or f"{self._label} does not support this field"
+                reason = extra.drop_reason or f"{self.label} does not support this field"
                 code = "unsupported_parameter"
-                self._losses.dropped(full_path, reason, extra.severity, code=code, exact=True)
+                self.losses.dropped(full_path, reason, extra.severity, code=code, exact=True)
 
 
 def _put(into: dict[str, object], name: str, value: Raw) -> None:

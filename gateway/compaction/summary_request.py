@@ -12,7 +12,7 @@ from adapters.losses import Loss, Losses
 from adapters.responses.request_reader import input_items
 from adapters.stages.summary_item import SummarizeReply
 from adapters.text_tools.prompt import CALLS_AS_TEXT_REASON
-from adapters.translation.plan import FinalStage
+from adapters.translation.request import FinalStage
 from gateway.backends.client import BackendClient
 from gateway.compaction.summary import Summary
 from gateway.compaction.window import (
