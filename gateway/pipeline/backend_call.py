@@ -12,7 +12,6 @@ from adapters import (
     Loss,
     ReplyPlan,
     ReplyTranslator,
-    RequestBody,
     Sealer,
     TranslationOptions,
     read_client_request,
@@ -37,26 +36,25 @@ from gateway.pipeline.persistence import (
 )
 from gateway.turns.turn import Turn
 
-_FIRST_ERROR = HTTPStatus.BAD_REQUEST
 _LAST_STATUS = 599
-# Some frameworks reply to every POST with 201 by default.
+# Not only 200, because some frameworks reply to every POST with 201 by default.
 _SUCCESS = frozenset((200, 201, 202, 203))
 
 
 class Call(Struct, frozen=True):
-    """A request that is ready to be sent."""
+    """A request that is ready to be sent to a backend."""
 
     principal: Principal
     sink: ReplySink
     request: ParsedRequest
     turn: Turn | None
-    # The first is to be used, the others if it fails.
+    # In order of preference.
     routes: tuple[Route, ...]
-    # Opens and seals the client's summaries; None if the request has nothing to do with any.
+    # Opens and seals the client's summaries; None if the request does not mention compaction.
     summary_sealer: Sealer | None
-    # Saves the reply.
+    # None if the reply is not saved.
     saver: Saver | None
-    # Whether the client allows the gateway to store anything.
+    # Whether the client allows the gateway to store reasoning.
     may_store: bool
 
 
@@ -65,22 +63,22 @@ class Exchange(Struct, frozen=True):
 
     backend: BackendClient
     status: int
-    # The body, which must be closed, and its chunks.
+    # The body of the response, which must be closed, and its decompressed chunks.
     body: httpx.AsyncByteStream
     chunks: AsyncIterator[bytes]
     reply: ReplyTranslator
-    # Headers of the backend's response that the client gets.
+    # The headers of the backend's response that are forwarded to the client.
     headers: Headers
-    # What was lost of the request.
+    # The losses of the translated request.
     losses: tuple[Loss, ...]
-    # Whose reasoning may be stored; None if it must not be.
+    # The client for which reasoning is stored; None if the client does not allow it.
     principal: Principal | None
 
 
 async def call_backends(
     app: AppContext, call: Call, prepared: PreparedRequest, monitor: ExchangeMonitor
 ) -> Exchange:
-    """Send a request along the first route that works."""
+    """Send a request to the first backend that can be reached."""
     *first, last = call.routes
     for route in first:
         try:
@@ -100,7 +98,7 @@ async def _call_backend(
     route: Route,
     monitor: ExchangeMonitor,
     *,
-    sealed: bool = True,
+    seals_reasoning: bool = True,
 ) -> Exchange:
     backend, record, model = route.backend, call.sink.record, call.request.model
     record.backend, record.backend_dialect = backend.name, backend.dialect.name
@@ -108,11 +106,14 @@ async def _call_backend(
     opened = prepared
     if call.summary_sealer is not None:
         opened = _open_summaries(app, call, prepared, call.summary_sealer, backend)
-    sealed = sealed and model not in backend.models_without_encrypted_reasoning
-    read = read_client_request(
-        _body_for(call, opened.body, backend),
-        _translation_options(app, call, opened, backend, sealed=sealed),
-    )
+    seals_reasoning = seals_reasoning and model not in backend.models_without_encrypted_reasoning
+    body = opened.body
+    if isinstance(call.saver, CompletionSaver):
+        body = without_stored_fields(
+            body, backend.capabilities.unsupported_fields, stateful=backend.dialect.stateful
+        )
+    options = _translation_options(app, call, opened, backend, seals_reasoning=seals_reasoning)
+    read = read_client_request(body, options)
     stored = None
     if read.reasoning_keys and call.may_store:
         scope = reasoning_scope(backend, call.principal)
@@ -132,30 +133,18 @@ async def _call_backend(
         response = await read_refusal(response)
         if rejects_encrypted_reasoning(response.content):
             backend.note_refusal(model, response.content)
-            return await _call_backend(app, call, prepared, route, monitor, sealed=False)
+            return await _call_backend(app, call, prepared, route, monitor, seals_reasoning=False)
     return await _open_exchange(call, response, sent.reply_plan, losses, backend)
 
 
 def _open_summaries(
-    app: AppContext,
-    call: Call,
-    prepared: PreparedRequest,
-    sealer: Sealer,
-    backend: BackendClient,
+    app: AppContext, call: Call, prepared: PreparedRequest, sealer: Sealer, backend: BackendClient
 ) -> PreparedRequest:
-    """Open the summaries in a request for one backend."""
-    # A conversation keeps nothing beside its summary, so that replaces everything.
+    """Open the summaries in a request, as far as the backend cannot open them itself."""
+    # A summary in a stored conversation replaces all earlier items, also the messages of users.
     whole = call.turn is not None and call.turn.conversation is not None
     opened = prepare_request(prepared.body, backend, sealer, app.ids, whole=whole)
     return replace(opened, final_stage=opened.final_stage or prepared.final_stage)
-
-
-def _body_for(call: Call, body: RequestBody, backend: BackendClient) -> RequestBody:
-    """Return the request without the fields that the gateway fulfils itself."""
-    if not isinstance(call.saver, CompletionSaver):
-        return body
-    unsupported = backend.capabilities.unsupported_fields
-    return without_stored_fields(body, unsupported, stateful=backend.dialect.stateful)
 
 
 def _translation_options(
@@ -164,7 +153,7 @@ def _translation_options(
     opened: PreparedRequest,
     backend: BackendClient,
     *,
-    sealed: bool,
+    seals_reasoning: bool,
 ) -> TranslationOptions:
     key = call.principal.key
     return TranslationOptions(
@@ -175,7 +164,7 @@ def _translation_options(
         (key.replies if key else None) or app.config.replies,
         app.config.loss_policy,
         rewrite=backend.rewrite,
-        sealer=app.sealing_keys.reasoning_sealer(backend.name) if sealed else None,
+        sealer=app.sealing_keys.reasoning_sealer(backend.name) if seals_reasoning else None,
         response_overrides={} if call.turn is None else call.turn.overrides,
         final_stage=opened.final_stage,
         redact=backend.redact,
@@ -191,14 +180,14 @@ async def _open_exchange(
     backend: BackendClient,
 ) -> Exchange:
     headers, status, body = backend.headers_of(response), response.status_code, response.stream
-    if status not in _SUCCESS and not _FIRST_ERROR <= status <= _LAST_STATUS:
+    if status not in _SUCCESS and not HTTPStatus.BAD_REQUEST <= status <= _LAST_STATUS:
         await response.aclose()
         why = f"unexpected status {status}"
         raise InvalidReplyError(None, f"the backend {backend.name} sent an invalid reply: {why}")
     if not isinstance(body, httpx.AsyncByteStream):
         raise TypeError("a response of an asynchronous transport has an asynchronous stream")
     call.sink.record.request_id = headers.get("x-request-id")
-    # Backends that ignore the request for a stream, or stream without one, say so here.
+    # A backend may ignore the requested form, so the content type decides.
     content_type = headers.get("content-type", "").lower()
     streamed = "event-stream" in content_type or (
         plan.backend_streams and "json" not in content_type
@@ -207,7 +196,7 @@ async def _open_exchange(
         backend,
         status,
         body,
-        # A backend may compress without being asked; otherwise this costs less than httpx.
+        # Without compression, reading the body directly costs less than with httpx.
         response.aiter_bytes() if "content-encoding" in headers else aiter(body),
         ReplyTranslator(plan, status=status, streamed=streamed),
         client_headers(headers),

@@ -36,32 +36,27 @@ from gateway.http.sinks import BufferSink, ReplySink
 from gateway.observability.logging import LOG
 from gateway.observability.record import ExchangeRecord
 from gateway.pipeline.backend_call import Call, call_backends
-from gateway.pipeline.persistence import (
-    ConnectionSaver,
-    ResponseSaver,
-    Saver,
-    completion_saver,
-)
+from gateway.pipeline.persistence import ConnectionSaver, ResponseSaver, Saver, completion_saver
 from gateway.pipeline.reply import StreamSender, fail_reply, forward_chunks, send_end
 from gateway.token_counting import count_locally
 from gateway.turns.response_cache import ResponseCache
 from gateway.turns.turn import Turn
 
-# Clients choose model names freely; this many characters are logged.
+# A limit for logged model names, which clients choose freely.
 _MAX_LOGGED_MODEL: Final = 200
-# The status that proxies log when a client left before its reply.
+# The status that nginx logs if a client disconnects before its reply.
 _CLIENT_CLOSED_REQUEST: Final = 499
 
 
 class Request(Struct, frozen=True):
-    """A create request, and what is already known about it."""
+    """A create request of an authenticated client."""
 
     endpoint: str
     principal: Principal
     body: bytes | RequestBody
-    # Set by callers that save the reply themselves, such as background jobs.
+    # The turn of a caller that saves the reply itself, such as a background job.
     turn: Turn | None = None
-    # Responses that the client's connection remembers.
+    # The responses that the client's WebSocket keeps in memory.
     cache: ResponseCache | None = None
 
 
@@ -73,7 +68,7 @@ _OUTPUT: Final = msgspec.json.Decoder(_Output)
 
 
 async def serve(app: AppContext, sink: ReplySink, work: Coroutine[None, None, None]) -> None:
-    """Do the work for one client; send its errors and record the exchange."""
+    """Run `work`, which serves one request; send its error and record the exchange."""
     record = sink.record
     try:
         await report_errors(sink, work)
@@ -85,21 +80,21 @@ async def serve(app: AppContext, sink: ReplySink, work: Coroutine[None, None, No
 
 
 async def report_errors(sink: ReplySink, work: Coroutine[None, None, None]) -> None:
-    """Do some work; whatever goes wrong before the reply starts is sent as an error."""
+    """Run `work`; if it fails before the reply has started, send the error to the client."""
     try:
         await work
     except DragomanError as error:
         await _send_error(sink, error)
     except asyncio.CancelledError:
-        # The server stops and has waited long enough.
+        # The grace period of the shutdown is over.
         try:
             await _send_error(sink, ShuttingDownError(None, "the gateway is shutting down"))
         except asyncio.CancelledError:
-            # A client that does not read gets no error.
+            # The error could not be sent, because the client does not read.
             raise ClientDisconnectedError from None
     except ClientDisconnectedError:
         raise
-    except Exception:  # noqa: BLE001 - the last resort: the client gets an error, whatever it is
+    except Exception:  # noqa: BLE001 - every failure ends with an error for the client
         LOG.exception("internal error", path=sink.record.path)
         await _send_error(sink, InternalError(None, "internal error; see the gateway's log"))
 
@@ -121,8 +116,8 @@ async def receive_request(app: AppContext, sink: ReplySink) -> tuple[Principal, 
 
 
 async def create(app: AppContext, sink: ReplySink) -> None:
-    """Serve a create request that a client has posted."""
-    # The handler alone holds the body, so that it can release it.
+    """Serve a create request that a client sent with POST."""
+    # Keep no reference to the body here, so that `handle_create` can release it.
     await handle_create(app, Request(sink.dialect.path, *await receive_request(app, sink)), sink)
 
 
@@ -139,7 +134,7 @@ async def handle_create(app: AppContext, given: Request, sink: ReplySink) -> Non
                 sink.receive, app.config.server.heartbeat_interval
             ) as monitor:
                 exchange = await call_backends(app, call, prepared, monitor)
-                # A stream may stay open for long; the body of its request is not needed any more.
+                # Release the body of the request, because a stream may stay open for long.
                 del given, call, prepared
                 sender = StreamSender(exchange, sink, monitor)
                 drain = await forward_chunks(exchange, sender, monitor)
@@ -151,7 +146,7 @@ async def handle_create(app: AppContext, given: Request, sink: ReplySink) -> Non
         await send_end(app, exchange, end, saver, sender, drain=drain)
     finally:
         if exchange is not None:
-            # A connection whose response was read to its end goes back to the pool.
+            # Return the connection to the pool, or close it if the response is not complete.
             await exchange.body.aclose()
 
 
@@ -186,12 +181,12 @@ def _choose_saver(
     app: AppContext, given: Request, request: ParsedRequest, turn: Turn | None
 ) -> Saver | None:
     if not request.dialect.stateful:
-        # Other dialects have no objects that could be stored.
+        # Of the stateless dialects, only Chat Completions defines stored objects.
         if not request.store or request.dialect.path != CHAT.path:
             return None
         return completion_saver(app, given.principal.owner, request.body, request.model)
     if turn is None or given.turn is not None:
-        # Whoever gave the turn saves the reply.
+        # The caller that passed the turn saves the reply itself.
         return None
     if turn.store:
         return ResponseSaver(app, turn)
@@ -199,21 +194,21 @@ def _choose_saver(
 
 
 async def _manage_context(app: AppContext, call: Call) -> PreparedRequest:
-    """Summarize a conversation that is longer than its client allows, unless the backend does."""
+    """Summarize a conversation that exceeds the client's limit, unless the backend does that."""
     body, sealer, policy = call.request.body, call.summary_sealer, app.config.loss_policy
     backend = call.routes[0].backend
     if sealer is None or FIELD not in body.fields or compacts_natively(backend):
         return PreparedRequest(body)
-    wanted = read_context_management(body, policy)
-    body = wanted.body
-    unchanged = PreparedRequest(body, losses=wanted.losses)
-    if wanted.threshold is None:
+    settings = read_context_management(body, policy)
+    body = settings.body
+    unchanged = PreparedRequest(body, losses=settings.losses)
+    if settings.threshold is None:
         return unchanged
     window = read_window(body, sealer, passes=accepts_foreign_summaries(backend))
     if window.triggered:
         return unchanged
     opened = replace(body, items=window.input_items(), raw=None)
-    if (await count_locally(opened.encode())).tokens < wanted.threshold:
+    if (await count_locally(opened.encode())).tokens < settings.threshold:
         return unchanged
     return await _summarize(app, call, unchanged, window)
 
@@ -221,7 +216,7 @@ async def _manage_context(app: AppContext, call: Call) -> PreparedRequest:
 async def _summarize(
     app: AppContext, call: Call, unchanged: PreparedRequest, window: Window
 ) -> PreparedRequest:
-    """Replace the older part of a conversation by a summary; without one it stays as it is."""
+    """Replace the older part of a conversation by a summary, if one can be made."""
     policy, sealer = app.config.loss_policy, call.summary_sealer
     plan = plan_summary(unchanged.body, window, policy)
     if isinstance(plan, Loss) or sealer is None:
@@ -237,8 +232,17 @@ async def _summarize(
 async def _generate_summary(
     app: AppContext, call: Call, body: RequestBody
 ) -> GeneratedSummary | None:
-    """Ask for a summary in an exchange of its own; return None if that failed."""
-    sink = await collect_reply(app, call, body)
+    """Request a summary in a separate exchange; return None if that fails."""
+    outer = call.sink
+    sink = BufferSink(outer.headers, outer.receive, ExchangeRecord(outer.record.path))
+    request = Request(RESPONSES.path, call.principal, body)
+    try:
+        await report_errors(sink, handle_create(app, request, sink))
+    except ClientDisconnectedError:
+        sink.record.outcome = "client_disconnected"
+        raise
+    finally:
+        app.record_exchange(sink.record)
     if sink.record.error_code == ShuttingDownError.code:
         raise ShuttingDownError(None, "the gateway is shutting down")
     if sink.status != HTTPStatus.OK:
@@ -247,18 +251,3 @@ async def _generate_summary(
     if not output:
         return None
     return GeneratedSummary(output[0], sink.record.usage, tuple(sink.record.losses))
-
-
-async def collect_reply(app: AppContext, call: Call, body: RequestBody) -> BufferSink:
-    """Serve a request that the gateway makes in the name of a client, into a buffer."""
-    outer = call.sink
-    sink = BufferSink(outer.headers, outer.receive, ExchangeRecord(outer.record.path))
-    nested = Request(RESPONSES.path, call.principal, body)
-    try:
-        await report_errors(sink, handle_create(app, nested, sink))
-    except ClientDisconnectedError:
-        sink.record.outcome = "client_disconnected"
-        raise
-    finally:
-        app.record_exchange(sink.record)
-    return sink

@@ -1,4 +1,4 @@
-"""Save what a reply leaves behind, before the client sees its end."""
+"""Save a reply and its reasoning, before the end of the reply is sent."""
 
 from collections.abc import Collection, Mapping
 from typing import Final, Protocol
@@ -32,7 +32,7 @@ _REASONING_NOT_STORED: Final = Loss(
 
 
 class Saver(Protocol):
-    """Saves one kind of reply."""
+    """An object that saves replies, in the database or in memory."""
 
     async def save(self, reply: Mapping[str, object]) -> None:
         """Save a reply; when this returns, it is committed."""
@@ -40,7 +40,7 @@ class Saver(Protocol):
 
 
 class ResponseSaver(Struct, frozen=True):
-    """Saves a stored response."""
+    """Saves responses in the database."""
 
     app: AppContext
     turn: Turn
@@ -51,7 +51,7 @@ class ResponseSaver(Struct, frozen=True):
 
 
 class ConnectionSaver(Struct, frozen=True):
-    """Keeps a response that is not stored for later turns of the same connection."""
+    """Keeps responses in memory, for later turns of the same WebSocket."""
 
     app: AppContext
     cache: ResponseCache
@@ -63,18 +63,18 @@ class ConnectionSaver(Struct, frozen=True):
 
 
 class CompletionSaver(Struct, frozen=True):
-    """Saves a stored completion."""
+    """Saves chat completions in the database."""
 
     app: AppContext
     owner: str
     created: int
     model: str
-    # The messages of the request, as they were spelled.
+    # The messages of the request, byte for byte.
     messages: Raw
     metadata: dict[str, str]
 
     async def save(self, reply: Mapping[str, object]) -> None:
-        """Save the completion under the id that the client knows."""
+        """Save the completion under its own id, or a new one if that is not usable."""
         name = _read_id(reply) or self.app.ids.id("chatcmpl-")
         body = Raw(_ENCODER.encode(reply))
         await self.app.store.completions.save(
@@ -85,9 +85,9 @@ class CompletionSaver(Struct, frozen=True):
 
 
 def completion_saver(app: AppContext, owner: str, body: RequestBody, model: str) -> CompletionSaver:
-    """Read what of a request is stored with its completion.
+    """Return the saver for the completion of a request.
 
-    Raises `InvalidRequestError` if it could not be shown later.
+    Raises `InvalidRequestError` if the messages or the metadata are invalid.
     """
     messages = body.fields.get("messages", NULL)
     messages = _NO_MESSAGES if messages == NULL else messages
@@ -99,11 +99,10 @@ def completion_saver(app: AppContext, owner: str, body: RequestBody, model: str)
 def without_stored_fields(
     body: RequestBody, unsupported: Collection[str], *, stateful: bool
 ) -> RequestBody:
-    """Return a request whose completion is stored here as a backend gets it.
+    """Remove the fields about storage that a backend must not get.
 
-    A backend of the client's own family gets the fields, unless it refuses them: nothing is lost
-    then, because they are fulfilled here. A stateful backend would store a response that this
-    client could neither see nor delete.
+    The gateway stores the completion itself, so removing a field is no loss. A stateful backend
+    never gets `store`, because the client could neither load nor delete what the backend stores.
     """
     dropped = {name for name in ("store", "metadata") if name in unsupported}
     if stateful:
@@ -114,7 +113,7 @@ def without_stored_fields(
 
 
 def _read_id(reply: Mapping[str, object]) -> str | None:
-    """Return the id of a completion; a backend may give any value, or none."""
+    """Return the id of a completion, or None if the backend sent no usable one."""
     name = reply.get("id")
     if isinstance(name, Raw):
         try:
@@ -138,8 +137,7 @@ async def save_reply(
 ) -> list[Loss]:
     """Save a reply and the reasoning that the client does not carry; return the losses.
 
-    Without a principal, nothing may be stored for the client. Raises a `DragomanError` if
-    something cannot be saved.
+    Without a principal, no reasoning is stored. Raises a `DragomanError` if saving fails.
     """
     losses: list[Loss] = []
     if end.reasoning and principal is not None:

@@ -10,7 +10,6 @@ import httpx
 from adapters import DragomanError, InvalidReplyError, Loss, ReplyEnd
 from adapters.ir.types import Error
 from adapters.wire.error_body import to_error
-from gateway.config.schema import TimeoutConfig
 from gateway.context import AppContext
 from gateway.errors import InternalError, ShuttingDownError
 from gateway.grammar_check import check_inputs
@@ -22,21 +21,20 @@ from gateway.observability.record import ExchangeRecord
 from gateway.pipeline.backend_call import Exchange
 from gateway.pipeline.persistence import Saver, save_reply
 
-# A larger reply for a client that does not stream is an error.
+# The size limit of a reply for a client that does not stream.
 _MAX_WHOLE_BYTES: Final = 256 * 1024 * 1024
-# How a body ends that is not complete.
+# The errors of a body that ends before it is complete.
 _TRUNCATED: Final = (httpx.TransportError, httpx.DecodingError)
-# A backend may fail right after the head of its stream; its status can still be passed on then.
+# The head of a stream is held back this long, so that an early failure can be an HTTP error.
 _HOLD_SECONDS: Final = 1.0
-# Usage may follow a complete reply, or never come.
+# The longest wait for the usage, which some backends send after a complete reply.
 _TRAILING_EVENTS_SECONDS: Final = 10.0
-# A backend may keep its stream open after the last event; the connection can be reused only after
-# the end of the stream.
+# The longest wait for the end of the backend's stream, after which the connection can be reused.
 _DRAIN_SECONDS: Final = 1.0
 
 
 class StreamSender:
-    """Sends a stream to a client; holds its head back until content arrives, or for a second."""
+    """Sends a stream to a client; holds back its head for a second or until there is content."""
 
     def __init__(self, exchange: Exchange, sink: ReplySink, monitor: ExchangeMonitor) -> None:
         self._exchange = exchange
@@ -45,7 +43,7 @@ class StreamSender:
         self.held: list[bytes] = []
 
     async def write(self, data: bytes, *, final: bool = False) -> None:
-        """Send a chunk, or hold it back while there is no content and it is not the final one."""
+        """Send a chunk; hold it back if there is no content yet, unless it is the final one."""
         if not self.sink.started:
             if not self.held:
                 self._monitor.set_heartbeat(self.heartbeat, at_most=_HOLD_SECONDS)
@@ -57,7 +55,7 @@ class StreamSender:
             await self._send(data)
 
     async def _start(self) -> bytes:
-        """Send the head of the stream; return what was held back."""
+        """Send the head of the stream; return the chunks that were held back."""
         exchange = self._exchange
         self._monitor.set_heartbeat(self.heartbeat)
         headers = [*STREAM, *exchange.headers, *loss_header(exchange.losses)]
@@ -69,11 +67,11 @@ class StreamSender:
     async def _send(self, data: bytes) -> None:
         self._monitor.writing = True
         await self.sink.write(data)
-        # Comments do not count as activity: some clients ignore them.
+        # A comment does not delay the next heartbeat, because some clients ignore comments.
         self._monitor.end_client_write(counts=not data.startswith(b":") or b"\ndata:" in data)
 
     async def heartbeat(self) -> None:
-        """Send a heartbeat; a stream that was held back so long starts now."""
+        """Send a heartbeat, or the head and the chunks that are still held back."""
         heartbeat = b"" if self.held else self._exchange.reply.heartbeat()
         if not self.sink.started:
             heartbeat = await self._start() + heartbeat
@@ -84,7 +82,7 @@ class StreamSender:
 async def forward_chunks(
     exchange: Exchange, sender: StreamSender, monitor: ExchangeMonitor
 ) -> bool:
-    """Forward what each read brings, up to the end of the reply, which the translator keeps back.
+    """Forward each chunk of the reply; its end is left to `send_end`.
 
     Returns whether the backend may send more.
     """
@@ -98,13 +96,14 @@ async def forward_chunks(
             return False
         if not reply.ended:
             monitor.pause_deadline()
-            async with asyncio.timeout(_trailing_seconds(exchange.backend.timeouts)):
+            idle = exchange.backend.timeouts.idle or _TRAILING_EVENTS_SECONDS
+            async with asyncio.timeout(min(idle, _TRAILING_EVENTS_SECONDS)):
                 return await _forward(exchange, sender, monitor, trailing=True)
     except TimeoutError:
-        # The reply is complete without the usage.
+        # The reply is complete, only its usage is missing.
         return True
     except _TRUNCATED:
-        # The translator knows whether a stream was complete before it was cut.
+        # The translator decides whether this is an error: a stream may have been complete.
         reply.note_truncated()
         return False
     return True
@@ -113,9 +112,9 @@ async def forward_chunks(
 async def _forward(
     exchange: Exchange, sender: StreamSender, monitor: ExchangeMonitor, *, trailing: bool
 ) -> bool:
-    """Forward chunks until the reply is complete, or until nothing more is expected (`trailing`).
+    """Forward chunks until the reply is complete, with `trailing` until its usage has arrived too.
 
-    Returns false if the backend's response ends before.
+    Returns False if the backend's response ends earlier.
     """
     reply, size = exchange.reply, 0
     feed, note_activity = reply.feed, monitor.note_backend_activity
@@ -126,25 +125,18 @@ async def _forward(
             await sender.write(data)
         elif not reply.is_stream:
             size += len(chunk)
-            _check_size(size)
+            if size > _MAX_WHOLE_BYTES:
+                message = f"the backend's reply exceeds {_MAX_WHOLE_BYTES} bytes"
+                raise InvalidReplyError(None, message)
         if reply.finished and (not trailing or reply.ended):
             return True
     return False
 
 
-def _check_size(size: int) -> None:
-    if size > _MAX_WHOLE_BYTES:
-        raise InvalidReplyError(None, f"the backend's reply exceeds {_MAX_WHOLE_BYTES} bytes")
-
-
-def _trailing_seconds(timeouts: TimeoutConfig) -> float:
-    return min(_TRAILING_EVENTS_SECONDS, timeouts.idle or _TRAILING_EVENTS_SECONDS)
-
-
 def fail_reply(exchange: Exchange, error: BaseException, sink: ReplySink) -> ReplyEnd:
     """Return the end of a reply that an error interrupted."""
     if isinstance(error, asyncio.CancelledError):
-        # The server stops and has waited long enough.
+        # The grace period of the shutdown is over.
         error = ShuttingDownError(None, "the gateway is shutting down")
     if not isinstance(error, DragomanError):
         LOG.error("internal error", path=sink.record.path, exc_info=error)
@@ -162,7 +154,7 @@ async def send_end(
     *,
     drain: bool,
 ) -> None:
-    """Save the reply, then send its end; with `drain`, what follows it in the backend's stream."""
+    """Save the reply, then send its end; with `drain`, also forward the backend's later events."""
     reply, sink, record = exchange.reply, sender.sink, sender.sink.record
     losses: list[Loss] = []
     try:
@@ -193,7 +185,7 @@ async def send_end(
 
 
 def _note_backend_error(exchange: Exchange, error: Error, record: ExchangeRecord) -> None:
-    """Record the backend's error code, with our key redacted."""
+    """Record the backend's error code, with the backend's key redacted."""
     redact = exchange.backend.redact or str
     if exchange.status >= HTTPStatus.BAD_REQUEST:
         record.error_code = redact(error.code or error.type)
@@ -202,9 +194,9 @@ def _note_backend_error(exchange: Exchange, error: Error, record: ExchangeRecord
 
 
 async def _drain(exchange: Exchange, sender: StreamSender | None) -> None:
-    """Wait a little for the end of the backend's stream; pass on what follows its last event.
+    """Read the backend's stream to its end, and forward the events after the end of the reply.
 
-    A Responses backend sends `response.failed` after `error`, perhaps in a later read.
+    A Responses backend sends `response.failed` after `error`, perhaps in a later chunk.
     """
     with suppress(TimeoutError, *_TRUNCATED):
         async with asyncio.timeout(_DRAIN_SECONDS):
