@@ -136,10 +136,6 @@ class BaseStreamWriter(ABC):
         """Write one event."""
         return self._write[event.__class__](event)
 
-    def flush(self) -> list[bytes]:
-        """Return nothing: the last event has ended the stream."""
-        return []
-
     def keep_alive(self) -> list[bytes]:
         """Return a frame that shows that the reply is not complete yet."""
         return [COMMENT]

@@ -104,15 +104,15 @@ class Failed(Struct, frozen=True, tag="failed"):
 Event = Started | Opened | Delta | Closed | Finished | Failed
 
 
-def undecodable_stream(message: str, usage: Usage | None = None) -> Failed:
+def undecodable_stream(message: str) -> Failed:
     """Return the end of a stream that cannot be decoded."""
-    return Failed(Error(message, code=UNDECODABLE_STREAM, status=502), usage, origin="gateway")
+    return Failed(Error(message, code=UNDECODABLE_STREAM, status=502), origin="gateway")
 
 
-def truncated_stream(usage: Usage | None = None) -> Failed:
+def truncated_stream() -> Failed:
     """Return the end of a stream that stopped before its reply was complete."""
     message = "the backend's stream ended before the reply was complete"
-    return Failed(Error(message, code=TRUNCATED_STREAM, status=502), usage, origin="gateway")
+    return Failed(Error(message, code=TRUNCATED_STREAM, status=502), origin="gateway")
 
 
 # The channels of each type of item; an item of any other type is complete when it is opened.
