@@ -1,4 +1,4 @@
-"""What the endpoints share: dependencies, request bodies, pages of lists, responses, errors."""
+"""Functions that endpoints share: dependencies, request bodies, lists, responses, errors."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Annotated, Final, Literal
@@ -58,7 +58,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 
 def authenticate(request: AnyRequest, context: Context) -> Principal:
-    """Return who sent the request; raise `UnauthorizedError` without a known key."""
+    """Return the sender of a request; raise `UnauthorizedError` without a known key."""
     return context.authenticator.authenticate(read_headers(request.scope["headers"]))
 
 
@@ -87,7 +87,7 @@ def pipeline_app(
     work: Callable[[AppContext, ReplySink], Coroutine[None, None, None]],
     dialect: Dialect = RESPONSES,
 ) -> ASGIApp:
-    """Return an ASGI application that does some work of the pipeline for each request."""
+    """Return an ASGI application that runs `work` for each request and reports its errors."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         record = ExchangeRecord(scope["path"])
@@ -101,7 +101,7 @@ def pipeline_app(
 
 
 async def add_request_id(message: Message, _scope: Scope) -> None:
-    """Add an id to a response that has none; replies through a backend have one already."""
+    """Add a request id to a response without one; replies of the pipeline have one already."""
     if message["type"] == "http.response.start":
         headers = list(message["headers"])
         if not any(name == b"x-request-id" for name, _ in headers):
@@ -109,7 +109,7 @@ async def add_request_id(message: Message, _scope: Scope) -> None:
 
 
 def json_response(body: bytes | Raw) -> Response[bytes]:
-    """Return a response with a body that is JSON already."""
+    """Return a response with encoded JSON."""
     return Response(bytes(body), media_type=JSON)
 
 
@@ -131,7 +131,7 @@ def item_list_response(
 
 
 def unknown_cursor(page: Page) -> InvalidRequestError:
-    """Return the error for a page after an entry that the list does not have."""
+    """Return the error for a page whose `after` is not in the list."""
     shown = (page.after or "")[:_MAX_SHOWN_ID_LENGTH]
     return InvalidRequestError("after", f"must be the id of an entry of this list, not {shown!r}")
 
@@ -139,9 +139,9 @@ def unknown_cursor(page: Page) -> InvalidRequestError:
 def paginate(ids: Sequence[str], page: Page) -> tuple[Sequence[int], bool]:
     """Return the indexes of the entries on a page, and whether there are more.
 
-    An id may occur several times. A page continues after its last occurrence, because clients would
-    otherwise loop. So that no entry is skipped, a page ends only after the last occurrence of an
-    id: it is shorter than requested, or longer if it would be empty.
+    An id may occur several times. The next page continues after its last occurrence, because
+    clients would otherwise loop. So that no entry is skipped, a page ends only after the last
+    occurrence of an id, and is shorter than requested, or longer if it would otherwise be empty.
     """
     indexes = range(len(ids))
     if page.newest_first:

@@ -1,7 +1,7 @@
-"""The endpoint that summarizes a conversation: by the backend itself, or with one of its replies.
+"""The endpoint that summarizes a conversation.
 
-A summary is requested like any reply, by a request whose last item is the trigger: routing,
-retries, errors, losses, logs and metrics are those of every request.
+A backend with the same endpoint makes the summary. Otherwise the pipeline serves a request whose
+last item is a compaction trigger.
 """
 
 from collections.abc import Sequence
@@ -15,15 +15,8 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp
 from msgspec import Raw, Struct
 
-from adapters import (
-    IdSource,
-    InvalidReplyError,
-    InvalidRequestError,
-    RequestBody,
-    parse_body,
-)
+from adapters import InvalidReplyError, InvalidRequestError, RequestBody, parse_body
 from adapters.errors import missing_field
-from adapters.ir.types import Usage
 from adapters.responses import RESPONSES
 from adapters.responses.request_reader import input_items
 from adapters.responses.wire import read_usage
@@ -38,7 +31,7 @@ from gateway.compaction.summary_request import (
     nothing_to_compact,
     to_summarize,
 )
-from gateway.compaction.window import TRIGGER_ITEM, Window, WindowItem, head_of, read_window
+from gateway.compaction.window import TRIGGER_ITEM, Window, head_of, read_window
 from gateway.context import AppContext
 from gateway.errors import BackendUnreachableError, write_error_body
 from gateway.http.auth import Principal
@@ -46,25 +39,20 @@ from gateway.http.headers import JSON, Headers
 from gateway.http.monitor import ExchangeMonitor
 from gateway.http.request_body import ParsedRequest, parse_request
 from gateway.http.sinks import BufferSink, ReplySink
-from gateway.openapi.document import (
-    BACKEND_ERRORS,
-    TranslatedOperation,
-    request_body,
-    responses,
-)
+from gateway.openapi.document import BACKEND_ERRORS, TranslatedOperation, request_body, responses
 from gateway.openapi.objects import CompactReply, CompactRequest
 from gateway.pipeline.handler import Request, handle_create, receive_request, report_errors
 from gateway.turns.items import to_stored_item
 from gateway.turns.turn import Turn
 
-# The same path here and at backends.
+# The path of the endpoint, in the gateway and at backends.
 _PATH: Final = "/responses/compact"
 _ENCODER: Final = msgspec.json.Encoder()
 _FALSE: Final = Raw(b"false")
 
 
 class _Compaction(Struct, frozen=True):
-    """What is to be summarized, with its history."""
+    """A request for a summary, with the items to summarize and the route to the backend."""
 
     request: ParsedRequest
     turn: Turn | None
@@ -94,7 +82,7 @@ def compaction_handlers(app: AppContext) -> Sequence[HTTPRouteHandler]:
 
 
 async def compact_conversation(app: AppContext, sink: ReplySink) -> None:
-    """Serve one request."""
+    """Serve one request for a summary."""
     principal, body = await receive_request(app, sink)
     compaction = await _read(app, principal, parse_body(body))
     if compacts_natively(compaction.route.backend) and await _compact_natively(
@@ -104,12 +92,16 @@ async def compact_conversation(app: AppContext, sink: ReplySink) -> None:
     buffer = BufferSink(sink.headers, sink.receive, sink.record)
     request = Request(RESPONSES.path, principal, compaction.request.body, compaction.turn)
     await report_errors(buffer, handle_create(app, request, buffer))
-    messages = _user_messages(compaction.window.items, app.ids)
-    await _send_compacted(buffer, messages, sink)
+    user_messages = [
+        to_stored_item(item.raw, app.ids, item.path).body
+        for item in compaction.window.items
+        if item.is_user_message
+    ]
+    await _send_compacted(buffer, user_messages, sink)
 
 
 async def _read(app: AppContext, principal: Principal, body: RequestBody) -> _Compaction:
-    """Read what is to be summarized; raise `InvalidRequestError` if there is nothing."""
+    """Load the items to summarize; raise `InvalidRequestError` if there are none."""
     request = parse_request(_with_trigger(body), RESPONSES.path)
     route = app.router.find(request.model)[0]
     turn = await app.turns.begin(principal, request)
@@ -123,10 +115,10 @@ async def _read(app: AppContext, principal: Principal, body: RequestBody) -> _Co
 
 
 def _with_trigger(body: RequestBody) -> RequestBody:
-    """Return the request for a response that is not stored and is just a summary."""
+    """Return the request for a summary that is not stored as a response."""
     fields = body.reader()
     if not fields.string("model"):
-        # The history may come from another model.
+        # Required, because the model of the history may be another one.
         raise missing_field("model")
     for name in ("stream", "background"):
         if fields.boolean(name):
@@ -136,11 +128,8 @@ def _with_trigger(body: RequestBody) -> RequestBody:
     return RequestBody(body.fields | {"input": given, "store": _FALSE})
 
 
-# By the backend itself
-
-
 async def _compact_natively(sink: ReplySink, principal: Principal, compaction: _Compaction) -> bool:
-    """Let the backend summarize; return False if it has no such endpoint."""
+    """Forward the backend's summary; return False if it does not have the endpoint."""
     backend, record, request = compaction.route.backend, sink.record, compaction.request
     record.backend, record.backend_dialect = backend.name, backend.dialect.name
     record.client_dialect, record.model = RESPONSES.name, request.model
@@ -155,27 +144,18 @@ async def _compact_natively(sink: ReplySink, principal: Principal, compaction: _
                 _PATH, body.encode(model=model), headers, monitor
             )
         if response.status not in UNSUPPORTED_PATH_STATUSES:
-            await _pass_response(response, sink)
+            await _forward_response(response, sink)
             return True
     return False
 
 
-async def _pass_response(response: SideResponse, sink: ReplySink) -> None:
-    """Pass on the backend's response, which is in the client's own dialect."""
+async def _forward_response(response: SideResponse, sink: ReplySink) -> None:
     if response.status >= HTTPStatus.BAD_REQUEST:
         sink.record.note_error(None)
     else:
-        sink.record.usage = _read_usage(response.body)
+        with suppress(InvalidRequestError):
+            sink.record.usage = read_usage(read_body(response.body).nested("usage"))
     await sink.send_response(response.status, [*JSON, *response.headers], response.body)
-
-
-def _read_usage(body: bytes) -> Usage | None:
-    with suppress(InvalidRequestError):
-        return read_usage(read_body(body).nested("usage"))
-    return None
-
-
-# With a reply
 
 
 class _Response(Struct):
@@ -196,14 +176,8 @@ class _Compacted(Struct, frozen=True):
 _RESPONSE: Final = msgspec.json.Decoder(_Response)
 
 
-def _user_messages(items: Sequence[WindowItem], ids: IdSource) -> list[Raw]:
-    """Return the messages of users, each with an id."""
-    messages = (item for item in items if item.is_user_message)
-    return [to_stored_item(item.raw, ids, item.path).body for item in messages]
-
-
 async def _send_compacted(buffer: BufferSink, messages: list[Raw], sink: ReplySink) -> None:
-    """Send the messages of users, unchanged, and behind them the summary of all the rest."""
+    """Send the unchanged messages of users, followed by the summary of all other items."""
     status, body = buffer.status, buffer.body
     if status == HTTPStatus.OK:
         response = _RESPONSE.decode(body)

@@ -29,7 +29,6 @@ from gateway.openapi.document import BODY_ERRORS, STORE_ERRORS, errors, request_
 from gateway.store import Completion
 from gateway.turns.metadata import check_metadata, read_metadata_update
 
-# A query parameter that filters by one metadata value.
 _METADATA_PARAMETER: Final = re.compile(r"metadata\[(.*)\]", re.DOTALL)
 
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
@@ -43,14 +42,14 @@ ModelFilter = Annotated[
 
 
 def read_metadata_filter(request: AnyRequest) -> dict[str, str]:
-    """Return the metadata that listed completions must have."""
+    """Read the metadata by which a list of completions is filtered."""
     parameters = request.query_params.items()
     matches = ((_METADATA_PARAMETER.fullmatch(name), value) for name, value in parameters)
     return check_metadata({match[1]: value for match, value in matches if match})
 
 
 class CompletionController(Controller):
-    """Lists, returns, updates and deletes stored chat completions."""
+    """The endpoints of stored chat completions."""
 
     path = "/chat/completions"
     tags = ("Chat Completions",)
@@ -163,7 +162,7 @@ async def _find(context: AppContext, owner: str, completion_id: str) -> Completi
 
 
 def completion_body(completion: Completion) -> Raw:
-    """Return a completion as it was sent, with its current metadata."""
+    """Return a completion as it was sent to the client, with its current metadata."""
     current: dict[str, object] = {"id": completion.id, "metadata": completion.metadata}
     return Raw(_ENCODER.encode(_OBJECT.decode(completion.body) | current))
 
@@ -176,12 +175,8 @@ def request_messages(completion: Completion) -> dict[str, Raw]:
 
 
 def _with_id(message_id: str, message: dict[str, Raw]) -> dict[str, object]:
-    """Return a message with its id; content parts go to a field of their own."""
+    """Return a message with its id, and with content parts in `content_parts`."""
     content = message.get("content", NULL)
-    in_parts = bytes(content).startswith(b"[")
-    replaced: dict[str, object] = {
-        "id": message_id,
-        "content": NULL if in_parts else content,
-        "content_parts": content if in_parts else NULL,
-    }
+    text, parts = (NULL, content) if bytes(content).startswith(b"[") else (content, NULL)
+    replaced: dict[str, object] = {"id": message_id, "content": text, "content_parts": parts}
     return {"id": message_id} | message | replaced

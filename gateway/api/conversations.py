@@ -42,7 +42,7 @@ ItemId = Annotated[str, PathParameter(description="The id of the item.")]
 
 
 class ConversationController(Controller):
-    """Creates, returns, updates and deletes conversations."""
+    """The endpoints of conversations, without their items."""
 
     path = "/conversations"
     tags = ("Conversations",)
@@ -125,7 +125,7 @@ class ConversationController(Controller):
 
 
 class ConversationItemController(Controller):
-    """Adds, lists, returns and removes the items of a conversation."""
+    """The endpoints of the items of a conversation."""
 
     path = "/conversations/{conversation_id:str}/items"
     tags = ("Conversations",)
@@ -145,7 +145,7 @@ class ConversationItemController(Controller):
         principal: Authenticated,
         conversation_id: ConversationId,
     ) -> Response[bytes]:
-        """Append items to a conversation, all or none."""
+        """Append all items of a request to a conversation, or none if one is invalid."""
         fields = await read_fields(request, context)
         owner = principal.owner
         # An unknown conversation is reported before errors in the items.
@@ -238,12 +238,8 @@ def _not_found(conversation_id: str) -> ConversationNotFoundError:
 
 
 def _to_object(conversation: Conversation) -> objects.Conversation:
-    return objects.Conversation(
-        conversation.id,
-        "conversation",
-        conversation.created,
-        _METADATA.decode(conversation.metadata),
-    )
+    metadata = _METADATA.decode(conversation.metadata)
+    return objects.Conversation(conversation.id, "conversation", conversation.created, metadata)
 
 
 def _encode_metadata(metadata: dict[str, str]) -> Raw:
@@ -251,7 +247,7 @@ def _encode_metadata(metadata: dict[str, str]) -> Raw:
 
 
 async def _new_items(context: AppContext, owner: str, fields: JsonObject) -> tuple[Item, ...]:
-    """Return the items of a request as they are stored, with references resolved."""
+    """Read the items of a request, and resolve references to stored items."""
     given = fields.array("items")
     if len(given) > _MAX_NEW_ITEMS:
         raise InvalidRequestError("items", f"must have at most {_MAX_NEW_ITEMS} items")

@@ -21,7 +21,7 @@ from gateway.openapi.responses_request import ResponsesRequest
 from gateway.pipeline.handler import create
 from gateway.websocket.connection import handle_websocket
 
-# How the endpoints are described in the OpenAPI document.
+# The descriptions of the endpoints in the OpenAPI document.
 _DOCUMENTATION: dict[str, dict[str, Any]] = {
     CHAT.path: {
         "tags": ("Chat Completions",),
@@ -52,11 +52,9 @@ _DOCUMENTATION: dict[str, dict[str, Any]] = {
 }
 
 
-def create_handlers(
-    context: AppContext,
-) -> Sequence[HTTPRouteHandler | WebsocketRouteHandler]:
-    """Return the handlers of the paths that create replies."""
-    # Dialects with the same path write errors in the same way.
+def create_handlers(context: AppContext) -> Sequence[HTTPRouteHandler | WebsocketRouteHandler]:
+    """Return the handlers of the endpoints that create replies."""
+    # The first dialect of a path writes errors, because all dialects of a path write the same.
     handlers = [
         _create_handler(path, pipeline_app(context, create, dialects[0]))
         for path, dialects in dialects_by_path().items()
@@ -77,7 +75,7 @@ def _create_handler(path: str, reply: ASGIApp) -> HTTPRouteHandler:
 def _websocket_handlers(context: AppContext) -> Sequence[HTTPRouteHandler | WebsocketRouteHandler]:
     @get(RESPONSES.path, include_in_schema=False, sync_to_thread=False)
     def refuse_upgrade(request: AnyRequest) -> None:
-        """Refuse a WebSocket with 426: only that makes Codex continue over HTTP at once."""
+        """Refuse a WebSocket with status 426, after which Codex continues with POST at once."""
         if request.headers.get("upgrade", "").lower() == "websocket":
             raise UpgradeRequiredError(
                 None, "WebSocket connections are not available for this request; use POST"

@@ -29,7 +29,7 @@ from gateway.openapi.objects import InputTokensReply, InputTokensRequest
 from gateway.pipeline.handler import receive_request
 from gateway.token_counting import CountableRequest, TokenCount, count_locally, count_on_backend
 
-# A backend that takes longer to count is not waited for: the gateway can estimate.
+# The gateway counts itself if the backend takes longer.
 _COUNT_TIMEOUT_SECONDS: Final = 10.0
 _HEADER: Final = b"dragoman-token-count-source"
 _PATH: Final = "/responses/input_tokens"
@@ -46,7 +46,7 @@ def input_token_handlers(app: AppContext) -> Sequence[HTTPRouteHandler]:
     reply = pipeline_app(app, count_input_tokens)
 
     @post(
-        "/responses/input_tokens",
+        _PATH,
         status_code=200,
         tags=("Responses",),
         operation_id="countInputTokens",
@@ -67,7 +67,7 @@ def input_token_handlers(app: AppContext) -> Sequence[HTTPRouteHandler]:
 
 
 async def count_input_tokens(app: AppContext, sink: ReplySink) -> None:
-    """Serve one request."""
+    """Serve one request for a number of tokens."""
     principal, body = await receive_request(app, sink)
     countable = await _read(app, principal, parse_body(body), sink.record)
     counted = await _count(countable, principal, sink)
@@ -79,8 +79,8 @@ async def count_input_tokens(app: AppContext, sink: ReplySink) -> None:
 async def _read(
     app: AppContext, principal: Principal, body: RequestBody, record: ExchangeRecord
 ) -> CountableRequest:
-    """Load the history of a request and find the backend that would get it."""
-    # Nothing is stored, whatever the default is, and nothing runs in the background.
+    """Load the history of a request and find its backend."""
+    # Nothing is stored or run in the background, whatever the request contains.
     fields = {name: raw for name, raw in body.fields.items() if name != "background"}
     request = parse_request(RequestBody(fields | {"store": _FALSE}), RESPONSES.path)
     turn = await app.turns.begin(principal, request)
@@ -102,9 +102,9 @@ async def _read(
 
 
 async def _count(countable: CountableRequest, principal: Principal, sink: ReplySink) -> TokenCount:
-    """Let the backend count, or else do it here."""
+    """Return the backend's count, or that of the gateway if the backend cannot count."""
     backend = countable.route.backend
-    # What cannot be sent to the backend cannot be counted either.
+    # Translated first, so that a request that the backend cannot get is rejected.
     body = countable.write()
     try:
         async with (

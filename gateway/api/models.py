@@ -17,7 +17,7 @@ ModelName = Annotated[
 
 
 class ModelController(Controller):
-    """Lists and describes models."""
+    """The endpoints of models."""
 
     path = "/models"
     tags = ("Models",)

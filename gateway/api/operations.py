@@ -9,7 +9,7 @@ from gateway.openapi.common import Health
 
 
 class OperationsController(Controller):
-    """Reports the state of the service."""
+    """The endpoints for health checks."""
 
     tags = ("Operations",)
 
@@ -21,7 +21,7 @@ class OperationsController(Controller):
         response_description="The process is alive.",
     )
     def health(self) -> Health:
-        """Report that the process is alive."""
+        """Return `ok`: a process that responds is alive."""
         return Health("ok")
 
     @get(
@@ -32,15 +32,15 @@ class OperationsController(Controller):
         response_description="Requests are accepted.",
     )
     def ready(self) -> Health:
-        """Report that requests are accepted; during shutdown no connection is accepted."""
+        """Return `ready`: during shutdown, no connection would be accepted."""
         return Health("ready")
 
     @head(["/health", "/ready"], sync_to_thread=False, include_in_schema=False)
     def status(self) -> None:
-        """Report the status alone."""
+        """Return the status without a body."""
 
 
-# Without the prefix `/v1`, Litestar serves the document itself.
+# Only with the prefix `/v1`, because Litestar itself serves the document without it.
 @get(["/v1/schema", "/v1/schema/openapi.json"], include_in_schema=False, sync_to_thread=False)
 def openapi_document(request: AnyRequest) -> Response[bytes]:
     """Return the OpenAPI document."""

@@ -1,4 +1,4 @@
-"""Stored responses: retrieval, replay of events, cancellation and deletion."""
+"""Stored responses: retrieval, repetition of events, cancellation and deletion."""
 
 from contextlib import suppress
 from typing import Annotated
@@ -37,13 +37,12 @@ StreamFlag = Annotated[
     bool, QueryParameter(description="Send the events of a background response as a stream.")
 ]
 StartingAfter = Annotated[
-    int | None,
-    QueryParameter(ge=0, description="Send only events after this `sequence_number`."),
+    int | None, QueryParameter(ge=0, description="Send only events after this `sequence_number`.")
 ]
 
 
 class ResponseController(Controller):
-    """Returns, cancels and deletes stored responses."""
+    """The endpoints of stored responses."""
 
     path = "/responses/{response_id:str}"
     tags = ("Responses",)
@@ -105,7 +104,7 @@ class ResponseController(Controller):
         self, context: Context, principal: Authenticated, response_id: ResponseId
     ) -> objects.Deleted:
         """Delete a response; responses that continue it keep their history."""
-        # This wakes the node that runs the response, which then finds nothing left to do.
+        # Wake the node that runs the response, so that it stops.
         await context.store.jobs.request_cancel(principal.owner, response_id)
         if not await context.store.responses.delete(principal.owner, response_id):
             raise ResponseNotFoundError(response_id)
@@ -132,7 +131,7 @@ class ResponseController(Controller):
 
 
 def _replay(context: AppContext, response: StoredResponse, after: int) -> ASGIApp:
-    """Return an ASGI application that sends the events after a number, up to the last."""
+    """Return an ASGI application that sends the events after a sequence number."""
 
     async def send_events(scope: Scope, receive: Receive, send: Send) -> None:
         record = ExchangeRecord(scope["path"])

@@ -30,7 +30,7 @@ def route_handlers(context: AppContext) -> Sequence[ControllerRouterHandler]:
         ModelController,
         TranslateController,
         OperationsController,
-        # Litestar adds a function to the path of a controller, but not the other way round.
+        # After the controllers: Litestar cannot add a controller to the path of a function.
         *create_handlers(context),
         *compaction_handlers(context),
         *input_token_handlers(context),
@@ -43,7 +43,7 @@ def route_handlers(context: AppContext) -> Sequence[ControllerRouterHandler]:
 
 
 def dependencies(context: AppContext, models: ModelList) -> dict[str, Provide]:
-    """Return what handlers receive by name."""
+    """Return the dependencies that handlers receive as arguments."""
     return {
         "context": Provide(lambda: context, sync_to_thread=False),
         "models": Provide(lambda: models, sync_to_thread=False),

@@ -12,7 +12,7 @@ from gateway.openapi.objects import TranslateReply, TranslateRequest
 
 
 class TranslateController(Controller):
-    """Translates without sending anything to a backend."""
+    """The endpoint of the dry run."""
 
     path = "/translate"
     tags = ("Translation",)
@@ -28,7 +28,7 @@ class TranslateController(Controller):
         self, request: AnyRequest, context: Context, principal: Authenticated
     ) -> Response[bytes]:
         """Translate a request, a reply, an error or a stream, and report the losses."""
-        del principal  # Only a known key may use the service.
+        del principal  # Requested only so that the client is authenticated.
         headers = read_headers(request.scope["headers"])
         limit = context.config.server.max_body_bytes
         result = dry_run.run(await read_body(request.receive, headers, limit))
