@@ -1,4 +1,4 @@
-"""Authentication of clients, and the key that is forwarded to backends."""
+"""Authentication of clients by their API keys."""
 
 import hmac
 
@@ -14,19 +14,19 @@ _BEARER = "bearer "
 class Principal(Struct, frozen=True, gc=False):
     """An authenticated client."""
 
-    # The client's key for this gateway, if it needs one.
+    # The key that the client authenticated with; None if the gateway requires no keys.
     key: KeyConfig | None = None
-    # The client's own Authorization header, if it needs no key for this gateway.
+    # The client's Authorization header for backends; None if the gateway requires keys.
     authorization: str | None = None
 
     @property
     def name(self) -> str | None:
-        """The name of the key, for the log."""
+        """Return the name of the key, for the log."""
         return None if self.key is None else self.key.name
 
     @property
     def owner(self) -> str:
-        """The owner of what is stored for this client: the digest of its key."""
+        """Return the owner of objects that are stored for this client: the digest of its key."""
         return api_key_digest(self.authorization or "") if self.key is None else self.key.sha256
 
 
@@ -37,7 +37,7 @@ class Authenticator:
         self._keys = [(key.sha256.encode(), key) for key in access.keys]
 
     def authenticate(self, headers: dict[str, str]) -> Principal:
-        """Return who sent a request; raise `UnauthorizedError` without a known key."""
+        """Return the sender of a request; raise `UnauthorizedError` without a known key."""
         authorization, azure_key = headers.get("authorization"), headers.get("api-key")
         if not self._keys:
             if authorization is None and azure_key is not None:
@@ -55,7 +55,7 @@ class Authenticator:
         return Principal(key=key)
 
     def reauthenticate(self, owner: str, authorization: str | None) -> Principal:
-        """Return who sent an earlier request; raise `UnauthorizedError` if the key was removed."""
+        """Return the sender of an earlier request; raise `UnauthorizedError` if its key is gone."""
         if not self._keys:
             return Principal(authorization=authorization)
         key = next((key for _, key in self._keys if key.sha256 == owner), None)

@@ -1,4 +1,4 @@
-"""Headers: which are forwarded to a backend and to a client, and those that report losses.
+"""The headers that are forwarded to a backend or a client, and the header that reports losses.
 
 Only the headers on these lists are forwarded, so hop-by-hop headers, cookies and the client's key
 for the gateway are not.
@@ -11,7 +11,7 @@ from adapters import Loss
 
 Headers = list[tuple[bytes, bytes]]
 
-# Identification of the client, its user, its session (for Codex) and its trace.
+# Headers that identify the client, its user, its session (for Codex) and its trace.
 _TO_BACKEND = frozenset(
     (
         "baggage",
@@ -32,22 +32,16 @@ _TO_BACKEND = frozenset(
 )
 _TO_BACKEND_PREFIXES = ("openai-", "x-codex-")
 
-# Retries, rate limits and the backend's id of the request.
+# Headers about retries, rate limits and the backend's id of the request.
 _TO_CLIENT = frozenset(
-    (
-        "request-id",
-        "retry-after",
-        "retry-after-ms",
-        "x-request-id",
-        "x-should-retry",
-    )
+    ("request-id", "retry-after", "retry-after-ms", "x-request-id", "x-should-retry")
 )
 _TO_CLIENT_PREFIXES = ("openai-", "x-codex-", "x-ratelimit-", "ratelimit")
 
 # Headers that the gateway reads and whose values form one list (RFC 9110, section 5.3).
 _LISTS = frozenset(("connection", "content-encoding"))
 
-# Some clients accept no header line over 8 KiB.
+# Half of 8 KiB, the longest header line that some clients accept.
 _MAX_LOSS_HEADER_BYTES = 4096
 
 STREAM = [
@@ -62,7 +56,7 @@ JSON = [(b"content-type", b"application/json")]
 def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     """Return the headers of a request or a response by their lower-case names.
 
-    Of a header that is repeated, the last counts, except for lists.
+    The last value of a repeated header counts; the values of `_LISTS` are joined.
     """
     headers: dict[str, str] = {}
     for raw_name, raw_value in raw:
@@ -83,7 +77,7 @@ def drop_hop_by_hop(headers: dict[str, str]) -> dict[str, str]:
 
 
 def backend_headers(headers: dict[str, str]) -> Headers:
-    """Return the headers of a client that its backend gets."""
+    """Return the headers of a client's request that are forwarded to a backend."""
     return [
         (name.encode(), value.encode("latin-1"))
         for name, value in drop_hop_by_hop(headers).items()
@@ -92,7 +86,7 @@ def backend_headers(headers: dict[str, str]) -> Headers:
 
 
 def client_headers(headers: dict[str, str]) -> Headers:
-    """Return the end-to-end headers of a backend that its client gets."""
+    """Return the headers of a backend's response that are forwarded to a client."""
     return [
         (name.encode("latin-1"), value.encode("latin-1"))
         for name, value in headers.items()
@@ -101,7 +95,7 @@ def client_headers(headers: dict[str, str]) -> Headers:
 
 
 def new_request_id() -> str:
-    """Return an id for a request to which no backend gave one."""
+    """Return an id for a request that has none from a backend."""
     return f"req_{token_hex(16)}"
 
 
@@ -131,7 +125,7 @@ def _member(loss: Loss) -> str:
 
 
 def _string(text: str) -> str:
-    """Write a string, or a display string if there is more than printable ASCII in it."""
+    """Write a string, or a display string if it has characters other than printable ASCII."""
     if all(" " <= letter <= "~" for letter in text):
         escaped = text.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'

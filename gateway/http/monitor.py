@@ -1,8 +1,7 @@
 """The monitor of one exchange: disconnects of the client, timeouts of the backend, heartbeats.
 
-The work runs in its own task. If the client disconnects or a timeout expires, the monitor cancels
-that task, and the `async with` raises the reason. One timer and one pending `receive` serve all
-purposes.
+The monitor runs in a task of its own. If it cancels the work, which is the task inside the
+`async with`, the `async with` raises the reason.
 """
 
 import asyncio
@@ -16,13 +15,13 @@ from gateway.config.schema import TimeoutConfig
 from gateway.errors import BackendTimeoutError, ClientDisconnectedError, InternalError
 from gateway.observability.logging import LOG
 
-# Most whole replies arrive sooner, and need no task that watches them.
+# The monitor starts its task after this delay, because most whole replies arrive sooner.
 _START_DELAY_SECONDS = 0.05
 _NEVER = float("inf")
 
 
 class ExchangeMonitor:
-    """Cancels the task that enters it when there is a reason to."""
+    """Cancels the task that entered it if the client disconnects or a timeout expires."""
 
     def __init__(self, receive: Receive, heartbeat_interval: float) -> None:
         self._receive = receive
@@ -30,18 +29,18 @@ class ExchangeMonitor:
         self._work: asyncio.Task[object] | None = None
         self._start: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
-        # Why the monitor cancelled the work.
+        # The error for which the work was cancelled.
         self._reason: Exception | None = None
-        # When the backend must have sent something, and what it failed to do in how many seconds.
+        # The time until which the backend must send data, and the text of the error otherwise.
         self._deadline = _NEVER
         self._missed = ("", 0.0)
         self._response_start = 0.0
         self._idle = 0.0
         self._end = _NEVER
-        # A chunk is being sent to a client that reads slowly: the backend is not late meanwhile.
+        # Whether a chunk is being sent: while a client reads slowly, the backend is not late.
         self.writing = False
         self._expired_while_writing = False
-        # Events of the backend that are not forwarded, such as pings, do not delay a heartbeat.
+        # Counted from the last write: pings of the backend, for example, are not forwarded.
         self._heartbeat_interval = heartbeat_interval or _NEVER
         self._silence_limit = self._heartbeat_interval
         self._heartbeat: Callable[[], Awaitable[None]] | None = None
@@ -71,7 +70,7 @@ class ExchangeMonitor:
     # Called by the work
 
     def expect_response(self, timeouts: TimeoutConfig) -> None:
-        """Start the timeouts of a request; connecting has a timeout of its own."""
+        """Start the timeouts of a request; the transport has the one for connecting."""
         now = self._loop.time()
         self._response_start, self._idle = timeouts.response_start, timeouts.idle
         limit = timeouts.connect + timeouts.response_start
@@ -82,13 +81,13 @@ class ExchangeMonitor:
         self._reschedule()
 
     def connected(self) -> None:
-        """Count the time for the response from now: the request is sent."""
+        """Restart the timeout for the response, because the request is sent only now."""
         if self._response_start:
             self._deadline = self._loop.time() + self._response_start
             self._reschedule()
 
     def pause_deadline(self) -> None:
-        """Expect nothing of the backend for now."""
+        """Suspend the timeout for the backend's next data."""
         self._deadline = _NEVER
 
     def expect_more(self) -> None:
@@ -98,20 +97,20 @@ class ExchangeMonitor:
         self._reschedule()
 
     def note_backend_activity(self) -> None:
-        """Start the timeout for the next chunk."""
+        """Restart the timeout for the next chunk."""
         self._deadline = self._loop.time() + self._idle if self._idle else _NEVER
 
     def set_heartbeat(
         self, heartbeat: Callable[[], Awaitable[None]], *, at_most: float = _NEVER
     ) -> None:
-        """Send heartbeats while the client gets nothing else, by default at the usual interval."""
+        """Call `heartbeat` after the configured interval, or `at_most`, without other writes."""
         self._heartbeat = heartbeat
         self._silence_limit = min(self._heartbeat_interval, at_most)
         self._last_write = self._loop.time()
         self._reschedule()
 
     def end_client_write(self, *, counts: bool = True) -> None:
-        """Note that a chunk was sent, and whether the client counts it as a sign of life."""
+        """Note that a chunk was sent; `counts` is False if a heartbeat is needed nevertheless."""
         self.writing = False
         if counts:
             self._last_write = self._loop.time()
@@ -126,7 +125,7 @@ class ExchangeMonitor:
         self._task = self._loop.create_task(self._watch())
 
     def _reschedule(self) -> None:
-        """Set the timer again, in case something is due sooner than before."""
+        """Restart the timer, because the next timeout or heartbeat may be due sooner."""
         if self._timer is not None:
             self._timer.reschedule(self._next_due())
 
@@ -143,12 +142,12 @@ class ExchangeMonitor:
                     self._timer = None
                     if message["type"] == "http.disconnect":
                         self._stop(ClientDisconnectedError())
-        except Exception:  # noqa: BLE001 - without its monitor, the work must not go on
+        except Exception:  # noqa: BLE001 - work without a monitor would have no timeouts
             LOG.exception("exchange monitor failed")
             self._stop(InternalError(None, "internal error; see the gateway's log"))
 
     def _next_due(self) -> float | None:
-        """Return when something may be due; None for never."""
+        """Return the time of the next timeout or heartbeat, or None."""
         if self.writing:
             self._expired_while_writing = True
             return None if self._end == _NEVER else self._end

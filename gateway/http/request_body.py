@@ -1,7 +1,6 @@
 """Request bodies: read within a limit, decompressed, and parsed.
 
-Codex and other clients compress their requests. The limit applies to the decompressed body, which
-is rejected while it grows.
+The limit applies to the decompressed body and is checked during decompression.
 """
 
 import asyncio
@@ -33,22 +32,20 @@ from gateway.errors import (
     UnsupportedEncodingError,
 )
 
-# The size of the parts in which a body is decompressed; the limit is checked after each.
+# The size of the parts in which a body is decompressed; the limit is checked after each part.
 _OUTPUT_BYTES = 256 * 1024
-# The input of zlib at a time; it returns what it did not consume, so large parts are copied often.
+# zlib gets its input in small parts, because it copies the rest of a part with each output.
 _INPUT_BYTES = 16 * 1024
 # Larger bodies are decompressed in a thread, so that other requests do not wait.
 _MAX_INLINE_BYTES = 64 * 1024
-# The time between two parts of a body.
+# The longest time between two parts of a body.
 BODY_TIMEOUT_SECONDS = 120
 # Enough to recognize a zlib header.
 _ZLIB_HEADER_BYTES = 16
 # The window that a zstd body may require; by default compressors use 8 MiB or less.
 _MAX_ZSTD_WINDOW_BYTES = 64 * 1024 * 1024
-_GZIP_BITS = zlib.MAX_WBITS | 16
 _TEXT: Final = msgspec.json.Decoder(str)
 _TRUE: Final = Raw(b"true")
-_VERSION: Final = "/v1"
 
 
 class _BrotliDecompressor(Protocol):
@@ -62,23 +59,20 @@ _NEW_BROTLI = cast("Callable[[], _BrotliDecompressor]", brotli.Decompressor)
 _BROTLI_ERROR = cast("type[Exception]", brotli.error)
 
 
-def _inflate(data: bytes, bits: int) -> Iterator[bytes]:
+def _inflate(data: bytes, bits: int = zlib.MAX_WBITS | 16) -> Iterator[bytes]:
+    """Decompress a form of zlib; the default of `bits` selects gzip."""
     inflate = zlib.decompressobj(bits)
     for start in range(0, len(data), _INPUT_BYTES):
         left = data[start : start + _INPUT_BYTES]
-        # Some clients pad the end with zeros.
+        # Zeros after the end are ignored, because some clients add them.
         while left := left.lstrip(b"\0") if inflate.eof else left:
             if inflate.eof:
-                # Several members of gzip count as one body.
+                # A gzip body may have several members.
                 inflate = zlib.decompressobj(bits)
             yield inflate.decompress(left, _OUTPUT_BYTES)
             left = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
     if data and not inflate.eof:
         raise zlib.error("unexpected end of data")
-
-
-def _inflate_gzip(data: bytes) -> Iterator[bytes]:
-    return _inflate(data, _GZIP_BITS)
 
 
 def _inflate_deflate(data: bytes) -> Iterator[bytes]:
@@ -108,8 +102,8 @@ def _decompress_zstd(data: bytes) -> Iterator[bytes]:
 
 
 _DECOMPRESSORS: dict[str, Callable[[bytes], Iterator[bytes]]] = {
-    "gzip": _inflate_gzip,
-    "x-gzip": _inflate_gzip,
+    "gzip": _inflate,
+    "x-gzip": _inflate,
     "deflate": _inflate_deflate,
     "br": _decompress_brotli,
     "zstd": _decompress_zstd,
@@ -153,13 +147,12 @@ async def _receive_all(receive: Receive, limit: int, timer: asyncio.Timeout) -> 
         if size > limit:
             raise _too_large(limit)
         if not message["more_body"]:
-            # Joining a list of one part does not copy it.
             return b"".join(parts)
         timer.reschedule(asyncio.get_running_loop().time() + BODY_TIMEOUT_SECONDS)
 
 
 def decompress(body: bytes, encodings: str, limit: int) -> bytes:
-    """Undo the encodings of a body, the last applied first."""
+    """Decompress a body; `encodings` lists its encodings in the order of their application."""
     for encoding in reversed([one.strip().lower() for one in encodings.split(",")]):
         if encoding in ("", "identity"):
             continue
@@ -191,16 +184,16 @@ def _too_large(limit: int) -> RequestTooLargeError:
 
 
 class ParsedRequest(Struct, frozen=True):
-    """A create request after its only top-level decode."""
+    """A create request with decoded top-level fields."""
 
     body: RequestBody
     dialect: Dialect
-    # Empty if the request does not name one; a stored conversation may.
+    # Empty if the request has none; then the model of its history is used.
     model: str
 
     @property
     def store(self) -> bool | None:
-        """The field `store`; None if it is absent or no boolean."""
+        """Return the field `store`, or None if it is absent or no boolean."""
         raw = self.body.fields.get("store", NULL)
         return {b"true": True, b"false": False}.get(bytes(raw))
 
@@ -211,7 +204,7 @@ class ParsedRequest(Struct, frozen=True):
 
 
 def parse_request(body: bytes | RequestBody, path: str) -> ParsedRequest:
-    """Parse a request to the endpoint of one or several dialects.
+    """Parse a request to an endpoint, which several dialects may share.
 
     Raises `InvalidRequestError` if the body is malformed or belongs to another endpoint.
     """
@@ -224,11 +217,10 @@ def parse_request(body: bytes | RequestBody, path: str) -> ParsedRequest:
 
 
 def _check_endpoint(body: RequestBody, path: str) -> None:
-    """Raise an error if a body belongs to another endpoint."""
     for other in DIALECTS.values():
         field = other.names["items"]
         if other.path != path and body.fields.get(field, NULL) != NULL:
-            why = f"is not supported by this endpoint; send the request to {_VERSION}{other.path}"
+            why = f"is not supported by this endpoint; send the request to /v1{other.path}"
             raise InvalidRequestError(field, why)
 
 

@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 
 from litestar.types import Receive, Send
-from litestar.types.asgi_types import HTTPResponseBodyEvent, HTTPResponseStartEvent
 
 from adapters import Dialect, DragomanError
 from adapters.responses import RESPONSES
@@ -13,7 +12,7 @@ from gateway.observability.record import ExchangeRecord
 
 
 class ReplySink(ABC):
-    """The receiver of one reply.
+    """Where one reply is sent.
 
     A reply is sent whole by `send_response`, or as `start`, any number of `write`s and `end`. Each
     chunk of a stream consists of whole events.
@@ -28,12 +27,12 @@ class ReplySink(ABC):
     ) -> None:
         # The headers of the request.
         self.headers = headers
-        # Returns a disconnect message when the client has left.
+        # Returns a disconnect message when the client has disconnected.
         self.receive = receive
         self.record = record
-        # The dialect of our own errors.
+        # The dialect of the gateway's own errors.
         self.dialect = dialect
-        # Whether the status was sent: then it can no longer change.
+        # Whether the status was sent, so that it can no longer change.
         self.started = False
 
     async def send_response(self, status: int, headers: Headers, body: bytes) -> None:
@@ -43,7 +42,7 @@ class ReplySink(ABC):
         await self.end(body)
 
     async def send_error(self, error: DragomanError) -> None:
-        """Send one of our own errors."""
+        """Send an error of the gateway."""
         body = self.dialect.write_error(to_error(error))
         await self.send_response(error.status, JSON, body)
 
@@ -55,7 +54,7 @@ class ReplySink(ABC):
         if record.time_to_first_byte is None:
             record.time_to_first_byte = record.elapsed()
         if record.request_id is None:
-            # The backend's own request id is among the headers already.
+            # No backend has sent a request id, which would be among the headers already.
             record.request_id = new_request_id()
             headers = [*headers, request_id_header(record.request_id)]
         await self._send_head(status, headers)
@@ -96,20 +95,10 @@ class AsgiSink(ReplySink):
         self._send = send
 
     async def _send_head(self, status: int, headers: Headers) -> None:
-        start: HTTPResponseStartEvent = {
-            "type": "http.response.start",
-            "status": status,
-            "headers": headers,
-        }
-        await self._send(start)
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
     async def _send_body(self, data: bytes, *, more: bool) -> None:
-        body: HTTPResponseBodyEvent = {
-            "type": "http.response.body",
-            "body": data,
-            "more_body": more,
-        }
-        await self._send(body)
+        await self._send({"type": "http.response.body", "body": data, "more_body": more})
 
 
 class BufferSink(ReplySink):
@@ -130,5 +119,5 @@ class BufferSink(ReplySink):
 
     @property
     def body(self) -> bytes:
-        """The body as far as it was sent."""
+        """Return all chunks that were sent so far."""
         return b"".join(self._chunks)
