@@ -1,1 +1,1 @@
-"""WebSocket mode of the Responses API: many turns over one connection, which remembers them."""
+"""The WebSocket mode of the Responses API: many turns over one connection, which caches them."""

@@ -15,6 +15,7 @@ from litestar.types.asgi_types import (
 )
 
 from adapters import DragomanError, InvalidRequestError
+from adapters.wire.error_body import to_error
 from gateway.context import AppContext
 from gateway.errors import (
     ConnectionExpiredError,
@@ -35,7 +36,7 @@ from gateway.websocket.messages import (
     CreateMessage,
     read_create,
     read_message,
-    write_own_error,
+    write_error_event,
     write_steer_failed,
 )
 from gateway.websocket.queues import StreamQueues
@@ -45,10 +46,10 @@ from gateway.websocket.turns import RejectionSink, WebSocketSink, send_event, se
 _GOING_AWAY: Final = 1001
 _INTERNAL_ERROR: Final = 1011
 _SERVICE_RESTART: Final = 1012
-# Sent once for the connection, and wrong for a single turn.
-_CONNECTION_HEADERS: Final = frozenset(("idempotency-key", "x-codex-turn-metadata"))
-_BETA: Final = "openai-beta"
-_WEBSOCKET_BETA: Final = "responses_websockets="
+# Headers that identify one request or turn: those of the handshake do not apply to later turns.
+_HANDSHAKE_ONLY_HEADERS: Final = frozenset(("idempotency-key", "x-codex-turn-metadata"))
+_BETA_HEADER: Final = "openai-beta"
+_WEBSOCKET_BETA_PREFIX: Final = "responses_websockets="
 
 
 class Connection:
@@ -74,22 +75,22 @@ class Connection:
         self._tasks: set[asyncio.Task[None]] = set()
         self._cached_responses: dict[str, CachedResponse] = {}
         self._disconnected = asyncio.Event()
-        # Set when no new turn is started any more.
+        # The error for new turns, once the connection is being closed.
         self._closing_error: DragomanError | None = None
 
     async def run(self, shutdown: asyncio.Event) -> None:
-        """Serve until the client leaves, the service stops, or the connection is too old."""
-        reader = asyncio.create_task(self._read_messages())
-        stop = asyncio.create_task(shutdown.wait())
+        """Serve until the client disconnects, the service stops, or the connection is too old."""
+        read_task = asyncio.create_task(self._read_messages())
+        shutdown_task = asyncio.create_task(shutdown.wait())
+        tasks = {read_task, shutdown_task}
         lifetime = self._app.config.server.websocket_max_lifetime or None
         try:
-            await asyncio.wait(
-                {reader, stop}, timeout=lifetime, return_when=asyncio.FIRST_COMPLETED
-            )
-            if not reader.done():
-                await self._end(reader, stopping=shutdown.is_set())
+            await asyncio.wait(tasks, timeout=lifetime, return_when=asyncio.FIRST_COMPLETED)
+            if not read_task.done():
+                await self._close_gracefully(read_task, stopping=shutdown.is_set())
         except asyncio.CancelledError:
-            # The server stops and has waited long enough: running turns end with an error.
+            # The grace period of the shutdown is over: cancel the running turns, so that each ends
+            # with an error.
             self._queues.drain()
             for task in self._tasks:
                 task.cancel()
@@ -98,12 +99,12 @@ class Connection:
         finally:
             self._queues.drain()
             self._disconnected.set()
-            stop.cancel()
-            reader.cancel()
+            shutdown_task.cancel()
+            read_task.cancel()
             await self._wait_for_turns()
 
-    async def _end(self, reader: asyncio.Task[None], *, stopping: bool) -> None:
-        """Start no new turn, wait for those that run, and close."""
+    async def _close_gracefully(self, read_task: asyncio.Task[None], *, stopping: bool) -> None:
+        """Refuse new turns, wait for the running ones, and close the connection."""
         if stopping:
             message = "the gateway is shutting down; open a new connection"
             error: DragomanError = ShuttingDownError(None, message)
@@ -113,10 +114,10 @@ class Connection:
         self._closing_error = error
         for waiting in self._queues.drain():
             await self._send_error(error, waiting.stream_id)
-        turns = asyncio.create_task(self._wait_for_turns())
-        await asyncio.wait({reader, turns}, return_when=asyncio.FIRST_COMPLETED)
-        turns.cancel()
-        if reader.done():
+        turns_task = asyncio.create_task(self._wait_for_turns())
+        await asyncio.wait({read_task, turns_task}, return_when=asyncio.FIRST_COMPLETED)
+        turns_task.cancel()
+        if read_task.done():
             return
         if not stopping:
             await self._send_error(error, None)
@@ -127,21 +128,21 @@ class Connection:
             await asyncio.wait(self._tasks)
 
     async def _read_messages(self) -> None:
-        """Handle messages until the client leaves; an error of our own closes the connection."""
+        """Handle messages until the client disconnects; close it after an internal error."""
         try:
             while (message := await self._receive())["type"] == "websocket.receive":
                 await self._handle_message(message)
-        except Exception:  # noqa: BLE001 - the last resort: the client gets an error, whatever it is
+        except Exception:  # noqa: BLE001 - without an error, the client would wait for ever
             LOG.exception("internal error")
             error = InternalError(None, "internal error; see the gateway's log")
             await self._send_error(error, None)
             await self._close(_INTERNAL_ERROR)
 
     async def _handle_message(self, received: WebSocketReceiveEvent) -> None:
-        """Start or queue a turn; an invalid message is answered with an error."""
+        """Start or queue a turn; send an error if the message is invalid."""
         stream_id: str | None = None
         try:
-            message = read_message(self._text(received))
+            message = read_message(self._message_bytes(received))
             stream_id = message.stream_id
             if message.kind == STEER:
                 await send_event(self._send, write_steer_failed(message.fields))
@@ -150,13 +151,13 @@ class Connection:
             if self._closing_error is not None:
                 raise self._closing_error
             if self._queues.add(create):
-                task = asyncio.create_task(self._serve_stream(stream_id))
+                task = asyncio.create_task(self._serve_queued_turns(stream_id))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
         except DragomanError as error:
             await self._send_error(error, stream_id)
 
-    def _text(self, received: WebSocketReceiveEvent) -> bytes:
+    def _message_bytes(self, received: WebSocketReceiveEvent) -> bytes:
         text = received.get("text")
         if text is None:
             raise InvalidRequestError(None, "a message must be text, not binary")
@@ -165,12 +166,11 @@ class Connection:
             raise RequestTooLargeError(None, f"the message exceeds {self._max_bytes} bytes")
         return data
 
-    async def _serve_stream(self, stream_id: str | None) -> None:
-        """Serve the turns of a stream, one after another, until none waits."""
+    async def _serve_queued_turns(self, stream_id: str | None) -> None:
         while (message := self._queues.next(stream_id)) is not None:
             try:
                 await self._serve_turn(message)
-            except Exception:  # noqa: BLE001 - one turn must not end the others
+            except Exception:  # noqa: BLE001 - the later turns must be served after any failure
                 LOG.exception("internal error")
 
     async def _serve_turn(self, message: CreateMessage) -> None:
@@ -185,7 +185,6 @@ class Connection:
                 cache.discard(message.previous_response_id)
 
     async def _receive_disconnect(self) -> HTTPDisconnectEvent:
-        """Wait until the client has left."""
         await self._disconnected.wait()
         return {"type": "http.disconnect"}
 
@@ -195,12 +194,12 @@ class Connection:
         return record
 
     async def _send_error(self, error: DragomanError, stream_id: str | None) -> None:
-        """Send and record an error outside of a turn."""
+        """Send and record an error that belongs to no turn."""
         record = self._new_record()
         record.status = error.status
         record.note_error(error.code)
         self._app.record_exchange(record)
-        await send_event(self._send, write_own_error(error, stream_id))
+        await send_event(self._send, write_error_event(error.status, to_error(error), stream_id))
 
     async def _close(self, code: int) -> None:
         message: WebSocketCloseEvent = {"type": "websocket.close", "code": code, "reason": None}
@@ -211,7 +210,7 @@ class Connection:
 async def handle_websocket(
     app: AppContext, scope: WebSocketScope, receive: Receive, send: Send
 ) -> None:
-    """Accept a client, and serve it until it leaves."""
+    """Authenticate a client, accept its connection and serve it until it is closed."""
     await receive()
     headers, record = read_headers(scope["headers"]), ExchangeRecord(scope["path"])
     try:
@@ -230,27 +229,27 @@ async def handle_websocket(
 
 
 def _check_origin(headers: dict[str, str]) -> None:
-    """Reject web pages of other sites.
+    """Reject web pages of other sites; only browsers send an origin.
 
-    Browsers let any page open a WebSocket to any address and read from it; without this check, a
-    page could use a gateway on its visitor's machine. Programs send no origin.
+    Browsers allow any page to open a WebSocket to any address and to read from it. Without this
+    check, a page could use a gateway on its visitor's machine.
     """
     origin = headers.get("origin")
-    own = headers.get("host", "").lower()
-    if origin is not None and (not own or origin.lower().partition("://")[2] != own):
+    host = headers.get("host", "").lower()
+    if origin is not None and (not host or origin.lower().partition("://")[2] != host):
         raise OriginNotAllowedError(None, "WebSocket connections from other sites are not allowed")
 
 
 def _turn_headers(headers: dict[str, str]) -> dict[str, str]:
-    """Return the headers that hold for each turn, without those of the protocol itself."""
-    others = {name: value for name, value in headers.items() if name not in _CONNECTION_HEADERS}
-    betas = [beta.strip() for beta in others.pop(_BETA, "").split(",")]
-    betas = [beta for beta in betas if beta and not beta.startswith(_WEBSOCKET_BETA)]
-    return others | {_BETA: ", ".join(betas)} if betas else others
+    """Return the headers for every turn, without handshake-only ones and the WebSocket beta."""
+    kept = {name: value for name, value in headers.items() if name not in _HANDSHAKE_ONLY_HEADERS}
+    betas = [beta.strip() for beta in kept.pop(_BETA_HEADER, "").split(",")]
+    betas = [beta for beta in betas if beta and not beta.startswith(_WEBSOCKET_BETA_PREFIX)]
+    return kept | {_BETA_HEADER: ", ".join(betas)} if betas else kept
 
 
 def _shutdown_event(scope: WebSocketScope) -> asyncio.Event:
-    """Return the event that is set when our server begins to stop; others have none."""
+    """Return the event that is set at a shutdown; other ASGI servers than ours never set it."""
     extensions = cast("dict[str, object]", scope["extensions"] or {})
     event = extensions.get(SHUTDOWN_EXTENSION)
     return event if isinstance(event, asyncio.Event) else asyncio.Event()

@@ -1,4 +1,4 @@
-"""The messages that clients send over a WebSocket, and the error events that they get."""
+"""The messages that clients send over a WebSocket, and the error events sent to them."""
 
 import re
 from typing import Final
@@ -6,19 +6,18 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters import DragomanError, InvalidRequestError, RequestBody, UnsupportedRequestError
+from adapters import InvalidRequestError, RequestBody, UnsupportedRequestError
 from adapters.errors import invalid_choice, missing_field
 from adapters.ir.types import Error
 from adapters.json_text import DECODE_ERRORS
-from adapters.wire.error_body import error_object, to_error
+from adapters.wire.error_body import error_object
 from adapters.wire.json_object import NULL, JsonObject, read_body
 from gateway.errors import InvalidStreamIdError
 
-_CREATE: Final = "response.create"
 STEER: Final = "response.steer"
-_KINDS: Final = (_CREATE, STEER)
+_KINDS: Final = ("response.create", STEER)
 _STREAM_ID: Final = re.compile(r"[A-Za-z0-9_.-]{1,256}")
-# Error messages repeat at most this many characters of an unknown type.
+# An error message contains at most this many characters of an unknown type.
 _MAX_SHOWN: Final = 100
 
 
@@ -34,21 +33,21 @@ class Message(Struct, frozen=True):
     """One message of a client."""
 
     kind: str
-    # None for the stream without a name.
+    # None for the unnamed stream.
     stream_id: str | None
     fields: JsonObject
     size: int
 
 
 class CreateMessage(Struct, frozen=True):
-    """A request for a response."""
+    """A message that requests a response."""
 
     stream_id: str | None
-    # The request as it would be posted.
+    # The equivalent body of an HTTP request.
     body: RequestBody
     size: int
     previous_response_id: str | None
-    # False if the turn is only prepared, for a later one that continues it.
+    # False if the request is only saved, for a later turn that continues it.
     generate: bool
 
 
@@ -73,43 +72,41 @@ def _read_stream_id(fields: JsonObject) -> str | None:
 
 
 def read_create(message: Message) -> CreateMessage:
-    """Read a request; raise `UnsupportedRequestError` for what a WebSocket does not do."""
+    """Read a request; raise `UnsupportedRequestError` for a field that only HTTP supports."""
     fields = message.fields
     _reject_transport_fields(fields)
     generate = fields.boolean("generate") is not False
     previous = fields.peek("previous_response_id")
     body = RequestBody(fields.take_all() | {"stream": Raw(b"true")})
-    if _prewarms(body.fields.get("prompt_cache_options", NULL)):
-        generate = False
+    generate = generate and not _prewarms(body.fields.get("prompt_cache_options", NULL))
     return CreateMessage(message.stream_id, body, message.size, previous, generate)
 
 
 def _reject_transport_fields(fields: JsonObject) -> None:
-    """Reject fields that say how a reply is sent over HTTP.
+    """Reject fields that control how a reply is sent over HTTP.
 
-    Open Responses forbids all three here. But `stream: true` asks for what a WebSocket does, and
-    Codex always sends it; `background: false` asks for nothing.
+    Open Responses forbids all three fields here. `stream: true` and `background: false` are
+    accepted, because they change nothing, and Codex always sends the former.
     """
     if fields.boolean("stream") is False:
         raise UnsupportedRequestError("stream", "false is not supported over a WebSocket")
     if fields.raw("stream_options") is not None:
         raise UnsupportedRequestError("stream_options", "not supported over a WebSocket")
     if fields.boolean("background"):
-        message = "not supported over a WebSocket"
-        raise UnsupportedRequestError("background", message)
+        raise UnsupportedRequestError("background", "not supported over a WebSocket")
 
 
 def _prewarms(cache_options: Raw) -> bool:
-    """Whether only the cache is to be warmed, which overrides `generate`."""
+    """Whether a request only fills the prompt cache; if so, `generate` is ignored."""
     try:
         return cache_options != NULL and _CACHE_OPTIONS.decode(cache_options).prewarm is True
     except DECODE_ERRORS:
-        # The reader of the request reports what is wrong.
+        # The reader of the request reports the invalid field.
         return False
 
 
 def write_steer_failed(fields: JsonObject) -> bytes:
-    """Return the event that gives the input of `response.steer` back: no backend can be steered."""
+    """Return the event that refuses a `response.steer` and contains its input."""
     previous, items = fields.string("previous_response_id"), fields.raw("input")
     if previous is None:
         raise missing_field("previous_response_id")
@@ -129,15 +126,10 @@ def write_steer_failed(fields: JsonObject) -> bytes:
     )
 
 
-def write_own_error(error: DragomanError, stream_id: str | None) -> bytes:
-    """Return the event for one of our own errors."""
-    return write_error_event(error.status, to_error(error), stream_id)
-
-
 def write_error_event(
     status: int, error: Error, stream_id: str | None, headers: dict[str, str] | None = None
 ) -> bytes:
-    """Return the event for an error; Open Responses requires that it has a code."""
+    """Return the event for an error, with the type as its code if it has none."""
     body = error_object(error) | {"code": error.code or error.type}
     if headers:
         body["headers"] = headers
@@ -146,8 +138,8 @@ def write_error_event(
 
 
 def with_stream_id(event: bytes, stream_id: str | None) -> bytes:
-    """Add the id of its stream to an event; the rest stays byte for byte."""
+    """Add a stream id to an event without changing its other bytes."""
     if stream_id is None:
         return event
-    # Its characters need no escaping.
+    # A valid stream id contains no characters that need escaping.
     return b'%b,"stream_id":"%b"}' % (event.rstrip()[:-1], stream_id.encode())

@@ -1,4 +1,4 @@
-"""Serve one turn of a WebSocket: the same pipeline as over HTTP, with a sink of its own."""
+"""Serve one turn of a WebSocket: the same pipeline as over HTTP, with a WebSocket sink."""
 
 from contextlib import suppress
 from http import HTTPStatus
@@ -40,7 +40,7 @@ _EMPTY_REPLY: Final = (
     b'"input_tokens":0,"input_tokens_details":{"cached_tokens":0,"cache_write_tokens":0},'
     b'"output_tokens":0,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":0}}'
 )
-# Headers that describe an HTTP response and are not repeated in an error event.
+# Headers that apply to an HTTP response only and are not copied into an error event.
 _HTTP_HEADERS: Final = frozenset((b"content-type", b"content-length", b"dragoman-loss"))
 
 
@@ -77,7 +77,7 @@ async def _prewarm(
         raise AssertionError("a connection with a cache always begins a turn")
     record = sink.record
     record.client_dialect, record.model = turn.request.dialect.name, turn.model
-    # No backend is called, but a model that is not served is reported now.
+    # No backend is called; this only raises an error for an unknown model.
     app.router.find(turn.model)
     end = _empty_reply(app, turn)
     if end.client_reply is not None:
@@ -102,9 +102,9 @@ def _empty_reply(app: AppContext, turn: Turn) -> ReplyEnd:
 
 
 async def send_event(send: Send, event: bytes) -> None:
-    """Send an event; wait while the client is slow to read.
+    """Send an event; wait while the client is slow to read, and ignore a disconnect.
 
-    A client that has left is noticed by the task that reads from it.
+    The task that receives the client's messages handles disconnects.
     """
     message: WebSocketSendEvent = {
         "type": "websocket.send",
@@ -116,7 +116,7 @@ async def send_event(send: Send, event: bytes) -> None:
 
 
 class WebSocketSink(ReplySink):
-    """Sends a stream as one message for each event, and an error as one event with its status."""
+    """Sends each event of a stream as one message, and an error as one event with its status."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class WebSocketSink(ReplySink):
 
 
 class RejectionSink(ReplySink):
-    """Sends an HTTP response in place of a WebSocket (ASGI's "WebSocket Denial Response")."""
+    """Rejects a WebSocket with an HTTP response (ASGI's "WebSocket Denial Response")."""
 
     def __init__(
         self, headers: dict[str, str], receive: Receive, send: Send, record: ExchangeRecord
