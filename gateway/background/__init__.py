@@ -1,5 +1,5 @@
-"""Responses that are created in the background, by any node.
+"""Responses that are created in the background.
 
-The store has each of them with its events. The node that holds the lease creates the response;
-every node can show it, replay its events and cancel it.
+The store contains each response with its events. The node that holds the lease of a response
+creates it; every node can return it, replay its events and cancel it.
 """

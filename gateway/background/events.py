@@ -33,7 +33,7 @@ _STOPPING: Final = "the gateway is shutting down; request the stream again"
 
 
 class EventHead(Struct):
-    """The fields of an event by which it is told apart."""
+    """The type of an event, with its response or error."""
 
     type: str = ""
     response: Raw = MISSING
@@ -52,7 +52,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 
 def read_head(body: bytes | Raw) -> EventHead:
-    """Decode the head of an event; one that cannot be decoded has no type."""
+    """Decode the head of an event; an invalid event has an empty type."""
     try:
         return _HEAD.decode(body)
     except DECODE_ERRORS:
@@ -66,7 +66,7 @@ def response_event(kind: str, number: int, response: bytes | Raw) -> Event:
 
 
 def renumber(bodies: Iterable[bytes], first: int) -> Iterator[Event]:
-    """Give events consecutive numbers, whatever numbers they had."""
+    """Yield events with consecutive numbers instead of their own."""
     for number, body in enumerate(bodies, first):
         yield Event(number, Raw(read_body(body).encode_with(sequence_number=number)))
 
@@ -78,7 +78,7 @@ def frame(event: Event) -> bytes:
 
 
 def read_event_error(body: bytes) -> Error | None:
-    """Read the error of an event: in the event itself, in its `error`, or in its response."""
+    """Read an error from an event, its `error` field or its response; None if there is none."""
     head = read_head(body)
     if head.type == ERROR_EVENT:
         return read_error_value(head.error if is_present(head.error) else Raw(body), None)
@@ -107,10 +107,10 @@ class EventReplay:
         self._ended = False
 
     async def run(self, heartbeat_interval: float) -> None:
-        """Send the events up to the end; raise `ClientDisconnectedError` if the client leaves.
+        """Send the events up to the end; raise `ClientDisconnectedError` if the client disconnects.
 
-        A failure is sent as an error with the number of the last event, so that a client that
-        resumes after it misses nothing.
+        If the replay fails, send an error event with the number of the last event, so that a client
+        that resumes after this number misses nothing.
         """
         await self._sink.start(HTTPStatus.OK, STREAM)
         try:
@@ -122,7 +122,7 @@ class EventReplay:
             LOG.warning("event replay aborted", error=error.message)
             end = _error_frame(to_error(error), max(self._last, 0))
         except asyncio.CancelledError:
-            # The server stops and has waited long enough.
+            # The grace period of the shutdown is over.
             stopping = to_error(ShuttingDownError(None, _STOPPING))
             end = _error_frame(stopping, max(self._last, 0))
         await self._sink.end(end)
@@ -142,15 +142,15 @@ class EventReplay:
         monitor.end_client_write()
 
     async def _send_heartbeat(self, monitor: ExchangeMonitor) -> None:
-        """Repeat the status of the response, because Codex's idle timer ignores SSE comments.
+        """Send an event with the current status, because Codex's idle timer ignores SSE comments.
 
-        It has the number of the event before, so that a client that resumes after it misses nothing
+        Repeat the number of the last event, so that a client that resumes after it misses nothing
         (https://github.com/Menci/Floway/issues/498).
         """
         try:
             turn = await self._store.responses.load(self._response.owner, self._response.id)
         except StoreUnavailableError:
-            # The task that waits for the next event reports it.
+            # The task that loads the events reports the failure.
             return
         if turn is None or self._ended or turn.response.status not in RUNNING:
             return
@@ -158,7 +158,7 @@ class EventReplay:
         await self._write(monitor, frame(response_event(kind, max(self._last, 0), body)))
 
     async def _end(self) -> bytes:
-        """Return the end of the stream; a deleted response has no terminal event of its own."""
+        """Return the end of the stream, with a terminal event if the response was deleted."""
         response = self._response
         if self._ended or await self._store.responses.load(response.owner, response.id):
             return wire.DONE

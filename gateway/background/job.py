@@ -1,4 +1,4 @@
-"""Create one background response: the same pipeline as for any request, into the store."""
+"""Create one background response: serve its request and save the reply."""
 
 from contextlib import aclosing
 from typing import Final
@@ -55,7 +55,7 @@ async def run_job(app: AppContext, recorder: EventRecorder, request: QueuedReque
 
 
 async def _start(recorder: EventRecorder) -> bool:
-    """Mark a job as in progress, so that no other node starts it; False if it is stopped."""
+    """Mark a job as in progress, so that no other node starts it; return False if it is stopped."""
     response, number = recorder.job.response, recorder.next_event
     body = Raw(read_body(bytes(response.body)).encode_with(status="in_progress"))
     events = [response_event("response.in_progress", number, body)]
@@ -84,9 +84,9 @@ async def _handle(app: AppContext, recorder: EventRecorder, request: QueuedReque
 
 
 async def _final_update(app: AppContext, recorder: EventRecorder) -> JobUpdate:
-    """Return what is committed at the end of a job: the response and its last events."""
+    """Return the last update of a job, with the finished response and its last events."""
     if recorder.response is not None and recorder.is_complete:
-        # A response that is complete can no longer be stopped.
+        # Save a complete response even if the job was stopped meanwhile.
         return _finished(app, recorder, recorder.response, recorder.last_events)
     if recorder.stop_reason is StopReason.CANCELLED:
         return await _cancelled(app.store, recorder)
@@ -102,21 +102,21 @@ async def _final_update(app: AppContext, recorder: EventRecorder) -> JobUpdate:
 def _finished(
     app: AppContext, recorder: EventRecorder, reply: Raw, events: list[bytes]
 ) -> JobUpdate:
-    """Return the update for a response that ends with these events, the last of which has it."""
+    """Return the update for a finished response; the last of its events contains the `reply`."""
     row = recorder.job.response
-    timed = _not_before(reply, row.created)
-    if timed is not reply:
-        events = [*events[:-1], read_body(events[-1]).encode_with(response=timed)]
-    response, output = app.turns.finish(row, _OBJECT.decode(timed))
+    corrected = _correct_completed_at(reply, row.created)
+    if corrected is not reply:
+        events = [*events[:-1], read_body(events[-1]).encode_with(response=corrected)]
+    response, output = app.turns.finish(row, _OBJECT.decode(corrected))
     numbered = tuple(renumber(events, recorder.next_event))
     return JobUpdate(row.id, recorder.node, numbered, finished=response, output=output)
 
 
 async def _cancelled(store: Store, recorder: EventRecorder) -> JobUpdate:
-    """Return the update for a cancelled response: as at OpenAI, it has no output.
+    """Return the update for a cancelled response, which has no output, as at OpenAI.
 
-    Its stream ends with `response.failed`, but without an `error` event, for which the SDK would
-    raise an exception. It does not become part of a conversation.
+    The stream ends with `response.failed`, but without an `error` event, because the SDK raises an
+    exception for it. The response is not appended to its conversation.
     """
     row = recorder.job.response
     events = await _failure_events(store, recorder, _CANCELLED)
@@ -128,7 +128,7 @@ async def _cancelled(store: Store, recorder: EventRecorder) -> JobUpdate:
 
 
 async def _failure_events(store: Store, recorder: EventRecorder, error: Error) -> list[bytes]:
-    """Return the events that end a stream as a failure, after those that are stored."""
+    """Return the events that end the stored stream of a job with an error."""
     row, last = recorder.job.response, recorder.next_event - 1
     frames: list[bytes] = []
     async with aclosing(store.jobs.follow_events(row.owner, row.id)) as events:
@@ -139,8 +139,8 @@ async def _failure_events(store: Store, recorder: EventRecorder, error: Error) -
     return failure_events(b"".join(frames), error, bytes(row.body))
 
 
-def _not_before(response: Raw, created: int) -> Raw:
-    """Return a response that is not completed before it was created: clocks may differ."""
+def _correct_completed_at(response: Raw, created: int) -> Raw:
+    """Return a response that is not completed before it was created, if clocks differ."""
     try:
         completed = _TIMES.decode(response).completed_at
     except DECODE_ERRORS:

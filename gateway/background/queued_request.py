@@ -1,4 +1,4 @@
-"""The request of a background response as it is stored: enough to serve it on another node."""
+"""The stored request of a background response, with which any node can serve it."""
 
 from typing import Final
 
@@ -19,8 +19,6 @@ from gateway.store import Response
 from gateway.turns.tool_credentials import redacted_tools
 from gateway.turns.turn import Turn
 
-_NO_BODY: Final = Raw(b"{}")
-
 
 class QueuedRequest(
     Struct,
@@ -33,11 +31,11 @@ class QueuedRequest(
         "sealed_authorization": "authorization",
     },
 ):
-    """One request; the renamed fields have the names of older databases."""
+    """One request; renamed fields keep the names that existing databases contain."""
 
     # The request for the backend; empty if it is sealed.
     body: Raw
-    # Fields of the response object that the gateway decides.
+    # Fields of the response object that the gateway sets.
     overrides: dict[str, object]
     # How many items of the body come from earlier turns.
     history_length: int = 0
@@ -45,7 +43,7 @@ class QueuedRequest(
     headers: dict[str, str] = {}
     # The body, if it contains credentials.
     sealed_body: str | None = None
-    # The client's own Authorization, if that goes to the backend.
+    # The client's Authorization header, if it is forwarded to the backend.
     sealed_authorization: str | None = None
 
 
@@ -60,15 +58,14 @@ def encode_request(
     authorization, body = principal.authorization, turn.request.body
     if authorization is not None:
         authorization = sealer.seal(authorization.encode("latin-1"))
-    # Every event is recorded, whether or not the client streams.
+    # The events are recorded even if the client does not stream them.
     encoded = body.encode(stream=True)
-    shown_headers = backend_headers(headers)
     has_credentials = redacted_tools(body) is not None
     queued = QueuedRequest(
-        body=_NO_BODY if has_credentials else Raw(encoded),
+        body=Raw(b"{}" if has_credentials else encoded),
         overrides=turn.overrides | {"created_at": turn.created},
         history_length=len(turn.history),
-        headers={name.decode(): value.decode("latin-1") for name, value in shown_headers},
+        headers={n.decode(): value.decode("latin-1") for n, value in backend_headers(headers)},
         sealed_body=sealer.seal(encoded) if has_credentials else None,
         sealed_authorization=authorization,
     )
@@ -84,7 +81,7 @@ def decode_request(request: Raw) -> QueuedRequest | None:
 
 
 def open_authorization(queued: QueuedRequest, response: Response, keys: SealingKeys) -> str | None:
-    """Return the client's Authorization; raise `DecryptionError` if no known key opens it."""
+    """Return the client's Authorization header; raise `DecryptionError` if no key opens it."""
     if queued.sealed_authorization is None:
         return None
     opened = keys.job_sealer(response.owner, response.id).open(queued.sealed_authorization)
@@ -95,15 +92,15 @@ def open_authorization(queued: QueuedRequest, response: Response, keys: SealingK
 
 
 def open_turn(queued: QueuedRequest, response: Response, keys: SealingKeys) -> Turn:
-    """Return the turn of a queued request; raise `DecryptionError` if no known key opens it."""
+    """Return the turn of a queued request; raise `DecryptionError` if no key opens it."""
     encoded: bytes | None = bytes(queued.body)
     if queued.sealed_body is not None:
         encoded = keys.job_sealer(response.owner, response.id).open(queued.sealed_body)
     if encoded is None:
         raise DecryptionError(None, "the queued request was sealed with an unknown key")
-    body, before = parse_body(encoded), queued.history_length
+    body, length = parse_body(encoded), queued.history_length
     items = tuple(
-        replace(item, path=f"history[{i}]" if i < before else f"input[{i - before}]")
+        replace(item, path=f"history[{i}]" if i < length else f"input[{i - length}]")
         for i, item in enumerate(input_items(body))
     )
     return Turn(

@@ -34,17 +34,17 @@ _RETRY_DELAY_SECONDS: Final = 0.5
 
 
 class StopReason(Enum):
-    """Why a job ends early: its name is logged, its value is the client's error message."""
+    """Why a job ends early: the name is logged, the value is the client's error message."""
 
     CANCELLED = "cancelled"
-    # Another node has taken it over, or it was deleted: nothing more may be written.
+    # Another node has taken the job over, or the response was deleted: write nothing more.
     LOST = "lost"
     STOPPING = "the gateway was shut down before the response was complete"
     DEAD = "the node that created this response failed"
 
 
 class EventRecorder(ReplySink):
-    """Stores all events of a job but the last ones, which are stored with the response."""
+    """Stores the events of a job, except `last_events`, which are saved with the response."""
 
     def __init__(
         self, store: Store, job: Job, node: str, lease_seconds: float, headers: dict[str, str]
@@ -54,7 +54,7 @@ class EventRecorder(ReplySink):
         self.node = node
         self.next_event = job.next_event
         self.stop_reason: StopReason | None = None
-        # The last event, which may follow an error event, and the response in it.
+        # The terminal event, perhaps after an error event, and the response that it contains.
         self.last_events: list[bytes] = []
         self.response: Raw | None = None
         self._store = store
@@ -68,22 +68,22 @@ class EventRecorder(ReplySink):
         self._has_output = False
 
     def stop(self, reason: StopReason) -> None:
-        """End the job early; the connection to its backend is closed at once."""
+        """End the job early and close the connection to its backend."""
         if self.stop_reason is None or reason is StopReason.LOST:
             self.stop_reason = reason
         self._stopped.set()
 
     async def _receive_stop(self) -> HTTPDisconnectEvent:
-        """Wait until the job is stopped, which ends the exchange as a disconnect would."""
+        # A stopped job ends like an exchange whose client disconnects.
         await self._stopped.wait()
         return {"type": "http.disconnect"}
 
     async def update_job(self, update: JobUpdate) -> bool:
-        """Write to the job, in several attempts; stop it if it belongs to another node.
+        """Write an update with retries; stop the job if it belongs to another node.
 
-        While the database is unavailable, no other node can take the job over either, and an update
-        may be written twice. Other failures are retried only for the time of the lease: then the
-        job is left to the node that takes it over.
+        Retry as long as the database is unavailable: no other node can take the job over meanwhile,
+        and an update may be written twice. Retry after other errors only for the time of the lease:
+        then another node takes the job over.
         """
         clock = asyncio.get_running_loop().time
         deadline = clock() + self._lease_seconds
@@ -109,7 +109,7 @@ class EventRecorder(ReplySink):
         self._status = status
 
     async def _send_body(self, data: bytes, *, more: bool) -> None:
-        """Record the events of a chunk; wait while too many are not stored yet."""
+        """Record the events of a chunk; wait while too many events are pending."""
         del more
         if self._status != HTTPStatus.OK:
             self._error_body.append(data)
@@ -119,13 +119,13 @@ class EventRecorder(ReplySink):
                 self._add_event(frame.data)
         self._start_storing()
         while len(self._pending) > _MAX_PENDING_EVENTS and self._storing is not None:
-            # Unlike `await self._storing`, this does not cancel the task if it is cancelled.
+            # Unlike `await self._storing`, a cancelled `wait` does not cancel the task.
             await asyncio.wait((self._storing,))
 
     def _add_event(self, body: bytes) -> None:
         head = read_head(body)
         if not head.type or head.type in INITIAL_EVENTS:
-            # The gateway has stored initial events of its own.
+            # The gateway has stored its own initial events.
             return
         if head.type == ERROR_EVENT:
             self.last_events.append(body)
@@ -133,7 +133,7 @@ class EventRecorder(ReplySink):
             self.last_events.append(body)
             self.response = head.response
         else:
-            # The error before this event was not the end.
+            # An error event before this event was not the end of the stream.
             self._pending += [*self.last_events, body]
             self.last_events.clear()
             self._has_output = True
@@ -143,7 +143,7 @@ class EventRecorder(ReplySink):
             self._storing = asyncio.create_task(self._store_events())
 
     async def _store_events(self) -> None:
-        """Store the pending events, and those that arrive meanwhile."""
+        """Store the pending events, and the events that arrive meanwhile."""
         try:
             while self._pending:
                 events = list(renumber(self._pending, self.next_event))
@@ -151,23 +151,23 @@ class EventRecorder(ReplySink):
                 if not await self.update_job(JobUpdate(self.job.response.id, self.node, events)):
                     return
                 self.next_event += len(events)
-        except Exception:  # noqa: BLE001 - whatever it is, a stream with gaps must not look complete
+        except Exception:  # noqa: BLE001 - a stream with missing events must not look complete
             LOG.exception("events not stored")
             self.stop(StopReason.LOST)
         finally:
             self._storing = None
 
     async def flush(self) -> None:
-        """Wait until all events but the last ones are stored."""
+        """Wait until all pending events are stored."""
         self._start_storing()
         while self._storing is not None:
             await asyncio.wait((self._storing,))
 
     @property
     def is_complete(self) -> bool:
-        """Whether the stream ended with a response that fits the events before it.
+        """Whether the stream ended with a response that contains its output.
 
-        A passthrough stream that breaks off is ended by a response without output.
+        Passthrough ends an interrupted stream with a response without output.
         """
         return self.response is not None and not (
             self._has_output and is_empty_failure(self.response)

@@ -1,8 +1,8 @@
-"""One of the processes that create background responses.
+"""The worker that creates the background responses of one node.
 
-It holds a lease for each of its jobs and renews them together. It takes over the jobs of other
-nodes whose leases expired: queued ones are run, because nothing of them was sent to a backend;
-those that had begun are marked as failed.
+It holds a lease for each of its jobs and renews all leases together. It takes over the jobs of
+other nodes whose leases have expired: it runs queued jobs, whose requests were not yet sent to a
+backend, and marks jobs that had begun as failed.
 """
 
 import asyncio
@@ -56,22 +56,22 @@ class BackgroundWorker:
         self._concurrency = app.config.background.concurrency
         self._lease_seconds = app.config.background.lease_duration
         self._node = f"node_{token_hex(8)}"
-        # All by response id; together they are the jobs of this node.
+        # The jobs of this node by response id; a running job has a task.
         self._waiting: dict[str, Job] = {}
         self._running: dict[str, EventRecorder] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        # Jobs that are being inserted into the store.
+        # The response ids of jobs that are being inserted into the store.
         self._starting: set[str] = set()
         self._next_renewal = 0.0
-        # While the database was unavailable, no node could renew its leases.
+        # Delayed when the database was unavailable, because no node could renew its leases.
         self._next_claim = 0.0
-        # Until when running jobs may go on, once the server stops.
+        # When running jobs are stopped; None before the shutdown begins.
         self._deadline: float | None = None
         self._release_task: asyncio.Task[None] | None = None
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Look after the jobs of this node, and those of nodes that disappeared."""
+        """Run the jobs of this node, and take over those of nodes that disappeared."""
         poller = asyncio.create_task(self._poll())
         unsubscribe = on_shutdown(self._begin_shutdown)
         try:
@@ -121,7 +121,7 @@ class BackgroundWorker:
             self._start(self._waiting.pop(next(iter(self._waiting))))
 
     def _start(self, job: Job, reason: StopReason | None = None) -> None:
-        """Run a job, or only save its end for a reason; the latter does not wait for others."""
+        """Run a job; with a `reason`, only save that it ended, without a request to a backend."""
         request, response_id = decode_request(job.request), job.response.id
         headers = {} if request is None else request.headers
         recorder = EventRecorder(self._app.store, job, self._node, self._lease_seconds, headers)
@@ -136,8 +136,8 @@ class BackgroundWorker:
         response_id = recorder.job.response.id
         try:
             await run_job(self._app, recorder, request)
-        except Exception:  # noqa: BLE001 - whatever it is, the other jobs go on
-            # The node that takes it over marks it as failed.
+        except Exception:  # noqa: BLE001 - after any failure, the waiting jobs must be started
+            # The node that takes the job over marks it as failed.
             LOG.exception("background response failed", response_id=response_id)
         finally:
             del self._running[response_id], self._tasks[response_id]
@@ -150,7 +150,7 @@ class BackgroundWorker:
             self._start(self._waiting.pop(response_id), reason)
 
     async def _poll(self) -> None:
-        """Renew leases and take over jobs, again and again, whatever happens."""
+        """Renew leases and take over jobs until this task is cancelled; log failures."""
         while True:
             try:
                 await self._poll_once(self._lease_seconds / _RENEWALS_PER_LEASE)
@@ -164,7 +164,7 @@ class BackgroundWorker:
 
     async def _poll_once(self, interval: float) -> None:
         clock = asyncio.get_running_loop().time
-        # Without jobs of its own, a node only reads until the next renewal is due.
+        # A node without jobs writes nothing until the next renewal is due.
         if self._waiting or self._running or clock() >= self._next_renewal:
             self._next_renewal = clock() + interval
             await self._renew_leases()
@@ -173,7 +173,7 @@ class BackgroundWorker:
         await self._app.store.jobs.wait_for_signal(self._node, min(interval, _MAX_POLL_SECONDS))
 
     async def _renew_leases(self) -> None:
-        """Renew the leases; stop jobs that were lost or are to be cancelled."""
+        """Renew the leases; stop jobs that this node has lost or that are to be cancelled."""
         known, jobs = self._jobs(), self._app.store.jobs
         leases = await jobs.renew_leases(self._node, self._lease_seconds)
         for response_id in known:
@@ -181,8 +181,8 @@ class BackgroundWorker:
                 self._stop(response_id, StopReason.LOST)
             elif leases[response_id]:
                 self._stop(response_id, StopReason.CANCELLED)
-        # Jobs that nobody works on: the client may have left while one was being inserted, or its
-        # end could not be saved. They are taken over like those of other nodes.
+        # Release jobs without a task, so that a node takes them over: the client disconnected while
+        # a job was being inserted, or the end of a job could not be saved.
         abandoned = leases.keys() - known - self._jobs() - self._starting
         if abandoned:
             await jobs.release(self._node, abandoned)
@@ -194,7 +194,7 @@ class BackgroundWorker:
         """Take over the jobs of nodes that disappeared."""
         claimed = await self._app.store.jobs.claim_expired(self._node, self._lease_seconds)
         if self._deadline is not None:
-            # The server began to stop meanwhile.
+            # The shutdown has begun meanwhile.
             await self._release([job.response.id for job in claimed])
             return
         for job in claimed:
@@ -214,7 +214,7 @@ class BackgroundWorker:
     def _begin_shutdown(self) -> None:
         """Release the waiting jobs at once, so that other nodes take them over.
 
-        Running jobs may go on as long as the connections of the server, starting now.
+        Running jobs have the same time to end as the connections of the server.
         """
         if self._deadline is not None:
             return
@@ -241,7 +241,7 @@ class BackgroundWorker:
         await self._wait_until(asyncio.get_running_loop().time() + self._lease_seconds)
 
     async def _wait_until(self, deadline: float) -> None:
-        """Wait until all jobs have ended, but not longer than this."""
+        """Wait until all jobs have ended, at most until the deadline."""
         if self._tasks:
             left = deadline - asyncio.get_running_loop().time()
             timeout = None if left == math.inf else max(left, 0)
@@ -256,10 +256,10 @@ def is_background(response: Response) -> bool:
 async def cancel_response(
     store: Store, owner: str, response_id: str, lease_seconds: float
 ) -> StoredTurn:
-    """Cancel a background response on whichever node runs it, and return it.
+    """Request the cancellation of a background response, and return it when it has ended.
 
-    If its node died, the one that takes it over cancels it. If that takes too long, the response is
-    returned as it is, to be cancelled later.
+    If the node that runs it has died, the node that takes it over cancels it. If this takes too
+    long, return the response in its current state.
     """
     turn = await load_turn(store, owner, response_id)
     if turn.response.status in RUNNING:
