@@ -1,6 +1,6 @@
 """The cost of the gateway, compared with a relay that only copies bytes.
 
-    python -m tests.benchmarks.gateway [--quick] [--pair responses:chat] [--kind text] [--reference]
+    python -m tests.benchmarks.gateway [--quick] [--pair responses:chat] [--kind text]
     python -m tests.benchmarks.gateway --against /other/environment/bin/dragoman
 
 A fake backend, the gateway and the relay run in processes of their own, and the same clients call
@@ -33,12 +33,11 @@ from tests.benchmarks.processes import gateway, helper
 
 _PAIRS = [":".join(pair) for pair in product(adapters.DIALECTS, repeat=2)]
 _PACKAGES = ("litestar", "uvicorn", "uvloop", "msgspec")
-GATEWAY, OTHER, RELAY, REFERENCE = "gateway", "other", "relay", "litestar_app"
+GATEWAY, OTHER, RELAY = "gateway", "other", "relay"
 _TITLES = {
     GATEWAY: "gateway",
     OTHER: "other version",
     RELAY: "pass-through",
-    REFERENCE: "litestar+httpx",
 }
 _SECOND = 1_000_000
 _KILO, _MEGA = 1000, 1_000_000
@@ -54,24 +53,16 @@ def _added(ours: float, floor: float) -> str:
     return f"{ours - floor:+,.0f} µs"
 
 
-async def _measure_pair(
-    pair: str, kind: Kind, plan: Plan, *, reference: bool, against: str | None
-) -> None:
+async def _measure_pair(pair: str, kind: Kind, plan: Plan, against: str | None) -> None:
     client, backend = pair.split(":")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
         fake = stack.enter_context(helper("backend", backend, kind))
         starts = [await _start(folder, pair, fake.port) for _ in range(plan.starts)]
-        names = [RELAY, REFERENCE] if reference else [RELAY]
-        targets = [
-            stack.enter_context(gateway(folder, backend, fake.port)),
-            *(
-                [stack.enter_context(gateway(folder, backend, fake.port, command=against))]
-                if against
-                else []
-            ),
-            *(stack.enter_context(helper(name, str(fake.port))) for name in names),
-        ]
+        targets = [stack.enter_context(gateway(folder, backend, fake.port))]
+        if against:
+            targets += [stack.enter_context(gateway(folder, backend, fake.port, command=against))]
+        targets += [stack.enter_context(helper(RELAY, str(fake.port)))]
         for target in targets:
             await reach(target, client)
             await warm_up(target, client, translates=target.name == GATEWAY)
@@ -191,7 +182,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--pair", action="append", choices=_PAIRS, help="client:backend; several")
     parser.add_argument("--kind", choices=["text", "arguments"], default="arguments")
     parser.add_argument("--rounds", type=int, help="how often each load is repeated")
-    parser.add_argument("--reference", action="store_true", help="also Litestar with plain httpx")
     parser.add_argument("--against", metavar="COMMAND", help="the `dragoman` of another version")
     return parser.parse_args()
 
@@ -203,9 +193,7 @@ def main() -> None:
     versions = ", ".join(f"{package} {version(package)}" for package in _PACKAGES)
     sys.stdout.write(f"Python {python_version()}, {versions}\n")
     for pair in given.pair or ["responses:chat"]:
-        uvloop.run(
-            _measure_pair(pair, given.kind, plan, reference=given.reference, against=given.against)
-        )
+        uvloop.run(_measure_pair(pair, given.kind, plan, given.against))
 
 
 if __name__ == "__main__":
