@@ -1,4 +1,4 @@
-"""The client for one backend: requests, retries, and what its error responses mean."""
+"""The client for one backend: requests, retries and the causes of error responses."""
 
 import asyncio
 import math
@@ -29,23 +29,19 @@ from gateway.http.headers import (
 )
 from gateway.http.monitor import ExchangeMonitor
 
-# Statuses of backends that do not have a path.
+# Statuses by which a backend reports that it does not have a path.
 UNSUPPORTED_PATH_STATUSES: Final = frozenset((404, 405, 501))
 
 _VERSION_PREFIX = "/v1"
-# Compressed responses would cost time and delay events.
+# Compression is not accepted, because it would cost time and delay events.
 _COMMON_HEADERS: Headers = [
     (b"content-type", b"application/json"),
     (b"accept-encoding", b"identity"),
 ]
-_ACCEPT = {
-    True: (b"accept", b"text/event-stream"),
-    False: (b"accept", b"application/json"),
-}
-# Headers that describe the body as it was on the wire.
+_ACCEPT = {True: (b"accept", b"text/event-stream"), False: (b"accept", b"application/json")}
+# Headers that apply only to an encoded body.
 _BODY_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
-# Side responses are small, with one exception: vLLM sends the ids of all tokens with their number,
-# which are some megabytes for a long conversation.
+# Large, because vLLM's token counts include all token ids: megabytes for a long conversation.
 _MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 
 # A callback for httpx's `trace` extension.
@@ -56,7 +52,7 @@ class RequestTemplate:
     """A URL of a backend with the headers of every request to it.
 
     Requests are built from these prepared parts because httpx takes several times as long.
-    `connect_timeout` is in seconds, for a connection and for a slot in the pool; None: no limit.
+    `connect_timeout` limits the seconds for a connection and for a slot in the pool, unless None.
     """
 
     def __init__(
@@ -68,7 +64,7 @@ class RequestTemplate:
     ) -> None:
         self._url = httpx.URL(url)
         self._headers = [(b"Host", self._url.netloc), *headers]
-        # httpx's transport requires all four.
+        # httpx's transport requires all four keys.
         timeout = {"connect": connect_timeout, "pool": connect_timeout, "read": None, "write": None}
         self._extensions: dict[str, object] = {"timeout": timeout}
 
@@ -96,7 +92,7 @@ class RequestTemplate:
 
 
 class SideResponse(Struct, frozen=True):
-    """The response to a side request, read to its end."""
+    """The complete response to a side request: one that does not create a reply."""
 
     status: int
     headers: Headers
@@ -126,7 +122,7 @@ class BackendClient:
         self.timeouts = timeouts
         self._retries = retries
         self._key = key
-        # Redacts our key in errors and logs; None if there is nothing to redact.
+        # Redacts the backend's key in errors and logs; None if the key is not a secret.
         self.redact = key_redactor(key)
         self._create_template = self.template_for(self.dialect.path)
         self.models_template = self.template_for("/models")
@@ -134,28 +130,32 @@ class BackendClient:
         self.models_without_encrypted_reasoning: set[str] = set()
 
     def template_for(self, path: str, *, root: bool = False) -> RequestTemplate:
-        """Return a template for a path; with `root`, beside the version prefix and not under it."""
+        """Return a template for a path; `root` omits the version prefix of the base URL."""
         base = httpx.URL(self.config.url)
         prefix = base.path.rstrip("/")
         if root:
             prefix = prefix.removesuffix(_VERSION_PREFIX)
-        own = [
-            (name.lower().encode(), value.encode()) for name, value in self.config.headers.items()
-        ]
+        configured = self.config.headers.items()
+        own = [(name.lower().encode(), value.encode()) for name, value in configured]
         return RequestTemplate(
             base.copy_with(path=prefix + path),
             [*_COMMON_HEADERS, *own],
-            # The only timeout of the transport; the monitor has the others.
+            # The only timeout of the transport; the monitor applies the others.
             connect_timeout=self.timeouts.connect or None,
         )
 
     def note_refusal(self, model: str, body: bytes) -> None:
-        """Remember that a model has no encrypted reasoning, if the error says so."""
-        if lacks_encrypted_reasoning(body):
+        """Stop requesting encrypted reasoning from a model, if an error shows that it has none.
+
+        OpenAI sends such an error for models without reasoning. Other errors reject only one
+        encrypted item, for example that of another account.
+        """
+        error = read_error(None, body)
+        if error.param == "include" or "not supported" in error.message.lower():
             self.models_without_encrypted_reasoning.add(model)
 
     def authorization(self, principal: Principal) -> Headers:
-        """Return the authorization header: with our key for this backend, or else the client's."""
+        """Return the authorization header: with the configured key, or else the client's own."""
         if self._key is not None:
             return [(b"authorization", f"Bearer {self._key}".encode("latin-1"))]
         if principal.authorization is not None:
@@ -163,13 +163,12 @@ class BackendClient:
         return []
 
     def request_headers(self, headers: dict[str, str], principal: Principal) -> Headers:
-        """Return the headers of a client's request that this backend gets."""
+        """Return the forwarded headers of a client's request, and the authorization header."""
         return [*backend_headers(headers), *self.authorization(principal)]
 
     def headers_of(self, response: httpx.Response) -> dict[str, str]:
-        """Return the end-to-end headers of a response, with our key redacted."""
-        headers = drop_hop_by_hop(read_headers(response.headers.raw))
-        redact = self.redact
+        """Return the end-to-end headers of a response, with the backend's key redacted."""
+        headers, redact = drop_hop_by_hop(read_headers(response.headers.raw)), self.redact
         if redact is None:
             return headers
         return {name: redact(value) for name, value in headers.items()}
@@ -196,7 +195,9 @@ class BackendClient:
                     template or self._create_template, body, headers, monitor
                 )
             except (BackendUnreachableError, BackendDisconnectedError) as error:
-                if not retries_left or not self._is_retried(error):
+                # A request that may have been processed is retried only if that is configured.
+                unsent = isinstance(error, BackendUnreachableError)
+                if not retries_left or not (unsent or error.status in self._retries.status_codes):
                     raise
                 pause = _jitter(backoff)
             else:
@@ -220,9 +221,9 @@ class BackendClient:
         *,
         root: bool = False,
     ) -> SideResponse:
-        """Send a request to another path than the one that creates replies.
+        """Send a request that does not create a reply.
 
-        Every failure is a `DragomanError`.
+        Raises a `DragomanError` for every failure.
         """
         template = self.template_for(path, root=root)
         response = await self.post(body, headers, monitor, streams=False, template=template)
@@ -230,9 +231,8 @@ class BackendClient:
         try:
             response = await read_whole(response)
         except httpx.HTTPError:
-            raise InvalidReplyError(
-                None, "the backend's reply ended before it was complete"
-            ) from None
+            message = "the backend's reply ended before it was complete"
+            raise InvalidReplyError(None, message) from None
         status = response.status_code
         redact = redact_text if status >= HTTPStatus.BAD_REQUEST else redact_errors
         forwarded = client_headers(self.headers_of(response))
@@ -246,13 +246,11 @@ class BackendClient:
         try:
             return await self.transport.handle_async_request(request)
         except (httpx.ConnectTimeout, httpx.PoolTimeout):
-            raise BackendUnreachableError(
-                None, f"cannot connect to the backend {self.name} in time"
-            ) from None
+            message = f"cannot connect to the backend {self.name} in time"
+            raise BackendUnreachableError(None, message) from None
         except (httpx.ConnectError, httpx.ProxyError):
-            raise BackendUnreachableError(
-                None, f"cannot connect to the backend {self.name}"
-            ) from None
+            message = f"cannot connect to the backend {self.name}"
+            raise BackendUnreachableError(None, message) from None
         except httpx.TimeoutException:
             raise BackendTimeoutError(None, f"the backend {self.name} timed out") from None
         except httpx.TransportError as error:
@@ -261,26 +259,20 @@ class BackendClient:
             )
             raise BackendDisconnectedError(None, message) from None
 
-    def _is_retried(self, error: BackendUnreachableError | BackendDisconnectedError) -> bool:
-        """Whether to retry; a request that may have been processed only if that is configured."""
-        return (
-            isinstance(error, BackendUnreachableError) or error.status in self._retries.status_codes
-        )
-
     def _pause_before_retry(self, response: httpx.Response, backoff: float) -> float:
         """Return the seconds until a retry, or 0 if that is too long for the gateway to wait."""
         requested = retry_after(response.headers.get("retry-after"), time.time())
         if requested is None:
             return _jitter(backoff)
-        # For a longer wait the client gets the response with its header.
+        # A longer wait is left to the client, which gets the header with the response.
         return 0 if requested > self._retries.max_retry_after else max(requested, _jitter(0.01))
 
 
 def _connection_trace(monitor: ExchangeMonitor) -> Trace:
-    """Return a callback that tells the monitor when a connection is ready for the request."""
+    """Return a callback that notifies the monitor when a connection is ready for the request."""
 
     async def trace(event: str, info: Mapping[str, object]) -> None:
-        # A proxy gets a CONNECT request first.
+        # The CONNECT request to a proxy only prepares the connection.
         if event == SENDING_EVENT and getattr(info["request"], "method", None) != b"CONNECT":
             monitor.connected()
 
@@ -305,11 +297,11 @@ def retry_after(value: str | None, now: float) -> float | None:
         return None
 
 
-# Bodies that the gateway reads for itself
+# Complete bodies
 
 
 async def read_whole(response: httpx.Response) -> httpx.Response:
-    """Read a response to its end; return an equal one whose body is in memory.
+    """Read a response to its end; return an equal response whose body is in memory.
 
     Raises `InvalidReplyError` if the body is too large.
     """
@@ -318,16 +310,15 @@ async def read_whole(response: httpx.Response) -> httpx.Response:
         async for chunk in response.aiter_bytes():
             body += chunk
             if len(body) > _MAX_BODY_BYTES:
-                raise InvalidReplyError(
-                    None, f"the backend's reply exceeds {_MAX_BODY_BYTES} bytes"
-                )
+                message = f"the backend's reply exceeds {_MAX_BODY_BYTES} bytes"
+                raise InvalidReplyError(None, message)
     finally:
         await response.aclose()
     return _with_body(response, bytes(body))
 
 
 async def read_refusal(response: httpx.Response) -> httpx.Response:
-    """Read an error response; if its body is cut or too large, only its status and headers."""
+    """Read an error response; a body that is truncated or too large becomes empty."""
     try:
         return await read_whole(response)
     except (httpx.HTTPError, InvalidReplyError):
@@ -342,15 +333,6 @@ def _with_body(response: httpx.Response, body: bytes) -> httpx.Response:
 
 
 def rejects_encrypted_reasoning(body: bytes) -> bool:
-    """Whether an error is about encrypted reasoning, which the client did not request itself."""
+    """Whether a backend rejected a request because of encrypted reasoning."""
     error = read_error(None, body)
     return error.param == "include" or "encrypted" in f"{error.message} {error.code}".lower()
-
-
-def lacks_encrypted_reasoning(body: bytes) -> bool:
-    """Whether such an error is about the model, as OpenAI's for models without reasoning.
-
-    Otherwise only one encrypted item is rejected, for example that of another account.
-    """
-    error = read_error(None, body)
-    return error.param == "include" or "not supported" in error.message.lower()

@@ -1,11 +1,11 @@
 """The description of models that Codex requires.
 
-Codex requests `GET /models?client_version=…` and learns from the response which tools to offer,
-when to compact a conversation, and with which instructions to begin. It needs a list `models`
-beside OpenAI's `data`, and one entry that it cannot read makes the whole list unreadable, so every
-field is written that any of its versions requires (https://github.com/openai/codex/issues/22205).
+Codex requests `GET /models?client_version=…` and reads from the list `models` in the response which
+tools to offer, when to compact a conversation, and with which instructions to begin. Every field
+that any version of Codex requires is written, because Codex ignores the whole list if it cannot
+read one entry (https://github.com/openai/codex/issues/22205).
 
-The values are those with which Codex works over a backend that supports only functions.
+The values are suitable for a backend that supports only functions.
 """
 
 from importlib.resources import files
@@ -13,8 +13,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-# For backends that report none. Codex compacts a conversation before it is this long; without
-# a number it continues until the backend returns an error.
+# Used if a backend reports no context window. Codex compacts a conversation before it is this
+# long; without a number, it would continue until the backend returns an error.
 ASSUMED_CONTEXT_WINDOW = 128_000
 
 INSTRUCTIONS = (files("gateway.backends") / "codex_instructions.md").read_text("utf-8")
@@ -60,20 +60,20 @@ class CodexModel(Struct, frozen=True, kw_only=True):
     truncation_policy: Truncation = Truncation()
     input_modalities: tuple[str, ...] = ("text", "image")
 
-    # Without a default, no effort is sent unless the user chooses one: many backends reject it.
+    # None, so that no effort is sent unless the user chooses one: many backends reject efforts.
     default_reasoning_level: str | None = None
     supported_reasoning_levels: tuple[Level, ...] = REASONING_LEVELS
-    # Backends that send reasoning do so without being asked for summaries.
+    # Summaries are not requested, because backends that send reasoning do so anyway.
     default_reasoning_summary: str = "none"
     supports_reasoning_summaries: bool = True
     support_verbosity: bool = False
     default_verbosity: None = None
 
     shell_type: str = "unified_exec"
-    # A custom tool, which is emulated by a function where the backend has no custom tools.
+    # A custom tool, which is emulated for backends without custom tools.
     apply_patch_tool_type: str = "freeform"
     supports_parallel_tool_calls: bool = True
-    # Tool search and groups of agents need more than functions.
+    # Tool search and multiple agents need more than functions.
     supports_search_tool: bool = False
     multi_agent_version: str = "disabled"
     tool_mode: str = "direct"
@@ -83,7 +83,7 @@ class CodexModel(Struct, frozen=True, kw_only=True):
 
 
 def codex_model(name: str, priority: int, *, context_window: int | None) -> CodexModel:
-    """Return the description of a model; an unknown context window is assumed."""
+    """Return the description of a model; without a context window, a usual one is assumed."""
     window = context_window or ASSUMED_CONTEXT_WINDOW
     return CodexModel(
         slug=name,

@@ -16,10 +16,10 @@ Headers = list[tuple[bytes, bytes]]
 
 # Reading from the socket stops while more of a body than this is unread.
 MAX_UNREAD_BYTES = 256 * 1024
-# The limit for bytes in a row without a body: headers, interim responses, trailers. It is far
-# above what backends send, and protects the memory from a hostile one.
+# The limit for consecutive bytes without a body: headers, interim responses, trailers. Backends
+# send far less; the limit protects the memory from a malicious backend.
 MAX_HEAD_BYTES = 64 * 1024
-# A close that arrives this soon after the request was sent before the request arrived.
+# A close that arrives this soon after a request was probably sent before the request arrived.
 STALE_DETECTION_SECONDS = 0.5
 
 _FIRST_FINAL_STATUS = 200
@@ -37,41 +37,15 @@ class Connection(asyncio.Protocol):
     `wait_readable`. Cancelling the wait loses no data.
     """
 
-    __slots__ = (
-        "_awaiting_response",
-        "_chunks",
-        "_closed",
-        "_expects_body",
-        "_head_bytes",
-        "_keep_alive",
-        "_loop",
-        "_nothing_received",
-        "_on_close",
-        "_parser",
-        "_paused",
-        "_readable",
-        "_sent_at",
-        "_transport",
-        "_unread_bytes",
-        "complete",
-        "failure",
-        "headers",
-        "idle_since",
-        "lost",
-        "on_body",
-        "status",
-        "used",
-    )
-
     def __init__(self, on_close: Callable[["Connection"], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._on_close = on_close
         self._transport: asyncio.Transport | None = None
         # Done when the socket is closed.
         self.lost: asyncio.Future[None] = self._loop.create_future()
-        # True once it can carry no further request.
+        # Whether the connection can carry no further request.
         self._closed = False
-        # True after its first request; from then on the backend may close it at any time.
+        # Whether a request was completed: from then on the backend may close it at any time.
         self.used = False
         self.idle_since = 0.0
 
@@ -102,7 +76,7 @@ class Connection(asyncio.Protocol):
     async def send_request(self, head: bytes, body: bytes, *, expects_body: bool = True) -> None:
         """Write a request and wait for the head of its response: `status` and `headers`.
 
-        A response to HEAD has no body, whatever its headers say.
+        `expects_body` is False for HEAD, whose response has no body in spite of its headers.
         """
         self._reset(expects_body=expects_body)
         self._awaiting_response = True
@@ -137,10 +111,10 @@ class Connection(asyncio.Protocol):
 
     @property
     def stale(self) -> bool:
-        """Whether the backend probably closed it before the last request reached it.
+        """Whether the backend probably closed the connection before it received the request.
 
-        If the close takes longer to arrive, the backend may have begun to work, and the request
-        must not be sent again.
+        Then the request can be sent again. After a later close it must not be, because the backend
+        may have processed it.
         """
         elapsed = self._loop.time() - self._sent_at
         return self.used and self._nothing_received and elapsed < STALE_DETECTION_SECONDS
@@ -153,19 +127,19 @@ class Connection(asyncio.Protocol):
             and self._keep_alive
             and not self._paused
             and self._open_transport is not None
-            # The response may come before the whole request is sent.
+            # A backend may respond before the whole request is sent.
             and self._open_transport.get_write_buffer_size() == 0
         )
 
     @property
     def _open_transport(self) -> asyncio.Transport | None:
-        """Return the transport, or None if it is closed; uvloop reports a close late."""
+        """Return the transport, or None if it is closed, which uvloop reports late."""
         if self._closed or self._transport is None or self._transport.is_closing():
             return None
         return self._transport
 
     def mark_idle(self, now: float) -> None:
-        """Note that no response is expected now."""
+        """Note that the connection has been idle since `now`."""
         self._awaiting_response = False
         self.used = True
         self.idle_since = now
@@ -193,7 +167,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Parse data and wake the task that waits for it."""
         if not self._awaiting_response or self.complete:
-            # Data without a request cannot be assigned to any response.
+            # Data without a request belongs to no response.
             self.abort()
             return
         self._nothing_received = False
@@ -219,7 +193,7 @@ class Connection(asyncio.Protocol):
         self._end_response(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the response together with the connection."""
+        """End the response, because the socket is closed."""
         self._mark_closed()
         self._end_response(exc)
         if not self.lost.done():
@@ -255,7 +229,7 @@ class Connection(asyncio.Protocol):
     # Ends and failures
 
     def _fail_parsing(self, error: Exception) -> None:
-        """Close after data that is not HTTP; a response that was complete before stays valid."""
+        """Close after data that is not HTTP; fail the response unless it was complete before."""
         self._mark_closed()
         if not self.complete:
             self._fail(httpx.RemoteProtocolError(f"The server sent invalid HTTP/1.1: {error}."))
@@ -264,7 +238,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def _end_response(self, error: Exception | None) -> None:
-        """End an open response with the connection: as complete or as failed."""
+        """Complete or fail an open response, because the backend closed the connection."""
         if not self._awaiting_response or self.complete or self.failure is not None:
             return
         begun = self.status >= _FIRST_FINAL_STATUS
@@ -302,7 +276,7 @@ class Connection(asyncio.Protocol):
 
 
 def _ends_with_connection(headers: Headers) -> bool:
-    """Whether only the end of the connection ends this body (RFC 9112, section 6.3)."""
+    """Whether a body extends to the end of the connection (RFC 9112, section 6.3)."""
     for name, value in headers:
         match name.lower():
             case b"content-length":

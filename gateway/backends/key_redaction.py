@@ -1,7 +1,7 @@
 """Redaction of a backend's key.
 
-It is for a backend's errors and headers and for our logs. What a model says is never redacted: a
-key may be an ordinary word there.
+Errors and headers of the backend and our logs are redacted. The output of a model is not, because
+a key may be an ordinary word in it.
 """
 
 import re
@@ -9,7 +9,7 @@ from typing import Final
 
 from adapters.wire.error_body import REDACTED, Redact
 
-# Keys that are set only because a client demands one, in lower case and with hyphens.
+# Values that are set only because a program requires a key, in lower case and with hyphens.
 PLACEHOLDERS: Final = frozenset(
     (
         "api-key",
@@ -56,14 +56,14 @@ PLACEHOLDERS: Final = frozenset(
         "your-api-key-here",
     )
 )
-# A shorter key may be a word of any text.
+# A shorter key is not redacted, because it may be an ordinary word.
 _SHORTEST: Final = 16
-# JSON in JSON in JSON has so many backslashes before a quote.
+# The number of backslashes before a quote in JSON in JSON in JSON.
 _BACKSLASHES: Final = 7
 
 
 def key_redactor(key: str | None) -> Redact | None:
-    """Return a function that redacts a key; None if there is none, or no secret one."""
+    """Return a function that redacts a key, or None if the key is missing or not a secret."""
     if key is None or len(key) < _SHORTEST or _is_placeholder(key):
         return None
     pattern = re.compile("".join(map(_spellings, key)))
@@ -71,13 +71,13 @@ def key_redactor(key: str | None) -> Redact | None:
 
 
 def _is_placeholder(key: str) -> bool:
-    """Return whether a key is a known placeholder, or one character again and again."""
+    """Whether a key is a known placeholder, or a repeated character."""
     plain = key.lower().replace("_", "-")
     return plain in PLACEHOLDERS or len(set(plain.removeprefix("sk-"))) == 1
 
 
 def _spellings(char: str) -> str:
-    """Return a pattern for a character, as it is and as JSON encoders escape it."""
+    """Return a pattern for a character in plain text and in JSON."""
     if char.isalnum():
         return char
     before = rf"\\{{0,{_BACKSLASHES}}}" if char in '"/\\' else ""

@@ -1,7 +1,7 @@
-"""The list of models: what the backends list, renamed and filtered by the configuration.
+"""The list of models: those that backends list, renamed and filtered by the configuration.
 
-Most backends list their models as OpenAI does. Some send a bare list, or only names, or an object
-of their own, and some have no list at all. A body that cannot be read counts as an empty list.
+Most backends list their models as OpenAI does. Some send a bare array, or only names, or an object
+with other keys, and some have no list. A body that cannot be read counts as an empty list.
 """
 
 import asyncio
@@ -25,14 +25,14 @@ from gateway.errors import ModelNotFoundError
 from gateway.http.auth import Principal
 from gateway.observability.logging import LOG
 
-# A person waits for the list.
+# Short, because a person may wait for the list.
 LIST_TIMEOUT_SECONDS = 5.0
 CACHE_SECONDS = 60.0
-# For a list in which a backend is missing because it failed.
+# For a list that lacks the models of a backend that failed.
 INCOMPLETE_CACHE_SECONDS = 5.0
 # The longest lists have some hundred models of a few kilobytes each.
 _MAX_LIST_BYTES = 16 * 1024 * 1024
-# Lists depend on the client's key if it is forwarded to the backend.
+# There is one list for each key of a client, because the key may be forwarded to backends.
 _MAX_CACHED_LISTS = 256
 
 # The keys of lists and names, the most common first.
@@ -46,7 +46,7 @@ _WINDOW_KEYS = (
     "max_context_length",
     "max_input_tokens",
 )
-# In llama.cpp's `meta`: the window it was started with, or that of the training.
+# The keys in llama.cpp's `meta`: the window that the server was started with, or that of training.
 _META_WINDOW_KEYS = ("n_ctx", "n_ctx_train")
 
 _GLOB_CHARACTERS = frozenset("*?[")
@@ -75,7 +75,7 @@ class Models(Struct, frozen=True):
 
 
 class ListedModel(Struct, frozen=True):
-    """A model as its backend lists it."""
+    """A model in the list of a backend."""
 
     name: str
     fields: JsonObject = {}
@@ -126,7 +126,7 @@ def _positive_integer(value: Json) -> int | None:
 
 
 def read_models(body: bytes) -> list[ListedModel]:
-    """Read a backend's list; anything else counts as an empty list."""
+    """Read a backend's list; a body that is no list counts as an empty one."""
     try:
         # An unpaired surrogate in one name must not make the whole list unreadable.
         value = cast("Json", _DECODER.decode(replace_invalid_text(body)))
@@ -140,10 +140,8 @@ def read_models(body: bytes) -> list[ListedModel]:
 
 
 def _read_entry(entry: Json) -> ListedModel | None:
-    if isinstance(entry, str) and entry:
-        return ListedModel(entry)
     if not isinstance(entry, dict):
-        return None
+        return ListedModel(entry) if isinstance(entry, str) and entry else None
     names = (entry.get(key) for key in _NAME_KEYS)
     name = next((one for one in names if isinstance(one, str) and one), None)
     if name is None:
@@ -156,7 +154,7 @@ def _read_entry(entry: Json) -> ListedModel | None:
 
 
 def merge_models(listings: Sequence[BackendModels]) -> list[ServedModel]:
-    """Return the models of all backends; of several with one name, the first."""
+    """Return the models of all backends; of several with the same name, only the first."""
     backends = [listing.backend for listing in listings]
     merged: dict[str, ServedModel] = {}
     for listing in listings:
@@ -168,7 +166,7 @@ def merge_models(listings: Sequence[BackendModels]) -> list[ServedModel]:
 def _served_models(
     listing: BackendModels, backends: Sequence[BackendConfig]
 ) -> Iterator[ServedModel]:
-    """Yield the models that one backend lists, then those that only the configuration names."""
+    """Yield the models of a backend: those in its list, then those in the configuration."""
     backend = listing.backend
     model_aliases = backend.model_aliases
     aliases: dict[str, list[str]] = {}
@@ -208,7 +206,7 @@ def write_models(models: Sequence[ServedModel]) -> bytes:
 
 
 class _CachedList:
-    """The merged list for one client key, and until when it is valid."""
+    """The merged list for one key of a client."""
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
@@ -246,7 +244,7 @@ class ModelList:
 
     async def _load(self, authorization: str | None) -> _CachedList:
         cached = self._cached_list(authorization)
-        # Requests at the same time wait for one fetch.
+        # Concurrent requests wait for the same fetch.
         async with cached.lock:
             if self._clock() >= cached.valid_until:
                 await self._refresh(cached, authorization)

@@ -1,4 +1,4 @@
-"""The connections to one origin: how many there may be, and which are idle."""
+"""The pool of the connections to one origin."""
 
 import asyncio
 import socket
@@ -12,15 +12,9 @@ from msgspec import Struct
 from gateway.backends.connection import Connection
 
 # A model may take minutes before its first token. Without TCP keepalive, routers drop the idle
-# connection (some after 350 seconds), and a backend that disappeared is not noticed.
-_KEEPALIVE_SECONDS = 60
-_MAX_UNANSWERED_PROBES = 5
-_KEEPALIVE_OPTIONS = {
-    "TCP_KEEPIDLE": _KEEPALIVE_SECONDS,
-    "TCP_KEEPINTVL": _KEEPALIVE_SECONDS,
-    "TCP_KEEPCNT": _MAX_UNANSWERED_PROBES,
-}
-# Not every system has all of them.
+# connection (some after 350 seconds), and the failure of a backend is not noticed.
+_KEEPALIVE_OPTIONS = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 60, "TCP_KEEPCNT": 5}
+# Some systems do not have all options.
 SOCKET_OPTIONS: list[tuple[int, int, int]] = [
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     *(
@@ -32,7 +26,7 @@ SOCKET_OPTIONS: list[tuple[int, int, int]] = [
 
 
 class PoolLimits(Struct, frozen=True):
-    """How many connections an origin may have, and how long one may be idle."""
+    """The limits for the number of connections to an origin and for their idle time."""
 
     connections: int = 1000
     idle_seconds: float = 60
@@ -62,7 +56,7 @@ class Pool:
         self._ssl_context = ssl_context
         self._loop = asyncio.get_running_loop()
         self._connections: set[Connection] = set()
-        # The most recently used is last and is taken first, so that unneeded ones expire.
+        # The last element is the most recently used and is taken first, so that the others expire.
         self._idle: list[Connection] = []
         self._free_slots = limits.connections
         # Each waiter gets a connection, or None for a slot in which to open one.
@@ -71,7 +65,7 @@ class Pool:
         self._closed = False
 
     async def acquire(self, timeouts: ConnectTimeouts) -> Connection:
-        """Return an idle connection or a new one; it must be released or discarded."""
+        """Return an idle or a new connection, which the caller must release or discard."""
         self._check_open()
         if self._idle:
             return self._idle.pop()
@@ -91,7 +85,7 @@ class Pool:
         return await self._connect(timeouts.connect)
 
     def release(self, connection: Connection) -> None:
-        """Take a connection back; it is closed if its response was not read to the end."""
+        """Take a connection back; close it if its response was not read to the end."""
         if self._closed or not connection.reusable:
             self.discard(connection)
             return
@@ -171,14 +165,13 @@ class Pool:
                 return await waiter
         except TimeoutError as error:
             self._withdraw(waiter)
-            message = f"Too many requests to {self._host}:{self._port}."
-            raise httpx.PoolTimeout(message) from error
+            raise httpx.PoolTimeout(f"Too many requests to {self._host}:{self._port}.") from error
         except asyncio.CancelledError:
             self._withdraw(waiter)
             raise
 
     def _withdraw(self, waiter: asyncio.Future[Connection | None]) -> None:
-        """Remove a waiter; a slot that it received at the same moment goes to the next."""
+        """Remove a waiter; pass a slot that it received at the same moment to the next waiter."""
         if waiter in self._waiters:
             self._waiters.remove(waiter)
         if not waiter.done() or waiter.cancelled() or waiter.exception() is not None:
@@ -194,7 +187,7 @@ class Pool:
             self._free_slots += 1
 
     def _hand_over(self, connection: Connection | None) -> bool:
-        """Give a connection, or with None its slot, to the first waiter, if there is one."""
+        """Pass a connection, or a free slot for None, to the first waiter, if there is one."""
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
@@ -210,7 +203,7 @@ class Pool:
             self._expiry = self._loop.call_at(expires_at, self._expire)
 
     def _expire(self) -> None:
-        """Close the connections that were idle for too long; they are first in the list."""
+        """Close the connections that were idle for too long, which are first in the list."""
         self._expiry = None
         limit = self._loop.time() - self._limits.idle_seconds
         while self._idle and self._idle[0].idle_since <= limit:
@@ -227,7 +220,7 @@ def _enable_tcp_keepalive(transport: asyncio.BaseTransport) -> None:
     raw: socket.socket | None = transport.get_extra_info("socket")
     if raw is None or transport.is_closing():
         return
-    # Some systems raise if the backend has closed already; the next write will notice that.
+    # Some systems raise an error if the backend has closed already; so will the next write.
     with suppress(OSError):
         for level, option, value in SOCKET_OPTIONS:
             raw.setsockopt(level, option, value)

@@ -1,4 +1,4 @@
-"""Routes: which backends serve a model, and under which name."""
+"""Routes: the backends that serve a model, and the names under which they do."""
 
 import re
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ _MAX_CACHED_NAME_LENGTH = 200
 
 
 class Route(Struct, frozen=True):
-    """A backend for a model, and the model's name there if it differs."""
+    """A backend for a model, and the backend's name of the model if it differs."""
 
     backend: BackendClient
     model: str | None = None
@@ -26,13 +26,13 @@ class Router:
     def __init__(self, backends: Sequence[BackendClient]) -> None:
         self._backends = backends
         self._patterns = [_compile_globs(backend.config.models) for backend in backends]
-        # Limited in number and length, because clients may request any name.
+        # The number and length of the names are limited, because clients may request any name.
         self._find_cached = lru_cache(maxsize=1024)(self._find)
 
     def find(self, model: str) -> tuple[Route, ...]:
-        """Return the routes to a model: the first is to be used, the others if it fails.
+        """Return the routes to a model in order of preference.
 
-        Raises `ModelNotFoundError` if there is none.
+        Raises `ModelNotFoundError` if no backend serves the model.
         """
         if len(model) <= _MAX_CACHED_NAME_LENGTH:
             return self._find_cached(model)

@@ -1,7 +1,7 @@
 """HTTP transports for backends, behind httpx's transport interface.
 
-`DirectTransport` speaks HTTP/1.1 over asyncio itself, because httpx's own transport takes more CPU
-than everything else that the gateway does. Proxies are left to httpx's transport.
+`DirectTransport` implements HTTP/1.1 on asyncio, because httpx's own transport takes more CPU time
+than everything else in the gateway. A proxy requires httpx's transport.
 """
 
 import re
@@ -14,7 +14,7 @@ from gateway.backends.connection import Connection
 from gateway.backends.pool import SOCKET_OPTIONS, ConnectTimeouts, Pool, PoolLimits, closed_error
 from gateway.config.schema import BackendConfig, TlsConfig
 
-# The event of httpx's `trace` extension that means: there is a connection, and the request is sent.
+# The event of httpx's `trace` extension before a request is sent over an open connection.
 SENDING_EVENT = "http11.send_request_headers.started"
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -65,8 +65,8 @@ def make_ssl_context(tls: TlsConfig) -> ssl.SSLContext:
 class DirectTransport(httpx.AsyncBaseTransport):
     """A transport with its own connection pools.
 
-    Of the timeouts in a request it applies only `connect` and `pool`; for others the caller
-    cancels. Of the events for the `trace` extension it sends only `SENDING_EVENT`. Bodies are not
+    Of the timeouts in a request, only `connect` and `pool` apply; for others the caller cancels the
+    request. `SENDING_EVENT` is the only event for the `trace` extension. Bodies are not
     decompressed. A response must be closed; closing it before its end closes the connection, so
     that the backend can stop its work.
     """
@@ -135,18 +135,18 @@ class DirectTransport(httpx.AsyncBaseTransport):
 
 
 class ResponseStream(httpx.AsyncByteStream):
-    """The body of a response: each step returns all that has arrived since the last.
+    """The body of a response; each chunk is all data that has arrived since the last chunk.
 
-    A cancelled wait loses nothing: the next one continues.
+    Cancelling the wait for a chunk loses no data.
     """
 
     __slots__ = ("_connection", "_ended", "_pool")
 
     def __init__(self, pool: Pool, connection: Connection) -> None:
         self._pool = pool
-        # None once the connection was released.
+        # None after the connection was released.
         self._connection: Connection | None = connection
-        # True if the body was read to its end.
+        # Whether the body was read to its end.
         self._ended = False
 
     def __aiter__(self) -> Self:
@@ -155,7 +155,7 @@ class ResponseStream(httpx.AsyncByteStream):
     async def __anext__(self) -> bytes:
         connection = self._connection
         if connection is None:
-            # A body that was cut must not look complete.
+            # A truncated body must not look complete.
             raise StopAsyncIteration if self._ended else httpx.StreamClosed
         while not (chunk := connection.read_available()):
             if connection.complete:
@@ -170,7 +170,7 @@ class ResponseStream(httpx.AsyncByteStream):
         return chunk
 
     async def aclose(self) -> None:
-        """Release the connection; before the end of the body this closes it."""
+        """Release the connection; the pool closes it before the end of the body."""
         connection, self._connection = self._connection, None
         if connection is not None:
             self._pool.release(connection)
@@ -191,7 +191,7 @@ def _read_timeouts(request: httpx.Request) -> ConnectTimeouts:
 def write_head(request: httpx.Request, length: int) -> bytes:
     """Write the request line and the headers, with a Host and the length of the body.
 
-    Raises `httpx.LocalProtocolError` for a header that would read as another header or request.
+    Raises `httpx.LocalProtocolError` for a header that contains another header or request.
     """
     lines = [b"%b %b HTTP/1.1\r\n" % (request.method.encode(), request.url.raw_path)]
     missing_host, missing_length = True, length > 0
@@ -211,7 +211,7 @@ def write_head(request: httpx.Request, length: int) -> bytes:
     if missing_length:
         lines.append(b"Content-Length: %d\r\n" % length)
     head = b"".join(lines)
-    # A line break in a value would pass the pattern as the next header, so lines are counted.
+    # Lines are counted, because the pattern accepts a line break in a value as the next header.
     if head.count(b"\n") != len(lines) or _HEAD.fullmatch(head) is None:
         raise httpx.LocalProtocolError("A request header contains invalid characters.")
     return head + b"\r\n"
