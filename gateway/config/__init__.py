@@ -1,4 +1,4 @@
-"""The configuration file."""
+"""Loading of the configuration file."""
 
 import tomllib
 from pathlib import Path
@@ -32,7 +32,7 @@ def load_config(path: str | Path) -> Config:
 
 
 def _inherit_limits(table: Table) -> None:
-    """Complete the timeouts and retries of each backend with the general ones."""
+    """Copy general timeouts and retries to backends that override only some of them."""
     for name in ("timeouts", "retries"):
         general = cast("Table", table.get(name, {}))
         for backend in cast("list[Table]", table.get("backends", [])):

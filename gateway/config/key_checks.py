@@ -1,4 +1,4 @@
-"""Compares TOML tables with the structs of the schema, and describes every difference.
+"""Comparison of TOML tables with the structs of the schema.
 
 `msgspec.convert` would stop at the first error and use Python's names for types.
 """
@@ -15,14 +15,14 @@ from msgspec import Struct, inspect, structs
 
 from gateway.config.renames import RENAMED_KEYS, RENAMED_VALUES
 
-# What tomllib makes of tables and arrays.
+# The types that tomllib returns for tables and arrays.
 Table = dict[str, object]
 Array = list[object]
 
 # Keys that TOML allows without quotes.
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _LAST_KEY = re.compile(r"(\w+)(?:\[\d+\])?$")
-# Keys whose values are secrets, or names that a secret could be given for by mistake.
+# Keys whose values are secrets, or names of variables that may be confused with their secrets.
 _SECRET = re.compile(r"\b(sha256|api_key_env|key_env|previous_key_envs|headers)\b")
 _URL_USER = re.compile(r"//[^/\s]*@")
 _MAX_PREVIEW_LENGTH = 80
@@ -48,7 +48,7 @@ def check_shape(value: object, annotation: object, path: str = "") -> Iterator[s
             for key, element in cast("Table", value).items():
                 yield from check_shape(element, get_args(annotation)[1], key_path(path, key))
         case inspect.UnionType(includes_none=True), _:
-            # TOML has no null: an optional key is left out.
+            # A value is never null in TOML, so only the other types matter.
             yield from check_shape(value, _without_none(annotation), path)
         case _ if not _is_valid(value, annotation):
             yield _invalid_value(value, annotation, path)
@@ -126,7 +126,7 @@ def quoted(text: str) -> str:
 
 
 def one_of(values: Iterable[str]) -> str:
-    """Write a choice between strings."""
+    """Write a list of allowed strings."""
     return "one of " + ", ".join(map(quoted, values))
 
 
@@ -136,7 +136,7 @@ def describe(annotation: object) -> str:
 
 
 def preview(value: object, path: str) -> str:
-    """Describe a value for an error message, without anything that may be a secret."""
+    """Describe a value for an error message, without possible secrets."""
     match value:
         case dict():
             return "a table"

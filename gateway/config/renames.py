@@ -1,4 +1,4 @@
-"""Names that changed before the first release, so that files with the old ones are explained."""
+"""Old names of keys and values, for the error messages about files that still have them."""
 
 from collections.abc import Mapping
 
@@ -57,7 +57,7 @@ RENAMED_KEYS: Mapping[type[Struct], Mapping[str, str]] = {
     },
 }
 
-# By the name of the capability.
+# Old values of a capability, by the name of the capability.
 RENAMED_VALUES: Mapping[str, Mapping[str, str]] = {
     "system_messages": {"merged": "merge_leading", "one": "single"},
     "empty_content": {"empty": "empty_string", "absent": "omit"},

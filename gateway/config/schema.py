@@ -15,14 +15,14 @@ from adapters.capabilities import GENERIC, PROFILES
 if TYPE_CHECKING:
     DialectName = str
 else:
-    # Type checkers cannot evaluate this, but msgspec and OpenAPI list and check the names.
+    # Type checkers cannot evaluate this; msgspec and OpenAPI check and list the names with it.
     DialectName = Literal[tuple(DIALECTS)]
 
-# At most a year, because event loops reject timers far in the future.
+# Limited to a year, because event loops reject timers far in the future.
 Seconds = Annotated[
     float, Meta(ge=0, le=31_536_000, description="a number of seconds from 0 to 31536000")
 ]
-# A shorter lease could expire while a process is merely busy.
+# At least a second, because a shorter lease could expire while its process is busy.
 LeaseSeconds = Annotated[
     float, Meta(ge=1, le=3600, description="a number of seconds from 1 to 3600")
 ]
@@ -30,13 +30,9 @@ PositiveInt = Annotated[int, Meta(ge=1)]
 Port = Annotated[int, Meta(ge=0, le=65535)]
 StatusCode = Annotated[int, Meta(ge=400, le=599)]
 NonEmptyString = Annotated[str, Meta(min_length=1, description="a non-empty string")]
-# Names appear in logs, metric labels and headers.
+# ASCII, because names appear in logs, metric labels and headers.
 Name = Annotated[
-    str,
-    Meta(
-        pattern="^[!-~]([ -~]*[!-~])?$",
-        description="a name of printable ASCII characters",
-    ),
+    str, Meta(pattern="^[!-~]([ -~]*[!-~])?$", description="a name of printable ASCII characters")
 ]
 KeyDigest = Annotated[
     str,
@@ -63,12 +59,12 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """The HTTP server."""
 
     host: NonEmptyString = "127.0.0.1"
-    # 0: any free port.
+    # 0 selects a free port.
     port: Port = 8080
     workers: PositiveInt = 1
     # Measured after decompression.
     max_body_bytes: PositiveInt = 64 * 1024 * 1024
-    # Load balancers close connections that are silent for 60 seconds.
+    # Many load balancers close connections without data for 60 seconds.
     heartbeat_interval: Seconds = 15
     shutdown_timeout: Seconds = 30
     websocket: bool = True
@@ -76,11 +72,11 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True):
-    """A key that clients may use; the file contains only its digest."""
+    """A key of a client; the file contains only its digest."""
 
     name: Name
     sha256: KeyDigest
-    # None: the general options.
+    # None for the general options.
     replies: ReplyOptions | None = None
 
 
@@ -104,15 +100,14 @@ class TimeoutConfig(Struct, frozen=True, forbid_unknown_fields=True):
 class RetryConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """Retries of requests to backends, before any byte of the response was received.
 
-    SDKs retry too, which multiplies the attempts, so by default only failed connections are
-    retried.
+    By default only failed connections are retried, because SDKs retry too.
     """
 
     max_retries: Annotated[int, Meta(ge=0, le=10)] = 1
     status_codes: tuple[StatusCode, ...] = ()
     # Doubled with each retry.
     initial_backoff: Seconds = 0.5
-    # Longer waits that a backend asks for in `Retry-After` are left to the client.
+    # If `Retry-After` requests a longer wait, the client gets the response.
     max_retry_after: Seconds = 10
 
 
@@ -126,30 +121,30 @@ class TlsConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BackendConfig(Struct, frozen=True, forbid_unknown_fields=True):
-    """A server with models."""
+    """How a backend is reached, and which models it serves."""
 
     name: Name
     # Without `/chat/completions` or `/responses`.
     url: Url
     dialect: DialectName
-    # Globs.
+    # Names of models, or globs such as `gpt-*`.
     models: tuple[NonEmptyString, ...] = ("*",)
-    # The backend's names of models, by the names that clients use.
+    # The backend's names of models, by the names that clients use instead.
     model_aliases: dict[str, NonEmptyString] = {}
-    # Serves the models that match no backend.
+    # Whether requests for models that match no backend are sent to this one.
     default: bool = False
-    # None: the client's Authorization header is forwarded.
+    # None if the client's Authorization header is forwarded instead.
     api_key_env: str | None = None
-    # With neither a profile nor capabilities, requests in the backend's dialect pass unchanged.
+    # With neither a profile nor capabilities, requests in the backend's dialect are not changed.
     profile: str | None = None
     capabilities: dict[str, object] = {}
     headers: dict[str, str] = {}
-    # The HTTP implementation: our own, or that of httpx, which a proxy always needs.
+    # The HTTP implementation: our own, or that of httpx, which is always used with a proxy.
     transport: Literal["direct", "httpx"] = "direct"
     proxy: Url | None = None
     tls: TlsConfig = TlsConfig()
     max_connections: PositiveInt = 1000
-    # None: the general ones.
+    # None for the general settings.
     timeouts: TimeoutConfig | None = None
     retries: RetryConfig | None = None
 
@@ -172,7 +167,7 @@ class MetricsConfig(Struct, frozen=True, forbid_unknown_fields=True):
 class TracingConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """OpenTelemetry traces, sent over OTLP/HTTP."""
 
-    # None: no traces.
+    # None to disable traces.
     endpoint: Url | None = None
     service_name: NonEmptyString = "dragoman"
 
@@ -180,10 +175,10 @@ class TracingConfig(Struct, frozen=True, forbid_unknown_fields=True):
 class SealingConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """Encryption of data that clients carry, such as a model's reasoning."""
 
-    # A variable with 32 bytes in base64 or hex, the same on all nodes. None: the nodes generate a
-    # key and share it through the database, so a copy of the database can decrypt the data.
+    # A variable with 32 bytes in base64 or hex, equal on all nodes. If None, the nodes generate a
+    # key and share it in the database, so that a copy of the database is enough for decryption.
     key_env: str | None = None
-    # Variables with earlier keys, which only decrypt.
+    # Variables with earlier keys, which are only used for decryption.
     previous_key_envs: tuple[NonEmptyString, ...] = ()
 
 
@@ -191,7 +186,7 @@ class StateConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """The database with stored responses and conversations."""
 
     url: StateUrl = "sqlite:dragoman.db"
-    # Since the last use; 0: unlimited.
+    # Counted from the last use; 0 for no limit.
     retention_days: Annotated[
         float, Meta(ge=0, le=36_500, description="a number of days from 0 to 36500")
     ] = 30
@@ -200,9 +195,9 @@ class StateConfig(Struct, frozen=True, forbid_unknown_fields=True):
 class BackgroundConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """Background responses."""
 
-    # For each process.
+    # The maximum number of running jobs in each process.
     concurrency: PositiveInt = 100
-    # A job whose process has not renewed its lease for this long is taken over by another.
+    # Another process takes over a job whose lease was not renewed for this long.
     lease_duration: LeaseSeconds = 15
 
 
@@ -224,7 +219,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     backends: tuple[BackendConfig, ...] = ()
 
 
-# TOML has no null, so this string stands for it in capabilities that can be None.
+# TOML has no null, so this string replaces it in capabilities that can be None.
 _NULL = "null"
 _NULLABLE = {
     field.name for field in structs.fields(Capabilities) if NoneType in get_args(field.type)
@@ -234,8 +229,8 @@ _NULLABLE = {
 def backend_capabilities(backend: BackendConfig) -> tuple[Capabilities, bool]:
     """Return a backend's capabilities, and whether requests in its own dialect are rewritten.
 
-    Without a profile the client is assumed to know what the backend supports. The profile of
-    OpenAI rewrites nothing, because it supports all that the dialects define.
+    Overrides and all profiles but OpenAI's, which supports everything, require rewriting. With
+    neither, the client is assumed to know what the backend supports.
     """
     profile = GENERIC if backend.profile is None else PROFILES[backend.profile]
     overrides = read_nulls(backend.capabilities)

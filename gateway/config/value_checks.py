@@ -1,7 +1,7 @@
 """Checks of values that have the right shape: URLs, files, environment variables, uniqueness.
 
-Each part of a file is checked as soon as its own shape is right, whatever is wrong elsewhere, so
-that all errors are reported together.
+Each part of a file is checked if its own shape is right, even if other parts are wrong, so that all
+errors are reported together.
 """
 
 import os
@@ -51,7 +51,7 @@ _WHITESPACE = re.compile(r"\s")
 _API_KEY = re.compile(r"[\x21-\x7e]+")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
-# Headers that belong to the connection or the body.
+# Headers that describe the connection or the body, and are set by the gateway.
 _RESERVED_HEADERS = frozenset(
     {
         "accept-encoding",
@@ -92,7 +92,7 @@ def _valid_elements(array: object, struct: type[Element], path: str) -> dict[str
 
 
 def check_shared_state(server: ServerConfig, state: StateConfig) -> Iterator[str]:
-    """Yield an error if several processes would each have a database of their own."""
+    """Yield an error if several processes would each have a separate database."""
     if server.workers > 1 and state.url == MEMORY_URL:
         remedy = 'use "sqlite:FILE" or "postgresql://…"'
         yield f"state.url: {server.workers} workers cannot share {quoted(MEMORY_URL)}; {remedy}"
@@ -129,15 +129,11 @@ def _check_tracing(tracing: TracingConfig) -> Iterator[str]:
     if tracing.endpoint is None:
         return
     yield from _check_host(tracing.endpoint, "tracing.endpoint")
-    if not _has_tracing_packages():
+    installed = False
+    with suppress(ModuleNotFoundError):
+        installed = find_spec("opentelemetry.exporter.otlp.proto.http") is not None
+    if not installed:
         yield 'tracing.endpoint: requires more packages; run: pip install "dragoman[tracing]"'
-
-
-def _has_tracing_packages() -> bool:
-    try:
-        return find_spec("opentelemetry.exporter.otlp.proto.http") is not None
-    except ModuleNotFoundError:
-        return False
 
 
 def _check_sealing(sealing: SealingConfig) -> Iterator[str]:
@@ -215,7 +211,7 @@ def _check_variable(name: str | None, path: str) -> Iterator[str]:
     if _ENVIRONMENT_VARIABLE.fullmatch(name):
         yield f"{path}: the environment variable {name} is not set"
     else:
-        # This may be a secret itself, given instead of the name of a variable.
+        # The value may be a secret that was given instead of the name of a variable.
         yield f"{path}: expected the name of an environment variable, got {preview(name, path)}"
 
 
@@ -254,21 +250,18 @@ def _check_tls(tls: TlsConfig, path: str) -> Iterator[str]:
         where = key_path(path, name)
         yield f"{where}: cannot read {preview(files[name], where)}: {reason}"
     if tls.ca_file is not None and "ca_file" not in unreadable:
-        yield from _check_ca_file(tls.ca_file, key_path(path, "ca_file"))
+        where = key_path(path, "ca_file")
+        try:
+            ssl.create_default_context(cafile=tls.ca_file)
+        except ssl.SSLError:
+            yield f"{where}: {preview(tls.ca_file, where)} contains no certificates in PEM format"
     if tls.cert_file is not None and not unreadable.keys() & {"cert_file", "key_file"}:
         yield from _check_cert_file(tls.cert_file, tls.key_file, key_path(path, "cert_file"))
 
 
-def _check_ca_file(file: str, path: str) -> Iterator[str]:
-    try:
-        ssl.create_default_context(cafile=file)
-    except ssl.SSLError:
-        yield f"{path}: {preview(file, path)} contains no certificates in PEM format"
-
-
 def _check_cert_file(cert_file: str, key_file: str | None, path: str) -> Iterator[str]:
     try:
-        # With an empty password, OpenSSL fails instead of prompting on the terminal.
+        # The empty password makes OpenSSL fail instead of prompting on the terminal.
         ssl.create_default_context().load_cert_chain(cert_file, key_file, password="")
     except ssl.SSLError:
         yield f"{path}: expected a certificate and its key in PEM format, without a password"
