@@ -4,7 +4,7 @@ import importlib.util
 import sys
 from importlib.abc import InspectLoader
 
-# A name that is in the source of our `adapters` and of no other.
+# A name by which the source of our `adapters` is recognized.
 _OWN_NAME = "DragomanError"
 
 
@@ -24,8 +24,8 @@ def run() -> None:
 def _find_foreign_adapters() -> str | None:
     """Return the path of a package `adapters` that is not ours, if there is one.
 
-    Another distribution of that name exists, and either may hide or overwrite the other. It is not
-    imported to find out: that may fail, or take long.
+    Another distribution has a package of the same name, which may hide or overwrite ours. Only its
+    source is read, because its import may fail or take long.
     """
     spec = importlib.util.find_spec("adapters")
     if spec is None or not isinstance(spec.loader, InspectLoader):

@@ -17,14 +17,14 @@ _PROFILE = f"{__name__}.profile"
 
 
 def read_profile(context: click.Context, _option: click.Parameter, name: str | None) -> None:
-    """Store the profile that single capabilities change."""
+    """Store the profile that is the base of `read_capabilities`."""
     context.meta[_PROFILE] = GENERIC if name is None else PROFILES[name]
 
 
 def read_capabilities(
     context: click.Context, _option: click.Parameter, values: tuple[str, ...]
 ) -> Capabilities:
-    """Return the profile with the given capabilities; the last value of each counts."""
+    """Return the profile with the given capabilities; the last value of a repeated one counts."""
     profile: Capabilities = context.meta[_PROFILE]
     return msgspec.structs.replace(profile, **dict(map(_read_capability, values)))
 
@@ -41,7 +41,7 @@ def _read_capability(text: str) -> tuple[str, object]:
 
 
 def _read_value(field: FieldInfo, text: str) -> object:
-    """Convert a plain value, or decode JSON where a plain value does not fit."""
+    """Convert a plain value, or decode it as JSON if it cannot be converted."""
     if text.lower() in _NULL and NoneType in get_args(field.type):
         return None
     plain = text.split(",") if _is_list(field.type) and not text.startswith("[") else text

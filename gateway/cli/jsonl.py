@@ -1,7 +1,7 @@
 """Translation of JSON Lines: one request or reply per line.
 
-The lines of OpenAI's batch files have the body inside:
-`{"custom_id", "method", "url", "body"}` for a request, `{"custom_id", "response"}` for a reply.
+In OpenAI's batch files, a line contains the body of a request or a reply:
+`{"custom_id", "method", "url", "body"}` or `{"custom_id", "response": {"body"}}`.
 """
 
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ _VERSION_PREFIX = "/v1"
 
 
 def is_jsonl(name: str) -> bool:
-    """Whether a file contains JSON Lines, by its name."""
+    """Whether the name of a file has a suffix of JSON Lines."""
     return PurePath(name).suffix.lower() in _SUFFIXES
 
 
@@ -37,7 +37,7 @@ def describe_kind(kind: Kind) -> str:
 
 
 class JsonlTranslator:
-    """A translator of JSON Lines that holds one line at a time."""
+    """Translates lines one by one, so that a file may be larger than the memory."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class JsonlTranslator:
         verbose: bool = False,
     ) -> None:
         self._translator = translator
-        # None: to be detected for each line.
+        # None if the kind of each line is detected.
         self._kind: Kind | None = kind
         self._keep_going = keep_going
         self._verbose = verbose
@@ -105,16 +105,15 @@ class JsonlTranslator:
         except msgspec.DecodeError:
             raise InvalidRequestError("url", "must be a string") from None
         if url and not _is_path(url, source_path):
-            raise InvalidRequestError(
-                "url", f"must be {source_path} for a {source} request, not {url}"
-            )
+            message = f"must be {source_path} for a {source} request, not {url}"
+            raise InvalidRequestError("url", message)
         return url if _is_path(url, target_path) else target_path
 
     def _translate_batch_reply(self, fields: _Object, line: bytes) -> Translation:
         response = _read_object(fields["response"])
         body = response.get("body")
         if body is None:
-            # The request was not sent or has expired: there is only an error of the batch.
+            # The request was not sent or has expired, so there is no reply to translate.
             return Translation(line)
         status = _read_status(response)
         kind: Kind = "error" if status >= _FIRST_ERROR_STATUS else "reply"
@@ -125,9 +124,9 @@ class JsonlTranslator:
 
 
 def _read_object(text: bytes | Raw) -> _Object:
-    """Return the fields of a line; none if it is invalid, which its reader will report."""
+    """Return the fields of a line; without any if it is invalid, which is reported later."""
     try:
-        # The decoder does not check the UTF-8 of fields that it does not decode.
+        # Check UTF-8, because the decoder does not check the raw values of fields.
         bytes(text).decode()
         return _OBJECT.decode(text)
     except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
@@ -135,7 +134,7 @@ def _read_object(text: bytes | Raw) -> _Object:
 
 
 def _is_path(url: str, path: str) -> bool:
-    """Compare without the version, which some servers omit or name differently."""
+    """Whether a URL ends with a path; its version may differ or be missing."""
     return url.rstrip("/").endswith(path.removeprefix(_VERSION_PREFIX))
 
 

@@ -1,4 +1,4 @@
-"""`dragoman key`: creates API keys for clients of the gateway."""
+"""`dragoman key`: creates API keys for clients."""
 
 import rich_click as click
 from click import option

@@ -32,7 +32,7 @@ Examples:
 
 _StructType = TypeVar("_StructType", bound=Struct)
 
-# EX_CONFIG of sysexits.h: tells a service manager that a restart will not help.
+# EX_CONFIG of sysexits.h, so that service managers can avoid useless restarts.
 _EXIT_INVALID_CONFIG = 78
 
 
@@ -69,11 +69,7 @@ class Options(Struct, frozen=True):
     metavar="URL",
     help=f"Base URL of a backend for every model, without {_any_of(dialects_by_path())}.",
 )
-@option(
-    "--dialect",
-    type=click.Choice(list(DIALECTS)),
-    help="Dialect of the --backend.",
-)
+@option("--dialect", type=click.Choice(list(DIALECTS)), help="Dialect of the --backend.")
 @option("--profile", metavar="NAME", help="Profile of the --backend, for example vllm.")
 @option(
     "--log-format", type=click.Choice(["json", "text"]), help="Format of the log (default: json)."
@@ -86,7 +82,7 @@ def serve_command(**given: object) -> None:
         raise click.UsageError("--host is empty; use 0.0.0.0 for all addresses.")
     config = _make_config(options, _make_backends(options))
     with exit_on_error():
-        # Imported here because it takes half a second, which the other commands save.
+        # Imported here because it takes half a second, which other commands do not need.
         from gateway.server.run import run_server  # noqa: PLC0415
 
         code = run_server(config)
@@ -120,24 +116,18 @@ def _make_backend(url: str, dialect: DialectName, profile: str | None) -> Backen
 
 def _make_config(options: Options, backends: tuple[BackendConfig, ...]) -> Config:
     """Load the file and override its values by the options."""
-    config = _load(options.config)
+    try:
+        config = Config() if options.config is None else load_config(options.config)
+    except ConfigError as error:
+        _exit_invalid_config(error.errors)
     server = _override(config.server, host=options.host, port=options.port, workers=options.workers)
     logging = _override(
         config.logging, format=options.log_format, bodies=options.log_bodies or None
     )
-    # Checked again, because the options may add workers.
+    # Checked again, because the options may change the number of workers.
     if errors := list(check_shared_state(server, config.state)):
         _exit_invalid_config(errors)
     return _override(config, server=server, logging=logging, backends=backends or None)
-
-
-def _load(file: str | None) -> Config:
-    if file is None:
-        return Config()
-    try:
-        return load_config(file)
-    except ConfigError as error:
-        _exit_invalid_config(error.errors)
 
 
 def _exit_invalid_config(errors: list[str]) -> NoReturn:

@@ -129,12 +129,16 @@ def translate_command(**given: object) -> None:
         with open_input(options.file) as source:
             if not lines:
                 _translate_input(options, translator, source)
-            elif not _translate_lines(options, translator, source):
-                raise SystemExit(1)
+            else:
+                jsonl = JsonlTranslator(
+                    translator, options.kind, keep_going=options.keep_going, verbose=options.verbose
+                )
+                if not jsonl.translate(source):
+                    raise SystemExit(1)
 
 
 def _check_options(options: Options, *, lines: bool) -> None:
-    """Reject options that have no effect together."""
+    """Reject combinations of options that have no effect."""
     kind = options.kind
     if options.status is not None and kind not in (None, "error"):
         raise click.UsageError(f"--status is for errors, not for --kind {kind}.")
@@ -171,15 +175,6 @@ def _read_request(options: Options) -> Request | None:
         fail(f"{options.request}: {error}")
 
 
-def _translate_lines(
-    options: Options, translator: OfflineTranslator, lines: Iterable[bytes]
-) -> bool:
-    jsonl = JsonlTranslator(
-        translator, options.kind, keep_going=options.keep_going, verbose=options.verbose
-    )
-    return jsonl.translate(lines)
-
-
 def _translate_input(
     options: Options, translator: OfflineTranslator, source: io.BufferedReader
 ) -> None:
@@ -205,8 +200,7 @@ def _translate_input(
 def _translate_stream(translator: OfflineTranslator, chunks: Iterable[bytes]) -> None:
     """Write each chunk as soon as it is translated.
 
-    A stream that is truncated or invalid ends with an error in the client's dialect; the command
-    fails too.
+    If the stream is truncated or invalid, write an error in the target's dialect and raise it.
     """
     stream = translator.stream()
     for chunk in chunks:
@@ -219,7 +213,7 @@ def _translate_stream(translator: OfflineTranslator, chunks: Iterable[bytes]) ->
 
 
 def _read_head(source: io.BufferedReader) -> bytes:
-    """Read enough to detect a stream, and no more, because a stream may be slow."""
+    """Read just enough to detect a stream, because its next bytes may arrive late."""
     head = b""
     while len(head) < CHUNK_BYTES and len(head.lstrip()) < STREAM_PREFIX_BYTES:
         chunk = source.read1(CHUNK_BYTES)
@@ -236,5 +230,5 @@ def _format(body: bytes, *, indent: bool) -> bytes:
     try:
         return msgspec.json.format(body, indent=2)
     except (msgspec.DecodeError, RecursionError):
-        # An error body that is passed through may be anything.
+        # An error body is forwarded unchanged and need not be JSON.
         return body
