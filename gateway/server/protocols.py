@@ -16,24 +16,24 @@ from websockets.http11 import Request
 from gateway.errors import write_message
 from gateway.server.shutdown import notify_shutdown
 
-# The scope extension with the event that is set on shutdown.
+# The extension of an ASGI scope with the event that is set on shutdown.
 SHUTDOWN_EXTENSION: Final = "dragoman.shutdown"
 
-# Limits what may arrive without a byte of a body: headers or trailers. Clients and proxies send
-# much less (nginx accepts 32 KiB, Node.js 16 KiB).
+# The limit for consecutive bytes without a body: headers or trailers. Clients and proxies send much
+# less (nginx accepts 32 KiB, Node.js 16 KiB).
 _MAX_HEAD_BYTES: Final = 64 * 1024
 _WEBSOCKET: Final = b"websocket"
 _WEBSOCKET_PATHS: Final = (b"/v1/responses", b"/responses")
 _BODY_HEADERS: Final = (b"content-length", b"transfer-encoding")
 _UPGRADE_HEADERS: Final = (b"upgrade", b"http2-settings", b"connection")
 
-# Each exchange is logged anyway, and a client that breaks the protocol only loses its connection.
+# Silences websockets: the gateway logs each exchange, and errors of the protocol end a connection.
 _WEBSOCKET_LOG: Final = logging.getLogger("dragoman.websocket")
 _WEBSOCKET_LOG.setLevel(logging.CRITICAL)
 
 
 def _rejection(status: HTTPStatus, message: str) -> bytes:
-    """Return a whole HTTP response with an error that clients of all dialects understand."""
+    """Return an HTTP response with an error in the form that all dialects share."""
     body = write_message(status, message)
     head = (
         f"HTTP/1.1 {status} {status.phrase}\r\ncontent-type: application/json\r\n"
@@ -45,16 +45,16 @@ def _rejection(status: HTTPStatus, message: str) -> bytes:
 class GatewayHttpProtocol(HttpToolsProtocol):
     """uvicorn's HTTP protocol with these changes.
 
-    - A client may offer to switch to another protocol (`Upgrade: h2c`, as Java's client and
-      `curl --http2` do) and continues with HTTP/1.1 if the offer is ignored (RFC 9110, 7.8). The
-      parser stops at such an offer, so the request is parsed again without it.
+    - An offer to switch to another protocol is ignored (RFC 9110, 7.8). The parser stops at such an
+      offer (`Upgrade: h2c` of Java's client and `curl --http2`), so the request is parsed again
+      without it.
     - A connection is closed if no request or no complete head arrives in time.
-    - An endless head is rejected, and so is anything but HTTP, with a JSON error.
+    - A head that is too long and data that is not HTTP are rejected with a JSON error.
     - An HTTP/1.0 client gets no chunked response.
-    - The start of the shutdown is signaled while there are connections.
+    - Listeners of the shutdown are called as soon as it starts.
     """
 
-    # Bytes since the end of a head or the last byte of a body.
+    # The number of bytes since the end of a head or the last byte of a body.
     _head_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in the base
@@ -69,7 +69,7 @@ class GatewayHttpProtocol(HttpToolsProtocol):
         )
 
     def shutdown(self) -> None:
-        """Signal the shutdown; close the connection after the running response."""
+        """Call the listeners of the shutdown; close the connection after the running response."""
         notify_shutdown()
         super().shutdown()
 
@@ -123,12 +123,12 @@ class GatewayHttpProtocol(HttpToolsProtocol):
             super().on_message_complete()
 
     def _should_upgrade(self) -> bool:
-        """Whether to switch to a WebSocket, which starts with a GET request without a body."""
+        """Whether a request starts a WebSocket: a GET request to its path without a body."""
         return (
             super()._should_upgrade()
             and self.url.partition(b"?")[0].rstrip(b"/") in _WEBSOCKET_PATHS
             and self.parser.get_method() == b"GET"
-            # HTTP/1.0 has no upgrade (RFC 9110, 7.8): a proxy would wait for a response forever.
+            # HTTP/1.0 has no upgrade (RFC 9110, 7.8): a proxy would never get a response.
             and self.parser.get_http_version() == "1.1"
             and not any(name in _BODY_HEADERS for name, _ in self.headers)
         )
@@ -150,10 +150,10 @@ class GatewayHttpProtocol(HttpToolsProtocol):
 
 
 def _disable_chunked_encoding(cycle: RequestResponseCycle) -> None:
-    """Send a response without a length up to the end of the connection.
+    """End a response without a length by closing the connection, instead of sending chunks.
 
-    HTTP/1.0 has no chunks, but uvicorn would send them (RFC 9112, 6.1). Older nginx speaks HTTP/1.0
-    to backends by default.
+    HTTP/1.0 has no chunks (RFC 9112, 6.1), but uvicorn would send them. Older versions of nginx use
+    HTTP/1.0 by default.
     """
     send = cycle.send
     has_length = True
@@ -166,7 +166,7 @@ def _disable_chunked_encoding(cycle: RequestResponseCycle) -> None:
             if not has_length:
                 cycle.chunked_encoding = False
         elif message["type"] == "http.response.body" and not has_length:
-            # uvicorn checks the length of what is not chunked.
+            # uvicorn compares the length of a body without chunks with this number.
             cycle.expected_content_length = len(message.get("body", b""))
         await send(message)
 
@@ -174,7 +174,7 @@ def _disable_chunked_encoding(cycle: RequestResponseCycle) -> None:
 
 
 class GatewayWebSocketProtocol(WebSocketsSansIOProtocol):
-    """uvicorn's WebSocket protocol, which also lets running replies end on shutdown."""
+    """uvicorn's WebSocket protocol, except that running replies are completed on shutdown."""
 
     def __init__(
         self,

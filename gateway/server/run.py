@@ -1,4 +1,4 @@
-"""Running the gateway: one socket, one process or several, until a signal to stop."""
+"""Running the gateway: one socket and one or several processes, until a signal to stop."""
 
 import asyncio
 import gc
@@ -29,13 +29,13 @@ from gateway.terminal import EXIT_INTERRUPTED, print_error
 Address = tuple[str, int]
 
 _BACKLOG = 2048
-# Longer than load balancers (60 s) and HTTP clients keep an idle connection: if the gateway closed
-# it first, a request might be on its way.
+# Longer than the idle time of load balancers (60 s) and HTTP clients: they must close a connection
+# first, because a request that crosses with the gateway's close would be lost.
 _IDLE_TIMEOUT_SECONDS = 75
-# A worker that does not respond for this long hangs; starting on a busy machine may take a while.
+# A worker without a response for this long is restarted; on a busy machine its start is slow.
 _WORKER_TIMEOUT_SECONDS = 30
-# How many new objects start a garbage collection. Python's default of some hundred is reached by a
-# few concurrent requests.
+# The number of new objects that starts a garbage collection. A few concurrent requests reach
+# Python's default of some hundred.
 _GC_THRESHOLD = 10_000
 _METRICS_DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 
@@ -64,7 +64,7 @@ def run_server(config: Config) -> int:
 
 
 def _raise_descriptor_limit() -> None:
-    """Allow as many open connections as the system does; each stream needs two."""
+    """Raise the limit of open connections to that of the system; each stream needs two."""
     if sys.platform == "win32":
         return
     import resource  # noqa: PLC0415 - not available on Windows
@@ -78,7 +78,7 @@ def _raise_descriptor_limit() -> None:
 
 
 def _listen(server: ServerConfig) -> socket.socket:
-    """Open the listening socket; an error contains the address."""
+    """Open the listening socket; raise an `OSError` with the address."""
     family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
     try:
         return socket.create_server((server.host, server.port), family=family, backlog=_BACKLOG)
@@ -89,7 +89,7 @@ def _listen(server: ServerConfig) -> socket.socket:
 
 
 def _migrate_store(config: Config) -> bool:
-    """Open the database once, which migrates it; print the error and return False if that fails."""
+    """Migrate the database by opening it once; return False after printing an error."""
 
     async def open_and_close() -> None:
         store = await open_store(config.state.url)
@@ -107,7 +107,7 @@ def _migrate_store(config: Config) -> bool:
 
 
 def print_startup_banner(config: Config, address: Address) -> None:
-    """Print the backends, or how to try the demo, and a warning if anyone may use the gateway."""
+    """Print the backends or an example for the demo, and a warning if anyone can get access."""
     for backend in config.backends:
         _print(_describe(backend))
     if not config.backends:
@@ -129,13 +129,10 @@ def _url(address: Address) -> str:
 def _describe(backend: BackendConfig) -> str:
     rest = ("all other models",) if backend.default else ()
     models = ", ".join((*backend.models, *rest))
-    return f"{backend.name}: {backend.dialect} at {_without_secrets(backend.url)} for {models}"
-
-
-def _without_secrets(url: str) -> str:
-    """Remove the parts of a URL that may contain passwords and keys."""
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+    parts = urlsplit(backend.url)
+    # Without the parts of a URL that may contain passwords and keys.
+    url = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+    return f"{backend.name}: {backend.dialect} at {url} for {models}"
 
 
 def _is_loopback(address: Address) -> bool:
@@ -157,11 +154,11 @@ def _uvicorn_config(config: Config) -> uvicorn.Config:
         workers=server.workers,
         http=GatewayHttpProtocol,
         ws=GatewayWebSocketProtocol if server.websocket else "none",
-        # A message of up to twice the limit is read and rejected with an error; a larger one closes
-        # the connection.
+        # A message of up to twice the limit is rejected with an error; a larger one closes the
+        # connection.
         ws_max_size=2 * server.max_body_bytes,
         # Pings keep proxies from closing an idle connection. There is no timeout for the pong,
-        # because a client that reads slowly answers late.
+        # because a client that reads slowly sends it late.
         ws_ping_interval=server.heartbeat_interval or None,
         ws_ping_timeout=None,
         # Events are small and frequent: compressing them costs more than it saves.
@@ -188,7 +185,7 @@ class AppFactory:
         self._config = config
 
     def __call__(self) -> object:
-        """Create the application, or exit with the code that stops the parent from retrying."""
+        """Create the application, or exit with the code after which the parent does not retry."""
         try:
             # Imported here because the parent of several workers does not need it.
             from gateway.app import create_app  # noqa: PLC0415
@@ -197,21 +194,15 @@ class AppFactory:
         except Exception:
             logging.getLogger(__name__).exception("startup failed")
             sys.exit(STARTUP_FAILURE)
-        _tune_garbage_collector()
+        # Exclude long-lived objects from garbage collection, and collect less often, because
+        # requests create hardly any reference cycles.
+        gc.freeze()
+        gc.set_threshold(_GC_THRESHOLD)
         return app
 
 
-def _tune_garbage_collector() -> None:
-    """Exclude long-lived objects from garbage collection, and collect less often.
-
-    Requests create hardly any reference cycles.
-    """
-    gc.freeze()
-    gc.set_threshold(_GC_THRESHOLD)
-
-
 class _Server(uvicorn.Server):
-    """A server that prints its address and returns after a signal instead of raising it again."""
+    """A server that prints its address, and returns after a signal instead of raising it again."""
 
     def __init__(self, config: uvicorn.Config, listener: socket.socket) -> None:
         super().__init__(config)
@@ -222,7 +213,7 @@ class _Server(uvicorn.Server):
         print_listening(self._listener.getsockname())
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin the shutdown; a second Ctrl-C ends the process at once."""
+        """Begin the shutdown, or exit at once after a second Ctrl-C."""
         del frame
         if self.should_exit and sig == signal.SIGINT:
             os._exit(EXIT_INTERRUPTED)
@@ -234,7 +225,7 @@ class _Server(uvicorn.Server):
 
 @contextmanager
 def _metrics_directory(config: Config) -> Generator[None]:
-    """Create the directory in which workers share their metrics, unless the environment has one."""
+    """Create a directory in which workers share metrics, unless the environment names one."""
     if not config.metrics.enabled or _METRICS_DIRECTORY in os.environ:
         yield
         return
@@ -247,7 +238,7 @@ def _metrics_directory(config: Config) -> Generator[None]:
 
 
 class _Workers(Multiprocess):
-    """A supervisor that restarts workers and ends with them."""
+    """A supervisor that restarts dead workers, unless they cannot start at all."""
 
     def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
         super().__init__(config, sockets)
@@ -275,10 +266,10 @@ class _Workers(Multiprocess):
             multiprocess.mark_process_dead(pid)  # type: ignore[no-untyped-call]  # it has no types
 
     def terminate_all(self) -> None:
-        """Stop all workers; another Ctrl-C kills them."""
+        """Stop all workers, and kill them after another Ctrl-C."""
         signal.signal(signal.SIGINT, self._kill_all)
         super().terminate_all()
-        # New connections are refused at once instead of waiting in the backlog.
+        # Close the sockets, so that new connections are refused instead of waiting in the backlog.
         for listener in self.sockets:
             listener.close()
 

@@ -1,7 +1,7 @@
-"""The signal inside one process that the server is shutting down.
+"""Listeners that are called as soon as the server starts to shut down.
 
-The application's own shutdown event comes only after all connections have ended, and a stream may
-take long. Work that another node could take over should not wait for that.
+ASGI's shutdown event follows only after all connections have ended, which may take long. Jobs that
+another node can take over are released at once instead.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ _LISTENERS: set[Callable[[], None]] = set()
 
 
 def on_shutdown(listener: Callable[[], None]) -> Callable[[], None]:
-    """Call a listener on shutdown, perhaps several times; return a function that removes it."""
+    """Call a listener on shutdown, possibly more than once; return a function that removes it."""
     _LISTENERS.add(listener)
     return lambda: _LISTENERS.discard(listener)
 
