@@ -1,8 +1,8 @@
 """Redaction of secrets in logged bodies.
 
-JSON is parsed, so that fields are recognized by name; strings that contain JSON, such as call
-arguments, are parsed too. Values that look like an API key are redacted everywhere. Fragments of
-streamed arguments cannot be checked one by one and are left out.
+JSON is parsed to recognize fields by name, also in strings that contain JSON, such as arguments of
+a call. Values that look like an API key are redacted everywhere. Fragments of streamed arguments
+are left out, because a secret may extend over several fragments.
 """
 
 import re
@@ -14,7 +14,7 @@ from adapters.json_text import DECODE_ERRORS
 from adapters.wire.error_body import REDACTED
 from adapters.wire.json_object import Json
 
-# "token" only at the end, because `max_tokens` and the like are not secret.
+# "token" must be at the end of a name, because fields such as `max_tokens` are not secret.
 _SECRET_NAME = re.compile(
     r"api[-_]?key|authorization|credential|passw|passphrase|secret|private[-_]?key|token$|cookie",
     re.IGNORECASE,
@@ -27,7 +27,7 @@ _KEY = re.compile(
 )
 _DATA = "data:"
 _ARGUMENTS = "[arguments]"
-# How many levels of JSON inside JSON strings are parsed.
+# The number of parsed levels of JSON inside JSON strings.
 _MAX_DEPTH = 4
 
 _JSON: msgspec.json.Decoder[Json] = msgspec.json.Decoder()
@@ -61,7 +61,7 @@ def _redact_json(text: str, redact: Callable[[Json, int], Json]) -> str | None:
 
 
 def _redact_event(event: Json, depth: int) -> Json:
-    """Redact one stream event, and leave out fragments of arguments."""
+    """Redact one event of a stream, and leave out fragments of arguments."""
     if isinstance(event, dict):
         event_type = str(event.get("type", ""))
         if event_type.endswith(("arguments.delta", "input.delta")):
@@ -94,9 +94,9 @@ def _redact(value: Json, depth: int) -> Json:
         case list():
             return [_redact(element, depth) for element in value]
         case str():
-            nested = (
-                _redact_json(value, lambda json, _: _redact(json, depth - 1)) if depth else None
-            )
+            nested = None
+            if depth:
+                nested = _redact_json(value, lambda json, _: _redact(json, depth - 1))
             return _KEY.sub(REDACTED, value) if nested is None else nested
         case _:
             return value

@@ -1,4 +1,4 @@
-"""Logging: one line per exchange, and the same format for messages of libraries."""
+"""Logging: one line for each exchange, in the same format as the messages of libraries."""
 
 import logging
 import sys
@@ -47,7 +47,7 @@ def logging_config(settings: LogConfig) -> StructLoggingConfig:
 
 
 class _UpgradeWarningFilter(logging.Filter):
-    """A filter for uvicorn's warnings about WebSocket requests that the gateway rejects."""
+    """Removes uvicorn's warnings about WebSocket requests, which the gateway rejects itself."""
 
     _MESSAGES = ("Unsupported upgrade request.", "No supported WebSocket library detected.")
 
@@ -66,11 +66,8 @@ def _standard_library_config(settings: LogConfig, shared: list[Processor]) -> Lo
         "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
         "foreign_pre_chain": shared,
     }
-    handler = {
-        "class": "logging.StreamHandler",
-        "formatter": "shared",
-        "filters": ["upgrade_warnings"],
-    }
+    filters = ["upgrade_warnings"]
+    handler = {"class": "logging.StreamHandler", "formatter": "shared", "filters": filters}
     return LoggingConfig(
         formatters={"shared": formatter},
         filters={"upgrade_warnings": {"()": _UpgradeWarningFilter}},
@@ -90,8 +87,8 @@ def _encode_text(fields: object, **_: object) -> str:
 
 
 def exchange_logger() -> Callable[[ExchangeRecord], None]:
-    """Return a function that logs an exchange; logging must be configured before."""
-    # Binding a logger for each line would cost more than writing the line.
+    """Return a function that logs an exchange; call this after logging is configured."""
+    # Bound once, because binding a logger costs more than writing a line.
     bound: FilteringBoundLogger = LOG.bind()
 
     def log(record: ExchangeRecord) -> None:
@@ -136,7 +133,7 @@ def _redact(record: ExchangeRecord, text: str) -> str:
 
 
 def _format_body(record: ExchangeRecord, body: bytes, size: int) -> str:
-    """Return a redacted body, or its size: secrets cannot be recognized in a truncated one."""
+    """Redact a body; replace a truncated one by its size, because secrets could be missed."""
     if size > MAX_LOGGED_BODY_BYTES:
         return f"[{size} bytes]"
     return redact_body(redact_text(body, record.redact))

@@ -1,6 +1,7 @@
 """Prometheus metrics of exchanges, in addition to those of Litestar's plugin.
 
-No label has a value that clients choose freely, such as the model, so their number is bounded.
+Values that clients choose freely, such as the model, are no labels, so the number of time series is
+limited.
 """
 
 from functools import cache
@@ -55,8 +56,8 @@ class VersionedMetricsController(MetricsController):
     path = "/v1/metrics"
 
 
-# Grouped by route, so that requests for unknown paths do not create new labels. Exchanges are
-# counted by `record_metrics`: this middleware would cost more than the rest of Litestar.
+# Grouped by route, so that requests for unknown paths do not create new labels. The endpoints of
+# exchanges are excluded, because the middleware would cost more than the rest of Litestar.
 HTTP_METRICS = PrometheusConfig(
     app_name="dragoman",
     prefix="dragoman_http",

@@ -10,7 +10,7 @@ from adapters.wire.error_body import Redact
 
 Outcome = Literal["ok", "error", "client_disconnected"]
 
-# A longer body is not logged, even where bodies are.
+# Instead of a longer body, only its size is logged.
 MAX_LOGGED_BODY_BYTES = 1024 * 1024
 
 
@@ -24,11 +24,11 @@ class ExchangeRecord:
     backend: str = ""
     backend_dialect: str = ""
     model: str = ""
-    # Name of the key that the client authenticated with.
+    # The name of the client's key for the gateway.
     key_name: str | None = None
     stream: bool = False
     status: int = 0
-    # A reply that has begun may still fail after its status was sent.
+    # Independent of the status, because a reply may fail after its status was sent.
     outcome: Outcome = "ok"
     # Error code of the gateway or of the backend.
     error_code: str | None = None
@@ -37,7 +37,7 @@ class ExchangeRecord:
     usage: Usage | None = None
     losses: list[Loss] = field(default_factory=list)
     request_id: str | None = None
-    # None unless bodies are logged.
+    # None if bodies are not logged.
     request_body: bytes | None = None
     response_chunks: list[bytes] = field(default_factory=list)
     response_size: int = 0

@@ -15,7 +15,7 @@ from gateway.observability.record import ExchangeRecord
 
 
 class Tracer:
-    """A tracer that exports spans in a thread of its own."""
+    """Creates spans, and exports them in a separate thread."""
 
     def __init__(self, settings: TracingConfig) -> None:
         resource = Resource.create({SERVICE_NAME: settings.service_name})
@@ -27,7 +27,7 @@ class Tracer:
         self._spans: dict[int, trace.Span] = {}
 
     def plugin(self) -> OpenTelemetryPlugin:
-        """Return Litestar's plugin, without a span for every chunk of a stream."""
+        """Return Litestar's plugin, configured without a span for every chunk of a stream."""
         return OpenTelemetryPlugin(
             OpenTelemetryConfig(
                 tracer_provider=self._provider,
@@ -38,7 +38,7 @@ class Tracer:
 
     def start_span(self, record: ExchangeRecord) -> dict[str, str]:
         """Start the span of a backend request; return the headers that propagate the trace."""
-        # A request that moves on to another backend gets a new span.
+        # A request that is sent to another backend after a failure gets a new span.
         self.end_span(record)
         span = self._tracer.start_span("backend request", kind=trace.SpanKind.CLIENT)
         self._spans[id(record)] = span
@@ -47,7 +47,7 @@ class Tracer:
         return carrier
 
     def end_span(self, record: ExchangeRecord) -> None:
-        """End the span of a backend request, if there is one, with its attributes."""
+        """Add the attributes of the exchange to its span, if it has one, and end the span."""
         span = self._spans.pop(id(record), None)
         if span is None:
             return
@@ -67,5 +67,5 @@ class Tracer:
         span.end()
 
     def close(self) -> None:
-        """Export the remaining spans."""
+        """Export the remaining spans and stop the thread."""
         self._provider.shutdown()
