@@ -1,1 +1,1 @@
-"""The OpenAPI document at `/schema`: types of all requests and replies."""
+"""The OpenAPI document at `/schema`, with the types of all requests and replies."""

@@ -1,7 +1,6 @@
 """Types that several parts of the OpenAPI document share.
 
-The types only document what passes: requests are not validated against them, and fields that are
-not listed pass too.
+All types are only documentation: requests are not validated against them and may have other fields.
 """
 
 from typing import Annotated, Any, Literal

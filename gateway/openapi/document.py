@@ -1,4 +1,4 @@
-"""The OpenAPI document: operations by Litestar, types by msgspec.
+"""The OpenAPI document: Litestar describes the operations, msgspec the types.
 
 Handlers declare their requests and responses with `request_body`, `responses` and the classes of
 operations.
@@ -55,7 +55,7 @@ _ERRORS: Final = {
     503: "The gateway's database is not available.",
     504: "The backend timed out.",
 }
-# Errors of a request that reads a stored object, that sends a body too, and that calls a backend.
+# The error statuses of endpoints that read the store, that also read a body, that call a backend.
 STORE_ERRORS: Final = (400, 401, 404, 503)
 BODY_ERRORS: Final = (*STORE_ERRORS, 413, 415)
 BACKEND_ERRORS: Final = tuple(_ERRORS)
@@ -70,7 +70,7 @@ _LOSS_HEADER: Final = OpenAPIHeader(
 
 
 class SchemaPlugin(OpenAPISchemaPlugin):
-    """Collects the types that operations name, to be described by msgspec.
+    """Collects the types of operations, whose schemas are written by msgspec.
 
     Litestar's own schemas of Structs have no docstrings and no discriminators.
     """
@@ -98,7 +98,7 @@ class SchemaPlugin(OpenAPISchemaPlugin):
         )
         for component in components.values():
             component["description"] = cleandoc(component.get("description", ""))
-        # Unions have no name of their own, so msgspec returns them in place.
+        # A union is not a component of msgspec, because only its members have names.
         components |= {
             name: root for name, root in zip(self._types, roots, strict=True) if "$ref" not in root
         }
@@ -108,7 +108,7 @@ class SchemaPlugin(OpenAPISchemaPlugin):
 
 
 def _without_null_defaults(value: Any) -> Any:
-    """Remove `"default": null`, which says no more than that a field is optional."""
+    """Remove `"default": null`, which only repeats that a field is optional."""
     if isinstance(value, list):
         return [_without_null_defaults(one) for one in value]  # pyright: ignore[reportUnknownVariableType] - JSON
     if isinstance(value, dict):
@@ -128,22 +128,22 @@ class TypeComponents(Components):
         self._plugin = plugin
 
     def __deepcopy__(self, _: object) -> "TypeComponents":
-        # Litestar copies the components before the plugin has collected any type.
+        # Not a copy, because Litestar copies the components before any type is collected.
         return self
 
     def to_schema(self) -> JsonObject:
-        """Return the components as they stand in the document."""
+        """Return the components with the collected schemas."""
         return super().to_schema() | {"schemas": self._plugin.schemas()}
 
 
 async def _refuse_other_paths(request: Request[object, object, State]) -> None:
-    """Raise 404 for other paths, for which Litestar would send an HTML page."""
+    """Raise 404 for paths without a document, for which Litestar would send an HTML page."""
     if request.path_params:
         raise NotFoundException
 
 
 def openapi_config(plugin: SchemaPlugin) -> OpenAPIConfig:
-    """Return the configuration of the document, which is served as JSON."""
+    """Return the configuration of the document, which is only served as JSON."""
     return OpenAPIConfig(
         title="Dragoman",
         version=importlib.metadata.version("dragoman"),
@@ -172,7 +172,7 @@ def errors(statuses: Sequence[int]) -> dict[int, ResponseSpec]:
 def responses(
     reply: type, description: str, statuses: Sequence[int], *, stream: type | None = None
 ) -> dict[int, ResponseSpec]:
-    """Return the responses of a handler that returns bytes: its reply and its errors."""
+    """Return the reply and the errors of a handler that returns bytes."""
     declared = {200: ResponseSpec(reply, description=description, generate_examples=False)}
     if stream is not None:
         declared[_STREAM] = ResponseSpec(

@@ -1,7 +1,7 @@
 """The Responses API: content parts, tools and items.
 
-Functions, custom tools and the tools that clients run themselves work with every backend. Tools
-that a backend runs are passed to Responses backends unread, and reported as a loss for others.
+Functions, custom tools and other tools that clients run work with every backend. Tools that a
+backend runs are forwarded to Responses backends, and reported as a loss for other backends.
 """
 
 from typing import Annotated, Any, Final, Literal
@@ -37,7 +37,7 @@ HOSTED_ITEM_TYPES: Final = (
 
 
 def opaque(description: str, types: tuple[str, ...]) -> Meta:
-    """Describe objects of these types, without their other fields."""
+    """Describe objects by the values of `type`, without their other fields."""
     properties = {"type": {"enum": list(types)}}
     schema = {"type": "object", "properties": properties, "required": ["type"]}
     return Meta(description=description, extra_json_schema=schema)

@@ -15,12 +15,7 @@ from gateway.openapi.common import (
     Opaque,
     Verbosity,
 )
-from gateway.openapi.responses_items import (
-    HOSTED_TOOL_TYPES,
-    AnyItem,
-    AnyTool,
-    opaque,
-)
+from gateway.openapi.responses_items import HOSTED_TOOL_TYPES, AnyItem, AnyTool, opaque
 
 # Tool choice
 
