@@ -1,7 +1,7 @@
-"""Summarize a conversation before it is answered, once it is as long as its client allows.
+"""Summarize a conversation that is longer than its client allows, before its next reply.
 
-The summary replaces all but the current turn, which is sealed with it: later turns need only the
-item, and clients and the store leave out what is before it.
+The summary replaces all items but those of the current turn, which are sealed with it. Later turns
+need only the summary item, so clients and the store drop the items before it.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,6 @@ from adapters import (
     UnsupportedRequestError,
 )
 from adapters.ir.types import Usage
-from adapters.losses import Losses
 from adapters.stages.summary_item import PrependItem
 from adapters.wire.json_object import JsonObject
 from gateway.compaction.summary import COMPACTION, Summary, unsealed
@@ -36,30 +35,24 @@ from gateway.compaction.window import (
 )
 
 FIELD: Final = "context_management"
-# In tokens, where the client does not say. Most models take more.
+# In tokens, if the client sends none. Most models accept more.
 _DEFAULT_THRESHOLD: Final = 100_000
-
-_UNKNOWN: Final = "only compaction is supported"
-_FAILED: Final = "the conversation could not be summarized; sent unchanged"
-_NOTHING: Final = "there is nothing to summarize before the current turn"
-
-# Fields that concern the reply and not the summary.
+# Fields that apply to the reply and not to the summary.
 _REPLY_FIELDS: Final = ("background", "max_output_tokens", "store", "stream", "stream_options")
-_FALSE: Final = Raw(b"false")
 
 
 class ContextManagement(Struct, frozen=True):
-    """What a client wants to be done with a long conversation."""
+    """A request, and the length at which its conversation is to be summarized."""
 
-    # The request without the field.
+    # The request without the field `context_management`.
     body: RequestBody
-    # In tokens; None: nothing is to be done.
+    # In tokens; None if the conversation is not to be summarized.
     threshold: int | None
     losses: tuple[Loss, ...]
 
 
 class GeneratedSummary(Struct, frozen=True):
-    """A summary as a backend made it."""
+    """A summary written by a backend, with its usage."""
 
     item: Raw
     usage: Usage | None
@@ -67,11 +60,11 @@ class GeneratedSummary(Struct, frozen=True):
 
 
 class SummaryPlan(Struct, frozen=True):
-    """How a conversation is divided: what is summarized, and the turn that goes on."""
+    """A conversation divided into a head to summarize and a tail, the current turn."""
 
     # The request for the summary.
     request: RequestBody
-    # The request that is answered after it.
+    # The client's request, which is served after that.
     body: RequestBody
     head: tuple[WindowItem, ...]
     tail: tuple[WindowItem, ...]
@@ -79,23 +72,19 @@ class SummaryPlan(Struct, frozen=True):
     def apply(
         self, made: GeneratedSummary, sealer: Sealer, ids: IdSource
     ) -> PreparedRequest | None:
-        """Return the request that goes on from a summary; None if that cannot be opened."""
+        """Return the request with the summary instead of the head; None if it cannot be opened."""
         opened = unsealed(head_of(made.item).encrypted_content or "", sealer)
         if opened is None:
             return None
         after = tuple(item.raw for item in self.tail)
         summary = Summary(opened.text, persistent_instructions(self.head), after, whole=True)
-        # What the backend reports about the summary concerns what was summarized.
+        # The client did not send the message, so losses in it have the path of the field.
         message = summary_message(summary, FIELD)
         before = tuple(item for item in self.head if item.instructs)
         window = Window((*before, message, *self.tail))
         item, usage = summary.sealed(sealer, ids), made.usage
-
-        def prepend(_: Losses) -> PrependItem:
-            return PrependItem(item, usage)
-
         body = replace(self.body, items=window.input_items(), raw=None)
-        return PreparedRequest(body, prepend)
+        return PreparedRequest(body, lambda _: PrependItem(item, usage))
 
 
 def read_context_management(body: RequestBody, policy: Policy) -> ContextManagement:
@@ -104,7 +93,7 @@ def read_context_management(body: RequestBody, policy: Policy) -> ContextManagem
     losses: list[Loss] = []
     for entry in JsonObject({FIELD: body.fields[FIELD]}).objects(FIELD):
         if entry.peek("type") != COMPACTION:
-            losses.append(lost(f"{entry.path}.type", _UNKNOWN, policy))
+            losses.append(lost(f"{entry.path}.type", "only compaction is supported", policy))
         elif threshold is None:
             threshold = _read_threshold(entry)
     fields = {name: raw for name, raw in body.fields.items() if name != FIELD}
@@ -120,7 +109,7 @@ def _read_threshold(entry: JsonObject) -> int:
 
 
 def lost(path: str, why: str, policy: Policy) -> Loss:
-    """Return a loss of a capability; raise `UnsupportedRequestError` where losses are refused."""
+    """Return the loss of a field; raise `UnsupportedRequestError` if the policy refuses losses."""
     if policy == "refuse":
         raise UnsupportedRequestError(path, why)
     return Loss("dropped", path, why, "capability")
@@ -129,36 +118,36 @@ def lost(path: str, why: str, policy: Policy) -> Loss:
 def summary_failed(policy: Policy) -> Loss:
     """Return the loss for a conversation that could not be summarized.
 
-    It may fit all the same, and if it does not, the backend's own error says more than ours.
+    The conversation is sent unchanged: perhaps it fits, and if not, the error of the backend is
+    more precise than one of ours.
     """
-    return lost(FIELD, _FAILED, policy)
+    return lost(FIELD, "the conversation could not be summarized; sent unchanged", policy)
 
 
 def plan_summary(body: RequestBody, window: Window, policy: Policy) -> SummaryPlan | Loss:
     """Divide a conversation that is too long; return a loss if nothing can be summarized."""
-    place = _start_of_current_turn(window.items)
-    head, tail = window.items[:place], window.items[place:]
+    start = _start_of_current_turn(window.items)
+    head, tail = window.items[:start], window.items[start:]
     if all(item.instructs for item in head):
-        return lost(FIELD, _NOTHING, policy)
+        return lost(FIELD, "there is nothing to summarize before the current turn", policy)
     fields = {name: raw for name, raw in body.fields.items() if name not in _REPLY_FIELDS}
     items = (*Window(head).input_items(), InputItem(TRIGGER_ITEM, "input"))
-    request = RequestBody(fields | {"store": _FALSE}, items)
+    request = RequestBody(fields | {"store": Raw(b"false")}, items)
     return SummaryPlan(request, body, head, tail)
 
 
 def _start_of_current_turn(items: Sequence[WindowItem]) -> int:
-    """Return where the current turn begins.
+    """Return the index of the first item after the last item of the assistant.
 
-    That is what came after the assistant's last message; and that message too if it made calls,
-    because their outputs are useless without them.
+    If tool outputs follow, include the last items of the assistant: outputs need their calls.
     """
-    place = len(items)
-    while place and not _is_assistant_item(items[place - 1]):
-        place -= 1
-    has_outputs = any((item.head.type or "").endswith("_output") for item in items[place:])
-    while has_outputs and place and _is_assistant_item(items[place - 1]):
-        place -= 1
-    return place
+    start = len(items)
+    while start and not _is_assistant_item(items[start - 1]):
+        start -= 1
+    has_outputs = any((item.head.type or "").endswith("_output") for item in items[start:])
+    while has_outputs and start and _is_assistant_item(items[start - 1]):
+        start -= 1
+    return start
 
 
 def _is_assistant_item(item: WindowItem) -> bool:

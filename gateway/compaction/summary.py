@@ -1,7 +1,7 @@
 """A summary that replaces the earlier part of a conversation.
 
-The item that contains it is sealed for its client: a changed one, or one of another client, is
-refused. Items that the model must see again word for word are sealed with it.
+The summary is sealed for its client; a summary that was changed or belongs to another client is
+refused. Items that the model must see unchanged are sealed with the summary.
 """
 
 from typing import Final
@@ -15,8 +15,8 @@ from adapters.json_text import DECODE_ERRORS
 
 COMPACTION: Final = "compaction"
 
-# Introduces a summary to the model. The role is `user`, because the templates of some models move
-# or refuse other roles in the middle of a conversation:
+# The message with a summary has the role `user`, because the templates of some models move or
+# refuse other roles in the middle of a conversation:
 # https://github.com/BerriAI/litellm/issues/39282
 _INTRODUCTION: Final = (
     "This is a summary of the earlier part of our conversation, which is no longer shown. "
@@ -25,19 +25,19 @@ _INTRODUCTION: Final = (
 
 
 class Summary(Struct, frozen=True, omit_defaults=True):
-    """The sealed content."""
+    """A summary in the form in which it is sealed."""
 
     text: str
-    # Instructions from before the summary that still hold.
+    # Instructions before the summary that still apply.
     before: tuple[Raw, ...] = ()
     # Items after the summary: the turn during which it was created.
     after: tuple[Raw, ...] = ()
-    # Whether it replaces the messages of users, too. A client that requested the summary itself may
-    # keep them beside it, as Codex and `/responses/compact` do.
+    # Whether the summary also replaces user messages. It does not if the client requested it,
+    # because Codex and `/responses/compact` send these messages again, next to the summary.
     whole: bool = False
 
     def message(self) -> Raw:
-        """Return the message by which a model gets the summary."""
+        """Return the message with the summary for a model."""
         part = {
             "type": "input_text",
             "text": f"{_INTRODUCTION}\n\n<summary>\n{self.text}\n</summary>",
@@ -45,7 +45,7 @@ class Summary(Struct, frozen=True, omit_defaults=True):
         return Raw(_ENCODER.encode({"type": "message", "role": "user", "content": [part]}))
 
     def sealed(self, sealer: Sealer, ids: IdSource) -> OpaqueItem:
-        """Return the item that a client carries."""
+        """Return the item with the sealed summary for the client."""
         item_id = ids.id("cmp_")
         content = sealer.seal(_ENCODER.encode(self))
         fields = {"id": item_id, "type": COMPACTION, "encrypted_content": content}
@@ -57,7 +57,7 @@ _DECODER: Final = msgspec.json.Decoder(Summary)
 
 
 def unsealed(text: str, sealer: Sealer) -> Summary | None:
-    """Open a summary; None if it was not sealed here for this client, or was changed."""
+    """Open a summary; return None if it was changed or not sealed for this client."""
     return SummaryDecryptor(sealer).summary(text)
 
 
@@ -69,7 +69,7 @@ class SummaryDecryptor:
         self.size = 0
 
     def summary(self, text: str) -> Summary | None:
-        """Open a summary; None if it was not sealed here for this client, or was changed."""
+        """Open a summary; return None if it was changed or not sealed for this client."""
         payload = self._sealer.open(text) if text.startswith(self._sealer.prefix) else None
         if payload is None:
             return None
@@ -77,5 +77,5 @@ class SummaryDecryptor:
         try:
             return _DECODER.decode(payload)
         except DECODE_ERRORS:
-            # It was sealed by an incompatible version.
+            # An incompatible version sealed it.
             return None

@@ -1,4 +1,4 @@
-"""Open summaries for a backend, and ask it for new ones."""
+"""Requests with summaries: open them for a backend, or request a new one from it."""
 
 from collections.abc import Callable
 from typing import Final
@@ -22,7 +22,7 @@ from gateway.compaction.window import (
     read_window,
 )
 
-# Asks the model for what nobody could look up again.
+# Requests the information that cannot be looked up again.
 _INSTRUCTION: Final = """\
 Stop here and write a summary of this conversation. Another model will go on with it and will see \
 nothing of it but your summary. Do not answer what was asked, do not go on with the work, and call \
@@ -36,7 +36,7 @@ identifiers, numbers, addresses, commands, error messages, results of tools.
 
 Leave out what no longer matters. Invent nothing."""
 
-# Fields that concern a reply, and none is wanted.
+# Fields that apply to a reply and not to a summary.
 _REPLY_FIELDS: Final = (
     "background",
     "context_management",
@@ -49,37 +49,37 @@ _REPLY_FIELDS: Final = (
     "tools",
     "top_logprobs",
 )
-# These items only declare tools, which would be offered again.
+# Items that only declare tools, which a request for a summary must not contain.
 _TOOL_ITEMS: Final = frozenset(("additional_tools", "tool_search_call", "tool_search_output"))
 
 
 class PreparedRequest(Struct, frozen=True):
-    """A request in which summaries are opened, or which asks for one."""
+    """A request with opened summaries, or a request for a summary."""
 
     body: RequestBody
-    # Makes the last stage of the reply, if it has one of its own.
+    # Creates an additional last stage of the reply.
     final_stage: Callable[[Losses], FinalStage] | None = None
-    # Whether the backend is asked for a summary.
+    # Whether this is a request for a summary.
     summarizes: bool = False
-    # What was lost before the request was prepared.
+    # Losses from before the request was prepared.
     losses: tuple[Loss, ...] = ()
 
     def capabilities(self, backend: BackendClient) -> Capabilities:
-        """Return what the backend accepts; in a request for a summary calls become text.
+        """Return the capabilities of the backend; in a request for a summary, calls become text.
 
-        Such a request declares no tools, and backends refuse calls and outputs without them.
+        A request for a summary declares no tools, and backends refuse calls without tools.
         """
         if self.summarizes and not backend.dialect.stateful:
             return replace(backend.capabilities, tools="prompted")
         return backend.capabilities
 
     def counts(self, loss: Loss) -> bool:
-        """Whether a loss is reported: in a request for a summary, calls are text by our choice."""
+        """Whether to report a loss; calls as text are intended in a request for a summary."""
         return not (self.summarizes and loss.reason == CALLS_AS_TEXT_REASON)
 
 
 def mentions_compaction(body: RequestBody) -> bool:
-    """Whether a request may have to do with summaries; most have not."""
+    """Whether a request may contain or request a summary; most requests do not."""
     return may_contain_compaction(body) or "context_management" in body.fields
 
 
@@ -89,14 +89,14 @@ def nothing_to_compact() -> InvalidRequestError:
 
 
 def compacts_natively(backend: BackendClient) -> bool:
-    """Whether a backend makes summaries itself."""
+    """Whether a backend has its own summaries."""
     return backend.capabilities.compaction and backend.dialect.stateful
 
 
 def accepts_foreign_summaries(backend: BackendClient) -> bool:
-    """Whether a backend may know summaries that are not ours.
+    """Whether a backend may be able to open summaries that the gateway did not seal.
 
-    Besides one that makes them, that is one whose requests pass unchanged: it decides itself.
+    With passthrough this is not known, so the backend has to accept or refuse them itself.
     """
     return compacts_natively(backend) or (backend.dialect.stateful and not backend.rewrite)
 
@@ -104,10 +104,9 @@ def accepts_foreign_summaries(backend: BackendClient) -> bool:
 def prepare_request(
     body: RequestBody, backend: BackendClient, sealer: Sealer, ids: IdSource, *, whole: bool
 ) -> PreparedRequest:
-    """Return a request as a backend is to get it.
+    """Return a request prepared for a backend; a requested summary is `whole` if that is set.
 
-    A requested summary replaces the messages of users too if it is to be `whole`. Raises
-    `InvalidRequestError` for a summary that cannot be opened and for a misplaced trigger.
+    Raises `InvalidRequestError` for a summary that cannot be opened and for a misplaced trigger.
     """
     if not may_contain_compaction(body):
         return PreparedRequest(body)
@@ -115,7 +114,6 @@ def prepare_request(
     if not window.triggered:
         return PreparedRequest(_with_items(body, window.input_items()))
     if compacts_natively(backend):
-        # It makes the summary, also of what ours replaced.
         trigger = input_items(body)[-1]
         return PreparedRequest(_with_items(body, (*window.input_items(), trigger)))
     before, window = persistent_instructions(window.items), to_summarize(window)
@@ -137,13 +135,12 @@ def _with_items(body: RequestBody, items: tuple[InputItem, ...]) -> RequestBody:
 
 
 def to_summarize(window: Window) -> Window:
-    """Leave out items that hold nothing to summarize."""
+    """Return a window without the items that contain nothing to summarize."""
     items = tuple(item for item in window.items if item.head.type not in _TOOL_ITEMS)
     return replace(window, items=items)
 
 
 def _summary_body(body: RequestBody, window: Window) -> RequestBody:
-    """Return the request for a summary of all items; it declares no tools."""
     fields = {name: raw for name, raw in body.fields.items() if name not in _REPLY_FIELDS}
     part = {"type": "input_text", "text": _INSTRUCTION}
     message = {"type": "message", "role": "user", "content": [part]}

@@ -1,7 +1,6 @@
-"""The items of a request as a backend sees them: summaries opened, what they replace left out.
+"""The items of a request with opened summaries, without the items that these replace.
 
-A summary may replace everything before it except instructions; otherwise the messages of users stay
-beside it, as `/responses/compact` returns them and Codex keeps them.
+A summary never replaces instructions, and it replaces user messages only if it is `whole`.
 """
 
 from collections.abc import Sequence
@@ -18,24 +17,22 @@ from gateway.compaction.summary import COMPACTION, Summary, SummaryDecryptor
 from gateway.errors import RequestTooLargeError
 
 _TRIGGER: Final = "compaction_trigger"
-# The item by which a client asks for a summary.
+# The item with which a client requests a summary.
 TRIGGER_ITEM: Final = Raw(b'{"type":"compaction_trigger"}')
-# Both kinds begin so; within a text these quotes are escaped.
-_SIGN: Final = b'"compaction'
+# The start of both types in JSON; inside a text the quote is escaped.
+_TYPE_START: Final = b'"compaction'
 _INSTRUCTING_ROLES: Final = frozenset(("system", "developer"))
-_ADDITIONAL_TOOLS: Final = "additional_tools"
-# Paths of items that come from earlier turns begin so.
+# The start of the paths of items from earlier turns.
 HISTORY: Final = "history["
 
-# One message for all cases: nobody learns whether something exists that belongs to others.
+# One message for all cases, because it must not reveal which summaries other clients have.
 _UNKNOWN: Final = "cannot be decrypted: created by another gateway or client, or modified"
-_CODE: Final = "invalid_encrypted_content"
-# Summaries are compressed: without a limit one request could fill the memory.
+# Summaries are compressed: without a limit, one request could fill the memory.
 _MAX_OPENED_BYTES: Final = 128 * 1024 * 1024
 
 
 class ItemHead(Struct, gc=False):
-    """The fields by which items are told apart; a message may leave its type out."""
+    """The fields that show the kind of an item; a message may have no type."""
 
     type: str | None = None
     role: str | None = None
@@ -48,27 +45,27 @@ class WindowItem(Struct, frozen=True):
     raw: Raw
     path: str
     head: ItemHead
-    # Written by us from a summary.
+    # Whether the gateway wrote it from a summary.
     is_summary: bool = False
 
     @property
     def instructs(self) -> bool:
-        """Whether the item holds for all that follows."""
-        return self.head.role in _INSTRUCTING_ROLES or self.head.type == _ADDITIONAL_TOOLS
+        """Whether the item applies to all items after it."""
+        return self.head.role in _INSTRUCTING_ROLES or self.head.type == "additional_tools"
 
     @property
     def is_user_message(self) -> bool:
-        """Whether a user wrote it."""
+        """Whether the item is a user message, other than the message with a summary."""
         return self.head.role == "user" and not self.is_summary
 
     @property
     def is_from_history(self) -> bool:
-        """Whether it belongs to an earlier turn."""
+        """Whether the item belongs to an earlier turn."""
         return self.path.startswith(HISTORY)
 
 
 class Window(Struct, frozen=True):
-    """The items of a request, and whether it asks for a summary of them."""
+    """The items of a request, and whether a summary of them is requested."""
 
     items: tuple[WindowItem, ...]
     triggered: bool = False
@@ -84,16 +81,15 @@ _HEAD: Final = msgspec.json.Decoder(ItemHead)
 def may_contain_compaction(body: RequestBody) -> bool:
     """Whether there may be a summary or a trigger among the items of a request."""
     if body.items is not None:
-        return any(_SIGN in bytes(item.raw) for item in body.items)
-    return _SIGN in bytes(body.fields.get("input", b""))
+        return any(_TYPE_START in bytes(item.raw) for item in body.items)
+    return _TYPE_START in bytes(body.fields.get("input", b""))
 
 
 def read_window(body: RequestBody, sealer: Sealer, *, passes: bool) -> Window:
-    """Read the items of a request; with `passes`, summaries of others stay as they are.
+    """Read the items of a request; with `passes`, keep summaries that the gateway did not seal.
 
-    Triggers of earlier turns belong to turns that failed, and are left out. Raises
-    `InvalidRequestError` for a summary that cannot be opened, and for a trigger that is not the
-    last item.
+    Remove triggers of earlier turns, because those turns failed. Raises `InvalidRequestError` for
+    a summary that cannot be opened, and for a trigger that is not the last item.
     """
     items = [WindowItem(item.raw, item.path, head_of(item.raw)) for item in input_items(body)]
     triggered = bool(items) and items[-1].head.type == _TRIGGER and not items[-1].is_from_history
@@ -105,7 +101,7 @@ def read_window(body: RequestBody, sealer: Sealer, *, passes: bool) -> Window:
         if number in summaries:
             opened = _insert_summary(item, summaries[number], opened)
         elif item.head.type == COMPACTION and _is_ours(item, sealer):
-            # A later summary replaces it, too.
+            # A later summary replaces this one.
             continue
         elif item.head.type != _TRIGGER:
             opened.append(item)
@@ -117,7 +113,7 @@ def read_window(body: RequestBody, sealer: Sealer, *, passes: bool) -> Window:
 def _open_summaries(
     items: Sequence[WindowItem], sealer: Sealer, *, passes: bool
 ) -> dict[int, Summary]:
-    """Open the summaries that count, by position: back to the last that replaces everything."""
+    """Open the summaries by index, from the last item back to the last `whole` summary."""
     decryptor = SummaryDecryptor(sealer)
     found: dict[int, Summary] = {}
     for number in range(len(items) - 1, -1, -1):
@@ -126,7 +122,7 @@ def _open_summaries(
             continue
         summary = decryptor.summary(item.head.encrypted_content or "")
         if summary is None:
-            raise InvalidRequestError(item.path, _UNKNOWN, _CODE)
+            raise InvalidRequestError(item.path, _UNKNOWN, "invalid_encrypted_content")
         if decryptor.size > _MAX_OPENED_BYTES:
             why = f"the summaries exceed {_MAX_OPENED_BYTES} bytes"
             raise RequestTooLargeError(item.path, why)
@@ -143,21 +139,21 @@ def _is_ours(item: WindowItem, sealer: Sealer) -> bool:
 def _insert_summary(
     item: WindowItem, summary: Summary, before: list[WindowItem]
 ) -> list[WindowItem]:
-    """Put a summary in place of what it replaces."""
-    stays = [one for one in before if one.instructs or (one.is_user_message and not summary.whole)]
-    known = [_essence(one.raw) for one in stays]
-    missing = [raw for raw in summary.before if _essence(raw) not in known]
+    """Return the summary with its own items, after the items before it that it does not replace."""
+    kept = [it for it in before if it.instructs or (it.is_user_message and not summary.whole)]
+    known = [_normalized(it.raw) for it in kept]
+    missing = [raw for raw in summary.before if _normalized(raw) not in known]
     message = summary_message(summary, item.path)
-    return [*_at(missing, item), *stays, message, *_at(summary.after, item)]
+    return [*_items_at(item, missing), *kept, message, *_items_at(item, summary.after)]
 
 
 def summary_message(summary: Summary, path: str) -> WindowItem:
-    """Return the message by which a model is given a summary."""
+    """Return the item with the message of a summary."""
     return WindowItem(summary.message(), path, ItemHead("message", "user"), is_summary=True)
 
 
-def _essence(raw: Raw) -> object:
-    """Return what an instruction means, however it is spelled."""
+def _normalized(raw: Raw) -> object:
+    """Return the content of an instruction in a form that can be compared."""
     value = parse(raw)
     if not isinstance(value, dict):
         return value
@@ -167,7 +163,7 @@ def _essence(raw: Raw) -> object:
     return value.get("role"), content, value.get("tools")
 
 
-def _at(raws: Sequence[Raw], item: WindowItem) -> list[WindowItem]:
+def _items_at(item: WindowItem, raws: Sequence[Raw]) -> list[WindowItem]:
     return [WindowItem(raw, item.path, head_of(raw)) for raw in raws]
 
 
@@ -176,10 +172,10 @@ def head_of(raw: Raw) -> ItemHead:
     try:
         return _HEAD.decode(raw)
     except DECODE_ERRORS:
-        # The reader of the whole item reports what is wrong with it.
+        # The reader of the whole item reports the error.
         return ItemHead()
 
 
 def persistent_instructions(items: Sequence[WindowItem]) -> tuple[Raw, ...]:
-    """Return the items that hold for all that follows."""
+    """Return the items that apply to all items after them."""
     return tuple(item.raw for item in items if item.instructs)
