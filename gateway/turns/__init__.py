@@ -1,1 +1,1 @@
-"""Turns: what a request continues, and what is stored of it and its reply."""
+"""Turns: load the history of a request, and save the request with its reply."""

@@ -1,4 +1,4 @@
-"""Load the items before a request: a chain of responses, a conversation, single items."""
+"""Load the items before a request: a chain of responses, a conversation, referenced items."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -20,12 +20,12 @@ from gateway.turns.state_fields import StateFields, read_reference
 
 _COMPACTION: Final = "compaction"
 _OUTPUT_SUFFIX: Final = "_output"
-# Error messages repeat at most this many characters of an id.
+# An error message contains at most this many characters of an id.
 _MAX_SHOWN: Final = 100
 
 
 class Settings(Struct, frozen=True, omit_defaults=True):
-    """What later turns need of a stored response besides its items."""
+    """The fields of a stored response that later turns need besides its items."""
 
     model: str = ""
 
@@ -53,7 +53,7 @@ class History(Struct, frozen=True):
     """The items before a request."""
 
     items: tuple[Item, ...] = ()
-    # The continued response, if it is in the store: items are linked to it, not copied.
+    # The continued response, if it is stored: then its items are not stored again.
     parent: str | None = None
     model: str | None = None
 
@@ -66,7 +66,7 @@ async def load_history(store: Store, owner: str, state: StateFields) -> History:
         listing = await store.conversations.list_items(owner, state.conversation, Page())
         if listing is None:
             raise ConversationNotFoundError(state.conversation)
-        # Items before a summary stay: messages of users may belong beside it.
+        # Keep the items before a summary, which may not replace the user messages among them.
         return History(listing.data)
     return History()
 
@@ -97,7 +97,7 @@ async def _chain_items(store: Store, owner: str, chain: Sequence[ChainLink]) -> 
 
 
 def append_output(items: list[Item], output: tuple[Item, ...]) -> None:
-    """Append the output of a response to a history; a summary in it replaces what is before."""
+    """Append the output of a response to `items`; a summary in it replaces all items before it."""
     for index in range(len(output) - 1, -1, -1):
         body = output[index].body
         if _COMPACTION.encode() in bytes(body) and _head(body).type == _COMPACTION:
@@ -109,7 +109,7 @@ def append_output(items: list[Item], output: tuple[Item, ...]) -> None:
 async def resolve_item_references(
     store: Store, owner: str, items: list[Raw], history: tuple[Item, ...], path: str = "input"
 ) -> list[Raw | Item]:
-    """Replace the items that only refer to stored ones by these."""
+    """Replace references by the stored items that they refer to."""
     references = ((index, read_reference(raw)) for index, raw in enumerate(items))
     wanted = {index: item_id for index, item_id in references if item_id is not None}
     if not wanted:
@@ -125,17 +125,17 @@ async def resolve_item_references(
 
 
 def check_outputs_have_calls(history: Iterable[Item], new: Sequence[Item]) -> None:
-    """Raise `ToolCallNotFoundError` for a new tool output that belongs to no call.
+    """Raise `ToolCallNotFoundError` for a new tool output without a call in a stored history.
 
-    A client that sends the whole history may have cut off the call; then the output is translated
-    to text. In a history of our own the call cannot be missing, and OpenAI refuses such a request
-    with the same sentence. What was summarized may have contained the call.
+    OpenAI refuses such a request with the same message. In a history that the client sends, a call
+    may be missing because the client shortened it; then the output is translated to text.
     """
     outputs = [head for head in _call_heads(new) if head.type.endswith(_OUTPUT_SUFFIX)]
     if not outputs:
         return
     items = [*history, *new]
     if any(b'"compaction"' in bytes(item.body) for item in items):
+        # The summary may have replaced the call.
         return
     calls = {head.call_id for head in _call_heads(items) if not head.type.endswith(_OUTPUT_SUFFIX)}
     for output in outputs:
@@ -152,7 +152,7 @@ def _head(body: Raw) -> _ItemHead:
     try:
         return _HEAD.decode(body)
     except DECODE_ERRORS:
-        # The reader of the item reports what is wrong with it.
+        # The reader of the item reports the error.
         return _ItemHead()
 
 

@@ -1,6 +1,6 @@
-"""The stored form of items: each has an id, and messages have one shape.
+"""The stored form of items: each has an id and a type, and the content of messages is a list.
 
-Fields that are present stay byte for byte as they were sent.
+The bytes of all other fields are stored unchanged.
 """
 
 import re
@@ -39,7 +39,7 @@ _PREFIXES: Final = {
     **{names.output: f"{names.prefix[:-1]}o_" for names in ALL_CALL_NAMES.values()},
 }
 
-# OpenAI always shows a status with these items, though clients may leave it out.
+# OpenAI always returns these items with a status, though clients may omit it.
 _TYPES_WITH_STATUS: Final = frozenset(
     (
         _MESSAGE,
@@ -79,7 +79,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 
 def user_message(text: str, ids: IdSource) -> Item:
-    """Return the message of a user for an input that is a string."""
+    """Return the user message for an input that is a string."""
     item_id = ids.id(_PREFIXES[_MESSAGE])
     message = {
         "id": item_id,
@@ -127,7 +127,7 @@ def _infer_type(raw: Raw, path: str) -> str:
 
 
 def _content_changes(head: _ItemHead, path: str) -> dict[str, object]:
-    """Return the content of a message as a list of parts, if it is none."""
+    """Return the content of a message as a list of parts, if it is not one already."""
     content = bytes(head.content)
     if not is_present(head.content):
         return {"content": ()}

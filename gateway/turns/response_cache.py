@@ -1,7 +1,7 @@
-"""Responses that a connection remembers, so that they can be continued without being stored.
+"""The cached responses of a connection, which can be continued without being stored.
 
-Each stream of a connection remembers its latest responses. Together they have no more bytes than
-one request may have, because the client could not send a longer history itself.
+Each stream of a connection keeps its latest responses. All together are limited to the size of one
+request, because the client could not send a longer history itself.
 """
 
 from typing import Final
@@ -13,12 +13,12 @@ from gateway.store import Item, StoredTurn
 from gateway.turns.history import History, append_output
 from gateway.turns.turn import Turn
 
-# Open Responses requires one; several allow a client to branch off.
+# Open Responses requires one. With several, a client can continue an earlier response.
 _MAX_RESPONSES_PER_STREAM: Final = 4
 
 
 class CachedResponse(Struct, frozen=True):
-    """A response with all items before it, and the stream that it belongs to."""
+    """The history up to and including a response, and the stream of the response."""
 
     stream_id: str | None
     history: History
@@ -42,7 +42,7 @@ class ResponseCache:
         return None if cached is None else cached.history
 
     def add(self, turn: Turn, stored: StoredTurn) -> None:
-        """Remember a response, unless it failed, and forget the oldest ones."""
+        """Add a response, unless it failed; remove the oldest responses."""
         if stored.response.status == "failed":
             return
         items = [*turn.history, *map(_copied, turn.input)]
@@ -59,12 +59,12 @@ class ResponseCache:
             total -= responses.pop(next(iter(responses))).size
 
     def discard(self, response_id: str | None) -> None:
-        """Forget a response of this stream: a turn that continued it failed."""
+        """Remove a response of this stream, because a turn that continued it failed."""
         cached = self._responses.get(response_id or "")
         if response_id is not None and cached and cached.stream_id == self._stream_id:
             del self._responses[response_id]
 
 
 def _copied(item: Item) -> Item:
-    """Return an item that does not keep the whole message it came from in memory."""
+    """Copy an item, because its body would keep the whole client message in memory."""
     return replace(item, body=item.body.copy())

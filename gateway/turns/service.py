@@ -1,4 +1,4 @@
-"""Begin and save turns."""
+"""The service that begins and saves turns."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -48,9 +48,9 @@ class TurnService:
     async def begin(
         self, principal: Principal, request: ParsedRequest, cache: ResponseCache | None = None
     ) -> Turn | None:
-        """Load what a request continues; return None if it neither stores nor continues anything.
+        """Load the history of a request; return None if it uses no stored state.
 
-        Raises `PreviousResponseNotFoundError` and the like if that is not there.
+        Raises `PreviousResponseNotFoundError` or a similar error if the history does not exist.
         """
         body, owner = request.body, principal.owner
         if cache is None and is_stateless(body):
@@ -68,14 +68,15 @@ class TurnService:
         fields = without_state_fields(body, state)
         if model != request.model:
             fields["model"] = Raw(_ENCODER.encode(model))
-        prepared = _with_input(fields, body, state, [*_history_items(history), *sent])
+        before = [InputItem(it.body, f"history[{i}]") for i, it in enumerate(history.items)]
+        prepared = _with_input(fields, body, state, [*before, *sent])
         parsed = ParsedRequest(prepared, request.dialect, model)
         return self._turn(owner, state, history, items, parsed)
 
     async def _read_input(
         self, owner: str, state: StateFields, history: History
     ) -> tuple[tuple[Item, ...], list[InputItem]]:
-        """Return the new items in their stored form, and as the backend gets them."""
+        """Return the new items in their stored form, and in the form for the backend."""
         if isinstance(state.input, str):
             message = user_message(state.input, self._ids)
             return (message,), [InputItem(message.body, "input")]
@@ -84,11 +85,10 @@ class TurnService:
             resolved = await resolve_item_references(self._store, owner, state.input, history.items)
         items: list[Item] = []
         sent: list[InputItem] = []
-        for index, one in enumerate(resolved):
+        for index, item in enumerate(resolved):
             path = f"input[{index}]"
-            stored = one if isinstance(one, Item) else to_stored_item(one, self._ids, path)
-            items.append(stored)
-            sent.append(InputItem(one.body if isinstance(one, Item) else one, path))
+            items.append(item if isinstance(item, Item) else to_stored_item(item, self._ids, path))
+            sent.append(InputItem(item.body if isinstance(item, Item) else item, path))
         return tuple(items), sent
 
     def _turn(
@@ -131,7 +131,7 @@ class TurnService:
         await self._store.responses.save(self.stored_turn(turn, reply))
 
     def stored_turn(self, turn: Turn, reply: Mapping[str, object]) -> StoredTurn:
-        """Return a turn that has ended in its stored form."""
+        """Return the stored form of a finished turn."""
         queued = queued_turn(turn, MISSING)
         response, output = self.finish(queued.response, reply)
         return replace(queued, response=response, output=output)
@@ -139,20 +139,15 @@ class TurnService:
     def finish(
         self, response: Response, reply: Mapping[str, object]
     ) -> tuple[Response, tuple[Item, ...]]:
-        """Return a response as it ended, and its output items in their stored form."""
-        output = self._stored_output(reply)
-        status = _final_status(_read_status(reply.get("status")), output)
-        # The output items are stored on their own.
-        body = Raw(_ENCODER.encode(dict(reply) | {"output": (), "status": status}))
-        return replace(response, status=status, body=body), output
-
-    def _stored_output(self, reply: Mapping[str, object]) -> tuple[Item, ...]:
-        """Return the output items in their stored form, without invalid ones."""
-        items: list[Item] = []
+        """Return a finished response, and the stored form of its valid output items."""
+        output: list[Item] = []
         for index, raw in enumerate(_output_items(reply)):
             with suppress(InvalidRequestError):
-                items.append(to_stored_item(raw, self._ids, f"output[{index}]"))
-        return tuple(items)
+                output.append(to_stored_item(raw, self._ids, f"output[{index}]"))
+        status = _final_status(_read_status(reply.get("status")), output)
+        # The output items are stored separately.
+        body = Raw(_ENCODER.encode(dict(reply) | {"output": (), "status": status}))
+        return replace(response, status=status, body=body), tuple(output)
 
 
 def queued_turn(turn: Turn, body: Raw) -> StoredTurn:
@@ -175,7 +170,7 @@ def queued_turn(turn: Turn, body: Raw) -> StoredTurn:
 def _with_input(
     fields: dict[str, Raw], body: RequestBody, state: StateFields, items: list[InputItem]
 ) -> RequestBody:
-    """Add the input to a request; as it was sent, if the items are still the same."""
+    """Add the input to a request; keep the client's bytes if the items are unchanged."""
     sent = state.input
     unchanged = len(items) == 1 if isinstance(sent, str) else [i.raw for i in items] == sent
     if unchanged and "input" in body.fields:
@@ -183,15 +178,11 @@ def _with_input(
     return RequestBody(fields, tuple(items))
 
 
-def _history_items(history: History) -> list[InputItem]:
-    return [InputItem(item.body, f"history[{index}]") for index, item in enumerate(history.items)]
+def _final_status(reported: Status, output: Sequence[Item]) -> Status:
+    """Return the status of a finished response.
 
-
-def _final_status(reported: Status, output: tuple[Item, ...]) -> Status:
-    """Return how a response ended.
-
-    Some backends report a running status at the end; stored like that, the response could not be
-    continued, and a client that polls it would never stop.
+    Some backends report a running status at the end. Such a response could not be continued, and a
+    client would poll it for ever.
     """
     if reported not in RUNNING:
         return reported
@@ -199,7 +190,7 @@ def _final_status(reported: Status, output: tuple[Item, ...]) -> Status:
 
 
 def _read_status(value: object) -> Status:
-    """Return the status of a response; a backend may send any value."""
+    """Return the status of a response; `completed` if a backend sent an unknown one."""
     raw = value if isinstance(value, Raw) else _ENCODER.encode(value)
     try:
         return _STATUS.decode(raw)

@@ -45,7 +45,7 @@ class StateFields(Struct, frozen=True):
     stream: bool
     previous_response_id: str | None
     conversation: str | None
-    # Whether the input may contain references: those have an id.
+    # Whether the input may contain references, because something in it has an id.
     may_refer: bool
 
 
@@ -66,7 +66,7 @@ def is_stateless(body: RequestBody) -> bool:
 
 
 def _has_bare_reference(items: bytes) -> bool:
-    """Whether an item is just an id."""
+    """Whether an item consists of nothing but an id."""
     if _ID not in items or _BARE_REFERENCE.search(items) is None:
         return False
     try:
@@ -76,9 +76,10 @@ def _has_bare_reference(items: bytes) -> bool:
 
 
 def read_reference(raw: Raw) -> str | None:
-    """Return the id that an item refers to; None if it has content of its own.
+    """Return the id in a reference to an item; None for all other items.
 
-    The SDK leaves the type out, and the specification allows null: such an item is just an id.
+    The SDK omits the type of a reference, and the specification allows null for it. Then the id is
+    the only field.
     """
     encoded = bytes(raw)
     if _ID not in encoded or len(encoded) > _MAX_REFERENCE_BYTES:
@@ -87,14 +88,14 @@ def read_reference(raw: Raw) -> str | None:
         item = _REFERENCE_DECODER.decode(raw)
         present = {name for name, value in _OBJECT_DECODER.decode(raw).items() if is_present(value)}
     except DECODE_ERRORS:
-        # The reader of the item reports what is wrong with it.
+        # The reader of the item reports the error.
         return None
     is_reference = item.type == REFERENCE if "type" in present else present == {"id"}
     return item.id if is_reference else None
 
 
 def read_state_fields(body: RequestBody) -> StateFields:
-    """Read the fields that concern the store; raise `InvalidRequestError` if they are invalid."""
+    """Read the fields that control state; raise `InvalidRequestError` if they are invalid."""
     fields = body.reader()
     items = fields.text_or_raws("input")
     store, background = fields.boolean("store"), bool(fields.boolean("background"))
@@ -126,6 +127,6 @@ def _read_conversation(fields: JsonObject) -> str | None:
 
 
 def without_state_fields(body: RequestBody, state: StateFields) -> dict[str, Raw]:
-    """Return the fields of a request that a backend gets."""
+    """Return the fields of a request that are sent to a backend."""
     fields = {name: raw for name, raw in body.fields.items() if name not in _STATE_FIELDS}
     return fields if state.store else fields | {"store": Raw(_FALSE)}

@@ -1,8 +1,8 @@
 """Credentials in the tools of a request.
 
-They authorize a backend to use an MCP server of the client: they are passed on, but never stored.
-OpenAI too shows the tools of a request with its response without the `authorization` of an MCP
-server, and of its headers only the names.
+They authorize a backend to use an MCP server of the client, and are forwarded but never stored. In
+the tools of a response, OpenAI too omits the `authorization` of an MCP server, and the values of
+its headers.
 """
 
 from typing import Final
@@ -37,7 +37,7 @@ def redacted_tools(body: RequestBody) -> list[Raw | dict[str, object]] | None:
     try:
         tools = [_redact(tool) for tool in _TOOLS.decode(encoded)]
     except DECODE_ERRORS:
-        # The reader of the request reports what is wrong.
+        # The reader of the request reports the error.
         return None
     return None if all(isinstance(tool, Raw) for tool in tools) else tools
 

@@ -1,4 +1,4 @@
-"""One request and its reply in a stored chain."""
+"""A turn: one request with its history, before its reply."""
 
 from dataclasses import dataclass
 
@@ -8,32 +8,32 @@ from gateway.store import Item
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A request whose reply can be continued, before there is a reply."""
+    """A request with its history, whose reply can be continued by a later request."""
 
     owner: str
-    # The request for the backend: history before the input, no reference to it.
+    # The request for the backend, with the history in its input.
     request: ParsedRequest
     store: bool
     background: bool
     stream: bool
     response_id: str
     created: int
-    # The response that the request continues, if that is in the store.
+    # The response that the request continues, if it is stored.
     parent: str | None
     conversation: str | None
-    # The new items in their stored form, and those before them.
+    # The new items in their stored form, and the items before them.
     input: tuple[Item, ...]
     history: tuple[Item, ...]
-    # Fields of the response object that the gateway decides.
+    # Fields of the response object that the gateway sets.
     overrides: dict[str, object]
 
     @property
     def model(self) -> str:
-        """The model that the client names, or that of the response that it continues."""
+        """The model in the request, or else that of the continued response."""
         return self.request.model
 
     @property
     def stored_input(self) -> tuple[Item, ...]:
-        """The items stored with this turn: the history too if there is nothing to link to."""
+        """The items to store with this turn, with the history if it is not stored already."""
         linked = self.parent is not None or self.conversation is not None
         return self.input if linked else (*self.history, *self.input)
