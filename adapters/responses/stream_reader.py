@@ -13,8 +13,8 @@ from adapters.ir.events import Channel, Event, Failed, Finished, Started, trunca
 from adapters.ir.types import Error, Finish, Item, OpaqueItem, Reply, ToolCall, Usage
 from adapters.json_text import DECODE_ERRORS
 from adapters.losses import Losses
+from adapters.responses.item_stream_reader import Content, ItemsReader
 from adapters.responses.reply_reader import read_output_item, read_response
-from adapters.responses.stream_items import Content, ItemsReader
 from adapters.responses.wire import CALLS, FAMILY, PARTS
 from adapters.sse import Frame, is_done
 from adapters.wire.content import read_annotation, read_logprobs
