@@ -154,7 +154,7 @@ class CompletionController(Controller):
 
 
 async def _find(context: AppContext, owner: str, completion_id: str) -> Completion:
-    """Return a completion; raise `CompletionNotFoundError` if the owner has none of that id."""
+    """Load a completion of an owner; raise `CompletionNotFoundError` if it does not exist."""
     completion = await context.store.completions.load(owner, completion_id)
     if completion is None:
         raise CompletionNotFoundError(completion_id)

@@ -226,7 +226,7 @@ class ConversationItemController(Controller):
 
 
 async def _find(context: AppContext, owner: str, conversation_id: str) -> Conversation:
-    """Return a conversation; raise `ConversationNotFoundError` if the owner has none of that id."""
+    """Load a conversation of an owner; raise `ConversationNotFoundError` if it does not exist."""
     conversation = await context.store.conversations.load(owner, conversation_id)
     if conversation is None:
         raise _not_found(conversation_id)

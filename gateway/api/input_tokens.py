@@ -29,7 +29,7 @@ from gateway.openapi.objects import InputTokensReply, InputTokensRequest
 from gateway.pipeline.handler import receive_request
 from gateway.token_counting import CountableRequest, TokenCount, count_locally, count_on_backend
 
-# The gateway counts itself if the backend takes longer.
+# If the backend takes longer, the gateway counts the tokens.
 _COUNT_TIMEOUT_SECONDS: Final = 10.0
 _HEADER: Final = b"dragoman-token-count-source"
 _PATH: Final = "/responses/input_tokens"

@@ -105,7 +105,7 @@ class Connection(asyncio.Protocol):
         return chunk
 
     def wait_readable(self) -> asyncio.Future[None]:
-        """Return a future that is done when there is something to read, or the end."""
+        """Return a future that is done when data has arrived or the response has ended."""
         self._readable = self._loop.create_future()
         return self._readable
 

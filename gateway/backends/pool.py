@@ -150,7 +150,7 @@ class Pool:
         return connection
 
     def _on_close(self, connection: Connection) -> None:
-        """Free the slot of an idle connection; a request frees its own."""
+        """Free the slot of an idle connection; `discard` frees the slot of a request."""
         if connection in self._idle:
             self._idle.remove(connection)
             self._release_slot()

@@ -95,7 +95,7 @@ def client_headers(headers: dict[str, str]) -> Headers:
 
 
 def new_request_id() -> str:
-    """Return an id for a request that has none from a backend."""
+    """Return an id for a request whose reply has no request id of a backend."""
     return f"req_{token_hex(16)}"
 
 

@@ -199,7 +199,7 @@ class ParsedRequest(Struct, frozen=True):
 
     @property
     def stream(self) -> bool:
-        """Whether the client asks for a stream."""
+        """Whether the client requests a stream."""
         return self.body.fields.get("stream") == _TRUE
 
 

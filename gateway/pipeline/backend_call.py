@@ -140,7 +140,7 @@ async def _call_backend(
 def _open_summaries(
     app: AppContext, call: Call, prepared: PreparedRequest, sealer: Sealer, backend: BackendClient
 ) -> PreparedRequest:
-    """Open the summaries in a request, as far as the backend cannot open them itself."""
+    """Open the gateway's summaries in a request for one backend."""
     # A summary in a stored conversation replaces all earlier items, also the messages of users.
     whole = call.turn is not None and call.turn.conversation is not None
     opened = prepare_request(prepared.body, backend, sealer, app.ids, whole=whole)
