@@ -3,11 +3,11 @@
 Every difference between what was received and what is sent is reported as a loss. Its severity
 decides, together with the policy, whether the request is rejected:
 
-| severity   | meaning                                      | `report` | `refuse` |
-|------------|----------------------------------------------|----------|----------|
-| hint       | the reply may be slightly different          | reported | reported |
-| capability | something that was requested will not happen | reported | rejected |
-| meaning    | the reply would be to another request        | rejected | rejected |
+| severity   | meaning                                        | `report` | `refuse` |
+|------------|------------------------------------------------|----------|----------|
+| hint       | the reply may be slightly different            | reported | reported |
+| capability | something that was requested will not happen   | reported | rejected |
+| meaning    | the backend would receive a different request  | rejected | rejected |
 
 A reply is never rejected because of a loss.
 """
@@ -24,7 +24,7 @@ Severity = Literal["hint", "capability", "meaning"]
 Action = Literal["dropped", "changed", "invented"]
 Policy = Literal["report", "refuse"]
 
-_FIRST_NAME = re.compile(r"[^.\[]*")
+_FIRST_FIELD = re.compile(r"[^.\[]*")
 
 
 # Clients read the key `why` in reports of translations and in a response header.
@@ -41,18 +41,20 @@ class Loss(Struct, frozen=True, rename={"reason": "why"}):
 
 
 class Losses:
-    """The losses of one translation, in their order and without repetitions.
+    """The losses of one translation, in the order of their reports and without duplicates.
 
-    `names` maps the fields of the IR to those of the client's dialect, so that a path names what
-    the client sent (`text.verbosity`, not `verbosity`). The policy of a reply is None.
+    `client_names` maps the fields of the IR to those of the client's dialect, so that a path names
+    what the client sent (`text.verbosity`, not `verbosity`). `policy` is None for the losses of a
+    reply, which are never rejected. For those of a request, the methods raise
+    `UnsupportedRequestError` if the policy rejects the loss.
     """
 
     def __init__(
-        self, policy: Policy | None = "report", names: Mapping[str, str] | None = None
+        self, policy: Policy | None = "report", client_names: Mapping[str, str] | None = None
     ) -> None:
         self._policy = policy
-        self._names: Mapping[str, str] = names or {}
-        # A dictionary is an ordered set.
+        self._client_names: Mapping[str, str] = client_names or {}
+        # Used as an ordered set.
         self._losses: dict[Loss, None] = {}
 
     def dropped(
@@ -62,13 +64,15 @@ class Losses:
         severity: Severity = "hint",
         *,
         code: str | None = None,
-        exact: bool = False,
+        client_path: bool = False,
     ) -> None:
         """Report that something was dropped.
 
-        `code` is the error code of a rejected request; an `exact` path is already the client's.
+        `code` is the error code of a rejected request. `client_path`: whether the path already
+        uses the client's field names.
         """
-        self._report("dropped", path if exact else self._client_path(path), reason, severity, code)
+        path = path if client_path else self._client_path(path)
+        self._report("dropped", path, reason, severity, code)
 
     def changed(self, path: str, reason: str, severity: Severity = "hint") -> None:
         """Report that something was changed."""
@@ -87,12 +91,12 @@ class Losses:
         self._losses[Loss(action, path, reason, severity)] = None
 
     def _client_path(self, path: str) -> str:
-        """Return a path with the client's name for all of it, or for its first field."""
-        if path in self._names:
-            return self._names[path]
-        match = _FIRST_NAME.match(path)
+        """Translate a path to the client's names: all of it if known, or else its first field."""
+        if path in self._client_names:
+            return self._client_names[path]
+        match = _FIRST_FIELD.match(path)
         first = match.group() if match else ""
-        return self._names.get(first, first) + path[len(first) :]
+        return self._client_names.get(first, first) + path[len(first) :]
 
     def __iter__(self) -> Iterator[Loss]:
         return iter(self._losses)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from adapters.chat.message_reader import read_messages
 from adapters.chat.wire import CHAT_ONLY_FIELDS, FAMILY
 from adapters.errors import InvalidRequestError, UnsupportedRequestError, missing_field
-from adapters.ir.normalize import unzip
+from adapters.ir.normalize import split_paths
 from adapters.ir.types import (
     AllowedToolsChoice,
     FunctionTool,
@@ -40,7 +40,7 @@ def read_request(body: RequestBody, losses: Losses) -> Request:
     fields = body.reader()
     _check_fields(fields)
     is_legacy = fields.has("functions")
-    items, paths = unzip(list(read_messages(fields.array("messages"), losses)))
+    items, paths = split_paths(list(read_messages(fields.array("messages"), losses)))
     tools, tool_paths = _read_tools(fields)
     options = fields.nested("stream_options") or JsonObject({})
     parallel = fields.boolean("parallel_tool_calls")

@@ -73,7 +73,7 @@ def mark_incomplete(items: tuple[Item, ...]) -> tuple[Item, ...]:
     )
 
 
-def unzip(pairs: Sequence[tuple[T, str]]) -> tuple[tuple[T, ...], tuple[str, ...]]:
+def split_paths(pairs: Sequence[tuple[T, str]]) -> tuple[tuple[T, ...], tuple[str, ...]]:
     """Return the items and their paths as two tuples."""
     return tuple([value for value, _ in pairs]), tuple([path for _, path in pairs])
 

@@ -1,8 +1,8 @@
 """The stages that capture the reasoning of a reply for the next request.
 
-- `SealReasoning` seals the reasoning of a Chat backend into the reasoning items of the reply.
-- `AttachReasoningToCalls` seals the reasoning of a Responses backend onto the calls that follow it.
-- `RecordReasoningForCalls` seals what a Chat backend expects back with a call, and changes nothing.
+- `ReasoningItemSealer` seals the reasoning of a Chat backend into the reasoning items of the reply.
+- `CallReasoningAttacher` seals the reasoning of a Responses backend onto the calls that follow it.
+- `CallReasoningRecorder` seals what a Chat backend expects back with a call, and changes nothing.
 
 What the last two seal is also collected in `reasoning`, for the gateway to store.
 """
@@ -15,20 +15,25 @@ from adapters.ids import short_call_id
 from adapters.ir.accumulator import ItemBuffer
 from adapters.ir.events import BlockId, Closed, Delta, Event, Failed, Finished, Opened
 from adapters.ir.types import Extras, Item, Message, Reasoning, Reply, ToolCall
-from adapters.reasoning.sealed import SealedReasoning, Sealer, call_fingerprint, extra_content_field
+from adapters.reasoning.sealed import (
+    ReasoningPayload,
+    Sealer,
+    call_fingerprint,
+    extra_content_field,
+)
 from adapters.stages.stage import Stage
 
 
-class CaptureReasoning(Stage):
+class ReasoningCapture(Stage):
     """What the three stages have in common."""
 
     def __init__(self, sealer: Sealer) -> None:
         super().__init__()
         self._sealer = sealer
         # What the gateway is to store, sealed, by the keys of the calls.
-        self.reasoning: dict[str, str] = {}
+        self.sealed_by_call: dict[str, str] = {}
 
-    def may_change(self, reply: Reply) -> bool:
+    def applies_to(self, reply: Reply) -> bool:
         """Whether the reply has reasoning, or calls with something that is expected back."""
         return any(
             isinstance(item, Reasoning) or (isinstance(item, ToolCall) and bool(item.extras))
@@ -44,7 +49,7 @@ class _ItemCollector:
         self._buffer = ItemBuffer(opened)
         self._end = end
 
-    def fill(self, delta: Delta) -> list[Event]:
+    def feed(self, delta: Delta) -> list[Event]:
         """Collect a delta."""
         self._buffer.add(delta)
         return [delta]
@@ -55,7 +60,7 @@ class _ItemCollector:
         return self._end(self._buffer.item(), closed)
 
 
-class SealReasoning(CaptureReasoning):
+class ReasoningItemSealer(ReasoningCapture):
     """A stage that seals the reasoning of a Chat backend for a Responses client.
 
     Each reasoning item carries its own sealed text. What the backend put on a call, such as a
@@ -89,7 +94,7 @@ class SealReasoning(CaptureReasoning):
                 self._waiting = (opened, item, closed)
             return []
 
-        self._handlers[opened.index] = _ItemCollector(opened, end)
+        self._processors[opened.index] = _ItemCollector(opened, end)
 
     def _open_call(self, event: Opened, call: ToolCall) -> list[Event]:
         self._calls[event.index] = event, call
@@ -133,11 +138,11 @@ class SealReasoning(CaptureReasoning):
 
     def _seal(self, reasoning: Reasoning, call: ToolCall | None) -> str:
         has_content = reasoning.content or reasoning.summary or reasoning.extras
-        sealed = SealedReasoning(
+        sealed = ReasoningPayload(
             (replace(reasoning, item_id=None, status=None),) if has_content else (),
             {} if call is None else {short_call_id(call.call_id): _required_extras(call)},
         )
-        return sealed.sealed(self._sealer)
+        return sealed.seal(self._sealer)
 
 
 def _required_extras(call: ToolCall) -> Extras:
@@ -145,7 +150,7 @@ def _required_extras(call: ToolCall) -> Extras:
     return tuple(extra for extra in call.extras if extra.severity is not None)
 
 
-class AttachReasoningToCalls(CaptureReasoning):
+class CallReasoningAttacher(ReasoningCapture):
     """A stage that seals the reasoning of a Responses backend for a Chat client.
 
     Chat has no place for it, so it goes with the first call that follows: in a field of the call
@@ -154,12 +159,12 @@ class AttachReasoningToCalls(CaptureReasoning):
     needed again.
     """
 
-    def __init__(self, sealer: Sealer, family: str, *, accepts_unsealed: bool) -> None:
+    def __init__(self, sealer: Sealer, family: str, *, accepts_unencrypted: bool) -> None:
         super().__init__(sealer)
         # The family of dialects that has the field.
         self._family = family
         # Whether the backend accepts reasoning items that it did not seal.
-        self._accepts_unsealed = accepts_unsealed
+        self._accepts_unencrypted = accepts_unencrypted
         # The reasoning since the last call, and whether a message followed it.
         self._pending: list[Reasoning] = []
         self._before_text = False
@@ -167,7 +172,7 @@ class AttachReasoningToCalls(CaptureReasoning):
     def _open(self, event: Opened) -> list[Event]:
         match event.item:
             case Reasoning():
-                self._handlers[event.index] = _ItemCollector(event, self._end_reasoning)
+                self._processors[event.index] = _ItemCollector(event, self._end_reasoning)
             case ToolCall() as call if self._pending:
                 return [replace(event, item=self._attach(call))]
             case Message():
@@ -185,18 +190,18 @@ class AttachReasoningToCalls(CaptureReasoning):
         if reasoning.encrypted is not None:
             # The backend rejects encrypted content under another id.
             self._pending.append(replace(reasoning, status=None))
-        elif self._accepts_unsealed and (reasoning.content or reasoning.summary):
+        elif self._accepts_unencrypted and (reasoning.content or reasoning.summary):
             # Only a backend that stores replies knows the id of an item that is not encrypted.
             self._pending.append(replace(reasoning, status=None, item_id=None))
 
     def _attach(self, call: ToolCall) -> ToolCall:
-        pending = SealedReasoning(tuple(self._pending), before_text=self._before_text)
+        pending = ReasoningPayload(tuple(self._pending), before_text=self._before_text)
         self._pending, self._before_text = [], False
-        sealed = self.reasoning[call.call_id] = pending.sealed(self._sealer)
+        sealed = self.sealed_by_call[call.call_id] = pending.seal(self._sealer)
         return replace(call, extras=(*call.extras, extra_content_field(sealed, self._family)))
 
 
-class RecordReasoningForCalls(CaptureReasoning):
+class CallReasoningRecorder(ReasoningCapture):
     """A stage that seals what a Chat backend expects back, for a client that does not carry it.
 
     The text of the reasoning comes back in the summary that the client was shown. Lists of
@@ -212,11 +217,11 @@ class RecordReasoningForCalls(CaptureReasoning):
     def _open(self, event: Opened) -> list[Event]:
         match event.item:
             case Reasoning():
-                self._handlers[event.index] = _ItemCollector(event, self._record)
-            case ToolCall() as call if call.extras or self._pending or self._handlers:
+                self._processors[event.index] = _ItemCollector(event, self._record)
+            case ToolCall() as call if call.extras or self._pending or self._processors:
                 # The arguments of other calls need not be collected. What comes with the end of
                 # one is reported and not stored.
-                self._handlers[event.index] = _ItemCollector(event, self._record)
+                self._processors[event.index] = _ItemCollector(event, self._record)
             case _:
                 pass
         return [event]
@@ -227,8 +232,8 @@ class RecordReasoningForCalls(CaptureReasoning):
                 self._pending.append(replace(item, status=None))
             case ToolCall() if self._pending or item.extras:
                 calls = {short_call_id(item.call_id): item.extras} if item.extras else {}
-                sealed = SealedReasoning(tuple(self._pending), calls).sealed(self._sealer)
-                self.reasoning[call_fingerprint(item)] = sealed
+                sealed = ReasoningPayload(tuple(self._pending), calls).seal(self._sealer)
+                self.sealed_by_call[call_fingerprint(item)] = sealed
                 self._pending = []
             case _:
                 pass

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from adapters.capabilities import Capabilities
 from adapters.dialect import Dialect
 from adapters.ids import short_call_id
-from adapters.ir.normalize import is_assistant_item, unzip
+from adapters.ir.normalize import is_assistant_item, split_paths
 from adapters.ir.types import (
     ExtraField,
     Extras,
@@ -35,19 +35,19 @@ from adapters.ir.types import (
 from adapters.json_text import DECODE_ERRORS
 from adapters.losses import Losses, Severity
 from adapters.reasoning.capture import (
-    AttachReasoningToCalls,
-    CaptureReasoning,
-    RecordReasoningForCalls,
-    SealReasoning,
+    CallReasoningAttacher,
+    CallReasoningRecorder,
+    ReasoningCapture,
+    ReasoningItemSealer,
 )
 from adapters.reasoning.sealed import (
-    CARRIER,
-    INCLUDE,
-    SealedReasoning,
+    EXTRA_CONTENT,
+    INCLUDE_ENCRYPTED_REASONING,
+    ReasoningPayload,
     Sealer,
     call_fingerprint,
     open_sealed,
-    pop_sealed_extra,
+    split_sealed_extra,
 )
 
 _STRINGS = msgspec.json.Decoder(list[str])
@@ -67,7 +67,7 @@ class ReasoningPolicy:
         self._sealer = sealer
         self._client = client
         self._backend = backend
-        self._accepts_unsealed = capabilities.reasoning_items != "encrypted"
+        self._accepts_unencrypted = capabilities.reasoning_items != "encrypted"
         crosses = sealer is not None and client.reasoning != backend.reasoning
         # Whether the client can carry sealed reasoning in its items, if it asks for that.
         self._has_carrier = crosses and client.reasoning == "items"
@@ -105,12 +105,14 @@ class ReasoningPolicy:
             request = restorer.restore(request, stored)
         if self._carries(request):
             # The gateway does what the client asks for; the backend need not.
-            return _change_include(request, self._client.family, remove=INCLUDE), False
+            return _change_include(
+                request, self._client.family, remove=INCLUDE_ENCRYPTED_REASONING
+            ), False
         # This holds even if the backend stores its reply, because the next request of a Chat
         # client does not name it.
-        if not self._attaches or self._accepts_unsealed:
+        if not self._attaches or self._accepts_unencrypted:
             return request, False
-        return _change_include(request, self._backend.family, add=INCLUDE), True
+        return _change_include(request, self._backend.family, add=INCLUDE_ENCRYPTED_REASONING), True
 
     def strip(self, body: bytes) -> bytes:
         """Return the body of a request that passes unchanged, without what was sealed here."""
@@ -118,22 +120,24 @@ class ReasoningPolicy:
 
     # The reply
 
-    def capture_stage(self, request: Request) -> CaptureReasoning | None:
+    def capture_stage(self, request: Request) -> ReasoningCapture | None:
         """Return the stage that captures the reasoning of the reply, if any does."""
         if self._sealer is None:
             return None
         if self._attaches:
-            return AttachReasoningToCalls(
-                self._sealer, self._client.family, accepts_unsealed=self._accepts_unsealed
+            return CallReasoningAttacher(
+                self._sealer, self._client.family, accepts_unencrypted=self._accepts_unencrypted
             )
         if not self._has_carrier:
             return None
         carries = self._carries(request)
-        return SealReasoning(self._sealer) if carries else RecordReasoningForCalls(self._sealer)
+        return ReasoningItemSealer(self._sealer) if carries else CallReasoningRecorder(self._sealer)
 
     def _carries(self, request: Request) -> bool:
         """Whether the client asks to carry reasoning itself."""
-        return self._has_carrier and INCLUDE in _included(request, self._client.family)
+        return self._has_carrier and INCLUDE_ENCRYPTED_REASONING in _included(
+            request, self._client.family
+        )
 
 
 def _may_carry(item: Item) -> bool:
@@ -225,7 +229,7 @@ class _Stripper:
                 # The gateway made the item, and so its id.
                 self.found = True
                 return None
-            is_carrier = name == CARRIER and self._prefix in value
+            is_carrier = name == EXTRA_CONTENT and self._prefix in value
             stripped = self._strip_carrier(value) if is_carrier else self.strip(value)
             if stripped is not None:
                 remaining[name] = Raw(stripped)
@@ -267,7 +271,7 @@ class ReasoningRestorer:
         restored: list[PlacedItem] = []
         for _, turn in groupby(request.items_with_paths(), _is_of_turn):
             self._restore_turn(turn, stored, restored)
-        items, paths = unzip(restored)
+        items, paths = split_paths(restored)
         return replace(request, items=items, paths=paths)
 
     def _restore_turn(
@@ -318,7 +322,7 @@ class ReasoningRestorer:
     def _restore_call(
         self, call: ToolCall, path: str, stored: Mapping[str, str], restored: list[PlacedItem]
     ) -> None:
-        text, extras = pop_sealed_extra(call)
+        text, extras = split_sealed_extra(call)
         opened = self._open_call(text, call, path, stored)
         if opened is not None:
             self._extras = opened.calls | self._extras
@@ -329,7 +333,7 @@ class ReasoningRestorer:
 
     def _open_call(
         self, text: str | None, call: ToolCall, path: str, stored: Mapping[str, str]
-    ) -> SealedReasoning | None:
+    ) -> ReasoningPayload | None:
         """Return what the call carries, or else what was stored for it."""
         opened = None if text is None else open_sealed(text, self._sealer)
         if opened is not None:
@@ -348,7 +352,7 @@ def _is_of_turn(placed: PlacedItem) -> bool:
     return isinstance(item, OpaqueItem) or is_assistant_item(item)
 
 
-def _insert_reasoning(opened: SealedReasoning, path: str, restored: list[PlacedItem]) -> None:
+def _insert_reasoning(opened: ReasoningPayload, path: str, restored: list[PlacedItem]) -> None:
     """Replace the reasoning that the client was shown with the original, in its original place."""
     start = len(restored)
     while start and is_assistant_item(restored[start - 1][0]):

@@ -16,11 +16,11 @@ from adapters.json_text import DECODE_ERRORS
 from adapters.wire.json_object import Json, parse
 
 # What a client puts in `include` to carry reasoning itself.
-INCLUDE = "reasoning.encrypted_content"
+INCLUDE_ENCRYPTED_REASONING = "reasoning.encrypted_content"
 
 # Where a Chat client carries it: in a field of the call that some clients send back, in an object
 # under our name.
-CARRIER = "extra_content"
+EXTRA_CONTENT = "extra_content"
 _OWNER = "dragoman"
 
 
@@ -41,7 +41,7 @@ class Sealer(Protocol):
         ...
 
 
-class SealedReasoning(Struct, frozen=True, omit_defaults=True, rename={"reasoning": "thoughts"}):
+class ReasoningPayload(Struct, frozen=True, omit_defaults=True, rename={"reasoning": "thoughts"}):
     """The reasoning before a call or a message, and what else goes back with calls.
 
     Clients hold this in sealed form: the encoding must stay readable.
@@ -53,7 +53,7 @@ class SealedReasoning(Struct, frozen=True, omit_defaults=True, rename={"reasonin
     # Whether the reasoning stands before the text of the turn, and not right before the call.
     before_text: bool = False
 
-    def sealed(self, sealer: Sealer) -> str:
+    def seal(self, sealer: Sealer) -> str:
         """Return it as a sealed text."""
         return sealer.seal(_ENCODER.encode(self))
 
@@ -70,12 +70,12 @@ class _Carrier(Struct, frozen=True):
 
 _ENCODER = msgspec.json.Encoder()
 _SORTED_ENCODER = msgspec.json.Encoder(order="sorted")
-_DECODER = msgspec.json.Decoder(SealedReasoning)
+_DECODER = msgspec.json.Decoder(ReasoningPayload)
 _CARRIER_DECODER = msgspec.json.Decoder(_Carrier)
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 
 
-def open_sealed(text: str, sealer: Sealer) -> SealedReasoning | None:
+def open_sealed(text: str, sealer: Sealer) -> ReasoningPayload | None:
     """Return what was sealed; None if it cannot be opened."""
     payload = sealer.open(text) if text.startswith(sealer.prefix) else None
     try:
@@ -124,16 +124,16 @@ def _without_empty(value: Json) -> Json:
 def extra_content_field(text: str, family: Family) -> ExtraField:
     """Return the field in which a Chat client carries a sealed text; it is never a loss."""
     value = Raw(_ENCODER.encode({_OWNER: {"sealed": text}}))
-    return ExtraField(family, CARRIER, value, None)
+    return ExtraField(family, EXTRA_CONTENT, value, None)
 
 
-def pop_sealed_extra(call: ToolCall) -> tuple[str | None, Extras]:
+def split_sealed_extra(call: ToolCall) -> tuple[str | None, Extras]:
     """Return the sealed text that a call carries, and its other extras.
 
     Others use the same field: what they put there stays, whatever it looks like.
     """
     for extra in call.extras:
-        if extra.name == CARRIER and _OWNER.encode() in bytes(extra.value):
+        if extra.name == EXTRA_CONTENT and _OWNER.encode() in bytes(extra.value):
             return _pop(extra, call.extras)
     return None, call.extras
 

@@ -4,7 +4,7 @@ import msgspec
 from msgspec import Raw
 
 from adapters.errors import InvalidRequestError
-from adapters.ir.normalize import unzip
+from adapters.ir.normalize import split_paths
 from adapters.ir.types import (
     ExtraField,
     Extras,
@@ -30,7 +30,7 @@ def read_request(body: RequestBody, losses: Losses) -> Request:
             "input", "is required; a body with `messages` is a Chat Completions request"
         )
     given, effort, format_ = _read_updates(_read_input(body, fields, losses), losses)
-    items, paths = unzip(given)
+    items, paths = split_paths(given)
     tools = read_tools(fields.array("tools"), "tools", FAMILY)
     text = fields.nested("text") or JsonObject({}, "text")
     reasoning = fields.nested("reasoning") or JsonObject({}, "reasoning")

@@ -24,7 +24,7 @@ from adapters.tool_emulation.registry import Identity, ToolRegistry
 from adapters.wire.json_object import read_fields
 
 # Returns why a call, in the choice of that number, is not for the client; None if it is.
-Rule = Callable[[ToolCall, int], str | None]
+RemovalRule = Callable[[ToolCall, int], str | None]
 
 _NOT_ALLOWED = "the request does not allow calls of this tool"
 _NOT_FIRST = "the request allows only one call per reply"
@@ -37,22 +37,22 @@ def call_filters(
     stages: list[DisallowedCallFilter] = []
     match request.tool_choice:
         case ToolChoiceMode(mode="none") | AllowedToolsChoice(mode="none"):
-            stages.append(DisallowedCallFilter(_allow_none, losses, must_remain=False))
+            stages.append(DisallowedCallFilter(_reject_all, losses, fail_if_empty=False))
         case AllowedToolsChoice() as allowed:
-            rule = _allow_listed(allowed, registry)
-            stages.append(DisallowedCallFilter(rule, losses, must_remain=True))
+            rule = _listed_tools_rule(allowed, registry)
+            stages.append(DisallowedCallFilter(rule, losses, fail_if_empty=True))
         case _:
             pass
     if request.parallel_tool_calls is False:
-        stages.append(DisallowedCallFilter(_allow_first(), losses, must_remain=False))
+        stages.append(DisallowedCallFilter(_first_call_rule(), losses, fail_if_empty=False))
     return stages
 
 
-def _allow_none(_call: ToolCall, _choice: int) -> str:
+def _reject_all(_call: ToolCall, _choice: int) -> str:
     return _NOT_ALLOWED
 
 
-def _allow_listed(allowed: AllowedToolsChoice, registry: ToolRegistry) -> Rule:
+def _listed_tools_rule(allowed: AllowedToolsChoice, registry: ToolRegistry) -> RemovalRule:
     """Return a rule for a list of tools, kinds of tools and namespaces."""
     names = {_identity(named, registry) for named in allowed.tools}
     others = [read_fields(raw) for raw in allowed.others]
@@ -62,8 +62,8 @@ def _allow_listed(allowed: AllowedToolsChoice, registry: ToolRegistry) -> Rule:
         if (call.namespace, call.name) in names:
             return True
         kinds = ("computer", "computer_use_preview") if call.kind == "computer" else (call.kind,)
-        within = call.namespace is not None and ("namespace", call.namespace) in listed
-        return within or any((kind, None) in listed for kind in kinds)
+        in_listed_namespace = call.namespace is not None and ("namespace", call.namespace) in listed
+        return in_listed_namespace or any((kind, None) in listed for kind in kinds)
 
     return lambda call, _choice: None if allows(call) else _NOT_ALLOWED
 
@@ -74,7 +74,7 @@ def _identity(named: NamedToolChoice, registry: ToolRegistry) -> Identity:
     return (named.namespace, named.name) if entry is None else (entry.namespace, entry.name)
 
 
-def _allow_first() -> Rule:
+def _first_call_rule() -> RemovalRule:
     """Return a rule that allows one call in each choice."""
     choices_with_calls: set[int] = set()
 
@@ -90,30 +90,30 @@ def _allow_first() -> Rule:
 class DisallowedCallFilter(Stage):
     """A stage that removes the calls which a rule forbids."""
 
-    def __init__(self, rule: Rule, losses: Losses, *, must_remain: bool) -> None:
+    def __init__(self, rule: RemovalRule, losses: Losses, *, fail_if_empty: bool) -> None:
         super().__init__()
         self._rule = rule
         self._losses = losses
         # Whether a reply of which nothing remains is an error of the model.
-        self._must_remain = must_remain
-        self._has_remaining = False
-        self._removed: list[str] = []
+        self._fail_if_empty = fail_if_empty
+        self._kept_any = False
+        self._removed_names: list[str] = []
 
     def _open(self, event: Opened) -> list[Event]:
         call = event.item
         reason = self._rule(call, event.choice) if isinstance(call, ToolCall) else None
         if reason is None or not isinstance(call, ToolCall):
-            self._has_remaining = True
+            self._kept_any = True
             return [event]
-        self._removed.append(call.name)
+        self._removed_names.append(call.name)
         self._losses.dropped(call_path(call), reason, "capability")
-        self._handlers[event.index] = DiscardBlock()
+        self._processors[event.index] = DiscardBlock()
         return []
 
     def _finish(self, event: Finished) -> list[Event]:
-        if self._has_remaining or not self._removed:
+        if self._kept_any or not self._removed_names:
             return [event]
-        if self._must_remain:
+        if self._fail_if_empty:
             return [Failed(self._error(), event.usage)]
         self._losses.invented("content", EMPTY_REPLY_REASON)
         return [
@@ -126,7 +126,7 @@ class DisallowedCallFilter(Stage):
         ]
 
     def _error(self) -> Error:
-        names = ", ".join(self._removed)
+        names = ", ".join(self._removed_names)
         message = f"the model called only tools that are not allowed: {names}"
         return Error(message, code="model_error", status=502)
 

@@ -13,10 +13,10 @@ from adapters.ir.events import BlockId, Closed, Delta, Event, Failed, Finished, 
 from adapters.ir.types import Message, Reply
 
 
-class BlockHandler(Protocol):
+class BlockProcessor(Protocol):
     """What a stage does with one open block."""
 
-    def fill(self, delta: Delta, /) -> list[Event]:
+    def feed(self, delta: Delta, /) -> list[Event]:
         """Return the events that take the place of a delta."""
         ...
 
@@ -30,7 +30,7 @@ class Stage:
 
     def __init__(self) -> None:
         # The open blocks that this stage handles. The deltas of all others pass as they are.
-        self._handlers: dict[BlockId, BlockHandler] = {}
+        self._processors: dict[BlockId, BlockProcessor] = {}
 
     @property
     def passes_deltas(self) -> bool:
@@ -38,13 +38,13 @@ class Stage:
 
         Nothing comes as often as deltas, so they skip the stages that do not change them.
         """
-        return not self._handlers
+        return not self._processors
 
     def reply(self, reply: Reply) -> Reply:
         """Return a whole reply, changed as its stream would be."""
         return Pipeline(self).reply(reply)
 
-    def may_change(self, _reply: Reply) -> bool:
+    def applies_to(self, _reply: Reply) -> bool:
         """Whether the stage may change a whole reply or learn something from it.
 
         Most replies need no stage; to make events of them takes a tenth of the time of a whole
@@ -60,8 +60,8 @@ class Stage:
         """Return the events that take the place of one event."""
         match event:
             case Delta():
-                handler = self._handlers.get(event.index)
-                return [event] if handler is None else handler.fill(event)
+                handler = self._processors.get(event.index)
+                return [event] if handler is None else handler.feed(event)
             case Opened():
                 return self._open(event)
             case Closed():
@@ -80,7 +80,7 @@ class Stage:
         return [event]
 
     def _close(self, event: Closed) -> list[Event]:
-        handler = self._handlers.pop(event.index, None)
+        handler = self._processors.pop(event.index, None)
         return [event] if handler is None else handler.close(event)
 
     def _finish(self, event: Finished) -> list[Event]:
@@ -103,7 +103,7 @@ class Pipeline:
 
     def reply(self, reply: Reply) -> Reply:
         """Return a whole reply, changed as its stream would be."""
-        if not any(stage.may_change(reply) for stage in self._stages):
+        if not any(stage.applies_to(reply) for stage in self._stages):
             return reply
         return accumulate(self.feed_all(list(to_events(reply))))
 
@@ -118,7 +118,7 @@ class Pipeline:
 class DiscardBlock:
     """A handler that removes a block from a reply."""
 
-    def fill(self, _delta: Delta) -> list[Event]:
+    def feed(self, _delta: Delta) -> list[Event]:
         """Drop a delta."""
         return []
 
@@ -138,7 +138,7 @@ class SplitMessage(ABC):
         self.choice = opened.choice
 
     @abstractmethod
-    def fill(self, delta: Delta) -> list[Event]:
+    def feed(self, delta: Delta) -> list[Event]:
         """Read a delta; return the events that do not depend on later text."""
 
     @abstractmethod
@@ -170,11 +170,11 @@ class MessageSplitter(Stage, ABC):
         ]
         if not isinstance(event.item, Message):
             return [*events, event]
-        self._handlers[event.index] = self._split(event)
+        self._processors[event.index] = self._split(event)
         return events
 
     def _fail(self, event: Failed) -> list[Event]:
         return [*(flushed for message in self._messages() for flushed in message.flush()), event]
 
     def _messages(self) -> list[SplitMessage]:
-        return [one for one in self._handlers.values() if isinstance(one, SplitMessage)]
+        return [one for one in self._processors.values() if isinstance(one, SplitMessage)]

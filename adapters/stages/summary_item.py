@@ -29,10 +29,10 @@ class SummarizeReply(Stage):
 
     def _open(self, event: Opened) -> list[Event]:
         if isinstance(event.item, Message):
-            self._handlers[event.index] = message = _TextCollector()
+            self._processors[event.index] = message = _TextCollector()
             self._messages.append(message)
         else:
-            self._handlers[event.index] = DiscardBlock()
+            self._processors[event.index] = DiscardBlock()
         return []
 
     def _finish(self, event: Finished) -> list[Event]:
@@ -54,7 +54,7 @@ class _TextCollector(DiscardBlock):
     def __init__(self) -> None:
         self.texts: list[str] = []
 
-    def fill(self, delta: Delta) -> list[Event]:
+    def feed(self, delta: Delta) -> list[Event]:
         """Collect the text of a delta."""
         if delta.channel == "text":
             self.texts.append(delta.text)

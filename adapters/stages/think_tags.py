@@ -47,7 +47,7 @@ class _ThinkTagMessage(SplitMessage):
         self._has_tag = False
         self._message_opened = False
 
-    def fill(self, delta: Delta) -> list[Event]:
+    def feed(self, delta: Delta) -> list[Event]:
         """Read a delta; return what is certain."""
         if self._has_tag and (delta.logprobs or delta.annotations):
             self._report_moved()

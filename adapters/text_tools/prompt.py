@@ -14,7 +14,7 @@ from msgspec.json import Encoder
 from msgspec.structs import replace
 
 from adapters.capabilities import Capabilities
-from adapters.ir.normalize import is_assistant_item, unzip
+from adapters.ir.normalize import is_assistant_item, split_paths
 from adapters.ir.types import (
     FunctionTool,
     Item,
@@ -160,7 +160,7 @@ def calls_as_text(request: Request, losses: Losses) -> Request:
     if not any(isinstance(item, ToolCall | ToolOutput) for item in request.items):
         return request
     losses.changed("items", CALLS_AS_TEXT_REASON)
-    items, paths = unzip([*_HistoryWriter(request, losses).write()])
+    items, paths = split_paths([*_HistoryWriter(request, losses).write()])
     return replace(request, items=items, paths=paths)
 
 

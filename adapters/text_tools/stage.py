@@ -103,7 +103,7 @@ class _SplitText(SplitMessage):
         self._added_blocks = 0
         self._has_calls = False
 
-    def fill(self, delta: Delta) -> list[Event]:
+    def feed(self, delta: Delta) -> list[Event]:
         """Process a delta."""
         if delta.channel != "text":
             return [*self.flush_before_next_block(), *self._emit(delta)]

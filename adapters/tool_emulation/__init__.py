@@ -12,7 +12,7 @@ All of this happens on the IR, so it works for every pair of dialects.
 from msgspec import Struct
 from msgspec.structs import replace
 
-from adapters.ir.normalize import unzip
+from adapters.ir.normalize import split_paths
 from adapters.ir.types import (
     Family,
     FunctionTool,
@@ -62,7 +62,7 @@ def emulate_tools(
     if functions is not None:
         return EmulatedRequest(request, ToolRegistry.of_functions(request, functions))
     declared, registry = declare_tools(request, client_family, backend, losses)
-    tools, tool_paths = unzip(declared)
+    tools, tool_paths = split_paths(declared)
     items, paths = HistoryEmulator(registry, client_family, backend, losses).convert(request)
     emulated = replace(
         request,

@@ -227,7 +227,7 @@ class CallDowngrader(Stage):
         self._kinds = kinds
         self._losses = losses
 
-    def may_change(self, reply: Reply) -> bool:
+    def applies_to(self, reply: Reply) -> bool:
         """Whether the reply has a call that the client does not know as it is."""
         return any(
             isinstance(item, ToolCall) and not self._is_known(item)
@@ -247,7 +247,7 @@ class CallDowngrader(Stage):
         opened = replace(event, item=downgraded)
         if call.kind != "custom" or downgraded.kind == "custom":
             return [opened]
-        self._handlers[event.index] = _WrappedInput()
+        self._processors[event.index] = _WrappedInput()
         return [opened, Delta(event.index, "arguments", INPUT_PREFIX)]
 
     def _downgrade(self, call: ToolCall) -> ToolCall:
@@ -270,7 +270,7 @@ class CallDowngrader(Stage):
 class _WrappedInput:
     """The input of a custom tool, escaped as it streams."""
 
-    def fill(self, delta: Delta) -> list[Event]:
+    def feed(self, delta: Delta) -> list[Event]:
         """Escape a piece of the input."""
         return [replace(delta, text=escape(delta.text))]
 

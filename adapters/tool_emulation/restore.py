@@ -15,7 +15,7 @@ from adapters.ir.events import Closed, Delta, Event, Failed, Opened
 from adapters.ir.normalize import call_path
 from adapters.ir.types import CallKind, CustomTool, HostedTool, Reply, Status, ToolCall
 from adapters.losses import Losses
-from adapters.stages.stage import BlockHandler, Stage
+from adapters.stages.stage import BlockProcessor, Stage
 from adapters.tool_emulation.builtin_tools import empty_arguments, parse_builtin_arguments
 from adapters.tool_emulation.custom_tools import (
     CustomInputParser,
@@ -51,7 +51,7 @@ class CallRestorer(Stage):
         # By choice: the blocks that wait for the end of a built-in tool call.
         self._queues: dict[int, deque[QueuedBlock]] = {}
 
-    def may_change(self, reply: Reply) -> bool:
+    def applies_to(self, reply: Reply) -> bool:
         """Whether the reply has calls other than those of declared functions by their own names."""
         return not all(
             self._registry.knows_unchanged(item)
@@ -63,7 +63,7 @@ class CallRestorer(Stage):
     def _open(self, event: Opened) -> list[Event]:
         queue = self._queues.get(event.choice)
         if queue is not None:
-            block = self._handlers[event.index] = QueuedBlock(event)
+            block = self._processors[event.index] = QueuedBlock(event)
             queue.append(block)
             return []
         call = event.item
@@ -95,7 +95,7 @@ class CallRestorer(Stage):
         restored = replace(call, name=entry.name, namespace=entry.namespace)
         if call.kind in ("function", "custom") and isinstance(entry.tool, HostedTool):
             builtin = BufferedBuiltinCall(self, event, restored, entry.tool, entry.kind)
-            self._handlers[event.index] = builtin
+            self._processors[event.index] = builtin
             self._queues[event.choice] = deque()
             return []
         self._report_kind(call, entry)
@@ -103,7 +103,7 @@ class CallRestorer(Stage):
             restored = replace(restored, kind=entry.kind)
         handler = self._argument_handler(call, restored, entry)
         if handler is not None:
-            self._handlers[event.index] = handler
+            self._processors[event.index] = handler
         return [replace(event, item=restored)]
 
     def _report_kind(self, call: ToolCall, entry: RegisteredTool) -> None:
@@ -117,7 +117,7 @@ class CallRestorer(Stage):
 
     def _argument_handler(
         self, call: ToolCall, restored: ToolCall, entry: RegisteredTool
-    ) -> BlockHandler | None:
+    ) -> BlockProcessor | None:
         """Return what converts the arguments of a call; None if they pass unchanged."""
         match call.kind, entry.kind:
             case "custom", "function":
@@ -173,7 +173,7 @@ class CallRestorer(Stage):
                 self._queues[choice] = queue
                 break
             block = queue.popleft()
-            self._handlers.pop(block.index, None)
+            self._processors.pop(block.index, None)
             events += self.feed_all(block.events)
         return events
 
@@ -195,7 +195,7 @@ class CustomInputStream:
         self._parser = parser
         self._texts: list[str] = []
 
-    def fill(self, delta: Delta) -> list[Event]:
+    def feed(self, delta: Delta) -> list[Event]:
         """Emit the input that a delta of the arguments holds."""
         if self._parser is not None:
             delta = replace(delta, text=self._parser.feed(delta.text))
@@ -218,7 +218,7 @@ class _BufferedArguments:
     def __init__(self) -> None:
         self._texts: list[str] = []
 
-    def fill(self, delta: Delta) -> list[Event]:
+    def feed(self, delta: Delta) -> list[Event]:
         """Hold a delta."""
         self._texts.append(delta.text)
         return []
@@ -271,7 +271,7 @@ class QueuedBlock:
         self.index = opened.index
         self.events: list[Event] = [opened]
 
-    def fill(self, delta: Delta) -> list[Event]:
+    def feed(self, delta: Delta) -> list[Event]:
         """Hold a delta."""
         self.events.append(delta)
         return []

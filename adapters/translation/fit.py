@@ -22,7 +22,7 @@ from adapters.ir.normalize import (
     EMPTY_ARGUMENTS_REASON,
     PendingCalls,
     is_assistant_item,
-    unzip,
+    split_paths,
 )
 from adapters.ir.types import (
     Item,
@@ -117,7 +117,7 @@ def _merge(
     # Only the first message, if there is one, keeps its other fields.
     for message, path in messages[0 if instructions and plain else 1 :]:
         for extra in message.extras:
-            losses.dropped(f"{path}.{extra.name}", "merged into another message", exact=True)
+            losses.dropped(f"{path}.{extra.name}", "merged into another message", client_path=True)
     if plain and instructions:
         return _SEPARATOR.join(texts), []
     first, path = messages[0]
@@ -213,7 +213,7 @@ def pair_tool_calls(
     paired = [(pairing.convert(item, path), path) for item, path in request.items_with_paths()]
     if pairing.pending:
         paired = list(_add_outputs(paired, pairing.pending, losses, ends_open=ends_open))
-    items, paths = unzip(paired)
+    items, paths = split_paths(paired)
     return replace(request, items=items, paths=paths)
 
 

@@ -13,7 +13,7 @@ from adapters.ir.accumulator import to_events
 from adapters.ir.events import Failed
 from adapters.ir.types import EMPTY_REQUEST, CallKind, CustomTool, Error, Reply, Usage
 from adapters.losses import Loss, Losses
-from adapters.reasoning.capture import CaptureReasoning
+from adapters.reasoning.capture import ReasoningCapture
 from adapters.sse import BYTE_ORDER_MARK, encode, is_stream
 from adapters.stages.call_filter import call_filters
 from adapters.stages.stage import Pipeline, Stage
@@ -202,8 +202,8 @@ class ReplyTranslator:
         for stage in stages:
             if isinstance(stage, CallRestorer):
                 self.custom_inputs = stage.custom_inputs
-            elif isinstance(stage, CaptureReasoning):
-                self.reasoning = stage.reasoning
+            elif isinstance(stage, ReasoningCapture):
+                self.reasoning = stage.sealed_by_call
         return stages
 
     @property

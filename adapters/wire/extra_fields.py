@@ -83,7 +83,7 @@ class ExtrasWriter(msgspec.Struct, frozen=True, eq=False):
                 full_path = f"{path}.{extra.name}" if path else extra.name
                 reason = extra.drop_reason or f"{self.label} does not support this field"
                 code = "unsupported_parameter"
-                self.losses.dropped(full_path, reason, extra.severity, code=code, exact=True)
+                self.losses.dropped(full_path, reason, extra.severity, code=code, client_path=True)
 
 
 def _put(into: dict[str, object], name: str, value: Raw) -> None:

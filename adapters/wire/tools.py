@@ -179,8 +179,9 @@ def read_tool_choice(
 
 
 def _report_remaining(fields: JsonObject, losses: Losses) -> None:
+    reason = "a tool choice does not support this field"
     for name in fields.take_remaining():
-        losses.dropped(fields.at(name), "a tool choice does not support this field", exact=True)
+        losses.dropped(fields.at(name), reason, client_path=True)
 
 
 def _read_choice_object(

@@ -18,12 +18,12 @@ from adapters.ir.accumulator import accumulate, to_events
 from adapters.ir.events import BlockId, Closed, Delta, Event, Opened
 from adapters.losses import Losses
 from adapters.reasoning.capture import (
-    AttachReasoningToCalls,
-    RecordReasoningForCalls,
-    SealReasoning,
+    CallReasoningAttacher,
+    CallReasoningRecorder,
+    ReasoningItemSealer,
 )
 from adapters.reasoning.policy import ReasoningRestorer
-from adapters.reasoning.sealed import extra_content_field, pop_sealed_extra
+from adapters.reasoning.sealed import extra_content_field, split_sealed_extra
 from tests.adapters.test_loops import ReadableSealer
 from tests.event_order import check_order
 
@@ -92,8 +92,10 @@ def assert_restored(items: Sequence[ir.Item], reply: ir.Reply) -> None:
 
 @given(PLAIN)
 def test_seals_are_the_same_on_a_whole_and_on_a_stream(reply: ir.Reply) -> None:
-    whole = SealReasoning(SEAL).reply(reply)
-    assert accumulate(check_order(SealReasoning(SEAL).feed_all(list(to_events(reply))))) == whole
+    whole = ReasoningItemSealer(SEAL).reply(reply)
+    assert (
+        accumulate(check_order(ReasoningItemSealer(SEAL).feed_all(list(to_events(reply))))) == whole
+    )
     for item in items_of(whole):
         assert not isinstance(item, ir.Reasoning) or item.encrypted is not None
         assert not isinstance(item, ir.ToolCall | ir.Reasoning) or item.extras == ()
@@ -101,7 +103,7 @@ def test_seals_are_the_same_on_a_whole_and_on_a_stream(reply: ir.Reply) -> None:
 
 @given(PLAIN)
 def test_sealed_reasoning_is_restored(reply: ir.Reply) -> None:
-    assert_restored(items_of(SealReasoning(SEAL).reply(reply)), reply)
+    assert_restored(items_of(ReasoningItemSealer(SEAL).reply(reply)), reply)
 
 
 def late(events: Sequence[Event]) -> list[Event]:
@@ -123,7 +125,7 @@ def late(events: Sequence[Event]) -> list[Event]:
 @given(PLAIN)
 def test_late_extra_content_is_sealed(reply: ir.Reply) -> None:
     events = late(list(to_events(reply)))
-    sealed = items_of(accumulate(check_order(SealReasoning(SEAL).feed_all(events))))
+    sealed = items_of(accumulate(check_order(ReasoningItemSealer(SEAL).feed_all(events))))
     for item in sealed:
         assert not isinstance(item, ir.ToolCall | ir.Reasoning) or item.extras == ()
     assert_restored(sealed, reply)
@@ -174,19 +176,19 @@ def test_calls_of_one_id_in_several_turns_get_back_each_its_own(*, carries: bool
     items: list[ir.Item] = []
     kept: dict[str, str] = {}
     for turn in turns:
-        stage = SealReasoning(SEAL) if carries else RecordReasoningForCalls(SEAL)
+        stage = ReasoningItemSealer(SEAL) if carries else CallReasoningRecorder(SEAL)
         echoed = items_of(stage.reply(reply_of(turn)))
         items += [
             replace(one, extras=()) if isinstance(one, ir.ToolCall) else one for one in echoed
         ]
-        kept |= stage.reasoning
+        kept |= stage.sealed_by_call
         items.append(ir.ToolOutput("call_0", "seen"))
     assert [item for item in restored(items, kept) if isinstance(item, ir.ToolCall)] == turns
 
 
 def test_late_extra_content_behind_the_output_finds_its_call() -> None:
     made, output = call(extras=signature("a")), ir.ToolOutput("call_0", "seen")
-    [carrier, told_call] = items_of(SealReasoning(SEAL).reply(reply_of(made)))
+    [carrier, told_call] = items_of(ReasoningItemSealer(SEAL).reply(reply_of(made)))
     assert restored((told_call, output, carrier)) == (made, output)
 
 
@@ -223,24 +225,24 @@ def _is_empty(item: ir.Item) -> bool:
 
 @given(reply=SEALED, plain=st.booleans())
 def test_stored_reasoning_is_the_same_for_whole_and_stream(*, reply: ir.Reply, plain: bool) -> None:
-    stage = AttachReasoningToCalls(SEAL, "completions", accepts_unsealed=plain)
+    stage = CallReasoningAttacher(SEAL, "completions", accepts_unencrypted=plain)
     whole = stage.reply(reply)
     carried_by = [item for item in items_of(whole) if isinstance(item, ir.ToolCall)]
-    found = {one.call_id: pop_sealed_extra(one)[0] for one in carried_by}
-    assert {name: text for name, text in found.items() if text} == stage.reasoning
+    found = {one.call_id: split_sealed_extra(one)[0] for one in carried_by}
+    assert {name: text for name, text in found.items() if text} == stage.sealed_by_call
     assert all(not isinstance(i, ir.Reasoning) or i.encrypted is None for i in items_of(whole))
 
 
 @given(PLAIN)
 def test_recorded_reasoning_is_the_same_for_whole_and_stream(reply: ir.Reply) -> None:
-    assert RecordReasoningForCalls(SEAL).reply(reply) == reply
+    assert CallReasoningRecorder(SEAL).reply(reply) == reply
 
 
 @given(st.text(max_size=10), signed)
 def test_extra_content_of_a_call_is_removed(text: str, extras: ir.Extras) -> None:
     sealed = (*extras, extra_content_field(text, "completions"))
-    assert pop_sealed_extra(call(extras=sealed)) == (text, extras)
-    assert pop_sealed_extra(call(extras=extras)) == (None, extras)
+    assert split_sealed_extra(call(extras=sealed)) == (text, extras)
+    assert split_sealed_extra(call(extras=extras)) == (None, extras)
 
 
 @pytest.mark.parametrize(
@@ -255,11 +257,11 @@ def test_extra_content_of_a_call_is_removed(text: str, extras: ir.Extras) -> Non
 )
 def test_foreign_extra_content_is_unchanged(junk: bytes) -> None:
     extras = extra("extra_content", junk)
-    assert pop_sealed_extra(call(extras=extras)) == (None, extras)
+    assert split_sealed_extra(call(extras=extras)) == (None, extras)
 
 
 def test_foreign_extra_content_stays_beside_sealed() -> None:
     both = b'{"google":{"thought_signature": "s"},"dragoman":{"sealed":"mine"}}'
-    text, left = pop_sealed_extra(call(extras=extra("extra_content", both)))
+    text, left = split_sealed_extra(call(extras=extra("extra_content", both)))
     assert text == "mine"
     assert [bytes(extra.value) for extra in left] == [b'{"google":{"thought_signature": "s"}}']

@@ -66,7 +66,7 @@ def write_request(request: Request, capabilities: Capabilities, losses: Losses) 
             losses.dropped(name, reason, "capability")
     for extra in request.extras:
         if extra.severity is not None:
-            losses.dropped(extra.name, reason, extra.severity, exact=True)
+            losses.dropped(extra.name, reason, extra.severity, client_path=True)
     return encode(sent)
 
 

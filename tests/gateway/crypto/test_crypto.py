@@ -14,7 +14,7 @@ from adapters import Sealer
 from adapters.ir.types import ExtraField, Reasoning, Request, ToolCall
 from adapters.losses import Losses
 from adapters.reasoning.policy import ReasoningRestorer, strip_sealed
-from adapters.reasoning.sealed import SealedReasoning, extra_content_field
+from adapters.reasoning.sealed import ReasoningPayload, extra_content_field
 from gateway.app import make_sealing_keys
 from gateway.config.schema import Config, SealingConfig
 from gateway.crypto import (
@@ -188,7 +188,7 @@ def test_sealed_payload_of_another_version_is_dropped() -> None:
 
 
 def test_only_our_sealed_items_are_stripped() -> None:
-    sealed = SealedReasoning((Reasoning(("Hm.",)),)).sealed(SEALER)
+    sealed = ReasoningPayload((Reasoning(("Hm.",)),)).seal(SEALER)
     text = f"What does {sealed} mean?"
     body = (
         b'{"model": "m", "n": 1.10, "input": [{"role": "user", "content": "%s"},'
