@@ -46,7 +46,7 @@ class Exchange:
     def reasoning_keys(self, body: bytes) -> tuple[str, ...]:
         """Return the keys under which reasoning for a request may have been stored."""
         self._read = self._read_request(body)
-        return self._read.reasoning_keys
+        return self._read.reasoning_keys()
 
     def _read_request(self, body: bytes) -> adapters.ClientRequest:
         return adapters.read_client_request(adapters.parse_body(body), self.options)

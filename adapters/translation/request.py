@@ -201,8 +201,10 @@ class ClientRequest(Struct, frozen=True):
     request: Request
     losses: Losses
     reasoning: ReasoningPolicy
-    # Keys under which the reasoning of earlier calls may have been stored.
-    reasoning_keys: tuple[str, ...] = ()
+
+    def reasoning_keys(self) -> tuple[str, ...]:
+        """Return the keys under which the reasoning of earlier calls may have been stored."""
+        return self.reasoning.storage_keys(self.request) if self.reasoning.may_have_stored else ()
 
 
 class BackendRequest(Struct, frozen=True):
@@ -225,8 +227,7 @@ def read_client_request(body: RequestBody, options: TranslationOptions) -> Clien
     if options.passes_requests:
         return ClientRequest(body, options, EMPTY_REQUEST, losses, reasoning)
     request = options.client.read_request(body, losses)
-    keys = reasoning.storage_keys(request) if reasoning.may_have_stored else ()
-    return ClientRequest(body, options, request, losses, reasoning, keys)
+    return ClientRequest(body, options, request, losses, reasoning)
 
 
 def write_backend_request(
@@ -238,7 +239,7 @@ def write_backend_request(
 ) -> BackendRequest:
     """Write a request for the backend, where the model may have another name.
 
-    `stored_reasoning` is what was stored under `read.reasoning_keys`. A training example may end
+    `stored_reasoning` is what was stored under `read.reasoning_keys()`. A training example may end
     with the call that the model should make: with `ends_open`, that call gets no output.
     """
     if read.options.passes_requests:

@@ -115,9 +115,9 @@ async def _call_backend(
     options = _translation_options(app, call, opened, backend, seals_reasoning=seals_reasoning)
     read = read_client_request(body, options)
     stored = None
-    if read.reasoning_keys and call.may_store:
+    if call.may_store and (keys := read.reasoning_keys()):
         scope = reasoning_scope(backend, call.principal)
-        stored = await app.store.reasoning_notes.find(scope, read.reasoning_keys)
+        stored = await app.store.reasoning_notes.find(scope, keys)
     sent = write_backend_request(read, model=route.model, stored_reasoning=stored)
     losses = (*prepared.losses, *filter(opened.counts, sent.losses))
     record.losses = list(losses)
