@@ -18,7 +18,7 @@ _SUMMARY = "summary"
 _PREPENDED = "prepended"
 
 
-class SummarizeReply(Stage):
+class ReplySummarizer(Stage):
     """A stage that replaces a reply with one item, made of the text of its messages."""
 
     def __init__(self, make_item: Callable[[str], OpaqueItem], losses: Losses) -> None:
@@ -61,7 +61,7 @@ class _TextCollector(DiscardBlock):
         return []
 
 
-class PrependItem(Stage):
+class ItemPrepender(Stage):
     """A stage that puts an item before a reply, and adds the usage of making it."""
 
     def __init__(self, item: OpaqueItem, usage: Usage | None) -> None:

@@ -27,7 +27,7 @@ from adapters.ir.types import (
 from adapters.losses import Loss, Losses, Policy
 from adapters.reasoning.policy import NOT_FOR_THIS, ReasoningPolicy
 from adapters.reasoning.sealed import Sealer
-from adapters.stages.summary_item import PrependItem, SummarizeReply
+from adapters.stages.summary_item import ItemPrepender, ReplySummarizer
 from adapters.tool_emulation import (
     BackendToolSupport,
     EmulatedRequest,
@@ -40,7 +40,7 @@ from adapters.wire.json_object import RequestBody, parse_body
 
 # The last stage of a reply, chosen by the gateway: a summary of a conversation, or an item that is
 # put before the backend's own.
-FinalStage = SummarizeReply | PrependItem
+FinalStage = ReplySummarizer | ItemPrepender
 
 
 class TranslationOptions(Struct, frozen=True):

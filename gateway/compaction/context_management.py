@@ -21,7 +21,7 @@ from adapters import (
     UnsupportedRequestError,
 )
 from adapters.ir.types import Usage
-from adapters.stages.summary_item import PrependItem
+from adapters.stages.summary_item import ItemPrepender
 from adapters.wire.json_object import JsonObject
 from gateway.compaction.summary import COMPACTION, Summary, unsealed
 from gateway.compaction.summary_request import PreparedRequest
@@ -84,7 +84,7 @@ class SummaryPlan(Struct, frozen=True):
         window = Window((*before, message, *self.tail))
         item, usage = summary.sealed(sealer, ids), made.usage
         body = replace(self.body, items=window.input_items(), raw=None)
-        return PreparedRequest(body, lambda _: PrependItem(item, usage))
+        return PreparedRequest(body, lambda _: ItemPrepender(item, usage))
 
 
 def read_context_management(body: RequestBody, policy: Policy) -> ContextManagement:

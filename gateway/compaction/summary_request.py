@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from adapters import Capabilities, IdSource, InputItem, InvalidRequestError, RequestBody, Sealer
 from adapters.losses import Loss, Losses
 from adapters.responses.request_reader import input_items
-from adapters.stages.summary_item import SummarizeReply
+from adapters.stages.summary_item import ReplySummarizer
 from adapters.text_tools.prompt import CALLS_AS_TEXT_REASON
 from adapters.translation.request import FinalStage
 from gateway.backends.client import BackendClient
@@ -120,8 +120,8 @@ def prepare_request(
     if not window.items:
         raise nothing_to_compact()
 
-    def summarize(losses: Losses) -> SummarizeReply:
-        return SummarizeReply(
+    def summarize(losses: Losses) -> ReplySummarizer:
+        return ReplySummarizer(
             lambda text: Summary(text, before, whole=whole).sealed(sealer, ids), losses
         )
 

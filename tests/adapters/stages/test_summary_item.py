@@ -10,7 +10,7 @@ from adapters.ir import types as ir
 from adapters.ir.accumulator import accumulate
 from adapters.ir.events import Delta, Event, Failed, Finished, Opened, Started
 from adapters.losses import Losses
-from adapters.stages.summary_item import PrependItem, SummarizeReply, add_usage
+from adapters.stages.summary_item import ItemPrepender, ReplySummarizer, add_usage
 from tests.event_order import check_order
 from tests.strategies.replies import replies
 from tests.strategies.streams import events
@@ -30,16 +30,16 @@ def reply_of(*items: ir.Item, finish: ir.Finish = STOP) -> ir.Reply:
     return ir.Reply(choices=(ir.Choice(items, finish),))
 
 
-def told(stage: SummarizeReply | PrependItem, said: list[Event]) -> ir.Reply:
+def told(stage: ReplySummarizer | ItemPrepender, said: list[Event]) -> ir.Reply:
     """Fold what a stage makes of events, which must be a legal stream again."""
     return accumulate(check_order(stage.feed_all(said)))
 
 
 @given(REPLIES, st.data())
 def test_summary_is_the_same_for_whole_and_stream(reply: ir.Reply, data: DataObject) -> None:
-    whole = SummarizeReply(condensed, Losses(None)).reply(reply)
+    whole = ReplySummarizer(condensed, Losses(None)).reply(reply)
     said = data.draw(events(reply))
-    streamed = told(SummarizeReply(condensed, Losses(None)), said)
+    streamed = told(ReplySummarizer(condensed, Losses(None)), said)
     assert [choice.items for choice in streamed.choices if choice.items] == [
         choice.items for choice in whole.choices
     ]
@@ -50,7 +50,7 @@ def test_summary_is_the_same_for_whole_and_stream(reply: ir.Reply, data: DataObj
 def test_summary_has_no_reasoning_and_calls() -> None:
     first, last = (ir.Message("assistant", (ir.Text(text),)) for text in (" One.", "Two.\n"))
     items = (ir.Reasoning(("hm",)), first, ir.ToolCall("a", "f"), last)
-    reply = SummarizeReply(condensed, Losses(None)).reply(reply_of(*items))
+    reply = ReplySummarizer(condensed, Losses(None)).reply(reply_of(*items))
     assert reply.choices == (ir.Choice((condensed("One.\n\nTwo."),), STOP),)
 
 
@@ -58,11 +58,11 @@ def test_truncated_summary_is_used_and_reported() -> None:
     losses = Losses(None)
     said = (ir.Message("assistant", (ir.Text("One"),)),)
     finish = ir.Finish("length", "length")
-    reply = SummarizeReply(condensed, losses).reply(reply_of(*said, finish=finish))
+    reply = ReplySummarizer(condensed, losses).reply(reply_of(*said, finish=finish))
     assert reply.choices == (ir.Choice((condensed("One"),), STOP),)
     assert [loss.path for loss in losses] == ["output[0]"]
     streamed = Losses(None)
-    stage = SummarizeReply(condensed, streamed)
+    stage = ReplySummarizer(condensed, streamed)
     for event in (Started(), Opened(0, ir.Message("assistant")), Delta(0, "text", "One")):
         stage.feed(event)
     assert len(stage.feed(Finished((finish,)))) == 3
@@ -71,27 +71,27 @@ def test_truncated_summary_is_used_and_reported() -> None:
 
 def test_empty_summary_is_an_error() -> None:
     empty = replace(reply_of(ir.Message("assistant", (ir.Text(" \n"),))), usage=COST)
-    reply = SummarizeReply(condensed, Losses(None)).reply(empty)
+    reply = ReplySummarizer(condensed, Losses(None)).reply(empty)
     assert reply.error is not None
     assert (reply.error.code, reply.error.status) == ("empty_summary", 502)
     assert not reply.choices
-    (failed,) = SummarizeReply(condensed, Losses(None)).feed(Finished((STOP,), COST))
+    (failed,) = ReplySummarizer(condensed, Losses(None)).feed(Finished((STOP,), COST))
     assert failed == Failed(reply.error, COST)
 
 
 def test_error_is_unchanged() -> None:
     failed = ir.Reply(error=ir.Error("no"))
-    assert SummarizeReply(condensed, Losses(None)).reply(failed) == failed
+    assert ReplySummarizer(condensed, Losses(None)).reply(failed) == failed
     event = Failed(ir.Error("no"))
-    assert SummarizeReply(condensed, Losses(None)).feed(event) == [event]
+    assert ReplySummarizer(condensed, Losses(None)).feed(event) == [event]
 
 
 @given(REPLIES, st.data())
 def test_prepended_item_is_the_same_for_whole_and_stream(reply: ir.Reply, data: DataObject) -> None:
     said = data.draw(events(reply))
     plain = accumulate(said)
-    expected = PrependItem(ITEM, COST).reply(plain)
-    assert told(PrependItem(ITEM, COST), said) == expected
+    expected = ItemPrepender(ITEM, COST).reply(plain)
+    assert told(ItemPrepender(ITEM, COST), said) == expected
     assert expected.choices[0].items == (ITEM, *plain.choices[0].items)
     assert [*expected.choices[1:]] == [*plain.choices[1:]]
 
@@ -100,5 +100,5 @@ def test_usage_is_added_if_both_are_known() -> None:
     assert add_usage(COST, COST) == ir.Usage(2, 4, 6, 8, 10, 12)
     assert add_usage(COST, None) is None
     assert add_usage(None, COST) is None
-    reply = PrependItem(ITEM, COST).reply(ir.Reply(error=ir.Error("no"), usage=COST))
+    reply = ItemPrepender(ITEM, COST).reply(ir.Reply(error=ir.Error("no"), usage=COST))
     assert reply.usage == ir.Usage(2, 4, 6, 8, 10, 12)
