@@ -1,8 +1,8 @@
 """Conversion of events to a complete reply and back.
 
 `accumulate(to_events(reply)) == reply` holds for every reply in which each item has a status and
-each choice has a finish, so a client that wants a stream can use a backend that sends a complete
-reply, and vice versa, and stages need to handle events only.
+each choice has a finish. So a client that requests a stream can use a backend that sends complete
+replies, and vice versa. Stages only need to handle events.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,7 +26,6 @@ from adapters.ir.types import (
     Annotation,
     Choice,
     Error,
-    Extras,
     Finish,
     Item,
     Logprob,
@@ -35,28 +34,27 @@ from adapters.ir.types import (
     Reasoning,
     Refusal,
     Reply,
-    Status,
     Text,
     ToolCall,
     Usage,
 )
 from adapters.losses import Losses
 
-# Parts of which deltas say everything, without their text.
-_PLAIN_PARTS = (Text(""), Refusal(""))
+# Empty parts that can be rebuilt from their deltas alone.
+_EMPTY_PARTS = (Text(""), Refusal(""))
 
 
 class PartBuffer(Struct, eq=False):
     """The deltas of one part of a block, in lists that are joined once."""
 
     channel: Channel
-    texts: list[str] = []
+    fragments: list[str] = []
     logprobs: list[Logprob] = []
     annotations: list[Annotation] = []
 
     def add(self, delta: Delta) -> None:
         """Add a delta."""
-        self.texts.append(delta.text)
+        self.fragments.append(delta.text)
         if delta.logprobs:
             self.logprobs += delta.logprobs
         if delta.annotations:
@@ -64,7 +62,7 @@ class PartBuffer(Struct, eq=False):
 
     def text(self) -> str:
         """Return the text so far."""
-        return "".join(self.texts)
+        return "".join(self.fragments)
 
     def part(self) -> Text | Refusal:
         """Return the part of a message so far."""
@@ -73,30 +71,12 @@ class PartBuffer(Struct, eq=False):
         return Text(self.text(), tuple(self.annotations), tuple(self.logprobs))
 
 
-class ItemBuffer:
-    """One item and its deltas so far."""
+class ItemBuffer(Struct, eq=False):
+    """The events of one block so far."""
 
-    __slots__ = (
-        "choice",
-        "closed",
-        "encrypted",
-        "extras",
-        "known_parts",
-        "opened_item",
-        "parts",
-        "status",
-    )
-
-    def __init__(self, opened: Opened) -> None:
-        self.opened_item = opened.item
-        self.choice = opened.choice
-        self.parts: list[PartBuffer] = []
-        # Set by `close`.
-        self.closed = False
-        self.status: Status | None = None
-        self.encrypted: str | None = None
-        self.extras: Extras = ()
-        self.known_parts: tuple[Part, ...] = ()
+    opened: Opened
+    parts: list[PartBuffer] = []
+    closed: Closed | None = None
 
     def add(self, delta: Delta) -> None:
         """Add a delta; the first one of a part begins the part."""
@@ -105,52 +85,46 @@ class ItemBuffer:
             parts.append(PartBuffer(delta.channel))
         parts[delta.part].add(delta)
 
-    def close(self, closed: Closed) -> None:
-        """Store what came with the end of the block."""
-        self.closed = True
-        self.status = closed.status
-        self.encrypted = closed.encrypted
-        self.extras = closed.extras
-        self.known_parts = closed.parts
-
     def texts(self, channel: Channel) -> tuple[str, ...]:
         """Return the texts of the parts of one channel."""
         return tuple(part.text() for part in self.parts if part.channel == channel)
 
     def item(self) -> Item:
         """Return the item so far."""
-        match self.opened_item:
+        closed = self.closed
+        status = closed.status if closed else None
+        extras = closed.extras if closed else ()
+        match self.opened.item:
             case Message() as message:
-                return replace(message, content=self._content(), status=self.status)
+                return replace(message, content=self._content(), status=status)
             case ToolCall() as call:
-                arguments = "".join(self.texts("arguments"))
-                extras = call.extras + self.extras
-                return replace(call, arguments=arguments, status=self.status, extras=extras)
+                arguments, extras = "".join(self.texts("arguments")), call.extras + extras
+                return replace(call, arguments=arguments, status=status, extras=extras)
             case Reasoning() as reasoning:
                 return replace(
                     reasoning,
                     summary=self.texts("summary"),
                     content=self.texts("reasoning"),
-                    encrypted=self.encrypted,
-                    status=self.status,
-                    extras=reasoning.extras + self.extras,
+                    encrypted=closed.encrypted if closed else None,
+                    status=status,
+                    extras=reasoning.extras + extras,
                 )
             case complete:
                 return complete
 
     def _content(self) -> tuple[Part, ...]:
         streamed = (part.part() for part in self.parts)
-        if not self.known_parts:
+        if not (self.closed and self.closed.parts):
             return tuple(streamed)
         content = tuple(
             _with_text(part, next(streamed, part)) if isinstance(part, Text | Refusal) else part
-            for part in self.known_parts
+            for part in self.closed.parts
         )
         return (*content, *streamed)
 
 
 def _with_text(part: Text | Refusal, streamed: Text | Refusal) -> Text | Refusal:
-    """Return a known part with its streamed text."""
+    """Return a part of a `Closed` event with the text of its deltas."""
     if isinstance(part, Text) and isinstance(streamed, Text):
         annotations, logprobs = streamed.annotations, streamed.logprobs
         return replace(part, text=streamed.text, annotations=annotations, logprobs=logprobs)
@@ -158,7 +132,7 @@ def _with_text(part: Text | Refusal, streamed: Text | Refusal) -> Text | Refusal
 
 
 class ReplyAccumulator:
-    """Accumulates the events of one reply."""
+    """Builds a complete reply from its events, one at a time."""
 
     def __init__(self) -> None:
         self._started = Started()
@@ -176,7 +150,7 @@ class ReplyAccumulator:
             case Delta():
                 self._blocks[event.index].add(event)
             case Closed():
-                self._blocks[event.index].close(event)
+                self._blocks[event.index].closed = event
             case Finished():
                 self.reply = self._reply(event, event.usage)
             case Failed():
@@ -198,9 +172,9 @@ class ReplyAccumulator:
     def _choices(self, finished: Finished) -> Iterator[Choice]:
         finishes, extras = finished.finishes, finished.choice_extras
         blocks = self._blocks.values()
-        count = max(len(finishes), max((block.choice + 1 for block in blocks), default=0))
+        count = max(len(finishes), max((block.opened.choice + 1 for block in blocks), default=0))
         for number in range(count):
-            items = tuple(block.item() for block in blocks if block.choice == number)
+            items = tuple(block.item() for block in blocks if block.opened.choice == number)
             yield Choice(
                 items,
                 finishes[number] if number < len(finishes) else None,
@@ -209,7 +183,7 @@ class ReplyAccumulator:
 
 
 def accumulate(events: Iterable[Event]) -> Reply:
-    """Return the reply of which these are the events."""
+    """Build a reply from its events."""
     accumulator = ReplyAccumulator()
     for event in events:
         accumulator.feed(event)
@@ -221,8 +195,8 @@ def accumulate(events: Iterable[Event]) -> Reply:
 def to_events(reply: Reply, losses: Losses | None = None) -> Iterator[Event]:
     """Yield the events of a reply, with one delta for each part.
 
-    Events have room for everything, streams of bytes do not: what will be lost when the events are
-    written is reported if losses are given.
+    Events can represent every reply, but the streams of the dialects cannot. If `losses` is given,
+    the content that a stream cannot contain is reported.
     """
     if losses is not None:
         _report_unstreamable(reply, losses)
@@ -245,20 +219,22 @@ def _report_unstreamable(reply: Reply, losses: Losses) -> None:
         for extra in choice.extras:
             losses.dropped(f"choices[{number}].{extra.name}", "streams do not support this field")
         for item in choice.items:
-            if isinstance(item, Message) and not all(map(_is_streamable, item.content)):
+            if isinstance(item, Message) and not all(
+                isinstance(part, Text | Refusal) for part in item.content
+            ):
                 losses.dropped("content", "streams support only text", "capability")
 
 
 def _item_events(index: int, choice: int, item: Item) -> Iterator[Event]:
     opened = without_content(item)
     if isinstance(opened, Reasoning):
-        # Servers send the extra fields of reasoning with its end.
+        # The `Closed` event has the extra fields of reasoning, because servers send them last.
         opened = replace(opened, extras=())
     yield Opened(index, opened, choice)
     match item:
         case Message():
             yield from _part_deltas(index, item.content)
-            yield Closed(index, item.status or "completed", parts=_known_parts(item.content))
+            yield Closed(index, item.status or "completed", parts=_closed_parts(item.content))
         case ToolCall():
             yield Delta(index, "arguments", item.arguments)
             yield Closed(index, item.status or "completed")
@@ -273,30 +249,25 @@ def _item_events(index: int, choice: int, item: Item) -> Iterator[Event]:
 
 
 def _part_deltas(index: int, content: tuple[Part, ...]) -> Iterator[Delta]:
-    for number, part in enumerate(filter(_is_streamable, content)):
+    streamable = (part for part in content if isinstance(part, Text | Refusal))
+    for number, part in enumerate(streamable):
         match part:
             case Text():
                 yield Delta(index, "text", part.text, number, part.logprobs, part.annotations)
             case Refusal():
                 yield Delta(index, "refusal", part.text, number)
-            case _:
-                pass
 
 
-def _is_streamable(part: Part) -> bool:
-    return isinstance(part, Text | Refusal)
-
-
-def _known_parts(content: tuple[Part, ...]) -> tuple[Part, ...]:
-    """Return the parts without their deltas; nothing if the deltas say everything."""
-    known = tuple(map(_without_deltas, content))
-    return () if all(part in _PLAIN_PARTS for part in known) else known
+def _closed_parts(content: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Return the parts without their deltas; () if the deltas are enough to rebuild them."""
+    parts = tuple(map(_without_deltas, content))
+    return () if all(part in _EMPTY_PARTS for part in parts) else parts
 
 
 def _without_deltas(part: Part) -> Part:
     match part:
         case Text(extras=(), cache_breakpoint=None):
-            return _PLAIN_PARTS[0]
+            return _EMPTY_PARTS[0]
         case Text():
             return replace(part, text="", annotations=(), logprobs=())
         case Refusal():

@@ -56,7 +56,7 @@ class _ItemCollector:
 
     def close(self, closed: Closed) -> list[Event]:
         """Hand the item over."""
-        self._buffer.close(closed)
+        self._buffer.closed = closed
         return self._end(self._buffer.item(), closed)
 
 

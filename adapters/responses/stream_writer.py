@@ -32,7 +32,6 @@ from adapters.responses.wire import (
     LABEL,
     MERGED_CHOICES_REASON,
     PARTS,
-    DeltaTemplate,
     Frames,
     PartNames,
     Wire,
@@ -41,7 +40,7 @@ from adapters.responses.wire import (
     usage_or_zeros,
     write_usage,
 )
-from adapters.sse import PLACEHOLDER, Frame, encode, parse_event
+from adapters.sse import PLACEHOLDER, Frame, FrameTemplate, encode, parse_event
 from adapters.wire.extra_fields import ExtrasWriter
 from adapters.wire.json_object import MISSING, read_body
 
@@ -66,19 +65,19 @@ class ItemStreamWriter:
         self._output = output
         self._reply_options = context.reply_options
         self._losses = context.losses
-        # The delta events of the open part, or of the call.
-        self._template: DeltaTemplate | None = None
+        # The template of delta events for the open part or the call.
+        self._template: FrameTemplate | None = None
         # How many annotations of the open part were written.
         self._annotations = 0
 
     @property
     def is_closed(self) -> bool:
         """Whether its last event was written."""
-        return self._buffer.closed
+        return self._buffer.closed is not None
 
     def open(self) -> list[bytes]:
         """Begin the item."""
-        item = self._buffer.opened_item
+        item = self._buffer.opened.item
         if isinstance(item, ToolCall):
             names = CALLS.get(item.kind)
             if names is None:
@@ -119,10 +118,10 @@ class ItemStreamWriter:
 
     def close(self, closed: Closed) -> list[bytes]:
         """End the item."""
-        item = self._buffer.opened_item
+        item = self._buffer.opened.item
         written = self._end_call(item) if isinstance(item, ToolCall) else self._end_part()
         # Parts other than text cannot be streamed.
-        self._buffer.close(replace(closed, parts=()) if closed.parts else closed)
+        self._buffer.closed = replace(closed, parts=()) if closed.parts else closed
         written.append(self._item_event("done", self._buffer.item(), closed.status))
         return written
 
@@ -140,8 +139,9 @@ class ItemStreamWriter:
 
     def write_item(self, status: Status) -> Wire | Raw:
         """Write the item so far, with a status unless it is closed."""
-        buffer = self._buffer
-        return self._output.write(buffer.item(), self._item_id, buffer.status or status)
+        if self._buffer.closed is not None:
+            status = self._buffer.closed.status
+        return self._output.write(self._buffer.item(), self._item_id, status)
 
     def _item_event(self, step: str, item: Item, status: Status) -> bytes:
         fields: Wire = {
