@@ -1,4 +1,4 @@
-"""The database: responses, conversations, background jobs, stored completions, reasoning."""
+"""The store: responses, conversations, background jobs, chat completions and reasoning."""
 
 from gateway.store.records import (
     JSON_NULL,

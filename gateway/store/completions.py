@@ -15,7 +15,7 @@ _COLUMNS: Final = "id, owner, created, body, messages, model, metadata"
 _LOAD: Final = f"SELECT {_COLUMNS} FROM completions WHERE id = $1 AND owner = $2"
 _NUMBER: Final = "SELECT number FROM completions WHERE id = $1 AND owner = $2"
 _INSERT: Final = f"INSERT INTO completions ({_COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7)"
-# Labels are the metadata in a form that can be searched.
+# Labels are copies of the metadata for searches.
 _INSERT_LABEL: Final = """
     INSERT INTO labels (completion, name, value)
     SELECT number, $3, $4 FROM completions WHERE owner = $1 AND id = $2
@@ -50,10 +50,7 @@ class CompletionStore:
     async def list(
         self, owner: str, page: Page, model: str | None, metadata: dict[str, str]
     ) -> Listing[Completion] | None:
-        """List the completions with this model and at least this metadata.
-
-        Returns None if the completion to start after is missing.
-        """
+        """List completions by model and metadata; return None if `page.after` does not exist."""
         number = _ANY_NUMBER
         if page.after is not None:
             rows = await self._database.fetch(_NUMBER, page.after, owner)
@@ -84,7 +81,7 @@ def _read(row: Row) -> Completion:
 def _list_statement(
     page: Page, model: str | None, metadata: dict[str, str]
 ) -> tuple[str, list[str]]:
-    """Return the query for a page and its arguments after the first three."""
+    """Return the query for a page, and its arguments from the fourth on."""
     arguments: list[str] = []
     conditions = [f"owner = $1 AND ($2 < 0 OR number {'<' if page.newest_first else '>'} $2)"]
     if model is not None:
@@ -105,7 +102,7 @@ def _list_statement(
 
 
 async def _save(transaction: Transaction, batch: Sequence[Completion]) -> Sequence[None]:
-    # Of several with the same id, the last one.
+    # Only the last of several completions with the same id is saved.
     latest = {(it.owner, it.id): it for it in batch}
     # All nodes lock rows in sorted order, so that they cannot deadlock.
     keys = sorted(latest)

@@ -26,8 +26,8 @@ _LOAD_ITEM: Final = f"""
     WHERE items.conversation = $1 AND items.owner = $2 AND items.id = $3
     ORDER BY items.place DESC LIMIT 1
 """
-# An id may occur at several places. A page after it starts behind the last of them, so that no list
-# contains it twice; a cursor with a place (`id@place`) starts behind that one.
+# An id may occur at several places. A page after an id starts after the last of its places, so that
+# no list contains an item twice; a page after a cursor `id@place` starts after that place.
 _PLACE: Final = """
     SELECT {last}(place), COUNT(*) FROM items
     WHERE conversation = $1 AND owner = $2 AND id = $3 AND ($4 < 0 OR place = $4)
@@ -46,7 +46,7 @@ _LIST: Final[dict[SortOrder, str]] = {
     """
     for order, comparison in _COMPARISONS.items()
 }
-# All items, if the response has none in the conversation: it is unfinished, or failed.
+# Selects all items if the response, which is unfinished or failed, has none in the conversation.
 _LIST_BEFORE: Final = f"""
     SELECT {ITEM_COLUMNS} FROM items {JOIN_ORIGIN}
     WHERE items.conversation = $1 AND items.owner = $2 AND items.place < COALESCE(
@@ -80,7 +80,7 @@ class ConversationStore:
         self._writer = writer
 
     async def create(self, conversation: Conversation, items: Sequence[Item] = ()) -> None:
-        """Create a conversation with these items."""
+        """Create a conversation with its first items."""
         await self._writer.write(_create, (conversation, items))
 
     async def load(self, owner: str, conversation_id: str) -> Conversation | None:
@@ -96,17 +96,17 @@ class ConversationStore:
         return await self._writer.write(_update_metadata, (conversation_id, owner, bytes(metadata)))
 
     async def delete(self, owner: str, conversation_id: str) -> bool:
-        """Delete a conversation; responses that were created in it keep their items."""
+        """Delete a conversation; its responses keep their items."""
         return await self._writer.write(_delete, (conversation_id, owner), long=True)
 
     async def append_items(self, owner: str, conversation_id: str, items: Sequence[Item]) -> bool:
-        """Append items, all of them together."""
+        """Append items without other items between them."""
         return await self._writer.write(_append_items, (owner, conversation_id, items))
 
     async def list_items(
         self, owner: str, conversation_id: str, page: Page
     ) -> Listing[Item] | None:
-        """List items; None if the conversation or the item to start after is missing."""
+        """List items; return None if the conversation or `page.after` does not exist."""
         place = await self._start_place(owner, conversation_id, page)
         if place is None:
             return None
@@ -120,7 +120,7 @@ class ConversationStore:
         return Listing(items, listing.has_more, cursor)
 
     async def _start_place(self, owner: str, conversation_id: str, page: Page) -> int | None:
-        """Return the place after which a page starts; None if there is no such place."""
+        """Return the place after which a page starts; None if it does not exist."""
         if page.after is None:
             return None if await self.load(owner, conversation_id) is None else _ANY_PLACE
         statement = _PLACES[page.sort_order]
@@ -128,33 +128,31 @@ class ConversationStore:
         place: int | None = rows[0][0]
         match = _CURSOR_WITH_PLACE.fullmatch(page.after)
         if place is None and match is not None:
-            item_id, digits = match.groups()
-            rows = await self._database.fetch(
-                statement, conversation_id, owner, item_id, int(digits)
-            )
+            cursor = (match[1], int(match[2]))
+            rows = await self._database.fetch(statement, conversation_id, owner, *cursor)
             place = rows[0][0]
         return place
 
     async def _cursor(self, owner: str, conversation_id: str, item_id: str, place: int) -> str:
-        """Return the cursor for the page after an item."""
+        """Return the cursor for the page after an item: its id, with the place if necessary."""
         statement = _PLACES["ASC"]
         rows = await self._database.fetch(statement, conversation_id, owner, item_id, _ANY_PLACE)
         return item_id if rows[0][1] == 1 else f"{item_id}@{place}"
 
     async def load_item(self, owner: str, conversation_id: str, item_id: str) -> Item | None:
-        """Load one item of a conversation."""
+        """Load the last item with this id in a conversation."""
         rows = await self._database.fetch(_LOAD_ITEM, conversation_id, owner, item_id)
         return read_item(rows[0]) if rows else None
 
     async def list_items_before(
         self, owner: str, conversation_id: str, response_id: str
     ) -> tuple[Item, ...]:
-        """List the items before those of a response; all items, if it has none there."""
+        """List the items before those of a response; all items if the response has none."""
         rows = await self._database.fetch(_LIST_BEFORE, conversation_id, owner, response_id)
         return tuple(map(read_item, rows))
 
     async def delete_item(self, owner: str, conversation_id: str, item_id: str) -> bool:
-        """Remove an item from a conversation."""
+        """Remove the items with this id from a conversation."""
         return await self._writer.write(_delete_item, (conversation_id, owner, item_id), long=True)
 
 

@@ -1,20 +1,21 @@
-"""What the store needs from a database, so that its SQL is written once for both.
+"""The interface of both databases, SQLite and PostgreSQL, and group commit.
 
-Statements are PostgreSQL's, with `$1` for the first argument. Words in braces stand for what the
-two databases write differently:
+Statements are written for PostgreSQL, with `$1` for the first argument. Words in braces are
+replaced by SQL that differs between the databases:
 
     {bytes}        the type of bytes
-    {serial}       a column that numbers its rows
-    {now}          seconds since 1970, by the clock of the database: those of nodes differ
-    {in_array}     after a column: it is one of the texts in the JSON array $2
-    {for_share}    after a query: nobody changes or deletes its rows before the commit
-    {global_lock}  waits until no other transaction has passed this statement
+    {serial}       the type of a column that numbers its rows
+    {now}          seconds since 1970, by the clock of the database, because clocks of nodes differ
+    {in_array}     after a column: a condition that its text is in the JSON array $2
+    {for_share}    after a query: locks its rows against changes until the commit
+    {global_lock}  a statement that only one transaction at a time can pass
     {tables}       a table of all tables, with their `name`
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -52,7 +53,7 @@ class Signals:
 
 
 async def wait_and_clear(event: asyncio.Event, seconds: float) -> None:
-    """Wait for an event, but not longer than this, and reset it."""
+    """Wait for an event, at most for this time, and clear it."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()
@@ -79,7 +80,7 @@ class Database(Protocol):
     """A database and the connections of this process to it."""
 
     signals: Signals
-    # How long a waiting task trusts the signals before it looks into the database.
+    # How long a task waits for a signal before it queries the database.
     poll_seconds: float
 
     async def fetch(self, statement: str, *arguments: object) -> list[Row]:
@@ -93,12 +94,12 @@ class Database(Protocol):
     def transaction(self, *, long: bool = False) -> AbstractAsyncContextManager[Transaction]:
         """Start a transaction; commit it at the end, or roll it back on an exception.
 
-        A long one may change any number of rows, not only those that a request brings.
+        A long transaction may change any number of rows, others only the rows of a few requests.
         """
         ...
 
     async def listen(self) -> None:
-        """Start to receive the notifications of other nodes, if the database can send them."""
+        """Start to receive notifications of other nodes, if the database supports them."""
         ...
 
     async def close(self) -> None:
@@ -110,7 +111,7 @@ def sanitize_text(text: str) -> str:
     """Return text that both databases accept.
 
     Clients choose ids freely, but PostgreSQL stores no NUL, and neither database stores half of a
-    surrogate pair. A replaced character makes sure that such an id is not found.
+    surrogate pair. Objects with such an id are not found, because the character is replaced.
     """
     if text.isascii() and "\0" not in text:
         return text
@@ -128,15 +129,15 @@ def json_array(texts: Iterable[str]) -> str:
 
 
 def render_sql(statement: str, replacements: dict[str, str]) -> str:
-    """Replace the words in braces by those of one database."""
+    """Replace the words in braces by the SQL of one database."""
     for placeholder, sql in replacements.items():
         statement = statement.replace(placeholder, sql)
     return statement
 
 
-# Group commit. A commit waits for the disk, which takes as long for one change as for a hundred, so
-# that the changes that arrive during a commit are committed together. Those with the same function
-# are made by one call of it; their order does not matter, because none was acknowledged yet.
+# Group commit. A commit waits for the disk, which takes as long for one change as for a hundred.
+# Therefore all changes that arrive during a commit are committed together afterwards. Changes with
+# the same function are made by one call of it; no client depends on their order yet.
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -147,24 +148,20 @@ Change: TypeAlias = Callable[[Transaction, Sequence[A]], Awaitable[Sequence[R]]]
 _MAX_GROUP_SIZE: Final = 256
 # PostgreSQL aborts one of two transactions of different nodes that wait for each other.
 _ATTEMPTS: Final = 3
-# An unavailable database is tried again at once, because idle connections may have been lost; but
-# only during this time, since all other writers wait.
+# While the database is unavailable, a change is retried at once, because only idle connections may
+# have been lost. It is retried no longer than this, because all other writers wait.
 _RETRY_SECONDS: Final = 5.0
-# After these errors, trying each change of a group alone would not help.
+# After these errors, committing each change of a group alone would fail too.
 _FINAL_ERRORS: Final = (DatabaseUnavailableError, CommitOutcomeUnknownError)
 
 
+@dataclass(slots=True)
 class _PendingChange:
-    """A change and the future of its result."""
-
-    __slots__ = ("argument", "change", "long", "result")
-
-    def __init__(self, change: Change[Any, Any], argument: object, *, long: bool) -> None:
-        self.change = change
-        self.argument = argument
-        self.long = long
-        # Done early if the task that waits for it was cancelled.
-        self.result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    change: Change[Any, Any]
+    argument: object
+    long: bool
+    # Done early if the waiting task was cancelled.
+    result: asyncio.Future[Any]
 
     def fail(self, error: Exception) -> None:
         if not self.result.done():
@@ -186,14 +183,13 @@ class GroupCommitter:
     async def write(self, change: Change[A, R], argument: A, *, long: bool = False) -> R:
         """Make a change and return its result after the commit.
 
-        Cancelling the task that waits does not undo the change.
+        Cancelling the waiting task does not undo the change.
         """
-        pending = _PendingChange(change, argument, long=long)
-        self._pending.append(pending)
+        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._pending.append(_PendingChange(change, argument, long, future))
         if self._task is None:
             self._task = asyncio.create_task(self._run())
-        result: R = await pending.result
-        return result
+        return await future
 
     async def close(self) -> None:
         """Wait until all changes are written."""
@@ -211,7 +207,7 @@ class GroupCommitter:
 
     async def _commit(self, group: list[_PendingChange]) -> None:
         """Commit a group, or each of its changes alone if the group as a whole fails."""
-        error = await self._try_for_a_while(group)
+        error = await self._try_repeatedly(group)
         if error is None:
             return
         for pending in group:
@@ -219,23 +215,23 @@ class GroupCommitter:
                 pending.fail(error)
                 continue
             own_error = await self._commit_alone(pending)
-            # The error of one change says nothing about the others, unless the database is gone.
+            # After other errors of this change, the other changes may still succeed.
             if isinstance(own_error, DatabaseUnavailableError):
                 error = own_error
 
     async def _commit_alone(self, pending: _PendingChange) -> Exception | None:
-        """Commit one change, in a few attempts; return its error."""
+        """Commit one change in a few attempts; return the last error."""
         error: Exception | None = None
         for _ in range(_ATTEMPTS):
-            error = await self._try_for_a_while([pending])
+            error = await self._try_repeatedly([pending])
             if error is None or isinstance(error, _FINAL_ERRORS):
                 break
         if error is not None:
             pending.fail(error)
         return error
 
-    async def _try_for_a_while(self, group: list[_PendingChange]) -> Exception | None:
-        """Try again while the database is unavailable, but not for long; return the error."""
+    async def _try_repeatedly(self, group: list[_PendingChange]) -> Exception | None:
+        """Commit a group, with retries while the database is unavailable; return the last error."""
         clock = asyncio.get_running_loop().time
         deadline = clock() + _RETRY_SECONDS
         error = await self._try(group)
@@ -246,12 +242,12 @@ class GroupCommitter:
         return error
 
     async def _try(self, group: list[_PendingChange]) -> Exception | None:
-        """Make the changes of a group in one transaction; return the error."""
+        """Commit a group in one transaction; return the error."""
         try:
             long = any(pending.long for pending in group)
             async with self._database.transaction(long=long) as transaction:
                 results = await _apply(transaction, group)
-        except Exception as error:  # noqa: BLE001 - passed on to the tasks that wait
+        except Exception as error:  # noqa: BLE001 - raised in the waiting tasks
             return error
         for pending, result in zip(group, results, strict=True):
             pending.succeed(result)
@@ -259,7 +255,7 @@ class GroupCommitter:
 
 
 async def _apply(transaction: Transaction, group: list[_PendingChange]) -> list[object]:
-    """Make the changes of each kind together; return the results in the order of the group."""
+    """Make the changes with the same function together; return the results in group order."""
     indexes_by_change: dict[Change[Any, Any], list[int]] = {}
     for index, pending in enumerate(group):
         indexes_by_change.setdefault(pending.change, []).append(index)

@@ -15,7 +15,7 @@ OUTPUT: Final[Side] = 1
 # Clients choose the ids of their items, and an index entry has a maximum size.
 _MAX_ID_LENGTH: Final = 256
 
-# The columns and the join that read items, whether or not they have a body of their own.
+# The columns and the join that read items; the body of a reference is in another row, its origin.
 ITEM_COLUMNS: Final = (
     "items.id, COALESCE(items.source, items.number), COALESCE(items.body, origin.body)"
 )
@@ -23,7 +23,7 @@ JOIN_ORIGIN: Final = "LEFT JOIN items AS origin ON origin.number = items.source"
 
 _COLUMNS: Final = "(owner, id, response, side, position, conversation, place, source, body)"
 _INSERT: Final = f"INSERT INTO items {_COLUMNS} VALUES ($1, $2, $3, $4, $5, $6, $7, NULL, $8)"
-# The row that it refers to may have been deleted since it was read; then it has its own body.
+# If the referenced row was deleted after it was read, the new row has the body instead.
 _INSERT_REFERENCE: Final = f"""
     INSERT INTO items {_COLUMNS} VALUES (
         $1, $2, $3, $4, $5, $6, $7,
@@ -32,13 +32,13 @@ _INSERT_REFERENCE: Final = f"""
             THEN NULL ELSE CAST($8 AS {{bytes}}) END
     )
 """
-# Updating the row of the conversation locks it until the commit, which makes the order.
+# The update locks the conversation until the commit, so that the order of items is unambiguous.
 _RESERVE_PLACES: Final = """
     UPDATE conversations SET next = next + $3, touched = {now}
     WHERE id = $1 AND owner = $2 RETURNING next
 """
 
-# Items that belong to nothing any more, each with the first item that refers to it.
+# Selects orphaned items, each with the first item that refers to it.
 _HEIRS: Final = """
     SELECT items.number, MIN(heir.number)
     FROM items JOIN items AS heir ON heir.source = items.number
@@ -55,7 +55,7 @@ _DELETE_ORPHANS: Final = "DELETE FROM items WHERE response IS NULL AND conversat
 
 
 class ItemLocation(Struct, frozen=True):
-    """What a sequence of items belongs to."""
+    """The response and the conversation to which a sequence of items belongs."""
 
     owner: str
     response: str | None = None
@@ -74,7 +74,7 @@ def read_item(row: Row) -> Item:
 async def insert_items(
     transaction: Transaction, groups: Iterable[tuple[ItemLocation, Sequence[Item]]]
 ) -> None:
-    """Insert items; those that are stored already become references."""
+    """Insert items; for items that are already stored, insert references."""
     new: list[tuple[object, ...]] = []
     references: list[tuple[object, ...]] = []
     for location, items in groups:
@@ -112,7 +112,7 @@ async def reserve_places(
 
 
 async def delete_orphaned_items(transaction: Transaction) -> None:
-    """Delete the items that belong to nothing; an item that refers to one gets its body."""
+    """Delete items without a response and a conversation; a reference to one gets its body."""
     heirs = [tuple(row) for row in await transaction.fetch(_HEIRS)]
     if heirs:
         await transaction.execute_many(_MOVE_BODY, heirs)

@@ -1,7 +1,7 @@
-"""Background responses: leases, events, and how they finish.
+"""Background responses with their jobs and events.
 
-Only the node that holds the lease of a job changes it, and each change locks the row of the job
-until the commit. A node that was considered dead can therefore not write into a job that another
+Only the node that holds the lease of a job changes the job, and each change locks the row of the
+job until the commit. A node that was considered dead can therefore not write to a job that another
 node has taken over.
 """
 
@@ -27,7 +27,7 @@ from gateway.store.records import (
 from gateway.store.responses import RESPONSE_COLUMNS, ResponseStore, insert_queued, read_response
 
 _EVENTS_PER_QUERY: Final = 500
-# Clients may ask for the events after any number; a database has a largest one.
+# Clients may request the events after any number, but databases limit the size of integers.
 _MAX_EVENT_NUMBER: Final = 2**62
 # The signal that wakes all nodes when jobs were released.
 _JOBS_RELEASED: Final = "jobs"
@@ -39,7 +39,7 @@ _LOAD_EVENTS: Final = """
 _INSERT_JOB: Final = """
     INSERT INTO jobs (response, node, lease, request) VALUES ($1, $2, {now} + $3, $4)
 """
-# A node that does not know whether an event was written writes it again.
+# A node that does not know whether an event was committed inserts it again.
 _INSERT_EVENT: Final = """
     INSERT INTO events (response, number, body) VALUES ($1, $2, $3)
     ON CONFLICT (response, number) DO NOTHING
@@ -83,11 +83,7 @@ class _NewJob(Struct, frozen=True):
 
 
 class JobStore:
-    """Responses created in the background by the node that holds their lease.
-
-    `update` returns False if another node has taken the job over: the node then has to stop working
-    on it.
-    """
+    """Jobs, each with the node that holds its lease."""
 
     def __init__(
         self, database: Database, writer: GroupCommitter, responses: ResponseStore
@@ -108,11 +104,11 @@ class JobStore:
         await self._writer.write(_enqueue, _NewJob(turn, request, node, lease_seconds, events))
 
     async def update(self, update: JobUpdate) -> bool:
-        """Write to a job of this node."""
+        """Write to a job; return False if another node has taken it over or it was deleted."""
         return await self._writer.write(_update, update)
 
     async def request_cancel(self, owner: str, response_id: str) -> bool:
-        """Ask the node that works on a job to cancel it; False if no node does."""
+        """Request the cancellation of a job from its node; return False if there is no job."""
         return await self._writer.write(_request_cancel, (owner, response_id))
 
     async def renew_leases(self, node: str, lease_seconds: float) -> dict[str, bool]:
@@ -126,7 +122,7 @@ class JobStore:
     async def wait_for_signal(self, node: str, seconds: float) -> None:
         """Wait until a job of this node is to be cancelled or jobs were released.
 
-        SQLite cannot signal other processes, so callers have to check after the timeout.
+        With SQLite there is no signal from other processes, so check for both after the timeout.
         """
         with self._database.signals.subscribe(node, _JOBS_RELEASED) as signal:
             await self._database.listen()
@@ -134,7 +130,7 @@ class JobStore:
 
     async def claim_expired(self, node: str, lease_seconds: float) -> tuple[Job, ...]:
         """Take over the jobs whose leases have expired."""
-        # Usually there are none, and reading blocks no other writer.
+        # Usually no lease has expired. This query does not block writers, unlike the update.
         if not await self._database.fetch(_ANY_EXPIRED):
             return ()
         return await self._writer.write(_claim_expired, (node, lease_seconds))
@@ -142,7 +138,7 @@ class JobStore:
     async def wait_until_finished(
         self, owner: str, response_id: str, seconds: float
     ) -> StoredTurn | None:
-        """Wait until a response is finished, but not longer than this; then load it."""
+        """Wait until a response is finished, at most for this time; then load it."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 async for _ in self.follow_events(owner, response_id, _MAX_EVENT_NUMBER):
@@ -157,7 +153,7 @@ class JobStore:
         with self._database.signals.subscribe(response_id) as signal:
             while True:
                 await self._database.listen()
-                # Read before the events: when a job is finished, all of them are written.
+                # Load the status before the events: a finished response has all its events.
                 rows = await self._database.fetch(_STATUS, response_id, owner)
                 full = bool(rows)
                 while full:
@@ -221,7 +217,7 @@ async def _finish(transaction: Transaction, response: Response, output: Sequence
 async def _append_input(
     transaction: Transaction, response: Response, output_count: int
 ) -> int | None:
-    """Append the input to the conversation, if there is one; return the place of the output."""
+    """Append the input to the conversation, if there is one; return the place for the output."""
     if response.conversation is None or response.status not in APPENDED_TO_CONVERSATION:
         return None
     input_count: int = (await transaction.fetch(_COUNT_INPUT, response.id))[0][0]

@@ -1,8 +1,7 @@
 """The database schema and its migrations.
 
-A released migration is never changed; every change of the schema is a new one. They run in one
-transaction when a store is opened. Of several nodes that start at once, one runs them and the
-others wait.
+A released migration is never changed; every change of the schema is a new migration. Opening a
+store runs all new migrations in one transaction, while other nodes wait.
 """
 
 from collections.abc import Sequence
@@ -115,7 +114,7 @@ _COMPLETIONS: Final = (
         body {bytes} NOT NULL
     )
     """,
-    # Backends choose the ids, and some repeat them: two owners may have the same.
+    # Backends choose the ids, and some repeat them: completions of two owners may have the same id.
     "CREATE UNIQUE INDEX completions_by_id ON completions (owner, id)",
     "CREATE INDEX completions_by_owner ON completions (owner, number)",
     "CREATE INDEX completions_by_age ON completions (created)",
@@ -151,7 +150,7 @@ MIGRATIONS: Final = (
 
 
 async def migrate(database: Database, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> None:
-    """Bring a database to the newest version; raise `NewerSchemaError` if it is newer."""
+    """Run the new migrations; raise `NewerSchemaError` if the database has later ones."""
     newest = len(migrations)
     async with database.transaction() as transaction:
         await transaction.fetch("{global_lock}")
@@ -169,8 +168,7 @@ async def migrate(database: Database, migrations: Sequence[Sequence[str]] = MIGR
 
 
 async def _load_version(transaction: Transaction) -> int:
-    # A role without the right to create tables can use existing ones, but not run CREATE TABLE IF
-    # NOT EXISTS.
+    # CREATE TABLE IF NOT EXISTS would fail for a role that may use tables but not create them.
     if not await transaction.fetch("SELECT 1 FROM {tables} WHERE name = 'schema_version'"):
         await transaction.fetch("CREATE TABLE schema_version (version INTEGER NOT NULL)")
     rows = await transaction.fetch("SELECT version FROM schema_version")

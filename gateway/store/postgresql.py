@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     Connection: TypeAlias = asyncpg.Connection[asyncpg.Record]
     PooledConnection: TypeAlias = PoolConnectionProxy[asyncpg.Record]
 
-# One writes for all, the others read.
+# One connection for writing and several for reading.
 _MAX_CONNECTIONS: Final = 8
 # Longer than any statement takes on a healthy server.
 _STATEMENT_TIMEOUT_SECONDS: Final = 30.0
-# The delay that a lost notification causes.
+# The delay after a lost notification.
 _POLL_SECONDS: Final = 2.0
 _CHANNEL: Final = "dragoman"
 
-# Every query finds its rows through an index. For new tables without statistics the planner would
-# read all rows instead; and compiling or planning a statement again takes longer than running it.
+# Make all queries use their indexes: without statistics of new tables, the planner would read all
+# rows. Plan each statement once, because compiling or planning takes longer than running it.
 _SERVER_SETTINGS: Final = {
     "application_name": "dragoman",
     "enable_hashjoin": "off",
@@ -42,8 +42,8 @@ _SERVER_SETTINGS: Final = {
     "plan_cache_mode": "force_generic_plan",
 }
 
-# The error on a connection that the server has closed depends on how much of that was received
-# before it is used next; it can be an internal error of asyncpg.
+# On a connection that the server has closed, the error depends on how much of the close has been
+# received. It can be an internal error of asyncpg.
 _CONNECTION_LOST = (
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
@@ -61,7 +61,7 @@ _SERVER_UNAVAILABLE = (
     TimeoutError,
 )
 _ALL_ERRORS = (*_SERVER_UNAVAILABLE, asyncpg.PostgresError)
-# Each idle connection of the pool may have been lost.
+# All connections of the pool may have been lost.
 _READ_ATTEMPTS: Final = _MAX_CONNECTIONS + 1
 
 _SQL: Final = {
@@ -109,11 +109,7 @@ async def open_postgresql(url: str) -> "PostgresDatabase":
 
 
 async def _skip_reset(_connection: object) -> None:
-    """Do nothing when a connection goes back to the pool.
-
-    By default asyncpg resets locks and settings in a round trip to the server after every use. Here
-    nothing outlives a transaction.
-    """
+    """Omit the reset of a connection and its round trip: nothing outlives a transaction."""
 
 
 class PostgresDatabase:
@@ -138,11 +134,11 @@ class PostgresDatabase:
             return _rows(await self._pool.fetch(query, *values))
 
     async def fetch_small(self, statement: str, *arguments: object) -> list[Row]:
-        """Run a read-only statement; the size makes no difference here."""
+        """Run a read-only statement, as `fetch` does."""
         return await self.fetch(statement, *arguments)
 
     @asynccontextmanager
-    async def transaction(self, *, long: bool = False) -> AsyncGenerator["PostgresTransaction"]:  # noqa: ARG002 - the length makes no difference here
+    async def transaction(self, *, long: bool = False) -> AsyncGenerator["PostgresTransaction"]:  # noqa: ARG002 - only SQLite treats long transactions differently
         """Start a transaction on a connection of the pool."""
         try:
             connection = await self._pool.acquire()
@@ -176,7 +172,7 @@ class PostgresDatabase:
         async with self._listener_lock:
             if self._listener is not None and not self._listener.is_closed():
                 return
-            # Without it, tasks that wait poll the database.
+            # Without a listener, waiting tasks poll the database.
             with suppress(*_ALL_ERRORS):
                 self._listener = await asyncpg.connect(self._url)
                 await self._listener.add_listener(_CHANNEL, self._on_notification)
@@ -217,12 +213,12 @@ class PostgresTransaction:
         self._notifications.add(name)
 
     async def send_notifications(self) -> None:
-        """Hand the notifications to the server, which delivers them when it commits."""
+        """Send the notifications to the server, which delivers them after the commit."""
         if self._notifications:
             rows = [(_CHANNEL, name) for name in sorted(self._notifications)]
             await self.execute_many("SELECT pg_notify($1, $2)", rows)
 
 
 def _rows(records: list[Any]) -> list[Row]:
-    """Return records as rows: they can be indexed and unpacked as tuples can."""
+    """Return records as rows: records can be indexed and unpacked like tuples."""
     return records

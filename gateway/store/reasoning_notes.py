@@ -1,4 +1,4 @@
-"""Encrypted reasoning for clients that cannot carry it themselves, by the ids of tool calls."""
+"""Encrypted reasoning, stored by tool call id for clients that cannot carry the reasoning."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -23,7 +23,7 @@ class ReasoningNoteStore:
         self._writer = writer
 
     async def save(self, scope: str, texts: Mapping[str, str]) -> None:
-        """Save texts under their names; replace older ones."""
+        """Save texts under their names; replace older texts."""
         if texts:
             await self._writer.write(_save, (scope, texts))
 

@@ -1,7 +1,7 @@
 """Rows, pages and errors of the store.
 
-JSON is stored as it is and never parsed here. An `Item` that was read from the store knows its row:
-when it is saved again it becomes a reference to that row, so that repeated items are stored once.
+JSON is stored unchanged and never parsed. An `Item` that was loaded has the number of its row; if
+the item is saved again, only a reference to that row is stored.
 """
 
 from collections.abc import Sequence
@@ -11,19 +11,9 @@ from msgspec import Raw, Struct
 
 from adapters import DragomanError
 
-# DragomanError
-# └── StoreUnavailableError           a statement failed
-#     ├── DatabaseUnavailableError    … and any other would: locked, disk full, server unreachable
-#     └── CommitOutcomeUnknownError   … or was committed: the connection broke during the commit
-#
-# StoreError                          the gateway cannot start with this database
-# └── NewerSchemaError                it was created by a later version
-#
-# A missing object is no error: methods return None or False.
-
 
 class StoreUnavailableError(DragomanError):
-    """The database failed or cannot be reached."""
+    """A statement failed, or the database cannot be reached."""
 
     status = 503
     code = "state_unavailable"
@@ -31,7 +21,7 @@ class StoreUnavailableError(DragomanError):
 
 
 class DatabaseUnavailableError(StoreUnavailableError):
-    """The database executes no statement at the moment."""
+    """All statements fail at the moment: the server is unreachable, or the file is locked."""
 
 
 class CommitOutcomeUnknownError(StoreUnavailableError):
@@ -39,7 +29,7 @@ class CommitOutcomeUnknownError(StoreUnavailableError):
 
 
 class StoreError(Exception):
-    """The database cannot be used."""
+    """The gateway cannot start with this database."""
 
 
 class NewerSchemaError(StoreError):
@@ -50,8 +40,8 @@ Status = Literal["queued", "in_progress", "completed", "incomplete", "failed", "
 
 # The statuses of an unfinished background response.
 RUNNING: Final[frozenset[Status]] = frozenset({"queued", "in_progress"})
-# The statuses of responses whose items are appended to their conversation. OpenAI adds items "after
-# this response completes"; failed and cancelled requests can then be repeated.
+# The statuses of responses whose items are appended to their conversation. After other statuses the
+# request can be repeated; OpenAI also adds items "after this response completes".
 APPENDED_TO_CONVERSATION: Final[frozenset[Status]] = frozenset({"completed", "incomplete"})
 
 JSON_NULL: Final = Raw(b"null")
@@ -62,7 +52,7 @@ class Item(Struct, frozen=True):
 
     id: str
     body: Raw
-    # The row with its body; 0 if it is not stored yet.
+    # The number of the row with the body; 0 if the item is not stored yet.
     number: int = 0
 
 
@@ -70,13 +60,13 @@ class Response(Struct, frozen=True):
     """One response, without its items."""
 
     id: str
-    # The digest of the API key that it was created with; "" where no keys are configured.
+    # The digest of the API key of its client; "" if no keys are configured.
     owner: str
     created: int
     status: Status
-    # The object as it was sent, with an empty `output`: items have rows of their own.
+    # The object that was sent to the client, but with an empty `output`.
     body: Raw
-    # What later turns need besides the items. Small, because each later turn reads it.
+    # Data that later turns need besides the items; small, because each later turn loads it.
     settings: Raw = JSON_NULL
     model: str = ""
     # The id of the response that this one continues.
@@ -86,25 +76,24 @@ class Response(Struct, frozen=True):
 
 
 class StoredTurn(Struct, frozen=True):
-    """A response with its own items, without those of the turns before it."""
+    """A response with its own items, without the items of earlier turns."""
 
     response: Response
     input: tuple[Item, ...] = ()
     output: tuple[Item, ...] = ()
-    # The items before the input. Saved with this turn only if the parent was deleted meanwhile;
-    # never loaded.
+    # The items before the input, which are saved only if the parent no longer exists. Never loaded.
     history: tuple[Item, ...] | None = None
 
 
 class ChainLink(Struct, frozen=True):
-    """The part of a history that one response of a chain contributes."""
+    """One response of a chain, with its own items."""
 
     id: str
     status: Status
     settings: Raw
     input: tuple[Item, ...]
     output: tuple[Item, ...]
-    # The conversation that it was created in.
+    # The conversation of the response.
     conversation: str | None = None
 
 
@@ -116,35 +105,31 @@ class Event(Struct, frozen=True):
 
 
 class Job(Struct, frozen=True):
-    """A background response taken over from a node that disappeared.
-
-    A queued job has not been sent to a backend and can be run from its request. Any other job can
-    only be marked as failed.
-    """
+    """A background response that is queued or in progress, with its request."""
 
     response: Response
     request: Raw
-    # A client asked to cancel it.
+    # Whether a client has requested the cancellation.
     cancelled: bool
-    # The sequence number of its next event.
+    # The sequence number of the next event.
     next_event: int
 
 
 class JobUpdate(Struct, frozen=True):
-    """What a node writes to its job."""
+    """A change of a job by its node."""
 
     response_id: str
     node: str
     events: Sequence[Event] = ()
-    # Set when the job is now in progress: it can be finished, but not started again.
+    # The new body of the response, if the update marks the job as in progress.
     body: Raw | None = None
-    # Set when the job is finished, with its output.
+    # The response and its output items, if the update finishes the job.
     finished: Response | None = None
     output: Sequence[Item] = ()
 
 
 class Conversation(Struct, frozen=True):
-    """A history that responses are appended to."""
+    """A history to which the items of responses are appended."""
 
     id: str
     owner: str
@@ -159,7 +144,7 @@ class Completion(Struct, frozen=True):
     owner: str
     created: int
     body: Raw
-    # The messages of its request, a JSON array.
+    # The messages of the request, a JSON array.
     messages: Raw
     model: str = ""
     metadata: dict[str, str] = {}
@@ -168,23 +153,20 @@ class Completion(Struct, frozen=True):
 Row = TypeVar("Row")
 SortOrder: TypeAlias = Literal["ASC", "DESC"]
 
-# More rows than any list has.
-_NO_LIMIT: Final = 2**31
-
 
 class Listing(Struct, Generic[Row], frozen=True):
     """One page of a list."""
 
     data: tuple[Row, ...]
     has_more: bool
-    # Where the next page starts, if the id of the last object is ambiguous.
+    # The `after` of the next page, if the id of the last object may be ambiguous.
     cursor: str | None = None
 
 
 class Page(Struct, frozen=True):
-    """Which page of a list to read."""
+    """The range and order of a page of a list."""
 
-    # The id of the last object of the page before.
+    # The id or the cursor of the last object of the previous page.
     after: str | None = None
     # None for all objects.
     limit: int | None = None
@@ -197,9 +179,9 @@ class Page(Struct, frozen=True):
 
     @property
     def row_limit(self) -> int:
-        """How many rows to read: one more than the limit shows whether there are more."""
-        return _NO_LIMIT if self.limit is None else self.limit + 1
+        """The number of rows to read; one more than the limit shows whether the list goes on."""
+        return 2**31 if self.limit is None else self.limit + 1
 
     def listing(self, rows: Sequence[Row]) -> Listing[Row]:
-        """Return the page made of these rows, of which there are at most `row_limit`."""
+        """Return the page with these rows, which are at most `row_limit`."""
         return Listing(tuple(rows[: self.limit]), self.row_limit <= len(rows))

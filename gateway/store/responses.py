@@ -1,7 +1,8 @@
-"""Finished responses and the chains that they form."""
+"""Responses, and the chains of responses that continue each other."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import Final
 
 from msgspec import Raw
@@ -58,7 +59,7 @@ FIND_ITEMS: Final = f"""
         AND (items.conversation IS NOT NULL OR responses.deleted = 0)
     ORDER BY items.number
 """
-# Deleted responses that others continue count as well.
+# Also finds deleted responses that other responses continue.
 FIND_PARENTS: Final = """
     SELECT id FROM responses WHERE owner = $1 AND id {in_array} ORDER BY id {for_share}
 """
@@ -68,7 +69,7 @@ _INSERT: Final = """
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $3,
         COALESCE((SELECT chain FROM responses WHERE id = $6 AND owner = $2), $1))
 """
-# At most once an hour, which is enough for a retention of days and saves writes.
+# Updates at most once an hour, which is enough for a retention of days and saves writes.
 _TOUCH_CHAIN: Final = """
     UPDATE responses SET touched = $3
     WHERE id = (SELECT chain FROM responses WHERE id = $1 AND owner = $2) AND touched < $3 - 3600
@@ -112,18 +113,15 @@ class ResponseStore:
         return StoredTurn(response, _read_items(rest, 0, INPUT), _read_items(rest, 0, OUTPUT))
 
     async def load_chain(self, owner: str, response_id: str) -> tuple[ChainLink, ...] | None:
-        """Load a response and all that it continues, the oldest first.
-
-        Returns None if any of these responses is missing.
-        """
+        """Load a chain up to a response, the oldest first; return None if any is missing."""
         rows = await self._database.fetch(_LOAD_CHAIN, response_id, owner)
-        # If the oldest response has a parent, that is missing.
+        # If the oldest response has a parent, the parent is missing.
         if not rows or rows[0][6] is not None:
             return None
         return tuple(_read_chain(rows))
 
     async def find_items(self, owner: str, ids: Collection[str]) -> dict[str, Item]:
-        """Find items by their ids; of several with the same id, the latest."""
+        """Find items by their ids; if several have the same id, the latest."""
         if not ids:
             return {}
         rows = await self._database.fetch(FIND_ITEMS, owner, json_array(ids))
@@ -143,7 +141,7 @@ def read_response(row: Row) -> Response:
 
 
 def _read_chain(rows: list[Row]) -> Iterator[ChainLink]:
-    for _, group in groupby(rows, key=_depth):
+    for _, group in groupby(rows, key=itemgetter(0)):
         first, *rest = group
         _, _, _, response_id, _, settings, _, status, conversation = first
         items = (_read_items(rest, 1, INPUT), _read_items(rest, 1, OUTPUT))
@@ -151,14 +149,9 @@ def _read_chain(rows: list[Row]) -> Iterator[ChainLink]:
 
 
 def _read_items(rows: list[Row], column: int, side: Side) -> tuple[Item, ...]:
-    """Read the items of one side, which is in this column; the position is in the next one."""
+    """Read the items of one side; the column of the side precedes the position and the item."""
     first, end = column + 2, column + 5
     return tuple([read_item(tuple(row)[first:end]) for row in rows if row[column] == side])
-
-
-def _depth(row: Row) -> int:
-    depth: int = row[0]
-    return depth
 
 
 async def insert_queued(transaction: Transaction, turns: Sequence[StoredTurn]) -> None:
@@ -176,7 +169,7 @@ async def _save(transaction: Transaction, turns: Sequence[StoredTurn]) -> Sequen
 async def _insert_responses(
     transaction: Transaction, turns: Sequence[StoredTurn]
 ) -> Sequence[StoredTurn]:
-    """Insert the responses of turns; return the turns as they are to be saved."""
+    """Insert the responses of turns; return the turns with the items to insert."""
     responses = [turn.response for turn in turns]
     # All nodes lock rows in sorted order, so that they cannot deadlock.
     touched = sorted((it.parent, it.owner, it.created) for it in responses if it.parent)
@@ -189,7 +182,7 @@ async def _insert_responses(
 
 
 async def _find_parents(transaction: Transaction, responses: Sequence[Response]) -> frozenset[str]:
-    """Return the parents that still exist, and lock them until the commit."""
+    """Find the parents that still exist, and lock them until the commit."""
     parents_by_owner: dict[str, set[str]] = {}
     for response in responses:
         if response.parent is not None:
@@ -202,7 +195,7 @@ async def _find_parents(transaction: Transaction, responses: Sequence[Response])
 
 
 def _with_history(turn: StoredTurn, existing: Collection[str]) -> StoredTurn:
-    """Return a turn that has its history: through its parent, or else in its input."""
+    """Return a turn with its history in its input if its parent no longer exists."""
     if turn.history is None or turn.response.parent in existing:
         return turn
     response = replace(turn.response, parent=None)
@@ -226,7 +219,7 @@ def _insert_arguments(response: Response) -> tuple[object, ...]:
 async def _reserve_places(transaction: Transaction, turns: Sequence[StoredTurn]) -> dict[str, int]:
     """Reserve places in conversations for the items of turns; return them by response id."""
     places: dict[str, int] = {}
-    for turn in sorted(turns, key=_conversation):
+    for turn in sorted(turns, key=lambda turn: turn.response.conversation or ""):
         response = turn.response
         if response.conversation is None or response.status not in APPENDED_TO_CONVERSATION:
             continue
@@ -236,10 +229,6 @@ async def _reserve_places(transaction: Transaction, turns: Sequence[StoredTurn])
         if place is not None:
             places[response.id] = place
     return places
-
-
-def _conversation(turn: StoredTurn) -> str:
-    return turn.response.conversation or ""
 
 
 def _locate(
@@ -262,7 +251,7 @@ async def _delete(transaction: Transaction, batch: Sequence[tuple[str, str]]) ->
 
 
 async def _delete_one(transaction: Transaction, owner: str, response_id: str) -> bool:
-    """Mark a response as deleted; remove it and marked ones before it if none is continued."""
+    """Mark a response as deleted; remove marked responses that no other response continues."""
     if not await transaction.fetch(_MARK_DELETED, response_id, owner, b"null"):
         return False
     for statement in _DELETE_JOB:

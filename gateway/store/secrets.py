@@ -5,7 +5,7 @@ from typing import Final
 
 from gateway.store.database import GroupCommitter, Transaction
 
-# Of two nodes that start at once, the second waits here for the first and then inserts nothing.
+# If two nodes start at once, the second waits for the commit of the first and inserts nothing.
 _INSERT: Final = "INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING"
 _LOAD: Final = "SELECT value FROM secrets WHERE name = $1"
 
@@ -17,7 +17,7 @@ class SecretStore:
         self._writer = writer
 
     async def get_or_create(self, name: str, new: bytes) -> bytes:
-        """Return the secret of this name; create it with the new value if it is missing."""
+        """Return the secret of this name; save the new value if there is none."""
         return await self._writer.write(_get_or_create, (name, new))
 
 

@@ -1,14 +1,13 @@
 """A SQLite database, in a file or in memory.
 
-The file is in WAL mode: readers continue while a transaction writes, and see what was committed
-last. Every commit is flushed to the disk. Several processes on one machine may share the file.
+The file is in WAL mode: queries do not wait for a writing transaction, and see the last committed
+data. Every commit is flushed to the disk. Several processes on one machine may share the file.
 
-Operations that may wait for the disk run in a thread, one for each connection. Handing a statement
-to a thread costs more than finding or inserting a few rows through an index, so these run directly
-in the event loop: small reads on a connection of their own, and the statements of short
-transactions, of which only the commit goes to the thread. With threads for everything, saving a
-turn takes 1.5 instead of 0.8 ms if nobody else writes, and about a tenth more processor time if 64
-clients write at once; a small read takes 0.10 instead of 0.03 ms.
+Operations that may wait for the disk run in the thread of their connection. Passing a statement to
+a thread takes longer than finding or inserting a few rows through an index. Therefore small reads,
+on a separate connection, and short transactions up to their commit run directly in the event loop.
+With threads for all statements, saving a turn takes 1.5 instead of 0.8 ms if there is no other
+writer, and a tenth more processor time with 64; a small read takes 0.10 instead of 0.03 ms.
 """
 
 import asyncio
@@ -29,19 +28,18 @@ from gateway.store.records import (
     StoreUnavailableError,
 )
 
-_MEMORY: Final = ":memory:"
 # How long to wait for other processes that write to the same file.
 _BUSY_MILLISECONDS: Final = 30_000
-# How often to try again to open a file that another process is creating.
+# The delay between attempts to open a file that another process is creating.
 _OPEN_RETRY_SECONDS: Final = 0.02
-# Pages of 4 kB in the write-ahead log before they are copied into the file, which takes two more
-# flushes.
+# The number of 4 kB pages in the write-ahead log after which they are copied into the file. High,
+# because this takes two more flushes.
 _CHECKPOINT_PAGES: Final = 8000
 # Error codes have details in their higher bits: SQLITE_BUSY_SNAPSHOT is a SQLITE_BUSY.
 _PRIMARY_CODE_MASK: Final = 0xFF
-# A required argument of aiosqlite, for iterating over rows, which is not done here.
+# A required argument of aiosqlite, which it uses for iterators only.
 _ITERATION_CHUNK_SIZE: Final = 64
-# Other processes cannot send notifications; live streams are polled.
+# Short, because other processes cannot send notifications.
 _POLL_SECONDS: Final = 0.1
 
 _SQL: Final = {
@@ -49,14 +47,14 @@ _SQL: Final = {
     "{serial}": "INTEGER PRIMARY KEY AUTOINCREMENT",
     "{now}": "((julianday('now') - 2440587.5) * 86400.0)",
     "{in_array}": "IN (SELECT value FROM json_each($2))",
-    # There is one writer at a time.
+    # Locks are not needed, because there is one writer at a time.
     "{for_share}": "",
     "{global_lock}": "SELECT 1",
     "{tables}": "sqlite_master",
 }
 _PLACEHOLDER: Final = re.compile(r"\$(\d+)")
-# Locks the file at once: a transaction that reads before it writes could otherwise fail because
-# another process wrote in between.
+# Locks the file at once. Otherwise a transaction that reads before it writes could fail, because
+# another process has written meanwhile.
 _BEGIN: Final = "BEGIN IMMEDIATE"
 
 
@@ -82,7 +80,7 @@ def _is_busy(error: sqlite3.OperationalError) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Connection:
-    """One connection, used directly and through its thread."""
+    """One connection, which is used directly and in its thread."""
 
     direct: sqlite3.Connection
     threaded: aiosqlite.Connection
@@ -91,20 +89,20 @@ class _Connection:
 async def open_sqlite(path: str) -> "SqliteDatabase":
     """Open or create a file; an empty path means memory."""
     async with AsyncExitStack() as opened:
-        writer = await _connect(path or _MEMORY, 0)
-        opened.push_async_callback(writer.threaded.close)
-        reader, small_reader = writer.threaded, None
+        write_connection = await _connect(path or ":memory:", 0)
+        opened.push_async_callback(write_connection.threaded.close)
+        read_connection, small_read_connection = write_connection.threaded, None
         if path:
-            reader = (await _connect(path, _BUSY_MILLISECONDS)).threaded
-            opened.push_async_callback(reader.close)
-            small_reader = sqlite3.connect(path, timeout=0)
-        # All succeeded: the connections stay open.
+            read_connection = (await _connect(path, _BUSY_MILLISECONDS)).threaded
+            opened.push_async_callback(read_connection.close)
+            small_read_connection = sqlite3.connect(path, timeout=0)
+        # Keep the connections open, because all attempts succeeded.
         opened.pop_all()
-        return SqliteDatabase(writer, reader, small_reader)
+        return SqliteDatabase(write_connection, read_connection, small_read_connection)
 
 
 async def _connect(path: str, busy_milliseconds: int) -> _Connection:
-    # Without an isolation level, transactions begin and end only where this module says so.
+    # Without an isolation level, transactions do not begin implicitly.
     direct = sqlite3.connect(
         path, timeout=busy_milliseconds / 1000, isolation_level=None, check_same_thread=False
     )
@@ -120,11 +118,11 @@ async def _connect(path: str, busy_milliseconds: int) -> _Connection:
 
 
 async def _set_wal_mode(connection: aiosqlite.Connection) -> None:
-    """Switch a file to WAL mode, unless it is.
+    """Switch a file to WAL mode, if necessary.
 
-    When several processes open a new file at once, only one of them can switch its mode. The others
-    get "database is locked" at once in spite of `busy_timeout`: SQLite does not wait where two
-    connections with read locks both want to write.
+    If several processes open a new file at once, only one of them can switch its mode. The others
+    fail with "database is locked" in spite of `busy_timeout`, because SQLite does not wait if two
+    connections with read locks both need to write.
     """
     clock = asyncio.get_running_loop().time
     deadline = clock() + _BUSY_MILLISECONDS / 1000
@@ -144,49 +142,49 @@ class SqliteDatabase:
 
     def __init__(
         self,
-        writer: _Connection,
-        reader: aiosqlite.Connection,
-        small_reader: sqlite3.Connection | None,
+        write_connection: _Connection,
+        read_connection: aiosqlite.Connection,
+        small_read_connection: sqlite3.Connection | None,
     ) -> None:
         self.signals = Signals()
         self.poll_seconds = _POLL_SECONDS
-        self._writer = writer
-        self._reader = reader
-        # None for memory, which has a single connection.
-        self._small_reader = small_reader
-        # Two transactions at once on one connection would be a single one.
+        self._write_connection = write_connection
+        self._read_connection = read_connection
+        # None for a database in memory, which has a single connection.
+        self._small_read_connection = small_read_connection
+        # Held during a transaction, because a connection can have only one at a time.
         self._lock = asyncio.Lock()
-        # On the single connection of a database in memory, readers would see uncommitted changes.
-        self._readers_lock = reader is writer.threaded
+        # With a single connection, queries during a transaction would see uncommitted changes.
+        self._reads_need_lock = read_connection is write_connection.threaded
 
     async def fetch(self, statement: str, *arguments: object) -> list[Row]:
         """Run a read-only statement on committed data."""
-        if not self._readers_lock:
-            return await _fetch_in_thread(self._reader, statement, arguments)
+        if not self._reads_need_lock:
+            return await _fetch_in_thread(self._read_connection, statement, arguments)
         async with self._lock:
-            return await _fetch_in_thread(self._reader, statement, arguments)
+            return await _fetch_in_thread(self._read_connection, statement, arguments)
 
     async def fetch_small(self, statement: str, *arguments: object) -> list[Row]:
-        """Run a small read-only statement directly, or in the thread if it would have to wait."""
-        if self._small_reader is not None:
+        """Run a small read-only statement directly, or in the thread if the file is locked."""
+        if self._small_read_connection is not None:
             with suppress(sqlite3.Error):
-                return _fetch(self._small_reader, statement, arguments)
+                return _fetch(self._small_read_connection, statement, arguments)
         return await self.fetch(statement, *arguments)
 
     @asynccontextmanager
     async def transaction(self, *, long: bool = False) -> AsyncGenerator["SqliteTransaction"]:
-        """Start a transaction, when the one before it is finished."""
+        """Start a transaction when the previous one has ended."""
         async with self._lock:
-            transaction = SqliteTransaction(self._writer, long=long)
+            transaction = SqliteTransaction(self._write_connection, long=long)
             try:
                 with _translated_errors():
                     await self._begin()
                 yield transaction
                 await self._commit()
             except BaseException:
-                # After a cancellation the thread may still begin or commit; this runs after it, and
-                # does nothing if there is no transaction.
-                await self._writer.threaded.rollback()
+                # After a cancellation the thread may still begin or commit. The rollback runs after
+                # that, and does nothing without a transaction.
+                await self._write_connection.threaded.rollback()
                 raise
         for name in transaction.notifications:
             self.signals.fire(name)
@@ -194,22 +192,22 @@ class SqliteDatabase:
     async def _begin(self) -> None:
         """Begin directly, or in the thread if another process has locked the file."""
         try:
-            self._writer.direct.execute(_BEGIN)
+            self._write_connection.direct.execute(_BEGIN)
         except sqlite3.OperationalError as error:
             if not _is_busy(error):
                 raise
             try:
                 await self._set_busy_timeout(_BUSY_MILLISECONDS)
-                await self._writer.threaded.execute(_BEGIN)
+                await self._write_connection.threaded.execute(_BEGIN)
             finally:
                 await self._set_busy_timeout(0)
 
     async def _set_busy_timeout(self, milliseconds: int) -> None:
-        await self._writer.threaded.execute(f"PRAGMA busy_timeout = {milliseconds}")
+        await self._write_connection.threaded.execute(f"PRAGMA busy_timeout = {milliseconds}")
 
     async def _commit(self) -> None:
         try:
-            await self._writer.threaded.commit()
+            await self._write_connection.threaded.commit()
         except sqlite3.Error as error:
             raise CommitOutcomeUnknownError(None, "the database is unavailable") from error
 
@@ -218,11 +216,11 @@ class SqliteDatabase:
 
     async def close(self) -> None:
         """Close all connections."""
-        if self._small_reader is not None:
-            self._small_reader.close()
-        await self._writer.threaded.close()
-        if self._reader is not self._writer.threaded:
-            await self._reader.close()
+        if self._small_read_connection is not None:
+            self._small_read_connection.close()
+        await self._write_connection.threaded.close()
+        if not self._reads_need_lock:
+            await self._read_connection.close()
 
 
 class SqliteTransaction:

@@ -16,15 +16,14 @@ from gateway.store.responses import ResponseStore
 from gateway.store.secrets import SecretStore
 
 _SQLITE_SCHEME: Final = "sqlite:"
-_MEMORY_SCHEME: Final = "memory:"
 
 
 class Store:
-    """All saved objects.
+    """All stored objects.
 
     Every object belongs to an owner, the digest of the API key that it was created with, and does
-    not exist for other owners. A change is committed when its method returns: it survives a crash
-    and is visible to every node that shares the database.
+    not exist for other owners. For a missing object, methods return None or False. A change is
+    committed when its method returns: it survives a crash and is visible to all nodes.
     """
 
     def __init__(self, database: Database) -> None:
@@ -38,14 +37,14 @@ class Store:
         self.secrets = SecretStore(self._writer)
 
     async def now(self) -> int:
-        """Return the seconds since 1970 by the clock of the database, which all nodes share."""
+        """Return the seconds since 1970, by the clock of the database that all nodes share."""
         return int((await self._database.fetch("SELECT {now}"))[0][0])
 
     async def delete_unused(self, before: int, limit: int = 100) -> int:
-        """Delete objects last used before this time; return how many.
+        """Delete objects last used before this time; return their number.
 
-        A call deletes at most `limit` objects of each kind, because other writers wait for it:
-        repeat it until it returns 0. Continuing a response uses its whole chain.
+        Call this until it returns 0: a call deletes at most `limit` objects of each kind, because
+        other writers wait for it. Continuing a response uses its whole chain.
         """
         return await self._writer.write(_delete_unused, (before, limit), long=True)
 
@@ -56,26 +55,24 @@ class Store:
 
 
 async def open_store(url: str) -> Store:
-    """Open a database and create its tables where they are missing.
+    """Open a database and run its migrations; raise `StoreError` if it cannot be used.
 
     The URL is `sqlite:FILE`, `postgresql://…`, or `memory:` for a store that ends with the process.
-    Raises `StoreError` if the database cannot be used.
     """
     database = await open_database(url)
     try:
         await migrate(database)
-    except StoreUnavailableError as error:
+    except BaseException as error:
         await database.close()
-        raise StoreError(f"the database cannot be used: {error.__cause__}") from error
-    except BaseException:
-        await database.close()
+        if isinstance(error, StoreUnavailableError):
+            raise StoreError(f"the database cannot be used: {error.__cause__}") from error
         raise
     return Store(database)
 
 
 async def open_database(url: str) -> Database:
     """Connect to a database; import only the driver that it needs."""
-    if not url.startswith((_SQLITE_SCHEME, _MEMORY_SCHEME)):
+    if not url.startswith((_SQLITE_SCHEME, "memory:")):
         from gateway.store.postgresql import open_postgresql  # noqa: PLC0415 - slow to import
 
         return await open_postgresql(url)
@@ -88,8 +85,8 @@ async def open_database(url: str) -> Database:
         raise StoreError(f"{path}: {error}") from error
 
 
-# Retention. Each kind of object has a query for the keys of unused ones, and the statements that
-# delete one of them.
+# Retention. For each kind of object, a query for the keys of unused objects and the statements that
+# delete one object.
 _MEMBERS: Final = "(SELECT id FROM responses WHERE chain = $1)"
 _CHAINS: Final = (
     "SELECT id FROM responses WHERE id = chain AND touched < $1 ORDER BY touched LIMIT $2",
