@@ -101,10 +101,9 @@ def read_context_management(body: RequestBody, policy: Policy) -> ContextManagem
 
 
 def _read_threshold(entry: JsonObject) -> int:
-    path = entry.at("compact_threshold")
     threshold = entry.integer("compact_threshold")
     if threshold is not None and threshold < 1:
-        raise InvalidRequestError(path, "must be at least 1")
+        raise InvalidRequestError(entry.at("compact_threshold"), "must be at least 1")
     return _DEFAULT_THRESHOLD if threshold is None else threshold
 
 

@@ -144,7 +144,7 @@ class TurnService:
         for index, raw in enumerate(_output_items(reply)):
             with suppress(InvalidRequestError):
                 output.append(to_stored_item(raw, self._ids, f"output[{index}]"))
-        status = _final_status(_read_status(reply.get("status")), output)
+        status = _final_status(reply.get("status"), output)
         # The output items are stored separately.
         body = Raw(_ENCODER.encode(dict(reply) | {"output": (), "status": status}))
         return replace(response, status=status, body=body), tuple(output)
@@ -178,24 +178,20 @@ def _with_input(
     return RequestBody(fields, tuple(items))
 
 
-def _final_status(reported: Status, output: Sequence[Item]) -> Status:
-    """Return the status of a finished response.
+def _final_status(value: object, output: Sequence[Item]) -> Status:
+    """Return the status of a finished response, for any value that a backend sent.
 
-    Some backends report a running status at the end. Such a response could not be continued, and a
-    client would poll it for ever.
+    Replace a running status, which some backends report at the end: the response could not be
+    continued, and a client would poll it for ever.
     """
+    raw = value if isinstance(value, Raw) else _ENCODER.encode(value)
+    try:
+        reported = _STATUS.decode(raw)
+    except DECODE_ERRORS:
+        return "completed"
     if reported not in RUNNING:
         return reported
     return "completed" if output else "incomplete"
-
-
-def _read_status(value: object) -> Status:
-    """Return the status of a response; `completed` if a backend sent an unknown one."""
-    raw = value if isinstance(value, Raw) else _ENCODER.encode(value)
-    try:
-        return _STATUS.decode(raw)
-    except DECODE_ERRORS:
-        return "completed"
 
 
 def _output_items(reply: Mapping[str, object]) -> list[Raw]:
