@@ -1,1 +1,1 @@
-"""Everything of Dragoman that waits or touches the machine: so far, the command line."""
+"""The gateway: the HTTP service, its backends, its database and the command line."""

@@ -1,4 +1,4 @@
-"""The Litestar application: its parts, its routes, and what is opened and closed with it."""
+"""The Litestar application with its routes, and the components that it opens and closes."""
 
 import os
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -37,21 +37,17 @@ if TYPE_CHECKING:
     from gateway.observability.tracing import Tracer
 
 # Without a configured backend, the demo is served in each dialect, so that any client can be tried
-# with any backend. The first serves all other model names.
-_DEMO_URL = "http://demo.invalid/v1"
+# with any backend. The first demo backend serves all other model names.
 _DEMO_BACKENDS = tuple(
     BackendConfig(
         f"demo-{name}" if number else "demo",
-        _DEMO_URL,
+        "http://demo.invalid/v1",
         name,
         models=(f"demo-{name}",) if number else ("demo", f"demo-{name}"),
         default=not number,
     )
     for number, name in enumerate(DIALECTS)
 )
-
-# The name of the key that all nodes on one database share.
-_SEALING_KEY = "sealing key"
 
 
 def create_app(config: Config) -> Litestar:
@@ -96,7 +92,7 @@ def create_app(config: Config) -> Litestar:
 def _lifespan(
     context: AppContext, backends: Sequence[BackendClient]
 ) -> Callable[[Litestar], AbstractAsyncContextManager[None]]:
-    """Return a context manager that opens and closes the parts of the service."""
+    """Return a context manager that opens and closes the components of the service."""
 
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncGenerator[None]:
@@ -143,16 +139,15 @@ def _make_backend(
 
 
 async def make_sealing_keys(config: Config, store: Store) -> SealingKeys:
-    """Return the configured sealing keys, or the one that all nodes on one database share.
+    """Return the configured sealing keys, or the key that all nodes on one database share.
 
-    With the shared key, whoever has a copy of the database can open and create sealed texts;
-    `[sealing] key_env` keeps the key out of the database.
+    The shared key is in the database, so anyone with a copy of it can open and create sealed texts.
     """
     names = (config.sealing.key_env, *config.sealing.previous_key_envs)
     parsed = [parse_sealing_key(os.environ.get(name, "")) for name in names if name is not None]
     # Invalid keys were rejected when the configuration was read.
     keys = [key for key in parsed if key is not None]
-    first, *older = keys or [await store.secrets.get_or_create(_SEALING_KEY, new_sealing_key())]
+    first, *older = keys or [await store.secrets.get_or_create("sealing key", new_sealing_key())]
     return SealingKeys(first, older)
 
 
@@ -178,7 +173,7 @@ def _exchange_recorder(config: Config, tracer: "Tracer | None") -> Callable[[Exc
         for record in recorders:
             try:
                 record(exchange)
-            except Exception:  # noqa: BLE001 - the exchange itself did not fail
+            except Exception:  # noqa: BLE001 - a failed record must not fail the exchange
                 LOG.exception("exchange not recorded")
 
     return record_exchange

@@ -1,4 +1,4 @@
-"""The parts of the service that every request is served with."""
+"""The application context: the components of the service that requests use."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ class Background(Protocol):
 
 @dataclass(slots=True)
 class AppContext:
-    """The parts of the service; those without a value here are opened with the application."""
+    """The components of the service; those with `init=False` are set at its start."""
 
     config: Config
     router: Router
@@ -41,6 +41,6 @@ class AppContext:
     tracer: "Tracer | None"
     store: Store = field(init=False)
     turns: TurnService = field(init=False)
-    # Encrypts what clients carry.
+    # Encrypts data that clients carry from one request to the next.
     sealing_keys: SealingKeys = field(init=False)
     background: Background = field(init=False)

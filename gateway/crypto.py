@@ -1,12 +1,12 @@
 """Encryption keys, sealing, API keys and random ids.
 
-A sealed text is encrypted for a client to carry: nobody else can read, change or create it.
+A sealed text is encrypted data that a client carries but cannot read, change or create:
 
     prefix + base64url(version (1 byte) + nonce (12 bytes) + AES-256-GCM(zlib(payload)))
 
-The authenticated data binds it to its purpose: reasoning to one backend, a summary to the client
-that it was created for, a job's request and credentials to that job. Any node with the key opens
-it, and replaced keys still open what was sealed with them.
+The authenticated data binds the text to its purpose: reasoning to one backend, a summary to the
+client that it was created for, a job's request and credentials to that job. Any node with the key
+can open the text; replaced keys can still open older texts.
 """
 
 import hashlib
@@ -30,11 +30,7 @@ _VERSION: Final = b"\x01"
 _NONCE_BYTES: Final = 12
 _SEALING_KEY_BYTES: Final = 32
 
-_API_KEY_PREFIX: Final = "dk-"
-_API_KEY_BYTES: Final = 32
-
 _ID_TIME_BYTES: Final = 6
-_NANOSECONDS_PER_MILLISECOND: Final = 1_000_000
 
 
 class SealingKeys:
@@ -70,8 +66,12 @@ class _PurposeSealer:
         return self._encode(_VERSION + nonce + encrypted)
 
     def open(self, text: str) -> bytes | None:
-        blob = _decode_base64url(text.removeprefix(self.prefix))
-        # Base64 can write the same bytes in several ways; only ours was not changed.
+        encoded = text.removeprefix(self.prefix)
+        try:
+            blob = urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4))
+        except ValueError:
+            return None
+        # The same bytes have several forms in base64. Any form but ours is a modified text.
         if not blob.startswith(_VERSION) or self._encode(blob) != text:
             return None
         nonce, encrypted = blob[1 : 1 + _NONCE_BYTES], blob[1 + _NONCE_BYTES :]
@@ -88,21 +88,13 @@ class _PurposeSealer:
         return self.prefix + urlsafe_b64encode(blob).decode().rstrip("=")
 
 
-def _decode_base64url(text: str) -> bytes:
-    """Return the bytes of a base64url text without padding; nothing if it is none."""
-    try:
-        return urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    except ValueError:
-        return b""
-
-
 def new_sealing_key() -> bytes:
     """Return a new random key for `SealingKeys`."""
     return secrets.token_bytes(_SEALING_KEY_BYTES)
 
 
 def parse_sealing_key(text: str) -> bytes | None:
-    """Return the key that a text contains in hex or in base64; None if it contains none."""
+    """Decode a key in hex or base64; return None if it is invalid."""
     text = text.strip()
     try:
         if len(text) == 2 * _SEALING_KEY_BYTES:
@@ -117,11 +109,11 @@ def parse_sealing_key(text: str) -> bytes | None:
 
 def new_api_key() -> str:
     """Return a new random API key."""
-    return _API_KEY_PREFIX + secrets.token_urlsafe(_API_KEY_BYTES)
+    return "dk-" + secrets.token_urlsafe(32)
 
 
 def api_key_digest(key: str) -> str:
-    """Return the digest of an API key, by which it is configured and owns objects.
+    """Return the digest of an API key, which identifies it in the configuration and the store.
 
     A plain hash is enough, because 32 random bytes cannot be guessed.
     """
@@ -129,12 +121,12 @@ def api_key_digest(key: str) -> str:
 
 
 def _random_token(size: int) -> str:
-    """Return a token that starts with the time in milliseconds and goes on at random.
+    """Return a token that starts with the time in milliseconds, followed by random digits.
 
-    Rows that are inserted together then have neighboring ids: with entirely random ids, the ten
+    Rows that are inserted together then have neighboring ids. With entirely random ids, the ten
     items of a turn would make a database read, change and flush ten pages of its index.
     """
-    milliseconds = time.time_ns() // _NANOSECONDS_PER_MILLISECOND
+    milliseconds = time.time_ns() // 1_000_000
     return milliseconds.to_bytes(_ID_TIME_BYTES).hex() + secrets.token_hex(size - _ID_TIME_BYTES)
 
 

@@ -39,25 +39,20 @@ from gateway.grammar_check import check_inputs_blocking
 
 Kind = Literal["request", "reply", "stream", "error"]
 
-_DEFAULT_ERROR_STATUS = 500
-_ABSENT = Raw()
-_NULL = Raw(b"null")
-
 
 class _KindFields(Struct):
     """The fields that distinguish requests, replies and errors."""
 
-    model: Raw = _ABSENT
-    choices: Raw = _ABSENT
-    object: Raw = _ABSENT
-    error: Raw = _ABSENT
+    choices: Raw = MISSING
+    object: Raw = MISSING
+    error: Raw = MISSING
 
 
 _KIND_FIELDS = msgspec.json.Decoder(_KindFields)
 
 
 def _read_kind_fields(body: bytes) -> _KindFields:
-    """Return the fields of a body; none if it is invalid, which its reader will report."""
+    """Return the fields of a body; all are missing if it is invalid, which its reader reports."""
     try:
         return _KIND_FIELDS.decode(body)
     except (msgspec.DecodeError, RecursionError):
@@ -87,9 +82,9 @@ class OfflineTranslator:
     request: Request | None = None
 
     def _options(self, kind: Kind) -> TranslationOptions:
-        """Return the options; only requests go from client to backend."""
         client, backend = self.source, self.target
         if kind != "request":
+            # All other kinds are sent by a backend.
             client, backend = backend, client
         return TranslationOptions(
             get_dialect(client),
@@ -107,15 +102,15 @@ class OfflineTranslator:
         return ReplyTranslator(plan, streamed=True)
 
     def own_error(self, error: DragomanError) -> bytes:
-        """Return one of our own errors as the body of a reply."""
+        """Return the body of a reply for an error of the translation itself."""
         return own_error(self._options("reply"), error).body
 
     def detect_kind(self, body: bytes) -> Kind:
-        """Return the kind of a JSON body; if the body does not tell, the other options do."""
+        """Return the kind of a JSON body, from its fields or from the options of the translator."""
         fields = _read_kind_fields(body.removeprefix(BYTE_ORDER_MARK))
         if fields.choices or fields.object == Raw(b'"response"'):
             return "reply"
-        if self.status is not None or (fields.error and fields.error != _NULL):
+        if self.status is not None or is_present(fields.error):
             return "error"
         return "request" if self.request is None else "reply"
 
@@ -123,14 +118,14 @@ class OfflineTranslator:
         """Translate one JSON body."""
         body = body.removeprefix(BYTE_ORDER_MARK)
         if kind == "error":
-            return self._translate_reply(body, kind, self.status or _DEFAULT_ERROR_STATUS)
+            return self._translate_reply(body, kind, self.status or 500)
         if not body.strip():
             raise InvalidRequestError(None, "the input is empty")
         try:
             if kind == "reply":
                 return self._translate_reply(body, kind)
             read = read_client_request(parse_body(body), self._options(kind))
-            # A training example has no model, and may end with the call that is to be learned.
+            # A request without a model is an example for training, which may end with a call.
             sent = write_backend_request(read, ends_open="model" not in read.body.fields)
         except RecursionError:
             raise InvalidRequestError(None, "the body is nested too deeply") from None
@@ -146,7 +141,7 @@ class OfflineTranslator:
 
 
 def read_request(body: bytes, dialect_names: tuple[str, str]) -> Request:
-    """Read the request that led to a reply, in one of two dialects; the first if both fit."""
+    """Read the request of a reply, in one of two dialects; the first if both are possible."""
     body = body.removeprefix(BYTE_ORDER_MARK)
     likely, other = map(get_dialect, dialect_names)
     found = other if _has_items(other, body) and not _has_items(likely, body) else likely
@@ -198,12 +193,12 @@ class TranslateResult(Struct, omit_defaults=True):
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _TRANSLATE_REQUEST = msgspec.json.Decoder(TranslateRequest)
 _FIELDS = {known.encode_name: known for known in structs.fields(TranslateRequest)}
-# A longer value is shown truncated in an error.
+# An error message contains at most this many characters of a value.
 _MAX_SHOWN_CHARACTERS = 80
 
 
 def run(body: bytes) -> TranslateResult:
-    """Handle the body of one request; raise a `DragomanError` if it is invalid."""
+    """Return the result for the body of one request; raise a `DragomanError` if it is invalid."""
     given = _read_translate_request(body)
     request = None
     if is_present(given.request):
@@ -226,9 +221,8 @@ def _read_translate_request(body: bytes) -> TranslateRequest:
     given = decode(body, _OBJECT, "")
     for name in given:
         if name not in _FIELDS:
-            raise InvalidRequestError(
-                name, f"is not a known field; known fields: {', '.join(_FIELDS)}"
-            )
+            message = f"is not a known field; known fields: {', '.join(_FIELDS)}"
+            raise InvalidRequestError(name, message)
     for name, known in _FIELDS.items():
         if known.required and name not in given:
             raise InvalidRequestError(name, f"is required and must be {describe(known.type)}")
@@ -240,28 +234,17 @@ def _read_translate_request(body: bytes) -> TranslateRequest:
         legal = describe(_FIELDS[error.path].type)
         message = f"must be {legal}, not {_preview(given[error.path])}"
         raise InvalidRequestError(error.path, message) from None
-    _check_body_or_stream(request)
+    if is_present(request.body) == (request.stream is not None):
+        raise InvalidRequestError("body", "or `stream` is required, not both")
+    if request.stream is not None and request.kind not in (None, "stream"):
+        raise InvalidRequestError("kind", f'must be "stream" with `stream`, not "{request.kind}"')
     return request
 
 
 def _preview(value: Raw) -> str:
-    text = bytes(value).decode(errors="replace")
-    match text[:1]:
-        case "{":
-            return "an object"
-        case "[":
-            return "an array"
-        case _:
-            limit = _MAX_SHOWN_CHARACTERS
-            return text if len(text) <= limit else f"{text[:limit]}…"
-
-
-def _check_body_or_stream(request: TranslateRequest) -> None:
-    if is_present(request.body) == (request.stream is not None):
-        raise InvalidRequestError("body", "or `stream` is required, not both")
-    kind = request.kind
-    if request.stream is not None and kind not in (None, "stream"):
-        raise InvalidRequestError("kind", f'must be "stream" with `stream`, not "{kind}"')
+    text, limit = bytes(value).decode(errors="replace"), _MAX_SHOWN_CHARACTERS
+    shown = text if len(text) <= limit else f"{text[:limit]}…"
+    return {"{": "an object", "[": "an array"}.get(text[:1], shown)
 
 
 def _capabilities(profile: str | None) -> Capabilities:
@@ -286,9 +269,5 @@ def _translate_body(
     if kind == "stream":
         raise InvalidRequestError("stream", "is required for a stream, instead of `body`")
     translation = translator.translate(body, kind)
-    return TranslateResult(
-        kind=kind,
-        status=translation.status,
-        losses=list(translation.losses),
-        body=Raw(translation.body),
-    )
+    losses = list(translation.losses)
+    return TranslateResult(kind, translation.status, losses, Raw(translation.body))

@@ -5,12 +5,12 @@ from adapters.ir.types import Error
 from adapters.wire.error_body import to_error, write_error
 from gateway.store import Status
 
-# A longer id is shown truncated.
+# An error message contains at most this many characters of an id.
 _MAX_SHOWN_ID_LENGTH = 100
 
 
 class GatewayError(DragomanError):
-    """An error with its HTTP status, and the code and the type that clients get."""
+    """An error with an HTTP status, and with a code and a type for the client."""
 
     def __init_subclass__(
         cls, status: int = 400, code: str | None = None, kind: str = "invalid_request_error"
@@ -27,7 +27,7 @@ class UnauthorizedError(
 class OriginNotAllowedError(
     GatewayError, status=403, code="origin_not_allowed", kind="permission_error"
 ):
-    """A page of another site opened a WebSocket, perhaps without its user's knowledge."""
+    """A web page of another site opened a WebSocket, perhaps without its user's knowledge."""
 
 
 class ModelNotFoundError(GatewayError, status=404, code="model_not_found"):
@@ -35,15 +35,15 @@ class ModelNotFoundError(GatewayError, status=404, code="model_not_found"):
 
 
 class NotFoundError(GatewayError, status=404, code="not_found"):
-    """There is nothing at this path."""
+    """No endpoint has this path."""
 
 
 class RequestTimeoutError(GatewayError, status=408, code="request_timeout"):
-    """The client does not send the rest of its body."""
+    """The client did not send the rest of the body in time."""
 
 
 class RequestTooLargeError(GatewayError, status=413, code="request_too_large"):
-    """The body is over the limit."""
+    """The body exceeds the limit."""
 
 
 class UnsupportedEncodingError(GatewayError, status=415, code="unsupported_encoding"):
@@ -51,11 +51,11 @@ class UnsupportedEncodingError(GatewayError, status=415, code="unsupported_encod
 
 
 class UpgradeRequiredError(GatewayError, status=426, code="upgrade_refused"):
-    """A WebSocket is not possible here; clients fall back to HTTP after this status."""
+    """The path has no WebSocket; clients fall back to HTTP after this status."""
 
 
 class InternalError(GatewayError, status=500, code="internal_error", kind="server_error"):
-    """A bug; only the log has the details."""
+    """The gateway has a bug; only the log contains the details."""
 
 
 class DecryptionError(GatewayError, status=500, code="sealing_key_unknown", kind="server_error"):
@@ -86,19 +86,19 @@ class BackendTimeoutError(GatewayError, status=504, code="backend_timeout", kind
 
 
 class InvalidStreamIdError(GatewayError, code="invalid_stream_id"):
-    """The id of a stream is invalid."""
+    """The stream id of a message is invalid."""
 
     separator = " "
 
 
 class TooManyStreamsError(GatewayError, code="websocket_stream_limit_reached"):
-    """The connection has as many streams as are allowed."""
+    """The connection has the maximum number of streams."""
 
 
 class QueueFullError(
     GatewayError, status=429, code="websocket_queue_limit_reached", kind="rate_limit_error"
 ):
-    """Too many messages are waiting already."""
+    """Too many messages are waiting."""
 
 
 class ConnectionExpiredError(GatewayError, code="websocket_connection_limit_reached"):
@@ -169,7 +169,7 @@ class PreviousResponseUnfinishedError(OpenAIMessageError, code="previous_respons
         super().__init__("previous_response_id", reason)
 
 
-# What OpenAI calls a response that has ended.
+# The words of OpenAI's messages for a response that has ended.
 _ENDED: dict[Status, str] = {
     "completed": "a completed response",
     "failed": "a failed response",
@@ -190,10 +190,8 @@ class NotStreamableError(OpenAIMessageError, code="invalid_mode"):
     """The events of a response were not stored."""
 
     def __init__(self) -> None:
-        message = (
-            "This response cannot be streamed because it was not created with background=true."
-        )
-        super().__init__("stream", message)
+        reason = "This response cannot be streamed because it was not created with background=true."
+        super().__init__("stream", reason)
 
 
 class ClientDisconnectedError(Exception):
@@ -201,16 +199,16 @@ class ClientDisconnectedError(Exception):
 
 
 def write_error_body(error: DragomanError) -> bytes:
-    """Return the body for an error of an endpoint that belongs to no other dialect."""
+    """Return the body for an error of an endpoint that belongs to no dialect."""
     return write_error(to_error(error))
 
 
 def framework_error(status: int, message: str) -> Error:
-    """Return an error of the framework."""
+    """Return an error of Litestar or uvicorn."""
     kind = "invalid_request_error" if status < InternalError.status else InternalError.kind
     return Error(message, kind, status=status)
 
 
 def write_message(status: int, message: str) -> bytes:
-    """Return the body for an error of the framework."""
+    """Return the body for an error of Litestar or uvicorn."""
     return write_error(framework_error(status, message))

@@ -1,12 +1,11 @@
 """Checks of custom tool inputs against the grammars of their tools.
 
-A backend that is given the grammar only as a description may not follow it. The client gets the
-input all the same; the mismatch is reported as a loss.
+A backend that receives a grammar only as a description may not follow it. The client receives the
+input anyway, and the mismatch is reported as a loss.
 
-Grammars come from clients, and some take exponential time, such as `(a+)+b`. Python cannot
-interrupt a match, so each check runs in a process of its own, `python -m gateway.grammar_check`,
-which is killed after a timeout. It reads syntax, definition and text as a JSON array, and writes
-what does not match, or null.
+Some grammars of clients take exponential time, such as `(a+)+b`. Python cannot interrupt a match,
+so each check runs in a separate process, `python -m gateway.grammar_check`, which is killed after a
+timeout. It reads syntax, definition and text as a JSON array, and writes the mismatch, or null.
 """
 
 import asyncio
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    # Not imported in the process that checks: that would take longer than the check.
+    # Not imported in the separate process, because the import takes longer than a check.
     from adapters import CustomInput
     from adapters.ir.types import CustomTool
     from adapters.losses import Loss
@@ -32,7 +31,6 @@ MAX_INPUT_CHARACTERS = 10_000
 
 _SYNTAXES = ("lark", "regex")
 _COMMAND = (sys.executable, "-m", "gateway.grammar_check")
-_PACKAGE_PARENT = Path(__file__).parent.parent
 # Limits the processes that run at a time.
 _SLOTS = asyncio.Semaphore(4)
 
@@ -40,7 +38,7 @@ _SLOTS = asyncio.Semaphore(4)
 async def check_inputs(inputs: "Iterable[CustomInput]") -> "list[Loss]":
     """Return a loss for each input that does not match its tool's grammar.
 
-    Inputs that cannot be checked, or not within the timeout, are taken to match.
+    Inputs that cannot be checked within the timeout are assumed to match.
     """
     from adapters.losses import Loss  # noqa: PLC0415 - see above
 
@@ -56,7 +54,7 @@ async def check_inputs(inputs: "Iterable[CustomInput]") -> "list[Loss]":
 
 
 def check_inputs_blocking(inputs: "list[CustomInput]") -> "list[Loss]":
-    """Do the same where no event loop runs."""
+    """Run `check_inputs` in a new event loop."""
     return asyncio.run(check_inputs(inputs)) if inputs else []
 
 
@@ -73,7 +71,7 @@ async def _run_check(arguments: bytes) -> str | None:
     """Run one check in a process, which is killed on a timeout or a cancellation."""
     process = await asyncio.create_subprocess_exec(
         *_COMMAND,
-        cwd=_PACKAGE_PARENT,
+        cwd=Path(__file__).parent.parent,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
@@ -86,15 +84,15 @@ async def _run_check(arguments: bytes) -> str | None:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    # Without output the grammar made the check fail.
+    # A grammar with which the check fails produces no output.
     mismatch: str | None = json.loads(output or b"null")
     return mismatch
 
 
-# In the process that checks
+# In the separate process
 
-# A regular expression in a grammar that matches any number of something. Strings and comments are
-# matched too, so that a slash in one does not start an expression.
+# Matches a regular expression in a grammar that repeats one element with `*`. Strings and comments
+# are matched too, so that a slash in them does not start an expression.
 _REPETITION = re.compile(
     r'"(?:\\.|[^"\\\n])*"|//[^\n]*'
     r"|/(?P<before>\(?(?:\.|\\[^/]|\[(?:\\.|[^\]\\])+\]))\*(?P<after>\)?)/(?P<flags>[imslux]*)"
@@ -121,7 +119,7 @@ def _match_lark(definition: str, text: str) -> str | None:
 
 
 def _make_optional(match: re.Match[str]) -> str:
-    """Rewrite `/x*/` as `(/x+/)?`: the parser accepts no expression that matches nothing."""
+    """Rewrite `/x*/` as `(/x+/)?`, because Lark accepts no expression that matches nothing."""
     if match["before"] is None:
         return match.group()
     return f"(/{match['before']}+{match['after']}/{match['flags']})?"
@@ -130,7 +128,7 @@ def _make_optional(match: re.Match[str]) -> str:
 def _match_regex(definition: str, text: str) -> str | None:
     try:
         with warnings.catch_warnings():
-            # Python warns of syntax with another meaning elsewhere, such as `[[:alpha:]]`.
+            # Python warns of syntax with another meaning in other engines, such as `[[:alpha:]]`.
             warnings.simplefilter("error", FutureWarning)
             pattern = re.compile(definition)
     except (re.error, RecursionError, OverflowError, FutureWarning):

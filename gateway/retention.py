@@ -1,4 +1,4 @@
-"""Deletes objects that have not been used within the retention period, in the background."""
+"""A background task that deletes objects that were not used within the retention period."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -9,10 +9,10 @@ from gateway.observability.logging import LOG
 from gateway.store import Store
 
 _SECONDS_PER_DAY: Final = 86_400
-# Runs are separated by the retention period, limited to this range.
+# The interval between runs is the retention period, limited to this range.
 _MAX_INTERVAL_SECONDS: Final = 3600.0
 _MIN_INTERVAL_SECONDS: Final = 1.0
-# The first run starts early, so that it also happens in services that are restarted often.
+# Short, so that services that are restarted often run it too.
 _FIRST_DELAY_SECONDS: Final = 2.0
 
 # Returns a random number from 0 to 1, so that nodes which start together do not delete together.
@@ -41,7 +41,7 @@ async def _run(store: Store, retention_seconds: float, jitter: Jitter) -> None:
         try:
             # Use the clock of the database, because the local one may be ahead.
             await _delete_unused(store, int(await store.now() - retention_seconds))
-        except Exception as error:  # noqa: BLE001 - tried again at the next interval
+        except Exception as error:  # noqa: BLE001 - retried after the next interval
             LOG.warning("retention run failed", error=str(error))
         await asyncio.sleep(interval * (0.5 + jitter()))
 

@@ -19,10 +19,9 @@ CHUNK_BYTES = 64 * 1024
 # The exit code that shells report after Ctrl-C.
 EXIT_INTERRUPTED = 130
 
-_EXIT_FAILED = 1
 _STANDARD_OUTPUT = "standard output"
-# Messages contain names from the input: a line end in one must not look like another message, and
-# an escape sequence must not reach the terminal.
+# Escaped, because messages contain names from the input: a line break must not look like the start
+# of another message, and an escape sequence must not reach the terminal.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -48,7 +47,7 @@ def write_output(data: bytes) -> None:
 
 
 def _binary(stream: TextIO | None, name: str) -> BinaryIO:
-    # Python sets a stream to None that was closed before the start.
+    # Python sets a standard stream to None if it was closed before the start.
     if stream is None:
         raise OSError(errno.EBADF, os.strerror(errno.EBADF), name)
     return stream.buffer
@@ -77,18 +76,18 @@ def print_error(message: str) -> None:
 def fail(message: str) -> NoReturn:
     """Write an error message and exit."""
     print_error(message)
-    raise SystemExit(_EXIT_FAILED)
+    raise SystemExit(1)
 
 
 @contextmanager
 def exit_on_error() -> Generator[None]:
-    """Turn errors that any input may cause into one message and an exit code."""
+    """Convert errors that an input can cause to a message and an exit code."""
     try:
         yield
     except DragomanError as error:
         fail(str(error))
     except BrokenPipeError:
-        # The reader of the output is gone; click exits without a message.
+        # The process that receives the output has ended; click exits without a message.
         raise
     except OSError as error:
         fail(f"{error.filename or _STANDARD_OUTPUT}: {error.strerror or error}")

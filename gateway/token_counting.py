@@ -44,7 +44,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 
 class TokenCount(Struct, frozen=True):
-    """A number of tokens, and where it comes from."""
+    """A number of tokens and its source."""
 
     tokens: int
     source: Source
@@ -71,7 +71,7 @@ _TEMPLATE_FIELDS: Final = ("model", "messages", "tools", "chat_template_kwargs")
 
 
 class _CountReply(Struct):
-    """The replies of the Responses API, of vLLM, and the two of llama.cpp."""
+    """The fields of a reply of the Responses API, vLLM or one of two endpoints of llama.cpp."""
 
     input_tokens: int | None = None
     count: int | None = None
@@ -83,7 +83,7 @@ _COUNT_REPLY: Final = msgspec.json.Decoder(_CountReply)
 
 
 class CountableRequest(Struct, frozen=True):
-    """A request that can be written in the dialect that a backend counts."""
+    """A request that can be written in the dialect in which a backend counts tokens."""
 
     body: RequestBody
     route: Route
@@ -110,17 +110,12 @@ class CountableRequest(Struct, frozen=True):
 async def count_on_backend(
     request: CountableRequest, headers: Headers, monitor: ExchangeMonitor
 ) -> int | None:
-    """Return the backend's count; None if it cannot count.
-
-    Raise a `DragomanError` if it fails to count.
-    """
+    """Return the backend's count; None if it cannot count. Raises a `DragomanError` on failure."""
     backend = request.route.backend
 
     async def post(path: str, body: Mapping[str, object]) -> _CountReply:
-        root = path != _RESPONSES_PATH
-        response = await backend.post_side_request(
-            path, _ENCODER.encode(body), headers, monitor, root=root
-        )
+        data, root = _ENCODER.encode(body), path != _RESPONSES_PATH
+        response = await backend.post_side_request(path, data, headers, monitor, root=root)
         return _read_count_reply(response)
 
     match backend.capabilities.count_tokens:
@@ -160,16 +155,15 @@ def _required(value: Value | None) -> Value:
 
 
 def _required_count(value: int | None) -> int:
-    count = _required(value)
-    if count < 0:
+    if (count := _required(value)) < 0:
         raise InvalidReplyError(None, _NOT_COUNTED)
     return count
 
 
 # By tiktoken
 #
-# tiktoken is an extra, `dragoman[tokens]`. It downloads its vocabulary at the first use, and a
-# request must not wait for that, so it is used only if the vocabulary is already in its cache.
+# tiktoken is an extra, `dragoman[tokens]`. It downloads its vocabulary at the first use. A request
+# must not wait for the download, so tiktoken is used only if its cache contains the vocabulary.
 
 # The encoding of OpenAI's models since 2024; for other models it is better than an estimate.
 _ENCODING: Final = "o200k_base"
@@ -201,7 +195,7 @@ def _load_tokenizer() -> Count | None:
 
 
 def _is_vocabulary_cached() -> bool:
-    """Whether the vocabulary is complete in the folder in which tiktoken looks for it."""
+    """Whether the cache folder of tiktoken contains the complete vocabulary."""
     folder = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR"))
     if folder is None:
         folder = str(Path(tempfile.gettempdir()) / "data-gym-cache")
@@ -219,9 +213,9 @@ def _is_vocabulary_cached() -> bool:
 #     4 tokens for each message, item and tool, which templates add
 #     1000 tokens for each image, file or sound, whatever its size
 #
-# This is close to tokenizers for English, and a little above them for other languages. OpenAI
-# published counts of a sentence: about 75 characters are 24 tokens in English and 23 in Russian (39
-# with the encoding before), 34 characters are 24 tokens in Chinese (34 before).
+# The estimate is close to the count of tokenizers for English, and a little higher for other
+# languages. OpenAI published counts of one sentence: about 75 characters are 24 tokens in English
+# and 23 in Russian (previous encoding: 39), 34 characters are 24 tokens in Chinese (previous: 34).
 
 _ASCII_PER_TOKEN: Final = 4
 _OTHER_BYTES_PER_TOKEN: Final = 2
@@ -255,8 +249,8 @@ def estimate_tokens(text: str) -> int:
     if text.isascii():
         return math.ceil(size / _ASCII_PER_TOKEN)
     ascii_size = len(text.encode("ascii", "ignore"))
-    # In UTF-8, a character has one additional byte in most alphabets, two in Indian and East Asian
-    # scripts, and three if it is an emoji.
+    # The bytes after the first: one in most alphabets, two in Indian and East Asian scripts, three
+    # in an emoji.
     additional = len(text.encode("utf-8", "replace")) - size
     ascii_tokens = math.ceil(ascii_size / _ASCII_PER_TOKEN)
     return ascii_tokens + math.ceil(additional / _OTHER_BYTES_PER_TOKEN)
@@ -272,7 +266,7 @@ def count_request(body: bytes, count: Count = estimate_tokens) -> int:
         for name in _CONVERSATION
         for item in _as_list(fields.get(name))
     )
-    # A schema is given to the model as it is written.
+    # The model receives declarations as JSON.
     declarations = sum(
         ITEM_TOKENS + count(_ENCODER.encode(declaration).decode())
         for name in _DECLARATIONS
