@@ -1,7 +1,7 @@
-"""Engine of the stream checkers: splits a stream into frames and checks the form of their JSON.
+"""Base of the stream checkers: splits a stream into frames and checks the shapes of their JSON.
 
-The readers are lenient, the checkers are strict. Each dialect describes valid streams in tables;
-anything that is in no table is a violation.
+Readers are lenient, checkers are strict. Each dialect describes valid streams in tables; anything
+that is in no table is a violation.
 """
 
 import re
@@ -17,13 +17,13 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 Object: TypeAlias = dict[str, Json]
 
 DONE = "[DONE]"
-# SSE ends a line at CR, LF or CRLF and nowhere else: str.splitlines would cut inside JSON strings.
+# In SSE, only CR, LF and CRLF end a line. `str.splitlines` would also split JSON strings.
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _PREVIEW_LENGTH = 60
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """A violation of one rule, and its line."""
+    """A violation of one rule, and its line in the stream."""
 
     line: int
     message: str
@@ -41,16 +41,16 @@ class Frame(msgspec.Struct, frozen=True):
 
 
 class ParsedStream(msgspec.Struct, frozen=True):
-    """A stream in frames, and its violations of SSE."""
+    """The frames of a stream, and its violations of the SSE format."""
 
     frames: list[Frame]
     violations: list[Violation]
-    # The lines of `id:` fields, which not all dialects allow.
+    # The line numbers of `id:` fields, which not all dialects allow.
     id_lines: list[int]
 
 
 class _Splitter:
-    """Collects the fields of events by the rules of SSE."""
+    """Splits lines into frames by the rules of SSE."""
 
     def __init__(self) -> None:
         self.parsed = ParsedStream([], [], [])
@@ -73,7 +73,7 @@ class _Splitter:
             self._field(number, name, value.removeprefix(" "))
 
     def flush(self) -> None:
-        """Report an event without an empty line after it, and keep it if it can be read."""
+        """Report an event without an empty line after it, and keep it if its JSON is valid."""
         frame = self._pending()
         if frame is None and self._event is None:
             return
@@ -115,7 +115,7 @@ class _Splitter:
 
 
 def split(data: bytes) -> ParsedStream:
-    """Split a stream into frames, and report violations of SSE."""
+    """Split a stream into frames, and find the violations of the SSE format."""
     splitter = _Splitter()
     *lines, rest = _LINE_END.split(data.removeprefix(BYTE_ORDER_MARK))
     for number, line in enumerate(lines, start=1):
@@ -141,11 +141,11 @@ def read_object(frame: Frame) -> Object | Violation:
 
 
 class JsonShape(msgspec.Struct, frozen=True):
-    """What a JSON value must be. Types are compared exactly: true is not an integer."""
+    """The required form of a JSON value. Types are compared exactly: true is not an integer."""
 
     name: str
     types: tuple[type, ...]
-    # The allowed strings, if not all are.
+    # The allowed strings; empty if all strings are allowed.
     values: tuple[str, ...] = ()
     # Whether it must be non-empty (True) or empty (False).
     filled: bool | None = None
@@ -226,8 +226,8 @@ def _matches(value: Json, shape: JsonShape) -> bool:
     return shape.filled is None or not isinstance(value, str | list) or bool(value) is shape.filled
 
 
-# Values that may have a wrong shape. The shape is reported when it is checked; these functions
-# treat such a value as missing, so that one error is not reported ten times.
+# Lookup of values. A value with a wrong shape counts as missing, so that it is reported only once,
+# when its shape is checked.
 
 
 def text_at(value: Object, key: str) -> str | None:
@@ -249,7 +249,7 @@ def object_at(value: Object, key: str) -> Object | None:
 
 
 def objects_at(value: Object, key: str) -> list[Object]:
-    """Return those entries of the list under a key that are objects."""
+    """Return the objects in the list under a key, if there is one."""
     found = value.get(key)
     entries = found if isinstance(found, list) else []
     return [entry for entry in entries if isinstance(entry, dict)]
@@ -264,7 +264,7 @@ def same(first: Json, second: Json) -> bool:
 
 
 def preview(value: Json) -> str:
-    """Return a short text for a value."""
+    """Return a short description of a value."""
     match value:
         case dict():
             return "an object"
@@ -279,7 +279,7 @@ def preview(value: Json) -> str:
 
 
 class StreamRules(Protocol):
-    """The rules of one dialect, which read one frame after the other."""
+    """The rules of one dialect, which check one frame after the other."""
 
     def read(self, frame: Frame, value: Object) -> Iterable[str]:
         """Return the violations of a frame with a JSON object."""

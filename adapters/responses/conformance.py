@@ -1,7 +1,7 @@
-"""Rules of a Responses stream, by which a recorded stream is checked.
+"""Checker of a recorded Responses stream.
 
 This module checks the stream as a whole: the order, the numbers and the fields of its events, and
-the output as the final response repeats it. `conformance_items` checks the events of one item,
+the output in the final response. `conformance_items` checks the events of one item, and
 `conformance_tables` has the fields.
 """
 
@@ -38,13 +38,13 @@ REPEATED_FIELDS = ("id", "type", "call_id", "name", "arguments", "input", "summa
 
 
 class Output:
-    """The items of a stream so far."""
+    """The received items of a stream."""
 
     def __init__(self) -> None:
         self._items: list[Item] = []
         self._by_id: dict[str, Item] = {}
         self._call_ids: set[str] = set()
-        # Whether an incomplete item before others was reported: once is enough.
+        # Whether an incomplete item before other items was reported, which is done only once.
         self._reported_incomplete = False
 
     def feed(self, event_type: str, event: Event, value: Object) -> Iterator[str]:
@@ -62,9 +62,11 @@ class Output:
                     yield from item.feed(event_type, event, value)
 
     def close(self, event_type: str, response: Object) -> Iterator[str]:
-        """Check the final response: no item is open, and all are repeated."""
+        """Check the final response: all items are closed, and it repeats them."""
         for item in self._items:
-            if item.done is None and not _may_stay_open(event_type, item):
+            # The calls of a failed response stay open, so that clients do not run them.
+            may_stay_open = event_type == "response.failed" and item.kind.endswith("_call")
+            if item.done is None and not may_stay_open:
                 yield f"{item.name} is left open"
         if isinstance(response.get("output"), list):
             yield from self._check_repeated(objects_at(response, "output"))
@@ -90,7 +92,7 @@ class Output:
         item_id, call_id = text_at(item.added, "id"), text_at(item.added, "call_id")
         if item_id in self._by_id:
             yield f"two items have the id {preview(item_id)}"
-        # An output has the call_id of its call.
+        # Outputs are not checked: they have the call_id of their call.
         if call_id and not item.kind.endswith("_output"):
             if call_id in self._call_ids:
                 yield f"two calls have the call_id {preview(call_id)}"
@@ -125,7 +127,7 @@ class Output:
                 return
 
     def _find(self, value: Object, item_id: str | None) -> Item | None:
-        """Return the item with this id, or else the one with the index of the event."""
+        """Return the item with this id, or else the item at the index of the event."""
         if item_id in self._by_id:
             return self._by_id[item_id]
         index = integer_at(value, "output_index")
@@ -174,24 +176,19 @@ def _check_item(item: Object, table: dict[str, Fields], path: str) -> Iterator[s
         yield from shape_errors(item, fields, path)
 
 
-def _may_stay_open(event_type: str, item: Item) -> bool:
-    """Whether an item may stay open, as calls of a failed response do, which must not be run."""
-    return event_type == "response.failed" and item.kind.endswith("_call")
-
-
 def _is_incomplete(item: Item) -> bool:
     return item.done is not None and item.done.get("status") == "incomplete"
 
 
 _OVER = {"completed": "over", "incomplete": "over", "failed": "over"}
 _RUNNING = {"item": "running", "error": "failing", "keepalive": "running", **_OVER}
-# state -> event -> next state; an event that is missing is a violation. `item` stands for all
-# events of the output.
+# state -> event -> next state; any other event is a violation. `item` stands for all events of the
+# output.
 STREAM_ORDER: dict[str, dict[str, str]] = {
     "start": {"created": "created", "keepalive": "start"},
     "created": {**_RUNNING, "queued": "queued", "in_progress": "running", "keepalive": "created"},
     "queued": {**_RUNNING, "in_progress": "running", "keepalive": "queued"},
-    # It may be repeated as a heartbeat.
+    # `in_progress` may be repeated as a heartbeat.
     "running": {**_RUNNING, "in_progress": "running"},
     # Open Responses: an error is followed by response.failed.
     "failing": {"failed": "over", "keepalive": "failing"},
@@ -207,8 +204,7 @@ STREAM_VIOLATIONS = {
     "over": "{} comes after the terminal event",
     "closed": "{} comes after [DONE]",
 }
-_LIFECYCLE = ("created", "queued", "in_progress", "completed", "incomplete", "failed")
-_OUTSIDE_ITEMS = (*_LIFECYCLE, "error", "keepalive")
+_OUTSIDE_ITEMS = ("created", "queued", "in_progress", *_OVER, "error", "keepalive")
 
 
 class ResponsesRules:
@@ -228,7 +224,10 @@ class ResponsesRules:
         if event_type is None:
             yield "type is missing or not a string"
             return
-        yield from _check_event_line(frame, event_type)
+        if frame.event is None:
+            yield f"the event of type {preview(event_type)} has no event: line"
+        elif frame.event != event_type:
+            yield f"event: is {preview(frame.event)}, but type is {preview(event_type)}"
         event = EVENTS.get(event_type)
         if event is None:
             yield f"unknown event type {preview(event_type)}"
@@ -256,7 +255,7 @@ class ResponsesRules:
         following = STREAM_ORDER[self._state].get(step)
         if following is None:
             yield STREAM_VIOLATIONS[self._state].format(event_type)
-            # Reported once: the stream counts as begun, and as over after a terminal event.
+            # Report it once: continue as if the stream had begun, or ended with a terminal event.
             following = _OVER.get(step, "running" if self._state == "start" else self._state)
         self._state = following
 
@@ -270,7 +269,9 @@ class ResponsesRules:
         if event_type in SNAPSHOTS:
             yield from self._check_snapshot(event_type, value)
         elif event.step == "error":
-            yield from _check_error(value)
+            if all(any(shape_errors(value, form)) for form in ERROR_FORMS):
+                names = "code, message and param"
+                yield f"error has neither {names} nor an error object with them and type"
         elif event.step not in ("keepalive", "audio"):
             yield from self._output.feed(event_type, event, value)
 
@@ -284,22 +285,10 @@ class ResponsesRules:
             yield from self._output.close(event_type, response)
 
 
-def _check_event_line(frame: Frame, event_type: str) -> Iterator[str]:
-    if frame.event is None:
-        yield f"the event of type {preview(event_type)} has no event: line"
-    elif frame.event != event_type:
-        yield f"event: is {preview(frame.event)}, but type is {preview(event_type)}"
-
-
-def _check_error(value: Object) -> Iterator[str]:
-    if all(any(shape_errors(value, form)) for form in ERROR_FORMS):
-        yield "error has neither code, message and param nor an error object with them and type"
-
-
 def check_stream(data: bytes) -> list[Violation]:
     """Return the violations in a recorded Responses stream."""
     parsed = split(data)
     violations = validate(parsed, ResponsesRules())
-    # Open Responses does not use SSE ids, because streams are not resumed by them.
+    # Open Responses does not use SSE ids: they are not needed to resume a stream.
     violations += [Violation(line, "id: lines are not used") for line in parsed.id_lines]
     return sorted(violations, key=lambda violation: violation.line)

@@ -1,7 +1,7 @@
-"""Rules of the events of one output item.
+"""Rules for the events of one output item.
 
 An item has streamed fields: "content" and "summary" are lists of parts, each of which is opened,
-written and closed; "body" stands for the only text of a call.
+written and closed. "body" is the only text of a call, whatever its field is called.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from adapters.conformance import (
 )
 from adapters.responses.conformance_tables import ADDED_PARTS, DONE_PARTS, PART_TEXT, Event
 
-# state -> step -> next state; a step that is missing is a violation.
+# state -> step -> next state; any other step is a violation.
 FIELD_ORDER = {
     "shut": {"opened": "open"},
     "open": {"delta": "open", "annotated": "open", "written": "written"},
@@ -52,10 +52,10 @@ CONSTANT_FIELDS = ("id", "type", "call_id", "name")
 
 
 class StreamedField:
-    """One streamed field of an item; a text that was reported as wrong counts as unknown."""
+    """One streamed field of an item; a text with a violation is not compared again."""
 
     def __init__(self, name: str, kinds: tuple[str, ...]) -> None:
-        # The type and the text of each closed part.
+        # The type and the text of each closed part; a text with a violation is None.
         self.closed: list[tuple[str | None, str | None]] = []
         self.state = "open" if name == "body" else "shut"
         self.text: str | None = ""
@@ -79,11 +79,12 @@ class StreamedField:
         else:
             self.state = following
             yield from self._check_index(event, value)
-            yield from self._check_kind(event)
+            if event.owner and self._kind and event.owner != self._kind:
+                yield f"an event of {event.owner} in a part of type {self._kind}"
             yield from self._apply(event, value)
 
     def incomplete_reason(self) -> str | None:
-        """Return why the item may not be done yet, if so."""
+        """Return the reason why the field is incomplete, or None if it is complete."""
         if self._name != "body":
             is_closed = self.state == "shut" or not self._was_added
             return None if is_closed else f"its {self._name} part {self._index} is still open"
@@ -92,7 +93,7 @@ class StreamedField:
         return "the done event of its text is missing"
 
     def _recover(self, event: Event) -> bool:
-        """Continue as if the order were right, if possible, so that an error is reported once."""
+        """Continue as if the order were valid, if possible, to report a violation only once."""
         match self.state, event.step:
             case "shut", "delta" | "annotated" | "written":
                 self._begin(self._index + 1, event.owner)
@@ -115,7 +116,10 @@ class StreamedField:
                 delta = text_at(value, "delta")
                 self.text = None if self.text is None or delta is None else self.text + delta
             case "annotated":
-                yield from self._annotate(value)
+                number = integer_at(value, "annotation_index")
+                if number is not None and number != self._annotations:
+                    yield f"annotation_index is {number}, expected {self._annotations}"
+                self._annotations += 1
             case "written":
                 yield from self._check_text(event.text, value)
             case _:
@@ -127,10 +131,6 @@ class StreamedField:
         expected = self._index + (event.step == "opened")
         if index is not None and index != expected:
             yield f"{key} is {index}, expected {expected}"
-
-    def _check_kind(self, event: Event) -> Iterator[str]:
-        if event.owner and self._kind and event.owner != self._kind:
-            yield f"an event of {event.owner} in a part of type {self._kind}"
 
     def _begin(self, index: int, kind: str | None) -> None:
         self._index, self._kind = index, kind
@@ -146,12 +146,6 @@ class StreamedField:
             yield f"part.type must be {' or '.join(self._kinds)}, not {preview(part.get('type'))}"
         else:
             yield from shape_errors(part, ADDED_PARTS[known], "part")
-
-    def _annotate(self, value: Object) -> Iterator[str]:
-        index = integer_at(value, "annotation_index")
-        if index is not None and index != self._annotations:
-            yield f"annotation_index is {index}, expected {self._annotations}"
-        self._annotations += 1
 
     def _check_text(self, key: str, value: Object) -> Iterator[str]:
         whole = text_at(value, key)
@@ -183,14 +177,14 @@ class Item:
         self.kind = text_at(item, "type") or ""
         self.added = item
         self.done: Object | None = None
-        # Whether `done` is what was streamed, so that the final response must be the same.
+        # Whether `done` equals the streamed content; only then the final response must equal it.
         self.is_consistent = True
         fields = STREAMED_FIELDS.get(self.kind, {})
         self._fields = {name: StreamedField(name, kinds) for name, kinds in fields.items()}
 
     @property
     def name(self) -> str:
-        """The type and the id of this item, for messages."""
+        """The type and the id of this item in messages."""
         return f"{self.kind} {preview(self.added.get('id'))}"
 
     def feed(self, event_type: str, event: Event, value: Object) -> Iterator[str]:
@@ -223,7 +217,7 @@ class Item:
                 yield from self._check_parts(name, field, item)
 
     def _check_name(self, value: Object) -> Iterator[str]:
-        """Check the name of a call, which may be repeated at the end of its arguments."""
+        """Check the name of a call, which the event at the end of its arguments may repeat."""
         name, known = text_at(value, "name"), text_at(self.added, "name")
         if name is not None and known is not None and name != known:
             yield f"name is {preview(name)}, but {self.name} is named {preview(known)}"
@@ -251,7 +245,7 @@ class Item:
 def differences(
     before: Object, after: Object, keys: tuple[str, ...], path: str, source: str
 ) -> Iterator[str]:
-    """Yield the fields that have changed."""
+    """Yield a message for each field that has changed."""
     for key in keys:
         if not same(before.get(key), after.get(key)):
             now, then = preview(after.get(key)), preview(before.get(key))

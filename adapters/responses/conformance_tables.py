@@ -1,8 +1,8 @@
 """The fields of the events, items, parts and response objects of a valid Responses stream.
 
-A type of event, item or part that is in no table does not exist. The response object has the fields
-that Open Responses requires. Where OpenAI allows more than Open Responses does (custom tools,
-built-in tools, reasoning text, instructions as items), so do the tables.
+A type of event, item or part that is in no table is invalid. The response object has the fields
+that Open Responses requires. The tables also contain what only OpenAI allows: custom tools,
+built-in tools, reasoning text, and instructions as items.
 """
 
 import msgspec
@@ -89,7 +89,7 @@ _MESSAGE: Fields = {"id": FILLED, "role": one_of("assistant")}
 _ANY_ITEM: Fields = {"id": FILLED, "call_id": optional(nullable(STRING))}
 _BEGIN_STATUS = one_of("in_progress")
 _END_STATUS = one_of("completed", "incomplete")
-# A call by a program of the model is in progress until its output comes.
+# A call by a program of the model is in progress until its output arrives.
 _CALL_END_STATUS = one_of("completed", "incomplete", "in_progress")
 # Open Responses allows other item types with a prefix ("slug:name").
 FOREIGN_ITEM = _ANY_ITEM
@@ -167,13 +167,13 @@ DONE_PARTS: dict[str, Fields] = {
 
 
 class Event(msgspec.Struct, frozen=True):
-    """The fields of one type of event, and its effect on its item."""
+    """The fields of one type of event, and the streamed field that it belongs to."""
 
     fields: Fields
     step: str
     # The streamed field: "content", "summary", or "body" for the text of a call.
     field: str = ""
-    # The type of its part, or of its item if that has no parts.
+    # The type of the part, or of an item without parts.
     owner: str = ""
     # The field with the complete text, in the event that ends a text.
     text: str = ""
@@ -206,7 +206,7 @@ def _texts(prefix: str, field: str, owner: str, text: str) -> dict[str, Event]:
         **index,
         text: STRING,
         "logprobs": optional(LIST),
-        "name": optional(STRING),  # of a call; only in some releases of OpenAI's types
+        "name": optional(STRING),  # the name of a call, which only some releases of OpenAI require
     }
     return {
         f"{prefix}.delta": Event({**_ITEM, **index, **_DELTA}, "delta", field, owner),
