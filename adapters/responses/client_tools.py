@@ -1,8 +1,7 @@
 """Calls and outputs of tools without a name that the client runs, such as `shell_call`.
 
-In the IR, the arguments of such a call are JSON. An output is JSON in the form of its item, or an
-image. Clients of other dialects send text as an output: the item gets defaults for its other
-fields.
+In the IR, the arguments of such a call are JSON, and its output is JSON in the form of its item, or
+an image. If a client of another dialect sends text as output, the other fields get defaults.
 """
 
 import msgspec
@@ -22,7 +21,7 @@ _IMAGE_URL_PREFIXES = ("data:image/", "https://", "http://")
 
 
 def runs_on_client(fields: JsonObject, kind: CallKind) -> bool:
-    """Whether the client runs a call; a tool search may also run on the server."""
+    """Whether the client runs a call: all calls except tool searches that the server runs."""
     if kind != "tool_search":
         return True
     return fields.peek("execution") in (None, "client") and fields.has("call_id")
@@ -57,7 +56,7 @@ def write_arguments(arguments: str, kind: CallKind) -> Wire:
         case "shell":
             return {"action": raw}
         case "local_shell":
-            # Both fields are required, and there is only one type.
+            # Both `type`, which has only one value, and `env` are required.
             action: Wire = {**dict(read_fields(raw).take_remaining()), "type": "exec"}
             action.setdefault("env", {})
             return {"action": action}
@@ -120,7 +119,7 @@ def _text(output: str | tuple[Part, ...]) -> str:
 
 
 def _parse(text: str) -> Json:
-    """Parse a text; None if it is not JSON."""
+    """Parse a text; return None if it is not JSON."""
     try:
         return parse(text.encode())
     except (InvalidRequestError, UnicodeEncodeError):
@@ -149,7 +148,7 @@ def _write_patch(text: str, path: str, losses: Losses) -> Wire:
 
 
 def _write_screenshot(output: str | tuple[Part, ...], path: str, losses: Losses) -> Wire | Raw:
-    """Write the image of an output, or the screenshot or image URL that its text is."""
+    """Write an image of the output, or a screenshot or image URL in its text."""
     for part in output if not isinstance(output, str) else ():
         if isinstance(part, OtherPart) and part.family == FAMILY:
             return part.value

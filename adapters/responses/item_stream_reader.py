@@ -1,9 +1,9 @@
-"""The items of a stream, as events of blocks, whatever its server leaves out or repeats.
+"""Reader of the items of a stream, from which servers omit content or send it repeatedly.
 
-Arguments and texts may come in deltas, in the events that end a text or an item, in the final
-response, or in several of them (https://github.com/BerriAI/litellm/issues/27144,
-https://github.com/lidge-jun/opencodex/issues/361). Only what is still missing becomes an event.
-Items are identified by their id, by their index, or by neither
+Arguments and texts may arrive in deltas, in the events that end a text or an item, in the final
+response, or in several of these (https://github.com/BerriAI/litellm/issues/27144,
+https://github.com/lidge-jun/opencodex/issues/361). Only content that has not arrived before becomes
+an IR event. Servers identify an item by its id, by its index, or not at all
 (https://github.com/docker/docker-agent/issues/2976).
 """
 
@@ -36,7 +36,7 @@ from adapters.losses import Losses
 
 
 class Content(Struct, frozen=True):
-    """The content of one part, complete or a piece of it."""
+    """The complete content of one part, or a piece of it."""
 
     channel: Channel
     # The number that the server gave to the part.
@@ -67,7 +67,7 @@ def item_contents(item: Item) -> Iterator[Content]:
 
 
 class StreamedPart(Struct, eq=False):
-    """What came of one part, to compare it with what its server sends at the end."""
+    """The received content of one part, to compare with its complete content at the end."""
 
     channel: Channel
     index: int
@@ -77,17 +77,17 @@ class StreamedPart(Struct, eq=False):
 
 
 class StreamedItem(Struct, eq=False):
-    """What came of one item."""
+    """The received content of one item."""
 
     item_id: str | None
-    # Known once its block is open.
+    # Set when the block of the item is opened.
     block: int | None = None
     kind: type[Item] | None = None
     is_function: bool = False
-    # How losses refer to it, if it is a call.
+    # The path of a call in losses.
     path: str = ""
     parts: list[StreamedPart] = []
-    # Deltas that came before its block could be opened.
+    # Deltas that arrived before the block could be opened.
     held: list[Content] = []
     closed: bool = False
 
@@ -99,12 +99,12 @@ class StreamedItem(Struct, eq=False):
         return None
 
     def lacks_arguments(self) -> bool:
-        """Whether it is a function call with nothing that could be parsed as arguments."""
+        """Whether the item is a function call without arguments."""
         return self.is_function and not any(text.strip() for p in self.parts for text in p.texts)
 
 
 class ItemsReader:
-    """The items of one stream."""
+    """Converts the items of one stream to IR events."""
 
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
@@ -118,7 +118,7 @@ class ItemsReader:
     # Identification
 
     def find(self, item_id: str | None, index: int | None) -> StreamedItem:
-        """Return the item of an event, new if it is not known; without both, the last open one."""
+        """Return the item of an event, or add it; without id and index, the last open item."""
         known = self._find(item_id, index)
         if known is None and item_id is None and index is None:
             known = next((item for item in reversed(self._items) if not item.closed), None)
@@ -133,20 +133,23 @@ class ItemsReader:
         return known
 
     def find_item(self, item: Item, index: int | None) -> StreamedItem:
-        """Return what came of an item that is now complete."""
+        """Return the received content of an item that was sent in whole, or add the item."""
         item_id = getattr(item, "item_id", None)
         known = self._find(item_id, index)
         if known is None and isinstance(item, ToolCall):
             known = self._by_call_id.get(item.call_id)
             if known is not None and known.closed and index is not None:
-                # Another call with the same id.
+                # This is another call with the same id.
                 known = None
-        if known is not None and not _may_be(known, item, item_id):
+        if known is not None and (
+            known.kind not in (None, type(item))
+            or (known.item_id and item_id and known.item_id != item_id)
+        ):
             known = None
         return known or self._add(item_id, index)
 
     def is_repeated(self, item: Item) -> bool:
-        """Whether an item with this content is closed; the final response may lack its id."""
+        """Whether a closed item has this content: the final response may repeat it without id."""
         contents = [(content.channel, content.text) for content in item_contents(item)]
         return any(
             known.closed
@@ -175,7 +178,7 @@ class ItemsReader:
         return events
 
     def _open(self, known: StreamedItem, item: Item) -> list[Event]:
-        """Open the block of an item, unless it is open or a call whose name is not known."""
+        """Open the block of an item, unless it is open or the item is a call without a name."""
         if known.block is not None or (isinstance(item, ToolCall) and not item.name):
             return []
         known.kind = type(item)
@@ -205,7 +208,7 @@ class ItemsReader:
         events: list[Event] = []
         if known.block is None:
             if channel == "arguments":
-                # The name of the call is not known yet.
+                # Hold the delta until the name of the call is known.
                 known.held.append(Content(channel, index, text))
                 return events
             events += self._open(known, _item_with(channel, known.item_id))
@@ -231,7 +234,7 @@ class ItemsReader:
         return events
 
     def complete(self, known: StreamedItem, content: Content) -> list[Event]:
-        """Add what is missing of a part that is now complete."""
+        """Add the missing rest of a part whose complete content has arrived."""
         channel, index, text = content.channel, content.index, content.text
         part = known.find(channel, index)
         if part is None:
@@ -250,7 +253,7 @@ class ItemsReader:
         return self.add(known, channel, index, text.removeprefix(streamed), logprobs, annotations)
 
     def finish(self, known: StreamedItem, item: Item) -> list[Event]:
-        """Add what is missing of an item that is now complete, and close its block."""
+        """Add the missing rest of an item that is now complete, and close its block."""
         if known.closed:
             return []
         events = self._open(known, item)
@@ -275,7 +278,7 @@ class ItemsReader:
         return [Delta(known.block, "arguments", EMPTY_ARGUMENTS), closed]
 
     def close_all(self, *, truncated: bool) -> list[Event]:
-        """Close the blocks that are open; the last block of a truncated reply is incomplete."""
+        """Close all open blocks; the last block of a truncated reply is incomplete."""
         events: list[Event] = []
         for known in self._items:
             if not known.closed:
@@ -284,15 +287,8 @@ class ItemsReader:
         return events
 
 
-def _may_be(known: StreamedItem, item: Item, item_id: str | None) -> bool:
-    """Whether what came so far can be of this item."""
-    if known.item_id and item_id and known.item_id != item_id:
-        return False
-    return known.kind in (None, type(item))
-
-
 def _item_with(channel: Channel, item_id: str | None) -> Item:
-    """Return the item to which a delta must belong if no event added one."""
+    """Return the item of a delta, whose type follows from the channel if no event added it."""
     if channel in ("text", "refusal"):
         return Message("assistant", item_id=item_id)
     return Reasoning(item_id=item_id)

@@ -42,11 +42,11 @@ class ItemWriter:
         self._losses = losses
         self._extras = ExtrasWriter(FAMILY, LABEL, losses)
         # The reasoning of the current turn, and whether a call has followed it.
-        self._reasoning: Wire | None = None
+        self._turn_reasoning: Wire | None = None
         self._has_call = False
 
     def write(self, request: Request) -> list[Wire | Raw]:
-        """Write all items."""
+        """Write the items of the request."""
         written: list[Wire | Raw] = []
         for item, path in request.items_with_paths():
             written += self._write_item(item, path)
@@ -56,7 +56,7 @@ class ItemWriter:
         match item:
             case Message():
                 if item.role != "assistant":
-                    self._reasoning = None
+                    self._turn_reasoning = None
                 yield from self._write_message(item, path)
             case ToolCall():
                 yield from self._repeat_reasoning()
@@ -73,7 +73,7 @@ class ItemWriter:
     def _add_common_fields(
         self, item: Message | ToolCall | ToolOutput | Reasoning, wire: Wire, path: str
     ) -> Wire:
-        # Ids are never generated here: a backend rejects item ids that it does not know.
+        # Do not generate an id: a backend rejects item ids that it does not know.
         if item.item_id is not None:
             wire["id"] = item.item_id
         if item.status is not None:
@@ -90,9 +90,9 @@ class ItemWriter:
     def _write_message(self, message: Message, path: str) -> Iterator[Wire]:
         wire: Wire = {"type": "message", "role": message.role}
         wire["content"] = (
-            self._assistant_content(message, path)
+            self._write_assistant_content(message, path)
             if message.role == "assistant"
-            else self._content(message.content, f"{path}.content")
+            else self._write_content(message.content, f"{path}.content")
         )
         self._add_common_fields(message, wire, path)
         if wire["content"] or message.role != "assistant":
@@ -100,31 +100,35 @@ class ItemWriter:
         else:
             self._losses.dropped(path, "the assistant message is empty")
 
-    def _assistant_content(self, message: Message, path: str) -> str | list[Wire]:
-        """Write the content of an assistant: one string if possible, else typed as output.
+    def _write_assistant_content(self, message: Message, path: str) -> str | list[Wire]:
+        """Write the content of an assistant: a string if possible, or else a list of output parts.
 
         OpenAI rejects `input_text` here (https://github.com/BerriAI/litellm/issues/17507).
         """
         plain = all(isinstance(part, Text) and not part.annotations for part in message.content)
-        # A message with an id or a status cannot have a string.
-        typed = message.item_id is not None or message.status is not None
-        if plain and not (message.content and (typed or self._capabilities.item_status_required)):
-            return self._joined_text(message, path)
+        # A message with an id or a status cannot have a string as its content.
+        requires_parts = message.content and (
+            message.item_id is not None
+            or message.status is not None
+            or self._capabilities.item_status_required
+        )
+        if plain and not requires_parts:
+            return self._join_texts(message, path)
         written: list[Wire] = []
         for number, part in enumerate(message.content):
             match part:
                 case Text():
-                    annotations = [write_annotation(one, self._losses) for one in part.annotations]
-                    known = [one for one in annotations if one is not None]
-                    written.append({"type": "output_text", "text": part.text, "annotations": known})
+                    text: Wire = {"type": "output_text", "text": part.text}
+                    text["annotations"] = list(write_annotations(part.annotations, self._losses))
+                    written.append(text)
                 case Refusal():
                     written.append({"type": "refusal", "refusal": part.text})
                 case _:
                     self._drop_part(f"{path}.content[{number}]")
         return written
 
-    def _joined_text(self, message: Message, path: str) -> str:
-        """Join the texts, and report their other fields."""
+    def _join_texts(self, message: Message, path: str) -> str:
+        """Join the texts, and report the loss of their other fields."""
         texts: list[str] = []
         for number, part in enumerate(message.content):
             if isinstance(part, Text):
@@ -136,7 +140,7 @@ class ItemWriter:
                     self._losses.dropped(f"{part_path}.prompt_cache_breakpoint", reason)
         return "".join(texts)
 
-    def _content(self, content: tuple[Part, ...], path: str) -> str | list[Wire | Raw]:
+    def _write_content(self, content: tuple[Part, ...], path: str) -> str | list[Wire | Raw]:
         match content:
             case ():
                 return ""
@@ -187,7 +191,7 @@ class ItemWriter:
     def _write_output(self, output: ToolOutput, path: str) -> Wire:
         wire: Wire = {"type": ALL_CALL_NAMES[output.kind].output}
         if output.kind == "local_shell":
-            # Its only id is that of the call.
+            # A local shell output has no `call_id`; its `id` is the id of the call.
             wire["id"] = output.call_id
         elif output.call_id is not None:
             wire["call_id"] = output.call_id
@@ -204,10 +208,10 @@ class ItemWriter:
     def _write_reasoning(self, reasoning: Reasoning, path: str) -> Iterator[Wire]:
         """Write reasoning in the form that the backend accepts.
 
-        OpenAI accepts only items that it sent (https://github.com/vercel/ai/issues/7099).
+        OpenAI accepts only its own items (https://github.com/vercel/ai/issues/7099).
         """
         if self._capabilities.reasoning_items != "encrypted" and reasoning.encrypted is None:
-            # Clients receive reasoning text as a summary by default, and send it back as one.
+            # By default, clients receive the text of reasoning as a summary, and return it so.
             text = reasoning.content or reasoning.summary
             reasoning = replace(reasoning, content=text, summary=())
         elif reasoning.encrypted is None and reasoning.item_id is None:
@@ -221,13 +225,13 @@ class ItemWriter:
             wire["content"] = [{"type": "reasoning_text", "text": t} for t in reasoning.content]
         if reasoning.encrypted is not None:
             wire["encrypted_content"] = reasoning.encrypted
-        self._reasoning = self._add_common_fields(reasoning, wire, path)
+        self._turn_reasoning = self._add_common_fields(reasoning, wire, path)
         self._has_call = False
         yield wire
 
     def _repeat_reasoning(self) -> Iterator[Wire]:
         """Repeat the reasoning before each call but the first, if the backend requires it."""
-        reasoning = self._reasoning
+        reasoning = self._turn_reasoning
         if self._capabilities.reasoning_items == "text_per_call" and reasoning and self._has_call:
             # Servers reject two items with the same id.
             yield {name: value for name, value in reasoning.items() if name != "id"}
@@ -235,7 +239,7 @@ class ItemWriter:
 
 
 def _write_part(part: Part) -> Wire | None:
-    """Write a content part; None if the Responses API has none like it."""
+    """Write a content part; return None if the Responses API does not have its type."""
     match part:
         case Text() | Refusal():
             return {"type": "input_text", "text": part.text}
@@ -256,17 +260,18 @@ def _write_part(part: Part) -> Wire | None:
             return None
 
 
-def write_annotation(annotation: Annotation, losses: Losses) -> Wire | Raw | None:
-    """Write an annotation; None if it belongs to another dialect."""
-    if isinstance(annotation, Citation):
-        return {
-            "type": "url_citation",
-            "url": annotation.url,
-            "title": annotation.title,
-            "start_index": annotation.start_index,
-            "end_index": annotation.end_index,
-        }
-    if annotation.family == FAMILY:
-        return annotation.value
-    losses.dropped("annotations", f"{LABEL} does not support this annotation")
-    return None
+def write_annotations(annotations: tuple[Annotation, ...], losses: Losses) -> Iterator[Wire | Raw]:
+    """Write the annotations of a text, without those that only another dialect has."""
+    for annotation in annotations:
+        if isinstance(annotation, Citation):
+            yield {
+                "type": "url_citation",
+                "url": annotation.url,
+                "title": annotation.title,
+                "start_index": annotation.start_index,
+                "end_index": annotation.end_index,
+            }
+        elif annotation.family == FAMILY:
+            yield annotation.value
+        else:
+            losses.dropped("annotations", f"{LABEL} does not support this annotation")

@@ -32,7 +32,7 @@ from adapters.wire.error_body import infer_status, is_error, read_error_value
 from adapters.wire.extra_fields import unread_fields
 from adapters.wire.json_object import JsonObject, read_body
 
-# Fields of a response that repeat its request, and that no other dialect needs.
+# Fields that repeat the request, or that no other dialect needs: they are ignored.
 _REPEATED_FIELDS = frozenset(
     (
         "object",
@@ -71,7 +71,7 @@ _REPEATED_FIELDS = frozenset(
     )
 )
 
-# Errors for responses that have no output yet, or will never have one, by their status.
+# The error for a response without output, by its status.
 _STATUS_ERRORS = {
     "cancelled": Error("the response was cancelled", code="cancelled"),
     "queued": Error("the response has not started yet", code="not_finished"),
@@ -141,12 +141,11 @@ def _read_finish(status: str | None, details: JsonObject | None, losses: Losses)
 
 
 def _read_output(fields: JsonObject, finish: Finish, context: ReplyContext) -> tuple[Item, ...]:
-    """Read the items; those without a status are complete, but for the last truncated one."""
-    reason = "the backend sent no call id; an id was generated"
+    """Read the items; items without a status are complete, except the last one if truncated."""
     items: list[Item] = []
     raws = fields.array("output")
     for number, raw in enumerate(raws):
-        item = read_output_item(raw, f"output[{number}]", context, reason)
+        item = read_output_item(raw, f"output[{number}]", context)
         if isinstance(item, Message | ToolCall | Reasoning) and item.status is None:
             truncated = finish.reason in ("length", "filter") and number == len(raws) - 1
             item = replace(item, status="incomplete" if truncated else "completed")
@@ -154,15 +153,16 @@ def _read_output(fields: JsonObject, finish: Finish, context: ReplyContext) -> t
     return tuple(items)
 
 
-def read_output_item(raw: Raw, path: str, context: ReplyContext, reason: str) -> Item:
-    """Read an output item; a call without an id gets one, which is reported with the reason."""
+def read_output_item(raw: Raw, path: str, context: ReplyContext) -> Item:
+    """Read an output item; a call without an id gets a new one, which is reported."""
     item = read_item(raw, path)
     match item:
         case ToolCall(call_id=""):
+            reason = "the backend sent no call id; an id was generated"
             context.losses.invented(f"call {item.name}", reason)
             return replace(item, call_id=context.ids.id("call_"))
         case ToolOutput():
-            # A tool that the backend runs itself.
+            # The backend itself ran the tool.
             return OpaqueItem(FAMILY, ALL_CALL_NAMES[item.kind].output, raw, item.item_id)
         case ItemReference():
             return OpaqueItem(FAMILY, "item_reference", raw, item.item_id)

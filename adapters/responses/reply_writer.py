@@ -32,7 +32,7 @@ from adapters.ir.types import (
 )
 from adapters.losses import Losses
 from adapters.responses.client_tools import write_arguments
-from adapters.responses.item_writer import write_annotation
+from adapters.responses.item_writer import write_annotations
 from adapters.responses.request_reader import read_request
 from adapters.responses.request_writer import echo_format, echo_tool, write_tool_choice
 from adapters.responses.wire import (
@@ -51,24 +51,20 @@ from adapters.wire.json_object import parse_body
 
 # Output items, complete or not
 
+_ID_PREFIXES: dict[type[Item], str] = {Message: "msg_", Reasoning: "rs_"}
+
 
 def output_item_id(item: Item, ids: IdSource) -> str:
-    """Return the id of the backend, or a new one with the prefix that OpenAI requires.
+    """Return the backend's id of the item, or a new one with the prefix that OpenAI requires.
 
     Histories with other prefixes work until a client sends them to OpenAI
     (https://github.com/BerriAI/litellm/issues/37946).
     """
     if not isinstance(item, ItemReference) and item.item_id:
         return item.item_id
-    match item:
-        case Message():
-            return ids.id("msg_")
-        case ToolCall():
-            return ids.id(ALL_CALL_NAMES[item.kind].prefix)
-        case Reasoning():
-            return ids.id("rs_")
-        case _:
-            return ids.id("item_")
+    if isinstance(item, ToolCall):
+        return ids.id(ALL_CALL_NAMES[item.kind].prefix)
+    return ids.id(_ID_PREFIXES.get(type(item), "item_"))
 
 
 class OutputWriter:
@@ -117,16 +113,15 @@ class OutputWriter:
         """Write a part of a message."""
         if isinstance(part, Refusal):
             return {"type": "refusal", "refusal": part.text}
-        annotations = [write_annotation(one, self._losses) for one in part.annotations]
         return {
             "type": "output_text",
             "text": part.text,
-            "annotations": [one for one in annotations if one is not None],
+            "annotations": list(write_annotations(part.annotations, self._losses)),
             "logprobs": write_logprobs(part.logprobs),
         }
 
     def _write_reasoning(self, item: Reasoning, item_id: str, status: Status) -> Wire:
-        """Write reasoning; Open Responses rejects null, so empty fields are left out."""
+        """Write reasoning without empty fields: Open Responses rejects null."""
         summary, content = item.summary, item.content
         if not self._reply_options.reasoning_text:
             summary, content = summary + content, ()
@@ -181,8 +176,8 @@ def write_logprobs(logprobs: Iterable[Logprob]) -> list[Wire]:
 # The response object
 
 _TOO_MANY_REQUESTS = 429
-# The codes that the error of a failed response may have. The last two are not in the published
-# list, but OpenAI sends them, and Codex does not retry after them.
+# The valid codes of the error of a failed response. The last two are not in the published list, but
+# OpenAI sends them, and Codex does not retry after them.
 _ERROR_CODES = frozenset(
     (
         "server_error",
@@ -227,7 +222,7 @@ class ResponseWriter:
         """Write the response in a state."""
         completed_at = state.completed_at
         if completed_at is not None:
-            # The clock of the backend, which set `created_at`, may be ahead of ours.
+            # The clock of the backend, which set `created_at`, may be ahead of the gateway's.
             completed_at = max(completed_at, self._created_at)
         tier = "default" if self.service_tier in (None, "auto") else self.service_tier
         return {
@@ -247,8 +242,8 @@ class ResponseWriter:
 
 
 def _request_fields(request: Request) -> Wire:
-    """Return the fields that repeat the request, or the default where it has none."""
-    # What the client itself sent cannot get lost when it is sent back.
+    """Return the fields that repeat the request, or their defaults."""
+    # Losses are reported when the request is translated for the backend.
     ignored = Losses(None)
     extras = ExtrasWriter(FAMILY, LABEL, ignored)
     text: Wire = {"format": echo_format(request.format, extras, ignored)}
@@ -287,7 +282,7 @@ def _request_fields(request: Request) -> Wire:
 
 
 def finished_state(finish: Finish | None, context: ReplyContext) -> ResponseState:
-    """Return the state of a response that ended without an error."""
+    """Return the final state of a response without an error."""
     reason = None if finish is None else WRITE_INCOMPLETE.get(finish.reason)
     details: Wire | None = None if reason is None else {"reason": reason}
     if details and not context.reply_options.incomplete_as_completed:

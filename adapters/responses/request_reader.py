@@ -5,15 +5,7 @@ from msgspec import Raw
 
 from adapters.errors import InvalidRequestError
 from adapters.ir.normalize import split_paths
-from adapters.ir.types import (
-    ExtraField,
-    Extras,
-    Message,
-    OpaqueItem,
-    Request,
-    ResponseFormat,
-    Text,
-)
+from adapters.ir.types import ExtraField, Extras, Message, OpaqueItem, Request, ResponseFormat, Text
 from adapters.losses import Losses
 from adapters.responses.item_reader import ItemWithPath, read_items
 from adapters.responses.wire import FAMILY, INCLUDE_LOGPROBS, RESPONSES_ONLY_FIELDS
@@ -23,14 +15,15 @@ from adapters.wire.tools import read_format, read_tool_choice, read_tools
 
 
 def read_request(body: RequestBody, losses: Losses) -> Request:
-    """Read a request."""
+    """Convert a `/responses` request to the IR."""
     fields = body.reader()
     if fields.has("messages") and not fields.has("input") and body.items is None:
         raise InvalidRequestError(
             "input", "is required; a body with `messages` is a Chat Completions request"
         )
-    given, effort, format_ = _read_updates(_read_input(body, fields, losses), losses)
-    items, paths = split_paths(given)
+    given = _read_input(body, fields, losses)
+    others, effort, format_ = _split_configuration_updates(given, losses)
+    items, paths = split_paths(others)
     tools = read_tools(fields.array("tools"), "tools", FAMILY)
     text = fields.nested("text") or JsonObject({}, "text")
     reasoning = fields.nested("reasoning") or JsonObject({}, "reasoning")
@@ -53,7 +46,7 @@ def read_request(body: RequestBody, losses: Losses) -> Request:
         presence_penalty=fields.number("presence_penalty"),
         frequency_penalty=fields.number("frequency_penalty"),
         logprobs=True if logprobs else None,
-        # Chat servers reject it without `logprobs`.
+        # Remove zero without `logprobs`: Chat servers reject it.
         top_logprobs=top_logprobs if logprobs else None,
         format=format_ or read_format(text.nested("format"), FAMILY),
         verbosity=text.string("verbosity"),
@@ -68,7 +61,7 @@ def read_request(body: RequestBody, losses: Losses) -> Request:
         prompt_cache_options=read_cache_options(fields, FAMILY),
         service_tier=fields.string("service_tier"),
         moderation=fields.raw("moderation"),
-        extras=(_read_include(include) if include else ())
+        extras=_read_include(include)
         + unread_fields(fields, FAMILY, RESPONSES_ONLY_FIELDS)
         + unread_fields(text, FAMILY, prefix="text.")
         + unread_fields(reasoning, FAMILY, prefix="reasoning.")
@@ -77,17 +70,18 @@ def read_request(body: RequestBody, losses: Losses) -> Request:
 
 
 def _read_input(body: RequestBody, fields: JsonObject, losses: Losses) -> list[ItemWithPath]:
-    """Read the input; a string is a message of the user."""
+    """Read the input, in which a string stands for a message of the user."""
     if body.items is not None:
+        # Take the replaced field, so that it does not become an extra field.
         fields.raw("input")
         return list(read_items(body.items, losses))
-    given = fields.text_or_raws("input")
-    if isinstance(given, str):
-        return [(Message("user", (Text(given),)), "input")]
-    return list(read_items(_with_paths(given or []), losses))
+    content = fields.text_or_raws("input")
+    if isinstance(content, str):
+        return [(Message("user", (Text(content),)), "input")]
+    return list(read_items(_to_input_items(content or []), losses))
 
 
-def _with_paths(raws: list[Raw]) -> tuple[InputItem, ...]:
+def _to_input_items(raws: list[Raw]) -> tuple[InputItem, ...]:
     return tuple(InputItem(raw, f"input[{number}]") for number, raw in enumerate(raws))
 
 
@@ -95,17 +89,17 @@ def input_items(body: RequestBody) -> tuple[InputItem, ...]:
     """Return the input of a request as items; a string becomes a message of the user."""
     if body.items is not None:
         return body.items
-    given = body.reader().text_or_raws("input") or []
-    if isinstance(given, str):
-        message = {"type": "message", "role": "user", "content": given}
+    content = body.reader().text_or_raws("input") or []
+    if isinstance(content, str):
+        message = {"type": "message", "role": "user", "content": content}
         return (InputItem(Raw(msgspec.json.encode(message)), "input[0]"),)
-    return _with_paths(given)
+    return _to_input_items(content)
 
 
-def _read_updates(
+def _split_configuration_updates(
     items: list[ItemWithPath], losses: Losses
 ) -> tuple[list[ItemWithPath], str | None, ResponseFormat | None]:
-    """Return the items without updates of the settings, and the effort and format of these."""
+    """Return the items without `configuration_update`, and the last effort and format in these."""
     others: list[ItemWithPath] = []
     effort, format_ = None, None
     for item, path in items:
@@ -121,6 +115,6 @@ def _read_updates(
 
 
 def _read_include(include: tuple[str, ...]) -> Extras:
-    """Return what is to be included besides log probabilities, for which the IR has a field."""
+    """Return `include` as an extra field, without log probabilities, which are in the IR."""
     others = [name for name in include if name != INCLUDE_LOGPROBS]
     return (ExtraField(FAMILY, "include", Raw(msgspec.json.encode(others))),) if others else ()

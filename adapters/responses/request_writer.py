@@ -50,7 +50,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def write_request(request: Request, capabilities: Capabilities, losses: Losses) -> bytes:
-    """Write a request."""
+    """Convert a request to the body of a `/responses` request."""
     wire: Wire = {"model": request.model} if request.model is not None else {}
     if request.instructions is not None:
         wire["instructions"] = request.instructions
@@ -74,7 +74,7 @@ def write_request(request: Request, capabilities: Capabilities, losses: Losses) 
 
 
 def supports_tool(tool: Tool, capabilities: Capabilities) -> bool:
-    """Whether a tool can be declared to a Responses backend as it is."""
+    """Whether a tool can be declared unchanged to a Responses backend."""
     match tool:
         case FunctionTool():
             return True
@@ -113,20 +113,14 @@ def _write_tools(
 def _write_tool(tool: Tool, path: str, extras: ExtrasWriter, losses: Losses) -> Wire | Raw:
     if isinstance(tool, HostedTool):
         return tool.value
-    if isinstance(tool, CustomTool):
-        return _write_custom(tool, path, extras)
-    wire: Wire = {"type": "function"} | write_tool_head(tool)
-    wire["parameters"] = parameters_schema(tool.parameters, path, losses)
-    # Without it, OpenAI would be strict, and its models would give every optional field a value
-    # (https://github.com/open-webui/open-webui/issues/27750).
-    wire["strict"] = tool.strict
-    extras.carry(tool.extras, wire, path)
-    return wire
-
-
-def _write_custom(tool: CustomTool, path: str, extras: ExtrasWriter) -> Wire:
-    wire: Wire = {"type": "custom"} | write_tool_head(tool)
-    if tool.format == "grammar":
+    is_function = isinstance(tool, FunctionTool)
+    wire: Wire = {"type": "function" if is_function else "custom"} | write_tool_head(tool)
+    if isinstance(tool, FunctionTool):
+        wire["parameters"] = parameters_schema(tool.parameters, path, losses)
+        # If `strict` were missing, OpenAI would be strict, and its models would give every optional
+        # field a value (https://github.com/open-webui/open-webui/issues/27750).
+        wire["strict"] = tool.strict
+    elif tool.format == "grammar":
         wire["format"] = {"type": "grammar", "syntax": tool.syntax, "definition": tool.definition}
     elif tool.format == "text":
         wire["format"] = {"type": "text"}
@@ -135,7 +129,7 @@ def _write_custom(tool: CustomTool, path: str, extras: ExtrasWriter) -> Wire:
 
 
 def echo_tool(tool: Tool, extras: ExtrasWriter, losses: Losses) -> Wire | Raw:
-    """Write a tool as a response repeats it: Open Responses requires every key of a function."""
+    """Write a tool for a response object, in which Open Responses requires all function fields."""
     if not isinstance(tool, FunctionTool):
         return _write_tool(tool, "tools", extras, losses)
     wire: Wire = {
@@ -170,7 +164,7 @@ def write_tool_choice(choice: ToolChoice) -> str | Wire | Raw:
 def _write_settings(
     request: Request, capabilities: Capabilities, losses: Losses, extras: ExtrasWriter, wire: Wire
 ) -> None:
-    """Write all fields besides input and tools that have a place in the IR."""
+    """Write the fields of the IR other than input and tools."""
     copy_present(request, _SAME_FIELDS, wire)
     limit = request.max_output_tokens
     if limit is not None:
@@ -209,9 +203,8 @@ def _write_text(request: Request, losses: Losses, extras: ExtrasWriter, wire: Wi
 def _write_format(format_: ResponseFormat, extras: ExtrasWriter, losses: Losses) -> Wire:
     if format_.kind != "json_schema":
         if format_.schema is not None:
-            losses.dropped(
-                "format.schema", f"{format_.kind} does not support a schema", "capability"
-            )
+            reason = f"{format_.kind} does not support a schema"
+            losses.dropped("format.schema", reason, "capability")
         wire: Wire = {"type": format_.kind}
     else:
         wire = {"type": "json_schema"} | write_schema_format(format_, losses)
@@ -220,7 +213,7 @@ def _write_format(format_: ResponseFormat, extras: ExtrasWriter, losses: Losses)
 
 
 def echo_format(format_: ResponseFormat | None, extras: ExtrasWriter, losses: Losses) -> Wire:
-    """Write the format of the text as a response repeats it, with every key."""
+    """Write the format of the text for a response object, with all fields."""
     if format_ is None:
         return {"type": "text"}
     wire = _write_format(format_, extras, losses)
@@ -232,7 +225,7 @@ def echo_format(format_: ResponseFormat | None, extras: ExtrasWriter, losses: Lo
 def _write_penalties(
     request: Request, capabilities: Capabilities, losses: Losses, wire: Wire
 ) -> None:
-    """Write the penalties, which Open Responses has and OpenAI does not."""
+    """Write the penalties, which Open Responses supports and OpenAI does not."""
     for name in ("presence_penalty", "frequency_penalty"):
         value = getattr(request, name)
         if value and capabilities.penalties:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from adapters.dialect import BaseStreamReader, ReplyContext, decode_event
 from adapters.errors import InvalidRequestError, missing_field
 from adapters.ir.events import Channel, Event, Failed, Finished, Started, truncated_stream
-from adapters.ir.types import Error, Finish, Item, OpaqueItem, Reply, ToolCall, Usage
+from adapters.ir.types import Error, Finish, OpaqueItem, Reply, ToolCall, Usage
 from adapters.json_text import DECODE_ERRORS
 from adapters.losses import Losses
 from adapters.responses.item_stream_reader import Content, ItemsReader
@@ -30,7 +30,7 @@ from adapters.wire.json_object import (
 
 
 class WireEvent(Struct, gc=False):
-    """One event as servers send it: every field may be missing."""
+    """One event as servers send it, in which every field may be missing."""
 
     type: str = ""
     item_id: str | None = None
@@ -57,7 +57,7 @@ class WireEvent(Struct, gc=False):
 
 
 class EventType(Struct, gc=False):
-    """Only the type of an event."""
+    """The type of an event whose other fields are not read."""
 
     type: str = ""
 
@@ -65,11 +65,11 @@ class EventType(Struct, gc=False):
 _EVENT = msgspec.json.Decoder(WireEvent)
 _EVENT_TYPE = msgspec.json.Decoder(EventType)
 
-Handler = Callable[[WireEvent], list[Event]]
+_EventReader = Callable[[WireEvent], list[Event]]
 
 
 class StreamReader(BaseStreamReader):
-    """Reads frames into events."""
+    """Converts the frames of a Responses stream to IR events."""
 
     def __init__(self, context: ReplyContext) -> None:
         self._context = context
@@ -77,11 +77,11 @@ class StreamReader(BaseStreamReader):
         self._items = ItemsReader(context.losses)
         self._started = False
         self._ended = False
-        self._handlers = self._make_handlers()
+        self._readers = self._make_readers()
 
-    def _make_handlers(self) -> dict[str, Handler]:
-        """Return the reader of each type of event; other types add nothing to their item."""
-        handlers: dict[str, Handler] = {
+    def _make_readers(self) -> dict[str, _EventReader]:
+        """Return the reader of each type of event; events of other types are ignored."""
+        readers: dict[str, _EventReader] = {
             "response.created": self._start,
             "response.queued": self._start,
             "response.in_progress": self._start,
@@ -97,14 +97,14 @@ class StreamReader(BaseStreamReader):
             "response.reasoning.delta": partial(self._read_delta, "reasoning"),
             "response.reasoning.done": partial(self._read_text, "reasoning"),
         }
-        # A part begins with its first text, so the events of parts are not needed.
+        # The events of parts are not needed, because a part begins with its first text.
         for channel, part in PARTS.items():
-            handlers[f"response.{part.text_event}.delta"] = partial(self._read_delta, channel)
-            handlers[f"response.{part.text_event}.done"] = partial(self._read_text, channel)
+            readers[f"response.{part.text_event}.delta"] = partial(self._read_delta, channel)
+            readers[f"response.{part.text_event}.done"] = partial(self._read_text, channel)
         for call in CALLS.values():
-            handlers[f"response.{call.event}.delta"] = partial(self._read_delta, "arguments")
-            handlers[f"response.{call.event}.done"] = partial(self._read_text, "arguments")
-        return handlers
+            readers[f"response.{call.event}.delta"] = partial(self._read_delta, "arguments")
+            readers[f"response.{call.event}.done"] = partial(self._read_text, "arguments")
+        return readers
 
     def read(self, frame: Frame) -> list[Event]:
         """Read one frame; raise `InvalidRequestError` if it cannot be read."""
@@ -118,20 +118,20 @@ class StreamReader(BaseStreamReader):
             if not (frame.whole or has_error):
                 return self._read_body(frame.data)
             kind = frame.name.decode("ascii", "replace") or ("error" if has_error else "")
-        handler = self._handlers.get(kind)
-        if handler is None:
+        reader = self._readers.get(kind)
+        if reader is None:
             return []
-        # An error before the start may still become an HTTP error.
-        if self._started or handler in (self._start, self._read_error):
-            return handler(event)
-        return self._start(event) + handler(event)
+        # Do not start the reply for an error, which may still become an HTTP error.
+        if self._started or reader in (self._start, self._read_error):
+            return reader(event)
+        return self._start(event) + reader(event)
 
     def flush(self) -> list[Event]:
-        """Read the end of the stream; without a final event, the reply is truncated."""
+        """Read the end of the stream; a reply without a final event is truncated."""
         return [] if self._ended else self.fail(truncated_stream())
 
     def _decode(self, data: bytes, error: msgspec.ValidationError | None = None) -> WireEvent:
-        """Decode an event. One of an unknown type, whose fields may have other types, is ignored.
+        """Decode an event; ignore the fields of an unknown event, which may have other types.
 
         It must not end the stream (https://github.com/experientiallabs/experiential/issues/792).
         """
@@ -141,7 +141,7 @@ class StreamReader(BaseStreamReader):
             kind = _EVENT_TYPE.decode(data).type
         except DECODE_ERRORS:
             kind = ""
-        if kind in self._handlers or not kind:
+        if kind in self._readers or not kind:
             raise InvalidRequestError(None, f"an event of the stream is invalid: {error}")
         return WireEvent(kind)
 
@@ -163,24 +163,19 @@ class StreamReader(BaseStreamReader):
 
     # Items and their parts
 
-    def _read_item(self, raw: Raw) -> Item:
-        return read_output_item(
-            raw, "item", self._context, "the backend sent no call id; an id was generated"
-        )
-
     def _add_item(self, event: WireEvent) -> list[Event]:
         if not is_present(event.item):
             return []
-        item = self._read_item(event.item)
+        item = read_output_item(event.item, "item", self._context)
         if isinstance(item, OpaqueItem) or (isinstance(item, ToolCall) and item.kind not in CALLS):
-            # Such an item is read when it is complete.
+            # These items are not streamed; they are read when they are complete.
             return []
         return self._items.begin(self._items.find_item(item, event.output_index), item)
 
     def _end_item(self, event: WireEvent) -> list[Event]:
         if not is_present(event.item):
             return []
-        item = self._read_item(event.item)
+        item = read_output_item(event.item, "item", self._context)
         return self._items.finish(self._items.find_item(item, event.output_index), item)
 
     def _read_delta(self, channel: Channel, event: WireEvent) -> list[Event]:
@@ -190,7 +185,7 @@ class StreamReader(BaseStreamReader):
         return self._items.add(item, channel, event.part_index(), text, logprobs)
 
     def _read_text(self, channel: Channel, event: WireEvent) -> list[Event]:
-        """Read a complete text."""
+        """Read the complete text of a part or a call."""
         item = self._items.find(event.item_id, event.output_index)
         text = event.refusal if channel == "refusal" else event.text
         if channel == "arguments":
@@ -210,7 +205,7 @@ class StreamReader(BaseStreamReader):
     # The end
 
     def _read_body(self, body: bytes) -> list[Event]:
-        """Read a complete reply that is sent in place of a stream."""
+        """Read a complete reply that the backend sent instead of a stream."""
         reply = read_response(read_body(body), self._context)
         if reply.error is not None:
             return self.fail(reply.error, reply.usage)
@@ -221,7 +216,7 @@ class StreamReader(BaseStreamReader):
     def _end(self, event: WireEvent) -> list[Event]:
         if not is_present(event.response):
             raise missing_field("response")
-        # Its items were read before, and their losses were reported then.
+        # Do not report losses again: the items were already read from the stream.
         context = replace(self._context, losses=Losses(None))
         status = event.type.removeprefix("response.")
         reply = read_response(read_fields(event.response, "response"), context, status)
@@ -243,7 +238,7 @@ class StreamReader(BaseStreamReader):
         return events
 
     def _read_error(self, event: WireEvent) -> list[Event]:
-        """Read an error: OpenAI's fields are flat, those of Open Responses are nested."""
+        """Read an error, whose fields are flat for OpenAI and nested for Open Responses."""
         if is_present(event.error):
             return self.fail(read_error_value(event.error, None))
         code = string_or_raw_json(event.code) or None

@@ -1,7 +1,7 @@
-"""Ends a recorded stream, ours or a backend's, with an error.
+"""Events that end a recorded stream, written by the gateway or by a backend, with an error.
 
-All open items are closed in the form in which they were begun, so that the whole stream is legal,
-and its last event has all output that was received.
+Open items except calls are closed in the form in which they were begun, so that the stream is
+valid. Its last event has all closed items.
 """
 
 import msgspec
@@ -31,7 +31,7 @@ class _Event(Struct):
 
 
 class _Head(Struct):
-    """The fields of an item or a part that are read."""
+    """The fields of an item or a part that identify it."""
 
     type: str = ""
     id: str = ""
@@ -59,7 +59,7 @@ class _Part(Struct):
     done: Raw | None = None
 
     def complete(self) -> Raw:
-        """Return the part with everything that was received of it."""
+        """Return the part with all text and annotations that were received."""
         if self.done is not None:
             return self.done
         changes: Wire = {self.names.field: "".join(self.texts)}
@@ -84,12 +84,12 @@ class _Item(Struct):
 
 
 def failure_events(recorded: bytes, error: Error, response: bytes) -> list[bytes]:
-    """Return the events, without numbers, that end a stream; `response` is its latest object."""
+    """Return the last events, without numbers; `response` is the latest response object."""
     items = _read_items(recorded)
     written: list[Wire] = []
     last_done = max((item.index for item in items if item.done is not None), default=-1)
     for item in items:
-        # Codex runs a call when it is done, so one that may be truncated stays open.
+        # Leave calls open: Codex runs a call when it is done, and this one may be truncated.
         if item.done is None and not _HEAD.decode(item.added).type.endswith("_call"):
             # Only the last items may be incomplete.
             written += _close_item(item, "incomplete" if item.index > last_done else "completed")
@@ -108,24 +108,21 @@ def _read_items(recorded: bytes) -> list[_Item]:
         try:
             _read_event(items, _EVENT.decode(frame.data))
         except DECODE_ERRORS:
-            # An event of another form begins nothing that would have to be closed.
+            # Ignore an invalid event, which begins no item or part.
             continue
     return [items[index] for index in sorted(items)]
 
 
 def _read_event(items: dict[int, _Item], event: _Event) -> None:
-    match event.type:
-        case "response.output_item.added" if is_present(event.item):
-            # Raises if it has another form.
-            _HEAD.decode(event.item)
-            items[event.output_index] = _Item(event.output_index, event.item)
-        case "response.output_item.done" if is_present(event.item):
-            item = items.setdefault(event.output_index, _Item(event.output_index, event.item))
-            item.done = event.item
-        case _ if event.output_index in items:
-            _read_part_event(items[event.output_index], event)
-        case _:
-            return
+    index = event.output_index
+    if event.type == "response.output_item.added" and is_present(event.item):
+        # Raise here for an item that could not be closed.
+        _HEAD.decode(event.item)
+        items[index] = _Item(index, event.item)
+    elif event.type == "response.output_item.done" and is_present(event.item):
+        items.setdefault(index, _Item(index, event.item)).done = event.item
+    elif index in items:
+        _read_part_event(items[index], event)
 
 
 def _read_part_event(item: _Item, event: _Event) -> None:
@@ -148,7 +145,7 @@ def _read_part_event(item: _Item, event: _Event) -> None:
 
 
 def _close_item(item: _Item, status: str) -> list[Wire]:
-    """End an item and its open parts."""
+    """Return the events that end an item and its open parts."""
     head = _HEAD.decode(item.added)
     written: list[Wire] = []
     for part in item.parts:

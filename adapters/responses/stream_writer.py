@@ -15,7 +15,7 @@ from adapters.ir.events import BlockId, Channel, Closed, Delta, Failed, Finished
 from adapters.ir.normalize import wants_one_choice, worst_finish
 from adapters.ir.types import Error, Item, Status, ToolCall
 from adapters.json_text import DECODE_ERRORS
-from adapters.responses.item_writer import write_annotation
+from adapters.responses.item_writer import write_annotations
 from adapters.responses.reply_writer import (
     OutputWriter,
     ResponseState,
@@ -46,7 +46,7 @@ from adapters.wire.json_object import MISSING, read_body
 
 
 class ItemStreamWriter:
-    """Writes the events of one item, and stores its content, which the last events repeat."""
+    """Writes the events of one item, and stores its content, which its last events repeat."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class ItemStreamWriter:
         if isinstance(item, ToolCall):
             names = CALLS.get(item.kind)
             if names is None:
-                # Its arguments cannot be streamed, so it begins when it is complete.
+                # Begin the call when it is complete: its arguments cannot be streamed.
                 return []
             fields = self._place | {"delta": PLACEHOLDER}
             self._template = delta_template(f"response.{names.event}.delta", fields)
@@ -108,19 +108,17 @@ class ItemStreamWriter:
         return written
 
     def _write_annotations(self, delta: Delta) -> Iterator[bytes]:
-        for annotation in delta.annotations:
-            wire = write_annotation(annotation, self._losses)
-            if wire is not None:
-                fields: Wire = {"annotation_index": self._annotations, "annotation": wire}
-                kind = "response.output_text.annotation.added"
-                yield self._frames.event(kind, self._part_place() | fields)
-                self._annotations += 1
+        for annotation in write_annotations(delta.annotations, self._losses):
+            fields: Wire = {"annotation_index": self._annotations, "annotation": annotation}
+            kind = "response.output_text.annotation.added"
+            yield self._frames.event(kind, self._part_place() | fields)
+            self._annotations += 1
 
     def close(self, closed: Closed) -> list[bytes]:
         """End the item."""
         item = self._buffer.opened.item
         written = self._end_call(item) if isinstance(item, ToolCall) else self._end_part()
-        # Parts other than text cannot be streamed.
+        # Remove parts other than text, which cannot be streamed.
         self._buffer.closed = replace(closed, parts=()) if closed.parts else closed
         written.append(self._item_event("done", self._buffer.item(), closed.status))
         return written
@@ -133,12 +131,12 @@ class ItemStreamWriter:
             return [self._item_event("added", begun, "in_progress")]
         fields = self._place | {names.field: "".join(self._buffer.texts("arguments"))}
         if call.kind == "function":
-            # Not in OpenAI's latest types, but others require it.
+            # OpenAI's latest types do not have it, but other types require it.
             fields["name"] = call.name
         return [self._frames.event(f"response.{names.event}.done", fields)]
 
     def write_item(self, status: Status) -> Wire | Raw:
-        """Write the item so far, with a status unless it is closed."""
+        """Write the item so far, with this status unless it is closed."""
         if self._buffer.closed is not None:
             status = self._buffer.closed.status
         return self._output.write(self._buffer.item(), self._item_id, status)
@@ -153,13 +151,13 @@ class ItemStreamWriter:
     # Parts
 
     def _names(self, channel: Channel) -> PartNames:
-        """Return the names of a channel; reasoning is written as summaries by default."""
+        """Return the names of a channel; by default, reasoning is written as summaries."""
         if channel == "reasoning" and not self._reply_options.reasoning_text:
             return PARTS["summary"]
         return PARTS[channel]
 
     def _part_place(self) -> Wire:
-        """Return the fields that identify the open part; its number counts parts like it."""
+        """Return the fields that identify the open part, numbered among parts of its kind."""
         *before, part = self._buffer.parts
         index = self._names(part.channel).index
         number = sum(self._names(other.channel).index == index for other in before)
@@ -198,7 +196,7 @@ class ItemStreamWriter:
 
 
 class StreamWriter(BaseStreamWriter):
-    """Writes events as frames."""
+    """Writes events as the frames of a Responses stream."""
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__()
@@ -268,20 +266,17 @@ class StreamWriter(BaseStreamWriter):
         """End the stream with an error."""
         written = self.start(Started()) if self._response is None else []
         for index, item in self._items.items():
-            # Codex runs a call when it is done, so one that may be truncated stays open.
+            # Leave calls open: Codex runs a call when it is done, and this one may be truncated.
             if not item.is_closed and not item.is_call:
                 written += item.close(Closed(index, "incomplete"))
         return [*written, *self._end_failed(event)]
 
     def _end_failed(self, event: Failed) -> list[bytes]:
-        error = self._write_error(event.error)
+        error = self._frames.event("error", error_fields(event.error))
         state = ResponseState("failed", error=write_response_error(event.error))
         if event.usage is not None:
             state.usage = write_usage(event.usage)
         return [error, self._end(state), DONE]
-
-    def _write_error(self, error: Error) -> bytes:
-        return self._frames.event("error", error_fields(error))
 
     def _end(self, state: ResponseState) -> bytes:
         """Write the event with the complete response."""
@@ -297,7 +292,7 @@ class StreamWriter(BaseStreamWriter):
         return self._reply
 
     def fail_after_end(self, last: list[bytes], error: Error) -> list[bytes]:
-        """Return the last frames with a failed response in place of the one that ended them."""
+        """Return the last frames with an error and a failed response instead of the final one."""
         if self._reply is None:
             return super().fail_after_end(last, error)
         failure = {"code": "server_error", "message": error.message}
@@ -305,32 +300,32 @@ class StreamWriter(BaseStreamWriter):
         self._frames.next_number -= 1
         return [
             *without_done(last)[:-1],
-            self._write_error(error),
+            self._frames.event("error", error_fields(error)),
             self._frames.event("response.failed", {"response": failed}),
             DONE,
         ]
 
-    # Streams of a Responses backend, which are passed on unchanged
+    # Streams of a Responses backend, which are forwarded unchanged
 
     def is_heartbeat(self, frame: Frame) -> bool:
         """Whether a frame only says that the response is in progress."""
         return frame.name == b"response.in_progress"
 
     def renumber_heartbeat(self, heartbeat: bytes, passed: int) -> bytes:
-        """Return a frame with the number of the last event, so that numbers stay in order."""
+        """Return the frame with the number of the last event, so that numbers stay in order."""
         return _SEQUENCE_NUMBER.sub(rb"\g<1>%d" % (passed - 1), heartbeat)
 
     def override_response_fields(self, block: bytes) -> bytes:
-        """Return an event with the gateway's own fields in its response object, if it has one."""
+        """Return an event with the gateway's fields in its response object, if it has one."""
         overrides = self._context.response_overrides
-        # In a string, the quotes would be escaped.
+        # Within a JSON string, these quotes would be escaped.
         if not overrides or b'"response"' not in block:
             return block
         frame = parse_event(block)
         try:
             return block if frame is None else _with_response_fields(frame, overrides)
         except InvalidRequestError:
-            # Its client may be able to read it.
+            # Forward an invalid event: the client may be able to read it.
             return block
 
     def note_relayed_end(self, block: bytes) -> None:
@@ -353,7 +348,7 @@ class StreamWriter(BaseStreamWriter):
         return [*written, *self._end_failed(failed)]
 
 
-# The last field of the events that we write, any field in those of others.
+# The last field of the gateway's own events, and any field of a backend's events.
 _SEQUENCE_NUMBER = re.compile(rb'("sequence_number"\s*:\s*)\d+')
 
 

@@ -8,17 +8,17 @@ from adapters.ir.events import Channel
 from adapters.ir.normalize import MISSING_USAGE_REASON
 from adapters.ir.types import CallKind, Error, FinishReason, Usage
 from adapters.losses import Losses
-from adapters.sse import PLACEHOLDER, encode, encode_line
+from adapters.sse import FrameTemplate, encode, encode_line
 from adapters.wire.error_body import error_object
 from adapters.wire.extra_fields import DropPolicy, ExtrasWriter, harmless_if, read_token_counts
 
 Wire = dict[str, object]
 
-# The key under which the Responses API owns fields, and how messages to clients name it.
+# The family of the fields that only this API has, and its name in messages to clients.
 FAMILY = "responses"
 LABEL = "the Responses API"
 
-# The names of IR fields, where they differ.
+# The names of IR fields in a request, where they differ.
 NAMES = {
     "items": "input",
     "format": "text.format",
@@ -28,7 +28,7 @@ NAMES = {
     "include_obfuscation": "stream_options.include_obfuscation",
 }
 
-# Request fields that only Responses has, and how severe it is to drop each.
+# Request fields that only Responses has, and how to report each one when it is dropped.
 RESPONSES_ONLY_FIELDS = {
     "previous_response_id": DropPolicy("meaning", "stored responses are not available"),
     "conversation": DropPolicy("meaning", "stored conversations are not available"),
@@ -42,7 +42,7 @@ RESPONSES_ONLY_FIELDS = {
     "context_management": DropPolicy("capability"),
     "access_programs": DropPolicy("capability"),
     "truncation": DropPolicy(harmless_if("disabled", "hint")),
-    # It limits the calls of built-in tools, which no other dialect has.
+    # Not reported: it limits the calls of built-in tools, which no other dialect has.
     "max_tool_calls": DropPolicy(None),
 }
 
@@ -83,19 +83,17 @@ MERGED_CHOICES_REASON = f"{LABEL} supports only one choice; merged"
 
 
 class CallNames(Struct, frozen=True):
-    """Names of the calls of one kind of tool."""
+    """The item types of one kind of call and of its output, and the prefix of their ids."""
 
-    # The types of the call and of its output.
     item: str
     output: str
-    # The prefix of item ids.
     prefix: str
 
 
 class StreamedCallNames(CallNames, frozen=True):
-    """Names of calls that have a name, and whose arguments are streamed."""
+    """The same for calls of tools with names, whose arguments are streamed."""
 
-    # The field of the arguments, and their events (`.delta`, `.done`) without `response.`.
+    # The field of the arguments, and the type of their events (`response.*.delta`, `.done`).
     field: str
     event: str
 
@@ -121,15 +119,14 @@ OUTPUT_KINDS: dict[str, CallKind] = {names.output: kind for kind, names in ALL_C
 
 
 class PartNames(Struct, frozen=True):
-    """Names of the parts of one channel."""
+    """The type, the fields and the events of the parts of one channel."""
 
     part: str
     # The field of the text.
     field: str
-    # The field of events that has the number of the part.
+    # The field of events with the number of the part.
     index: str
-    # The events of the part (`.added`, `.done`) and of its text (`.delta`, `.done`), without
-    # `response.`.
+    # The events of the part (`response.*.added`, `.done`) and of its text (`.delta`, `.done`).
     part_event: str
     text_event: str
 
@@ -138,38 +135,22 @@ PARTS: dict[Channel, PartNames] = {
     "text": PartNames("output_text", "text", "content_index", "content_part", "output_text"),
     "refusal": PartNames("refusal", "refusal", "content_index", "content_part", "refusal"),
     "summary": PartNames(
-        "summary_text",
-        "text",
-        "summary_index",
-        "reasoning_summary_part",
-        "reasoning_summary_text",
+        "summary_text", "text", "summary_index", "reasoning_summary_part", "reasoning_summary_text"
     ),
     "reasoning": PartNames(
         "reasoning_text", "text", "content_index", "content_part", "reasoning_text"
     ),
 }
 
-# Frames: an `event:` line and a `data:` line each, numbered by `sequence_number`
+# Frames: each has an `event:` line, and a `data:` line with a `sequence_number`
 
 DONE = b"data: [DONE]\n\n"
 
-_ENCODED_PLACEHOLDER = encode(PLACEHOLDER)
 
-
-class DeltaTemplate(Struct, frozen=True, gc=False):
-    """The bytes of a delta event before its text, and between its text and its number."""
-
-    before: bytes
-    after: bytes
-
-
-def delta_template(kind: str, fields: Wire) -> DeltaTemplate:
-    """Return a template for events with a placeholder among their fields."""
+def delta_template(kind: str, fields: Wire) -> FrameTemplate:
+    """Return the template of delta events up to their number; `fields` has the placeholder."""
     # The number is the last field.
-    written = frame(kind, fields, 0).removesuffix(b"0}\n\n")
-    # A field before the text may contain the placeholder, too.
-    before, _, after = written.rpartition(_ENCODED_PLACEHOLDER)
-    return DeltaTemplate(before, after)
+    return FrameTemplate(frame(kind, fields, 0).removesuffix(b"0}\n\n"))
 
 
 class Frames(Struct, eq=False):
@@ -183,7 +164,7 @@ class Frames(Struct, eq=False):
         self.next_number = number + 1
         return frame(kind, fields, number)
 
-    def delta(self, template: DeltaTemplate, text: str) -> bytes:
+    def delta(self, template: FrameTemplate, text: str) -> bytes:
         """Write a delta event."""
         number = self.next_number
         self.next_number = number + 1
@@ -197,14 +178,13 @@ def frame(kind: str, fields: Wire, number: int) -> bytes:
 
 
 def error_fields(error: Error) -> Wire:
-    """Return the fields of an `error` event: flat for OpenAI's clients, nested for others."""
+    """Return the fields of an `error` event: flat as for OpenAI, nested as for Open Responses."""
     flat: Wire = {"code": error.code, "message": error.message, "param": error.param}
     return flat | {"error": error_object(error)}
 
 
 # Usage
 
-# Reads the usage; any of the numbers may be missing.
 read_usage = partial(read_token_counts, FAMILY, "input_tokens", "output_tokens")
 
 
@@ -223,7 +203,7 @@ def write_usage(usage: Usage) -> Wire:
 
 
 def usage_or_zeros(usage: Usage | None, losses: Losses) -> Wire:
-    """Write the usage of a complete reply; Codex cannot read a response without it."""
+    """Write the usage of a complete reply, or zeros: Codex cannot read a response without usage."""
     if usage is None:
         losses.invented("usage", MISSING_USAGE_REASON)
         return write_usage(Usage())
