@@ -25,7 +25,7 @@ from adapters.ir.types import (
     Tool,
 )
 from adapters.losses import Loss, Losses, Policy
-from adapters.reasoning.policy import NOT_FOR_THIS, ReasoningPolicy
+from adapters.reasoning.policy import REMOVED_REASONING_REASON, ReasoningPolicy
 from adapters.reasoning.sealed import Sealer
 from adapters.stages.summary_item import ItemPrepender, ReplySummarizer
 from adapters.tool_emulation import (
@@ -119,15 +119,16 @@ def plan_reply(
 ) -> ReplyPlan:
     """Return the plan for a reply whose request was not translated here."""
     client_streams = bool(request.stream) if streams is None else streams
-    try:
-        emulated = emulate_for_backend(request, options, Losses(None))
-    except DragomanError:
+    emulated = EmulatedRequest(request, ToolRegistry())
+    if request is not EMPTY_REQUEST:
         # Whether the request makes sense is decided by the backend, to which it was sent as it is.
-        emulated = EmulatedRequest(request, ToolRegistry())
+        with suppress(DragomanError):
+            emulated = emulate_for_backend(request, options, Losses(None))
+        # A long history must not be kept while the reply is streamed.
+        request = replace(request, items=(), paths=())
     return ReplyPlan(
         options,
-        # A long history must not be kept while the reply is streamed.
-        replace(request, items=(), paths=()),
+        request,
         emulated.request.tools,
         emulated.registry,
         options.reasoning_policy(),
@@ -289,7 +290,7 @@ def _pass_request(read: ClientRequest, model: str | None) -> BackendRequest:
     stripped = read.reasoning.strip(original)
     if stripped is not original:
         body = parse_body(stripped)
-        losses = (Loss("dropped", options.client.names["items"], NOT_FOR_THIS),)
+        losses = (Loss("dropped", options.client.names["items"], REMOVED_REASONING_REASON),)
     streams = body.fields.get("stream") == _TRUE
     request = EMPTY_REQUEST
     if streams or options.final_stage is not None:
