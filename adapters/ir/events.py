@@ -1,9 +1,9 @@
 """IR events of a streamed reply, and their valid order.
 
 A block is an item that is being streamed. `Opened` identifies it, `Delta` events contain its
-content, and `Closed` marks its end.
-Blocks may overlap. A part of a block begins with its first `Delta`, which may be empty. Exactly one
-`Finished` or `Failed` ends the stream; `Failed` may leave blocks open.
+content, and `Closed` marks its end. Blocks may overlap. A part of a block begins with its first
+`Delta`, which may be empty. Exactly one `Finished` or `Failed` ends the stream; blocks may still be
+open at a `Failed`.
 """
 
 from typing import Literal
@@ -33,7 +33,6 @@ TRUNCATED_STREAM = "stream_cut"
 # the arguments (or the custom input) of a call.
 Channel = Literal["text", "refusal", "summary", "reasoning", "arguments"]
 
-
 # The id of a block is unique within its reply and has no other meaning: writers number blocks in
 # the order in which they are opened. A stage that adds a block derives its id from another block.
 BlockId = int | str
@@ -57,7 +56,7 @@ class Opened(Struct, frozen=True, tag="opened"):
     choice: int = 0
 
 
-# There is one delta per token. It contains no cycles, so it is exempt from garbage collection.
+# Exempt from garbage collection: there is one delta per token, and it contains no cycles.
 class Delta(Struct, frozen=True, gc=False, tag="delta"):
     """A piece of a block's content."""
 
@@ -105,12 +104,12 @@ Event = Started | Opened | Delta | Closed | Finished | Failed
 
 
 def undecodable_stream(message: str) -> Failed:
-    """Return the end of a stream that cannot be decoded."""
+    """Return the last event of a stream that cannot be decoded."""
     return Failed(Error(message, code=UNDECODABLE_STREAM, status=502), origin="gateway")
 
 
 def truncated_stream() -> Failed:
-    """Return the end of a stream that stopped before its reply was complete."""
+    """Return the last event of a stream that ended before its reply was complete."""
     message = "the backend's stream ended before the reply was complete"
     return Failed(Error(message, code=TRUNCATED_STREAM, status=502), origin="gateway")
 

@@ -1,4 +1,4 @@
-"""Corrections and questions about items and replies that all dialects share."""
+"""Corrections and properties of items and replies that all dialects share."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -49,7 +49,7 @@ def has_calls(items: tuple[Item, ...]) -> bool:
 
 
 def without_content(item: Item) -> Item:
-    """Return the item as it is when its block is opened."""
+    """Return the item of an `Opened` event, without the content that deltas contain."""
     match item:
         case Message():
             return replace(item, content=(), status=None)
@@ -87,17 +87,17 @@ def without_paths(request: Request) -> Request:
 
 
 def call_path(call: ToolCall) -> str:
-    """Return how a loss refers to a call in a reply."""
+    """Return the path of a call in a reply, for losses."""
     return f"call {call.name} ({call.call_id})"
 
 
 def lacks_arguments(call: ToolCall) -> bool:
-    """Whether a complete function call has nothing that could be parsed as arguments."""
+    """Whether a complete function call has blank arguments, which cannot be parsed."""
     return call.kind == "function" and call.status != "incomplete" and not call.arguments.strip()
 
 
 def with_empty_arguments(call: ToolCall) -> ToolCall:
-    """Return such a call with arguments that can be parsed."""
+    """Return a call with blank arguments with `{}` appended to them."""
     return replace(call, arguments=call.arguments + EMPTY_ARGUMENTS)
 
 
@@ -154,10 +154,10 @@ class _PendingCall(Struct, eq=False):
 class PendingCalls:
     """The calls of a history that have no output yet, in batches.
 
-    A batch is a series of calls without an output or a message of a user in between. An output
-    without an id belongs to the oldest call of its name in the latest batch that has one. So two
-    calls of one function get their outputs in order, and a call that never got an output does not
-    take that of a later call.
+    A batch is a series of calls without an output or a user message in between. An output without
+    an id belongs to the oldest call of its name in the latest batch with such a call. So outputs of
+    the same function are assigned in order, and a call that never got an output does not take the
+    output of a later call.
     """
 
     def __init__(self) -> None:
@@ -169,7 +169,7 @@ class PendingCalls:
         return bool(self._pending)
 
     def add(self, call: ToolCall, history_id: str | None = None) -> None:
-        """Add a call, under the id that the history uses for it."""
+        """Add a call; `history_id` is its call id in the history, if `call` has another."""
         if self._batch_ended:
             self._batch_ended = False
             self._batch += 1
@@ -181,20 +181,20 @@ class PendingCalls:
         self._batch_ended = True
 
     def has(self, call: ToolCall) -> bool:
-        """Whether this very call has no output yet."""
+        """Whether this call object has no output yet."""
         return any(pending.call is call for pending in self._pending)
 
     def take_by_id(self, history_id: str) -> ToolCall | None:
-        """Take the call with this id; some servers refer to a call by its item id."""
-        exact = [pending for pending in self._pending if pending.history_id == history_id]
-        return self._take(exact or [p for p in self._pending if p.call.item_id == history_id])
+        """Remove and return the call with this call id, or else item id, which some servers use."""
+        matching = [p for p in self._pending if p.history_id == history_id]
+        return self._take(matching or [p for p in self._pending if p.call.item_id == history_id])
 
     def take_by_name(self, name: str | None) -> ToolCall | None:
-        """Take the call to which an output without an id belongs; None matches any name."""
+        """Remove and return the call of an output without an id; None matches any name."""
         return self._take([p for p in self._pending if name in (None, p.call.name)])
 
     def _take(self, matching: list[_PendingCall]) -> ToolCall | None:
-        """Take the oldest call of the latest batch."""
+        """Remove and return the oldest call of the latest batch."""
         for pending in matching:
             if pending.batch == matching[-1].batch:
                 self._pending.remove(pending)
@@ -205,9 +205,8 @@ class PendingCalls:
 
 # Replies
 
-
-# When choices are merged, the first of these that one of them has applies to all.
-_BY_SEVERITY: tuple[FinishReason, ...] = ("length", "filter", "calls", "stop")
+# The finish reasons of merged choices: the first one that any of the choices has applies to all.
+_BY_PRECEDENCE: tuple[FinishReason, ...] = ("length", "filter", "calls", "stop")
 
 _ID_PREFIXES = ("chatcmpl-", "resp_")
 _MAX_ID_LENGTH = 55
@@ -240,12 +239,8 @@ def merge_choices(reply: Reply) -> Reply:
 
 
 def worst_finish(finishes: tuple[Finish, ...]) -> Finish | None:
-    """Return the finish of several merged choices."""
-    for reason in _BY_SEVERITY:
-        for finish in finishes:
-            if finish.reason == reason:
-                return finish
-    return None
+    """Return the finish that applies to all choices when they are merged."""
+    return min(finishes, key=lambda finish: _BY_PRECEDENCE.index(finish.reason), default=None)
 
 
 def effective_finish(finish: Finish, *, has_calls: bool) -> FinishReason:
@@ -259,9 +254,9 @@ def effective_finish(finish: Finish, *, has_calls: bool) -> FinishReason:
 
 
 def with_id_prefix(reply_id: str, prefix: str) -> str | None:
-    """Return a reply's id with another dialect's prefix, so that both sides' logs match.
+    """Return the id of a reply with the prefix of another dialect, so that both logs match.
 
-    None if the id is not one that every server would accept.
+    Return None if some server would reject the id.
     """
     name = reply_id
     for known in _ID_PREFIXES:

@@ -1,12 +1,12 @@
-"""IR types for whole requests and replies: what all dialects are translated through.
+"""IR types of requests and replies.
 
 Items are a flat list in the order of the conversation; a dialect that groups them does so when it
 writes. A call has two ids: `call_id` pairs it with its output everywhere, `item_id` is the id that
 one server gave to the item. Arguments are opaque text and never parsed. Schemas and other JSON that
-is only passed on stay `Raw`, byte for byte.
+is forwarded unchanged stay `Raw`, byte for byte.
 
-What only one family of dialects knows is an `ExtraField`, an `OtherPart`, an `OpaqueItem` or a
-`HostedTool`: its own family writes it back, all others report it as a loss.
+Values that only one family of dialects knows are an `ExtraField`, `OtherPart`, `OpaqueItem` or
+`HostedTool`: their own family writes them unchanged, every other family reports them as losses.
 
 Values are frozen and contain no cycles, so they are exempt from garbage collection (`gc=False`).
 """
@@ -17,13 +17,12 @@ from msgspec import Raw, Struct
 
 from adapters.losses import Severity
 
-# The key of the dialects that own a field (`Dialect.family`): dialects with the same key share all
-# fields that are not about tools.
+# The name of a group of dialects (`Dialect.family`) that share all fields except those about tools.
 Family = str
 Role = Literal["system", "developer", "user", "assistant"]
 Status = Literal["in_progress", "completed", "incomplete"]
-# The kind of the called tool. All but the first two exist in one family only, which names the tool
-# by its kind; other families see a function (see `adapters.tool_emulation`).
+# The kind of the called tool. All but the first two exist in one family only and name the tool by
+# its kind; `adapters.tool_emulation` converts them to functions for other families.
 CallKind = Literal[
     "function", "custom", "shell", "local_shell", "apply_patch", "computer", "tool_search"
 ]
@@ -31,7 +30,7 @@ CallKind = Literal[
 
 # The key `why` is part of the reasoning that clients have stored encrypted.
 class ExtraField(Struct, frozen=True, gc=False, rename={"drop_reason": "why"}):
-    """A field that only its own family knows, as it was received."""
+    """A field that only one family knows, unchanged."""
 
     family: Family
     name: str
@@ -95,7 +94,7 @@ class Text(Struct, frozen=True, gc=False, tag="text"):
 
 
 class Refusal(Struct, frozen=True, gc=False, tag="refusal"):
-    """The text of a model that declines."""
+    """The text with which a model refuses a request."""
 
     text: str
     extras: Extras = ()
@@ -151,7 +150,7 @@ class Message(Struct, frozen=True, gc=False, tag="message"):
 
     role: Role
     content: tuple[Part, ...] = ()
-    # Whether its text continues that of the message before it, without a separator.
+    # Whether its text continues the text of the previous message, without a separator.
     continues: bool = False
     item_id: str | None = None
     status: Status | None = None
@@ -174,8 +173,7 @@ class ToolCall(Struct, frozen=True, gc=False, tag="call"):
 class ToolOutput(Struct, frozen=True, gc=False, tag="output"):
     """The output of a tool. Without a `call_id`, its position and name identify the call.
 
-    The output of a tool that is neither a function nor custom is JSON in the form of its family, or
-    a screenshot.
+    The output of a built-in tool is JSON in the form of its family, or a screenshot.
     """
 
     call_id: str | None
@@ -220,7 +218,7 @@ Item = Message | ToolCall | ToolOutput | Reasoning | ItemReference | OpaqueItem
 
 
 class FunctionTool(Struct, frozen=True, gc=False, tag="function"):
-    """A tool that takes JSON arguments. `strict` is None where it was not given."""
+    """A tool with JSON arguments. `strict` is None if the client did not set it."""
 
     name: str
     description: str | None = None
@@ -230,11 +228,11 @@ class FunctionTool(Struct, frozen=True, gc=False, tag="function"):
 
 
 class CustomTool(Struct, frozen=True, gc=False, tag="custom"):
-    """A tool that takes raw text, which a grammar may restrict."""
+    """A tool with raw text as its input, which a grammar may restrict."""
 
     name: str
     description: str | None = None
-    # None, if not given, means text.
+    # None means text.
     format: Literal["text", "grammar"] | None = None
     syntax: str | None = None
     definition: str | None = None
@@ -252,7 +250,7 @@ Tool = FunctionTool | CustomTool | HostedTool
 
 
 class ToolChoiceMode(Struct, frozen=True, gc=False, tag="mode"):
-    """Whether to call tools at all."""
+    """Whether the model may or must call tools."""
 
     mode: Literal["auto", "none", "required"]
 
@@ -266,7 +264,7 @@ class NamedToolChoice(Struct, frozen=True, gc=False, tag="named"):
 
 
 class AllowedToolsChoice(Struct, frozen=True, gc=False, tag="allowed"):
-    """The tools that may be called; `others` are those that are no function or custom tool."""
+    """The tools that may be called; `others` are neither functions nor custom tools."""
 
     mode: Literal["auto", "required", "none"]
     tools: tuple[NamedToolChoice, ...] = ()
@@ -274,7 +272,7 @@ class AllowedToolsChoice(Struct, frozen=True, gc=False, tag="allowed"):
 
 
 class HostedChoice(Struct, frozen=True, gc=False, tag="hosted_choice"):
-    """The one tool to use, of another kind, in the form of the Responses API."""
+    """The one tool to use, if it is a `HostedTool`, in the form of the Responses API."""
 
     kind: str
     value: Raw
@@ -345,7 +343,7 @@ class Request(Struct, frozen=True, gc=False):
     extras: Extras = ()
 
     def find_extra(self, family: Family, name: str) -> Raw | None:
-        """Return the value of a field that only this family knows."""
+        """Return the value of an extra field."""
         for extra in self.extras:
             if extra.family == family and extra.name == name:
                 return extra.value
@@ -362,15 +360,14 @@ class Request(Struct, frozen=True, gc=False):
         return list(zip(self.tools, paths, strict=True))
 
 
+# Used where the request is not known; requires the reply to be written in full.
+EMPTY_REQUEST = Request(include_usage=True)
+
 FinishReason = Literal["stop", "calls", "length", "filter"]
 
 
-# Stands for a request that is not known: its reply is written in full.
-EMPTY_REQUEST = Request(include_usage=True)
-
-
 class Finish(Struct, frozen=True, gc=False):
-    """The reason why the model stopped, also as its server wrote it."""
+    """The reason why the model stopped; `raw` is the value that its server sent."""
 
     reason: FinishReason
     raw: str
@@ -416,6 +413,6 @@ class Reply(Struct, frozen=True, gc=False):
     choices: tuple[Choice, ...] = ()
     usage: Usage | None = None
     service_tier: str | None = None
-    # The error of a failed reply, which may still contain what came before it.
+    # The error of a failed reply, which may contain items from before the error.
     error: Error | None = None
     extras: Extras = ()

@@ -1,1 +1,1 @@
-"""Carry reasoning across turns: sealed in the client's items or stored by call id."""
+"""Reasoning that is sent back to its backend: in the items of the client or stored by call."""

@@ -1,13 +1,14 @@
 """The stages that capture the reasoning of a reply for the next request.
 
-- `ReasoningItemSealer` seals the reasoning of a Chat backend into the reasoning items of the reply.
-- `CallReasoningAttacher` seals the reasoning of a Responses backend onto the calls that follow it.
-- `CallReasoningRecorder` seals what a Chat backend expects back with a call, and changes nothing.
+- `ReasoningItemSealer` seals the reasoning of a Chat backend in the reasoning items of the reply.
+- `CallReasoningAttacher` attaches the sealed reasoning of a Responses backend to the next call.
+- `CallReasoningRecorder` seals the extra fields of a Chat backend, and leaves the reply unchanged.
 
-What the last two seal is also collected in `reasoning`, for the gateway to store.
+The last two collect the sealed texts in `sealed_by_call`, for the gateway to store.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -25,16 +26,16 @@ from adapters.stages.stage import Stage
 
 
 class ReasoningCapture(Stage):
-    """What the three stages have in common."""
+    """Base class of the stages that capture reasoning."""
 
     def __init__(self, sealer: Sealer) -> None:
         super().__init__()
         self._sealer = sealer
-        # What the gateway is to store, sealed, by the keys of the calls.
+        # Sealed texts for the gateway to store, by call id or call fingerprint.
         self.sealed_by_call: dict[str, str] = {}
 
     def applies_to(self, reply: Reply) -> bool:
-        """Whether the reply has reasoning, or calls with something that is expected back."""
+        """Whether the reply has reasoning, or calls with extra fields."""
         return any(
             isinstance(item, Reasoning) or (isinstance(item, ToolCall) and bool(item.extras))
             for choice in reply.choices
@@ -43,93 +44,90 @@ class ReasoningCapture(Stage):
 
 
 class _ItemCollector:
-    """A handler that passes a block on, and hands the complete item over at its end."""
+    """Forwards the deltas of a block; when the block closes, emits the events of `on_close`."""
 
-    def __init__(self, opened: Opened, end: Callable[[Item, Closed], list[Event]]) -> None:
+    def __init__(self, opened: Opened, on_close: Callable[[Item, Closed], list[Event]]) -> None:
         self._buffer = ItemBuffer(opened)
-        self._end = end
+        self._on_close = on_close
 
     def feed(self, delta: Delta) -> list[Event]:
-        """Collect a delta."""
+        """Collect and forward a delta."""
         self._buffer.add(delta)
         return [delta]
 
     def close(self, closed: Closed) -> list[Event]:
-        """Hand the item over."""
+        """Call `on_close` with the complete item."""
         self._buffer.closed = closed
-        return self._end(self._buffer.item(), closed)
+        return self._on_close(self._buffer.item(), closed)
 
 
 class ReasoningItemSealer(ReasoningCapture):
     """A stage that seals the reasoning of a Chat backend for a Responses client.
 
-    Each reasoning item carries its own sealed text. What the backend put on a call, such as a
-    thought signature, travels in the reasoning item right before the call. If there is none, one
-    without visible content is added, as OpenAI's own models often send it. In a stream this may
-    come with the end of the call; then the added item follows the call.
+    The sealed text of a reasoning item also contains the extra fields of a call right after it,
+    such as a thought signature. If there is no such item, one without visible content is added, as
+    OpenAI's own models often send it. In a stream, these fields may arrive only when the call
+    closes; the item is then added after the call.
     """
 
     def __init__(self, sealer: Sealer) -> None:
         super().__init__(sealer)
-        # The reasoning that was closed last: its end waits, because a call that follows at once
-        # adds to what is sealed.
-        self._waiting: tuple[Opened, Reasoning, Closed] | None = None
-        # The calls that are open.
-        self._calls: dict[BlockId, tuple[Opened, ToolCall]] = {}
+        # The choice, item and `Closed` event of the last closed reasoning. The event is held back,
+        # because the extra fields of a call directly after it are sealed with it.
+        self._held_back: tuple[int, Reasoning, Closed] | None = None
+        self._open_calls: dict[BlockId, tuple[Opened, ToolCall]] = {}
 
     def _open(self, event: Opened) -> list[Event]:
         match event.item:
             case ToolCall() as call:
                 return self._open_call(event, call)
             case Reasoning() as reasoning:
-                end = self._end_reasoning()
-                self._collect(event)
-                return [*end, replace(event, item=replace(reasoning, extras=()))]
+                closing_events = self._release()
+                hold_back = partial(self._hold_back, event.choice)
+                self._processors[event.index] = _ItemCollector(event, hold_back)
+                return [*closing_events, replace(event, item=replace(reasoning, extras=()))]
             case _:
-                return [*self._end_reasoning(), event]
+                return [*self._release(), event]
 
-    def _collect(self, opened: Opened) -> None:
-        def end(item: Item, closed: Closed) -> list[Event]:
-            if isinstance(item, Reasoning):
-                self._waiting = (opened, item, closed)
-            return []
-
-        self._processors[opened.index] = _ItemCollector(opened, end)
+    def _hold_back(self, choice: int, item: Item, closed: Closed) -> list[Event]:
+        if isinstance(item, Reasoning):
+            self._held_back = choice, item, closed
+        return []
 
     def _open_call(self, event: Opened, call: ToolCall) -> list[Event]:
-        self._calls[event.index] = event, call
+        self._open_calls[event.index] = event, call
         if not _required_extras(call):
-            return [*self._end_reasoning(), event]
-        if self._waiting is not None and self._waiting[0].choice == event.choice:
-            before = self._end_reasoning(call)
+            return [*self._release(), event]
+        if self._held_back is not None and self._held_back[0] == event.choice:
+            before = self._release(call)
         else:
-            before = [*self._end_reasoning(), *self._add_reasoning(event, call, "before")]
+            before = [*self._release(), *self._add_reasoning(event, call, "before")]
         return [*before, replace(event, item=replace(call, extras=()))]
 
     def _close(self, event: Closed) -> list[Event]:
-        end = self._end_reasoning()
-        if event.index not in self._calls:
-            return [*end, *super()._close(event)]
-        opened, call = self._calls.pop(event.index)
+        closing_events = self._release()
+        if event.index not in self._open_calls:
+            return [*closing_events, *super()._close(event)]
+        opened, call = self._open_calls.pop(event.index)
         call = replace(call, extras=event.extras)
         after = self._add_reasoning(opened, call, "after") if _required_extras(call) else []
-        return [*end, replace(event, extras=()), *after]
+        return [*closing_events, replace(event, extras=()), *after]
 
     def _finish(self, event: Finished) -> list[Event]:
-        return [*self._end_reasoning(), event]
+        return [*self._release(), event]
 
     def _fail(self, event: Failed) -> list[Event]:
-        return [*self._end_reasoning(), event]
+        return [*self._release(), event]
 
-    def _end_reasoning(self, call: ToolCall | None = None) -> list[Event]:
-        """Return the end of the reasoning that was closed last, sealed with the call after it."""
-        if self._waiting is None:
+    def _release(self, call: ToolCall | None = None) -> list[Event]:
+        """Return the held-back event, with the reasoning and the extra fields of `call` sealed."""
+        if self._held_back is None:
             return []
-        (_, reasoning, closed), self._waiting = self._waiting, None
+        (_, reasoning, closed), self._held_back = self._held_back, None
         return [Closed(closed.index, closed.status, self._seal(reasoning, call))]
 
     def _add_reasoning(self, opened: Opened, call: ToolCall, place: str) -> list[Event]:
-        """Return a reasoning item without visible content, for what comes with a call."""
+        """Return a reasoning item without visible content that holds the extra fields of a call."""
         block = f"{opened.index}.{place}"
         return [
             Opened(block, Reasoning(), opened.choice),
@@ -138,32 +136,31 @@ class ReasoningItemSealer(ReasoningCapture):
 
     def _seal(self, reasoning: Reasoning, call: ToolCall | None) -> str:
         has_content = reasoning.content or reasoning.summary or reasoning.extras
-        sealed = ReasoningPayload(
+        payload = ReasoningPayload(
             (replace(reasoning, item_id=None, status=None),) if has_content else (),
             {} if call is None else {short_call_id(call.call_id): _required_extras(call)},
         )
-        return sealed.seal(self._sealer)
+        return payload.seal(self._sealer)
 
 
 def _required_extras(call: ToolCall) -> Extras:
-    """Return what a backend expects back with a call."""
+    """Return the extra fields that the backend requires with the call in later requests."""
     return tuple(extra for extra in call.extras if extra.severity is not None)
 
 
 class CallReasoningAttacher(ReasoningCapture):
     """A stage that seals the reasoning of a Responses backend for a Chat client.
 
-    Chat has no place for it, so it goes with the first call that follows: in a field of the call
-    that some clients send back, and under the id of the call for the gateway to store. Without it,
-    a reasoning model starts over at every step of a loop. Reasoning that leads to no call is not
-    needed again.
+    Chat has no field for it, so it is attached to the next call: in a field of the call that some
+    clients send back, and under the id of the call for the gateway to store. Without its reasoning,
+    a model starts over at every step of a loop. Reasoning without a later call is not needed again.
     """
 
     def __init__(self, sealer: Sealer, family: str, *, accepts_unencrypted: bool) -> None:
         super().__init__(sealer)
         # The family of dialects that has the field.
         self._family = family
-        # Whether the backend accepts reasoning items that it did not seal.
+        # Whether the backend accepts reasoning items that it did not encrypt.
         self._accepts_unencrypted = accepts_unencrypted
         # The reasoning since the last call, and whether a message followed it.
         self._pending: list[Reasoning] = []
@@ -182,31 +179,30 @@ class CallReasoningAttacher(ReasoningCapture):
         return [event]
 
     def _end_reasoning(self, item: Item, closed: Closed) -> list[Event]:
-        if isinstance(item, Reasoning):
-            self._collect(item)
+        match item:
+            case Reasoning(encrypted=str()):
+                # Keep the item id: the backend rejects encrypted content under another id.
+                self._pending.append(replace(item, status=None))
+            case Reasoning() if self._accepts_unencrypted and (item.content or item.summary):
+                # Remove the item id: only a backend that stores replies knows it.
+                self._pending.append(replace(item, status=None, item_id=None))
+            case _:
+                pass
         return [replace(closed, encrypted=None)]
 
-    def _collect(self, reasoning: Reasoning) -> None:
-        if reasoning.encrypted is not None:
-            # The backend rejects encrypted content under another id.
-            self._pending.append(replace(reasoning, status=None))
-        elif self._accepts_unencrypted and (reasoning.content or reasoning.summary):
-            # Only a backend that stores replies knows the id of an item that is not encrypted.
-            self._pending.append(replace(reasoning, status=None, item_id=None))
-
     def _attach(self, call: ToolCall) -> ToolCall:
-        pending = ReasoningPayload(tuple(self._pending), before_text=self._before_text)
+        payload = ReasoningPayload(tuple(self._pending), before_text=self._before_text)
         self._pending, self._before_text = [], False
-        sealed = self.sealed_by_call[call.call_id] = pending.seal(self._sealer)
+        sealed = self.sealed_by_call[call.call_id] = payload.seal(self._sealer)
         return replace(call, extras=(*call.extras, extra_content_field(sealed, self._family)))
 
 
 class CallReasoningRecorder(ReasoningCapture):
-    """A stage that seals what a Chat backend expects back, for a client that does not carry it.
+    """A stage that seals the extra fields of a Chat backend for a client that cannot carry them.
 
-    The text of the reasoning comes back in the summary that the client was shown. Lists of
-    reasoning details and thought signatures cannot be shown, so the gateway stores them. They are
-    reported as losses all the same, because the gateway stores them for a limited time.
+    The client returns the text of the reasoning in the summary that it received. Lists of reasoning
+    details and thought signatures do not fit into a summary, so the gateway stores them. They are
+    still reported as losses, because the gateway stores them for a limited time.
     """
 
     def __init__(self, sealer: Sealer) -> None:
@@ -215,15 +211,13 @@ class CallReasoningRecorder(ReasoningCapture):
         self._pending: list[Reasoning] = []
 
     def _open(self, event: Opened) -> list[Event]:
-        match event.item:
-            case Reasoning():
-                self._processors[event.index] = _ItemCollector(event, self._record)
-            case ToolCall() as call if call.extras or self._pending or self._processors:
-                # The arguments of other calls need not be collected. What comes with the end of
-                # one is reported and not stored.
-                self._processors[event.index] = _ItemCollector(event, self._record)
-            case _:
-                pass
+        item = event.item
+        # Other calls are not buffered. Extra fields that arrive when such a call closes are
+        # reported as losses, not stored.
+        if isinstance(item, Reasoning) or (
+            isinstance(item, ToolCall) and (item.extras or self._pending or self._processors)
+        ):
+            self._processors[event.index] = _ItemCollector(event, self._record)
         return [event]
 
     def _record(self, item: Item, closed: Closed) -> list[Event]:

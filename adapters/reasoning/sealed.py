@@ -1,7 +1,7 @@
-"""What a backend expects back with a turn, sealed so that a client can carry it.
+"""Sealing of reasoning and call fields that a backend expects back in the next request.
 
-The core has no cryptography: the gateway provides a `Sealer` that is bound to one backend. What a
-client sends back is opened only for the backend that it came from: another one would reject it.
+Clients carry the sealed texts. The core has no cryptography: the gateway provides a `Sealer` that
+is bound to one backend. It opens only texts of that backend, because others would reject them.
 """
 
 from typing import Protocol
@@ -15,21 +15,17 @@ from adapters.ir.types import ExtraField, Extras, Family, Reasoning, ToolCall
 from adapters.json_text import DECODE_ERRORS
 from adapters.wire.json_object import Json, parse
 
-# What a client puts in `include` to carry reasoning itself.
-INCLUDE_ENCRYPTED_REASONING = "reasoning.encrypted_content"
-
-# Where a Chat client carries it: in a field of the call that some clients send back, in an object
-# under our name.
+# The field of a Chat call, returned by some clients, in which this key holds the sealed text.
 EXTRA_CONTENT = "extra_content"
-_OWNER = "dragoman"
+_EXTRA_CONTENT_KEY = "dragoman"
 
 
 class Sealer(Protocol):
-    """Seals what one backend sent, and opens what was sealed for it."""
+    """Seals data of one backend, and opens texts that were sealed for that backend."""
 
     @property
     def prefix(self) -> str:
-        """The beginning of every sealed text, whichever backend it is for."""
+        """The beginning of every sealed text; the same for all backends."""
         ...
 
     def seal(self, payload: bytes) -> str:
@@ -42,19 +38,19 @@ class Sealer(Protocol):
 
 
 class ReasoningPayload(Struct, frozen=True, omit_defaults=True, rename={"reasoning": "thoughts"}):
-    """The reasoning before a call or a message, and what else goes back with calls.
+    """The reasoning before a call or a message, and the extra fields of calls.
 
-    Clients hold this in sealed form: the encoding must stay readable.
+    Clients keep sealed values, so later versions must be able to decode this encoding.
     """
 
     reasoning: tuple[Reasoning, ...] = ()
-    # By short call id.
+    # The extra fields of calls by short call id.
     calls: dict[str, Extras] = {}
-    # Whether the reasoning stands before the text of the turn, and not right before the call.
+    # Whether the reasoning is before the text of the turn, not between the text and the call.
     before_text: bool = False
 
     def seal(self, sealer: Sealer) -> str:
-        """Return it as a sealed text."""
+        """Return the payload as a sealed text."""
         return sealer.seal(_ENCODER.encode(self))
 
 
@@ -62,43 +58,40 @@ class _SealedText(Struct, frozen=True):
     sealed: str
 
 
-class _Carrier(Struct, frozen=True):
-    """The field of a call in which a Chat client carries sealed reasoning."""
-
+class _ExtraContent(Struct, frozen=True):
     dragoman: _SealedText
 
 
 _ENCODER = msgspec.json.Encoder()
 _SORTED_ENCODER = msgspec.json.Encoder(order="sorted")
 _DECODER = msgspec.json.Decoder(ReasoningPayload)
-_CARRIER_DECODER = msgspec.json.Decoder(_Carrier)
-_OBJECT = msgspec.json.Decoder(dict[str, Raw])
+_EXTRA_CONTENT_DECODER = msgspec.json.Decoder(_ExtraContent)
+_OBJECT_DECODER = msgspec.json.Decoder(dict[str, Raw])
 
 
 def open_sealed(text: str, sealer: Sealer) -> ReasoningPayload | None:
-    """Return what was sealed; None if it cannot be opened."""
+    """Return the payload of a sealed text; None if it cannot be opened."""
     payload = sealer.open(text) if text.startswith(sealer.prefix) else None
     try:
         return None if payload is None else _DECODER.decode(payload)
     except DECODE_ERRORS:
-        # Another version may have sealed it.
+        # The text may have been sealed by another version.
         return None
 
 
 def call_fingerprint(call: ToolCall) -> str:
     """Return a key made of the id, name and arguments of a call.
 
-    The id alone will not do: some backends use the same ids in every turn, see
+    The id alone is not unique: some backends use the same ids in every turn, see
     https://github.com/vllm-project/vllm/issues/50295.
     """
     return stable_hash(short_call_id(call.call_id), call.name, _normalized_arguments(call))
 
 
 def _normalized_arguments(call: ToolCall) -> str:
-    """Return the arguments of a call: as they are, or in one spelling.
+    """Return the arguments of a call: unchanged for functions and custom tools, else normalized.
 
-    The calls of built-in tools are objects that every client spells in its own way, some of them
-    with empty fields.
+    Clients serialize the calls of built-in tools differently, for example with empty fields.
     """
     if call.kind in ("function", "custom"):
         return call.arguments
@@ -107,7 +100,7 @@ def _normalized_arguments(call: ToolCall) -> str:
     except InvalidRequestError:
         return call.arguments
     if isinstance(arguments, dict):
-        # The action of a local shell has only one type.
+        # Ignore `type`: it is constant in the action of a local shell.
         arguments = {name: value for name, value in arguments.items() if name != "type"}
     return _SORTED_ENCODER.encode(_without_empty(arguments)).decode()
 
@@ -122,30 +115,31 @@ def _without_empty(value: Json) -> Json:
 
 
 def extra_content_field(text: str, family: Family) -> ExtraField:
-    """Return the field in which a Chat client carries a sealed text; it is never a loss."""
-    value = Raw(_ENCODER.encode({_OWNER: {"sealed": text}}))
+    """Return the field of a call with a sealed text; it is never reported as a loss."""
+    value = Raw(_ENCODER.encode({_EXTRA_CONTENT_KEY: {"sealed": text}}))
     return ExtraField(family, EXTRA_CONTENT, value, None)
 
 
 def split_sealed_extra(call: ToolCall) -> tuple[str | None, Extras]:
-    """Return the sealed text that a call carries, and its other extras.
+    """Return the sealed text of a call, and its other extra fields.
 
-    Others use the same field: what they put there stays, whatever it looks like.
+    Other software also uses `extra_content`; its content is kept unchanged.
     """
-    for extra in call.extras:
-        if extra.name == EXTRA_CONTENT and _OWNER.encode() in bytes(extra.value):
-            return _pop(extra, call.extras)
-    return None, call.extras
-
-
-def _pop(extra: ExtraField, extras: Extras) -> tuple[str | None, Extras]:
+    fields_with_key = (
+        extra
+        for extra in call.extras
+        if extra.name == EXTRA_CONTENT and _EXTRA_CONTENT_KEY.encode() in bytes(extra.value)
+    )
+    extra = next(fields_with_key, None)
+    if extra is None:
+        return None, call.extras
     try:
-        text = _CARRIER_DECODER.decode(extra.value).dragoman.sealed
-        fields = _OBJECT.decode(extra.value)
+        text = _EXTRA_CONTENT_DECODER.decode(extra.value).dragoman.sealed
+        fields = _OBJECT_DECODER.decode(extra.value)
     except DECODE_ERRORS:
-        return None, extras
-    del fields[_OWNER]
-    others = tuple(other for other in extras if other is not extra)
+        return None, call.extras
+    del fields[_EXTRA_CONTENT_KEY]
+    others = tuple(other for other in call.extras if other is not extra)
     if not fields:
         return text, others
     return text, (*others, msgspec.structs.replace(extra, value=Raw(_ENCODER.encode(fields))))
