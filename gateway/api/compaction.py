@@ -41,7 +41,7 @@ from gateway.http.request_body import ParsedRequest, parse_request
 from gateway.http.sinks import BufferSink, ReplySink
 from gateway.openapi.document import BACKEND_ERRORS, TranslatedOperation, request_body, responses
 from gateway.openapi.objects import CompactReply, CompactRequest
-from gateway.pipeline.handler import Request, handle_create, receive_request, report_errors
+from gateway.pipeline.handler import CreateRequest, handle_create, receive_request, report_errors
 from gateway.turns.items import to_stored_item
 from gateway.turns.turn import Turn
 
@@ -90,7 +90,7 @@ async def compact_conversation(app: AppContext, sink: ReplySink) -> None:
     ):
         return
     buffer = BufferSink(sink.headers, sink.receive, sink.record)
-    request = Request(RESPONSES.path, principal, compaction.request.body, compaction.turn)
+    request = CreateRequest(RESPONSES.path, principal, compaction.request.body, compaction.turn)
     await report_errors(buffer, handle_create(app, request, buffer))
     user_messages = [
         to_stored_item(item.raw, app.ids, item.path).body

@@ -144,7 +144,7 @@ class BackendClient:
             connect_timeout=self.timeouts.connect or None,
         )
 
-    def note_refusal(self, model: str, body: bytes) -> None:
+    def note_reasoning_error(self, model: str, body: bytes) -> None:
         """Stop requesting encrypted reasoning from a model, if an error shows that it has none.
 
         OpenAI sends such an error for models without reasoning. Other errors reject only one
@@ -317,7 +317,7 @@ async def read_whole(response: httpx.Response) -> httpx.Response:
     return _with_body(response, bytes(body))
 
 
-async def read_refusal(response: httpx.Response) -> httpx.Response:
+async def read_error_response(response: httpx.Response) -> httpx.Response:
     """Read an error response; a body that is truncated or too large becomes empty."""
     try:
         return await read_whole(response)

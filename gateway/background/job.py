@@ -24,7 +24,7 @@ from gateway.background.recorder import EventRecorder, StopReason
 from gateway.context import AppContext
 from gateway.errors import ClientDisconnectedError
 from gateway.observability.logging import LOG
-from gateway.pipeline.handler import Request, handle_create, report_errors
+from gateway.pipeline.handler import CreateRequest, handle_create, report_errors
 from gateway.store import JobUpdate, Store
 
 _CANCELLED: Final = Error("The response was cancelled.", "server_error", "server_error")
@@ -80,7 +80,9 @@ async def _handle(app: AppContext, recorder: EventRecorder, request: QueuedReque
     authorization = open_authorization(request, response, keys)
     principal = app.authenticator.reauthenticate(response.owner, authorization)
     turn = open_turn(request, response, keys)
-    await handle_create(app, Request(RESPONSES.path, principal, turn.request.body, turn), recorder)
+    await handle_create(
+        app, CreateRequest(RESPONSES.path, principal, turn.request.body, turn), recorder
+    )
 
 
 async def _final_update(app: AppContext, recorder: EventRecorder) -> JobUpdate:

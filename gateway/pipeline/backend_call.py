@@ -17,7 +17,7 @@ from adapters import (
     read_client_request,
     write_backend_request,
 )
-from gateway.backends.client import BackendClient, read_refusal, rejects_encrypted_reasoning
+from gateway.backends.client import BackendClient, read_error_response, rejects_encrypted_reasoning
 from gateway.backends.routing import Route
 from gateway.compaction.summary_request import PreparedRequest, prepare_request
 from gateway.context import AppContext
@@ -41,7 +41,7 @@ _LAST_STATUS = 599
 _SUCCESS = frozenset((200, 201, 202, 203))
 
 
-class Call(Struct, frozen=True):
+class PendingRequest(Struct, frozen=True):
     """A request that is ready to be sent to a backend."""
 
     principal: Principal
@@ -55,7 +55,7 @@ class Call(Struct, frozen=True):
     # None if the reply is not saved.
     saver: Saver | None
     # Whether the client allows the gateway to store reasoning.
-    may_store: bool
+    may_store_reasoning: bool
 
 
 class Exchange(Struct, frozen=True):
@@ -76,88 +76,94 @@ class Exchange(Struct, frozen=True):
 
 
 async def call_backends(
-    app: AppContext, call: Call, prepared: PreparedRequest, monitor: ExchangeMonitor
+    app: AppContext, pending: PendingRequest, prepared: PreparedRequest, monitor: ExchangeMonitor
 ) -> Exchange:
     """Send a request to the first backend that can be reached."""
-    *first, last = call.routes
+    *first, last = pending.routes
     for route in first:
         try:
-            return await _call_backend(app, call, prepared, route, monitor)
+            return await _call_backend(app, pending, prepared, route, monitor)
         except BackendUnreachableError as error:
-            model = call.request.model
+            model = pending.request.model
             LOG.warning(
                 "backend unreachable, trying the next one", model=model, error=error.message
             )
-    return await _call_backend(app, call, prepared, last, monitor)
+    return await _call_backend(app, pending, prepared, last, monitor)
 
 
 async def _call_backend(
     app: AppContext,
-    call: Call,
+    pending: PendingRequest,
     prepared: PreparedRequest,
     route: Route,
     monitor: ExchangeMonitor,
     *,
     seals_reasoning: bool = True,
 ) -> Exchange:
-    backend, record, model = route.backend, call.sink.record, call.request.model
+    backend, record, model = route.backend, pending.sink.record, pending.request.model
     record.backend, record.backend_dialect = backend.name, backend.dialect.name
     record.redact = backend.redact
     opened = prepared
-    if call.summary_sealer is not None:
-        opened = _open_summaries(app, call, prepared, call.summary_sealer, backend)
+    if pending.summary_sealer is not None:
+        opened = _open_summaries(app, pending, prepared, pending.summary_sealer, backend)
     seals_reasoning = seals_reasoning and model not in backend.models_without_encrypted_reasoning
     body = opened.body
-    if isinstance(call.saver, CompletionSaver):
+    if isinstance(pending.saver, CompletionSaver):
         body = without_stored_fields(
             body, backend.capabilities.unsupported_fields, stateful=backend.dialect.stateful
         )
-    options = _translation_options(app, call, opened, backend, seals_reasoning=seals_reasoning)
+    options = _translation_options(app, pending, opened, backend, seals_reasoning=seals_reasoning)
     read = read_client_request(body, options)
     stored = None
-    if call.may_store and (keys := read.reasoning_keys()):
-        scope = reasoning_scope(backend, call.principal)
+    if pending.may_store_reasoning and (keys := read.reasoning_keys()):
+        scope = reasoning_scope(backend, pending.principal)
         stored = await app.store.reasoning_notes.find(scope, keys)
     sent = write_backend_request(read, model=route.model, stored_reasoning=stored)
     losses = (*prepared.losses, *filter(opened.counts, sent.losses))
     record.losses = list(losses)
-    forwarded = call.sink.headers
+    forwarded = pending.sink.headers
     if app.tracer is not None:
         forwarded = forwarded | app.tracer.start_span(record)
-    headers = backend.request_headers(forwarded, call.principal)
+    headers = backend.request_headers(forwarded, pending.principal)
     response = await backend.post(
         sent.body, headers, monitor, streams=sent.reply_plan.backend_streams
     )
     if sent.requests_encrypted_reasoning and response.status_code == HTTPStatus.BAD_REQUEST:
         monitor.expect_more()
-        response = await read_refusal(response)
+        response = await read_error_response(response)
         if rejects_encrypted_reasoning(response.content):
-            backend.note_refusal(model, response.content)
-            return await _call_backend(app, call, prepared, route, monitor, seals_reasoning=False)
-    return await _open_exchange(call, response, sent.reply_plan, losses, backend)
+            backend.note_reasoning_error(model, response.content)
+            return await _call_backend(
+                app, pending, prepared, route, monitor, seals_reasoning=False
+            )
+    return await _open_exchange(pending, response, sent.reply_plan, losses, backend)
 
 
 def _open_summaries(
-    app: AppContext, call: Call, prepared: PreparedRequest, sealer: Sealer, backend: BackendClient
+    app: AppContext,
+    pending: PendingRequest,
+    prepared: PreparedRequest,
+    sealer: Sealer,
+    backend: BackendClient,
 ) -> PreparedRequest:
     """Open the gateway's summaries in a request for one backend."""
     # A summary in a stored conversation replaces all earlier items, also the messages of users.
-    whole = call.turn is not None and call.turn.conversation is not None
+    whole = pending.turn is not None and pending.turn.conversation is not None
     opened = prepare_request(prepared.body, backend, sealer, app.ids, whole=whole)
     return replace(opened, final_stage=opened.final_stage or prepared.final_stage)
 
 
 def _translation_options(
     app: AppContext,
-    call: Call,
+    pending: PendingRequest,
     opened: PreparedRequest,
     backend: BackendClient,
     *,
     seals_reasoning: bool,
 ) -> TranslationOptions:
-    key = call.principal.key
+    key = pending.principal.key
     return TranslationOptions(
-        call.request.dialect,
+        pending.request.dialect,
         backend.dialect,
         app.ids,
         opened.capabilities(backend),
@@ -165,15 +171,15 @@ def _translation_options(
         app.config.loss_policy,
         rewrite=backend.rewrite,
         sealer=app.sealing_keys.reasoning_sealer(backend.name) if seals_reasoning else None,
-        response_overrides={} if call.turn is None else call.turn.overrides,
+        response_overrides={} if pending.turn is None else pending.turn.overrides,
         final_stage=opened.final_stage,
         redact=backend.redact,
-        keep_reply=isinstance(call.saver, CompletionSaver),
+        keep_reply=isinstance(pending.saver, CompletionSaver),
     )
 
 
 async def _open_exchange(
-    call: Call,
+    pending: PendingRequest,
     response: httpx.Response,
     plan: ReplyPlan,
     losses: tuple[Loss, ...],
@@ -186,7 +192,7 @@ async def _open_exchange(
         raise InvalidReplyError(None, f"the backend {backend.name} sent an invalid reply: {why}")
     if not isinstance(body, httpx.AsyncByteStream):
         raise TypeError("a response of an asynchronous transport has an asynchronous stream")
-    call.sink.record.request_id = headers.get("x-request-id")
+    pending.sink.record.request_id = headers.get("x-request-id")
     # A backend may ignore the requested form, so the content type decides.
     content_type = headers.get("content-type", "").lower()
     streamed = "event-stream" in content_type or (
@@ -201,5 +207,5 @@ async def _open_exchange(
         ReplyTranslator(plan, status=status, streamed=streamed),
         client_headers(headers),
         losses,
-        call.principal if call.may_store else None,
+        pending.principal if pending.may_store_reasoning else None,
     )

@@ -35,7 +35,7 @@ from gateway.http.request_body import ParsedRequest, parse_request, read_body
 from gateway.http.sinks import BufferSink, ReplySink
 from gateway.observability.logging import LOG
 from gateway.observability.record import ExchangeRecord
-from gateway.pipeline.backend_call import Call, call_backends
+from gateway.pipeline.backend_call import PendingRequest, call_backends
 from gateway.pipeline.persistence import ConnectionSaver, ResponseSaver, Saver, completion_saver
 from gateway.pipeline.reply import StreamSender, fail_reply, forward_chunks, send_end
 from gateway.token_counting import count_locally
@@ -48,7 +48,7 @@ _MAX_LOGGED_MODEL: Final = 200
 _CLIENT_CLOSED_REQUEST: Final = 499
 
 
-class Request(Struct, frozen=True):
+class CreateRequest(Struct, frozen=True):
     """A create request of an authenticated client."""
 
     endpoint: str
@@ -118,24 +118,26 @@ async def receive_request(app: AppContext, sink: ReplySink) -> tuple[Principal, 
 async def create(app: AppContext, sink: ReplySink) -> None:
     """Serve a create request that a client sent with POST."""
     # Keep no reference to the body here, so that `handle_create` can release it.
-    await handle_create(app, Request(sink.dialect.path, *await receive_request(app, sink)), sink)
+    await handle_create(
+        app, CreateRequest(sink.dialect.path, *await receive_request(app, sink)), sink
+    )
 
 
-async def handle_create(app: AppContext, given: Request, sink: ReplySink) -> None:
+async def handle_create(app: AppContext, given: CreateRequest, sink: ReplySink) -> None:
     """Serve one create request, from its body to the last byte of its reply."""
-    call = await _start_call(app, given, sink)
-    if call is None:
+    pending = await _prepare(app, given, sink)
+    if pending is None:
         return
-    prepared = await _manage_context(app, call)
-    saver, exchange, sender, drain = call.saver, None, None, False
+    prepared = await _manage_context(app, pending)
+    saver, exchange, sender, drain = pending.saver, None, None, False
     try:
         try:
             async with ExchangeMonitor(
                 sink.receive, app.config.server.heartbeat_interval
             ) as monitor:
-                exchange = await call_backends(app, call, prepared, monitor)
+                exchange = await call_backends(app, pending, prepared, monitor)
                 # Release the body of the request, because a stream may stay open for long.
-                del given, call, prepared
+                del given, pending, prepared
                 sender = StreamSender(exchange, sink, monitor)
                 drain = await forward_chunks(exchange, sender, monitor)
             end = exchange.reply.finish(started=sink.started)
@@ -150,7 +152,7 @@ async def handle_create(app: AppContext, given: Request, sink: ReplySink) -> Non
             await exchange.body.aclose()
 
 
-async def _start_call(app: AppContext, given: Request, sink: ReplySink) -> Call | None:
+async def _prepare(app: AppContext, given: CreateRequest, sink: ReplySink) -> PendingRequest | None:
     """Parse a request, load its history and find its routes; None if it runs in the background."""
     record, principal, turn = sink.record, given.principal, given.turn
     record.key_name = principal.name
@@ -171,14 +173,16 @@ async def _start_call(app: AppContext, given: Request, sink: ReplySink) -> Call 
     if stateful and mentions_compaction(request.body):
         sealer = app.sealing_keys.summary_sealer(principal.owner)
     saver = _choose_saver(app, given, request, turn)
-    may_store = not stateful and request.store is not False
+    may_store_reasoning = not stateful and request.store is not False
     if turn is not None:
-        may_store = turn.store
-    return Call(principal, sink, request, turn, routes, sealer, saver, may_store)
+        may_store_reasoning = turn.store
+    return PendingRequest(
+        principal, sink, request, turn, routes, sealer, saver, may_store_reasoning
+    )
 
 
 def _choose_saver(
-    app: AppContext, given: Request, request: ParsedRequest, turn: Turn | None
+    app: AppContext, given: CreateRequest, request: ParsedRequest, turn: Turn | None
 ) -> Saver | None:
     if not request.dialect.stateful:
         # Of the stateless dialects, only Chat Completions defines stored objects.
@@ -193,10 +197,10 @@ def _choose_saver(
     return None if given.cache is None else ConnectionSaver(app, given.cache, turn)
 
 
-async def _manage_context(app: AppContext, call: Call) -> PreparedRequest:
+async def _manage_context(app: AppContext, pending: PendingRequest) -> PreparedRequest:
     """Summarize a conversation that exceeds the client's limit, unless the backend does that."""
-    body, sealer, policy = call.request.body, call.summary_sealer, app.config.loss_policy
-    backend = call.routes[0].backend
+    body, sealer, policy = pending.request.body, pending.summary_sealer, app.config.loss_policy
+    backend = pending.routes[0].backend
     if sealer is None or FIELD not in body.fields or compacts_natively(backend):
         return PreparedRequest(body)
     settings = read_context_management(body, policy)
@@ -210,19 +214,19 @@ async def _manage_context(app: AppContext, call: Call) -> PreparedRequest:
     opened = replace(body, items=window.input_items(), raw=None)
     if (await count_locally(opened.encode())).tokens < settings.threshold:
         return unchanged
-    return await _summarize(app, call, unchanged, window)
+    return await _summarize(app, pending, unchanged, window)
 
 
 async def _summarize(
-    app: AppContext, call: Call, unchanged: PreparedRequest, window: Window
+    app: AppContext, pending: PendingRequest, unchanged: PreparedRequest, window: Window
 ) -> PreparedRequest:
     """Replace the older part of a conversation by a summary, if one can be made."""
-    policy, sealer = app.config.loss_policy, call.summary_sealer
+    policy, sealer = app.config.loss_policy, pending.summary_sealer
     plan = plan_summary(unchanged.body, window, policy)
     if isinstance(plan, Loss) or sealer is None:
         lost = (plan,) if isinstance(plan, Loss) else ()
         return replace(unchanged, losses=(*unchanged.losses, *lost))
-    summary = await _generate_summary(app, call, plan.request)
+    summary = await _generate_summary(app, pending, plan.request)
     continued = None if summary is None else plan.apply(summary, sealer, app.ids)
     if summary is None or continued is None:
         return replace(unchanged, losses=(*unchanged.losses, summary_failed(policy)))
@@ -230,12 +234,12 @@ async def _summarize(
 
 
 async def _generate_summary(
-    app: AppContext, call: Call, body: RequestBody
+    app: AppContext, pending: PendingRequest, body: RequestBody
 ) -> GeneratedSummary | None:
     """Request a summary in a separate exchange; return None if that fails."""
-    outer = call.sink
+    outer = pending.sink
     sink = BufferSink(outer.headers, outer.receive, ExchangeRecord(outer.record.path))
-    request = Request(RESPONSES.path, call.principal, body)
+    request = CreateRequest(RESPONSES.path, pending.principal, body)
     try:
         await report_errors(sink, handle_create(app, request, sink))
     except ClientDisconnectedError:

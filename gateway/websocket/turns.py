@@ -30,7 +30,7 @@ from gateway.http.headers import STREAM, Headers
 from gateway.http.request_body import parse_request
 from gateway.http.sinks import ReplySink
 from gateway.observability.record import ExchangeRecord
-from gateway.pipeline.handler import Request, handle_create
+from gateway.pipeline.handler import CreateRequest, handle_create
 from gateway.turns.response_cache import ResponseCache
 from gateway.turns.turn import Turn
 from gateway.websocket.messages import CreateMessage, with_stream_id, write_error_event
@@ -55,7 +55,7 @@ async def serve_turn(
     if app.config.logging.bodies:
         sink.record.request_body = message.body.encode()
     if message.generate:
-        request = Request(RESPONSES.path, principal, message.body, cache=cache)
+        request = CreateRequest(RESPONSES.path, principal, message.body, cache=cache)
         await handle_create(app, request, sink)
     else:
         await _prewarm(app, principal, message, cache, sink)

@@ -9,7 +9,7 @@ from litestar.types import HTTPDisconnectEvent
 
 from adapters import InvalidReplyError
 from gateway.backends import client as client_module
-from gateway.backends.client import read_refusal, read_whole
+from gateway.backends.client import read_error_response, read_whole
 from gateway.backends.transport import make_transport
 from gateway.config.schema import BackendConfig, RetryConfig
 from gateway.errors import BackendDisconnectedError, BackendUnreachableError
@@ -128,6 +128,6 @@ async def test_endless_response_is_an_error() -> None:
 
 async def test_endless_error_response_has_only_its_status() -> None:
     body = EndlessStream()
-    read = await read_refusal(httpx.Response(400, stream=body))
+    read = await read_error_response(httpx.Response(400, stream=body))
     assert (read.status_code, read.content) == (400, b"")
     assert body.closed
