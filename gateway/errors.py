@@ -195,7 +195,7 @@ class NotStreamableError(OpenAIMessageError, code="invalid_mode"):
 
 
 class ClientDisconnectedError(Exception):
-    """The client has disconnected, so there is nobody to send an error to."""
+    """The client has disconnected, so that no error can be sent."""
 
 
 def write_error_body(error: DragomanError) -> bytes:

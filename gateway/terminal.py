@@ -63,7 +63,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def print_losses(losses: Iterable[Loss], prefix: str = "") -> None:
-    """Write each loss on a line of its own."""
+    """Write each loss on a separate line."""
     for loss in losses:
         print_message(f"{prefix}{loss}")
 

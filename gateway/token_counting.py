@@ -211,7 +211,7 @@ def _is_vocabulary_cached() -> bool:
 #
 #     1 token for 4 ASCII characters, for 2 characters of another alphabet, for 1 of the rest
 #     4 tokens for each message, item and tool, which templates add
-#     1000 tokens for each image, file or sound, whatever its size
+#     1000 tokens for each image, file or sound of any size
 #
 # The estimate is close to the count of tokenizers for English, and a little higher for other
 # languages. OpenAI published counts of one sentence: about 75 characters are 24 tokens in English

@@ -89,7 +89,7 @@ def nothing_to_compact() -> InvalidRequestError:
 
 
 def compacts_natively(backend: BackendClient) -> bool:
-    """Whether a backend has its own summaries."""
+    """Whether a backend supports compaction itself."""
     return backend.capabilities.compaction and backend.dialect.stateful
 
 

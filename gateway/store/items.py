@@ -112,7 +112,7 @@ async def reserve_places(
 
 
 async def delete_orphaned_items(transaction: Transaction) -> None:
-    """Delete items without a response and a conversation; a reference to one gets its body."""
+    """Delete items without a response and a conversation; the first reference receives the body."""
     heirs = [tuple(row) for row in await transaction.fetch(_HEIRS)]
     if heirs:
         await transaction.execute_many(_MOVE_BODY, heirs)

@@ -179,7 +179,7 @@ class Page(Struct, frozen=True):
 
     @property
     def row_limit(self) -> int:
-        """The number of rows to read; one more than the limit shows whether the list goes on."""
+        """The number of rows to read; one more than the limit shows whether more rows follow."""
         return 2**31 if self.limit is None else self.limit + 1
 
     def listing(self, rows: Sequence[Row]) -> Listing[Row]:

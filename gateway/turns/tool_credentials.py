@@ -16,8 +16,6 @@ from adapters.wire.error_body import REDACTED
 from adapters.wire.json_object import MISSING, NULL
 
 _MCP: Final = b'"mcp"'
-_AUTHORIZATION: Final = "authorization"
-_HEADERS: Final = "headers"
 
 
 class _ToolHead(Struct):
@@ -46,10 +44,10 @@ def _redact(tool: Raw) -> Raw | dict[str, object]:
     if bytes(_HEAD.decode(tool).type) != _MCP:
         return tool
     fields = _OBJECT.decode(tool)
-    headers = fields.get(_HEADERS, NULL)
-    if fields.get(_AUTHORIZATION, NULL) == NULL and headers == NULL:
+    headers = fields.get("headers", NULL)
+    if fields.get("authorization", NULL) == NULL and headers == NULL:
         return tool
-    shown: dict[str, object] = {n: raw for n, raw in fields.items() if n != _AUTHORIZATION}
+    shown: dict[str, object] = {n: raw for n, raw in fields.items() if n != "authorization"}
     if headers != NULL:
-        shown[_HEADERS] = dict.fromkeys(_OBJECT.decode(headers), REDACTED)
+        shown["headers"] = dict.fromkeys(_OBJECT.decode(headers), REDACTED)
     return shown

@@ -249,7 +249,7 @@ def _turn_headers(headers: dict[str, str]) -> dict[str, str]:
 
 
 def _shutdown_event(scope: WebSocketScope) -> asyncio.Event:
-    """Return the event that is set at a shutdown; other ASGI servers than ours never set it."""
+    """Return the event that is set at a shutdown; under other ASGI servers it is never set."""
     extensions = cast("dict[str, object]", scope["extensions"] or {})
     event = extensions.get(SHUTDOWN_EXTENSION)
     return event if isinstance(event, asyncio.Event) else asyncio.Event()
