@@ -13,7 +13,7 @@ import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Self, TypeVar, cast
@@ -199,6 +199,18 @@ def refusing_address() -> Generator[str]:
         yield f"http://127.0.0.1:{closed.getsockname()[1]}"
 
 
+@contextmanager
+def full_address() -> Generator[str]:
+    """Return an address whose queue is full, so that new connections are not established."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(4):
+            waiting = stack.enter_context(socket.socket())
+            waiting.settimeout(0)
+            waiting.connect_ex(listener.getsockname())
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
 class _Connection(asyncio.Protocol):
     """A connection that reads requests and runs a script for each."""
 
@@ -349,8 +361,3 @@ def _chunked(piece: Step) -> Step:
 def truncated_reply(*pieces: Step, end: ConnectionEnd = ConnectionEnd.CLOSE) -> Script:
     """Return a stream that ends without its last chunk."""
     return (*stream_reply(*pieces)[:-1], end)
-
-
-def reply_until_close(*pieces: Step) -> Script:
-    """Return a stream that ends with the connection, as in HTTP/1.0."""
-    return (reply_head(200, {**SSE, "Connection": "close"}), *pieces, ConnectionEnd.CLOSE)

@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import socket
 
 import httpx
 import pytest
@@ -20,6 +19,7 @@ from tests.gateway.backends.byte_server import (
     direct,
     linked,
 )
+from tests.gateway.scripted_backend import full_address, refusing_address
 from tests.gateway.waiting import TIMEOUT_SECONDS
 
 HELLO = (200, b"hello")
@@ -98,12 +98,8 @@ async def get(url: str, connect_timeout: float = TIMEOUT_SECONDS) -> None:
 
 
 async def test_closed_port_is_a_connect_error() -> None:
-    with socket.socket() as closed:
-        # Bound but not listening: no other process gets this port, and connections are rejected.
-        closed.bind(("127.0.0.1", 0))
-        port: int = closed.getsockname()[1]
-        with pytest.raises(httpx.ConnectError, match=f"127.0.0.1:{port}"):
-            await get(f"http://127.0.0.1:{port}/")
+    with refusing_address() as url, pytest.raises(httpx.ConnectError, match=url[len("http://") :]):
+        await get(url)
 
 
 @pytest.mark.parametrize(
@@ -121,17 +117,8 @@ async def test_url_that_cannot_be_requested(url: str, error: type[Exception]) ->
 
 
 async def test_slow_connection_is_a_connect_timeout() -> None:
-    """A listener with a full queue does not accept connections."""
-    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
-        address: tuple[str, int] = listener.getsockname()
-        fillers = [socket.socket() for _ in range(4)]
-        for filler in fillers:
-            filler.setblocking(False)  # noqa: FBT003 - has no keyword
-            filler.connect_ex(address)
-        with pytest.raises(httpx.ConnectTimeout):
-            await get(f"http://127.0.0.1:{address[1]}/", connect_timeout=0.2)
-        for filler in fillers:
-            filler.close()
+    with full_address() as address, pytest.raises(httpx.ConnectTimeout):
+        await get(address, connect_timeout=0.2)
 
 
 async def test_response_before_the_request_is_sent() -> None:

@@ -1,8 +1,6 @@
 """Errors that clients get if a backend is down, or its reply is invalid or truncated."""
 
-import contextlib
-import socket
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 
 import openai
 import pytest
@@ -18,11 +16,13 @@ from tests.gateway.scripted_backend import (
     ScriptedBackend,
     Step,
     chunk,
+    full_address,
     json_reply,
     refusing_address,
     reply_head,
     stream_head,
 )
+from tests.gateway.waiting import wait_until
 
 TURN = Turn("One two three four five six.")
 HALF_BODY = reply_head(200, {**JSON, "Content-Length": "999"}) + b'{"id":'
@@ -111,20 +111,6 @@ def down(backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory) -> 
             yield harness
 
 
-@contextlib.contextmanager
-def full_address() -> Generator[str]:
-    """Return an address whose queue is full, so that new connections are not established."""
-    with contextlib.ExitStack() as stack:
-        listener = stack.enter_context(socket.socket())
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(0)
-        for _ in range(4):
-            waiting = stack.enter_context(socket.socket())
-            waiting.settimeout(0)
-            waiting.connect_ex(listener.getsockname())
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-
-
 @both_modes
 @pytest.mark.parametrize(
     ("client", "model"),
@@ -141,6 +127,9 @@ def test_next_backend_serves_if_the_first_is_down(client: str, mode: str, down: 
     model = down.new_model("first")
     down.backend.respond_with(model, lambda it: reply_script("chat", TURN, it.json()))
     assert down.ask(client, model, mode) == TURN
+    assert down.backend.wait_for_request(model).target == "/second/v1/chat/completions"
+    event = '"event":"backend unreachable, trying the next one"'
+    wait_until(lambda: event in down.gateway.log)
 
 
 def test_unknown_model(down: Harness) -> None:

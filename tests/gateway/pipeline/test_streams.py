@@ -2,9 +2,8 @@
 
 import asyncio
 import gzip
-import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -15,19 +14,12 @@ from tests.gateway.backend_replies import Call, Turn, reply_body, stream_events
 from tests.gateway.conftest import Harness
 from tests.gateway.gateway_config import DIALECT_PAIRS, DIALECTS, EVERY_PAIR
 from tests.gateway.plain_requests import request_body, request_path
-from tests.gateway.scripted_backend import Gate, Pause, json_reply, reply_until_close, stream_reply
+from tests.gateway.scripted_backend import Gate, Pause, json_reply, stream_reply
 from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges import sdk as judge
 
 Replies = dict[tuple[str, str], raw_http.RawResponse]
 TURN = Turn("Grüezi ☃ mitenand.")
-
-
-def read_stream(harness: Harness, client: str, model: str) -> bytes:
-    """Read a stream to its end and validate it."""
-    body = harness.request(client, model, streamed=True).body
-    validate_stream(client, body)
-    return body
 
 
 def validate_stream(client: str, body: bytes) -> None:
@@ -170,34 +162,12 @@ def test_timeout_after_heartbeats(client: str, heartbeats: Harness) -> None:
 
 def test_fast_streams_have_no_heartbeats(harness: Harness) -> None:
     model = harness.enqueue("chat", stream_reply(*stream_events("chat", TURN)))
-    assert count_heartbeats("responses", read_stream(harness, "responses", model)) == 0
+    body = harness.request("responses", model, streamed=True).body
+    validate_stream("responses", body)
+    assert count_heartbeats("responses", body) == 0
 
 
-# Unusual bytes
-
-
-@EVERY_PAIR
-def test_split_characters_are_joined(client: str, dialect: str, harness: Harness) -> None:
-    turn = Turn("☃🦜東", (Call("get_time", '{"city":"東🦜"}'),))
-    data = _unescape(b"".join(stream_events(dialect, turn)))
-    model = harness.enqueue(dialect, reply_until_close(*_split_characters(data)))
-    assert "\ufffd" not in read_stream(harness, client, model).decode()
-
-
-def _unescape(data: bytes) -> bytes:
-    """Replace the escape sequences of JSON with their characters."""
-    escapes = re.compile(rb"(?:\\u[0-9a-f]{4})+")
-    return escapes.sub(lambda found: str(json.loads(b'"%s"' % found[0])).encode(), data)
-
-
-def _split_characters(data: bytes) -> Iterator[bytes | Pause]:
-    """Split every character of several bytes, with time between its parts."""
-    start = 0
-    for place in (number for number, byte in enumerate(data) if byte & 0xC0 == 0x80):
-        yield data[start:place]
-        yield Pause(0.002)
-        start = place
-    yield data[start:]
+# Long events
 
 
 @EVERY_PAIR
