@@ -1,8 +1,8 @@
 """The stage that removes tool calls which the request did not allow.
 
-`allowed_tools` is a hard constraint in Open Responses, but a backend that does not know it was only
-shown fewer tools. With `none`, a call that comes anyway is not for the client either. Many backends
-make several calls although `parallel_tool_calls` is false: only the first is kept.
+`allowed_tools` is a hard constraint in Open Responses, but a backend without it only receives fewer
+tools and may still call others. Calls that the model makes despite `none` are removed too. Many
+backends make several calls although `parallel_tool_calls` is false: only the first one is kept.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from adapters.stages.stage import DiscardBlock, Stage
 from adapters.tool_emulation.registry import Identity, ToolRegistry
 from adapters.wire.json_object import read_fields
 
-# Returns why a call, in the choice of that number, is not for the client; None if it is.
+# Takes a call and the index of its choice; returns the reason to remove it, or None to keep it.
 RemovalRule = Callable[[ToolCall, int], str | None]
 
 _NOT_ALLOWED = "the request does not allow calls of this tool"
@@ -37,23 +37,19 @@ def call_filters(
     stages: list[DisallowedCallFilter] = []
     match request.tool_choice:
         case ToolChoiceMode(mode="none") | AllowedToolsChoice(mode="none"):
-            stages.append(DisallowedCallFilter(_reject_all, losses, fail_if_empty=False))
+            stages.append(DisallowedCallFilter(lambda _call, _choice: _NOT_ALLOWED, losses))
         case AllowedToolsChoice() as allowed:
             rule = _listed_tools_rule(allowed, registry)
             stages.append(DisallowedCallFilter(rule, losses, fail_if_empty=True))
         case _:
             pass
     if request.parallel_tool_calls is False:
-        stages.append(DisallowedCallFilter(_first_call_rule(), losses, fail_if_empty=False))
+        stages.append(DisallowedCallFilter(_first_call_rule(), losses))
     return stages
 
 
-def _reject_all(_call: ToolCall, _choice: int) -> str:
-    return _NOT_ALLOWED
-
-
 def _listed_tools_rule(allowed: AllowedToolsChoice, registry: ToolRegistry) -> RemovalRule:
-    """Return a rule for a list of tools, kinds of tools and namespaces."""
+    """Return a rule that keeps the calls of the listed tools, kinds of tools and namespaces."""
     names = {_identity(named, registry) for named in allowed.tools}
     others = [read_fields(raw) for raw in allowed.others]
     listed = {(fields.string("type") or "", fields.string("name")) for fields in others}
@@ -69,13 +65,13 @@ def _listed_tools_rule(allowed: AllowedToolsChoice, registry: ToolRegistry) -> R
 
 
 def _identity(named: NamedToolChoice, registry: ToolRegistry) -> Identity:
-    """Return the tool that a client names; it may use the name that the backend was given."""
+    """Return the identity of a tool in the choice, which may have its qualified name."""
     entry = registry.by_choice(named)
     return (named.namespace, named.name) if entry is None else (entry.namespace, entry.name)
 
 
 def _first_call_rule() -> RemovalRule:
-    """Return a rule that allows one call in each choice."""
+    """Return a rule that keeps the first call of each choice."""
     choices_with_calls: set[int] = set()
 
     def rule(_call: ToolCall, choice: int) -> str | None:
@@ -88,13 +84,13 @@ def _first_call_rule() -> RemovalRule:
 
 
 class DisallowedCallFilter(Stage):
-    """A stage that removes the calls which a rule forbids."""
+    """A stage that removes the calls that a rule rejects."""
 
-    def __init__(self, rule: RemovalRule, losses: Losses, *, fail_if_empty: bool) -> None:
+    def __init__(self, rule: RemovalRule, losses: Losses, *, fail_if_empty: bool = False) -> None:
         super().__init__()
         self._rule = rule
         self._losses = losses
-        # Whether a reply of which nothing remains is an error of the model.
+        # Whether a reply with no remaining items becomes an error.
         self._fail_if_empty = fail_if_empty
         self._kept_any = False
         self._removed_names: list[str] = []
@@ -114,27 +110,13 @@ class DisallowedCallFilter(Stage):
         if self._kept_any or not self._removed_names:
             return [event]
         if self._fail_if_empty:
-            return [Failed(self._error(), event.usage)]
+            names = ", ".join(self._removed_names)
+            message = f"the model called only tools that are not allowed: {names}"
+            return [Failed(Error(message, code="model_error", status=502), event.usage)]
         self._losses.invented("content", EMPTY_REPLY_REASON)
-        return [
-            *(
-                empty
-                for choice in range(len(event.finishes) or 1)
-                for empty in _empty_message(choice)
-            ),
-            event,
-        ]
-
-    def _error(self) -> Error:
-        names = ", ".join(self._removed_names)
-        message = f"the model called only tools that are not allowed: {names}"
-        return Error(message, code="model_error", status=502)
-
-
-def _empty_message(choice: int) -> list[Event]:
-    block = f"empty.{choice}"
-    return [
-        Opened(block, Message("assistant"), choice),
-        Delta(block, "text", ""),
-        Closed(block),
-    ]
+        events: list[Event] = []
+        for choice in range(len(event.finishes) or 1):
+            block = f"empty.{choice}"
+            opened = Opened(block, Message("assistant"), choice)
+            events += opened, Delta(block, "text", ""), Closed(block)
+        return [*events, event]

@@ -1,8 +1,8 @@
-"""The base class of everything that changes a reply between its reader and its writer.
+"""The base classes of stages, which change a reply between its reader and its writer.
 
-A stage is written once, for streams: it takes an event and returns the events that take its place.
-A whole reply goes through the same code, as events. A stage never waits, and the last event of a
-reply ends everything that the stage has opened.
+A stage takes an event and returns the events that replace it. A whole reply is converted to events,
+so each stage is written once, for streams. At the last event, a stage closes all blocks that it has
+opened.
 """
 
 from abc import ABC, abstractmethod
@@ -14,54 +14,54 @@ from adapters.ir.types import Message, Reply
 
 
 class BlockProcessor(Protocol):
-    """What a stage does with one open block."""
+    """Changes one open block."""
 
     def feed(self, delta: Delta, /) -> list[Event]:
-        """Return the events that take the place of a delta."""
+        """Return the events that replace a delta."""
         ...
 
     def close(self, closed: Closed, /) -> list[Event]:
-        """Return the events that take the place of the end of the block."""
+        """Return the events that replace the end of the block."""
         ...
 
 
 class Stage:
-    """One change to a reply; the base class passes every event on as it is."""
+    """One change to a reply; the base class returns every event unchanged."""
 
     def __init__(self) -> None:
-        # The open blocks that this stage handles. The deltas of all others pass as they are.
+        # By open block that this stage changes. The deltas of other blocks are not changed.
         self._processors: dict[BlockId, BlockProcessor] = {}
 
     @property
     def passes_deltas(self) -> bool:
-        """Whether all deltas pass as they are until the stage is fed something else.
+        """Whether deltas are not changed until an event of another type is fed.
 
-        Nothing comes as often as deltas, so they skip the stages that do not change them.
+        Deltas are the most frequent events, so they skip the stages that do not change them.
         """
         return not self._processors
 
     def reply(self, reply: Reply) -> Reply:
-        """Return a whole reply, changed as its stream would be."""
+        """Return a whole reply with the changes of this stage."""
         return Pipeline(self).reply(reply)
 
     def applies_to(self, _reply: Reply) -> bool:
-        """Whether the stage may change a whole reply or learn something from it.
+        """Whether the stage may change a whole reply or collect data from it.
 
-        Most replies need no stage; to make events of them takes a tenth of the time of a whole
-        exchange.
+        Replies without such a stage, as most are, are not converted to events, which would take a
+        tenth of the time of an exchange.
         """
         return True
 
     def feed_all(self, events: list[Event]) -> list[Event]:
-        """Return the events that take the place of several events."""
+        """Return the events that replace several events."""
         return [out for event in events for out in self.feed(event)]
 
     def feed(self, event: Event) -> list[Event]:
-        """Return the events that take the place of one event."""
+        """Return the events that replace one event."""
         match event:
             case Delta():
-                handler = self._processors.get(event.index)
-                return [event] if handler is None else handler.feed(event)
+                processor = self._processors.get(event.index)
+                return [event] if processor is None else processor.feed(event)
             case Opened():
                 return self._open(event)
             case Closed():
@@ -80,8 +80,8 @@ class Stage:
         return [event]
 
     def _close(self, event: Closed) -> list[Event]:
-        handler = self._processors.pop(event.index, None)
-        return [event] if handler is None else handler.close(event)
+        processor = self._processors.pop(event.index, None)
+        return [event] if processor is None else processor.close(event)
 
     def _finish(self, event: Finished) -> list[Event]:
         return [event]
@@ -98,32 +98,32 @@ class Pipeline:
 
     @property
     def passes_deltas(self) -> bool:
-        """Whether all deltas pass as they are until the stages are fed something else."""
+        """Whether no stage changes deltas until an event of another type is fed."""
         return all(stage.passes_deltas for stage in self._stages)
 
     def reply(self, reply: Reply) -> Reply:
-        """Return a whole reply, changed as its stream would be."""
+        """Return a whole reply with the changes of all stages."""
         if not any(stage.applies_to(reply) for stage in self._stages):
             return reply
         return accumulate(self.feed_all(list(to_events(reply))))
 
     def feed_all(self, events: list[Event]) -> list[Event]:
-        """Pass several events through all stages, stage by stage."""
+        """Return the events that replace several events after all stages."""
         for stage in self._stages:
-            # One event is by far the most frequent.
+            # Usually there is one event.
             events = stage.feed(events[0]) if len(events) == 1 else stage.feed_all(events)
         return events
 
 
 class DiscardBlock:
-    """A handler that removes a block from a reply."""
+    """Removes a block from a reply."""
 
     def feed(self, _delta: Delta) -> list[Event]:
         """Drop a delta."""
         return []
 
     def close(self, _closed: Closed) -> list[Event]:
-        """Drop the end."""
+        """Drop the end of the block."""
         return []
 
 
@@ -131,7 +131,7 @@ class DiscardBlock:
 
 
 class SplitMessage(ABC):
-    """The handler of one message."""
+    """Changes one message, which may become several blocks."""
 
     def __init__(self, opened: Opened) -> None:
         self._opened = opened
@@ -151,15 +151,15 @@ class SplitMessage(ABC):
 
     @abstractmethod
     def flush(self) -> list[Event]:
-        """Return the buffered events after the stream has failed."""
+        """Return the buffered events of a stream that failed."""
 
 
 class MessageSplitter(Stage, ABC):
-    """A stage that may make several blocks of one message."""
+    """A stage that may split a message into several blocks."""
 
     @abstractmethod
     def _split(self, opened: Opened) -> SplitMessage:
-        """Return the handler of a message."""
+        """Return the processor of a message."""
 
     def _open(self, event: Opened) -> list[Event]:
         events = [

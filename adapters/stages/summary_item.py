@@ -1,6 +1,6 @@
 """The stages for context compaction: one replaces a reply with an item, one prepends an item.
 
-The gateway makes the item. Its content is sealed, so the client carries what it cannot read.
+The gateway creates the item and seals its content, so the client can carry but not read it.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _PREPENDED = "prepended"
 
 
 class ReplySummarizer(Stage):
-    """A stage that replaces a reply with one item, made of the text of its messages."""
+    """A stage that replaces a reply with one item, which contains the text of its messages."""
 
     def __init__(self, make_item: Callable[[str], OpaqueItem], losses: Losses) -> None:
         super().__init__()
@@ -42,14 +42,14 @@ class ReplySummarizer(Stage):
             return [Failed(_EMPTY, event.usage)]
         item = self._make_item(summary)
         if any(finish.reason in ("length", "filter") for finish in event.finishes):
-            # There is no better summary, so the truncated one is used.
+            # Use the truncated summary, because no better one exists.
             self._losses.changed("output[0]", "the backend truncated the summary")
         finished = replace(event, finishes=(_DONE,), choice_extras=())
         return [Opened(_SUMMARY, item), Closed(_SUMMARY), finished]
 
 
 class _TextCollector(DiscardBlock):
-    """A handler that collects the text of a message and passes nothing on."""
+    """Collects the text of a message, and removes the message from the reply."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -62,7 +62,7 @@ class _TextCollector(DiscardBlock):
 
 
 class ItemPrepender(Stage):
-    """A stage that puts an item before a reply, and adds the usage of making it."""
+    """A stage that inserts an item before a reply, and adds the usage of creating the item."""
 
     def __init__(self, item: OpaqueItem, usage: Usage | None) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class ItemPrepender(Stage):
 
 
 def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:
-    """Return the sum of two usages; None if one of them is not known."""
+    """Return the sum of two usages; None if one is unknown."""
     if one is None or other is None:
         return None
     return Usage(
