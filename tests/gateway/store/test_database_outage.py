@@ -51,8 +51,10 @@ def node(backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_requests_that_need_the_database_fail_until_it_is_back(dialect: str, node: Node) -> None:
     sdk, gate = node.sdk, Gate()
-    model = node.script(dialect, *["Fine."] * 4)
+    completions: Any = sdk.chat.completions
+    model = node.script(dialect, *["Fine."] * 6)
     hello: Any = {"model": model, "input": "Hello."}
+    stored: Any = {"model": model, "messages": CHAT_REQUEST["messages"], "store": True}
     first = node.respond(**hello)
     node.backend.enqueue(model, halved(dialect, gate))
     body = {**hello, "stream": True}
@@ -69,12 +71,16 @@ def test_requests_that_need_the_database_fail_until_it_is_back(dialect: str, nod
                 lambda: sdk.responses.retrieve(first.id),
                 lambda: sdk.responses.delete(first.id),
                 sdk.conversations.create,
-                sdk.chat.completions.list,
+                completions.list,
+                lambda: completions.create(**stored),
             ):
                 with pytest.raises(openai.InternalServerError) as error:
                     request()
                 assert error.value.status_code == 503
                 assert error.value.code == "state_unavailable"
+            with pytest.raises(openai.APIError) as stream_error:
+                list(completions.create(**stored, stream=True))
+            assert stream_error.value.code == "state_unavailable"
             # A request that stores nothing does not need the database.
             assert node.respond(**hello, store=False).output_text
     second = node.respond(model=model, input="So?", previous_response_id=first.id)

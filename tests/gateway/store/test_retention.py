@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -233,16 +233,6 @@ async def test_deleted_objects_leave_no_rows(url: str) -> None:
     assert await count(url) == {}
 
 
-@with_url
-async def test_each_turn_adds_only_its_own_rows(url: str) -> None:
-    async with opened_store(url) as store:
-        await store.conversations.create(Conversation("c", "me", 1000))
-        for number in range(20):
-            parent = f"r{number - 1}" if number else None
-            await store.responses.save(turn(f"r{number}", parent, conversation="c"))
-    assert await count(url) == {"responses": 20, "items": 40, "conversations": 1}
-
-
 @with_two_stores
 async def test_reasoning_notes_are_found_on_every_node(store: Store, other: Store) -> None:
     long_name = "x" * 5000
@@ -290,32 +280,3 @@ def read(reply: Any) -> None:
     """Read a reply, streamed or not."""
     if isinstance(reply, openai.Stream):
         assert [*cast("Iterable[object]", reply)]
-
-
-# Failed writes
-
-
-@pytest.fixture
-def broken(url: str, tmp_path: Path, backend: ScriptedBackend) -> Iterator[Harness]:
-    """Run a gateway whose database has lost the table of completions."""
-    with run_on(url, backend, tmp_path) as harness:
-        execute(url, "DROP TABLE completions")
-        yield harness
-
-
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_completion_fails_if_it_cannot_be_stored(dialect: str, broken: Harness) -> None:
-    model = broken.script_always(dialect, FINE)
-    body: Any = {"model": model, "messages": HELLO, "store": True}
-    completions = broken.sdk.chat.completions
-    with pytest.raises(openai.InternalServerError) as error:
-        completions.create(**body)
-    assert (error.value.status_code, error.value.code) == (503, "state_unavailable")
-    with pytest.raises(openai.APIError) as stream_error:
-        list(completions.create(**body, stream=True))
-    assert stream_error.value.code == "state_unavailable"
-    # A completion that is not stored does not need the table.
-    plain = completions.create(model=model, messages=HELLO)
-    assert plain.choices[0].message.content == "Fine."
-    with pytest.raises(openai.InternalServerError):
-        completions.list()
