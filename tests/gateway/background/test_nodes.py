@@ -1,6 +1,5 @@
 """Background responses on several nodes that share a database, some of which die."""
 
-import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,7 +21,6 @@ from tests.gateway.background.requests import (
     run_nodes,
 )
 from tests.gateway.gateway_config import DIALECTS
-from tests.gateway.postgres import disconnect_all
 from tests.gateway.rows import execute
 from tests.gateway.scripted_backend import Gate, ScriptedBackend
 from tests.gateway.stores import DATABASES, ON_BOTH_DATABASES
@@ -193,18 +191,6 @@ def test_stream_on_a_stopping_node_ends_with_an_error(
         gate.open()
         judge_stream(seen + one.replay(name, number))
         assert other.gateway.wait() == 0
-
-
-def test_response_survives_lost_database_connections(
-    backend: ScriptedBackend, tmp_path: Path
-) -> None:
-    with run_nodes(backend, tmp_path, QUICK, kind="postgresql", database_fails=True) as (node,):
-        name, _, gate = node.start()
-        with node.follow(name) as streamed:
-            streamed.read_until(DELTA)
-        asyncio.run(disconnect_all(node.database))
-        gate.open()
-        node.assert_completed(name)
 
 
 def test_stopping_node_fails_running_responses(backend: ScriptedBackend, tmp_path: Path) -> None:

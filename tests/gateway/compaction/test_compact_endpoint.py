@@ -99,24 +99,6 @@ def test_codex_with_its_own_provider_asks_for_a_summary_in_words(
         assert not TOOL_FIELDS & harness.sent_json(model).keys()
 
 
-def test_summarized_items_are_omitted(harness: Harness) -> None:
-    model = harness.script("chat", SUMMARY, "Yes.")
-    item = summarize(harness, model)
-    items = [*HISTORY, message("assistant", "I did it."), item, message("user", "Really?")]
-    assert create(harness, model, items).status == 200
-    messages = objects_in(harness.sent_json(model), "messages")
-    assert [message["role"] for message in messages] == ["system", "user", "user", "user", "user"]
-    assert "af4ba1" not in harness.sent(model)
-
-
-def test_summary_contains_the_instructions(harness: Harness) -> None:
-    model = harness.script("chat", SUMMARY, "Yes.")
-    assert create(harness, model, [summarize(harness, model)]).status == 200
-    first, second = objects_in(harness.sent_json(model), "messages")
-    assert "You are Codex." in str(first["content"])
-    assert SUMMARY in str(second["content"])
-
-
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_stored_history_begins_with_its_summary(dialect: str, harness: Harness) -> None:
     model = harness.script(dialect, "Sunny.", SUMMARY, "18 degrees.")
