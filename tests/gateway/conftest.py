@@ -169,13 +169,15 @@ def harness(
 
 
 @pytest.fixture(scope="session")
-def gateway(harness: Harness) -> Gateway:
-    return harness.gateway
+def demo(backend: ScriptedBackend, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
+    """Run a gateway with the backends of the demo."""
+    with run_harness(backend, "", tmp_path_factory.mktemp("demo")) as harness:
+        yield harness
 
 
 @pytest.fixture(scope="session")
-def sdk(harness: Harness) -> openai.OpenAI:
-    return harness.sdk
+def gateway(harness: Harness) -> Gateway:
+    return harness.gateway
 
 
 @pytest.fixture(scope="session")

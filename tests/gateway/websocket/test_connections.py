@@ -115,10 +115,6 @@ def test_page_of_the_same_site_is_accepted(harness: Harness) -> None:
         assert socket.create_response(model=model, input="x", store=False).output_text == "Hi."
 
 
-def test_get_without_an_upgrade_is_not_found(gateway: Gateway) -> None:
-    assert send(gateway, "GET", "/v1/responses").status == 404
-
-
 @contextmanager
 def run_with(backend: ScriptedBackend, folder: Path, setting: str) -> Generator[Harness]:
     """Run a gateway with a setting of its server."""
