@@ -144,12 +144,13 @@ def test_key_in_an_error_body_is_redacted(
     status: int, dialect: str, client: str, keyed: Harness, *, streamed: bool
 ) -> None:
     for body in (json.dumps({"error": ERROR}).encode(), _escaped({"error": ERROR})):
-        model = keyed.enqueue(f"real-{dialect}", json_reply(body, status=status))
-        response = _send(keyed, client, model, streamed=streamed)
+        reply = json_reply(body, status=status, headers={"x-request-id": REAL})
+        response = _send(keyed, client, keyed.enqueue(f"real-{dialect}", reply), streamed=streamed)
         assert response.status == (status if status >= 400 else 500)
         assert response.error["message"] == f"bad {REDACTED}"
         assert response.error["code"] == REDACTED
         assert "Ab3" not in response.body.decode()
+        assert REAL not in str(response.headers)
 
 
 def _failing_streams(dialect: str) -> list[Script]:
