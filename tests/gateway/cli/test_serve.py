@@ -1,11 +1,9 @@
 """`dragoman serve`: its options, its messages and its exit codes."""
 
-import http.client
 import os
 import signal
 import socket
 import subprocess
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,8 +12,10 @@ from gateway.config import schema
 from gateway.config.schema import AccessConfig, BackendConfig, Config, LogConfig, ServerConfig
 from gateway.crypto import api_key_digest
 from gateway.server.run import AppFactory, print_listening, print_startup_banner
+from tests.gateway import raw_http
 from tests.gateway.cli.command_line import REQUEST, one_line, run
-from tests.gateway.gateway_process import COMMAND, ROOT, Gateway, run_gateway
+from tests.gateway.gateway_process import COMMAND, ROOT, run_gateway
+from tests.gateway.server.test_shutdown import wait_until_refused
 from tests.gateway.waiting import TIMEOUT_SECONDS, wait_until
 
 URL = "http://127.0.0.1:9/v1"
@@ -153,13 +153,6 @@ def test_errors_in_the_file_are_printed(tmp_path: Path) -> None:
     assert (result.stdout, result.returncode) == ("", 78)
 
 
-def test_usage_error_causes_no_traceback() -> None:
-    result = serve("--backend", URL)
-    assert "--dialect" in result.stderr
-    assert "Traceback" not in result.stderr
-    assert (result.stdout, result.returncode) == ("", 2)
-
-
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_port_in_use_is_reported(workers: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -182,33 +175,13 @@ def test_application_that_fails_to_start_is_not_retried(
     assert "broken on purpose" in caplog.text
 
 
-def connect(gateway: Gateway) -> http.client.HTTPConnection:
-    return http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=TIMEOUT_SECONDS)
-
-
-def get(gateway: Gateway, path: str) -> tuple[int, bytes]:
-    with closing(connect(gateway)) as client:
-        client.request("GET", path)
-        response = client.getresponse()
-        return response.status, response.read()
-
-
-def test_gateway_serves_until_a_signal(tmp_path: Path) -> None:
-    with run_gateway(BACKEND.format(url=URL), tmp_path) as gateway:
-        assert get(gateway, "/health")[0] == 200
-        gateway.terminate()
-        assert gateway.wait() == 0
-    assert gateway.lines[0] == f"local: chat at {URL} for *\n"
-    assert "Traceback" not in gateway.log
-
-
 def test_workers_share_a_metrics_directory_that_is_removed(tmp_path: Path) -> None:
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     text = "[server]\nworkers = 2\n"
     with run_gateway(text, tmp_path, {"TMPDIR": str(temporary)}) as gateway:
-        assert get(gateway, "/health")[0] == 200
-        assert get(gateway, "/metrics")[0] == 200
+        for path in ("/health", "/metrics"):
+            assert raw_http.send(gateway, "GET", path).status == 200
         names = [path.name.rpartition("-")[0] for path in temporary.iterdir()]
         assert names == ["dragoman-metrics"]
         gateway.terminate()
@@ -217,25 +190,17 @@ def test_workers_share_a_metrics_directory_that_is_removed(tmp_path: Path) -> No
     assert "Traceback" not in gateway.log
 
 
-def refuses_connections(gateway: Gateway) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", gateway.port), TIMEOUT_SECONDS).close()
-    except ConnectionRefusedError:
-        return True
-    return False
-
-
 @pytest.mark.parametrize("workers", [1, 2])
 def test_second_interrupt_ends_the_process_at_once(workers: int, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as backend:
         backend.settimeout(TIMEOUT_SECONDS)
         url = f"http://127.0.0.1:{backend.getsockname()[1]}/v1"
         text = f"[server]\nworkers = {workers}\n" + BACKEND.format(url=url)
-        with run_gateway(text, tmp_path) as gateway, closing(connect(gateway)) as client:
-            client.request("POST", "/v1/chat/completions", REQUEST)
+        with run_gateway(text, tmp_path) as gateway, raw_http.connect(gateway.port) as client:
+            client.sendall(raw_http.request_bytes("/v1/chat/completions", REQUEST))
             with backend.accept()[0]:
                 gateway.process.send_signal(signal.SIGINT)
-                wait_until(lambda: refuses_connections(gateway))
+                wait_until_refused(gateway)
                 assert gateway.process.poll() is None
                 gateway.process.send_signal(signal.SIGINT)
                 assert gateway.wait() == 130
@@ -248,6 +213,6 @@ def test_dead_worker_is_replaced(tmp_path: Path) -> None:
         worker = children.read_text().split()[-1]
         os.kill(int(worker), signal.SIGKILL)
         wait_until(lambda: f"dragoman: worker {worker} exited with code -9\n" in gateway.lines)
-        assert get(gateway, "/health")[0] == 200
+        assert raw_http.send(gateway, "GET", "/health").status == 200
         gateway.terminate()
         assert gateway.wait() == 0

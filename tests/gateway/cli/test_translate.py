@@ -10,15 +10,6 @@ from tests.gateway.cli import command_line as cli
 TO_CHAT = "--from responses --to chat"
 
 
-def test_request_is_written_and_losses_are_printed() -> None:
-    result = cli.translate(cli.TO_RESPONSES, cli.REQUEST)
-    assert result.stdout_bytes == cli.TRANSLATED_REQUEST
-    assert (
-        cli.one_line(result.stderr) == "dropped seed: the Responses API does not support this field"
-    )
-    assert result.exit_code == 0
-
-
 @pytest.mark.parametrize(
     ("stdin", "kind"), [(cli.REQUEST, "request"), (cli.REPLY, "reply"), (cli.STREAM, "stream")]
 )
@@ -69,18 +60,6 @@ def test_request_with_losses_can_be_rejected() -> None:
     assert cli.translate(TO_CHAT, body).exit_code == 0
     result = cli.translate(f"{TO_CHAT} --loss-policy refuse", body)
     assert cli.error_of(result).startswith("dragoman: tools[0]: ")
-
-
-def test_status_determines_the_error_type() -> None:
-    result = cli.translated(f"{cli.TO_RESPONSES} --kind error --status 429", b"slow down")
-    rate_limit = {"message": "slow down", "type": "rate_limit_error", "param": None, "code": None}
-    assert result == {"error": rate_limit}
-
-
-def test_reply_repeats_settings_of_its_request(tmp_path: Path) -> None:
-    file = tmp_path / "request.json"
-    file.write_bytes(b'{"model":"m","messages":[],"temperature":0.25}')
-    assert cli.translated(f"{cli.TO_RESPONSES} --request {file}", cli.REPLY)["temperature"] == 0.25
 
 
 def test_usage_is_written_for_a_request_of_the_responses_api(tmp_path: Path) -> None:
