@@ -267,15 +267,6 @@ def test_response_that_is_not_stored_is_not_added(*, streamed: bool, storing: Ha
     assert texts(storing, name) == ["Hello"]
 
 
-def test_conversation_and_previous_response_exclude_each_other(storing: Harness) -> None:
-    model = storing.script("chat", "Fine.")
-    first = storing.respond(model=model, input="Hello")
-    fields = {"conversation": start(storing), "previous_response_id": first.id}
-    with pytest.raises(openai.BadRequestError) as caught:
-        storing.respond(streamed=False, model=model, input="x", **fields)
-    assert caught.value.param == "previous_response_id"
-
-
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_continued_response_brings_its_conversation(dialect: str, storing: Harness) -> None:
     model = storing.script(dialect, "first", "second", "third")

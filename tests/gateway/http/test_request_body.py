@@ -101,5 +101,6 @@ def test_encodings_and_members_of_a_body(body: bytes, encoding: str) -> None:
 
 def test_unknown_encoding_is_named() -> None:
     known = "must be one of gzip, x-gzip, deflate, br, zstd, not 'lzma'"
-    with pytest.raises(UnsupportedEncodingError, match=known):
+    with pytest.raises(UnsupportedEncodingError, match=known) as caught:
         decompress(b"", "lzma", LIMIT)
+    assert caught.value.status == 415

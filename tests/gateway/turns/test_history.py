@@ -54,15 +54,6 @@ def test_instructions_are_not_inherited_but_the_model_is(storing: Harness) -> No
     assert second.instructions is None
 
 
-def test_response_is_continued_twice(storing: Harness) -> None:
-    model = storing.script("chat", "one", "two", "three")
-    first = storing.respond(model=model, input="begin")
-    for said, other in (("left", "right"), ("right", "left")):
-        storing.respond(model=model, input=said, previous_response_id=first.id)
-        assert said in storing.sent(model)
-        assert other not in storing.sent(model)
-
-
 def test_input_items_are_listed_with_earlier_turns(storing: Harness) -> None:
     model = storing.script("chat", "one", "two")
     first = storing.respond(model=model, input="a")
