@@ -209,6 +209,6 @@ def framework_error(status: int, message: str) -> Error:
     return Error(message, kind, status=status)
 
 
-def write_message(status: int, message: str) -> bytes:
+def write_framework_error(status: int, message: str) -> bytes:
     """Return the body for an error of Litestar or uvicorn."""
     return write_error(framework_error(status, message))

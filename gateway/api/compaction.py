@@ -29,7 +29,7 @@ from gateway.compaction.summary_request import (
     accepts_foreign_summaries,
     compacts_natively,
     nothing_to_compact,
-    to_summarize,
+    without_tool_declarations,
 )
 from gateway.compaction.window import TRIGGER_ITEM, Window, head_of, read_window
 from gateway.context import AppContext
@@ -107,9 +107,9 @@ async def _read(app: AppContext, principal: Principal, body: RequestBody) -> _Co
     turn = await app.turns.begin(principal, request)
     request = request if turn is None else turn.request
     sealer = app.sealing_keys.summary_sealer(principal.owner)
-    passes = accepts_foreign_summaries(route.backend)
-    window = read_window(request.body, sealer, passes=passes)
-    if not to_summarize(window).items:
+    keep_foreign = accepts_foreign_summaries(route.backend)
+    window = read_window(request.body, sealer, keep_foreign=keep_foreign)
+    if not without_tool_declarations(window).items:
         raise nothing_to_compact()
     return _Compaction(request, turn, window, route)
 

@@ -220,7 +220,7 @@ class ConversationItemController(Controller):
         """Remove an item from a conversation and return the conversation."""
         owner = principal.owner
         conversation = await _find(context, owner, conversation_id)
-        if not await context.store.conversations.delete_item(owner, conversation_id, item_id):
+        if not await context.store.conversations.delete_items(owner, conversation_id, item_id):
             raise ItemNotFoundError("item_id", item_id)
         return _to_object(conversation)
 

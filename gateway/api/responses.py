@@ -30,7 +30,7 @@ from gateway.openapi import objects
 from gateway.openapi.document import STORE_ERRORS, StreamOperation, errors, responses
 from gateway.openapi.responses_reply import ResponsesEvent, ResponsesReply
 from gateway.store import Response as StoredResponse
-from gateway.turns.history import load_input, load_turn, response_body
+from gateway.turns.history import load_full_input, load_turn, response_body
 
 ResponseId = Annotated[str, PathParameter(description="The id of the response.")]
 StreamFlag = Annotated[
@@ -125,7 +125,7 @@ class ResponseController(Controller):
         page: RequestedPage,
     ) -> Response[bytes]:
         """Return one page of the input of a response, including earlier turns."""
-        items = await load_input(context.store, principal.owner, response_id)
+        items = await load_full_input(context.store, principal.owner, response_id)
         indexes, more = paginate([item.id for item in items], page)
         return item_list_response([items[index] for index in indexes], has_more=more)
 

@@ -23,7 +23,7 @@ from adapters import (
 from adapters.ir.types import Usage
 from adapters.stages.summary_item import ItemPrepender
 from adapters.wire.json_object import JsonObject
-from gateway.compaction.summary import COMPACTION, Summary, unsealed
+from gateway.compaction.summary import COMPACTION, Summary, open_summary
 from gateway.compaction.summary_request import PreparedRequest
 from gateway.compaction.window import (
     TRIGGER_ITEM,
@@ -73,7 +73,7 @@ class SummaryPlan(Struct, frozen=True):
         self, made: GeneratedSummary, sealer: Sealer, ids: IdSource
     ) -> PreparedRequest | None:
         """Return the request with the summary instead of the head; None if it cannot be opened."""
-        opened = unsealed(head_of(made.item).encrypted_content or "", sealer)
+        opened = open_summary(head_of(made.item).encrypted_content or "", sealer)
         if opened is None:
             return None
         after = tuple(item.raw for item in self.tail)
@@ -82,7 +82,7 @@ class SummaryPlan(Struct, frozen=True):
         message = summary_message(summary, FIELD)
         before = tuple(item for item in self.head if item.instructs)
         window = Window((*before, message, *self.tail))
-        item, usage = summary.sealed(sealer, ids), made.usage
+        item, usage = summary.to_item(sealer, ids), made.usage
         body = replace(self.body, items=window.input_items(), raw=None)
         return PreparedRequest(body, lambda _: ItemPrepender(item, usage))
 

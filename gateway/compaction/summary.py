@@ -44,7 +44,7 @@ class Summary(Struct, frozen=True, omit_defaults=True):
         }
         return Raw(_ENCODER.encode({"type": "message", "role": "user", "content": [part]}))
 
-    def sealed(self, sealer: Sealer, ids: IdSource) -> OpaqueItem:
+    def to_item(self, sealer: Sealer, ids: IdSource) -> OpaqueItem:
         """Return the item with the sealed summary for the client."""
         item_id = ids.id("cmp_")
         content = sealer.seal(_ENCODER.encode(self))
@@ -56,7 +56,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(Summary)
 
 
-def unsealed(text: str, sealer: Sealer) -> Summary | None:
+def open_summary(text: str, sealer: Sealer) -> Summary | None:
     """Open a summary; return None if it was changed or not sealed for this client."""
     return SummaryDecryptor(sealer).summary(text)
 

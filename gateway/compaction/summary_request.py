@@ -73,7 +73,7 @@ class PreparedRequest(Struct, frozen=True):
             return replace(backend.capabilities, tools="prompted")
         return backend.capabilities
 
-    def counts(self, loss: Loss) -> bool:
+    def reports(self, loss: Loss) -> bool:
         """Whether to report a loss; calls as text are intended in a request for a summary."""
         return not (self.summarizes and loss.reason == CALLS_AS_TEXT_REASON)
 
@@ -110,19 +110,19 @@ def prepare_request(
     """
     if not may_contain_compaction(body):
         return PreparedRequest(body)
-    window = read_window(body, sealer, passes=accepts_foreign_summaries(backend))
+    window = read_window(body, sealer, keep_foreign=accepts_foreign_summaries(backend))
     if not window.triggered:
         return PreparedRequest(_with_items(body, window.input_items()))
     if compacts_natively(backend):
         trigger = input_items(body)[-1]
         return PreparedRequest(_with_items(body, (*window.input_items(), trigger)))
-    before, window = persistent_instructions(window.items), to_summarize(window)
+    before, window = persistent_instructions(window.items), without_tool_declarations(window)
     if not window.items:
         raise nothing_to_compact()
 
     def summarize(losses: Losses) -> ReplySummarizer:
         return ReplySummarizer(
-            lambda text: Summary(text, before, whole=whole).sealed(sealer, ids), losses
+            lambda text: Summary(text, before, whole=whole).to_item(sealer, ids), losses
         )
 
     return PreparedRequest(_summary_body(body, window), summarize, summarizes=True)
@@ -134,7 +134,7 @@ def _with_items(body: RequestBody, items: tuple[InputItem, ...]) -> RequestBody:
     return replace(body, items=items, raw=None)
 
 
-def to_summarize(window: Window) -> Window:
+def without_tool_declarations(window: Window) -> Window:
     """Return a window without the items that contain nothing to summarize."""
     items = tuple(item for item in window.items if item.head.type not in _TOOL_ITEMS)
     return replace(window, items=items)

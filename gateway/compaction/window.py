@@ -85,8 +85,8 @@ def may_contain_compaction(body: RequestBody) -> bool:
     return _TYPE_START in bytes(body.fields.get("input", b""))
 
 
-def read_window(body: RequestBody, sealer: Sealer, *, passes: bool) -> Window:
-    """Read the items of a request; with `passes`, keep summaries that the gateway did not seal.
+def read_window(body: RequestBody, sealer: Sealer, *, keep_foreign: bool) -> Window:
+    """Read the items of a request; with `keep_foreign`, keep summaries that the gateway did not seal.
 
     Remove triggers of earlier turns, because those turns failed. Raises `InvalidRequestError` for
     a summary that cannot be opened, and for a trigger that is not the last item.
@@ -95,7 +95,7 @@ def read_window(body: RequestBody, sealer: Sealer, *, passes: bool) -> Window:
     triggered = bool(items) and items[-1].head.type == _TRIGGER and not items[-1].is_from_history
     if triggered:
         items.pop()
-    summaries = _open_summaries(items, sealer, passes=passes)
+    summaries = _open_summaries(items, sealer, keep_foreign=keep_foreign)
     opened: list[WindowItem] = []
     for number, item in enumerate(items):
         if number in summaries:
@@ -111,14 +111,14 @@ def read_window(body: RequestBody, sealer: Sealer, *, passes: bool) -> Window:
 
 
 def _open_summaries(
-    items: Sequence[WindowItem], sealer: Sealer, *, passes: bool
+    items: Sequence[WindowItem], sealer: Sealer, *, keep_foreign: bool
 ) -> dict[int, Summary]:
     """Open the summaries by index, from the last item back to the last `whole` summary."""
     decryptor = SummaryDecryptor(sealer)
     found: dict[int, Summary] = {}
     for number in range(len(items) - 1, -1, -1):
         item = items[number]
-        if item.head.type != COMPACTION or (passes and not _is_ours(item, sealer)):
+        if item.head.type != COMPACTION or (keep_foreign and not _is_ours(item, sealer)):
             continue
         summary = decryptor.summary(item.head.encrypted_content or "")
         if summary is None:

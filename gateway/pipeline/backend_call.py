@@ -119,7 +119,7 @@ async def _call_backend(
         scope = reasoning_scope(backend, pending.principal)
         stored = await app.store.reasoning_notes.find(scope, keys)
     sent = write_backend_request(read, model=route.model, stored_reasoning=stored)
-    losses = (*prepared.losses, *filter(opened.counts, sent.losses))
+    losses = (*prepared.losses, *filter(opened.reports, sent.losses))
     record.losses = list(losses)
     forwarded = pending.sink.headers
     if app.tracer is not None:

@@ -208,7 +208,7 @@ async def _manage_context(app: AppContext, pending: PendingRequest) -> PreparedR
     unchanged = PreparedRequest(body, losses=settings.losses)
     if settings.threshold is None:
         return unchanged
-    window = read_window(body, sealer, passes=accepts_foreign_summaries(backend))
+    window = read_window(body, sealer, keep_foreign=accepts_foreign_summaries(backend))
     if window.triggered:
         return unchanged
     opened = replace(body, items=window.input_items(), raw=None)

@@ -13,7 +13,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from uvicorn.server import ServerState
 from websockets.http11 import Request
 
-from gateway.errors import write_message
+from gateway.errors import write_framework_error
 from gateway.server.shutdown import notify_shutdown
 
 # The extension of an ASGI scope with the event that is set on shutdown.
@@ -34,7 +34,7 @@ _WEBSOCKET_LOG.setLevel(logging.CRITICAL)
 
 def _rejection(status: HTTPStatus, message: str) -> bytes:
     """Return an HTTP response with an error in the form that all dialects share."""
-    body = write_message(status, message)
+    body = write_framework_error(status, message)
     head = (
         f"HTTP/1.1 {status} {status.phrase}\r\ncontent-type: application/json\r\n"
         f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"

@@ -151,7 +151,7 @@ class ConversationStore:
         rows = await self._database.fetch(_LIST_BEFORE, conversation_id, owner, response_id)
         return tuple(map(read_item, rows))
 
-    async def delete_item(self, owner: str, conversation_id: str, item_id: str) -> bool:
+    async def delete_items(self, owner: str, conversation_id: str, item_id: str) -> bool:
         """Remove the items with this id from a conversation."""
         return await self._writer.write(_delete_item, (conversation_id, owner, item_id), long=True)
 

@@ -172,7 +172,7 @@ def response_body(turn: StoredTurn) -> bytes:
     return _ENCODER.encode(_OBJECT.decode(turn.response.body) | output)
 
 
-async def load_input(store: Store, owner: str, response_id: str) -> tuple[Item, ...]:
+async def load_full_input(store: Store, owner: str, response_id: str) -> tuple[Item, ...]:
     """Load all items that a response was created from, the oldest first."""
     turn = await load_turn(store, owner, response_id)
     response = turn.response

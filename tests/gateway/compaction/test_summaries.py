@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from adapters import InputItem, InvalidRequestError, RequestBody, deterministic_ids, parse_body
-from gateway.compaction.summary import Summary, unsealed
+from gateway.compaction.summary import Summary, open_summary
 from gateway.compaction.window import Window, read_window
 from gateway.crypto import SUMMARY_PREFIX, SealingKeys
 from gateway.errors import RequestTooLargeError
@@ -39,15 +39,15 @@ def raw(item: JsonObject) -> Raw:
 
 
 def carried(summary: Summary) -> JsonObject:
-    return read_object(bytes(summary.sealed(SEAL, MINT).value))
+    return read_object(bytes(summary.to_item(SEAL, MINT).value))
 
 
-def window(given: list[JsonObject], *, passes: bool = False, history: int = 0) -> Window:
+def window(given: list[JsonObject], *, keep_foreign: bool = False, history: int = 0) -> Window:
     items = tuple(
         InputItem(raw(item), f"history[{i}]" if i < history else f"input[{i - history}]")
         for i, item in enumerate(given)
     )
-    return read_window(RequestBody({"model": Raw(b'"m"')}, items), SEAL, passes=passes)
+    return read_window(RequestBody({"model": Raw(b'"m"')}, items), SEAL, keep_foreign=keep_foreign)
 
 
 def shown(found: Window) -> list[JsonObject]:
@@ -63,12 +63,12 @@ def test_summary_opens_to_what_was_sealed(summary: Summary) -> None:
     sealed = text_in(item, "encrypted_content")
     assert sealed.startswith(SUMMARY_PREFIX)
     # A restart, another node, a key that was replaced since.
-    assert unsealed(sealed, SealingKeys(KEY).summary_sealer("me")) == summary
-    assert unsealed(sealed, SealingKeys(bytes(32), [KEY]).summary_sealer("me")) == summary
-    assert unsealed(sealed, SealingKeys(bytes(32)).summary_sealer("me")) is None
+    assert open_summary(sealed, SealingKeys(KEY).summary_sealer("me")) == summary
+    assert open_summary(sealed, SealingKeys(bytes(32), [KEY]).summary_sealer("me")) == summary
+    assert open_summary(sealed, SealingKeys(bytes(32)).summary_sealer("me")) is None
     # Another caller, and a backend of that name.
-    assert unsealed(sealed, SealingKeys(KEY).summary_sealer("you")) is None
-    assert unsealed(sealed, SealingKeys(KEY).reasoning_sealer("me")) is None
+    assert open_summary(sealed, SealingKeys(KEY).summary_sealer("you")) is None
+    assert open_summary(sealed, SealingKeys(KEY).reasoning_sealer("me")) is None
 
 
 @given(summaries, st.data())
@@ -81,7 +81,7 @@ def test_any_changed_bit_is_refused(summary: Summary, data: st.DataObject) -> No
     changed = SUMMARY_PREFIX + urlsafe_b64encode(blob).decode().rstrip("=")
     with pytest.raises(InvalidRequestError) as refused:
         # Even where those of others may pass.
-        window([HISTORY[0], {**item, "encrypted_content": changed}], passes=True)
+        window([HISTORY[0], {**item, "encrypted_content": changed}], keep_foreign=True)
     assert refused.value.path == "input[1]"
 
 
@@ -183,8 +183,8 @@ def test_triggers_of_earlier_turns_are_nothing() -> None:
 
 def test_odd_items_are_left_to_whoever_reads_them() -> None:
     body = b'{"input":[5,{"type":7},null,{"type":"compaction_trigger","role":null}]}'
-    found = read_window(parse_body(body), SEAL, passes=False)
+    found = read_window(parse_body(body), SEAL, keep_foreign=False)
     assert [bytes(item.raw) for item in found.items] == [b"5", b'{"type":7}', b"null"]
     assert found.triggered
-    text = read_window(parse_body(b'{"input":"Hi"}'), SEAL, passes=False)
+    text = read_window(parse_body(b'{"input":"Hi"}'), SEAL, keep_foreign=False)
     assert shown(text) == [{"type": "message", "role": "user", "content": "Hi"}]

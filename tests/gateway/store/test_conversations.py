@@ -34,8 +34,8 @@ async def test_conversation_lifecycle(store: Store, other: Store) -> None:
     loaded = await other.conversations.load_item("me", "c", "two")
     assert loaded is not None
     assert loaded.body == item("two").body
-    assert await other.conversations.delete_item("me", "c", "two")
-    assert not await other.conversations.delete_item("me", "c", "two")
+    assert await other.conversations.delete_items("me", "c", "two")
+    assert not await other.conversations.delete_items("me", "c", "two")
     assert await store.conversations.load_item("me", "c", "two") is None
     assert await list_ids(store) == ["one", "three"]
     assert await store.conversations.delete("me", "c")
@@ -55,7 +55,7 @@ async def test_conversations_of_other_owners_do_not_exist(store: Store, other: S
         assert await other.conversations.load_item(*key, "one") is None
         assert not await other.conversations.update_metadata(*key, Raw(b"1"))
         assert not await other.conversations.append_items(*key, [item("two")])
-        assert not await other.conversations.delete_item(*key, "one")
+        assert not await other.conversations.delete_items(*key, "one")
         assert not await other.conversations.delete(*key)
     await other.responses.save(turn("r", owner="you", conversation="c"))
     assert await list_ids(store) == ["one"]

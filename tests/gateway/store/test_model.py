@@ -162,7 +162,7 @@ class StoreMachine(RuleBasedStateMachine):
         model = self.conversations.get(conversation)
         if model:
             name = data.draw(st.sampled_from(model))
-            assert self.run(self.store.conversations.delete_item(self.owner, conversation, name))
+            assert self.run(self.store.conversations.delete_items(self.owner, conversation, name))
             model.remove(name)
 
     @rule(conversation=consumes(conversation_ids))
