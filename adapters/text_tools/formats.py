@@ -26,7 +26,7 @@ class TextCallFormat(Struct, frozen=True):
 
     # The strings with which a block of calls may start.
     markers: tuple[str, ...]
-    # Parses a block from its marker on, or raises `NotAToolCallError`.
+    # Parses a block that starts with its marker, or raises `NotAToolCallError`.
     parse: Callable[[Cursor, DeclaredTools], Parse[Calls]]
     # True if the calls must be the whole reply.
     is_whole_reply: bool = False
@@ -39,7 +39,7 @@ class TextCallFormat(Struct, frozen=True):
 
 
 def _check_declared(calls: Calls, tools: DeclaredTools) -> Calls:
-    """Return the calls; raise `NotAToolCallError` if the tool of any is not declared."""
+    """Return the calls; raise `NotAToolCallError` if the tool of a call is not declared."""
     if not all(tools.is_declared(call.name) for call in calls):
         raise NotAToolCallError
     return calls
@@ -58,7 +58,7 @@ def _parse_hermes(cursor: Cursor, _tools: DeclaredTools) -> Parse[Calls]:
     while not calls or (yield from cursor.peek_any("{", "[")):
         calls += read_calls((yield from cursor.json()))
         yield from cursor.skip_space()
-    # Others start the next block without ending this one.
+    # Other models start the next block without ending this one.
     if (yield from cursor.skip_end_tag(_HERMES_END)) or (yield from cursor.peek_any(_HERMES_START)):
         return calls
     raise NotAToolCallError
@@ -113,11 +113,11 @@ def _parse_mistral(cursor: Cursor, tools: DeclaredTools) -> Parse[Calls]:
     if not is_complete_json(arguments):
         raise NotAToolCallError
     calls = (TextToolCall(name, arguments),)
-    # A word and an object after the start may also be a text about the format.
+    # A word, a space and an object after the marker may also be a text about the format.
     return _check_declared(calls, tools) if has_space and not has_marker else calls
 
 
-# Tags for the function and its parameters, as Qwen3-Coder and others write them:
+# Tags for the function and its parameters, as in Qwen3-Coder and other models:
 #
 #     <tool_call><function=NAME><parameter=KEY>value</parameter></function></tool_call>
 #     <function_calls><invoke name="NAME"><parameter name="KEY">value</parameter></invoke> …
@@ -188,8 +188,7 @@ def _parse_parameters(cursor: Cursor, tool: str, tools: DeclaredTools) -> Parse[
 def _without_padding(text: str, tag: str) -> str:
     """Remove one line break on each side of a value.
 
-    In the `<parameter=` form they are never part of the value. In the other form, a line break on
-    one side only is part of the value.
+    With `<parameter name=`, a line break on only one side is part of the value.
     """
     if tag == _ASSIGNED_PARAMETER or (text.startswith("\n") and text.endswith("\n")):
         return text.removeprefix("\n").removesuffix("\n")
@@ -198,8 +197,8 @@ def _without_padding(text: str, tag: str) -> str:
 
 # JSON as the whole reply: `{"tool_calls": […]}`, `{"name": …, "arguments": {…}}` or an array
 
-# The first fields that a call may have. An object that starts with another field is a normal
-# JSON reply, so parsing stops immediately.
+# The possible first fields of a call. An object that starts with another field is a normal JSON
+# reply, so parsing stops immediately.
 _FIRST_FIELDS = tuple(f'"{field}"' for field in sorted(CALL_FIELDS | MESSAGE_FIELDS))
 
 
@@ -221,7 +220,7 @@ def _parse_bare_calls(cursor: Cursor, tools: DeclaredTools) -> Parse[Calls]:
 
 
 def _parse_opening(cursor: Cursor) -> Parse[str]:
-    """Read the opening brackets, and check that the first field may be that of a call."""
+    """Read the opening brackets, and check that the first field may belong to a call."""
     opened = (yield from cursor.skip("[")) or ""
     if opened:
         yield from cursor.skip_space()

@@ -1,8 +1,8 @@
-"""Parsing of a text that is still coming, of the JSON forms of a call, and of its arguments.
+"""Parsing of incomplete text, of the JSON forms of a call, and of its arguments.
 
-A parser is a generator: it yields where it needs more text, and is resumed when more has come or
-the text has ended. It never looks at text twice, so a long call in a thousand pieces is read once.
-It raises `NotAToolCallError` as soon as the text cannot be a call.
+A parser is a generator: it yields where it needs more text, and is resumed after more text was fed
+or the text has ended. It reads all text once, also a long call in a thousand pieces. It raises
+`NotAToolCallError` as soon as the text cannot be a call.
 """
 
 import re
@@ -21,20 +21,20 @@ from adapters.wire.json_object import Json, parse
 T = TypeVar("T")
 Parse = Generator[None, None, T]
 
-# Characters of a name; the markup around a name has none of them.
+# The characters of a name: all but whitespace and those of the markup around names.
 _NAME = re.compile(r"""[^\s"'<>{}\[\]]*""")
 _SPACE = re.compile(r"\s*")
-# JSON, as far as needed to find its end: inside a string, and between strings.
+# JSON tokens for finding the end of a value: inside a string, and between strings.
 _IN_STRING = re.compile(r'(?:[^"\\\x00-\x1f]+|\\.)*', re.DOTALL)
 _BETWEEN_STRINGS = re.compile(r"[\s,:0-9A-Za-z+.-]*")
 
 
 class NotAToolCallError(Exception):
-    """Text that looked like a call is none."""
+    """Text that looked like a tool call is not one."""
 
 
 class Cursor:
-    """The text that has come so far, and the position up to which it was read."""
+    """The text so far, and the position up to which it was read."""
 
     __slots__ = ("_position", "_text", "consumed", "ended")
 
@@ -52,7 +52,7 @@ class Cursor:
         self._position = 0
 
     def peek_any(self, *options: str) -> Parse[str | None]:
-        """Return which of some strings comes next, or None."""
+        """Return the option at the position; None if there is none of them."""
         while True:
             for option in options:
                 if self._text.startswith(option, self._position):
@@ -62,20 +62,20 @@ class Cursor:
             yield
 
     def skip(self, *options: str) -> Parse[str | None]:
-        """Read one of some strings, if it comes next."""
+        """Read one of the options, or return None."""
         option = yield from self.peek_any(*options)
         self._take(len(option or ""))
         return option
 
     def expect(self, *options: str) -> Parse[str]:
-        """Read one of some strings, which must come next."""
+        """Read one of the options, or raise `NotAToolCallError`."""
         option = yield from self.skip(*options)
         if option is None:
             raise NotAToolCallError
         return option
 
     def skip_end_tag(self, tag: str) -> Parse[bool]:
-        """Read the tag that ends a block, which may be cut at the end of the text."""
+        """Read the end tag of a block, which may be truncated at the end of the text."""
         if (yield from self.skip(tag)):
             return True
         if not self._may_become(tag):
@@ -99,7 +99,7 @@ class Cursor:
         return self.ended and self._position == len(self._text)
 
     def until(self, end: str) -> Parse[str]:
-        """Read up to a string and past it; return what stands before it."""
+        """Read the text up to and including `end`; return it without `end`."""
         pieces: list[str] = []
         while True:
             index = self._text.find(end, self._position)
@@ -113,7 +113,7 @@ class Cursor:
             yield from self._wait()
 
     def json(self, opened: str = "") -> Parse[str]:
-        """Read an object or array, whose first brackets may have been read already."""
+        """Read an object or array; `opened` has those of its brackets that were already read."""
         pieces = [opened]
         depth = len(opened)
         while True:
@@ -128,7 +128,7 @@ class Cursor:
                 return "".join(pieces)
 
     def _string(self, pieces: list[str]) -> Parse[None]:
-        """Read the rest of a JSON string, which cannot hold a bare line break."""
+        """Read the rest of a JSON string, which cannot contain a bare line break."""
         while True:
             pieces.append(self._match(_IN_STRING))
             rest = self._text[self._position : self._position + 2]
@@ -140,7 +140,7 @@ class Cursor:
             yield from self._wait()
 
     def _run(self, pattern: re.Pattern[str]) -> Parse[str]:
-        """Read as many characters of a pattern as come."""
+        """Read all characters that match a pattern."""
         text = self._match(pattern)
         while self._position == len(self._text) and not self.ended:
             yield
@@ -148,7 +148,7 @@ class Cursor:
         return text
 
     def _wait(self) -> Parse[None]:
-        """Wait for more text, which must come."""
+        """Wait for more text; raise `NotAToolCallError` at the end of the text."""
         if self.ended:
             raise NotAToolCallError
         yield
@@ -190,9 +190,9 @@ class TextToolCall(Struct, frozen=True):
 
 
 def read_calls(text: str, *, bare: bool = False) -> tuple[TextToolCall, ...]:
-    """Read the calls in some JSON; bare JSON, without markup, must hold nothing else.
+    """Read the calls in JSON; bare JSON, without markup, must not contain anything else.
 
-    Raises `NotAToolCallError` if it holds none.
+    Raises `NotAToolCallError` if it contains no calls.
     """
     try:
         value = _OBJECT_OR_LIST.decode(text)
@@ -234,7 +234,7 @@ def _read_call(fields: Object, *, bare: bool) -> TextToolCall:
 
 
 def _arguments_text(arguments: Raw | None) -> str:
-    """Return arguments as text; Chat has them in a string."""
+    """Return arguments as text, also if they are in a string, as in Chat."""
     text = "" if arguments is None else bytes(arguments).decode()
     match text[:1]:
         case '"':
@@ -264,20 +264,17 @@ _JSON_TYPES: dict[type, frozenset[str]] = {
     dict: frozenset(("object",)),
 }
 _MAX_SCHEMA_DEPTH = 7
-# Literals of Python, which models write in place of those of JSON.
+# Literals of Python that models write instead of those of JSON.
 _PYTHON_LITERALS = {"True": "true", "False": "false", "None": "null"}
 
 
 class DeclaredTools:
-    """The tools that text may call.
-
-    A name that a model changed a little stands for the one tool that it can mean.
-    """
+    """The tools that text may call; a similar name is resolved to the only tool it can mean."""
 
     def __init__(self, tools: tuple[Tool, ...]) -> None:
         names = dict.fromkeys(tool.name for tool in tools if not isinstance(tool, HostedTool))
         self._names = tuple(ToolName(name, name) for name in names)
-        # Declared names by called names; None if no tool is meant.
+        # Declared names by called names; None for names that mean no tool.
         self._resolved: dict[str, str | None] = {name: name for name in names}
         self._parameters = {
             tool.name: tool.parameters
@@ -287,7 +284,7 @@ class DeclaredTools:
         self._schemas: dict[str, Schema] = {}
 
     def is_declared(self, name: str) -> bool:
-        """Whether a tool is declared; if no tools are known, every name may be."""
+        """Whether a tool is declared; always true if no tools are known."""
         return not self._names or self._resolve(name) is not None
 
     def _resolve(self, called: str) -> str | None:
@@ -297,21 +294,18 @@ class DeclaredTools:
         return self._resolved[called]
 
     def coerce_argument(self, tool: str, parameter: str, text: str) -> Raw:
-        """Return the JSON value of a text for a parameter: a string, unless the schema differs."""
-        types = frozenset(self._parameter_types(tool, parameter))
+        """Return a text as the JSON value of a parameter: a string, unless the schema differs."""
+        schema = self._schema(tool)
+        properties = schema.get("properties")
+        declared = properties.get(parameter) if isinstance(properties, dict) else None
+        types = frozenset(_types_in_schema(declared, schema))
         value = _PYTHON_LITERALS.get(text.strip(), text.strip())
         if "string" in types:
-            # Any text can be a string; only null is not meant as one.
+            # Any text is a valid string; only `null` means something else, if null is allowed.
             types = types & {"null"} if value == "null" else frozenset[str]()
         if types & _types_of_text(value):
             return Raw(value.encode())
         return Raw(_ENCODER.encode(text))
-
-    def _parameter_types(self, tool: str, parameter: str) -> Iterator[str]:
-        schema = self._schema(tool)
-        properties = schema.get("properties")
-        if isinstance(properties, dict):
-            yield from _types_in_schema(properties.get(parameter), schema)
 
     def _schema(self, tool: str) -> Schema:
         if tool not in self._schemas:
@@ -329,7 +323,7 @@ def _parse_schema(raw: Raw) -> Schema:
 
 
 def _types_of_text(text: str) -> frozenset[str]:
-    """Return the JSON types of a text; none if it is not JSON."""
+    """Return the JSON types of a text; an empty set if it is not JSON."""
     try:
         return _JSON_TYPES[type(_DECODER.decode(text))]
     except (*DECODE_ERRORS, UnicodeEncodeError):
@@ -337,7 +331,7 @@ def _types_of_text(text: str) -> frozenset[str]:
 
 
 def _types_in_schema(schema: Json, root: Schema, depth: int = 0) -> Iterator[str]:
-    """Yield the JSON types that a schema allows, as far as simple keywords say so."""
+    """Yield the JSON types that a schema allows; only simple keywords are read."""
     if not isinstance(schema, dict) or depth > _MAX_SCHEMA_DEPTH:
         return
     declared = schema.get("type")
@@ -359,7 +353,7 @@ def _as_list(value: Json) -> list[Json]:
 
 
 def _resolve_reference(reference: Json, root: Schema) -> Json:
-    """Return what a reference within the schema points to."""
+    """Return the target of a reference within the schema."""
     if not isinstance(reference, str) or not reference.startswith("#/"):
         return None
     target: Json = root

@@ -1,11 +1,11 @@
 """Tools, calls and outputs as text, for a backend that has no tools.
 
 The tools are described in the system message, in the format of Hermes, which most open models were
-trained on. The calls of the history become text of the assistant in the same format, and their
-outputs follow in one user message, in the order of the calls.
+trained on. Calls in the history become assistant text in the same format, and their outputs follow
+in one user message, in the order of the calls.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import groupby
 from typing import Literal, TypeGuard
 
@@ -39,13 +39,10 @@ ItemWithPath = tuple[Item, str]
 
 _ENCODER = Encoder()
 
-_TOOLS_REASON = "tools are not supported; described in the prompt"
-_CHOICE_REASON = "tool_choice is not supported; described in the prompt"
-_PARALLEL_REASON = "parallel_tool_calls is not supported; described in the prompt"
 CALLS_AS_TEXT_REASON = "tools are not supported; calls and outputs are sent as text"
 
 _NO_STRICT = Capabilities(strict_tools=False)
-# With the choice `none`, no tool is described.
+# `none` is not among the choices: no tools are described for it.
 _TOOL_SUPPORT = ToolSupport(
     lambda tool: isinstance(tool, FunctionTool),
     allowed_tools=False,
@@ -66,30 +63,27 @@ def describe_tools_in_prompt(request: Request, losses: Losses) -> Request:
     tools: list[FunctionTool] = []
     for tool, path in selection.tools:
         if isinstance(tool, FunctionTool):
-            _report_undescribed(tool, path, losses)
+            # The description of a tool has neither `strict` nor its extra fields.
+            without_strict(tool, path, _NO_STRICT, losses)
+            ExtrasWriter("", "a tool in the prompt", losses).report_dropped(tool.extras, path)
             tools.append(tool)
     if not tools:
         return text_request
-    losses.changed("tools", _TOOLS_REASON)
+    reason = "not supported; described in the prompt"
+    losses.changed("tools", f"tools are {reason}")
     choice, parallel = selection.choice, request.parallel_tool_calls is not False
     if isinstance(choice, NamedToolChoice) or choice == ToolChoiceMode("required"):
-        losses.changed("tool_choice", _CHOICE_REASON, "capability")
+        losses.changed("tool_choice", f"tool_choice is {reason}", "capability")
     if not parallel:
-        losses.changed("parallel_tool_calls", _PARALLEL_REASON, "capability")
+        losses.changed("parallel_tool_calls", f"parallel_tool_calls is {reason}", "capability")
     return _with_instructions(text_request, _tools_prompt(tools, choice, parallel=parallel))
-
-
-def _report_undescribed(tool: FunctionTool, path: str, losses: Losses) -> None:
-    """Report the fields of a tool that its description does not have."""
-    without_strict(tool, path, _NO_STRICT, losses)
-    ExtrasWriter("", "a tool in the prompt", losses).report_dropped(tool.extras, path)
 
 
 _SEPARATOR = "\n\n"
 
 
 def _with_instructions(request: Request, text: str) -> Request:
-    """Append a text to the instructions or the first system message, where models expect tools."""
+    """Append a text to the instructions or first system message, where models expect tools."""
     if request.instructions:
         return replace(request, instructions=request.instructions + _SEPARATOR + text)
     match request.items:
@@ -124,13 +118,10 @@ _RESULTS = (
     "Write nothing after your calls. Their results follow in the next message, each between"
     " <tool_response> and </tool_response>, in the order of the calls."
 )
-_AUTO = "Call tools only where they help; otherwise answer in plain words."
-_REQUIRED = "Your next answer must call at least one of these tools."
-_NAMED = "Your next answer must call the tool {name}, and no other."
 
 
 def _tools_prompt(tools: list[FunctionTool], choice: ToolChoice | None, *, parallel: bool) -> str:
-    """Describe the tools, how to call them, and the choice among them."""
+    """Return the description of the tools, of the format of calls, and of the tool choice."""
     declarations = _TOOLS.format(tools="\n".join(map(_declaration, tools)))
     rules = (_SEVERAL_CALLS if parallel else _ONE_CALL, _RESULTS, _choice_rule(choice))
     return declarations + "\n" + "\n".join(rules)
@@ -145,11 +136,11 @@ def _declaration(tool: FunctionTool) -> str:
 def _choice_rule(choice: ToolChoice | None) -> str:
     match choice:
         case NamedToolChoice(name=name):
-            return _NAMED.format(name=name)
+            return f"Your next answer must call the tool {name}, and no other."
         case ToolChoiceMode(mode="required"):
-            return _REQUIRED
+            return "Your next answer must call at least one of these tools."
         case _:
-            return _AUTO
+            return "Call tools only where they help; otherwise answer in plain words."
 
 
 # History
@@ -165,7 +156,7 @@ def calls_as_text(request: Request, losses: Losses) -> Request:
 
 
 class _HistoryWriter:
-    """Writes a history with its calls as text, turn by turn."""
+    """Converts the calls and outputs of a history to text, turn by turn."""
 
     def __init__(self, request: Request, losses: Losses) -> None:
         self._items = request.items_with_paths()
@@ -176,26 +167,25 @@ class _HistoryWriter:
         self._call_ids = {item.call_id for item, _ in self._items if isinstance(item, ToolCall)}
 
     def write(self) -> Iterator[ItemWithPath]:
-        """Yield the items; outputs follow the turn that made their calls."""
+        """Yield the items; outputs follow the turn with their calls."""
         for kind, group in groupby(self._items, _group_kind):
             match kind:
                 case "turn":
                     yield from self._write_turn(list(group))
                 case "outputs":
-                    yield from self._write_outputs(self._without_call(group))
+                    # The calls of these outputs are not in the history, but on the backend.
+                    yield from self._write_outputs(
+                        [
+                            (item, path)
+                            for item, path in group
+                            if isinstance(item, ToolOutput) and item.call_id not in self._call_ids
+                        ]
+                    )
                 case "other":
                     yield from group
 
-    def _without_call(self, group: Iterable[ItemWithPath]) -> list[tuple[ToolOutput, str]]:
-        """Return the outputs whose calls are not in the history, but on the backend."""
-        return [
-            (item, path)
-            for item, path in group
-            if isinstance(item, ToolOutput) and item.call_id not in self._call_ids
-        ]
-
     def _write_turn(self, turn: list[ItemWithPath]) -> Iterator[ItemWithPath]:
-        """Yield the reasoning of a turn, its text and calls as one message, and the outputs."""
+        """Yield the reasoning of a turn, one message with its texts and calls, and the outputs."""
         calls = [item for item, _ in turn if isinstance(item, ToolCall)]
         if not calls:
             yield from turn
@@ -205,19 +195,17 @@ class _HistoryWriter:
         message = next((item for item, _ in turn if isinstance(item, Message)), None)
         content: list[Part] = []
         for item, path in written:
-            content += _separated(content, self._content(item, path))
-        # Without its id, because the backend may know that id with other content.
+            if isinstance(item, Message):
+                content += _separated(content, item.content)
+            else:
+                self._extras_writer.report_dropped(item.extras, path)
+                content += _separated(content, (Text(call_as_text(item)),))
+        # Remove the item id: the backend may know it with other content.
         first = message or Message("assistant")
         yield replace(first, content=_merge_texts(content), item_id=None), written[0][1]
         yield from self._write_outputs(
             [self._outputs[call.call_id] for call in calls if call.call_id in self._outputs]
         )
-
-    def _content(self, item: Message | ToolCall, path: str) -> tuple[Part, ...]:
-        if isinstance(item, Message):
-            return item.content
-        self._extras_writer.report_dropped(item.extras, path)
-        return (Text(call_as_text(item)),)
 
     def _write_outputs(self, outputs: list[tuple[ToolOutput, str]]) -> Iterator[ItemWithPath]:
         content: list[Part] = []
@@ -238,7 +226,7 @@ def _group_kind(item_with_path: ItemWithPath) -> Literal["turn", "outputs", "oth
 
 
 def call_as_text(call: ToolCall) -> str:
-    """Return a call in the form that the prompt asks for, with its arguments unchanged."""
+    """Return a call in the format of the prompt, with its arguments unchanged."""
     is_json = call.kind == "function" and is_complete_json(call.arguments)
     arguments = Raw(call.arguments.encode()) if is_json else call.arguments
     encoded = _ENCODER.encode({"name": call.name, "arguments": arguments})
@@ -250,7 +238,7 @@ def _separated(before: list[Part], content: tuple[Part, ...]) -> tuple[Part, ...
 
 
 def _merge_texts(parts: list[Part]) -> tuple[Part, ...]:
-    """Merge neighboring texts that have nothing but their text."""
+    """Merge adjacent texts without other fields."""
     content: list[Part] = []
     for part in parts:
         last = content[-1] if content else None

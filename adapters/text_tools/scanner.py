@@ -1,9 +1,9 @@
 """An incremental scanner that finds tool calls in a text.
 
-The result does not depend on where the text was cut into pieces. Text is passed on at once, except
-for what may be the start of a marker; a block of calls is held until it is complete. What turns out
-to be no call is passed on as text, and the text after its marker is scanned again. A block that is
-incomplete at the end of the text is text.
+The result does not depend on how the text is divided into pieces. Text is emitted immediately,
+except for the possible start of a marker; a block of calls is held until it is complete. A block
+that is not a call, or is incomplete at the end, is emitted as text, and the text after its marker
+is scanned again.
 """
 
 import re
@@ -45,17 +45,17 @@ class Scanner:
             tuple(marker for format_ in self._inline_formats for marker in format_.markers)
         )
         self._tools = tools
-        # True until anything but whitespace comes: only then may calls be the whole reply.
+        # True while there is only whitespace: whole-reply formats start at the first other text.
         self._at_start = at_reply_start
         self._block: _Block | None = None
 
     @property
     def is_holding(self) -> bool:
-        """True while some text is held back."""
+        """Whether some text is held back."""
         return self._block is not None
 
     def feed(self, text: str) -> list[Segment]:
-        """Scan another piece of the text."""
+        """Scan a piece of the text, and return the segments that are known."""
         segments: list[Segment] = []
         if self._block is None:
             self._search(text, 0, segments)
@@ -65,7 +65,7 @@ class Scanner:
         return segments
 
     def end(self) -> list[Segment]:
-        """Return what is left at the end of the text."""
+        """Return the remaining segments at the end of the text."""
         segments: list[Segment] = []
         while self._block is not None:
             block, self._block = self._block, None
@@ -77,7 +77,7 @@ class Scanner:
         return segments
 
     def _advance(self, segments: list[Segment]) -> None:
-        """Finish blocks, as far as the text decides what they are."""
+        """Finish the blocks for which the text is sufficient."""
         while self._block is not None and self._block.is_decided():
             text, end, segment = self._block.result()
             self._block = None
@@ -85,7 +85,7 @@ class Scanner:
             self._search(text, end, segments)
 
     def _search(self, text: str, start: int, segments: list[Segment]) -> None:
-        """Pass on the text up to where a block may start."""
+        """Emit the text up to the next possible start of a block."""
         block_start, formats = self._find_block(text, start)
         if block_start > start:
             segments.append(text[start:block_start])
@@ -93,7 +93,7 @@ class Scanner:
             self._block = _Block(text, block_start, formats, self._tools)
 
     def _find_block(self, text: str, start: int) -> tuple[int, Sequence[TextCallFormat]]:
-        """Return where a block may start, and the formats that it may have."""
+        """Return the position at which a block may start, and its possible formats."""
         if self._at_start:
             match = _NON_SPACE.search(text, start)
             if match is None:
@@ -110,7 +110,7 @@ class Scanner:
 
 
 class _Block:
-    """Text that may be calls, parsed as every possible format at once."""
+    """Text that may contain calls, parsed in all possible formats at the same time."""
 
     def __init__(
         self, text: str, start: int, formats: Sequence[TextCallFormat], tools: DeclaredTools
@@ -131,20 +131,20 @@ class _Block:
                 attempt.cursor.feed(text)
 
     def end(self) -> None:
-        """Parse what is left at the end of the text."""
+        """Parse the rest at the end of the text."""
         for attempt in self._attempts:
             attempt.cursor.ended = True
         self.is_decided()
 
     def is_decided(self) -> bool:
-        """Parse on; return whether it is clear what this is."""
+        """Continue to parse; return whether a format has succeeded or all formats have failed."""
         for attempt in self._attempts:
             attempt.advance()
         has_calls = any(attempt.calls for attempt in self._attempts)
         return has_calls or all(attempt.failed for attempt in self._attempts)
 
     def result(self, *, at_end: bool = False) -> tuple[str, int, Segment]:
-        """Return the text, the place in it where this block ends, and the block itself."""
+        """Return the text, the position in it at which the block ends, and the block itself."""
         text = self._texts[0] if len(self._texts) == 1 else "".join(self._texts)
         parsed = [attempt for attempt in self._attempts if attempt.calls]
         if parsed:
@@ -157,7 +157,7 @@ class _Block:
 
 
 class _FormatAttempt:
-    """One format's parse of a block."""
+    """Parses a block in one format."""
 
     __slots__ = ("_parse", "calls", "cursor", "failed")
 
@@ -170,7 +170,7 @@ class _FormatAttempt:
         self.failed = False
 
     def advance(self) -> None:
-        """Parse on, as far as there is text."""
+        """Continue to parse until more text is needed."""
         if self.failed or self.calls:
             return
         try:
@@ -183,7 +183,7 @@ class _FormatAttempt:
 
 @cache
 def _marker_start_pattern(markers: tuple[str, ...]) -> re.Pattern[str]:
-    """Return a pattern for any marker, or for the start of one at the end of the text."""
+    """Return a pattern for all markers, and for their starts at the end of the text."""
     return re.compile("|".join(map(_prefix_pattern, markers)) or r"(?!)")
 
 

@@ -1,7 +1,7 @@
-"""The stage that replaces tool calls written into the text of a reply with real tool calls.
+"""The stage that replaces tool calls in the text of a reply with real tool calls.
 
-A message ends where a call begins, and text after the call starts another message. Whitespace
-around a call is dropped with its markup. A message that holds only calls is not written at all.
+A message ends at the start of a call, and text after the call starts another message. Whitespace
+around a call is dropped with its markup. A message that contains only calls is removed.
 """
 
 from collections import deque
@@ -19,7 +19,7 @@ from adapters.ir.normalize import (
     lacks_arguments,
     with_empty_arguments,
 )
-from adapters.ir.types import Finish, Message, Refusal, Text, Tool, ToolCall
+from adapters.ir.types import Message, Refusal, Text, Tool, ToolCall
 from adapters.losses import Losses
 from adapters.stages.stage import MessageSplitter, SplitMessage
 from adapters.text_tools.formats import FORMATS
@@ -30,7 +30,7 @@ _TEXT_SPLIT = "log probabilities and annotations do not fit the text without cal
 
 
 class TextToolCallParser(MessageSplitter):
-    """A stage that takes tool calls out of the text of a reply."""
+    """A stage that replaces tool calls in the text of a reply."""
 
     def __init__(
         self,
@@ -53,12 +53,14 @@ class TextToolCallParser(MessageSplitter):
         if not self._choices_with_calls:
             return [event]
         finishes = [
-            _with_calls(finish) if number in self._choices_with_calls else finish
+            replace(finish, reason=effective_finish(finish, has_calls=True))
+            if number in self._choices_with_calls
+            else finish
             for number, finish in enumerate(event.finishes)
         ]
         return [replace(event, finishes=tuple(finishes))]
 
-    # For the messages being split
+    # For `_SplitText`
 
     def scanner(self, *, at_reply_start: bool) -> Scanner:
         """Return a scanner for a new text."""
@@ -79,7 +81,7 @@ class TextToolCallParser(MessageSplitter):
         ]
 
     def report_split(self) -> None:
-        """Report logprobs or annotations that do not fit the text that is left."""
+        """Report log probabilities or annotations that do not fit the remaining text."""
         self._losses.dropped("content", _TEXT_SPLIT)
 
 
@@ -89,13 +91,13 @@ class _SplitText(SplitMessage):
     def __init__(self, opened: Opened, stage: TextToolCallParser) -> None:
         super().__init__(opened)
         self._stage = stage
-        # The scanner of the current content part, and the deltas that it was fed.
+        # The scanner of the current part, and the deltas that were fed to it.
         self._scanner = stage.scanner(at_reply_start=True)
         self._deltas = DeltaBuffer()
         self._part = 0
-        # Leading whitespace, which is written only if text follows it or no call does.
+        # Leading whitespace, which is emitted only if text follows, or if no call follows.
         self._whitespace: list[Delta] = []
-        # The message to open next: first the original one, then new ones.
+        # The next message to open: first the original one, then added ones.
         self._next = opened
         # The open message, and the new numbers of its parts.
         self._block: BlockId | None = None
@@ -104,7 +106,7 @@ class _SplitText(SplitMessage):
         self._has_calls = False
 
     def feed(self, delta: Delta) -> list[Event]:
-        """Process a delta."""
+        """Return the events that do not depend on later text."""
         if delta.channel != "text":
             return [*self.flush_before_next_block(), *self._emit(delta)]
         events = self.flush_before_next_block() if delta.part != self._part else []
@@ -115,7 +117,7 @@ class _SplitText(SplitMessage):
         return events if self._scanner.is_holding else [*events, *self._emit_held(0)]
 
     def close(self, closed: Closed) -> list[Event]:
-        """End the message; a message of calls alone has none to end."""
+        """End the message, unless it contained only calls and so was never opened."""
         events = self.flush_before_next_block()
         if not self._has_calls:
             return [*events, closed]
@@ -125,14 +127,14 @@ class _SplitText(SplitMessage):
         return [*events, *self._end_message(replace(closed, parts=others))]
 
     def flush_before_next_block(self) -> list[Event]:
-        """Emit what was held back, before the end or another block."""
+        """Emit the held text, before the end or another block."""
         events = [*self._emit_segments(self._scanner.end()), *self._emit_held(0)]
         self._scanner = self._stage.scanner(at_reply_start=False)
         is_unopened = self._block is None and not self._has_calls
         return [*events, *self._open_message()] if is_unopened else events
 
     def flush(self) -> list[Event]:
-        """Emit what was held back, because the stream has failed."""
+        """Emit the held text, because the stream has failed."""
         return self.flush_before_next_block()
 
     def _emit_segments(self, segments: list[Segment]) -> list[Event]:
@@ -145,7 +147,7 @@ class _SplitText(SplitMessage):
         return events
 
     def _emit_held(self, length: int) -> list[Event]:
-        """Emit the given length of the text that was held back."""
+        """Emit some length of the held text."""
         return [event for delta in self._deltas.take(length) for event in self._emit(delta)]
 
     def _emit(self, delta: Delta) -> list[Event]:
@@ -165,7 +167,7 @@ class _SplitText(SplitMessage):
         return self._open_message(delta)
 
     def _hold_whitespace(self, delta: Delta) -> list[Event]:
-        """Keep whitespace until text follows; after a call it belongs to the markup."""
+        """Hold whitespace until text follows; drop it after a call, as part of the markup."""
         if not self._has_calls:
             self._whitespace.append(delta)
         elif delta.logprobs:
@@ -173,7 +175,7 @@ class _SplitText(SplitMessage):
         return []
 
     def _open_message(self, *first: Delta) -> list[Event]:
-        """Open a message, with the whitespace that was kept for it."""
+        """Open a message with the held whitespace."""
         opened = self._next
         self._block = block = opened.index
         self._next = Opened(self._new_block(), Message("assistant"), self.choice)
@@ -181,7 +183,7 @@ class _SplitText(SplitMessage):
         return [opened, *(self._moved(delta, block) for delta in (*whitespace, *first))]
 
     def _moved(self, delta: Delta, block: BlockId) -> Delta:
-        """Return a delta for the open message and its part."""
+        """Return a delta for a part of the open message."""
         part = self._parts.setdefault(delta.part, len(self._parts))
         if delta.index == block and delta.part == part:
             return delta
@@ -215,14 +217,14 @@ class _SplitText(SplitMessage):
 
 
 class DeltaBuffer:
-    """Deltas in their order, which are taken out again by length of text.
+    """A queue of deltas that are removed by length of text.
 
-    A delta that is cut keeps its logprobs and annotations on its last piece.
+    If a delta is split, its last piece has its log probabilities and annotations.
     """
 
     def __init__(self) -> None:
         self._deltas: deque[Delta] = deque()
-        # How much text of the first delta was taken.
+        # The length of the text of the first delta that was already removed.
         self._offset = 0
 
     def add(self, delta: Delta) -> None:
@@ -230,7 +232,7 @@ class DeltaBuffer:
         self._deltas.append(delta)
 
     def take(self, length: int) -> Iterator[Delta]:
-        """Remove the deltas of this much text, and those without text that follow them."""
+        """Remove deltas with this length of text, and the deltas without text after them."""
         while self._deltas and (length or not self._deltas[0].text):
             delta, start = self._deltas[0], self._offset
             end = start + length
@@ -245,13 +247,9 @@ class DeltaBuffer:
 
 
 def split_by_token(delta: Delta) -> list[Delta]:
-    """Split a delta into its tokens, if its logprobs name them."""
+    """Split a delta into its tokens, if its log probabilities contain them."""
     tokens = delta.logprobs
     if len(tokens) <= 1 or "".join(logprob.token for logprob in tokens) != delta.text:
         return [delta]
     *first, last = [replace(delta, text=logprob.token, logprobs=(logprob,)) for logprob in tokens]
     return [*(replace(token_delta, annotations=()) for token_delta in first), last]
-
-
-def _with_calls(finish: Finish) -> Finish:
-    return replace(finish, reason=effective_finish(finish, has_calls=True))
