@@ -86,7 +86,7 @@ def may_contain_compaction(body: RequestBody) -> bool:
 
 
 def read_window(body: RequestBody, sealer: Sealer, *, keep_foreign: bool) -> Window:
-    """Read the items of a request; with `keep_foreign`, keep summaries that the gateway did not seal.
+    """Read the items of a request; `keep_foreign` keeps summaries that the gateway did not seal.
 
     Remove triggers of earlier turns, because those turns failed. Raises `InvalidRequestError` for
     a summary that cannot be opened, and for a trigger that is not the last item.
