@@ -10,6 +10,7 @@ import pytest
 from litestar.testing import TestClient
 from syrupy.assertion import SnapshotAssertion
 
+from adapters.conformance import Json
 from adapters.sse import Decoder
 from gateway import dry_run
 from gateway.app import create_app
@@ -28,7 +29,6 @@ from gateway.openapi.responses_reply import ResponsesEvent, ResponsesReply
 from gateway.openapi.responses_request import KnownToolChoice, ResponsesRequest
 from tests.adapters.test_field_coverage import (
     SPOTS,
-    Json,
     assert_listed,
     fields_of,
     label,
