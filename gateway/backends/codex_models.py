@@ -21,14 +21,14 @@ INSTRUCTIONS = (files("gateway.backends") / "codex_instructions.md").read_text("
 
 
 class Level(Struct, frozen=True):
-    """How much a model may think, to choose from."""
+    """A reasoning effort that the client can select."""
 
     effort: str
     description: str
 
 
 class Truncation(Struct, frozen=True):
-    """How much of a tool's output the model gets to see."""
+    """How much of a tool output the model receives."""
 
     mode: Literal["tokens", "bytes"] = "tokens"
     limit: int = 10_000
@@ -43,7 +43,7 @@ REASONING_LEVELS = (
 
 
 class CodexModel(Struct, frozen=True, kw_only=True):
-    """One model as Codex wants it described."""
+    """One model in the format of Codex."""
 
     slug: Annotated[str, Meta(description="The name for requests.")]
     display_name: str

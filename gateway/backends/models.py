@@ -58,7 +58,7 @@ JsonObject = dict[str, Json]
 
 
 class Model(Struct, frozen=True):
-    """One model in the shape of OpenAI; what else its backend says of it follows."""
+    """One model in the format of OpenAI, with further fields of its backend."""
 
     id: Annotated[str, Meta(description="The name for requests.")]
     created: Annotated[int, Meta(description="Unix time; 0 if the backend does not report it.")]
@@ -67,7 +67,7 @@ class Model(Struct, frozen=True):
 
 
 class Models(Struct, frozen=True):
-    """All models, in two shapes: `data` is for the clients of OpenAI, `models` for Codex."""
+    """All models, in two formats: `data` is for the clients of OpenAI, `models` for Codex."""
 
     data: list[Model]
     models: list[CodexModel]
