@@ -44,7 +44,7 @@ from adapters.wire.error_body import (
 from adapters.wire.json_object import JsonObject, read_body
 from adapters.wire.tools import declared_names
 
-# The end of a reply, and errors that take the place of a reply
+# The end of a reply, and errors instead of a reply
 
 OK: Final = 200
 INTERNAL_ERROR: Final = 500
@@ -58,7 +58,7 @@ class ReplyEnd(Struct, frozen=True):
     status: int = OK
     # Whether `body` ends a stream; otherwise it is a whole JSON body.
     streamed: bool = False
-    # Why the reply failed, if it did.
+    # The error of a failed reply.
     error: Error | None = None
     # Whether the error was reported by the backend or detected by the gateway.
     error_origin: Literal["backend", "gateway"] | None = None
@@ -67,12 +67,12 @@ class ReplyEnd(Struct, frozen=True):
     # The reply object sent to the client, if available: always for Responses, for streamed
     # completions only if the options request it.
     client_reply: Mapping[str, object] | None = None
-    # Sealed reasoning by call id. It must be stored, because the client does not send it back.
+    # Sealed reasoning by call id, to be stored because the client does not return it.
     reasoning: Mapping[str, str] = {}
 
 
 def error_end(error: Error, plan: ReplyPlan) -> ReplyEnd:
-    """Return an HTTP error in the client's dialect in place of a reply."""
+    """Return an HTTP error in the client's dialect instead of a reply."""
     error = infer_status(error)
     written = plan.options.client.write_error(error_for_client(error, plan))
     body = redact_text(written, plan.options.redact)
@@ -91,7 +91,6 @@ def http_error_end(status: int, body: bytes, plan: ReplyPlan) -> ReplyEnd:
 
 
 def _has_error_object(body: bytes) -> bool:
-    """Whether an error body contains an `error` object."""
     try:
         return read_body(body).nested("error") is not None
     except InvalidRequestError:
@@ -111,16 +110,16 @@ def invalid_reply(error: InvalidRequestError) -> InvalidReplyError:
 
 
 _FIRST_ERROR: Final = 400
-# This much of a body's beginning tells a stream from JSON.
+# The length of the beginning by which a stream is distinguished from a JSON body.
 _SNIFFED_BYTES: Final = 64
 
 
 class ReplyTranslator:
-    """Bytes of a backend's reply in, bytes of the client's reply out.
+    """Translates the bytes of a backend's reply to those of the client's reply.
 
-    Whether either side streams is decided by the plan (the client) and by what the backend really
-    sends. Everything that one `feed` brought comes out in one piece, except the end of the reply,
-    which `finish` returns: the caller may have to store the reply before the client sees its end.
+    The plan decides whether the client receives a stream, and the received bytes decide whether the
+    backend sends one. `finish` returns the end of the reply, and `feed` everything before, so that
+    the gateway can store the reply before the client receives its end.
     """
 
     def __init__(self, plan: ReplyPlan, *, status: int = OK, streamed: bool = False) -> None:
@@ -136,19 +135,19 @@ class ReplyTranslator:
             options.response_overrides,
         )
         if plan.backend_tools is not plan.request.tools and not options.passes_requests:
-            # The backend's reader knows the tools by the backend's names.
+            # The reader needs the tools that were declared to the backend.
             request = replace(plan.request, tools=plan.backend_tools)
             self._reader_context = replace(self._context, request=request)
-        # A whole body, or the beginning of one that may be a stream.
+        # The received bytes of a body that is not a stream.
         self._body: list[bytes] = []
-        # The backend's stream, and what makes of it the client's stream or a whole reply.
+        # The backend's stream, and the objects that make a stream or a whole reply of it.
         self._stream: ReplyStream | None = None
         self._writer: BaseStreamWriter | None = None
         self._collector: ReplyCollector | None = None
         self._recorder: ReplyRecorder | None = None
-        # Whether the client gets a stream from here on, unless nothing has arrived yet.
+        # Whether the client receives a stream; set when the backend's stream begins.
         self.is_stream = False
-        # The inputs of custom tools that are to be checked after the reply.
+        # The inputs of custom tools, to be checked after the reply.
         self.custom_inputs: list[CustomInput] = []
         # Sealed reasoning by call, which the client does not carry.
         self.reasoning: dict[str, str] = {}
@@ -158,14 +157,14 @@ class ReplyTranslator:
     # Feeding
 
     def feed(self, data: bytes) -> bytes:
-        """Take what one read brought; return what to send now."""
+        """Translate the bytes of one read; return the bytes to send now."""
         if self._stream is not None:
             sent = self._stream.feed(data)
             if self._recorder is not None:
                 self._recorder.feed(sent)
             return sent
         if not self._body and self._status < _FIRST_ERROR and is_stream(data[:_SNIFFED_BYTES]):
-            # The beginning tells more than the content type.
+            # The content type is not reliable, so the first bytes decide.
             self._open_stream()
             return self.feed(data)
         self._body.append(data)
@@ -173,7 +172,7 @@ class ReplyTranslator:
 
     def _open_stream(self) -> None:
         if self.plan.passthrough and self.plan.client_streams:
-            # What passes loses nothing, whatever its reader and writer report.
+            # Do not report the losses of the reader and the writer: bytes are forwarded unchanged.
             context = replace(self._context, losses=Losses(None))
             reader_context = replace(self._reader_context, losses=Losses(None))
             self._stream = PassedStream(self.plan, reader_context, self._open_writer(context))
@@ -208,31 +207,28 @@ class ReplyTranslator:
 
     @property
     def has_content(self) -> bool:
-        """Whether anything of the reply itself has arrived.
-
-        A stream that fails before can still be answered with an HTTP error.
-        """
+        """Whether the stream has begun; a failure before that can become an HTTP error."""
         return self._stream is not None and self._stream.has_content
 
     @property
     def finished(self) -> bool:
-        """True once the reply is complete; usage and the end of the stream may still follow."""
+        """Whether the reply is complete; usage and the end of the stream may still follow."""
         stream = self._stream
         return stream is not None and (stream.outcome is not None or stream.reader.finished)
 
     @property
     def ended(self) -> bool:
-        """True once nothing more is expected."""
+        """Whether the backend's stream has ended, including its usage."""
         return self._stream is not None and self._stream.outcome is not None
 
     def heartbeat(self) -> bytes:
-        """Return what to send while the backend is silent, in a form that clients count."""
+        """Return a heartbeat, which is sent while the backend is silent."""
         return b"" if self._stream is None else self._stream.heartbeat()
 
     def note_truncated(self) -> None:
-        """Note that the body broke off; a stream decides itself whether it was complete.
+        """Discard a truncated HTTP error; raise `InvalidReplyError` for a truncated whole reply.
 
-        Raises `InvalidReplyError` for a whole reply. Of an HTTP error the status is enough.
+        Streams are not affected: `finish` checks whether they are complete.
         """
         if self._stream is not None:
             return
@@ -243,7 +239,7 @@ class ReplyTranslator:
     # The end
 
     def finish(self, *, started: bool = False) -> ReplyEnd:
-        """Return the end of the reply, after the last byte of the backend's.
+        """Return the end of the reply, after the last byte of the backend's reply.
 
         `started` is true if the client's stream has begun: then its status cannot change.
         """
@@ -264,12 +260,12 @@ class ReplyTranslator:
             self._stream.fail(error)
             return self._stream_end(self._stream, started=True)
         if self._status >= _FIRST_ERROR:
-            # The backend's status is known, only its message is missing.
+            # The status of the backend's error is known, only its message is missing.
             return http_error_end(self._status, b"", self.plan)
         return error_end(error, self.plan)
 
     def fail_to_store(self, end: ReplyEnd, error: Error) -> ReplyEnd:
-        """Return the end of a reply that could not be stored, in place of `end`."""
+        """Return the end of a reply that could not be stored, instead of `end`."""
         stream, writer = self._stream, self._writer
         if stream is None or writer is None or not end.streamed:
             return error_end(error, self.plan)
@@ -315,15 +311,11 @@ class ReplyTranslator:
         if reply.error is not None:
             reply = replace(reply, error=error_for_client(reply.error, self.plan))
         elif self.plan.client_streams:
-            return self._streamed_end(reply)
+            stream = self._open_translated()
+            stream.write_whole(list(to_events(reply, self.losses)))
+            return replace(self._stream_end(stream, started=True), usage=reply.usage)
         stages = self._make_stages()
         return self._reply_end(Pipeline(*stages).reply(reply) if stages else reply)
-
-    def _streamed_end(self, reply: Reply) -> ReplyEnd:
-        """Write a whole reply as a stream."""
-        stream = self._open_translated()
-        stream.write_whole(list(to_events(reply, self.losses)))
-        return replace(self._stream_end(stream, started=True), usage=reply.usage)
 
     def _reply_end(self, reply: Reply) -> ReplyEnd:
         """Write a whole reply; one that failed becomes an HTTP error."""
@@ -346,7 +338,7 @@ class ReplyTranslator:
         )
 
     def _passed_end(self, body: bytes) -> ReplyEnd:
-        """Pass a reply on; one that is just an error gets the status of an error."""
+        """Forward a reply; a body that is only an error gets the status of the error."""
         overrides = self._options.response_overrides
         try:
             fields = read_body(body).take_all()
@@ -359,23 +351,19 @@ class ReplyTranslator:
             raise invalid_reply(error) from None
         reply: dict[str, object] = {**fields, **overrides}
         written = encode(reply) if overrides else body
-        return ReplyEnd(written, usage=self._read_usage(reader), client_reply=reply)
-
-    def _read_usage(self, fields: JsonObject) -> Usage | None:
+        backend, usage = self._options.backend, None
         with suppress(InvalidRequestError):
-            backend = self._options.backend
-            return backend.read_usage(fields.nested(backend.names.get("usage", "usage")))
-        return None
+            usage = backend.read_usage(reader.nested(backend.names.get("usage", "usage")))
+        return ReplyEnd(written, usage=usage, client_reply=reply)
 
 
 # Stages
-
 
 _ALL_KINDS: frozenset[CallKind] = frozenset(get_args(CallKind))
 
 
 def reply_stages(plan: ReplyPlan, context: ReplyContext) -> list[Stage]:
-    """Return the stages between the reader of a reply and its writer, in the order they run.
+    """Return the stages between the reader of a reply and its writer, in their order.
 
     Most replies need only one or two of them.
     """
@@ -388,14 +376,13 @@ def reply_stages(plan: ReplyPlan, context: ReplyContext) -> list[Stage]:
     if formats and (declared_names(plan.backend_tools) or request == EMPTY_REQUEST):
         stages.append(TextToolCallParser(formats, plan.backend_tools, context.ids, losses))
     if registry:
-        collects = capabilities.check_grammars
-        stages.append(CallRestorer(registry, losses, collects_inputs=collects))
+        stages.append(CallRestorer(registry, losses, collects_inputs=capabilities.check_grammars))
     if request.tool_choice is not None or request.parallel_tool_calls is False:
         stages += call_filters(request, registry, losses)
     known_kinds = options.client.call_kinds
     if not known_kinds >= _ALL_KINDS:
         if request.tools and not any(isinstance(tool, CustomTool) for tool in request.tools):
-            # A client that declares no custom tools does not expect their calls.
+            # A client without custom tools does not expect their calls.
             known_kinds -= {"custom"}
         if registry.has_emulated or not known_kinds >= options.backend.call_kinds:
             stages.append(CallDowngrader(known_kinds, losses))

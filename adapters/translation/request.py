@@ -7,12 +7,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from adapters.capabilities import GENERIC, Capabilities, TextFormat
-from adapters.dialect import (
-    DEFAULT,
-    Dialect,
-    ReplyOptions,
-    translate_error_param,
-)
+from adapters.dialect import DEFAULT, Dialect, ReplyOptions, translate_error_param
 from adapters.errors import DragomanError, InvalidRequestError, missing_field
 from adapters.ids import IdSource
 from adapters.ir.types import (
@@ -28,23 +23,18 @@ from adapters.losses import Loss, Losses, Policy
 from adapters.reasoning.policy import REMOVED_REASONING_REASON, ReasoningPolicy
 from adapters.reasoning.sealed import Sealer
 from adapters.stages.summary_item import ItemPrepender, ReplySummarizer
-from adapters.tool_emulation import (
-    BackendToolSupport,
-    EmulatedRequest,
-    ToolRegistry,
-    emulate_tools,
-)
+from adapters.tool_emulation import BackendToolSupport, EmulatedRequest, ToolRegistry, emulate_tools
 from adapters.translation.fit import fit_to_capabilities, pair_tool_calls
 from adapters.wire.error_body import Redact
 from adapters.wire.json_object import RequestBody, parse_body
 
-# The last stage of a reply, chosen by the gateway: a summary of a conversation, or an item that is
-# put before the backend's own.
+# The last stage of a reply, which the gateway may add: it turns the reply into a summary of the
+# conversation, or adds an item before those of the reply.
 FinalStage = ReplySummarizer | ItemPrepender
 
 
 class TranslationOptions(Struct, frozen=True):
-    """Both dialects, what the backend accepts, and how the client wants its reply."""
+    """The dialects of both sides, the capabilities of the backend, and options of the reply."""
 
     client: Dialect
     backend: Dialect
@@ -54,9 +44,9 @@ class TranslationOptions(Struct, frozen=True):
     policy: Policy = "report"
     # Translate between equal dialects too, because the backend's capabilities require it.
     rewrite: bool = False
-    # Encrypts reasoning that clients carry for us.
+    # Seals reasoning that clients carry.
     sealer: Sealer | None = None
-    # Fields of a Responses object that the gateway decides, such as the id of a stored response.
+    # Fields of a response object that the gateway sets, such as the id of a stored response.
     response_overrides: Mapping[str, object] = {}
     # Makes the last stage of the reply.
     final_stage: Callable[[Losses], FinalStage] | None = None
@@ -67,23 +57,25 @@ class TranslationOptions(Struct, frozen=True):
 
     @property
     def passes_requests(self) -> bool:
-        """Whether the client's request goes to the backend as it is."""
+        """Whether requests are forwarded unchanged."""
         return self.client is self.backend and not self.rewrite
 
     def reasoning_policy(self) -> ReasoningPolicy:
-        """Return how reasoning travels in this exchange."""
+        """Return the policy for reasoning between these two sides."""
         return ReasoningPolicy(self.sealer, self.client, self.backend, self.capabilities)
 
 
 def emulate_for_backend(
     request: Request, options: TranslationOptions, losses: Losses
 ) -> EmulatedRequest:
-    """Return a request with only those tools that the backend can be sent."""
+    """Return the request with only such tools as the backend accepts."""
     backend, capabilities = options.backend, options.capabilities
     native = capabilities.tools == "native"
     support = BackendToolSupport(
-        # In a prompt any function can be described, and nothing else.
-        (lambda tool: backend.supports_tool(tool, capabilities)) if native else _is_function,
+        # A prompt can describe any function, and no other tool.
+        lambda tool: (
+            backend.supports_tool(tool, capabilities) if native else isinstance(tool, FunctionTool)
+        ),
         backend.longest_name,
         capabilities.strict_tools and backend.has_strict,
         capabilities.max_deferred_tools,
@@ -91,40 +83,36 @@ def emulate_for_backend(
     return emulate_tools(request, options.client.family, support, losses)
 
 
-def _is_function(tool: Tool) -> bool:
-    return isinstance(tool, FunctionTool)
-
-
 # The plan of a reply
 
 
 class ReplyPlan(Struct, frozen=True):
-    """What the translation of a reply depends on, without the request's history."""
+    """The values that the translation of a reply depends on, without the request's history."""
 
     options: TranslationOptions
     # The client's request; EMPTY_REQUEST if it is not known.
     request: Request
-    # The tools that were declared to the backend, and which of the client's they stand for.
+    # The tools that were declared to the backend, and the client's tools that they emulate.
     backend_tools: tuple[Tool, ...]
     registry: ToolRegistry
     reasoning: ReasoningPolicy
     client_streams: bool
     backend_streams: bool
-    # The reply's bytes pass unchanged.
+    # Whether the bytes of the reply are forwarded unchanged.
     passthrough: bool
 
 
 def plan_reply(
     options: TranslationOptions, request: Request = EMPTY_REQUEST, *, streams: bool | None = None
 ) -> ReplyPlan:
-    """Return the plan for a reply whose request was not translated here."""
+    """Return the plan for the reply to a request that was not translated."""
     client_streams = bool(request.stream) if streams is None else streams
     emulated = EmulatedRequest(request, ToolRegistry())
     if request is not EMPTY_REQUEST:
-        # Whether the request makes sense is decided by the backend, to which it was sent as it is.
+        # Ignore errors: the backend received the request unchanged and checks it.
         with suppress(DragomanError):
             emulated = emulate_for_backend(request, options, Losses(None))
-        # A long history must not be kept while the reply is streamed.
+        # Free the memory of a long history while the reply is streamed.
         request = replace(request, items=(), paths=())
     return ReplyPlan(
         options,
@@ -138,44 +126,21 @@ def plan_reply(
     )
 
 
-def plan_translated(
-    options: TranslationOptions,
-    request: Request,
-    emulated: EmulatedRequest,
-    reasoning: ReasoningPolicy,
-    *,
-    backend_streams: bool,
-) -> ReplyPlan:
-    """Return the plan for the reply to a client's request that was translated."""
-    client_streams = bool(request.stream)
-    same = options.client is options.backend and client_streams == backend_streams
-    return ReplyPlan(
-        options,
-        replace(request, items=(), paths=()),
-        emulated.request.tools,
-        emulated.registry,
-        reasoning,
-        client_streams,
-        backend_streams,
-        passthrough=same and _replies_pass(options, request, emulated.registry),
-    )
-
-
 def _replies_pass(options: TranslationOptions, request: Request, registry: ToolRegistry) -> bool:
-    """Whether replies in the client's dialect pass as they are, because nothing in them changes."""
+    """Whether replies in the client's dialect can be forwarded unchanged."""
     capabilities = options.capabilities
     if options.final_stage is not None or capabilities.think_tags:
         return False
     if text_formats(capabilities) or registry.has_emulated:
         return False
     if request.parallel_tool_calls is False and options.backend.has_call_ids:
-        # Backends make several calls all the same; those after the first are removed.
+        # Backends may ignore this field: calls after the first one are removed.
         return False
     return capabilities.allowed_tools or not isinstance(request.tool_choice, AllowedToolsChoice)
 
 
 def text_formats(capabilities: Capabilities) -> tuple[TextFormat, ...]:
-    """Return the formats in which a backend writes calls into its text."""
+    """Return the formats of calls in the text of a backend's reply."""
     formats = capabilities.text_calls
     return formats if capabilities.tools == "native" else ("hermes", *formats)
 
@@ -194,11 +159,11 @@ _TRUE = Raw(b"true")
 
 
 class ClientRequest(Struct, frozen=True):
-    """A client's request: read into the IR, or as it is where it passes through."""
+    """A client's request, converted to the IR unless it is forwarded unchanged."""
 
     body: RequestBody
     options: TranslationOptions
-    # EMPTY_REQUEST where the request passes through unread.
+    # EMPTY_REQUEST if the request is forwarded unchanged.
     request: Request
     losses: Losses
     reasoning: ReasoningPolicy
@@ -214,12 +179,12 @@ class BackendRequest(Struct, frozen=True):
     body: bytes
     losses: tuple[Loss, ...]
     reply_plan: ReplyPlan
-    # The backend was asked for encrypted reasoning although the client did not ask for it.
+    # Whether only the gateway, and not the client, requested encrypted reasoning.
     requests_encrypted_reasoning: bool = False
 
 
 def read_client_request(body: RequestBody, options: TranslationOptions) -> ClientRequest:
-    """Read a request into the IR, unless it passes through.
+    """Convert a request to the IR, unless it is forwarded unchanged.
 
     Raises `InvalidRequestError` if it cannot be read, `UnsupportedRequestError` if it cannot be
     translated.
@@ -238,10 +203,10 @@ def write_backend_request(
     stored_reasoning: Mapping[str, str] | None = None,
     ends_open: bool = False,
 ) -> BackendRequest:
-    """Write a request for the backend, where the model may have another name.
+    """Write a request for the backend; `model` is the backend's name of the model.
 
-    `stored_reasoning` is what was stored under `read.reasoning_keys()`. A training example may end
-    with the call that the model should make: with `ends_open`, that call gets no output.
+    `stored_reasoning` has the values that are stored under `read.reasoning_keys()`. With
+    `ends_open`, a call at the end gets no output: in a training example, it is the reply.
     """
     if read.options.passes_requests:
         return _pass_request(read, model)
@@ -253,13 +218,11 @@ def write_backend_request(
         losses.changed("stream", "streaming is not supported; the reply is sent at once")
     restored, requested = read.reasoning.restore(read.request, stored_reasoning or {}, losses)
     emulated = emulate_for_backend(restored, options, losses)
-    plan = plan_translated(
-        options, read.request, emulated, read.reasoning, backend_streams=backend_streams
-    )
+    plan = _plan_translated(read, emulated, backend_streams=backend_streams)
     request = _with_backend_settings(emulated.request, plan, model)
     same_dialect = options.client is options.backend
+    # Do not pair outputs with calls if the backend may have stored these calls.
     if not (same_dialect and _continues_backend_state(request, options)):
-        # A backend may itself remember calls that are not in the request.
         request = pair_tool_calls(
             request,
             losses,
@@ -268,13 +231,13 @@ def write_backend_request(
             call_ids=capabilities.call_id_format,
         )
     if ends_open and capabilities.alternating_roles:
-        # The call at the end of a training example is its point.
+        # Keep the assistant message at the end, which alternating roles do not allow.
         capabilities = replace(capabilities, alternating_roles=False)
     if capabilities is not GENERIC:
         request = fit_to_capabilities(request, capabilities, losses)
     written = options.backend.write_request(request, capabilities, losses)
     if not same_dialect:
-        # Within one dialect the backend decides what a request must have.
+        # Within one dialect, the backend checks the required fields.
         if not request.items and not request.instructions:
             raise InvalidRequestError(options.client.names["items"], "must not be empty")
         if request.model is None and not ends_open:
@@ -282,8 +245,27 @@ def write_backend_request(
     return BackendRequest(written, tuple(losses), plan, requested)
 
 
+def _plan_translated(
+    read: ClientRequest, emulated: EmulatedRequest, *, backend_streams: bool
+) -> ReplyPlan:
+    """Return the plan for the reply to a request that was translated."""
+    options, request = read.options, read.request
+    client_streams = bool(request.stream)
+    same = options.client is options.backend and client_streams == backend_streams
+    return ReplyPlan(
+        options,
+        replace(request, items=(), paths=()),
+        emulated.request.tools,
+        emulated.registry,
+        read.reasoning,
+        client_streams,
+        backend_streams,
+        passthrough=same and _replies_pass(options, request, emulated.registry),
+    )
+
+
 def _pass_request(read: ClientRequest, model: str | None) -> BackendRequest:
-    """Pass a request on with the backend's model name, without what was sealed for another."""
+    """Forward a request with the backend's model name, without reasoning of other backends."""
     body, options = read.body, read.options
     losses: tuple[Loss, ...] = ()
     original = body.encode()
@@ -294,7 +276,7 @@ def _pass_request(read: ClientRequest, model: str | None) -> BackendRequest:
     streams = body.fields.get("stream") == _TRUE
     request = EMPTY_REQUEST
     if streams or options.final_stage is not None:
-        # Whether it makes sense is decided by the backend, which speaks its dialect.
+        # Ignore errors: the backend has the same dialect and checks the request.
         with suppress(DragomanError):
             request = options.client.read_request(body, Losses(None))
     written = stripped if model is None else body.encode(model=model)
@@ -302,14 +284,14 @@ def _pass_request(read: ClientRequest, model: str | None) -> BackendRequest:
 
 
 def _with_backend_settings(request: Request, plan: ReplyPlan, model: str | None) -> Request:
-    """Return the request with what this backend is to be asked for."""
+    """Return the request with the fields that depend on the backend."""
     options, changes = plan.options, dict[str, object]()
     if model is not None:
         changes["model"] = model
     if plan.backend_streams != plan.client_streams:
         changes["stream"] = plan.backend_streams or None
     if plan.backend_streams and options.capabilities.stream_options and not plan.passthrough:
-        # Usage is requested wherever possible; the writer decides whether the client gets it.
+        # Request usage wherever possible; the writer sends it only if the client requested it.
         changes["include_usage"] = True
     same_dialect = options.client is options.backend
     if plan.request.store is None and same_dialect and options.client.stores_by_default:
@@ -318,6 +300,6 @@ def _with_backend_settings(request: Request, plan: ReplyPlan, model: str | None)
 
 
 def _continues_backend_state(request: Request, options: TranslationOptions) -> bool:
-    """Whether the backend itself remembers a part of the conversation."""
+    """Whether the backend itself has stored a part of the conversation."""
     named = any(extra.name in options.client.server_state_fields for extra in request.extras)
     return named or any(isinstance(item, ItemReference) for item in request.items)

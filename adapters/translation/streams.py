@@ -1,4 +1,4 @@
-"""The streams of a reply: translated, passed on as they are, or made into a whole reply."""
+"""Streams of replies, which are translated, forwarded, or collected into a whole reply."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -22,14 +22,14 @@ _IN_STORED_REPLY: Final = "in the stored completion"
 
 
 class ReplyCollector:
-    """A writer that returns no frames: it accumulates the whole reply."""
+    """A writer that builds the whole reply instead of returning frames."""
 
     def __init__(self) -> None:
         self._accumulator = ReplyAccumulator()
 
     @property
     def reply(self) -> Reply | None:
-        """The whole reply, once its last event was fed."""
+        """The whole reply after its last event, and None before."""
         return self._accumulator.reply
 
     def feed(self, event: Event) -> list[bytes]:
@@ -38,12 +38,12 @@ class ReplyCollector:
         return []
 
     def keep_alive(self) -> list[bytes]:
-        """Return nothing: a whole reply has no heartbeat."""
+        """Return no frame, because a whole reply has no heartbeat."""
         return []
 
 
 class ReplyRecorder:
-    """Builds, from the bytes that a client gets, the whole reply that they make."""
+    """Builds a whole reply from the stream that the client receives."""
 
     def __init__(self, client: Dialect, context: ReplyContext) -> None:
         self._client = client
@@ -54,7 +54,7 @@ class ReplyRecorder:
         self._accumulator = ReplyAccumulator()
 
     def feed(self, data: bytes) -> None:
-        """Take what is sent to the client."""
+        """Read bytes that are sent to the client."""
         if self._accumulator.reply is None:
             for frame in self._decoder.feed(data):
                 self._collect(self._reader.feed(frame))
@@ -64,9 +64,9 @@ class ReplyRecorder:
             self._accumulator.feed(event)
 
     def reply(self, usage: Usage | None) -> tuple[Mapping[str, object] | None, tuple[Loss, ...]]:
-        """Return the whole reply, and what of the stream is not in it.
+        """Return the whole reply, and the losses compared with the stream.
 
-        It has its usage even if a client that streams does not get it.
+        It has this usage if the stream has none, because the client did not request it.
         """
         if self._accumulator.reply is None:
             self._collect(self._reader.flush())
@@ -83,21 +83,20 @@ class ReplyRecorder:
 
 
 class _BackendStream:
-    """A backend's stream on its way to the client. The frames of its end are held back."""
+    """A backend's stream that is sent to the client, with the frames of its end held back."""
 
     def __init__(self, plan: ReplyPlan, reader_context: ReplyContext) -> None:
         self._plan = plan
         self._redact = plan.options.redact
         self._decoder = Decoder()
         self.reader = plan.options.backend.read_stream(reader_context)
-        # Whether anything of the reply itself has arrived.
+        # Whether the reply has any event other than its start or its failure.
         self.has_content = False
-        # How the stream ended, as the client sees it, and the frames that end it.
+        # The last event, as the client receives it, and the frames of the end.
         self.outcome: Finished | Failed | None = None
         self.last: list[bytes] = []
-        # Frames before the end that were written too late to be sent on their own.
+        # Frames before the end that must be sent together with it.
         self.unsent: list[bytes] = []
-        # Set when the end is sent.
         self.end_sent = False
 
 
@@ -114,11 +113,11 @@ class TranslatedStream(_BackendStream):
         super().__init__(plan, reader_context)
         self._pipeline = Pipeline(*stages)
         self._writer = writer
-        # Whether deltas go straight from the reader to the writer, until another event comes.
+        # Whether deltas skip the stages, until the next event of another type.
         self._direct = not stages
 
     def feed(self, data: bytes) -> bytes:
-        """Take what one read brought; return the frames for it, without those of the end."""
+        """Translate the bytes of one read; return the frames, except those of the end."""
         if self.outcome is not None:
             return b""
         try:
@@ -128,7 +127,7 @@ class TranslatedStream(_BackendStream):
         return b"".join(self._write_frames(frames))
 
     def _write_frames(self, frames: list[Frame]) -> list[bytes]:
-        """Write frame after frame, so that ids do not depend on how the bytes were split."""
+        """Translate frame by frame, so that ids do not depend on how the bytes were split."""
         read, write, redact = self.reader.feed, self._write, self._redact
         written: list[bytes] = []
         for frame in frames:
@@ -147,40 +146,40 @@ class TranslatedStream(_BackendStream):
         written: list[bytes] = []
         for event in self._pipeline.feed_all(events):
             if isinstance(event, _LAST) and self.outcome is None:
-                if isinstance(event, Failed):
-                    event = replace(event, error=error_for_client(event.error, self._plan))  # noqa: PLW2901
                 self.outcome = event
-                self.last = self._writer.feed(event)
+                if isinstance(event, Failed):
+                    self.outcome = replace(event, error=error_for_client(event.error, self._plan))
+                self.last = self._writer.feed(self.outcome)
             else:
                 written += self._writer.feed(event)
         self._direct = self._pipeline.passes_deltas
         return written
 
     def write_whole(self, events: list[Event]) -> None:
-        """Write all events of a whole reply; nothing of it is sent before its end."""
+        """Write the events of a whole reply, whose frames are sent together with its end."""
         self.unsent += self._write(events)
 
     def flush(self) -> None:
-        """End the stream, because the backend's has ended."""
+        """End the stream, because the backend's stream has ended."""
         if self.outcome is None:
             self.unsent += self._write_frames(self._decoder.flush())
             self.unsent += self._write(self.reader.flush())
 
     def fail(self, error: Error) -> None:
-        """End the stream, because the backend's cannot go on."""
+        """End the stream with an error, because the backend's stream cannot continue."""
         if self.outcome is None:
             self.unsent += self._write(self.reader.fail(Failed(error, origin="gateway")))
 
     def heartbeat(self) -> bytes:
-        """Return what to send while the backend is silent."""
+        """Return a heartbeat, which is sent while the backend is silent."""
         return b"" if self.outcome is not None else b"".join(self._writer.keep_alive())
 
 
 class PassedStream(_BackendStream):
-    """A stream passed on event by event, and ended where its backend does not.
+    """A stream that is forwarded event by event, and ended if its backend does not end it.
 
-    The stream is read all the same: one that was cut, or that turns to noise, must not look
-    complete. The writer follows it, so that it can end the stream from where it stands.
+    The stream is also read, because a truncated or undecodable stream must not look complete. The
+    writer receives its start, so that it can end the stream.
     """
 
     def __init__(
@@ -188,15 +187,15 @@ class PassedStream(_BackendStream):
     ) -> None:
         super().__init__(plan, reader_context)
         self._writer = writer
-        # The number of events passed on.
+        # The number of forwarded events.
         self._passed = 0
-        # Nothing more is passed on: we have ended the stream ourselves.
+        # Whether the gateway has ended the stream; then no further event is forwarded.
         self._over = False
         # The backend's own heartbeat, repeated while it is silent.
         self._heartbeat = b""
 
     def feed(self, data: bytes) -> bytes:
-        """Take what one read brought; return the events in it, without those of the end."""
+        """Read the bytes of one read; return its complete events, except those of the end."""
         if self._over:
             return b""
         try:
@@ -209,7 +208,7 @@ class PassedStream(_BackendStream):
     def _pass(self, blocks: list[bytes]) -> list[bytes]:
         passed: list[bytes] = []
         for block in self._forward(blocks):
-            # The end is held back together with what follows it in the same read.
+            # Hold back the end, together with the data after it in the same read.
             (passed if self.outcome is None or self.end_sent else self.last).append(block)
         return passed
 
@@ -226,7 +225,7 @@ class PassedStream(_BackendStream):
                 yield block + b"\n\n"
 
     def _redacted(self, block: bytes) -> tuple[bytes, Frame | None]:
-        """Parse an event; write it anew if it is an error that contains a secret."""
+        """Parse an event, and redact the secrets in it if it is an error."""
         frame = parse_event(block)
         if frame is None or self._redact is None:
             return block, frame
@@ -243,9 +242,9 @@ class PassedStream(_BackendStream):
         return passed
 
     def _inspect(self, frame: Frame) -> list[bytes]:
-        """Read an event; return the frames that end the stream if it cannot go on.
+        """Read an event; return the frames that end the stream if it cannot continue.
 
-        An event that is JSON but unknown passes: its own dialect may know what it means.
+        An invalid event that is JSON is forwarded, because the client may be able to read it.
         """
         try:
             return self._track(self.reader.read(frame))
@@ -256,7 +255,7 @@ class PassedStream(_BackendStream):
             return self._track([undecodable_stream(str(error))])
 
     def _track(self, events: list[Event]) -> list[bytes]:
-        """Note what was read; end the stream for a failure that the backend did not report."""
+        """Store the state after some events; end the stream if the gateway detected a failure."""
         if not self.has_content:
             self.has_content = _have_content(events)
         for event in events:
@@ -267,26 +266,26 @@ class PassedStream(_BackendStream):
                 failed = replace(event, error=error_for_client(event.error, self._plan))
                 return self._writer.fail_relayed(failed, self._passed)
             if isinstance(event, Started):
-                # The writer needs the identity of the reply that it may have to end. The items
-                # are not remembered: that would fill the memory.
+                # The writer needs the id and the model to end the stream. It does not receive the
+                # items, which would need too much memory.
                 self._writer.feed(event)
         return []
 
     def flush(self) -> None:
-        """End the stream if the backend's ended without doing so."""
+        """End the stream if the backend's stream has no final event."""
         if self._over or self.outcome is not None:
-            # What follows the end is passed on as it comes, so the decoder keeps its beginning.
+            # Keep an incomplete event in the decoder: data after the end is still forwarded.
             return
         rest = self._decoder.rest()
         if rest and rest[0].lstrip().startswith(b"{"):
             self._write_json_body(rest[0])
             return
-        # An event that lacks only its empty line is complete; anything less was cut.
+        # Forward an event that lacks only its empty line; any other event was truncated.
         self.unsent += self._pass([block for block in rest if _is_complete(parse_event(block))])
         self.last += self._track(self.reader.flush())
 
     def _write_json_body(self, body: bytes) -> None:
-        """Write a JSON body, which some backends send in place of a stream, as a stream."""
+        """Write a JSON body, which some backends send instead of a stream, as a stream."""
         frame = Frame(b"", redact_errors(body, self._redact), whole=False)
         events = [*self.reader.feed(frame), *self.reader.flush()]
         self.has_content = _have_content(events)
@@ -294,12 +293,12 @@ class PassedStream(_BackendStream):
         self.last = [written for event in events for written in self._writer.feed(event)]
 
     def fail(self, error: Error) -> None:
-        """End the stream, because the backend's cannot go on."""
+        """End the stream with an error, because the backend's stream cannot continue."""
         if not self._over and self.outcome is None:
             self.last = self._track([Failed(error, origin="gateway")])
 
     def heartbeat(self) -> bytes:
-        """Return what to send while the backend is silent; numbers and ids are its own."""
+        """Return a heartbeat with the backend's own ids and numbers, or a comment."""
         if self._over or self.outcome is not None:
             return b""
         if not self._heartbeat:
@@ -311,7 +310,7 @@ ReplyStream = TranslatedStream | PassedStream
 
 
 def _have_content(events: list[Event]) -> bool:
-    """Whether some events hold more than the beginning of a reply, or its failure."""
+    """Whether there is any event other than the start of a reply or its failure."""
     return not all(isinstance(event, Started | Failed) for event in events)
 
 
