@@ -1,4 +1,4 @@
-r"""Dragoman's core: translates between tool-calling dialects and reports what it could not carry.
+r"""The core of Dragoman, which translates between tool-calling dialects and reports losses.
 
     import adapters
 
@@ -10,11 +10,11 @@ r"""Dragoman's core: translates between tool-calling dialects and reports what i
 A stream is translated chunk by chunk:
 
     stream = adapters.ReplyTranslator(request.reply_plan, streamed=True)
-    sent = stream.feed(chunk)                          # as long as chunks come
+    sent = stream.feed(chunk)                          # for each chunk
     sent = stream.finish().body                        # once at the end
 
-Nothing here waits, reads a clock or a file, or draws a random number: ids and the time come from
-`ids`, by default from the content of the request.
+The package has no I/O, no clock and no randomness: ids and the time come from `ids`, by default
+from the content of the request.
 """
 
 from collections.abc import Mapping
@@ -57,7 +57,7 @@ DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (CHAT, RESP
 
 
 def get_dialect(name: str) -> Dialect:
-    """Return a dialect by its name."""
+    """Return the dialect with this name; raise `InvalidRequestError` if there is none."""
     found = DIALECTS.get(name)
     if found is None:
         raise invalid_choice("dialect", name, DIALECTS)
@@ -65,7 +65,7 @@ def get_dialect(name: str) -> Dialect:
 
 
 def dialects_by_path() -> dict[str, list[Dialect]]:
-    """Return the dialects of each path that clients post to."""
+    """Return the dialects of each endpoint."""
     paths: dict[str, list[Dialect]] = {}
     for one in DIALECTS.values():
         paths.setdefault(one.path, []).append(one)
@@ -84,11 +84,11 @@ def translate_request(  # noqa: PLR0913 - each is one choice of the caller, most
     model: str | None = None,
     ids: IdSource | None = None,
 ) -> BackendRequest:
-    """Translate a client's request for a backend, each known by the name of its dialect.
+    """Translate a request from the dialect `client` to the dialect `backend`.
 
-    What the backend accepts is given as `capabilities` or by the name of a `profile`; `model` is
-    the backend's own name for the model. Raises `InvalidRequestError` if the request cannot be
-    read and `UnsupportedRequestError` if it cannot be translated.
+    The capabilities of the backend are given as `capabilities` or by the name of a `profile`;
+    `model` is the backend's own name for the model. Raises `InvalidRequestError` if the request
+    cannot be read and `UnsupportedRequestError` if it cannot be translated.
     """
     data = body if isinstance(body, bytes) else msgspec.json.encode(body)
     options = TranslationOptions(
@@ -108,7 +108,7 @@ def translate_reply(
 ) -> ReplyEnd:
     """Translate a backend's whole reply to a request from `translate_request`.
 
-    Raises `InvalidReplyError` if it cannot be read.
+    Raises `InvalidReplyError` if the reply cannot be read.
     """
     data = body if isinstance(body, bytes) else msgspec.json.encode(body)
     translator = ReplyTranslator(request.reply_plan, status=status)
@@ -126,7 +126,7 @@ def _profile(name: str | None) -> Capabilities:
 
 
 def check(name: str, stream: bytes) -> list[Violation]:
-    """Return every violation of its dialect's rules in a recorded stream."""
+    """Return all violations of a dialect's rules in a recorded stream."""
     return get_dialect(name).check_stream(stream)
 
 

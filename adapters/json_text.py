@@ -5,12 +5,12 @@ import re
 import msgspec
 from msgspec import Raw
 
-# All that decoding raises; the last is for text that is not UTF-8.
+# All errors of decoding; the last one is for text that is not UTF-8.
 DECODE_ERRORS = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 _RAW = msgspec.json.Decoder(Raw)
 
-# One half of a surrogate pair, as an escape, without the other half next to it.
+# The escape of one half of a surrogate pair, without the other half next to it.
 _LONE_SURROGATE = re.compile(
     rb"(?<!\\)((?:\\\\)*)(?:\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
@@ -18,7 +18,7 @@ _LONE_SURROGATE = re.compile(
 
 
 def is_complete_json(text: str | bytes) -> bool:
-    """Whether the text is one complete object or array, which nothing can follow but white space.
+    """Whether the text is one complete object or array, which cannot continue.
 
     Other values may be incomplete: `12` may become `123`.
     """
@@ -44,7 +44,7 @@ def is_utf8(data: bytes) -> bool:
 def replace_invalid_text(data: bytes) -> bytes:
     """Replace bytes that are not UTF-8, and lone surrogates in escapes, with U+FFFD.
 
-    The standard for server-sent events prescribes it: one broken character does not break a stream.
+    The standard for server-sent events requires this, so that a broken character ends no stream.
     """
     text = data.decode("utf-8", "replace").encode()
     return _LONE_SURROGATE.sub(rb"\1\\ufffd", text)

@@ -10,18 +10,17 @@ from msgspec.json import Encoder
 
 from adapters.errors import InvalidReplyError
 
-# One event may be large (an image, a long patch), and smaller limits have broken streams
-# (https://github.com/SamSaffron/term-llm/issues/298). A backend that never ends its line must not
-# fill the memory, though.
+# The limit protects the memory from a backend that never ends its line. Smaller limits have broken
+# streams with large events, such as images (https://github.com/SamSaffron/term-llm/issues/298).
 EVENT_LIMIT = 64 * 1024 * 1024
 
-# Files that were saved on Windows may begin with it.
+# Files that were saved on Windows may begin with this mark.
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _DATA = b"data: "
 _FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
 # How many bytes `is_stream` needs, without white space at the start.
 STREAM_PREFIX_BYTES = len(BYTE_ORDER_MARK) + max(map(len, _FIELDS))
-# As numbers: searching bytes for a number is faster.
+# LF and CR as numbers: searching bytes for a number is faster.
 _NEWLINE, _RETURN = 10, 13
 
 
@@ -30,7 +29,7 @@ class Frame(Struct, frozen=True, gc=False):
 
     name: bytes
     data: bytes
-    # False for what is left when the stream ends without an empty line after it.
+    # False if the stream ended without an empty line after the event.
     whole: bool = True
 
 
@@ -42,18 +41,18 @@ class Decoder:
         # The incomplete event. It is joined once, so that many small reads take linear time.
         self._pieces: list[bytes] = []
         self._size = 0
-        # Whether the last read ended with CR: a LF at the start of the next one belongs to it.
+        # Whether the last read ended with CR: a LF at the start of the next read belongs to it.
         self._after_carriage_return = False
         # Whether the pieces end with LF: a LF at the start of the next read ends the event.
         self._after_newline = False
         self._at_start = True
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Decode some bytes; return the events that they complete."""
+        """Decode some bytes; return the events that end in them."""
         return [frame for block in self.feed_raw(data) if (frame := parse_event(block)) is not None]
 
     def feed_raw(self, data: bytes) -> list[bytes]:
-        """Decode some bytes; return the lines of each event that they complete."""
+        """Decode some bytes; return the lines of each event that ends in them."""
         data = self._normalize(data)
         if not data:
             return []
@@ -71,7 +70,7 @@ class Decoder:
         return blocks
 
     def flush(self) -> list[Frame]:
-        """Return the event that the end of the stream has truncated, if any."""
+        """Return the event that the end of the stream truncated, if any."""
         frames = (parse_event(block, whole=False) for block in self.rest())
         return [frame for frame in frames if frame is not None]
 
@@ -106,7 +105,7 @@ def is_stream(head: bytes) -> bool:
 
 
 def parse_event(block: bytes, *, whole: bool = True) -> Frame | None:
-    """Parse the lines of one event; return None if it has no data, as a comment."""
+    """Parse the lines of one event; return None if they have no data, for example a comment."""
     if block.startswith(_DATA) and _NEWLINE not in block and len(block) > len(_DATA):
         return Frame(b"", block[len(_DATA) :], whole)
     name = b""
@@ -121,7 +120,7 @@ def parse_event(block: bytes, *, whole: bool = True) -> Frame | None:
     # Some servers send events with empty data to keep a stream alive.
     joined = b"\n".join(data)
     if not joined and not whole and block.lstrip().startswith(b"{"):
-        # The server sent a JSON body in place of a stream, usually an error.
+        # The server sent a JSON body instead of a stream, usually an error.
         return Frame(name, block, whole)
     return Frame(name, joined, whole) if joined else None
 
@@ -137,10 +136,10 @@ def is_done(frame: Frame) -> bool:
     return frame.data.startswith((b"[DONE]", b" ")) and frame.data.strip() == b"[DONE]"
 
 
-# Templates: most frames of a stream are deltas of one block and differ in one string only. The
-# first one is encoded with a placeholder, which the others replace with their text.
+# Templates: most frames of a stream are deltas of one block, which differ only in their text. The
+# first one is encoded with a placeholder, which is replaced with the text of each delta.
 
-# No dialect sends a single NUL as text, and nothing else has its encoding.
+# No dialect sends a single NUL as text, and no other text has its encoding.
 PLACEHOLDER = "\0"
 
 encode = Encoder().encode
@@ -149,9 +148,9 @@ _ENCODED_PLACEHOLDER = encode(PLACEHOLDER)
 
 
 def encode_line(value: object) -> bytes:
-    """Return JSON without line ends.
+    """Return JSON without line ends, which would end the line of the event.
 
-    JSON that is carried as it was received may be indented; a line end would end the event's line.
+    A `Raw` value is not encoded again, so it may be indented.
     """
     data = encode(value)
     if _NEWLINE in data or _RETURN in data:
@@ -165,9 +164,9 @@ class FrameTemplate:
     __slots__ = ("after", "before")
 
     def __init__(self, frame: bytes) -> None:
-        # The last one, because a name before it may be equal to the placeholder.
+        # Split at the last placeholder, because a name before it may be equal to it.
         self.before, _, self.after = frame.rpartition(_ENCODED_PLACEHOLDER)
 
     def fill(self, text: str) -> bytes:
-        """Return the frame with a text in place of the placeholder."""
+        """Return the frame with a text instead of the placeholder."""
         return self.before + encode(text) + self.after

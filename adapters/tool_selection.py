@@ -1,9 +1,9 @@
 """Selection of the tools that are declared to a backend, and of the choice among them.
 
-The writers of all dialects use it. Tools that the backend does not support are dropped and
-reported. A choice that needs such a tool is refused: without it, another tool could be called; see
-https://github.com/Menci/Floway/issues/17. `allowed_tools` becomes a shorter
-declaration where the backend does not know it.
+The request writers of all dialects use this module. Tools that the backend does not support are
+dropped and reported. A choice that requires such a tool is rejected, because the model could call
+another tool instead (https://github.com/Menci/Floway/issues/17). If the backend does not support
+`allowed_tools`, only the allowed tools are declared.
 """
 
 from collections.abc import Callable, Iterable
@@ -32,15 +32,15 @@ ToolWithPath = tuple[Tool, str]
 
 
 class ToolSupport(Struct, frozen=True):
-    """What a backend accepts of tools and choices."""
+    """The tools and tool choices that a backend accepts."""
 
     can_declare: Callable[[Tool], bool]
     allowed_tools: bool
     # Whether `allowed_tools` may list hosted tools.
     allowed_tools_lists_hosted: bool = False
-    # The tools that the backend finds in the items itself.
+    # Tools that are not declared because the backend itself finds them in the items.
     visible: tuple[ToolWithPath, ...] = ()
-    # The other choices that it accepts, and whether it requires one.
+    # The choices besides `allowed_tools` that the backend accepts, and whether it requires one.
     choices: tuple[ToolChoiceWord, ...] = ("auto", "none", "required", "named")
     requires_choice: bool = False
 
@@ -50,25 +50,28 @@ class Selection(Struct, frozen=True):
 
     tools: tuple[ToolWithPath, ...]
     choice: ToolChoice | None
-    # Tools that are not declared but can be chosen, because the backend finds them in the items.
+    # Tools that can be chosen without a declaration, because the backend finds them in the items.
     visible: tuple[ToolWithPath, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.tools or self.visible)
 
     def identities(self) -> frozenset[Identity]:
-        """Return the identities of all tools that have names."""
+        """Return the identities of all tools with names."""
         return _identities(self.tools + self.visible)
 
 
 def select(request: Request, support: ToolSupport, losses: Losses) -> Selection:
-    """Return what of a request's tools and tool choice a backend accepts."""
+    """Return the tools and the tool choice of a request that a backend accepts."""
     declared: list[ToolWithPath] = []
     for tool, path in request.tools_with_paths():
         if support.can_declare(tool):
             declared.append((tool, path))
+        elif isinstance(tool, HostedTool):
+            losses.dropped(path, f"the backend does not support {tool.kind} tools", "capability")
         else:
-            losses.dropped(path, f"the backend does not support {_describe(tool)}", "capability")
+            reason = f"the backend does not support custom tools ({tool.name})"
+            losses.dropped(path, reason, "capability")
     selection = Selection(tuple(declared), request.tool_choice, support.visible)
     if isinstance(selection.choice, AllowedToolsChoice):
         selection = _select_allowed(request, selection, selection.choice, support, losses)
@@ -79,10 +82,6 @@ def select(request: Request, support: ToolSupport, losses: Losses) -> Selection:
     return selection
 
 
-def _describe(tool: Tool) -> str:
-    return f"{tool.kind} tools" if isinstance(tool, HostedTool) else f"custom tools ({tool.name})"
-
-
 # Names
 
 
@@ -91,7 +90,7 @@ def _identities(tools: Iterable[ToolWithPath]) -> frozenset[Identity]:
 
 
 def _resolve(choice: NamedToolChoice, known: frozenset[Identity]) -> frozenset[Identity]:
-    """Return the tools that a choice names; it may omit the namespace."""
+    """Return the identities that a choice may mean; it may omit the namespace."""
     exact = (choice.namespace, choice.name)
     if exact in known or choice.namespace is not None:
         return known & {exact}
@@ -101,7 +100,7 @@ def _resolve(choice: NamedToolChoice, known: frozenset[Identity]) -> frozenset[I
 def _with_identities(
     tools: tuple[ToolWithPath, ...], identities: frozenset[Identity]
 ) -> tuple[ToolWithPath, ...]:
-    """Return the tools with one of some identities, and the namespaces that have such tools."""
+    """Return the tools that have one of these identities, and the namespaces with such tools."""
     return tuple(one for one in tools if not identities.isdisjoint(tool_identities(*one)))
 
 
@@ -109,16 +108,12 @@ def _with_identities(
 
 
 def _check_choice(request: Request, selection: Selection, losses: Losses) -> Selection:
-    """Refuse a choice that cannot be made, and drop one that has no tools to choose from."""
+    """Reject a choice of an unavailable tool; remove any other choice if there are no tools."""
     match selection.choice:
         case NamedToolChoice(name=name) as choice if not _resolve(choice, selection.identities()):
             declared = _resolve(choice, _identities(request.tools_with_paths()))
-            reason = (
-                f"the tool {name} is not supported"
-                if declared
-                else f"the tool {name} is not declared"
-            )
-            losses.dropped("tool_choice", reason, "meaning")
+            missing = "supported" if declared else "declared"
+            losses.dropped("tool_choice", f"the tool {name} is not {missing}", "meaning")
         case HostedChoice(kind=kind) if not _has_hosted(selection, kind):
             losses.dropped("tool_choice", f"the backend does not support {kind} tools", "meaning")
         case ToolChoiceMode(mode="required") if not selection:
@@ -129,7 +124,7 @@ def _check_choice(request: Request, selection: Selection, losses: Losses) -> Sel
 
 
 def _approximate_choice(selection: Selection, support: ToolSupport, losses: Losses) -> Selection:
-    """Replace a choice that the backend does not accept by the nearest one."""
+    """Replace a choice that the backend does not accept with the nearest one."""
     match selection.choice:
         case NamedToolChoice() as choice if "named" not in support.choices:
             reason = "forcing one tool is not supported; only this tool is declared"
@@ -140,21 +135,19 @@ def _approximate_choice(selection: Selection, support: ToolSupport, losses: Loss
         case ToolChoiceMode(mode="required") if "required" not in support.choices:
             return replace(selection, choice=_approximate_required(selection, support, losses))
         case ToolChoiceMode(mode="none") if "none" not in support.choices:
-            reason = "none is not supported; no tool is declared"
-            losses.changed("tool_choice", reason)
+            losses.changed("tool_choice", "none is not supported; no tool is declared")
             return Selection((), None)
         case _:
             return selection
 
 
 def _approximate_required(selection: Selection, support: ToolSupport, losses: Losses) -> ToolChoice:
-    """Return the choice of the only tool in place of `required`, or else `auto`."""
+    """Return the choice of the only tool instead of `required`, or else `auto`."""
     match selection.tools:
         case ((FunctionTool(name=name), _),) if "named" in support.choices:
             return NamedToolChoice(name)
         case _:
-            reason = "required is not supported; sent as auto"
-            losses.changed("tool_choice", reason, "capability")
+            losses.changed("tool_choice", "required is not supported; sent as auto", "capability")
             return ToolChoiceMode("auto")
 
 
@@ -168,7 +161,7 @@ def _select_allowed(
     support: ToolSupport,
     losses: Losses,
 ) -> Selection:
-    """Keep `allowed_tools` where the backend knows it, or else declare only the listed tools."""
+    """Keep `allowed_tools` if the backend supports it, or else declare only the listed tools."""
     if choice.mode == "none":
         return replace(selection, choice=ToolChoiceMode("none"))
     _refuse_undeclared(request, selection, choice)
@@ -180,7 +173,7 @@ def _select_allowed(
     if support.allowed_tools and support.allowed_tools_lists_hosted:
         return replace(selection, choice=allowed)
     if support.allowed_tools and allowed.tools:
-        # A hosted tool that cannot be listed is declared if it is allowed.
+        # Declare only the allowed hosted tools, because they cannot be listed.
         local = (one for one in selection.tools if not isinstance(one[0], HostedTool))
         return replace(selection, tools=(*local, *hosted), choice=allowed)
     reason = "allowed_tools is not supported"
@@ -212,7 +205,7 @@ def _declare_only_listed(
 def _without_missing(
     selection: Selection, choice: AllowedToolsChoice, support: ToolSupport, losses: Losses
 ) -> AllowedToolsChoice:
-    """Remove what the backend does not have, or cannot list, from the allowed tools."""
+    """Remove the tools that the backend does not support, or cannot list, from the choice."""
     known = selection.identities()
     tools = tuple(tool for tool in choice.tools if _resolve(tool, known))
     lists_hosted = support.allowed_tools_lists_hosted and support.allowed_tools
@@ -221,9 +214,8 @@ def _without_missing(
         any(_is_entry_of(raw, tool) for tool in hosted) for raw in choice.others
     )
     if len(tools) < len(choice.tools) or lacks_hosted:
-        losses.changed(
-            "tool_choice", "unsupported tools are removed from allowed_tools", "capability"
-        )
+        reason = "unsupported tools are removed from allowed_tools"
+        losses.changed("tool_choice", reason, "capability")
     return AllowedToolsChoice(choice.mode, tools, choice.others if lists_hosted else ())
 
 
@@ -231,7 +223,7 @@ def _without_missing(
 
 
 def _listed_hosted(selection: Selection, choice: AllowedToolsChoice) -> tuple[ToolWithPath, ...]:
-    """Return the hosted tools that are allowed."""
+    """Return the hosted tools that the choice lists."""
     return tuple(
         (tool, path)
         for tool, path in selection.tools
@@ -240,7 +232,7 @@ def _listed_hosted(selection: Selection, choice: AllowedToolsChoice) -> tuple[To
 
 
 def _is_entry_of(raw: Raw, tool: HostedTool) -> bool:
-    """Whether an entry of `allowed_tools` names a hosted tool; MCP servers also have labels."""
+    """Whether an entry of `allowed_tools` means this hosted tool; MCP servers also have labels."""
     entry = read_fields(raw)
     label = entry.peek("server_label")
     is_same_type = _is_same_type(tool.kind, entry.peek("type") or "")
@@ -255,5 +247,5 @@ def _has_hosted(selection: Selection, kind: str) -> bool:
 
 
 def _is_same_type(kind: str, other: str) -> bool:
-    """Whether two types name one tool: `web_search` also has types with dates and previews."""
+    """Whether two types mean the same tool: one may have a date or "preview" at its end."""
     return kind.startswith(other) or other.startswith(kind)
