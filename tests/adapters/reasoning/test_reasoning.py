@@ -1,7 +1,7 @@
 """What carries reasoning through a reply does the same to a whole and to a stream."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 
 import pytest
@@ -20,6 +20,7 @@ from adapters.losses import Losses
 from adapters.reasoning.capture import (
     CallReasoningAttacher,
     CallReasoningRecorder,
+    ReasoningCapture,
     ReasoningItemSealer,
 )
 from adapters.reasoning.policy import ReasoningRestorer
@@ -90,12 +91,14 @@ def assert_restored(items: Sequence[ir.Item], reply: ir.Reply) -> None:
     assert [_bare(item) for item in restored(items)] == expected
 
 
+def streamed(stage: ReasoningCapture, events: Iterable[Event]) -> ir.Reply:
+    return accumulate(check_order(stage.feed_all(list(events))))
+
+
 @given(PLAIN)
-def test_seals_are_the_same_on_a_whole_and_on_a_stream(reply: ir.Reply) -> None:
+def test_sealed_reasoning_is_the_same_for_whole_and_stream(reply: ir.Reply) -> None:
     whole = ReasoningItemSealer(SEAL).reply(reply)
-    assert (
-        accumulate(check_order(ReasoningItemSealer(SEAL).feed_all(list(to_events(reply))))) == whole
-    )
+    assert streamed(ReasoningItemSealer(SEAL), to_events(reply)) == whole
     for item in items_of(whole):
         assert not isinstance(item, ir.Reasoning) or item.encrypted is not None
         assert not isinstance(item, ir.ToolCall | ir.Reasoning) or item.extras == ()
@@ -106,7 +109,7 @@ def test_sealed_reasoning_is_restored(reply: ir.Reply) -> None:
     assert_restored(items_of(ReasoningItemSealer(SEAL).reply(reply)), reply)
 
 
-def late(events: Sequence[Event]) -> list[Event]:
+def late(events: Iterable[Event]) -> list[Event]:
     """Move the extra content of calls to their ends, as some servers do."""
     extras: dict[BlockId, ir.Extras] = {}
     told: list[Event] = []
@@ -124,8 +127,7 @@ def late(events: Sequence[Event]) -> list[Event]:
 
 @given(PLAIN)
 def test_late_extra_content_is_sealed(reply: ir.Reply) -> None:
-    events = late(list(to_events(reply)))
-    sealed = items_of(accumulate(check_order(ReasoningItemSealer(SEAL).feed_all(events))))
+    sealed = items_of(streamed(ReasoningItemSealer(SEAL), late(to_events(reply))))
     for item in sealed:
         assert not isinstance(item, ir.ToolCall | ir.Reasoning) or item.extras == ()
     assert_restored(sealed, reply)
@@ -133,7 +135,7 @@ def test_late_extra_content_is_sealed(reply: ir.Reply) -> None:
 
 @given(PLAIN)
 def test_late_extra_content_is_accumulated(reply: ir.Reply) -> None:
-    assert accumulate(late(list(to_events(reply, Losses(None))))) == reply
+    assert accumulate(late(to_events(reply, Losses(None)))) == reply
 
 
 @pytest.mark.parametrize(
@@ -225,8 +227,12 @@ def _is_empty(item: ir.Item) -> bool:
 
 @given(reply=SEALED, plain=st.booleans())
 def test_stored_reasoning_is_the_same_for_whole_and_stream(*, reply: ir.Reply, plain: bool) -> None:
-    stage = CallReasoningAttacher(SEAL, "completions", accepts_unencrypted=plain)
+    stage, stream_stage = (
+        CallReasoningAttacher(SEAL, "completions", accepts_unencrypted=plain) for _ in range(2)
+    )
     whole = stage.reply(reply)
+    assert streamed(stream_stage, to_events(reply)) == whole
+    assert stream_stage.sealed_by_call == stage.sealed_by_call
     carried_by = [item for item in items_of(whole) if isinstance(item, ir.ToolCall)]
     found = {one.call_id: split_sealed_extra(one)[0] for one in carried_by}
     assert {name: text for name, text in found.items() if text} == stage.sealed_by_call
@@ -235,7 +241,10 @@ def test_stored_reasoning_is_the_same_for_whole_and_stream(*, reply: ir.Reply, p
 
 @given(PLAIN)
 def test_recorded_reasoning_is_the_same_for_whole_and_stream(reply: ir.Reply) -> None:
-    assert CallReasoningRecorder(SEAL).reply(reply) == reply
+    stage, stream_stage = CallReasoningRecorder(SEAL), CallReasoningRecorder(SEAL)
+    assert stage.reply(reply) == reply
+    assert streamed(stream_stage, to_events(reply)) == reply
+    assert stream_stage.sealed_by_call == stage.sealed_by_call
 
 
 @given(st.text(max_size=10), signed)
