@@ -18,6 +18,7 @@ from tests.adapters.laws.common import payloads
 from tests.adapters.test_streams import assert_valid
 from tests.corpus import CASES, DialectName, Report, Sentence, StrictCapabilities, on_wire
 from tests.exchange import Exchange
+from tests.judges import sdk
 from tests.judges.reading import JsonObject, object_in, objects_in, read_object, text_in
 from tests.judges.samples import encoded
 from tests.snapshots import format_json, format_losses
@@ -129,39 +130,16 @@ def _split_frame(frame: bytes) -> list[bytes]:
 
 
 def accumulated(dialect: str, stream: bytes) -> JsonObject:
-    """Accumulate a stream to a whole reply, as clients do."""
-    sent = payloads(stream)
+    """Return the reply that a client makes of a stream, with the openai package for Chat."""
     if dialect == "responses":
-        return object_in(sent[-1], "response")
-    message: JsonObject = {}
-    for choice in (choice for chunk in sent for choice in objects_in(chunk, "choices")):
-        _add(message, object_in(choice, "delta"))
+        return object_in(payloads(stream)[-1], "response")
+    completion = sdk.judge_chat_stream(stream)
+    assert completion is not None
+    reply = completion.to_dict(exclude_none=True, warnings=False)
+    message = object_in(objects_in(reply, "choices")[0], "message")
     for call in cast("list[JsonObject]", message.get("tool_calls", [])):
         del call["index"]
-    return {"choices": [{"message": message}]}
-
-
-def _add(whole: JsonObject, delta: JsonObject) -> None:
-    """Add a delta as the openai package does: texts and objects are joined, lists by an index."""
-    for name, value in delta.items():
-        known = whole.get(name)
-        match value:
-            case str() if isinstance(known, str) and name not in ("type", "role", "id"):
-                whole[name] = known + value
-            case dict() if isinstance(known, dict):
-                _add(cast("JsonObject", known), cast("JsonObject", value))
-            case list() if isinstance(known, list) and name == "tool_calls":
-                _add_calls(cast("list[JsonObject]", known), cast("list[JsonObject]", value))
-            case _:
-                whole[name] = value
-
-
-def _add_calls(known: list[JsonObject], deltas: list[JsonObject]) -> None:
-    for delta in deltas:
-        if cast("int", delta["index"]) == len(known):
-            known.append(delta)
-        else:
-            _add(known[cast("int", delta["index"])], delta)
+    return reply
 
 
 def next_request(loop: Loop, reply: JsonObject) -> bytes:
