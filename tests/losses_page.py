@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
+from typing_extensions import get_type_hints
 
 from adapters import DIALECTS
-from tests.judges.fields import request_fields
+from tests.judges.fields import request_types
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "losses.md"
@@ -61,7 +62,7 @@ class Row(Struct, frozen=True):
 
 
 def page() -> str:
-    known = set[str]().union(*request_fields().values())
+    known = {name for params in request_types() for name in get_type_hints(params)}
     sections = (section(client, known) for client in DIALECTS)
     return HEAD + "".join(sections)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.judges import fields, samples, sdk
+from tests.judges import samples, sdk
 from tests.judges.open_responses import EVERYTHING, assert_stream
 from tests.judges.reading import JsonObject, object_in, objects_in, read_object
 from tests.judges.sample_streams import (
@@ -241,26 +241,3 @@ def test_sdk_refuses_a_responses_stream_without_one_end() -> None:
         sdk.judge_responses_stream(responses_stream(events[:-1]))
     with refused(AssertionError, match="after the terminal"):
         sdk.judge_responses_stream(responses_stream([*events, events[-1]]))
-
-
-def test_fields_lists_what_requests_may_say() -> None:
-    found = fields.request_fields()
-    assert {"messages", "functions", "stream"} <= found["CompletionCreateParams"]
-    assert {"input", "previous_response_id", "stream"} <= found["ResponseCreateParams"]
-    assert found["ChatCompletionToolMessageParam"] == {"role", "content", "tool_call_id"}
-    assert "prompt_cache_breakpoint" in found["ResponseInputTextParam"]
-    assert "async" in found["FunctionToolParam"]
-    assert found["chat_completion_named_tool_choice_param.Function"] == {"name"}
-
-
-def test_fields_knows_every_field_of_the_samples() -> None:
-    found = fields.request_fields()
-    assert CHAT_REQUEST.keys() <= found["CompletionCreateParams"]
-    assert samples.RESPONSES_REQUEST.keys() <= found["ResponseCreateParams"]
-
-
-def test_fields_leaves_out_what_is_carried_as_it_is() -> None:
-    found = fields.request_fields(opaque={"tool_param.Mcp"})
-    assert not any(name.startswith("tool_param.Mcp") for name in found)
-    with refused(AssertionError, match="tool_param.Gone"):
-        fields.request_fields(opaque={"tool_param.Gone"})
