@@ -1,7 +1,7 @@
 """Reader of content parts in the forms of all dialects.
 
-Some clients send the parts of one dialect in messages of another. The type of a part identifies its
-form, so one lenient reader is enough. Each dialect has its own, exact writer.
+Some clients send the parts of one dialect in messages of another dialect. One reader can accept all
+parts, because their types are unique. Each dialect has its own writer.
 """
 
 from collections.abc import Callable
@@ -118,7 +118,7 @@ _READERS: dict[str, Callable[[JsonObject, Family], Part]] = {
 
 
 def read_annotation(raw: Raw, family: Family) -> Annotation:
-    """Read an annotation; in Chat, a citation is in one more object."""
+    """Read an annotation; in Chat, the fields of a citation are in the object `url_citation`."""
     fields = read_fields(raw, "annotations")
     if fields.string("type") != "url_citation":
         return OtherAnnotation(family, raw)

@@ -1,7 +1,7 @@
 """Error bodies, which have the same form in all dialects: `{"error": {message, type, …}}`.
 
-The reader accepts whatever a backend, or a proxy before it, may send: this form, a string, a
-`detail`, a list of errors, a stream with one error, an HTML page, or nothing.
+The reader accepts all forms that backends and their proxies send: this one, a string, a `detail`, a
+list of errors, a stream with one error, an HTML page, or nothing.
 """
 
 import html
@@ -37,8 +37,8 @@ _TYPES = {
     422: "invalid_request_error",
     429: "rate_limit_error",
 }
-# Messages that a conversation is too long. Clients know only the code `context_length_exceeded`,
-# upon which they compact or stop (https://github.com/anomalyco/opencode/issues/17748).
+# Messages of servers that a conversation is too long. Clients compact a conversation or stop only
+# after the code `context_length_exceeded` (https://github.com/anomalyco/opencode/issues/17748).
 _OVERFLOW = re.compile(
     r"exceed_context_size|context_length_exceeded|maximum context|prompt is too long"
     r"|too many (input )?tokens|input is too long"
@@ -48,11 +48,11 @@ _OVERFLOW = re.compile(
 )
 CONTEXT_OVERFLOW = "context_length_exceeded"
 
-# The beginning of an HTML page or a stack trace is enough.
+# Longer texts, such as HTML pages and stack traces, are truncated.
 _MAX_TEXT_LENGTH = 1000
 _INVISIBLE = re.compile(r"<(style|script|head)\b.*?</\1\s*>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _RAW = msgspec.json.Decoder(Raw)
-# The fields in which servers put the message, the most informative first.
+# The fields in which servers send the message, the most informative first.
 _MESSAGE_FIELDS = ("message", "msg", "detail", "error", "errors", "title")
 
 
@@ -60,7 +60,7 @@ _MESSAGE_FIELDS = ("message", "msg", "detail", "error", "errors", "title")
 
 
 def read_error(status: int | None, body: bytes) -> Error:
-    """Read the body of an error, whatever its form."""
+    """Read an error body of any form."""
     try:
         error = _read_json(body, status)
     except (*DECODE_ERRORS, InvalidRequestError):
@@ -80,7 +80,7 @@ def _read_json(body: bytes, status: int | None) -> Error:
 
 
 def _read_text(body: bytes, status: int | None) -> Error:
-    """Read a body that is not JSON: a stream with one error, a page, or text."""
+    """Read a body that is not JSON: a stream with one error, an HTML page, or text."""
     frames = Decoder().feed(body + b"\n\n")
     if frames:
         try:
@@ -93,15 +93,15 @@ def _read_text(body: bytes, status: int | None) -> Error:
 
 
 def read_error_fields(fields: JsonObject, status: int | None) -> Error:
-    """Read the error in a JSON body."""
+    """Read the error in a JSON object: its field `error` or, without it, the object itself."""
     raw = fields.raw("error")
     if raw is None:
-        # The other fields of such a body may not belong to the error.
-        return msgspec.structs.replace(_read_flat(fields, status), extras=())
+        # Drop unknown fields, which may not belong to the error.
+        return replace(_read_flat(fields, status), extras=())
     if not bytes(raw).startswith(b"{"):
         message = fields.raw("message") or fields.raw("detail")
         if message is not None:
-            # Then `error` is a code.
+            # If the message is beside `error`, `error` is a code.
             code = string_or_raw_json(raw)
             return Error(_message(parse(message)), _type(status), code, status=status)
     return read_error_value(raw, status)
@@ -115,7 +115,7 @@ def read_error_value(raw: Raw, status: int | None) -> Error:
 
 
 def is_error(raw: Raw) -> bool:
-    """Whether the value of `error` is an error; some servers always send the field."""
+    """Whether the value of `error` is an error; some servers always send an empty one."""
     return is_present(raw) and bytes(raw) not in (b'""', b"{}", b"false", b"[]", b"0")
 
 
@@ -124,7 +124,7 @@ def _read_flat(fields: JsonObject, status: int | None) -> Error:
     message = next((_message(parse(raw)) for raw in values if raw), "")
     code, kind = fields.raw("code"), fields.raw("type")
     if status is None and code is not None and re.fullmatch(rb"[45]\d\d", bytes(code)):
-        # Some servers repeat the status as the code.
+        # Some servers send the status as the code.
         status = int(bytes(code))
     has_type = kind is not None and bytes(kind).startswith(b'"')
     fields.raw("object")
@@ -139,7 +139,7 @@ def _read_flat(fields: JsonObject, status: int | None) -> Error:
 
 
 def _message(value: Json) -> str:
-    """Return the message in a value of any form."""
+    """Return the message in a JSON value of any type."""
     if isinstance(value, list):
         return "; ".join(_message(one) for one in value)
     if isinstance(value, dict):
@@ -161,32 +161,32 @@ def _type(status: int | None) -> str:
 
 
 def normalize_context_overflow(error: Error) -> Error:
-    """Return the error with the code that clients know, if the conversation is too long."""
+    """Set the code that clients recognize if a conversation is too long."""
     if error.code == CONTEXT_OVERFLOW or not _OVERFLOW.search(f"{error.type} {error.message}"):
         return error
     if error.status is not None and error.status not in (400, 413, 422, 500):
         return error
-    return msgspec.structs.replace(error, code=CONTEXT_OVERFLOW, type="invalid_request_error")
+    return replace(error, code=CONTEXT_OVERFLOW, type="invalid_request_error")
 
 
 def infer_status(error: Error) -> Error:
-    """Return the error with the HTTP status that fits its code, if it has none."""
+    """Set the HTTP status of an error without one to a status that fits its code."""
     error = normalize_context_overflow(error)
     if error.status is not None:
         return error
     code = error.code or ""
     if "rate_limit" in code or "rate_limit" in error.type:
-        return msgspec.structs.replace(error, status=429, type="rate_limit_error")
+        return replace(error, status=429, type="rate_limit_error")
     if code in ("invalid_prompt", CONTEXT_OVERFLOW) or "image" in code:
-        return msgspec.structs.replace(error, status=400, type="invalid_request_error")
-    return msgspec.structs.replace(error, status=500)
+        return replace(error, status=400, type="invalid_request_error")
+    return replace(error, status=500)
 
 
 # Writing
 
 
 def to_error(error: DragomanError) -> Error:
-    """Return an exception as an error of the IR; a path in a reply is no parameter."""
+    """Convert an exception to the IR; its path is a parameter, unless it is a path in a reply."""
     param = None if isinstance(error, InvalidReplyError) else error.path
     return Error(str(error), error.kind, error.code, param, status=error.status)
 
@@ -203,16 +203,15 @@ def error_object(error: Error) -> dict[str, object]:
         "type": error.type,
         "param": error.param,
         "code": error.code,
-        # The form is the same in all dialects, so other fields fit as well.
+        # All dialects have the same form of errors, so extra fields of any family are valid.
         **{extra.name: extra.value for extra in error.extras},
     }
 
 
-# Redaction of secrets: only in errors, because what the model says keeps every byte
+# Redaction of secrets: only in errors, because the output of a model must stay unchanged
 
-# Replaces secrets in a text.
+# A function that replaces the secrets in a text.
 Redact = Callable[[str], str]
-
 # The replacement of a secret.
 REDACTED = "[redacted]"
 
@@ -223,21 +222,21 @@ _IS_ERROR = Raw(_ERROR)
 
 
 def redact_text(data: bytes, redact: Redact | None) -> bytes:
-    """Redact all of a text, such as the body of an error."""
+    """Redact the whole of a text, such as the body of an error."""
     if redact is None:
         return data
     return redact(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
 def redact_errors(data: bytes, redact: Redact | None) -> bytes:
-    """Redact the errors in a JSON text of a backend, and nothing beside them."""
-    # Within a string these quotes would be escaped.
+    """Redact only the errors in JSON of a backend."""
+    # The quotes cannot be part of a string, in which they would be escaped.
     if redact is None or _ERROR not in data:
         return data
     try:
         return _redacted(data, redact)
     except DECODE_ERRORS:
-        # It cannot be read, so it is not passed on either.
+        # Invalid JSON is not passed on to the client.
         return data
 
 
@@ -249,7 +248,7 @@ def redact_frame(frame: Frame, redact: Redact | None) -> Frame:
 
 
 def _redacted(data: bytes, redact: Redact) -> bytes:
-    """Return an object or a list with its errors redacted; the same bytes if none has a secret."""
+    """Redact the errors in an object or a list; return the same bytes if no secret is found."""
     begin = data.lstrip()[:1]
     if begin == b"[":
         items = [bytes(item) for item in _LIST.decode(data)]
@@ -269,7 +268,7 @@ def _redacted(data: bytes, redact: Redact) -> bytes:
     return msgspec.json.encode(fields | changes) if changes else data
 
 
-# Fields that are an error, or may have one inside.
+# Fields that are an error, or that may contain one.
 _CLEANED: Final[dict[str, Callable[[bytes, Redact], bytes]]] = {
     "error": redact_text,
     "response": _redacted,

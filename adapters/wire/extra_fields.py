@@ -1,4 +1,4 @@
-"""Fields that only one family of dialects has: passed on unchanged, or reported as losses."""
+"""Fields that only one family of dialects has, and fields that several dialects share."""
 
 from collections.abc import Callable, Mapping
 
@@ -9,15 +9,15 @@ from adapters.ir.types import CacheOptions, ExtraField, Extras, Family, Request,
 from adapters.losses import Losses, Severity
 from adapters.wire.json_object import NULL, JsonObject
 
-# The severity of dropping a field: a constant, or a function of its value.
+# The severity of dropping a field, or a function that returns it for a value of the field.
 SeverityRule = Severity | None | Callable[[Raw], Severity | None]
 
-# Values that can be dropped without a report.
+# Values that are dropped without a report.
 _EMPTY = frozenset((b"[]", b"{}", b'""'))
 
 
 class DropPolicy(msgspec.Struct, frozen=True):
-    """The severity of dropping a known field, and its reason, if not the default."""
+    """The severity of dropping a field, and the reason to report, if not the default."""
 
     severity: SeverityRule
     reason: str | None = None
@@ -30,16 +30,16 @@ def unread_fields(
     prefix: str = "",
     otherwise: SeverityRule = "hint",
 ) -> Extras:
-    """Remove and return the fields of an object that were not read.
+    """Take the remaining fields of an object as extra fields.
 
     `otherwise` is the severity of dropping a field that is not in `known`.
     """
-    left = fields.take_all()
-    if not left:
+    unread = fields.take_all()
+    if not unread:
         return ()
     default = DropPolicy(otherwise)
     extras: list[ExtraField] = []
-    for name, raw in left.items():
+    for name, raw in unread.items():
         if raw == NULL:
             continue
         policy = known.get(name, default) if known else default
@@ -53,23 +53,23 @@ def unread_fields(
 
 
 def harmless_if(harmless: object, severity: Severity) -> Callable[[Raw], Severity | None]:
-    """Return a rule that reports no loss if the field has the given value."""
+    """Return a rule that reports no loss if the field has the value `harmless`."""
     encoded = msgspec.json.encode(harmless)
     return lambda raw: None if b"".join(bytes(raw).split()) == encoded else severity
 
 
 class ExtrasWriter(msgspec.Struct, frozen=True, eq=False):
-    """Writes the extra fields of one family, and reports those of all others as losses."""
+    """Writes the extra fields of one family, and reports those of other families as losses."""
 
     family: Family
     # The name of the dialect in messages to clients.
     label: str
     losses: Losses
-    # Fields of other families that the backend accepts, too.
+    # Fields of other families that the backend also accepts.
     forward: tuple[str, ...] = ()
 
     def carry(self, extras: Extras, into: dict[str, object], path: str = "") -> None:
-        """Write the extras into an object, or report them."""
+        """Write extra fields into an object, or report them."""
         for extra in extras:
             if extra.family == self.family or extra.name in self.forward:
                 _put(into, extra.name, extra.value)
@@ -77,7 +77,7 @@ class ExtrasWriter(msgspec.Struct, frozen=True, eq=False):
                 self.report_dropped((extra,), path)
 
     def report_dropped(self, extras: Extras, path: str = "") -> None:
-        """Report the extras, because there is no object to write them into."""
+        """Report extra fields that cannot be written."""
         for extra in extras:
             if extra.severity is not None:
                 full_path = f"{path}.{extra.name}" if path else extra.name
@@ -87,7 +87,7 @@ class ExtrasWriter(msgspec.Struct, frozen=True, eq=False):
 
 
 def _put(into: dict[str, object], name: str, value: Raw) -> None:
-    """Set a field, which may be within an inner object (`reasoning.summary`)."""
+    """Set a field, which may be in an inner object (`reasoning.summary`)."""
     outer, dot, inner = name.partition(".")
     if not dot:
         into[name] = value
@@ -97,7 +97,7 @@ def _put(into: dict[str, object], name: str, value: Raw) -> None:
         _put(nested, inner, value)  # pyright: ignore[reportUnknownArgumentType] - our own object
 
 
-# Settings and counts that several dialects have
+# Settings and token counts that several dialects share
 
 _EMPTY_OBJECT = Raw(b"{}")
 
@@ -111,14 +111,14 @@ def read_cache_options(fields: JsonObject, family: Family) -> CacheOptions | Non
     return CacheOptions(mode, ttl, unread_fields(options, family))
 
 
-# It does not matter if a count of zero is dropped.
+# A count of zero is dropped without a report.
 _COUNT = harmless_if(0, "hint")
 
 
 def read_token_counts(
     family: Family, input_name: str, output_name: str, fields: JsonObject | None
 ) -> Usage | None:
-    """Read the usage of a reply, any of whose numbers may be missing."""
+    """Read the usage of a reply; a missing count becomes 0, and a missing total the sum."""
     if fields is None:
         return None
     inputs = fields.nested(f"{input_name}_details") or JsonObject({})
@@ -138,7 +138,7 @@ def read_token_counts(
     )
 
 
-# Fields that hardly influence the reply.
+# Fields with little influence on the reply.
 _MINOR_FIELDS = frozenset(
     (
         "metadata",
@@ -164,7 +164,7 @@ def drop_refused(
         value = wire.pop(name, None)
         if value is None:
             continue
-        # One field may contain several fields of the IR, as `reasoning` and `text` do.
+        # A field such as `reasoning` or `text` may contain several fields of the IR.
         contained = [
             field
             for field, wire_name in names.items()
@@ -179,9 +179,9 @@ def drop_refused(
 
 
 def copy_present(request: Request, names: tuple[str, ...], wire: dict[str, object]) -> None:
-    """Write the settings that the IR and a dialect have in the same form, if they are set."""
+    """Write settings that have the same name and form in the IR and in a dialect."""
     for name in names:
         value = getattr(request, name)
-        # Some servers reject an empty object.
+        # Omit an empty object, which some servers reject.
         if value is not None and value != _EMPTY_OBJECT:
             wire[name] = value

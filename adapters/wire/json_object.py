@@ -1,7 +1,7 @@
-"""Lenient reading of JSON objects, with exact paths and without losing unknown fields.
+"""Lenient reading of JSON objects, with exact paths in errors and without loss of unknown fields.
 
-The reader of a dialect takes the fields that it knows, one by one, each with its expected type. The
-remaining fields are unknown: they are passed on or reported. `null` counts as absent.
+The reader of a dialect takes each field that it knows, with its expected type. The remaining fields
+are unknown: the reader passes them on or reports them. `null` counts as absent.
 """
 
 import re
@@ -20,10 +20,10 @@ Object = dict[str, Raw]
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 NULL = Raw(b"null")
-# The default of a `Raw` field in a Struct, which cannot be `Raw | None`.
+# The default of a `Raw` field in a Struct, whose type cannot be `Raw | None`.
 MISSING = Raw()
 
-# Decoders are made once, because they compile their type.
+# Created once, because a decoder compiles its type.
 _ENCODER = Encoder()
 _JSON: Decoder[Json] = Decoder()
 _OBJECT = Decoder(Object)
@@ -44,10 +44,10 @@ _STRING_OR_ARRAY = Decoder(str | list[Raw] | None)
 class JsonObject:
     """The fields of a JSON object that have not been taken yet."""
 
-    __slots__ = ("_left", "path")
+    __slots__ = ("_remaining", "path")
 
-    def __init__(self, left: Object, path: str = "") -> None:
-        self._left = left
+    def __init__(self, fields: Object, path: str = "") -> None:
+        self._remaining = fields
         self.path = path
 
     def at(self, name: str) -> str:
@@ -55,22 +55,22 @@ class JsonObject:
         return f"{self.path}.{name}" if self.path else name
 
     def has(self, name: str) -> bool:
-        """Whether the object has this field, which was not taken yet and is not null."""
-        raw = self._left.get(name)
+        """Whether a field remains and is not null."""
+        raw = self._remaining.get(name)
         return raw is not None and raw != NULL
 
     def count(self) -> int:
         """Return the number of remaining fields."""
-        return len(self._left)
+        return len(self._remaining)
 
     def _take(self, name: str, decoder: Decoder[T]) -> T | None:
-        raw = self._left.pop(name, None)
+        raw = self._remaining.pop(name, None)
         if raw is None:
             return None
         try:
             return decoder.decode(raw)
         except DECODE_ERRORS as error:
-            # The path is built only here, because most fields can be decoded.
+            # Build the path only for an error: that is faster, because most fields are valid.
             raise _decode_error(error, self.at(name)) from None
 
     def string(self, name: str) -> str | None:
@@ -79,7 +79,7 @@ class JsonObject:
 
     def peek(self, name: str) -> str | None:
         """Return a string without taking it."""
-        raw = self._left.get(name)
+        raw = self._remaining.get(name)
         return _STRING.decode(raw) if raw is not None and bytes(raw).startswith(b'"') else None
 
     def texts(self, name: str) -> tuple[str, ...]:
@@ -99,14 +99,14 @@ class JsonObject:
         return self._take(name, _BOOLEAN)
 
     def raw(self, name: str) -> Raw | None:
-        """Take a value of any type, unparsed."""
-        raw = self._left.pop(name, None)
+        """Take a value of any type without parsing it."""
+        raw = self._remaining.pop(name, None)
         return None if raw == NULL else raw
 
     def nested(self, name: str) -> "JsonObject | None":
         """Take an object."""
-        left = self._take(name, _OPTIONAL_OBJECT)
-        return None if left is None else JsonObject(left, self.at(name))
+        fields = self._take(name, _OPTIONAL_OBJECT)
+        return None if fields is None else JsonObject(fields, self.at(name))
 
     def text_or_fields(self, name: str) -> "str | JsonObject | None":
         """Take a string or an object."""
@@ -120,10 +120,10 @@ class JsonObject:
         return self._take(name, _STRING_OR_ARRAY)
 
     def output(self, name: str) -> str | list[Raw] | None:
-        """Take the output of a tool: a string or an array; an object is returned as JSON text."""
-        raw = self._left.get(name)
+        """Take the output of a tool: a string, an array, or an object, which becomes JSON text."""
+        raw = self._remaining.get(name)
         if raw is not None and bytes(raw).startswith(b"{"):
-            return string_or_raw_json(self._left.pop(name))
+            return string_or_raw_json(self._remaining.pop(name))
         return self.text_or_raws(name)
 
     def array(self, name: str) -> list[Raw]:
@@ -134,44 +134,44 @@ class JsonObject:
         """Take an array of objects."""
         path = self.at(name)
         objects = self._take(name, _OBJECTS) or []
-        return [JsonObject(left, f"{path}[{i}]") for i, left in enumerate(objects)]
+        return [JsonObject(fields, f"{path}[{i}]") for i, fields in enumerate(objects)]
 
     def encode_with(self, **changes: object) -> bytes:
-        """Return the object as JSON, with some of its fields changed."""
-        return _ENCODER.encode(self._left | changes)
+        """Return the remaining fields as JSON, with changes."""
+        return _ENCODER.encode(self._remaining | changes)
 
     def take_all(self) -> Object:
-        """Take all fields, nulls included."""
-        left, self._left = self._left, {}
-        return left
+        """Take all remaining fields, including nulls."""
+        fields, self._remaining = self._remaining, {}
+        return fields
 
     def take_remaining(self) -> Object:
-        """Take all fields that are not null."""
+        """Take all remaining fields, except nulls."""
         return {name: raw for name, raw in self.take_all().items() if raw != NULL}
 
 
 class InputItem(Struct, frozen=True, gc=False):
-    """An item of a request as raw JSON, with its path in the client's own request."""
+    """An item of a request as raw JSON, with its path in the client's request."""
 
     raw: Raw
     path: str
 
 
 class RequestBody(Struct, frozen=True):
-    """A request body after its only top-level decode."""
+    """A request body whose top level was decoded."""
 
     fields: Object
-    # Replaces the field `input`: the gateway puts stored history before a client's own items.
+    # Replaces the field `input`, for example with the stored history before the client's items.
     items: tuple[InputItem, ...] | None = None
-    # The bytes as received, for passthrough; None once anything was replaced.
+    # The received bytes, for passthrough; None if a field was replaced.
     raw: bytes | None = None
 
     def reader(self) -> JsonObject:
-        """Return a reader of the fields; each reader takes them from a copy."""
+        """Return the fields as a `JsonObject` of its own."""
         return JsonObject(dict(self.fields))
 
     def encode(self, **changes: object) -> bytes:
-        """Return the body as JSON, with some of its fields changed."""
+        """Return the body as JSON, with changes of its fields."""
         if self.raw is not None and not changes:
             return self.raw
         if self.items is not None:
@@ -180,7 +180,7 @@ class RequestBody(Struct, frozen=True):
 
 
 def parse_body(body: bytes) -> RequestBody:
-    """Decode a request body, which must be one JSON object in UTF-8, at its top level."""
+    """Decode the top level of a request body, which must be one JSON object in UTF-8."""
     return RequestBody(read_body(body).take_all(), raw=body)
 
 
@@ -203,10 +203,10 @@ def is_present(raw: Raw) -> bool:
 
 
 def string_or_raw_json(raw: Raw | None) -> str:
-    """Return the text of a string, and the unparsed JSON of any other value.
+    """Return the text of a string, or any other value as unparsed JSON.
 
-    Some servers send arguments as an object. If it were parsed and encoded again, its numbers could
-    change (https://github.com/routatic/proxy/issues/173).
+    Some servers send arguments as an object. Parsing and encoding the object could change its
+    numbers (https://github.com/routatic/proxy/issues/173).
     """
     if raw is None or not is_present(raw):
         return ""
@@ -217,15 +217,15 @@ def string_or_raw_json(raw: Raw | None) -> str:
 def read_body(body: bytes) -> JsonObject:
     """Read a body, which must be one JSON object in UTF-8."""
     try:
-        # `Raw` values are not decoded, so bytes that are not UTF-8 have to be found here.
+        # The decoder does not find invalid UTF-8 in `Raw` values.
         _ = body.isascii() or body.decode()
     except UnicodeDecodeError as error:
         raise InvalidRequestError(None, f"the body is not UTF-8 (byte {error.start})") from None
     try:
         return JsonObject(decode(body, _OBJECT, ""))
     except InvalidRequestError:
-        # JavaScript writes half a surrogate pair when it splits a string within an emoji; this is
-        # legal JSON, but not text.
+        # JavaScript writes half a surrogate pair if it splits a string within an emoji: valid JSON,
+        # but not valid text.
         text = replace_invalid_text(body)
         if text == body:
             raise
@@ -233,7 +233,7 @@ def read_body(body: bytes) -> JsonObject:
 
 
 def decode(raw: bytes | Raw, decoder: Decoder[T], path: str) -> T:
-    """Decode JSON; raise `InvalidRequestError` with its path if that fails."""
+    """Decode JSON; raise `InvalidRequestError` with the path if that fails."""
     try:
         return decoder.decode(raw)
     except DECODE_ERRORS as error:
@@ -241,7 +241,6 @@ def decode(raw: bytes | Raw, decoder: Decoder[T], path: str) -> T:
 
 
 def _decode_error(error: Exception, path: str) -> InvalidRequestError:
-    """Return the error for JSON that cannot be decoded."""
     match error:
         case ValidationError():
             return _type_error(str(error), path)
@@ -250,7 +249,7 @@ def _decode_error(error: Exception, path: str) -> InvalidRequestError:
         case UnicodeDecodeError():
             return _invalid(path, "is not UTF-8")
         case _:
-            # Only some of the decoder's messages begin with these words.
+            # Some messages of the decoder repeat that the JSON is malformed.
             reason = str(error).removeprefix("JSON is malformed: ")
             return _invalid(path, f"is not valid JSON: {reason}")
 
@@ -272,7 +271,7 @@ _MISMATCH = re.compile(r"Expected `(?P<expected>[^`]*)`, got `(?P<given>[^`]*)`"
 
 
 def _type_error(message: str, path: str) -> InvalidRequestError:
-    """Return the error for the decoder's "Expected `str`, got `int` - at `$[1]`"."""
+    """Return the error for a message such as "Expected `str`, got `int` - at `$[1]`"."""
     reason, _, where = message.partition(" - at `$")
     inner = where.rstrip("`")
     full = f"{path}{inner}" if path else inner.lstrip(".")
@@ -285,11 +284,9 @@ def _type_error(message: str, path: str) -> InvalidRequestError:
 
 def _describe_types(types: str) -> str:
     names = [_TYPE_NAMES.get(name, name) for name in types.split(" | ")]
-    # Null is optional everywhere.
+    # Omit null, which is valid for every optional field.
     return " or ".join(name for name in names if name != "null" or len(names) == 1)
 
 
 def _invalid(path: str, reason: str) -> InvalidRequestError:
-    if path:
-        return InvalidRequestError(path, reason)
-    return InvalidRequestError(None, f"the body {reason}")
+    return InvalidRequestError(path or None, reason if path else f"the body {reason}")

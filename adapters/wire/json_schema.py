@@ -1,7 +1,4 @@
-"""JSON schemas of tools: removal of nulls that servers reject, and the rules of strict mode.
-
-Other schemas are passed on unchanged.
-"""
+"""JSON schemas of tools: removal of nulls that servers reject, and the rules of strict mode."""
 
 from collections.abc import Iterator, Mapping
 
@@ -20,7 +17,7 @@ Object = Mapping[str, Json]
 # (https://github.com/farion1231/cc-switch/issues/5315).
 EMPTY_SCHEMA = Raw(b'{"type":"object","properties":{}}')
 
-# Keywords with values in which null is allowed.
+# Keywords whose values may be or contain null.
 _VALUE_KEYWORDS = frozenset(("default", "const", "enum", "example", "examples"))
 # Keywords that strict mode does not allow.
 _NOT_STRICT = frozenset(
@@ -37,18 +34,17 @@ _NOT_STRICT = frozenset(
         "default",
     )
 )
-# Keywords one of which strict mode requires in every schema.
+# In strict mode, every schema has at least one of these keywords.
 _TYPE_KEYWORDS = frozenset(("type", "$ref", "anyOf", "enum", "const"))
-# Keywords with objects of schemas.
+# Keywords whose values are objects of named schemas.
 _NAMED_SCHEMAS = frozenset(("properties", "patternProperties", "$defs", "definitions"))
-# Keywords with which the root of a schema needs no type.
+# A schema with one of these keywords needs no type.
 _COMBINATORS = frozenset(("$ref", "anyOf", "oneOf", "allOf"))
 
 
 def parameters_schema(schema: Raw | None, path: str, losses: Losses) -> Raw:
     """Return the schema of a function in a form that all servers accept."""
     if schema is None or bytes(schema).strip() == b"{}":
-        # Servers require at least the type.
         return EMPTY_SCHEMA
     if b"null" not in bytes(schema):
         return schema
@@ -59,7 +55,7 @@ def parameters_schema(schema: Raw | None, path: str, losses: Losses) -> Raw:
 
 
 def _remove_nulls(schema: Raw) -> Raw:
-    """Remove nulls that are not allowed in a schema; return the same object if there are none.
+    """Remove nulls that are invalid in a schema; return the same object if no null is invalid.
 
     See https://github.com/farion1231/cc-switch/issues/4864 and
     https://github.com/earendil-works/pi/issues/5615.
@@ -79,7 +75,7 @@ def _remove_nulls(schema: Raw) -> Raw:
 
 
 def _parse_schema(schema: Raw) -> Json:
-    """Parse a schema; False if that fails, because the backend will reject it."""
+    """Parse a schema; return False if that fails, because the backend will reject the schema."""
     try:
         return parse(schema)
     except InvalidRequestError:
@@ -112,8 +108,7 @@ def _value_without_nulls(value: Json) -> Json:
 def is_strict(schema: Raw | None) -> bool:
     """Whether a schema conforms to the rules of strict mode.
 
-    If `strict` is not set, the Responses API applies strict mode to such a schema. Chat does not,
-    so `strict` has to be set there.
+    Without `strict`, the Responses API applies strict mode to such a schema, but Chat does not.
     """
     if schema is None:
         return False
@@ -125,7 +120,7 @@ def is_strict(schema: Raw | None) -> bool:
 
 
 def _all_strict(value: Json) -> bool:
-    """Whether all schemas in a value are strict: typed, and objects closed and fully required."""
+    """Whether all schemas in a value are strict: typed, all properties required, no others."""
     if isinstance(value, list):
         return all(_all_strict(element) for element in value)
     if not isinstance(value, dict):
@@ -152,7 +147,6 @@ def _is_closed(schema: Object) -> bool:
 
 
 def _inner_schemas(schema: Object) -> Iterator[Json]:
-    """Yield what a schema contains; a property may have the name of a keyword."""
     for key, value in schema.items():
         if key in _NAMED_SCHEMAS and isinstance(value, dict):
             yield from value.values()
@@ -160,10 +154,9 @@ def _inner_schemas(schema: Object) -> Iterator[Json]:
             yield value
 
 
-# Conversion to strict mode: closed objects, with all properties required.
-#
-# Servers reject a function that is declared as strict and is not. A property that may be missing
-# becomes one that may be null, which is the nearest that strict mode has.
+# Conversion to strict mode, because servers reject strict functions with other schemas. Objects
+# become closed: they allow no other properties, and require all of their own. A property that was
+# optional may be null instead.
 
 _NULL: dict[str, Json] = {"type": "null"}
 
@@ -173,7 +166,7 @@ class _NotStrictError(Exception):
 
 
 def to_strict_schema(tool: Tool, path: str, losses: Losses) -> Tool:
-    """Return a strict function with a strict schema; other tools are returned unchanged."""
+    """Make the schema of a strict function strict; return other tools unchanged."""
     if not isinstance(tool, FunctionTool) or not tool.strict or is_strict(tool.parameters):
         return tool
     schema = None if tool.parameters is None else _strict_schema(tool.parameters)
@@ -196,14 +189,14 @@ def _strict_schema(schema: Raw) -> Raw | None:
 
 
 def _strict(schema: Json) -> Json:
-    """Return a schema, and all that it contains, in strict form."""
+    """Return a schema in strict form, with its inner schemas."""
     if not isinstance(schema, dict):
         return schema
     return _closed(schema) if _accepts_objects(schema) else _strict_inner(schema)
 
 
 def _closed(schema: Object) -> dict[str, Json]:
-    """Return the schema of a closed object; raise if it explicitly allows other properties."""
+    """Return a schema as that of a closed object; raise if it allows other properties."""
     properties = schema.get("properties")
     is_open = schema.get("additionalProperties", False) not in (False, None)
     if not isinstance(properties, dict) or is_open:
@@ -224,7 +217,7 @@ def _closed(schema: Object) -> dict[str, Json]:
 
 
 def _strict_inner(schema: Object) -> dict[str, Json]:
-    """Return a schema with strict inner schemas; where all is required, there are no defaults."""
+    """Return a schema with strict inner schemas, without defaults: all properties are required."""
     strict: dict[str, Json] = {}
     for name, value in schema.items():
         if name in ("$defs", "definitions") and isinstance(value, dict):
@@ -239,7 +232,7 @@ def _strict_inner(schema: Object) -> dict[str, Json]:
 
 
 def _nullable(schema: Json) -> Json:
-    """Return a schema that accepts null, too."""
+    """Return a schema that also accepts null."""
     if not isinstance(schema, dict):
         raise _NotStrictError
     alternatives = schema.get("anyOf")
