@@ -1,7 +1,7 @@
-"""What a backend accepts, and profiles of the servers that are known.
+"""The capabilities of backends, and profiles of known servers.
 
-Translation depends only on these capabilities, never on the name of a vendor. The defaults suit a
-backend of which only the dialect is known.
+Translation depends only on capabilities, never on the name of a vendor. The defaults suit a server
+of which only the dialect is known.
 """
 
 from collections.abc import Mapping
@@ -16,32 +16,31 @@ TextFormat = Literal["hermes", "qwen3_coder", "mistral", "llama", "json", "fence
 
 
 class Capabilities(Struct, frozen=True):
-    """One option for each difference between backends of the same dialect."""
+    """The differences between backends of the same dialect, with one field for each."""
 
     # Messages
 
-    # Accepts the role `developer`. Many Chat servers and templates have only `system`
+    # Accepts the role `developer`. Many Chat servers and templates know only `system`
     # (https://github.com/farion1231/cc-switch/issues/2981).
     developer_role: bool = False
-    # Where system messages are accepted. "merge_leading": those at the beginning are merged, for
-    # templates that take only one. "single": later ones are merged into it, too, for templates that
-    # reject them (https://github.com/BerriAI/litellm/issues/39282). A merged instruction applies
-    # from the start, which changes its meaning, so by default none is moved.
+    # Where system messages are accepted. "merge_leading": only one at the start, so those at the
+    # start are merged. "single": also none after the start, so all are merged
+    # (https://github.com/BerriAI/litellm/issues/39282). That changes the meaning of later messages,
+    # which then apply from the start, so it is not the default.
     system_messages: Literal["anywhere", "merge_leading", "single"] = "anywhere"
-    # The content of an assistant message that has only calls. About as many servers reject an empty
-    # string as null (https://github.com/vercel/ai/issues/13505).
+    # The content of an assistant message that has only calls. Some servers reject null, about as
+    # many reject an empty string (https://github.com/vercel/ai/issues/13505).
     empty_content: Literal["null", "empty_string", "omit"] = "null"
-    # Rejects two messages of one role in a row, a user's message after a tool's, and an assistant's
-    # message at the end, as Mistral's template does
-    # (https://github.com/mistralai/mistral-common/issues/169).
+    # Rejects consecutive messages of the same role, a user message after a tool message, and an
+    # assistant message at the end (https://github.com/mistralai/mistral-common/issues/169).
     alternating_roles: bool = False
-    # Accepts text as a list of parts; otherwise the texts are joined.
+    # Accepts text as a list of parts; otherwise the parts are joined.
     text_parts: bool = True
     # Accepts `name` in messages.
     message_names: bool = True
-    # Accepts images and files in the output of a tool; otherwise they follow the output in a user
-    # message (https://github.com/router-for-me/CLIProxyAPI/issues/5039). The Responses API always
-    # accepts them.
+    # Accepts images and files in tool outputs, as the Responses API always does; otherwise they are
+    # sent in a user message after the output
+    # (https://github.com/router-for-me/CLIProxyAPI/issues/5039).
     multimodal_tool_outputs: bool = False
     # Requires a status on every Responses item that can have one
     # (https://github.com/vllm-project/vllm/issues/45273).
@@ -49,121 +48,118 @@ class Capabilities(Struct, frozen=True):
 
     # Reasoning
 
-    # The field of an assistant message in which reasoning is sent back; None if it is not. A server
-    # that does not know the field may reject it.
+    # The field of an assistant message in which earlier reasoning is sent. None: it is not sent,
+    # because a server may reject a field that it does not know.
     reasoning_field: str | None = None
-    # The turns whose reasoning is sent back: none, those with calls, or all
+    # The turns whose reasoning is sent: none, those with calls, or all
     # (https://github.com/diegosouzapw/OmniRoute/issues/3308).
     reasoning_replay: Literal["never", "tool_calls", "always"] = "always"
-    # Rejects a turn with calls that lacks the field; it is empty if the reasoning is not known
-    # (https://github.com/esengine/DeepSeek-Reasonix/issues/6217).
+    # Rejects a turn with calls without the reasoning field. If the reasoning is unknown, the field
+    # is sent empty (https://github.com/esengine/DeepSeek-Reasonix/issues/6217).
     reasoning_required: bool = False
-    # The reasoning items that its Responses API accepts: OpenAI only what it encrypted, servers of
-    # open models also text, some of them before each call of a turn
-    # (https://github.com/rikkahub/rikkahub/issues/1690).
+    # The reasoning items that its Responses API accepts: only its own encrypted ones, also text, or
+    # text that is repeated before each call (https://github.com/rikkahub/rikkahub/issues/1690).
     reasoning_items: Literal["encrypted", "text", "text_per_call"] = "encrypted"
-    # The reasoning efforts that it accepts; None for all, an empty tuple if the field is dropped. A
-    # known effort that is not listed becomes the nearest one. An unknown one is passed on, because
-    # it may be newer than this code.
+    # The reasoning efforts that it accepts; None for all. A known effort that is not listed becomes
+    # the nearest one, or is dropped if the list is empty. An unknown effort is passed on: it may be
+    # newer than this code.
     reasoning_efforts: tuple[str, ...] | None = None
 
     # Tools and calls
 
-    # Whether it has tools. With "prompted", tools are described in the prompt, and calls are parsed
+    # Whether it accepts tools. "prompted": tools are described in the prompt, and calls are parsed
     # from the text of the reply.
     tools: Literal["native", "prompted"] = "native"
     # The formats in which its model writes calls into the text, if its server does not parse them:
     # tags with JSON (Hermes, Qwen), a tag for each parameter (Qwen3-Coder), the markers of Mistral
-    # or Llama, JSON as the whole reply or in a fence. Without it, such text stays text.
+    # or Llama, JSON as the whole reply or in a fenced block.
     text_calls: tuple[TextFormat, ...] = ()
     # Accepts `strict` on functions (https://github.com/farion1231/cc-switch/issues/6118).
     strict_tools: bool = True
-    # Makes the schemas of strict functions strict: all properties required, optional ones nullable,
-    # and no others allowed. OpenAI rejects schemas that are not.
+    # Rejects schemas of strict functions that break OpenAI's rules, so schemas are rewritten: all
+    # properties are required, optional ones may be null, and no other properties are allowed.
     enforce_strict_schemas: bool = False
-    # Accepts custom (freeform) tools; otherwise they become functions. None: the default of the
-    # dialect. The Responses API has them, most Chat servers reject them
+    # Accepts custom (freeform) tools; otherwise they become functions. None: only on the Responses
+    # API, because most Chat servers reject them
     # (https://github.com/ggml-org/llama.cpp/issues/20156).
     custom_tools: bool | None = None
     # The types of tools, besides functions and custom tools, that its Responses API accepts; None
-    # for all. Others become functions if the client runs them, or are dropped.
+    # for all. Tools of other types become functions if the client runs them, or are dropped.
     tool_types: tuple[str, ...] | None = None
-    # The maximum number of tools with `defer_loading` to declare if it has no tool search: those
-    # that fit the user's text best. None: all of them.
+    # The maximum number of tools with `defer_loading` to declare if it has no tool search: the ones
+    # that fit the user's text best. None: all.
     max_deferred_tools: Annotated[int, Meta(ge=0)] | None = None
     # Report input of a custom tool that does not conform to its grammar.
     check_grammars: bool = False
     # Accepts `allowed_tools` as a tool choice; otherwise only the listed tools are declared.
     allowed_tools: bool = True
-    # The other tool choices that it accepts. Servers of open models often cannot force a call.
+    # The tool choices besides `allowed_tools` that it accepts. Servers of open models often cannot
+    # force a call.
     tool_choices: tuple[ToolChoiceWord, ...] = ("auto", "none", "required", "named")
-    # Ignores tools unless there is a tool choice, even if it is "auto".
+    # Ignores tools if the request has no tool choice, so "auto" is sent.
     explicit_tool_choice: bool = False
     # Accepts `parallel_tool_calls` (https://github.com/evalstate/fast-agent/issues/279).
     parallel_tool_calls: bool = True
     # The format of call ids. "alphanumeric_9": nine letters or digits, as Mistral's template
     # requires (https://github.com/langchain-ai/langchain/issues/24668).
     call_id_format: CallIdFormat = "any"
-    # Parses the arguments of calls in the history and fails if they are not a JSON object, also in
-    # all later turns (https://github.com/BerriAI/litellm/issues/33678): they are wrapped in one.
+    # Fails if arguments in the history are not a JSON object, in that turn and all later ones
+    # (https://github.com/BerriAI/litellm/issues/33678). Such arguments are wrapped in an object.
     json_arguments_required: bool = False
     # Accepts `web_search_options`, the only hosted tool of Chat.
     web_search_options: bool = False
 
     # The conversation
 
-    # Compacts conversations itself, as a Responses server; otherwise it is asked for a summary.
+    # Supports compaction on the Responses API; otherwise its model is prompted for a summary.
     compaction: bool = False
-    # The API by which it counts the tokens of a request: that of the Responses API, of vLLM, or of
-    # the server of llama.cpp.
+    # The API that counts the tokens of a request: OpenAI's, vLLM's or that of llama.cpp's server.
     count_tokens: Literal["none", "responses", "vllm", "llamacpp"] = "none"
 
     # Settings
 
-    # The name of the token limit.
+    # The name of the token limit on Chat.
     max_tokens_field: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens"
-    # Accepts the sampling penalties on the Responses API, as Open Responses does.
+    # Accepts sampling penalties on the Responses API, as Open Responses requires.
     penalties: bool = False
     # How it accepts a schema for the reply: as `json_schema`, within `json_object`, or not at all.
     json_schema: Literal["native", "json_object", "unsupported"] = "native"
     # Request fields of its dialect that it rejects; they are dropped.
     unsupported_fields: tuple[str, ...] = ()
-    # Request fields of other dialects, or of none, that it accepts (`top_k`,
-    # `chat_template_kwargs`); they are passed on.
+    # Request fields outside its dialect that it accepts; they are passed on.
     extra_fields: tuple[str, ...] = ()
 
     # The reply
 
-    # Whether it streams on request, always or never; clients get what they requested.
+    # Whether it streams on request, always or never. Clients receive what they requested.
     streaming: Literal["both", "only", "never"] = "both"
     # Accepts `stream_options`.
     stream_options: bool = True
-    # Writes its reasoning in `<think>` at the start of the text. Without it, the tag stays text.
+    # Writes its reasoning in `<think>` at the start of the text.
     think_tags: bool = False
 
 
 GENERIC = Capabilities()
 
 
-# Profiles of servers, from their documentation or from tests. What servers of open models accept
-# depends also on the template of the model: a profile follows the majority of templates.
-
+# The sources of these profiles are documentation and tests. The capabilities of servers of open
+# models depend on the template of the model, too: a profile follows the majority of templates.
 
 OPENAI = Capabilities(
     # Its models prefer `developer` to `system`.
     developer_role=True,
-    # Its Chat has custom tools, too.
+    # Chat accepts custom tools, too.
     custom_tools=True,
     compaction=True,
     count_tokens="responses",
 )
 
-# Common to servers of open models.
+# The base of the profiles of servers of open models.
 _OPEN = replace(
     GENERIC,
     # Templates such as Qwen's reject a system message that is not the first.
     system_messages="single",
-    # They have only functions, and reject or ignore other tools.
+    # They reject or ignore all tools but functions.
     custom_tools=False,
     tool_types=(),
     allowed_tools=False,
@@ -171,18 +167,15 @@ _OPEN = replace(
 
 VLLM = replace(
     _OPEN,
-    # It was `reasoning_content` until 0.11; newer versions read only this name.
+    # Versions up to 0.11 read `reasoning_content`, newer ones only this name.
     reasoning_field="reasoning",
     # Its Responses API reads the text of reasoning items.
     reasoning_items="text",
-    # These run on its server, if it was started with tools. It rejects namespaces, or flattens the
-    # names in its reply.
+    # A server that was started with tools runs these. Namespaces are not listed: it rejects them,
+    # or flattens the names in its reply.
     tool_types=("mcp", "code_interpreter", "web_search"),
-    # It parses the arguments in the history.
     json_arguments_required=True,
-    # At `/tokenize`, which accepts messages and tools.
     count_tokens="vllm",
-    # Its own fields besides those of OpenAI.
     extra_fields=(
         "top_k",
         "min_p",
@@ -200,12 +193,11 @@ LLAMACPP = replace(
     reasoning_field="reasoning_content",
     # Its Responses API rejects reasoning items without text.
     reasoning_items="text",
-    # It replies with status 500 to arguments in the history that it cannot parse.
+    # Arguments in the history that it cannot parse cause status 500.
     json_arguments_required=True,
-    # With a named choice, it may call any tool. With "none", the model still sees the tools, and
-    # its calls come as text.
+    # With a named choice, it may call any tool. With "none", the model still sees the tools and
+    # writes calls into its text.
     tool_choices=("auto", "required"),
-    # At `/apply-template` and `/tokenize`.
     count_tokens="llamacpp",
     extra_fields=("top_k", "min_p", "repeat_penalty", "chat_template_kwargs", "cache_prompt"),
 )
@@ -223,7 +215,7 @@ LLAMA_CPP_PYTHON = replace(
     max_tokens_field="max_tokens",
     # It rejects `json_schema`.
     json_schema="json_object",
-    # With tools and the choice "auto", its stream ends before it begins.
+    # With tools and the choice "auto", it sends an empty stream.
     streaming="never",
     extra_fields=("top_k", "min_p", "repeat_penalty"),
 )
@@ -232,8 +224,7 @@ OLLAMA = replace(
     _OPEN,
     # It rejects null.
     empty_content="empty_string",
-    # It ignores `max_completion_tokens`, the tool choice and `parallel_tool_calls`, which are not
-    # in its documentation.
+    # It ignores `max_completion_tokens`, tool choices and `parallel_tool_calls`.
     max_tokens_field="max_tokens",
     tool_choices=("auto",),
     parallel_tool_calls=False,
@@ -245,18 +236,18 @@ LMSTUDIO = replace(
     # It rejects null.
     empty_content="empty_string",
     max_tokens_field="max_tokens",
-    # It rejects an object: "Supported string values: none, auto, required".
+    # It rejects a named choice: "Supported string values: none, auto, required".
     tool_choices=("auto", "none", "required"),
 )
 
 DEEPSEEK = replace(
     GENERIC,
-    # It accepts only functions and strings; its errors are "unknown variant custom" and "invalid
-    # type: sequence, expected a string".
+    # Its errors for custom tools and text parts are "unknown variant custom" and "invalid type:
+    # sequence, expected a string".
     custom_tools=False,
     allowed_tools=False,
     text_parts=False,
-    # Its documentation has neither `max_completion_tokens` nor `parallel_tool_calls`.
+    # Its documentation does not mention `max_completion_tokens` and `parallel_tool_calls`.
     max_tokens_field="max_tokens",
     parallel_tool_calls=False,
     # "The reasoning_content in the thinking mode must be passed back": on every turn that had it
@@ -264,9 +255,8 @@ DEEPSEEK = replace(
     reasoning_field="reasoning_content",
     reasoning_required=True,
     reasoning_items="text",
-    # It has only `json_object`.
+    # It accepts only `json_object`.
     json_schema="unsupported",
-    # Switches reasoning on and off.
     extra_fields=("thinking",),
 )
 
@@ -274,13 +264,12 @@ MISTRAL = replace(
     GENERIC,
     custom_tools=False,
     allowed_tools=False,
-    # It rejects a history with other call ids.
     call_id_format="alphanumeric_9",
     # Its errors are "Expected last role User or Tool" and "Unexpected role 'system' after role
     # 'tool'".
     system_messages="single",
     alternating_roles=True,
-    # It rejects unknown fields with "Extra inputs are not permitted", and always sends the usage.
+    # It rejects unknown fields ("Extra inputs are not permitted"), and always sends the usage.
     message_names=False,
     max_tokens_field="max_tokens",
     stream_options=False,
@@ -307,18 +296,17 @@ GROQ = replace(
     GENERIC,
     custom_tools=False,
     allowed_tools=False,
-    # It rejects each of these, according to its documentation.
+    # According to its documentation, it rejects names and these fields.
     message_names=False,
     unsupported_fields=("logit_bias", "logprobs", "top_logprobs"),
 )
 
 OPENROUTER = replace(
     GENERIC,
-    # It forwards to many servers, all of which accept functions.
+    # It forwards requests to many servers, and only functions work with all of them.
     custom_tools=False,
     tool_types=(),
     allowed_tools=False,
-    # It sends reasoning under this name and accepts it back.
     reasoning_field="reasoning",
     reasoning_efforts=("none", "minimal", "low", "medium", "high", "xhigh"),
     extra_fields=("top_k", "min_p", "repetition_penalty", "provider", "models", "plugins"),

@@ -1,6 +1,6 @@
-"""The interface of a dialect: its properties, and the functions between its bytes and the IR.
+"""The interface of a dialect: its properties, and its readers and writers.
 
-Each dialect is a package of its own; a new one needs no change elsewhere.
+Each dialect is a package. A new dialect only has to be added to `DIALECTS`.
 """
 
 import re
@@ -36,13 +36,13 @@ T = TypeVar("T")
 
 
 class ReplyOptions(Struct, frozen=True):
-    """Options of replies where a dialect allows more than one form."""
+    """The choice between several valid forms of a reply."""
 
     # Send reasoning to Responses clients as `reasoning_text` content. By default it is sent as
-    # summaries, which both SDKs and Open Responses accept.
+    # summaries, which both openai packages and Open Responses accept.
     reasoning_text: bool = False
-    # The message field in which Chat and legacy clients receive reasoning. Their specification has
-    # none, so by default they receive no reasoning.
+    # The message field in which Chat and legacy clients receive reasoning. By default they receive
+    # no reasoning, because their specification has no field for it.
     reasoning_field: Literal["reasoning_content", "reasoning"] | None = None
     # End a truncated response with `response.completed` (and `incomplete_details`), for clients
     # that treat `response.incomplete` as an error.
@@ -51,12 +51,12 @@ class ReplyOptions(Struct, frozen=True):
 
 DEFAULT = ReplyOptions()
 
-# Shows proxies and most clients that the connection is alive.
+# A heartbeat: proxies and clients ignore it, but do not close the connection as idle.
 COMMENT = b": keep-alive\n\n"
 
 
 def without_done(frames: list[bytes]) -> list[bytes]:
-    """Return frames without the marker that ends a stream."""
+    """Return frames without `[DONE]`."""
     parsed = ((frame, parse_event(frame.rstrip(b"\n"))) for frame in frames)
     return [frame for frame, event in parsed if event is None or not is_done(event)]
 
@@ -69,10 +69,11 @@ def decode_event(
 ) -> T:
     """Decode an event of a backend's stream.
 
-    `decode_other` decodes an event of another form, with the error, or one whose invalid characters
-    were replaced, which are reported if nothing else is wrong with it.
+    `decode_other` is called with the decoder's error if the event does not have the decoder's type,
+    or with None after invalid characters in the event were replaced. If it does not raise, the
+    replacement is reported.
     """
-    # Strings in `Raw` are not decoded, so invalid UTF-8 in them is not found by the decoder.
+    # The decoder does not find invalid UTF-8 in `Raw` values.
     if data.isascii() or is_utf8(data):
         try:
             return decoder.decode(data)
@@ -93,15 +94,15 @@ class BaseStreamReader(ABC):
 
     @property
     def finished(self) -> bool:
-        """Whether the reply is complete and only the marker that ends the stream may be missing."""
+        """Whether the reply is complete, and only `[DONE]` may follow."""
         return False
 
     def feed(self, frame: Frame) -> list[Event]:
-        """Read one frame; one that cannot be read ends the stream with an error."""
+        """Read one frame; end the stream with an error if that fails."""
         try:
             return self.read(frame)
         except InvalidRequestError as error:
-            # If the end of the stream has truncated the frame, `flush` reports that.
+            # The last frame may be truncated; then `flush` reports the truncated stream.
             whole = frame.whole or is_complete_json(frame.data)
             return self.fail(undecodable_stream(str(error))) if whole else []
 
@@ -119,7 +120,7 @@ class BaseStreamReader(ABC):
 
 
 class BaseStreamWriter(ABC):
-    """Writes events as the frames of a client's stream: one method for each type of event."""
+    """Writes events as the frames of a client's stream, with a method for each type of event."""
 
     def __init__(self) -> None:
         # A lookup by type is faster than a series of comparisons.
@@ -137,19 +138,19 @@ class BaseStreamWriter(ABC):
         return self._write[event.__class__](event)
 
     def keep_alive(self) -> list[bytes]:
-        """Return a frame that shows that the reply is not complete yet."""
+        """Return the frames of a heartbeat."""
         return [COMMENT]
 
     def is_heartbeat(self, _frame: Frame) -> bool:
-        """Whether a backend's frame only keeps the stream alive, and may be repeated."""
+        """Whether a backend's frame is a heartbeat, which may be repeated."""
         return False
 
     def renumber_heartbeat(self, heartbeat: bytes, _passed: int) -> bytes:
-        """Return such a frame for repetition after this many frames of the backend."""
+        """Return a heartbeat of the backend for repetition after `_passed` of its frames."""
         return heartbeat
 
     def override_response_fields(self, block: bytes) -> bytes:
-        """Return the lines of a backend's event with the gateway's own response fields."""
+        """Return a backend's event with the response fields that the gateway overrides."""
         return block
 
     @property
@@ -158,15 +159,15 @@ class BaseStreamWriter(ABC):
         return None
 
     def note_relayed_end(self, _block: bytes) -> None:
-        """Read the last event of a stream that was passed on unchanged."""
+        """Read the last event of a stream that is passed through."""
         return
 
     def fail_after_end(self, last: list[bytes], error: Error) -> list[bytes]:
-        """Return the last frames of a stream with an error in place of its end."""
+        """Return the frames that end a stream with an error, instead of its own last frames."""
         return [*without_done(last), *self.fail(Failed(error))]
 
     def fail_relayed(self, failed: Failed, _passed: int) -> list[bytes]:
-        """End a stream with an error, after this many frames of the backend."""
+        """End a stream with an error after `_passed` frames of the backend."""
         return self.fail(failed)
 
     @abstractmethod
@@ -195,39 +196,39 @@ class BaseStreamWriter(ABC):
 
 
 class ReplyContext(Struct, frozen=True):
-    """What reply readers and writers need besides the reply."""
+    """The request of a reply, and the ids, losses and options of its readers and writers."""
 
-    # The client's request; `EMPTY_REQUEST` if it is not known.
+    # `EMPTY_REQUEST` if the request is not known.
     request: Request
     ids: IdSource
     losses: Losses
     reply_options: ReplyOptions = DEFAULT
-    # Fields of the response object that replace those of the backend: a gateway that stores
-    # responses gives them its own ids.
+    # Fields of the response object that replace the backend's, for example the id of a response
+    # that the gateway stores.
     response_overrides: Mapping[str, object] = {}
 
 
 def matches_any(_body: RequestBody) -> bool:
-    """Whether a request is in the only dialect of its endpoint, as all are."""
+    """Whether a request is in the only dialect of its endpoint; always true."""
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """A wire format: its properties, its readers and its writers."""
+    """A form of requests and replies."""
 
     name: str
     family: Family
-    # The endpoint that its clients post to; `matches` tells dialects at one endpoint apart.
+    # The endpoint to which clients post requests, and whether a request there is in this dialect.
     path: str
     matches: Callable[[RequestBody], bool]
-    # Whether its API stores replies and continues conversations.
+    # Whether its servers store replies and continue conversations.
     stateful: bool
-    # Its names of IR fields, where they differ, and the IR fields that it does not have.
+    # Its names of IR fields, if they differ, and the IR fields that it does not support.
     names: Mapping[str, str]
     unsupported_fields: frozenset[str]
-    # The place of reasoning in a conversation: items, which can carry it encrypted, or a field of
-    # the assistant's message.
+    # Where a conversation contains reasoning: in items, which may be encrypted, or in a field of an
+    # assistant message.
     reasoning: Literal["items", "message_field"]
     has_call_ids: bool
     # Whether the fields of a tool are in an inner object, and whether functions have `strict`.
@@ -241,26 +242,25 @@ class Dialect:
     call_kinds: frozenset[CallKind]
     # Whether replies are stored if the request does not set `store`.
     stores_by_default: bool
-    # Request fields that refer to a conversation which the server has stored.
+    # Request fields that refer to a stored conversation.
     server_state_fields: frozenset[str]
     read_request: Callable[[RequestBody, Losses], Request]
     write_request: Callable[[Request, Capabilities, Losses], bytes]
     read_reply: Callable[[bytes, ReplyContext], Reply]
     write_reply: Callable[[Reply, ReplyContext], dict[str, object]]
-    # Reads only the usage of a reply.
     read_usage: Callable[[JsonObject | None], Usage | None]
     read_stream: Callable[[ReplyContext], BaseStreamReader]
     write_stream: Callable[[ReplyContext], BaseStreamWriter]
-    # Reads the body of an HTTP error, whatever sent it; the status is None if there was none.
+    # Reads an error body of any form; the status is None if it is not known.
     read_error: Callable[[int | None, bytes], Error]
     write_error: Callable[[Error], bytes]
     check_stream: Callable[[bytes], list[Violation]]
 
 
-# Paths in the errors of backends
+# Paths in errors
 
 _FIRST_NAME = re.compile(r"[^.\[]*")
-# Fields that are in the inner object of a nested tool.
+# Fields in the inner object of a tool, if tools have one.
 _INNER_TOOL_FIELD = re.compile(r"\.(name|description|parameters|strict)\b")
 _TOOL_PATH = re.compile(r"(?:tools|functions)(\[\d+\])(?:\.(?:function|custom))?(.*)")
 _TOKEN_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
@@ -269,10 +269,10 @@ _TOKEN_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 def translate_error_param(
     param: str | None, backend: Dialect, client: Dialect, *, tools_moved: bool = False
 ) -> str | None:
-    """Return the path of a parameter in the client's request; None if the client has no such field.
+    """Translate a path in a backend's error to the client's names; None if it has no such field.
 
-    Positions in the list of messages or items differ between dialects, so only the list is named.
-    The same applies to tools if some of them were dropped.
+    The index of a message or item is removed, because it differs between dialects. So is the index
+    of a tool with `tools_moved`.
     """
     if not param or backend is client:
         return param
@@ -296,7 +296,6 @@ def _tool_path(client: Dialect, index: str, rest: str) -> str:
 
 
 def _ir_path(param: str, backend: Dialect) -> str:
-    """Return the IR path of a backend's parameter."""
     for field, name in sorted(backend.names.items(), key=lambda pair: -len(pair[1])):
         rest = param.removeprefix(name)
         if rest != param and rest[:1] in ("", ".", "["):

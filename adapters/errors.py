@@ -1,12 +1,12 @@
 """The errors that the adapters raise.
 
 DragomanError
-├── InvalidRequestError      the client's bytes cannot be read: malformed, or a wrong type
-├── UnsupportedRequestError  they can be read, but not translated without changing their meaning
-└── InvalidReplyError        the backend's bytes cannot be read
+├── InvalidRequestError      a request that is malformed or has a field of a wrong type
+├── UnsupportedRequestError  a request that cannot be translated without changing its meaning
+└── InvalidReplyError        a reply that cannot be read
 
-Each error has the path of the field that is wrong, if there is one, and an HTTP status. What is
-wrong within a stream is not raised but becomes a `Failed` event.
+Each error has an HTTP status and, if one field caused it, the path of this field. An error within a
+stream is not raised: it becomes a `Failed` event.
 """
 
 from collections.abc import Iterable
@@ -14,12 +14,12 @@ from typing import ClassVar
 
 
 class DragomanError(Exception):
-    """The base class of all errors: a path and a message for the client."""
+    """The base class of all errors, with a path and a message for the client."""
 
     status: ClassVar[int] = 500
     code: str | None = None
     kind: ClassVar[str] = "invalid_request_error"
-    # Between the path and the message.
+    # Separates the path and the message.
     separator: ClassVar[str] = ": "
 
     def __init__(self, path: str | None, message: str, code: str | None = None) -> None:
@@ -31,7 +31,7 @@ class DragomanError(Exception):
 
 
 class InvalidRequestError(DragomanError):
-    """A request that cannot be read. The message continues the path: "model" "is required"."""
+    """A request that cannot be read. Path and message are one sentence: "model is required"."""
 
     status = 400
     code = "invalid_value"
@@ -44,7 +44,7 @@ def missing_field(path: str) -> InvalidRequestError:
 
 
 def invalid_choice(path: str, value: str, choices: Iterable[str]) -> InvalidRequestError:
-    """Return the error for a string that is none of the choices."""
+    """Return the error for a string that is not one of the valid choices."""
     return InvalidRequestError(path, f"must be one of {', '.join(choices)}, not {value!r}")
 
 

@@ -1,7 +1,7 @@
 """Sources of new ids and of the time, and ids that are derived from other values.
 
-The adapters have no clock and no randomness: the gateway passes an `IdSource`. Tests and offline
-translation use `deterministic_ids` or `content_ids`.
+The adapters read no clock and generate no random numbers: the gateway passes an `IdSource` with
+both. Tests and offline translation use `deterministic_ids` or `content_ids`.
 """
 
 import hashlib
@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable
 from itertools import count
 
-# 16 bytes are 32 hex digits. With the longest prefix (`chatcmpl-`), an id is well below the 64
-# characters that strict servers allow.
+# As hex digits, and with the longest prefix (`chatcmpl-`), such a token is well below the 64
+# characters that strict servers allow for an id.
 _TOKEN_BYTES = 16
 _MAX_CALL_ID_LENGTH = 64
 _MISTRAL_ID_LENGTH = 9
@@ -26,7 +26,7 @@ class IdSource:
         self._clock = clock
 
     def id(self, prefix: str) -> str:
-        """Return a new id: the prefix (with its separator) and a token."""
+        """Return a new id: the prefix, which includes its separator, and a token."""
         return prefix + self._token(_TOKEN_BYTES)
 
     def now(self) -> int:
@@ -47,16 +47,15 @@ def content_ids(content: bytes, now: int = 0) -> IdSource:
 
 
 def short_call_id(call_id: str) -> str:
-    """Shorten a call id that is too long, in the same way for the call and for its output.
+    """Hash a call id if it has more than 64 characters, which the Responses API rejects.
 
-    The Responses API rejects more than 64 characters. Truncated ids could collide
-    (https://github.com/decolua/9router/issues/393), so a long id is hashed.
+    Truncated ids could collide (https://github.com/decolua/9router/issues/393).
     """
     return call_id if len(call_id) <= _MAX_CALL_ID_LENGTH else "call_" + stable_hash(call_id)
 
 
 def mistral_call_id(call_id: str) -> str:
-    """Return an id of nine letters or digits, which Mistral's templates require, for a call id.
+    """Return a call id as nine letters or digits, which Mistral's templates require.
 
     See https://github.com/langchain-ai/langchain/issues/24668.
     """
@@ -68,16 +67,16 @@ def mistral_call_id(call_id: str) -> str:
 
 
 def stable_hash(*parts: str) -> str:
-    """Return 32 hex digits that depend only on the given texts."""
+    """Return a hash of some texts as 32 hex digits."""
     joined = "\0".join(f"{len(part)}:{part}" for part in parts)
     return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 class StableIds:
-    """Generates ids for calls without one, the same ones whenever a history is repeated.
+    """Generates ids for calls without one, which do not change when a history is sent again.
 
-    An id depends on the call and on the number of equal calls before it, so it does not change when
-    a client removes other, older turns.
+    An id depends on the call and on the number of equal calls before it, so it stays the same when
+    a client removes different calls.
     """
 
     def __init__(self) -> None:
