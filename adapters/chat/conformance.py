@@ -1,13 +1,12 @@
-"""Rules of a Chat Completions stream, by which a recorded stream is checked.
+"""Rules to check a recorded stream of Chat Completions.
 
-One table has the fields of a chunk, another the order of chunks, a third the order of deltas within
-a choice. A legacy stream has the same rules but for its calls, which `CallRules` describes.
+Tables contain the fields of a chunk, the order of chunks and the order of deltas within a choice.
+A legacy stream differs only in its calls: `ToolCalls` are Chat's, `FunctionCall` is legacy.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Protocol
-
-import msgspec
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import ClassVar
 
 from adapters.conformance import (
     FILLED,
@@ -35,13 +34,12 @@ from adapters.conformance import (
 
 USAGE: Fields = {"prompt_tokens": INTEGER, "completion_tokens": INTEGER, "total_tokens": INTEGER}
 CALL_TYPES = ("function", "custom")
+FUNCTION_BODY = object_of({"name": optional(FILLED), "arguments": optional(STRING)})
 TOOL_CALL: Fields = {
     "index": INTEGER,
     "id": optional(FILLED),
     "type": optional(one_of(*CALL_TYPES)),
-    "function": optional(
-        object_of({"name": optional(FILLED), "arguments": optional(STRING)}),
-    ),
+    "function": optional(FUNCTION_BODY),
     "custom": optional(object_of({"name": optional(FILLED), "input": optional(STRING)})),
 }
 DELTA: Fields = {
@@ -64,9 +62,8 @@ ERROR: Fields = {
     "param": optional(nullable(STRING)),
     "code": optional(nullable(STRING)),
 }
-CONSTANT_FIELDS = ("id", "created", "model")
 
-# state -> event -> next state; an event that is missing is a violation.
+# state -> event -> next state. An event that the state does not have is a violation.
 STREAM_ORDER = {
     "open": {"chunk": "open", "usage": "counted", "error": "failed", "[DONE]": "ended"},
     "counted": {"error": "failed", "[DONE]": "ended"},
@@ -78,47 +75,47 @@ STREAM_VIOLATIONS = {
     "failed": "only [DONE] may come after an error",
     "ended": "nothing may come after [DONE]",
 }
-# The openai package for Python joins repeated roles to "assistantassistant", the one for JavaScript
-# needs the role first.
+# The openai package for Python concatenates repeated roles ("assistantassistant"), the one for
+# JavaScript needs the role first.
 CHOICE_ORDER = {
-    "new": {"role": "speaking"},
-    "speaking": {"delta": "speaking", "finish": "finished"},
+    "new": {"role": "started"},
+    "started": {"delta": "started", "finish": "finished"},
     "finished": {},
 }
 CHOICE_VIOLATIONS = {
     "new": "the first delta has no role",
-    "speaking": "the role is repeated",
+    "started": "the role is repeated",
     "finished": "only usage may come after finish_reason",
 }
 FINISH_REASONS = ("stop", "length", "tool_calls", "content_filter", "function_call")
 
 
-class Calls(Protocol):
-    """The calls of one choice."""
+class Calls(ABC):
+    """The calls of one choice, with the rules in which Chat and legacy streams differ."""
 
-    called: bool
-
-    def feed(self, delta: Object) -> Iterator[str]:
-        """Check the calls in a delta."""
-        ...
-
-
-class CallRules(msgspec.Struct, frozen=True):
-    """What is particular to the calls of a dialect."""
-
-    calls: Callable[[], Calls]
-    # The fields of a delta for calls, and the one that only the other dialect has.
-    delta: Fields
-    foreign_field: str
+    # The fields of a delta that contain calls in this dialect, and in the other one.
+    fields: ClassVar[Fields]
+    foreign_field: ClassVar[str]
     # The finish_reason of a choice with calls.
-    finish_reason: str
-
-
-class ToolCalls:
-    """The `tool_calls` of one choice: consecutive indices, one call at a time, one name each."""
+    finish_reason: ClassVar[str]
 
     def __init__(self) -> None:
         self.called = False
+
+    @abstractmethod
+    def feed(self, delta: Object) -> Iterator[str]:
+        """Check the calls in a delta."""
+
+
+class ToolCalls(Calls):
+    """The `tool_calls` of one choice: consecutive indices, one call at a time, one name each."""
+
+    fields: ClassVar[Fields] = {"tool_calls": optional(list_of(object_of(TOOL_CALL)))}
+    foreign_field = "function_call"
+    finish_reason = "tool_calls"
+
+    def __init__(self) -> None:
+        super().__init__()
         self._ids: set[str] = set()
         self._types: list[str | None] = []
 
@@ -165,7 +162,7 @@ class ToolCalls:
         yield from self._check_body(index, entry)
 
     def _body(self, entry: Object) -> Object | None:
-        """Return the object that is named after the type of the latest call."""
+        """Return the `function` or `custom` object of the latest call."""
         kind = self._types[-1]
         return object_at(entry, kind) if kind else None
 
@@ -175,21 +172,39 @@ class ToolCalls:
             yield f"tool call {index} has type {kind}, but its delta has no {kind} object"
 
 
+class FunctionCall(Calls):
+    """The one `function_call` of a choice in a legacy stream: only its first delta has a name."""
+
+    fields: ClassVar[Fields] = {"function_call": optional(FUNCTION_BODY)}
+    foreign_field = "tool_calls"
+    finish_reason = "function_call"
+
+    def feed(self, delta: Object) -> Iterator[str]:
+        """Check `function_call`, if the delta has one."""
+        call = object_at(delta, "function_call")
+        if call is None:
+            return
+        if self.called and "name" in call:
+            yield "function_call repeats its name; clients concatenate repeated values"
+        if not self.called and "name" not in call:
+            yield "the first delta of function_call has no name"
+        self.called = True
+
+
 class Choice:
     """One choice of the stream."""
 
-    def __init__(self, index: int, rules: CallRules) -> None:
+    def __init__(self, index: int, calls: Calls) -> None:
         self.state = "new"
         self._index = index
-        self._rules = rules
-        self._calls = rules.calls()
+        self._calls = calls
 
     def feed(self, choice: Object) -> Iterator[str]:
-        """Check the next delta of this choice, and its finish_reason."""
+        """Check a delta of this choice, and the finish_reason beside it."""
         delta = object_at(choice, "delta") or {}
         yield from self._step("delta" if delta.get("role") is None else "role")
-        if self._rules.foreign_field in delta:
-            yield f"delta.{self._rules.foreign_field} does not exist in this dialect"
+        if self._calls.foreign_field in delta:
+            yield f"delta.{self._calls.foreign_field} does not exist in this dialect"
         yield from self._calls.feed(delta)
         finish = text_at(choice, "finish_reason")
         if finish is not None and self.state != "finished":
@@ -200,11 +215,11 @@ class Choice:
         following = CHOICE_ORDER[self.state].get(step)
         if following is None:
             yield f"choice {self._index}: {CHOICE_VIOLATIONS[self.state]}"
-        # A missing role is reported once: the choice counts as begun.
-        self.state = following or ("speaking" if self.state == "new" else self.state)
+        # After a missing role, the choice counts as started, so that it is reported only once.
+        self.state = following or ("started" if self.state == "new" else self.state)
 
     def _check_finish(self, finish: str) -> Iterator[str]:
-        expected = self._rules.finish_reason if self._calls.called else "stop"
+        expected = self._calls.finish_reason if self._calls.called else "stop"
         if finish not in FINISH_REASONS:
             yield f"choice {self._index}: unknown finish_reason {preview(finish)}"
         elif finish not in (expected, "length", "content_filter"):
@@ -214,13 +229,13 @@ class Choice:
 
 
 class ChatRules:
-    """The rules of a Chat or legacy stream."""
+    """The rules of a Chat stream, or of a legacy one, depending on the rules of its calls."""
 
-    def __init__(self, rules: CallRules) -> None:
-        self._rules = rules
+    def __init__(self, calls: type[Calls]) -> None:
+        self._calls = calls
         choice: Fields = {
             "index": INTEGER,
-            "delta": object_of({**DELTA, **rules.delta}),
+            "delta": object_of({**DELTA, **calls.fields}),
             "finish_reason": nullable(STRING),
             "logprobs": optional(nullable(OBJECT)),
         }
@@ -247,7 +262,7 @@ class ChatRules:
             yield from self._feed_choice(choice)
 
     def done(self) -> Iterator[str]:
-        """Check `[DONE]`: every choice must have finished, unless an error ended the stream."""
+        """Check `[DONE]`: every choice must be finished, unless an error ended the stream."""
         if self._state in ("open", "counted"):
             if not self._choices:
                 yield "[DONE] comes before any choice"
@@ -273,10 +288,10 @@ class ChatRules:
                 yield f"choice {index} has no finish_reason"
 
     def _check_constants(self, chunk: Object) -> Iterator[str]:
-        for key in CONSTANT_FIELDS:
+        for key in ("id", "created", "model"):
             value = chunk.get(key)
             first = self._constants.setdefault(key, value) if value else value
-            # Reported once, because every chunk that follows may differ, too.
+            # Report a changed field only once, not again for every later chunk.
             if value != first and key not in self._changed:
                 self._changed.add(key)
                 yield f"{key} changes from {preview(first)} to {preview(value)}"
@@ -291,56 +306,15 @@ class ChatRules:
         index = integer_at(choice, "index")
         if index is not None:
             if index not in self._choices:
-                self._choices[index] = Choice(index, self._rules)
+                self._choices[index] = Choice(index, self._calls())
             yield from self._choices[index].feed(choice)
-
-
-TOOL_CALL_RULES = CallRules(
-    calls=ToolCalls,
-    delta={"tool_calls": optional(list_of(object_of(TOOL_CALL)))},
-    foreign_field="function_call",
-    finish_reason="tool_calls",
-)
-
-
-# Legacy functions: the rules of Chat, with function_call
-
-
-class FunctionCall:
-    """The one `function_call` of a choice: only its first delta has a name."""
-
-    def __init__(self) -> None:
-        self.called = False
-
-    def feed(self, delta: Object) -> Iterator[str]:
-        """Check `function_call`, if the delta has one."""
-        call = object_at(delta, "function_call")
-        if call is None:
-            return
-        if self.called and "name" in call:
-            yield "function_call repeats its name; clients concatenate repeated values"
-        if not self.called and "name" not in call:
-            yield "the first delta of function_call has no name"
-        self.called = True
-
-
-FUNCTION_CALL_RULES = CallRules(
-    calls=FunctionCall,
-    delta={
-        "function_call": optional(
-            object_of({"name": optional(FILLED), "arguments": optional(STRING)}),
-        ),
-    },
-    foreign_field="tool_calls",
-    finish_reason="function_call",
-)
 
 
 def check_stream(data: bytes) -> list[Violation]:
     """Return the violations in a recorded Chat Completions stream."""
-    return validate(split(data), ChatRules(TOOL_CALL_RULES))
+    return validate(split(data), ChatRules(ToolCalls))
 
 
 def check_legacy_stream(data: bytes) -> list[Violation]:
     """Return the violations in a recorded legacy stream."""
-    return validate(split(data), ChatRules(FUNCTION_CALL_RULES))
+    return validate(split(data), ChatRules(FunctionCall))
