@@ -3,19 +3,19 @@
 from adapters.chat.conformance import check_stream
 from adapters.chat.reply_reader import read_reply
 from adapters.chat.reply_writer import write_reply
-from adapters.chat.request_reader import is_modern, read_request
+from adapters.chat.request_reader import is_legacy, read_request
 from adapters.chat.request_writer import supports_tool, write_request
 from adapters.chat.stream_reader import StreamReader
 from adapters.chat.stream_writer import StreamWriter
-from adapters.chat.wire import FAMILY, NAMES, PATH, UNSUPPORTED_FIELDS, read_usage
+from adapters.chat.wire import FAMILY, NAMES, UNSUPPORTED_FIELDS, read_usage
 from adapters.dialect import Dialect
 from adapters.wire.error_body import read_error, write_error
 
 CHAT = Dialect(
     name="chat",
     family=FAMILY,
-    path=PATH,
-    matches=is_modern,
+    path="/chat/completions",
+    matches=lambda body: not is_legacy(body),
     stateful=False,
     reasoning="message_field",
     names=NAMES,

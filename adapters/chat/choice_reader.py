@@ -12,6 +12,7 @@ from adapters.ir.normalize import EMPTY_REPLY_REASON
 from adapters.ir.types import (
     Annotation,
     Finish,
+    Item,
     Logprob,
     Message,
     Reasoning,
@@ -25,7 +26,7 @@ from adapters.wire.json_object import is_present, read_fields, string_or_raw_jso
 
 
 class ChoiceReader:
-    """Reads one choice: beside calls, at most one message or reasoning block is open."""
+    """Reads one choice. At most one message or reasoning is open, and any number of calls."""
 
     def __init__(
         self, choice: int, blocks: Iterator[int], calls: ToolCallAssembler, losses: Losses
@@ -35,20 +36,19 @@ class ChoiceReader:
         self._blocks = blocks
         self.calls = calls
         self._losses = losses
-        # The open message or reasoning, with its current channel and part.
+        # The block of the open message or reasoning, and its current channel and part.
         self._block: int | None = None
         self._channel: Channel | None = None
         self._part = 0
         self._has_message = False
-        # Reasoning as a list, and whether reasoning comes as a string, too.
+        # Reasoning that was received as a list, and whether it is also received as a string.
         self._details = ReasoningDetails()
         self._has_reasoning_text = False
-        # Annotations that came before their text.
+        # Annotations that were received before their text.
         self._early_annotations: tuple[Annotation, ...] = ()
-        # The block that was opened last; negative if there is none.
+        # The latest block; negative before the first one.
         self._last_block = -1
-        # Some servers send a finish with every chunk. The last one counts, and blocks stay open
-        # until the stream ends.
+        # The latest finish. It does not close blocks: some servers send one with every chunk.
         self.finished: Finish | None = None
 
     def feed(self, delta: MessageDelta, logprobs: Raw) -> list[Event]:
@@ -66,22 +66,21 @@ class ChoiceReader:
         if delta.tool_calls:
             self._read_calls(events, delta.tool_calls)
         elif delta.function_call is not None:
-            # Where a server sends both forms, they are the same call.
+            # If a delta has both `tool_calls` and `function_call`, they are the same call.
             self._read_calls(events, [CallDelta(0, type=LEGACY_TYPE, function=delta.function_call)])
         return events
 
     def finish(self, finish: Finish) -> list[Event]:
-        """Store the finish, and close complete calls so that a client can run them at once."""
+        """Store the finish, and close complete calls, so that a client can run them at once."""
         self.finished = finish
         return list(self.calls.close_complete()) if finish.reason in ("stop", "calls") else []
 
     def close(self) -> list[Event]:
-        """Close all blocks. An empty reply gets an empty text, so that it does not end silently."""
+        """Close all blocks; add an empty text to an empty reply, and report that."""
         events: list[Event] = list(self.calls.open_remaining())
-        if events:
-            self._last_block = max(self._last_block, self.calls.last_block)
+        self._last_block = max(self._last_block, self.calls.last_block)
         if self._details and self._channel != "reasoning":
-            # The list came after what it led to.
+            # The list was received after the text or the calls.
             self._begin(events, "reasoning")
         if self._last_block < 0:
             self._losses.invented("content", EMPTY_REPLY_REASON)
@@ -109,7 +108,7 @@ class ChoiceReader:
         if listed and not self._has_reasoning_text:
             self._append(events, "reasoning", listed)
         elif self._details and self._last_block < 0:
-            # Encrypted reasoning without text gets its block before what it leads to.
+            # Encrypted reasoning without text must be opened before the text or the calls.
             self._begin(events, "reasoning")
 
     def _read_content(self, events: list[Event], content: str | list[Raw], logprobs: Raw) -> None:
@@ -146,26 +145,24 @@ class ChoiceReader:
         events.append(Delta(block, channel, text, self._part, logprobs, annotations))
 
     def _begin(self, events: list[Event], channel: Channel) -> None:
-        """Begin another part of the open message, or another item."""
+        """Begin a new part of the open message, or a new block."""
         if {channel, self._channel} == {"text", "refusal"} and self._block is not None:
             self._part += 1
         else:
             events += self._close_block("completed")
             events += self.calls.close_complete()
+            item: Item = Reasoning()
+            if channel != "reasoning":
+                # In Chat, all text of a choice is one string.
+                item = Message("assistant", continues=self._has_message)
+                self._has_message = True
             self._block = self._last_block = next(self._blocks)
-            events.append(Opened(self._block, self._new_item(channel), self._choice))
+            events.append(Opened(self._block, item, self._choice))
             self._part = 0
         self._channel = channel
 
-    def _new_item(self, channel: Channel) -> Message | Reasoning:
-        """Return the item of a new block. All texts of a choice are one string in Chat."""
-        if channel == "reasoning":
-            return Reasoning()
-        continues, self._has_message = self._has_message, True
-        return Message("assistant", continues=continues)
-
     def _read_annotations(self, events: list[Event], raws: list[Raw]) -> None:
-        """Add annotations to the open text, or keep them for a text that follows."""
+        """Add annotations to the open text, or keep them for the first text."""
         annotations = tuple(read_annotation(raw, FAMILY) for raw in raws)
         if self._channel == "text":
             self._append(events, "text", "", (), annotations)
@@ -181,11 +178,10 @@ class ChoiceReader:
             self._block = self._channel = None
 
     def _read_calls(self, events: list[Event], deltas: Sequence[CallDelta]) -> None:
-        call_events = self.calls.feed(deltas)
-        if call_events and self._block is not None:
-            events += self._close_block("completed")
-        events += call_events
-        if call_events:
+        if call_events := self.calls.feed(deltas):
+            if self._block is not None:
+                events += self._close_block("completed")
+            events += call_events
             self._last_block = max(self._last_block, self.calls.last_block)
 
     def _read_logprobs(self, raw: Raw) -> tuple[Logprob, ...]:

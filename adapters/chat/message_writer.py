@@ -1,8 +1,8 @@
 """Writer of the messages of a Chat request.
 
-Chat groups items: the text and all calls of an assistant's turn are one message, and the outputs of
-these calls must follow it directly, as servers check. So items are collected into turns, outputs
-are written with their calls wherever they are in the conversation, and what came between follows.
+In Chat, the text and all calls of an assistant's turn are one message, and servers require that the
+outputs of these calls follow it directly. So consecutive items of the assistant become one message,
+and outputs that are later in the conversation are moved to their calls.
 """
 
 from typing import cast
@@ -19,7 +19,7 @@ from adapters.chat.parts import (
     merge_reasoning_details,
     write_details,
 )
-from adapters.chat.wire import LABEL, Wire, call_body, extras_writer
+from adapters.chat.wire import LABEL, Wire, extras_writer, write_call
 from adapters.ir.types import (
     Extras,
     ItemReference,
@@ -47,31 +47,30 @@ _ESSENTIAL_ITEMS = frozenset(("compaction", "compaction_trigger"))
 
 
 class AssistantTurn(Struct):
-    """The consecutive items of an assistant, with their paths."""
+    """Consecutive items of the assistant, with their paths."""
 
     reasoning: list[tuple[Reasoning, str]] = []
     messages: list[tuple[Message, str]] = []
     calls: list[tuple[ToolCall, str]] = []
 
     def texts(self) -> tuple[str, str]:
-        """Return the text and the refusals of all messages."""
+        """Return the joined texts and the joined refusals of all messages."""
         texts: list[str] = []
         refusals: list[str] = []
         for message, _ in self.messages:
-            parts: list[str] = []
+            text = ""
             for part in message.content:
                 if isinstance(part, Text):
-                    parts.append(part.text)
+                    text += part.text
                 elif isinstance(part, Refusal):
                     refusals.append(part.text)
-            text = "".join(parts)
             if text:
                 texts.append(text)
         return TEXT_SEPARATOR.join(texts), "".join(refusals)
 
 
 class MessageWriter:
-    """Writes the items of one request as messages."""
+    """Writes the instructions and the items of a request as messages."""
 
     # The name of the dialect in messages to clients.
     label = LABEL
@@ -83,20 +82,21 @@ class MessageWriter:
         self._parts = PartWriter(
             self.label, self._extras, losses, text_parts=capabilities.text_parts
         )
+        self._instructions = request.instructions
         self._items = request.items_with_paths()
         self._outputs: dict[str, tuple[ToolOutput, str]] = {
             item.call_id: (item, path)
             for item, path in self._items
             if isinstance(item, ToolOutput) and item.call_id is not None
         }
-        # The paths of outputs that were written with their call, before their own position.
+        # The paths of outputs that were written with their calls, before their own position.
         self._moved_outputs: set[str] = set()
 
-    def write(self, instructions: str | None) -> list[Wire]:
+    def write(self) -> list[Wire]:
         """Write all messages, the instructions first."""
         messages: list[Wire] = []
-        if instructions:
-            messages.append({"role": self._role("developer"), "content": instructions})
+        if self._instructions:
+            messages.append({"role": self._role("developer"), "content": self._instructions})
         self._write_items(messages)
         if self._capabilities.alternating_roles:
             return alternate_roles(messages, self._losses)
@@ -114,12 +114,11 @@ class MessageWriter:
                     turn.reasoning.append((item, path))
                 case OpaqueItem(kind=kind):
                     severity: Severity = "meaning" if kind in _ESSENTIAL_ITEMS else "capability"
-                    self._losses.dropped(
-                        path, f"{self.label} does not support {kind} items", severity
-                    )
+                    reason = f"{self.label} does not support {kind} items"
+                    self._losses.dropped(path, reason, severity)
                 case ToolOutput():
                     turn = self._end_turn(turn, messages)
-                    # It was written with its call.
+                    # The output was written with its call.
                     self._moved_outputs.discard(path)
                 case Message():
                     turn = self._end_turn(turn, messages)
@@ -131,7 +130,7 @@ class MessageWriter:
         self._end_turn(turn, messages)
 
     def _end_turn(self, turn: AssistantTurn, messages: list[Wire]) -> AssistantTurn:
-        """Write an assistant's turn, if there is one; return an empty turn."""
+        """Write a turn unless it is empty; return an empty turn."""
         if not (turn.calls or turn.messages or turn.reasoning):
             return turn
         self._write_assistant(turn, messages)
@@ -161,7 +160,7 @@ class MessageWriter:
         return role
 
     def _accepted_extras(self, extras: Extras, path: str) -> Extras:
-        """Return the extra fields without `name`, if the backend does not accept names."""
+        """Return the extra fields, without `name` if the backend does not accept it."""
         if self._capabilities.message_names or all(extra.name != "name" for extra in extras):
             return extras
         self._losses.dropped(f"{path}.name", "the backend does not support message names")
@@ -171,7 +170,11 @@ class MessageWriter:
 
     def _write_assistant(self, turn: AssistantTurn, messages: list[Wire]) -> None:
         if not turn.messages and not turn.calls:
-            self._drop_reasoning(turn)
+            # Reasoning alone cannot be written, nor moved past a user message to a later turn.
+            for reasoning, path in turn.reasoning:
+                reason = "the message or tool call after this reasoning is missing"
+                self._losses.dropped(path, reason)
+                self._extras.report_dropped(reasoning.extras, path)
             return
         fields: Wire = {}
         text, refusal = turn.texts()
@@ -197,20 +200,14 @@ class MessageWriter:
     def _empty_content(self) -> Wire:
         return _EMPTY_CONTENT[self._capabilities.empty_content]
 
-    def _drop_reasoning(self, turn: AssistantTurn) -> None:
-        """Drop reasoning without a message; it cannot move past the message of a user."""
-        for reasoning, path in turn.reasoning:
-            self._losses.dropped(path, "the message or tool call after this reasoning is missing")
-            self._extras.report_dropped(reasoning.extras, path)
-
     def _write_reasoning(self, turn: AssistantTurn, fields: Wire) -> None:
         """Write the reasoning if the backend accepts it.
 
-        It is never written as text: models then stop calling tools
+        Reasoning is never written as text, because models then stop calling tools
         (https://github.com/BerriAI/litellm/issues/42005).
         """
         field, reason = self._reasoning_field(turn)
-        # A backend that sent reasoning as a list gets the list back.
+        # Reasoning that was received as a list is also sent as a list.
         details = merge_reasoning_details(reasoning for reasoning, _ in turn.reasoning)
         is_refused = field is None and self._capabilities.reasoning_field is not None
         path = turn.reasoning[0][1] if turn.reasoning else ""
@@ -231,7 +228,7 @@ class MessageWriter:
             fields[field] = write_details(text) if field == DETAILS_FIELD else text
 
     def _reasoning_field(self, turn: AssistantTurn) -> tuple[str | None, str]:
-        """Return the field for reasoning, or None, and the reason why there may be none."""
+        """Return the field for reasoning, or None, and the reason to report if it is None."""
         field = self._capabilities.reasoning_field
         match self._capabilities.reasoning_replay:
             case "never" if field:
@@ -242,7 +239,7 @@ class MessageWriter:
                 return field, f"{self.label} does not support reasoning"
 
     def _report_parts(self, message: Message, path: str) -> None:
-        """Report what a request cannot repeat of an assistant's message."""
+        """Report the parts and fields of an assistant's message that a request cannot contain."""
         for number, part in enumerate(message.content):
             part_path = f"{path}.content[{number}]"
             match part:
@@ -251,9 +248,8 @@ class MessageWriter:
                 case Refusal():
                     self._extras.report_dropped(part.extras, part_path)
                 case _:
-                    self._losses.dropped(
-                        part_path, "assistant messages support only text", "meaning"
-                    )
+                    reason = "assistant messages support only text"
+                    self._losses.dropped(part_path, reason, "meaning")
 
     def _report_text(self, part: Text, path: str) -> None:
         if part.annotations:
@@ -271,19 +267,18 @@ class MessageWriter:
         wire["tool_calls"] = [self._write_call(call, path) for call, path in turn.calls]
 
     def _write_call(self, call: ToolCall, path: str) -> Wire:
-        wire: Wire = {"id": call.call_id, "type": call.kind, call.kind: call_body(call)}
+        wire = write_call(call)
         self._extras.carry(call.extras, wire, path)
         return wire
 
     def _write_outputs(self, turn: AssistantTurn, messages: list[Wire], media: Media) -> None:
-        """Write the outputs of a turn's calls; add what they cannot contain to `media`."""
+        """Write the outputs of a turn's calls; add their images and files to `media`."""
         for call, _ in turn.calls:
-            output = self._take_output(call)
-            if output is not None:
+            if (output := self._take_output(call)) is not None:
                 messages.append(self._write_output(call, *output, media))
 
     def _take_output(self, call: ToolCall) -> tuple[ToolOutput, str] | None:
-        """Return the output of a call and its path, wherever it is in the conversation."""
+        """Return the output of a call, with its path, from any place in the conversation."""
         output = self._outputs.get(call.call_id)
         if output is not None:
             self._moved_outputs.add(output[1])
@@ -301,7 +296,7 @@ class MessageWriter:
     def _output_content(
         self, call: ToolCall, output: ToolOutput, path: str, media: Media
     ) -> str | list[Wire | Raw]:
-        """Write the content of an output; images and files move behind all outputs of the turn."""
+        """Write the content of an output; move images and files to `media` if necessary."""
         parts = output.output
         if isinstance(parts, str):
             return parts
@@ -310,8 +305,7 @@ class MessageWriter:
         kept: Media = []
         moved: Media = []
         for number, part in enumerate(parts):
-            written = self._parts.write(part, f"{path}.output[{number}]")
-            if written is not None:
+            if (written := self._parts.write(part, f"{path}.output[{number}]")) is not None:
                 (moved if is_media(part) else kept).append(written)
         if moved:
             self._losses.changed(path, "images and files are sent in a following user message")
@@ -319,7 +313,6 @@ class MessageWriter:
             media += moved
         texts = tuple(part for part in parts if not is_media(part))
         if is_single_text(texts) or (texts and not self._capabilities.text_parts):
-            # Every server accepts a string.
             return self._parts.write_content(texts, f"{path}.output")
         return kept if kept or not moved else "The output is in the next user message."
 
@@ -333,15 +326,15 @@ class MessageWriter:
 
 # Alternating roles
 
-# The text of an assistant's message that has to be inserted.
+# The text of an inserted assistant message.
 _BRIDGE_TEXT = "Understood."
 
 
 def alternate_roles(messages: list[Wire], losses: Losses) -> list[Wire]:
-    """Return the messages in the order that strict templates require, such as Mistral's.
+    """Return the messages with the alternating roles that Mistral's template requires.
 
-    Consecutive messages of a user are merged, an assistant's message is inserted between a tool and
-    a user, and an assistant's message at the end is dropped
+    Consecutive user messages are merged, an assistant message is inserted between a tool message
+    and a user message, and an assistant message at the end is dropped
     (https://github.com/mistralai/mistral-common/issues/169).
     """
     ordered: list[Wire] = []

@@ -23,27 +23,26 @@ from adapters.losses import Losses
 from adapters.wire.extra_fields import ExtrasWriter
 from adapters.wire.json_object import Json, parse
 
-# The separator of texts that are joined.
+# The separator of messages or parts whose texts are joined.
 TEXT_SEPARATOR = "\n\n"
 
 
 def is_media(part: Part) -> bool:
-    """Whether a tool message cannot contain the part."""
+    """Whether a part cannot be in a tool message."""
     return isinstance(part, Image | File | Audio)
 
 
 def is_single_text(content: tuple[Part, ...]) -> bool:
     """Whether the content can be written as a string, which every server accepts."""
-    if len(content) != 1:
+    if len(content) != 1 or not isinstance(content[0], Text):
         return False
-    part = content[0]
-    if not isinstance(part, Text) or part.cache_breakpoint is not None:
-        return False
-    return not any(extra.family == FAMILY for extra in part.extras)
+    text = content[0]
+    has_own_extras = bool(text.extras) and any(extra.family == FAMILY for extra in text.extras)
+    return text.cache_breakpoint is None and not has_own_extras
 
 
 class PartWriter:
-    """Writes content parts and reports what they cannot contain."""
+    """Writes content parts; reports parts and fields that Chat does not support."""
 
     def __init__(
         self, label: str, extras: ExtrasWriter, losses: Losses, *, text_parts: bool = True
@@ -78,7 +77,7 @@ class PartWriter:
         return TEXT_SEPARATOR.join(text.text for text in texts)
 
     def write(self, part: Part, path: str) -> Wire | Raw | None:
-        """Write one part; None if Chat has no such part."""
+        """Write one part; None if Chat does not support it."""
         if isinstance(part, OtherPart) and part.family == FAMILY:
             return part.value
         wire = self._write_body(part, path)
@@ -123,18 +122,18 @@ def reasoning_text(items: tuple[Item, ...]) -> str:
     return TEXT_SEPARATOR.join(text for text in texts if text)
 
 
-# A list by which some servers send reasoning, partly encrypted. Its texts can be shown; the list
-# itself is kept, because its server needs it back unchanged.
+# A list in which some servers send reasoning, partly encrypted. Its texts are read, and the list is
+# kept as an extra field, because later requests to the server must contain it unchanged.
 DETAILS_FIELD = "reasoning_details"
 
 _LIST = msgspec.json.Decoder(list[Raw])
-# The fields of an entry that contain text; a stream may split it.
+# The fields of an entry that contain text, which a stream may split.
 _TEXT_FIELDS = ("text", "summary")
 _Entry = dict[str, Json]
 
 
 def read_details(raw: Raw) -> tuple[str, Extras]:
-    """Return the text of a complete list, and the list itself."""
+    """Return the text of a complete list, and the list as an extra field."""
     details = ReasoningDetails()
     text = details.add(raw)
     return text, (ExtraField(FAMILY, DETAILS_FIELD, raw),) if details else ()
@@ -153,12 +152,12 @@ def merge_reasoning_details(reasoning: Iterable[Reasoning]) -> Extras:
 
 
 def write_details(text: str) -> list[dict[str, str]]:
-    """Write reasoning that did not come as a list as one."""
+    """Write the text of reasoning as a list."""
     return [{"type": "reasoning.text", "text": text}] if text else []
 
 
 class ReasoningDetails(Struct, eq=False):
-    """A list that a stream sends in pieces."""
+    """A list that is received in pieces."""
 
     _entries: list[_Entry] = []
     _has_text: bool = False
@@ -167,7 +166,7 @@ class ReasoningDetails(Struct, eq=False):
         return bool(self._entries)
 
     def add(self, raw: Raw) -> str:
-        """Add a piece and return its text. Anything but a list of objects is ignored."""
+        """Add a piece and return its text; ignore values that are not objects in a list."""
         value = parse(raw)
         entries = value if isinstance(value, list) else []
         return "".join(self._add_entry(entry) for entry in entries if isinstance(entry, dict))
@@ -180,7 +179,7 @@ class ReasoningDetails(Struct, eq=False):
 
     def _add_entry(self, entry: _Entry) -> str:
         text = _entry_text(entry)
-        continued = self._find(entry) if text else None
+        continued = self._find_continued(entry) if text else None
         if continued is None:
             self._entries.append(dict(entry))
         else:
@@ -189,8 +188,8 @@ class ReasoningDetails(Struct, eq=False):
         self._has_text = self._has_text or bool(text)
         return separator + text
 
-    def _find(self, entry: _Entry) -> _Entry | None:
-        """Find the entry that a piece continues."""
+    def _find_continued(self, entry: _Entry) -> _Entry | None:
+        """Return the known entry that a piece with text continues."""
         index, kind = entry.get("index"), entry.get("type")
         for known in reversed(self._entries):
             if known.get("type") == kind and known.get("index") == index and _entry_text(known):
@@ -204,7 +203,7 @@ def _entry_text(entry: _Entry) -> str:
 
 
 def _extend(known: _Entry, entry: _Entry) -> None:
-    """Add a piece to its entry: texts are joined, other fields are replaced."""
+    """Add a piece to its entry: join texts, replace other fields."""
     for name, value in entry.items():
         before = known.get(name)
         if name in _TEXT_FIELDS and isinstance(before, str) and isinstance(value, str):

@@ -11,8 +11,8 @@ from adapters.chat.wire import (
     NO_REASONING_FIELD_REASON,
     WRITE_FINISH_REASON,
     Wire,
-    call_body,
     extras_writer,
+    write_call,
     write_usage,
 )
 from adapters.dialect import ReplyContext
@@ -35,6 +35,7 @@ from adapters.ir.types import (
     Logprob,
     Message,
     OpaqueItem,
+    Part,
     Reasoning,
     Refusal,
     Reply,
@@ -46,14 +47,14 @@ from adapters.wire.json_object import read_fields
 
 
 def completion_id(reply_id: str) -> str | None:
-    """Return a reply's id for a Chat client; the id of a Chat backend does not change."""
+    """Return a reply's id for a Chat client; only ids of the Responses API are changed."""
     if reply_id.startswith("resp_"):
         return with_id_prefix(reply_id, "chatcmpl-")
     return reply_id or None
 
 
 class ReplyWriter:
-    """Writes one reply."""
+    """Writes complete replies."""
 
     finish_reasons: Mapping[FinishReason, str] = WRITE_FINISH_REASON
 
@@ -72,10 +73,8 @@ class ReplyWriter:
             "object": "chat.completion",
             "created": context.ids.now() if reply.created is None else reply.created,
             "model": reply_model(reply.model, context.request, self._losses),
+            "choices": [self._write_choice(*numbered) for numbered in enumerate(reply.choices)],
         }
-        wire["choices"] = [
-            self._write_choice(number, choice) for number, choice in enumerate(reply.choices)
-        ]
         if reply.usage is not None:
             wire["usage"] = write_usage(reply.usage, self._extras)
         if reply.service_tier is not None:
@@ -87,13 +86,12 @@ class ReplyWriter:
         message = self._write_message(choice.items)
         finish = choice.finish or Finish("stop", "")
         reason = effective_finish(finish, has_calls=has_calls(choice.items))
-        logprobs = [logprob for text in _texts(choice.items) for logprob in text.logprobs]
+        texts = [part for part in _parts(choice.items) if isinstance(part, Text)]
+        logprobs = [logprob for text in texts for logprob in text.logprobs]
         wire: Wire = {
             "index": number,
             "message": message,
-            "logprobs": {"content": write_logprobs(logprobs), "refusal": None}
-            if logprobs
-            else None,
+            "logprobs": write_logprobs(logprobs) if logprobs else None,
             "finish_reason": self.finish_reasons[reason],
         }
         self._extras.carry(choice.extras, wire, f"choices[{number}]")
@@ -103,10 +101,9 @@ class ReplyWriter:
         message: Wire = {
             "role": "assistant",
             "content": _content(items, self._losses),
-            "refusal": "".join(_refusals(items)) or None,
+            "refusal": "".join([p.text for p in _parts(items) if isinstance(p, Refusal)]) or None,
         }
-        annotations = list(_write_annotations(items, self._losses))
-        if annotations:
+        if annotations := list(_write_annotations(items, self._losses)):
             message["annotations"] = annotations
         for item in items:
             if isinstance(item, Message | Reasoning):
@@ -114,8 +111,7 @@ class ReplyWriter:
         field = self._context.reply_options.reasoning_field
         if field and reasoning_text(items):
             message[field] = reasoning_text(items)
-        calls = [item for item in items if isinstance(item, ToolCall)]
-        if calls:
+        if calls := [item for item in items if isinstance(item, ToolCall)]:
             self._write_calls(calls, message)
         report_unwritable(items, self._losses, writes_reasoning=field is not None)
         return message
@@ -124,7 +120,7 @@ class ReplyWriter:
         message["tool_calls"] = [self._write_call(call) for call in calls]
 
     def _write_call(self, call: ToolCall) -> Wire:
-        wire: Wire = {"id": call.call_id, "type": call.kind, call.kind: call_body(call)}
+        wire = write_call(call)
         self._extras.carry(call.extras, wire, f"call {call.name}")
         return wire
 
@@ -134,20 +130,15 @@ def write_reply(reply: Reply, context: ReplyContext) -> Wire:
     return ReplyWriter(context).write(reply)
 
 
-def _texts(items: tuple[Item, ...]) -> list[Text]:
-    messages = (item for item in items if isinstance(item, Message))
-    return [part for message in messages for part in message.content if isinstance(part, Text)]
-
-
-def _refusals(items: tuple[Item, ...]) -> list[str]:
-    messages = (item for item in items if isinstance(item, Message))
-    return [p.text for message in messages for p in message.content if isinstance(p, Refusal)]
+def _parts(items: tuple[Item, ...]) -> list[Part]:
+    return [part for item in items if isinstance(item, Message) for part in item.content]
 
 
 def _content(items: tuple[Item, ...], losses: Losses) -> str | None:
     """Join the texts: parts without a separator, messages with an empty line between them."""
-    if not _texts(items):
-        if has_calls(items) or _refusals(items) or _has_audio(items):
+    parts = _parts(items)
+    if not [part for part in parts if isinstance(part, Text)]:
+        if has_calls(items) or any(isinstance(p, Refusal) for p in parts) or _has_audio(items):
             return None
         losses.invented("content", EMPTY_REPLY_REASON)
     return "".join(separator + text.text for separator, text in _separated_texts(items))
@@ -178,8 +169,7 @@ def _write_annotations(items: tuple[Item, ...], losses: Losses) -> Iterator[Wire
     for separator, text in _separated_texts(items):
         offset += len(separator)
         for annotation in text.annotations:
-            wire = write_annotation(annotation, losses, offset)
-            if wire is not None:
+            if (wire := write_annotation(annotation, losses, offset)) is not None:
                 yield wire
         offset += len(text.text)
 
@@ -201,9 +191,9 @@ def write_annotation(annotation: Annotation, losses: Losses, offset: int = 0) ->
     return None
 
 
-def write_logprobs(logprobs: Iterable[Logprob]) -> list[Wire]:
-    """Write log probabilities, with every key that clients read."""
-    return [
+def write_logprobs(logprobs: Iterable[Logprob]) -> Wire:
+    """Write the log probabilities of a choice, including the keys that clients expect."""
+    content: list[Wire] = [
         {
             "token": logprob.token,
             "logprob": logprob.logprob,
@@ -212,12 +202,13 @@ def write_logprobs(logprobs: Iterable[Logprob]) -> list[Wire]:
         }
         for logprob in logprobs
     ]
+    return {"content": content, "refusal": None}
 
 
 def report_unwritable(
     items: tuple[Item, ...], losses: Losses, *, writes_reasoning: bool = False
 ) -> None:
-    """Report the items of a reply that Chat does not have."""
+    """Report the items and parts of a reply that Chat does not support."""
     for item in items:
         if isinstance(item, Message):
             if not all(isinstance(part, Text | Refusal) for part in item.content):

@@ -19,18 +19,11 @@ from adapters.ir.types import (
 from adapters.json_text import DECODE_ERRORS
 from adapters.losses import Losses
 from adapters.wire.extra_fields import read_cache_options, unread_fields
-from adapters.wire.json_object import (
-    MISSING,
-    NULL,
-    JsonObject,
-    RequestBody,
-    decode,
-    is_present,
-)
+from adapters.wire.json_object import MISSING, NULL, JsonObject, RequestBody, decode, is_present
 from adapters.wire.tools import read_format, read_tool_choice, read_tools
 
 _SEARCH_OPTIONS = "web_search_options"
-# A web search in a list of allowed tools.
+# The entry for a web search in a list of allowed tools.
 _ALLOWED_SEARCH = Raw(b'{"type":"web_search"}')
 _STOP = msgspec.json.Decoder(str | list[str])
 
@@ -83,7 +76,7 @@ def read_request(body: RequestBody, losses: Losses) -> Request:
 
 
 def _check_fields(fields: JsonObject) -> None:
-    """Raise if the request mixes both forms of tools, or is for the Responses API."""
+    """Reject a request that combines tools and legacy functions, or has no messages."""
     for legacy, modern in (("functions", "tools"), ("function_call", "tool_choice")):
         if fields.has(legacy) and fields.has(modern):
             error = f"`{legacy}` and `{modern}` cannot be combined"
@@ -91,14 +84,14 @@ def _check_fields(fields: JsonObject) -> None:
     if fields.has("messages"):
         return
     if fields.has("input"):
-        # Cursor sends such requests (https://github.com/BerriAI/litellm/issues/34029).
+        # Cursor sends Responses requests (https://github.com/BerriAI/litellm/issues/34029).
         error = "is required; a body with `input` is a Responses API request"
         raise InvalidRequestError("messages", error)
     raise missing_field("messages")
 
 
 def _read_tools(fields: JsonObject) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
-    """Read the tools and their paths; `web_search_options` become a tool."""
+    """Read the tools and their paths; `web_search_options` are read as a tool."""
     name = "functions" if fields.has("functions") else "tools"
     tools = tuple(map(_with_strict, read_tools(fields.array(name), name, FAMILY)))
     paths = tuple(f"{name}[{number}]" for number in range(len(tools)))
@@ -109,17 +102,16 @@ def _read_tools(fields: JsonObject) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
 
 
 def _with_strict(tool: Tool) -> Tool:
-    """Set the default of `strict`: false in Chat, but "if possible" in the Responses API."""
+    """Set `strict` to its default in Chat, because the Responses API has another default."""
     if isinstance(tool, FunctionTool) and tool.strict is None:
         return replace(tool, strict=False)
     return tool
 
 
 def _read_web_search(fields: JsonObject) -> HostedTool:
-    """Read the search options as a tool; Chat has the location in one more object."""
+    """Read the search options as a tool; in Chat, the location is in one more object."""
     search: dict[str, object] = {"type": "web_search"}
-    location = fields.nested("user_location")
-    if location is not None:
+    if (location := fields.nested("user_location")) is not None:
         inner = location.nested("approximate") or location
         approximate: dict[str, object] = {"type": "approximate"}
         search["user_location"] = approximate | location.take_remaining() | inner.take_remaining()
@@ -133,19 +125,18 @@ def _read_tool_choice(
     name = "tool_choice" if fields.has("tool_choice") else "function_call"
     choice = read_tool_choice(fields.raw(name), name, tools, losses)
     if isinstance(choice, AllowedToolsChoice) and _SEARCH_OPTIONS in paths:
-        # In Chat, a list of allowed tools does not apply to the search.
+        # In Chat, a list of allowed tools does not restrict the web search.
         return replace(choice, others=(*choice.others, _ALLOWED_SEARCH))
     return choice
 
 
 def _read_limit(fields: JsonObject) -> int | None:
-    """Read the token limit, which has two names."""
+    """Read the token limit: `max_completion_tokens` or, in older clients, `max_tokens`."""
     limit = fields.integer("max_completion_tokens")
     old_limit = fields.integer("max_tokens")
     if limit is not None and old_limit is not None and limit != old_limit:
-        raise UnsupportedRequestError(
-            "max_tokens", "`max_tokens` and `max_completion_tokens` must be equal"
-        )
+        error = "`max_tokens` and `max_completion_tokens` must be equal"
+        raise UnsupportedRequestError("max_tokens", error)
     return old_limit if limit is None else limit
 
 
@@ -155,9 +146,8 @@ def _read_stop(fields: JsonObject) -> tuple[str, ...]:
     return tuple(text for text in ((stop,) if isinstance(stop, str) else stop) if text)
 
 
+# The fields of a message by which legacy messages are recognized.
 class _MessageHead(Struct):
-    """The fields of a message that only one of the two forms has."""
-
     role: Raw = MISSING
     function_call: Raw = MISSING
     tool_calls: Raw = MISSING
@@ -167,9 +157,9 @@ _MESSAGE_HEADS = msgspec.json.Decoder(list[_MessageHead])
 
 
 def is_legacy(body: RequestBody) -> bool:
-    """Whether a request is in the legacy form: by its declarations, or by its messages.
+    """Whether a request is legacy, by its functions or by the calls and outputs in its messages.
 
-    A later turn may repeat calls and declare nothing.
+    A request with legacy calls in its history may declare no functions.
     """
     fields = body.fields
     if is_present(fields.get("functions", NULL)) or is_present(fields.get("function_call", NULL)):
@@ -186,8 +176,3 @@ def is_legacy(body: RequestBody) -> bool:
         or (is_present(head.function_call) and not is_present(head.tool_calls))
         for head in heads
     )
-
-
-def is_modern(body: RequestBody) -> bool:
-    """Whether a request has tools in the present form of Chat, or none."""
-    return not is_legacy(body)

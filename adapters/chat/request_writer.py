@@ -57,9 +57,8 @@ _ENCODER = msgspec.json.Encoder()
 
 def write_request(request: Request, capabilities: Capabilities, losses: Losses) -> bytes:
     """Write a request."""
-    messages = MessageWriter(request, capabilities, losses).write(request.instructions)
     wire: Wire = {"model": request.model} if request.model is not None else {}
-    wire["messages"] = messages
+    wire["messages"] = MessageWriter(request, capabilities, losses).write()
     _write_tools(request, capabilities, losses, wire)
     write_settings(request, LABEL, capabilities, losses, wire)
     if request.max_output_tokens is not None:
@@ -73,7 +72,7 @@ def write_request(request: Request, capabilities: Capabilities, losses: Losses) 
 
 
 def supports_tool(tool: Tool, capabilities: Capabilities) -> bool:
-    """Whether a tool can be declared to a Chat backend as it is."""
+    """Whether a tool can be declared unchanged to a Chat backend."""
     match tool:
         case FunctionTool():
             return True
@@ -84,10 +83,9 @@ def supports_tool(tool: Tool, capabilities: Capabilities) -> bool:
 
 
 def _write_tools(request: Request, capabilities: Capabilities, losses: Losses, wire: Wire) -> None:
-    """Write the tools and their settings.
+    """Write the tools and their settings, but nothing if there are no tools.
 
-    Without tools, nothing is written: servers reject an empty list
-    (https://github.com/vllm-project/vllm/issues/39780).
+    Servers reject an empty list (https://github.com/vllm-project/vllm/issues/39780).
     """
     support = ToolSupport(
         partial(supports_tool, capabilities=capabilities),
@@ -124,7 +122,7 @@ def _write_tool(tool: Tool, path: str, extras: ExtrasWriter, losses: Losses) -> 
     match tool:
         case FunctionTool():
             function = write_function(tool, path, extras, losses)
-            # The default of the Responses API is to be strict if the schema allows it.
+            # By default, the Responses API applies strict mode if the schema allows it.
             if is_strict(tool.parameters) if tool.strict is None else tool.strict:
                 function["strict"] = True
             return {"type": "function", "function": function}
@@ -158,11 +156,9 @@ def _write_web_search(tool: HostedTool, path: str, losses: Losses) -> Wire:
     fields = read_fields(tool.value, path)
     fields.string("type")
     wire: Wire = {}
-    size = fields.string("search_context_size")
-    if size is not None:
+    if (size := fields.string("search_context_size")) is not None:
         wire["search_context_size"] = size
-    location = fields.nested("user_location")
-    if location is not None:
+    if (location := fields.nested("user_location")) is not None:
         location.string("type")
         approximate = location.take_remaining()
         wire["user_location"] = {"type": "approximate", "approximate": approximate}
@@ -217,7 +213,7 @@ def _write_format(format_: ResponseFormat, extras: ExtrasWriter, losses: Losses)
     if format_.kind != "json_schema":
         wire: Wire = {"type": format_.kind}
         if format_.schema is not None:
-            # llama.cpp accepts a schema here, too.
+            # llama.cpp accepts a schema in `json_object`, too.
             wire["schema"] = format_.schema
         extras.carry(format_.extras, wire, "format")
         return wire

@@ -19,10 +19,10 @@ from adapters.chat.wire import (
     WRITE_FINISH_REASON,
     Frames,
     Wire,
-    call_body,
-    error_frame,
     extras_writer,
+    frame,
     head,
+    write_call,
     write_usage,
 )
 from adapters.dialect import BaseStreamWriter, ReplyContext
@@ -40,33 +40,34 @@ from adapters.ir.types import Extras, Finish, FinishReason, Message, Reasoning, 
 from adapters.json_text import is_complete_json
 from adapters.losses import Losses
 from adapters.sse import PLACEHOLDER, FrameTemplate
+from adapters.wire.error_body import error_object
 
 
 class CallStream(Struct, eq=False):
-    """One call and its arguments so far."""
+    """A call and its arguments so far."""
 
     call: ToolCall
-    # Its index among the calls of its choice.
+    # The index of the call in its choice.
     number: int
     fragments: list[str] = []
     closed: bool = False
-    # The frame of its deltas, once its first chunk is written.
+    # The template of frames with its arguments; None until the call begins.
     template: FrameTemplate | None = None
 
     def is_done(self) -> bool:
         """Whether the next call may begin."""
         if self.closed or self.call.kind == "custom":
-            # Raw text may always continue.
+            # More raw text may follow until a custom call is closed.
             return self.closed
         last = self.fragments[-1].rstrip()[-1:] if self.fragments else ""
         return last in ("}", "]") and is_complete_json("".join(self.fragments))
 
 
 class CallsWriter:
-    """Writes the calls of one choice one after the other.
+    """Writes the calls of one choice, one after another.
 
-    IR blocks may overlap, but the helper of the openai package for JavaScript fails at calls whose
-    pieces alternate. So a call waits until the one before it is closed or has complete arguments.
+    IR blocks may overlap, but the openai package for JavaScript fails at calls whose pieces
+    alternate. So a call waits until the call before it is closed or has complete arguments.
     """
 
     def __init__(self, frames: Frames, choice: int, losses: Losses) -> None:
@@ -75,7 +76,7 @@ class CallsWriter:
         self._losses = losses
         self._extras = extras_writer(losses)
         self._calls: list[CallStream] = []
-        # How many of the calls have begun.
+        # The number of calls that have begun.
         self._begun = 0
 
     def open(self, call: ToolCall) -> tuple[CallStream, list[bytes]]:
@@ -89,7 +90,7 @@ class CallsWriter:
         if not delta.text:
             return []
         if stream.number < self._begun - 1 and delta.text.isspace():
-            # White space after complete arguments, when the next call has begun.
+            # Drop white space after complete arguments: the next call has begun.
             return []
         stream.fragments.append(delta.text)
         if stream.template is None:
@@ -98,7 +99,7 @@ class CallsWriter:
         return written + self._begin_waiting() if self._begun < len(self._calls) else written
 
     def close(self, stream: CallStream, extras: Extras) -> list[bytes]:
-        """Close a call and write the extra fields that came with its end."""
+        """Close a call and write the extra fields of its `Closed` event."""
         stream.closed = True
         written = self._write_late_extras(stream, extras) if extras else []
         return written + self._begin_waiting()
@@ -118,11 +119,11 @@ class CallsWriter:
         return [self._frames.chunk(self._choice, self._delta(stream, fields))] if fields else []
 
     def _delta(self, stream: CallStream, fields: Wire) -> Wire:
-        """Return a message delta with fields of one call."""
+        """Return the delta of a message with some fields of a call."""
         return {"tool_calls": [{"index": stream.number, **fields}]}
 
     def _begin_waiting(self) -> list[bytes]:
-        """Begin the calls that need not wait any more."""
+        """Begin the calls that no longer have to wait."""
         written: list[bytes] = []
         while self._begun < len(self._calls):
             if self._begun and not self._calls[self._begun - 1].is_done():
@@ -133,12 +134,7 @@ class CallsWriter:
 
     def _begin(self, stream: CallStream) -> list[bytes]:
         call = stream.call
-        first: Wire = {
-            "index": stream.number,
-            "id": call.call_id,
-            "type": call.kind,
-            call.kind: call_body(call),
-        }
+        first: Wire = {"index": stream.number, **write_call(call)}
         self._extras.carry(call.extras, first, call_path(call))
         arguments: Wire = {call.kind: {CALL_FIELDS[call.kind]: PLACEHOLDER}}
         stream.template = self._frames.template(self._choice, self._delta(stream, arguments))
@@ -149,25 +145,25 @@ class CallsWriter:
 
 
 class ReasoningWriter:
-    """Writes the reasoning of one choice, in the field that the client prefers."""
+    """Writes the reasoning of one choice in the configured field."""
 
     def __init__(self, frames: Frames, choice: int, field: str | None, losses: Losses) -> None:
         self._template = frames.template(choice, {field: PLACEHOLDER}) if field else None
         self._losses = losses
-        # The block and the part that was written last.
+        # The part that was written last.
         self._last_part: tuple[BlockId, int] | None = None
 
     def write_delta(self, event: Delta) -> list[bytes]:
-        """Write a piece, with an empty line between parts."""
+        """Write a piece of reasoning, with an empty line between parts."""
         if not event.text:
             return []
         if self._template is None:
             self._losses.dropped("reasoning", NO_REASONING_FIELD_REASON)
             return []
         part = (event.index, event.part)
-        begins = self._last_part not in (None, part)
+        separate = self._last_part not in (None, part)
         self._last_part = part
-        return [self._template.fill(TEXT_SEPARATOR + event.text if begins else event.text)]
+        return [self._template.fill(TEXT_SEPARATOR + event.text if separate else event.text)]
 
 
 class ChoiceWriter:
@@ -184,7 +180,7 @@ class ChoiceWriter:
         self.has_details = False
         self.has_calls = False
         self.has_text = False
-        # The length of the text so far, and the start of each part of a message in it.
+        # The length of the text so far, and the position of each part in it.
         self.length = 0
         self.starts: dict[tuple[BlockId, int], int] = {}
         self.annotations: list[Wire | Raw] = []
@@ -194,7 +190,7 @@ class ChoiceWriter:
 
 
 class StreamWriter(BaseStreamWriter):
-    """Writes events as frames."""
+    """Writes events as chunks."""
 
     finish_reasons: Mapping[FinishReason, str] = WRITE_FINISH_REASON
     calls_writer: type[CallsWriter] = CallsWriter
@@ -204,14 +200,14 @@ class StreamWriter(BaseStreamWriter):
         self._context = context
         self._losses = context.losses
         self._extras = extras_writer(context.losses)
-        self._single = wants_one_choice(context.request)
+        self._merges_choices = wants_one_choice(context.request)
         self._frames = Frames({}, with_usage=False)
         self._choices: dict[int, ChoiceWriter] = {}
-        # The choice of each block, by what the block is.
+        # The choice of each block, in one mapping for each type of item.
         self._messages: dict[BlockId, ChoiceWriter] = {}
         self._calls: dict[BlockId, tuple[ChoiceWriter, CallStream]] = {}
         self._reasoning: dict[BlockId, ChoiceWriter] = {}
-        # Messages whose text needs a separator before it.
+        # Messages before whose text a separator must be written.
         self._separate: set[BlockId] = set()
 
     def start(self, event: Started) -> list[bytes]:
@@ -224,12 +220,11 @@ class StreamWriter(BaseStreamWriter):
             head(reply_id, created, model, event.service_tier, event.extras),
             with_usage=bool(context.request.include_usage),
         )
-        _, written = self._choice(0)
-        return written
+        return self._choice(0)[1]
 
     def _choice(self, number: int) -> tuple[ChoiceWriter, list[bytes]]:
-        """Return a choice and, if it is new, its first chunk, which has the role."""
-        number = 0 if self._single else number
+        """Return a choice and, if it is new, its first chunk, which contains the role."""
+        number = 0 if self._merges_choices else number
         choice = self._choices.get(number)
         if choice is not None:
             return choice, []
@@ -275,7 +270,6 @@ class StreamWriter(BaseStreamWriter):
         return written
 
     def _write_other_delta(self, event: Delta) -> list[bytes]:
-        """Write a piece of a call or of reasoning."""
         call = self._calls.get(event.index)
         if call is not None:
             return call[0].calls.write_delta(call[1], event)
@@ -296,22 +290,21 @@ class StreamWriter(BaseStreamWriter):
         choice.length += len(event.text)
         choice.has_text = True
         if event.logprobs:
-            logprobs: Wire = {"content": write_logprobs(event.logprobs), "refusal": None}
+            logprobs = write_logprobs(event.logprobs)
             return [choice.frames.chunk(choice.number, {"content": text}, logprobs=logprobs)]
         return [choice.text.fill(text)]
 
     def _add_annotations(self, choice: ChoiceWriter, event: Delta) -> None:
-        """Queue annotations until the message ends; positions count from the start of all text."""
+        """Queue annotations until the message ends, with positions in the text of the choice."""
         offset = choice.starts.get((event.index, event.part), choice.length)
         for annotation in event.annotations:
-            wire = write_annotation(annotation, self._losses, offset)
-            if wire is not None:
+            if (wire := write_annotation(annotation, self._losses, offset)) is not None:
                 choice.annotations.append(wire)
 
     def _write_annotations(self, choice: ChoiceWriter) -> list[bytes]:
-        """Write the queued annotations.
+        """Write the queued annotations, as the only list of a choice.
 
-        A reply can have one list: the openai package for Python cannot join two without indices.
+        The openai package for Python cannot join two lists of objects without indices.
         """
         if not choice.annotations:
             return []
@@ -334,11 +327,11 @@ class StreamWriter(BaseStreamWriter):
         return [] if choice is None else self._close_reasoning(choice, event)
 
     def _close_reasoning(self, choice: ChoiceWriter, event: Closed) -> list[bytes]:
-        """Write the `reasoning_details` of a Chat backend; report encrypted reasoning."""
+        """Write `reasoning_details` of a Chat backend; report encrypted reasoning."""
         if event.encrypted is not None:
             self._losses.dropped("reasoning", NO_REASONING_FIELD_REASON)
         if choice.has_details:
-            # The openai package for Python cannot join two lists without indices.
+            # The openai package for Python cannot join two lists of objects without indices.
             self._extras.report_dropped(event.extras, "message")
             return []
         details: Wire = {}
@@ -353,7 +346,7 @@ class StreamWriter(BaseStreamWriter):
         if event.service_tier is not None:
             self._frames.add("service_tier", event.service_tier)
         finishes = event.finishes
-        if self._single:
+        if self._merges_choices:
             finishes = (worst_finish(event.finishes) or Finish("stop", ""),)
         for number, finish in enumerate(finishes):
             choice, begun = self._choice(number)
@@ -373,4 +366,4 @@ class StreamWriter(BaseStreamWriter):
 
     def fail(self, event: Failed) -> list[bytes]:
         """End the stream with an error."""
-        return [error_frame(event.error), DONE]
+        return [frame({"error": error_object(event.error)}), DONE]

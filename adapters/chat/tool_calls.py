@@ -1,20 +1,20 @@
-"""Assembles the tool calls of a Chat stream, whatever a server leaves out or repeats.
+"""Assembles the tool calls of a Chat stream, although servers omit or repeat their fields.
 
-Servers leave out the index or use one for all calls, send no id, send the id and the name with
-every piece, send the name late, or the complete arguments twice. The rules, each with a report:
+Servers omit the index or use one for all calls, send no id, send the id and the name with every
+piece, send the name late, or send the complete arguments twice. The rules, with bug reports:
 
-- An index has priority over an id; an empty string counts as missing
+- An index has priority over an id. An empty string counts as missing
   (https://github.com/openai/openai-python/issues/3246,
   https://github.com/langchain-ai/langchain/issues/39335).
-- Another id at a known index is another call, and so is a name with arguments after complete
-  arguments (https://github.com/ollama/ollama/issues/15457).
-- Arguments alone at an unknown index continue the latest call
+- A different id at a known index begins another call, and so does a name with arguments after
+  complete arguments (https://github.com/ollama/ollama/issues/15457).
+- Arguments without an id and a name at an unknown index continue the latest call
   (https://github.com/sgl-project/sglang/issues/6310).
-- A repeated name, id or complete arguments are not appended
+- Repeated names, ids and complete arguments are ignored
   (https://github.com/vllm-project/vllm/issues/13078).
-- Pieces of a name are joined only before any arguments, and only to the name of a declared tool.
-- A call is opened when its name is known (https://github.com/anomalyco/opencode/issues/24137); one
-  that never gets a name is dropped (https://github.com/BerriAI/litellm/issues/9127).
+- Pieces of a name are joined only before the arguments, and only to the name of a declared tool.
+- A call is opened when its name is known (https://github.com/anomalyco/opencode/issues/24137). A
+  call without a name is dropped (https://github.com/BerriAI/litellm/issues/9127).
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,30 +34,30 @@ from adapters.ir.types import CallKind, ExtraField, Extras, Status, ToolCall
 from adapters.json_text import is_complete_json
 from adapters.wire.json_object import is_present, string_or_raw_json
 
-# The type of a call from `function_call`; no server sends this one.
+# The type of a call that was received as `function_call`; no server sends this type.
 LEGACY_TYPE = "function_call"
 
-# How complete arguments begin; other text cannot be a repetition of them.
+# How complete arguments begin. Other fragments cannot be repetitions of them.
 COMPLETE_ARGUMENTS_START = ("{", "[")
 
 
 class PartialCall(Struct, eq=False):
-    """One call so far."""
+    """A call, as far as it was received."""
 
     call_id: str = ""
     name: str = ""
-    # All that was received as a name, which may become the name of a declared tool.
+    # All pieces of the name, which may add up to the name of a declared tool.
     name_pieces: str = ""
     kind: CallKind = "function"
     fragments: list[str] = []
-    # How many of the fragments were emitted.
+    # The number of fragments that were emitted.
     emitted: int = 0
     extras: Extras = ()
-    # Whether the extra fields came after the call was opened; then its end contains them.
+    # Whether the extra fields were received after the call was opened; then `Closed` contains them.
     has_late_extras: bool = False
     # Legacy calls have no id.
     is_legacy: bool = False
-    # The block and the id of an opened call.
+    # The block and the id in the reply; unset until the call is opened.
     block: int | None = None
     unique_id: str = ""
     closed: bool = False
@@ -66,18 +66,14 @@ class PartialCall(Struct, eq=False):
         """Return the arguments so far."""
         return "".join(self.fragments)
 
-    def lacks_arguments(self) -> bool:
-        """Whether there is nothing that could be parsed as arguments."""
-        return self.kind == "function" and not self.arguments().strip()
-
     def is_complete(self) -> bool:
-        """Whether nothing can follow the arguments; never true for raw text."""
-        # This is called often. Join the fragments only if the last one could end the arguments.
+        """Whether the arguments are complete JSON; never true for a custom call."""
+        # This is called often: join the fragments only if the last one could end the arguments.
         last = self.fragments[-1].rstrip()[-1:] if self.fragments else ""
         return self.kind == "function" and last in ("}", "]") and is_complete_json(self.arguments())
 
     def is_truncated(self) -> bool:
-        """Whether the arguments are not complete JSON."""
+        """Whether the arguments are not complete JSON; never true for a custom call."""
         return self.kind == "function" and not is_complete_json(self.arguments())
 
     def is_repetition(self, fragment: str) -> bool:
@@ -118,9 +114,9 @@ class ToolCallAssembler:
         self._losses = unique.losses
         self._calls: list[PartialCall] = []
         self._by_index: dict[int, PartialCall] = {}
-        # The block that was opened last.
+        # The block of the latest call.
         self.last_block = -1
-        # The call that the latest delta continued, if it contained nothing but arguments.
+        # The call that the latest delta continued; None if the delta had an id or a name.
         self.continued: PartialCall | None = None
 
     def feed(self, deltas: Sequence[CallDelta]) -> list[Event]:
@@ -128,8 +124,8 @@ class ToolCallAssembler:
         events: list[Event] = []
         for position, delta in enumerate(deltas):
             # Several deltas without an index belong to different calls.
-            alone = delta.index is not None or len(deltas) == 1
-            events += self._feed_one(delta, delta.index if alone else position)
+            use_position = delta.index is None and len(deltas) > 1
+            events += self._feed_one(delta, position if use_position else delta.index)
         return events
 
     def _feed_one(self, delta: CallDelta, index: int | None) -> list[Event]:
@@ -146,12 +142,14 @@ class ToolCallAssembler:
             self._add_extra(call, delta.extra_content)
         if fragment:
             if call.closed or call.is_repetition(fragment):
-                self._report_late(call, fragment)
+                if fragment.strip() and fragment != call.arguments():
+                    reason = "received after the end of the arguments"
+                    self._losses.dropped(f"call {call.name}.arguments", reason)
                 return []
             call.fragments.append(fragment)
         return self._emit(call)
 
-    # Which call a delta belongs to
+    # The call of a delta
 
     def _find(self, call_id: str, name: str, fragment: str, index: int | None) -> PartialCall:
         if index is None:
@@ -159,7 +157,8 @@ class ToolCallAssembler:
         else:
             known = self._by_index.get(index)
             if known is None:
-                known = None if name else self._find_at_unknown_index(call_id)
+                if not name:
+                    known = self._with_id(call_id) if call_id else self._latest()
             elif (call_id or name) and not self._is_same(known, call_id, name, fragment):
                 known = None
             else:
@@ -170,9 +169,6 @@ class ToolCallAssembler:
         if index is not None:
             self._by_index[index] = call
         return call
-
-    def _find_at_unknown_index(self, call_id: str) -> PartialCall | None:
-        return self._with_id(call_id) if call_id else self._latest()
 
     def _find_without_index(self, call_id: str, name: str, fragment: str) -> PartialCall | None:
         latest = self._latest()
@@ -199,7 +195,7 @@ class ToolCallAssembler:
     def _is_same(self, call: PartialCall, call_id: str, name: str, fragment: str) -> bool:
         """Whether a delta with an id or a name continues the call at its index."""
         if call_id and call.call_id and call_id != call.call_id:
-            # Another id is another call, unless it has no name and the known call is incomplete.
+            # A different id begins another call, unless it has no name and the call is incomplete.
             return not (name or call.is_complete())
         if not name or not call.name:
             return True
@@ -209,7 +205,7 @@ class ToolCallAssembler:
             return True
         return name == call.name and (not fragment.strip() or fragment == call.arguments())
 
-    # What a delta adds to its call
+    # The identity and the extra fields of a call
 
     def _set_identity(self, call: PartialCall, call_id: str, name: str) -> None:
         """Set the id and the name, or add a piece of the name; ignore repetitions."""
@@ -228,27 +224,20 @@ class ToolCallAssembler:
                 self._losses.dropped(f"call {call.name}", f"a second name was received: {name}")
 
     def _add_extra(self, call: PartialCall, value: Raw) -> None:
-        """Set the extra content of a call; only the first one counts."""
+        """Set the extra content of a call; report a second one."""
         extras = (ExtraField(FAMILY, "extra_content", value),)
         if not is_present(value) or call.extras == extras:
             return
         if call.extras or call.closed:
-            self._losses.dropped(
-                f"call {call.name}.extra_content", "received after the start of the call"
-            )
+            reason = "received after the start of the call"
+            self._losses.dropped(f"call {call.name}.extra_content", reason)
         else:
             call.extras, call.has_late_extras = extras, call.block is not None
-
-    def _report_late(self, call: PartialCall, fragment: str) -> None:
-        if fragment.strip() and fragment != call.arguments():
-            self._losses.dropped(
-                f"call {call.name}.arguments", "received after the end of the arguments"
-            )
 
     # Events
 
     def _emit(self, call: PartialCall) -> list[Event]:
-        """Return the events for what is new in a call."""
+        """Return the events for the parts of a call that were not emitted yet."""
         block = call.block
         if block is None:
             return self._emit_opening(call) if self._is_identified(call) else []
@@ -258,7 +247,7 @@ class ToolCallAssembler:
         return [Delta(block, "arguments", call.fragments[-1])]
 
     def _is_identified(self, call: PartialCall) -> bool:
-        """Whether the name and the id will not change any more."""
+        """Whether the name and the id of a call are final."""
         name, declared = call.name, self._declared
         if not name or call.fragments:
             return bool(name)
@@ -287,16 +276,16 @@ class ToolCallAssembler:
         return events
 
     def close_complete(self) -> Iterator[Event]:
-        """Close the calls with complete arguments, when something else begins.
+        """Close the calls with complete arguments, so that a client can run them at once.
 
-        A client may run them at once. Other calls stay open, because some servers interleave calls.
+        Other calls stay open, because some servers interleave calls.
         """
         for call in self._calls:
             if call.block is not None and not call.closed and call.is_complete():
                 yield call.close(call.block)
 
     def open_remaining(self) -> Iterator[Event]:
-        """Open, at the end of the stream, the calls that are not open yet; drop nameless ones."""
+        """Open the remaining calls at the end of the stream; drop calls without a name."""
         for call in self._calls:
             if call.block is None and call.name:
                 yield from self._emit_opening(call)
@@ -305,12 +294,12 @@ class ToolCallAssembler:
                 call.closed = True
 
     def close(self, last_block: int, *, truncated: bool) -> Iterator[Event]:
-        """Close all calls; in a truncated reply, the last and truncated ones are incomplete."""
+        """Close all calls; in a truncated reply, the last and the truncated ones are incomplete."""
         for call in self._calls:
             if call.block is None or call.closed:
                 continue
             incomplete = truncated and (call.block == last_block or call.is_truncated())
-            if call.lacks_arguments() and not incomplete:
+            if call.kind == "function" and not incomplete and not call.arguments().strip():
                 path = f"call {call.name} ({call.unique_id})"
                 self._losses.changed(path, EMPTY_ARGUMENTS_REASON)
                 yield Delta(call.block, "arguments", EMPTY_ARGUMENTS)

@@ -10,19 +10,16 @@ from adapters.errors import InvalidRequestError
 from adapters.ir.types import CallKind, Error, Extras, Finish, FinishReason, ToolCall, Usage
 from adapters.losses import Losses
 from adapters.sse import FrameTemplate, encode_line
-from adapters.wire.error_body import error_object
 from adapters.wire.extra_fields import DropPolicy, ExtrasWriter, harmless_if, read_token_counts
-from adapters.wire.json_object import MISSING, parse
+from adapters.wire.json_object import MISSING, is_present, parse, read_fields
 
 Wire = dict[str, object]
 
-# The key under which Chat and legacy own fields, and how messages to clients name the dialect.
+# The family of Chat and legacy, and the name of Chat in messages to clients.
 FAMILY = "completions"
 LABEL = "Chat Completions"
-# The endpoint of both.
-PATH = "/chat/completions"
 
-# The names of IR fields, where they differ.
+# The names of IR fields, if they differ.
 NAMES = {
     "items": "messages",
     "choices": "n",
@@ -38,7 +35,7 @@ NAMES = {
     "include_obfuscation": "stream_options.include_obfuscation",
 }
 
-# Request fields that only Chat and legacy have, and how severe it is to drop each.
+# Request fields that only Chat and legacy have, with the severity of dropping them.
 CHAT_ONLY_FIELDS = {
     "seed": DropPolicy("hint"),
     "prediction": DropPolicy("hint"),
@@ -50,7 +47,7 @@ CHAT_ONLY_FIELDS = {
 # Reply fields that matter only to a Chat client.
 CHAT_ONLY_REPLY_FIELDS = {"object": DropPolicy(None), "metadata": DropPolicy(None)}
 
-# IR fields that the dialect does not have.
+# IR fields that the dialect does not support.
 UNSUPPORTED_FIELDS = frozenset(
     (
         "instructions",
@@ -100,35 +97,36 @@ def read_finish(reason: str | None, losses: Losses) -> Finish:
 
 
 def finish_error(reason: str) -> Error:
-    """Return the error that a finish reason stands for."""
+    """Return the error for one of the finish reasons by which servers report errors."""
     return Error(f"the backend aborted the reply: {reason}", code=reason, status=502)
 
 
-# The field that holds the arguments of each kind of call.
+# The field for the arguments of each kind of call.
 CALL_FIELDS: dict[CallKind, str] = {"function": "arguments", "custom": "input"}
 
 
-def call_body(call: ToolCall) -> dict[str, str]:
-    """Write the inner object of a call: its name and arguments."""
-    return {"name": call.name, CALL_FIELDS[call.kind]: call.arguments}
+def write_call(call: ToolCall) -> Wire:
+    """Write a call without its extra fields."""
+    body = {"name": call.name, CALL_FIELDS[call.kind]: call.arguments}
+    return {"id": call.call_id, "type": call.kind, call.kind: body}
 
 
 def extras_writer(
     losses: Losses, label: str = LABEL, forward: tuple[str, ...] = ()
 ) -> ExtrasWriter:
-    """Return a writer of the extra fields that Chat and legacy own."""
+    """Return a writer of the extra fields of Chat and legacy."""
     return ExtrasWriter(FAMILY, label, losses, forward)
 
 
-# Chunks as servers send them: every field may be missing, null or empty. What is rarely used stays
-# `Raw`. A chunk with a field of a wrong type cannot be read, and neither can its stream.
+# Chunks as servers send them: every field may be missing, null or empty. Rarely used fields stay
+# `Raw`. A field of a wrong type ends the stream with an error.
 
 
 class FunctionDelta(Struct, frozen=True, gc=False):
     """A piece of a function call."""
 
     name: str | None = None
-    # A string; some servers send the object itself.
+    # A string; some servers send an object.
     arguments: Raw = MISSING
 
 
@@ -140,26 +138,26 @@ class CustomDelta(Struct, frozen=True, gc=False):
 
 
 class CallDelta(Struct, frozen=True, gc=False):
-    """A piece of one of the calls."""
+    """A piece of a call."""
 
     index: int | None = None
     id: str | int | None = None
     type: str | None = None
     function: FunctionDelta | None = None
     custom: CustomDelta | None = None
-    # Data that a server needs back with the call, such as Google's thought signature.
+    # Data that later requests must contain with the call, such as Google's thought signature.
     extra_content: Raw = MISSING
 
 
 class MessageDelta(Struct, frozen=True, gc=False):
-    """A piece of the message."""
+    """A piece of a message."""
 
     role: str | None = None
     content: str | list[Raw] | None = None
     refusal: str | None = None
     tool_calls: Sequence[CallDelta] | None = None
     function_call: FunctionDelta | None = None
-    # Servers send reasoning in any of these three; none is in the official schema
+    # Servers send reasoning in any of these three fields, which OpenAI's schema does not have
     # (https://github.com/BerriAI/litellm/issues/20246).
     reasoning_content: Raw = MISSING
     reasoning: Raw = MISSING
@@ -175,7 +173,7 @@ class ChunkChoice(Struct, frozen=True, gc=False):
     message: MessageDelta | None = None
     finish_reason: str | None = None
     logprobs: Raw = MISSING
-    # Fields that some servers add to every chunk; reported only for the first and last chunk.
+    # Fields that some servers add to every chunk; only those of the first and last are reported.
     stop_reason: Raw = MISSING
     native_finish_reason: Raw = MISSING
     content_filter_results: Raw = MISSING
@@ -193,7 +191,7 @@ class Chunk(Struct, frozen=True, gc=False):
     usage: Raw = MISSING
     system_fingerprint: str | None = None
     service_tier: str | None = None
-    # An error; some servers put its fields into the chunk itself.
+    # An error, whose fields some servers put into the chunk itself.
     error: Raw = MISSING
     message: Raw = MISSING
     type: Raw = MISSING
@@ -203,42 +201,36 @@ class Chunk(Struct, frozen=True, gc=False):
     obfuscation: str | None = None
 
 
-# The same without unknown fields: decoding a chunk finds out at no cost that it has none.
+# The same types without unknown fields: the decoder finds unknown fields at no extra cost.
 
 
-class KnownFunctionDelta(FunctionDelta, frozen=True, gc=False, forbid_unknown_fields=True):
-    """A piece of a function call, without unknown fields."""
+class _KnownFunctionDelta(FunctionDelta, frozen=True, gc=False, forbid_unknown_fields=True):
+    pass
 
 
-class KnownCustomDelta(CustomDelta, frozen=True, gc=False, forbid_unknown_fields=True):
-    """A piece of a custom call, without unknown fields."""
+class _KnownCustomDelta(CustomDelta, frozen=True, gc=False, forbid_unknown_fields=True):
+    pass
 
 
-class KnownCallDelta(CallDelta, frozen=True, gc=False, forbid_unknown_fields=True):
-    """A piece of a call, without unknown fields."""
-
-    function: KnownFunctionDelta | None = None
-    custom: KnownCustomDelta | None = None
+class _KnownCallDelta(CallDelta, frozen=True, gc=False, forbid_unknown_fields=True):
+    function: _KnownFunctionDelta | None = None
+    custom: _KnownCustomDelta | None = None
 
 
-class KnownMessageDelta(MessageDelta, frozen=True, gc=False, forbid_unknown_fields=True):
-    """A piece of the message, without unknown fields."""
-
-    tool_calls: Sequence[KnownCallDelta] | None = None
-    function_call: KnownFunctionDelta | None = None
+class _KnownMessageDelta(MessageDelta, frozen=True, gc=False, forbid_unknown_fields=True):
+    tool_calls: Sequence[_KnownCallDelta] | None = None
+    function_call: _KnownFunctionDelta | None = None
 
 
-class KnownChoice(ChunkChoice, frozen=True, gc=False, forbid_unknown_fields=True):
-    """One choice of a chunk, without unknown fields."""
-
-    delta: KnownMessageDelta | None = None
-    message: KnownMessageDelta | None = None
+class _KnownChoice(ChunkChoice, frozen=True, gc=False, forbid_unknown_fields=True):
+    delta: _KnownMessageDelta | None = None
+    message: _KnownMessageDelta | None = None
 
 
 class KnownChunk(Chunk, frozen=True, gc=False, forbid_unknown_fields=True):
-    """One chunk, without unknown fields."""
+    """A chunk without unknown fields."""
 
-    choices: Sequence[KnownChoice] | None = None
+    choices: Sequence[_KnownChoice] | None = None
 
 
 _UNREAD_FIELDS = frozenset(
@@ -256,11 +248,11 @@ _NESTED_SHAPES: dict[str, type[Struct]] = {
 
 
 def unknown_fields(data: bytes) -> list[str]:
-    """Return the paths of the fields of a chunk that are not read."""
+    """Return the paths of the fields in a chunk that are not read."""
     try:
         return list(_unknown_paths(parse(data), Chunk, ""))
     except InvalidRequestError:
-        # The chunk was decoded, but has for example a number that is too large for `parse`.
+        # The decoder of chunks skips values that `parse` rejects, for example too large numbers.
         return []
 
 
@@ -277,17 +269,17 @@ def _unknown_paths(value: object, shape: type[Struct], path: str) -> Iterator[st
                 yield from _unknown_paths(inner, _NESTED_SHAPES[name], f"{path}{name}.")
 
 
-# Frames: `data:` lines with one chunk each
+# Frames: one `data:` line with a chunk
 
 DONE = b"data: [DONE]\n\n"
 
 
 class Frames:
-    """Writes the chunks of one reply, which have the same head."""
+    """Writes the chunks of one reply, which have some fields in common."""
 
     def __init__(self, head: Wire, *, with_usage: bool) -> None:
         self._head = head
-        # A client that requested usage gets `usage: null` in every chunk but the last.
+        # With `include_usage`, every chunk but the last has `usage: null`.
         self._tail: Wire = {"usage": None} if with_usage else {}
 
     def chunk(
@@ -312,12 +304,12 @@ class Frames:
         return frame(self._head | {"choices": (), "usage": usage})
 
     def add(self, name: str, value: object) -> None:
-        """Add a field to all chunks that follow."""
+        """Add a field to all later chunks."""
         self._head[name] = value
 
 
 def head(reply_id: str, created: int, model: str, service_tier: str | None, extras: Extras) -> Wire:
-    """Return the fields that all chunks of a reply share."""
+    """Return the fields that all chunks of a reply have in common."""
     wire: Wire = {
         "id": reply_id,
         "object": "chat.completion.chunk",
@@ -332,11 +324,6 @@ def head(reply_id: str, created: int, model: str, service_tier: str | None, extr
     return wire
 
 
-def error_frame(error: Error) -> bytes:
-    """Write the frame that reports an error in a stream."""
-    return frame({"error": error_object(error)})
-
-
 def frame(wire: Wire) -> bytes:
     """Write one frame."""
     return b"data: " + encode_line(wire) + b"\n\n"
@@ -344,12 +331,23 @@ def frame(wire: Wire) -> bytes:
 
 # Usage
 
-# Reads the usage; any of the numbers may be missing.
+# Reads the usage of a reply, any of whose numbers may be missing.
 read_usage = partial(read_token_counts, FAMILY, "prompt_tokens", "completion_tokens")
 
 
+def read_valid_usage(raw: Raw | None, losses: Losses) -> Usage | None:
+    """Read the usage of a reply; report an invalid one instead of failing."""
+    if raw is None or not is_present(raw):
+        return None
+    try:
+        return read_usage(read_fields(raw, "usage"))
+    except InvalidRequestError as error:
+        losses.dropped("usage", f"the backend sent an invalid value: {error}")
+        return None
+
+
 def write_usage(usage: Usage, extras: ExtrasWriter) -> Wire:
-    """Write the usage, always with the details that clients read."""
+    """Write the usage, including the details that clients expect."""
     wire: Wire = {
         "prompt_tokens": usage.input_tokens,
         "completion_tokens": usage.output_tokens,

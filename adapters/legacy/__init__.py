@@ -1,7 +1,7 @@
 """Legacy functions: `functions`, `function_call`, `role: function`, one call per reply.
 
-They belong to the same endpoint as Chat, and clients and servers mix the two forms. So the readers
-of `adapters.chat` read both, and only the writers differ.
+Legacy and Chat have the same endpoint, and clients and servers mix them. So the readers of
+`adapters.chat` read both, and only the writers differ.
 """
 
 from dataclasses import replace

@@ -11,12 +11,11 @@ from adapters.ir.types import FinishReason, Reply, ToolCall
 from adapters.legacy.request_writer import LABEL, ONE_CALL_REASON
 from adapters.sse import PLACEHOLDER
 
-_CALLS: dict[FinishReason, str] = {"calls": "function_call"}
-WRITE_FINISH_REASON = CHAT_FINISH_REASON | _CALLS
+WRITE_FINISH_REASON: dict[FinishReason, str] = {**CHAT_FINISH_REASON, "calls": "function_call"}
 
 
 class LegacyReplyWriter(ReplyWriter):
-    """Writes one reply, with at most one call."""
+    """Writes complete replies with at most one call."""
 
     finish_reasons = WRITE_FINISH_REASON
 
@@ -38,7 +37,7 @@ def write_reply(reply: Reply, context: ReplyContext) -> Wire:
 
 
 class FirstCallWriter(CallsWriter):
-    """Writes the first call: its name, then its arguments. A legacy reply has only one."""
+    """Writes the first call, because a legacy reply has at most one; reports the others."""
 
     def _begin(self, stream: CallStream) -> list[bytes]:
         path = call_path(stream.call)
@@ -51,12 +50,12 @@ class FirstCallWriter(CallsWriter):
         stream.template = self._frames.template(self._choice, arguments)
         return [self._frames.chunk(self._choice, self._delta(stream, first))]
 
-    def _delta(self, stream: CallStream, fields: Wire) -> Wire:  # noqa: ARG002 - there is only one call
+    def _delta(self, stream: CallStream, fields: Wire) -> Wire:  # noqa: ARG002 - a single call has no index
         return {"function_call": fields}
 
 
 class StreamWriter(ChatStreamWriter):
-    """Writes events as frames."""
+    """Writes events as chunks with at most one call."""
 
     finish_reasons = WRITE_FINISH_REASON
     calls_writer = FirstCallWriter

@@ -22,7 +22,7 @@ from adapters.tool_selection import Selection, ToolSupport, select
 from adapters.wire.extra_fields import drop_refused
 from adapters.wire.tools import without_strict
 
-# How messages to clients name the dialect, and a reason for losses.
+# The name of the dialect in messages to clients, and a reason for losses.
 LABEL = "the legacy API"
 ONE_CALL_REASON = f"{LABEL} supports only one call per reply"
 
@@ -40,9 +40,8 @@ _WITHOUT_STRICT = Capabilities(strict_tools=False)
 
 def write_request(request: Request, capabilities: Capabilities, losses: Losses) -> bytes:
     """Write a request."""
-    messages = LegacyMessageWriter(request, capabilities, losses).write(request.instructions)
     wire: Wire = {"model": request.model} if request.model is not None else {}
-    wire["messages"] = messages
+    wire["messages"] = LegacyMessageWriter(request, capabilities, losses).write()
     _write_functions(request, capabilities, losses, wire)
     write_settings(request, LABEL, capabilities, losses, wire)
     if request.max_output_tokens is not None:
@@ -53,7 +52,7 @@ def write_request(request: Request, capabilities: Capabilities, losses: Losses) 
 
 
 def supports_tool(tool: Tool, _capabilities: Capabilities) -> bool:
-    """Whether a tool can be declared to a legacy backend: only functions can."""
+    """Whether a tool is a function: a legacy backend accepts no others."""
     return isinstance(tool, FunctionTool)
 
 
@@ -83,7 +82,7 @@ def _write_functions(
 
 
 def _write_choice(selection: Selection, losses: Losses) -> str | Wire:
-    """Write the choice; a call can be required only if there is just one function."""
+    """Write the choice; a call can be required only by the name of a single function."""
     match selection.choice:
         case NamedToolChoice(name=name):
             return {"name": name}
@@ -101,12 +100,12 @@ def _write_choice(selection: Selection, losses: Losses) -> str | Wire:
 
 
 class LegacyMessageWriter(MessageWriter):
-    """Writes one call per message, each followed by its output."""
+    """Writes each call as a message, followed by its output."""
 
     label = LABEL
 
     def _write_calls(self, turn: AssistantTurn, wire: Wire) -> None:
-        """Write the first call with the text; `_write_outputs` writes the others."""
+        """Write the first call; `_write_outputs` writes the others."""
         wire["function_call"] = self._write_call(*turn.calls[0])
 
     def _write_call(self, call: ToolCall, path: str) -> Wire:
@@ -121,14 +120,13 @@ class LegacyMessageWriter(MessageWriter):
                 function_call = self._write_call(call, path)
                 content = self._empty_content()
                 messages.append({"role": "assistant", **content, "function_call": function_call})
-            output = self._take_output(call)
-            if output is not None:
+            if (output := self._take_output(call)) is not None:
                 messages.append(self._write_output(call, *output, media))
 
     def _write_output(self, call: ToolCall, output: ToolOutput, path: str, media: Media) -> Wire:
         content = self._output_content(call, output, path, media)
         if not isinstance(content, str):
-            # A function message contains a string, where a tool message may have text parts.
+            # A function message contains a string; only a tool message may contain text parts.
             texts = [part for part in output.output if isinstance(part, Text)]
             content = "".join(text.text for text in texts)
             for text in texts:
