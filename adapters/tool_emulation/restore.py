@@ -1,34 +1,32 @@
-"""The stage that turns function calls of a backend back into calls of the tools that they emulate.
+"""The stage that converts function calls of a backend to calls of the tools that they emulate.
 
-The input of a custom tool is unwrapped as it streams. The call of a built-in tool is written only
-when it is complete, because a client could run an incomplete one. Blocks that begin after such a
-call wait for it, so that blocks keep their order. A call of an unknown name goes to the one tool
-that it can mean, if there is one.
+The input of a custom tool is unwrapped as it streams. The call of a built-in tool is emitted only
+when it is complete, because a client could run an incomplete one. Later blocks wait for such a
+call, so that blocks keep their order. A call with an unknown name is returned as a call of the only
+tool that it can mean.
 """
 
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from adapters.ir.events import Closed, Delta, Event, Failed, Opened
+from adapters.ir.events import BlockId, Closed, Delta, Event, Failed, Opened
 from adapters.ir.normalize import call_path
 from adapters.ir.types import CallKind, CustomTool, HostedTool, Reply, Status, ToolCall
 from adapters.losses import Losses
 from adapters.stages.stage import BlockProcessor, Stage
 from adapters.tool_emulation.builtin_tools import empty_arguments, parse_builtin_arguments
-from adapters.tool_emulation.custom_tools import (
-    CustomInputParser,
-    ParsedInput,
-    input_as_arguments,
-)
+from adapters.tool_emulation.custom_tools import CustomInputParser, ParsedInput, input_as_arguments
 from adapters.tool_emulation.registry import RegisteredTool, ToolRegistry
 
 _TRUNCATED = "the arguments are truncated and cannot be used"
 
 
 class CustomInput(Struct, frozen=True):
-    """The input of a custom tool call, to be checked against the grammar of the tool."""
+    """The input of a custom tool call, to check it against the grammar of the tool."""
 
     tool: CustomTool
     input: str
@@ -45,14 +43,14 @@ class CallRestorer(Stage):
         super().__init__()
         self._registry = registry
         self._losses = losses
-        # Whether the inputs of tools with a grammar are wanted, and those so far.
+        # Whether to collect the inputs of tools with a grammar, and the inputs so far.
         self._collects_inputs = collects_inputs
         self.custom_inputs: list[CustomInput] = []
-        # By choice: the blocks that wait for the end of a built-in tool call.
+        # The blocks that wait for the end of a built-in tool call, by choice.
         self._queues: dict[int, deque[QueuedBlock]] = {}
 
     def applies_to(self, reply: Reply) -> bool:
-        """Whether the reply has calls other than those of declared functions by their own names."""
+        """Whether the reply has calls other than calls of declared functions by their names."""
         return not all(
             self._registry.knows_unchanged(item)
             for choice in reply.choices
@@ -63,7 +61,7 @@ class CallRestorer(Stage):
     def _open(self, event: Opened) -> list[Event]:
         queue = self._queues.get(event.choice)
         if queue is not None:
-            block = self._processors[event.index] = QueuedBlock(event)
+            block = self._processors[event.index] = QueuedBlock(event.index, [event])
             queue.append(block)
             return []
         call = event.item
@@ -73,10 +71,10 @@ class CallRestorer(Stage):
         return [event] if entry is None else self._open_call(event, call, entry)
 
     def _fail(self, event: Failed) -> list[Event]:
-        """Pass on all waiting blocks, because the calls that they wait for will not end."""
+        """Emit all waiting blocks, because the calls that they wait for will not end."""
         events: list[Event] = []
         while self._queues:
-            events += self.release(next(iter(self._queues)))
+            events += self._release(next(iter(self._queues)))
         return [*events, event]
 
     # Calls
@@ -94,20 +92,20 @@ class CallRestorer(Stage):
     def _open_call(self, event: Opened, call: ToolCall, entry: RegisteredTool) -> list[Event]:
         restored = replace(call, name=entry.name, namespace=entry.namespace)
         if call.kind in ("function", "custom") and isinstance(entry.tool, HostedTool):
-            builtin = BufferedBuiltinCall(self, event, restored, entry.tool, entry.kind)
-            self._processors[event.index] = builtin
+            end = partial(self._end_builtin_call, event, restored, entry.tool, entry.kind)
+            self._processors[event.index] = BufferedCall(end)
             self._queues[event.choice] = deque()
             return []
         self._report_kind(call, entry)
         if {call.kind, entry.kind} == {"function", "custom"}:
             restored = replace(restored, kind=entry.kind)
-        handler = self._argument_handler(call, restored, entry)
-        if handler is not None:
-            self._processors[event.index] = handler
+        processor = self._argument_processor(call, restored, entry)
+        if processor is not None:
+            self._processors[event.index] = processor
         return [replace(event, item=restored)]
 
     def _report_kind(self, call: ToolCall, entry: RegisteredTool) -> None:
-        """Report a function called as a custom tool, or a custom tool called as a function."""
+        """Report a custom tool called as a function, or a function called as a custom tool."""
         if call.kind == "function" and entry.backend_kind == "custom":
             reason = "called as a function; returned as a call of the custom tool"
             self._losses.changed(call_path(call), reason)
@@ -115,13 +113,13 @@ class CallRestorer(Stage):
             reason = "called as a custom tool; returned as a function call"
             self._losses.changed(call_path(call), reason)
 
-    def _argument_handler(
+    def _argument_processor(
         self, call: ToolCall, restored: ToolCall, entry: RegisteredTool
     ) -> BlockProcessor | None:
-        """Return what converts the arguments of a call; None if they pass unchanged."""
+        """Return the processor for the arguments of a call; None if they are not changed."""
         match call.kind, entry.kind:
             case "custom", "function":
-                return BufferedCustomCall()
+                return BufferedCall(_end_custom_call)
             case "function", "custom":
                 return CustomInputStream(self, restored, entry, CustomInputParser())
             case "custom", "custom" if self._collects_inputs:
@@ -129,13 +127,12 @@ class CallRestorer(Stage):
             case _:
                 return None
 
-    # For the handlers of calls
+    # Ends of calls
 
     def end_input(self, call: ToolCall, entry: RegisteredTool, parsed: ParsedInput) -> Status:
         """Report losses in the input of a custom tool, and return the status of the call.
 
-        Truncated input makes the call incomplete, whatever the backend says, because a client would
-        run a complete call.
+        A call with truncated input is always incomplete, because clients run complete calls.
         """
         parsed.report(call_path(call), self._losses)
         if call.status == "incomplete":
@@ -147,8 +144,27 @@ class CallRestorer(Stage):
             self.custom_inputs.append(CustomInput(entry.tool, call.arguments, call_path(call)))
         return call.status or "completed"
 
-    def restore_builtin(self, call: ToolCall, tool: HostedTool, kind: CallKind) -> ToolCall:
-        """Restore the call of a built-in tool whose arguments have all come."""
+    def _end_builtin_call(
+        self,
+        opened: Opened,
+        call: ToolCall,
+        tool: HostedTool,
+        kind: CallKind,
+        arguments: str,
+        closed: Closed,
+    ) -> list[Event]:
+        """Emit the call of a built-in tool, and the blocks that waited for it."""
+        call = replace(call, arguments=arguments, status=closed.status)
+        restored = self._restore_builtin(call, tool, kind)
+        return [
+            replace(opened, item=replace(restored, arguments="", status=None)),
+            Delta(closed.index, "arguments", restored.arguments),
+            closed,
+            *self._release(opened.choice),
+        ]
+
+    def _restore_builtin(self, call: ToolCall, tool: HostedTool, kind: CallKind) -> ToolCall:
+        """Restore the complete call of a built-in tool."""
         if call.status == "incomplete":
             if call.arguments:
                 self._losses.dropped(f"{call_path(call)}.arguments", _TRUNCATED)
@@ -164,8 +180,8 @@ class CallRestorer(Stage):
         parsed.report(call_path(call), self._losses)
         return replace(call, kind=kind, arguments=parsed.arguments)
 
-    def release(self, choice: int) -> list[Event]:
-        """Process the blocks that waited for a call, up to the next call that is buffered."""
+    def _release(self, choice: int) -> list[Event]:
+        """Emit the blocks that waited for a call, up to the next call that must be buffered."""
         queue = self._queues.pop(choice, deque())
         events: list[Event] = []
         while queue:
@@ -178,98 +194,61 @@ class CallRestorer(Stage):
         return events
 
 
-class CustomInputStream:
-    """A custom tool call, whose input is emitted as it comes."""
+class CustomInputStream(Struct, eq=False):
+    """A custom tool call, whose input is emitted as it arrives."""
 
-    def __init__(
-        self,
-        restorer: CallRestorer,
-        call: ToolCall,
-        entry: RegisteredTool,
-        parser: CustomInputParser | None,
-    ) -> None:
-        self._restorer = restorer
-        self._call = call
-        self._entry = entry
-        # None if the backend called it as a custom tool already.
-        self._parser = parser
-        self._texts: list[str] = []
+    restorer: CallRestorer
+    call: ToolCall
+    entry: RegisteredTool
+    # None if the backend called it as a custom tool already.
+    parser: CustomInputParser | None
+    fragments: list[str] = []
 
     def feed(self, delta: Delta) -> list[Event]:
-        """Emit the input that a delta of the arguments holds."""
-        if self._parser is not None:
-            delta = replace(delta, text=self._parser.feed(delta.text))
-        self._texts.append(delta.text)
+        """Emit the input that a delta of the arguments contains."""
+        if self.parser is not None:
+            delta = replace(delta, text=self.parser.feed(delta.text))
+        self.fragments.append(delta.text)
         return [delta] if delta.text else []
 
     def close(self, closed: Closed) -> list[Event]:
         """Emit the rest of the input."""
-        parsed = ParsedInput("") if self._parser is None else self._parser.finish()
-        arguments = "".join((*self._texts, parsed.text))
-        call = replace(self._call, arguments=arguments, status=closed.status)
-        status = self._restorer.end_input(call, self._entry, parsed)
+        parsed = ParsedInput("") if self.parser is None else self.parser.finish()
+        arguments = "".join((*self.fragments, parsed.text))
+        call = replace(self.call, arguments=arguments, status=closed.status)
+        status = self.restorer.end_input(call, self.entry, parsed)
         rest = [Delta(closed.index, "arguments", parsed.text)] if parsed.text else []
         return [*rest, replace(closed, status=status)]
 
 
-class _BufferedArguments:
-    """The arguments of a call that is held until it is complete."""
+class BufferedCall(Struct, eq=False):
+    """A call that is held until it is complete."""
 
-    def __init__(self) -> None:
-        self._texts: list[str] = []
+    # Takes the complete arguments and the end of the call.
+    on_close: Callable[[str, Closed], list[Event]]
+    fragments: list[str] = []
 
     def feed(self, delta: Delta) -> list[Event]:
         """Hold a delta."""
-        self._texts.append(delta.text)
+        self.fragments.append(delta.text)
         return []
 
-
-class BufferedCustomCall(_BufferedArguments):
-    """A function call that the backend made as a custom tool call, held until it is complete."""
-
     def close(self, closed: Closed) -> list[Event]:
-        """Emit the whole input as arguments."""
-        is_complete = closed.status != "incomplete"
-        arguments = input_as_arguments("".join(self._texts), is_complete=is_complete)
-        return [Delta(closed.index, "arguments", arguments), closed] if arguments else [closed]
+        """Emit the call."""
+        return self.on_close("".join(self.fragments), closed)
 
 
-class BufferedBuiltinCall(_BufferedArguments):
-    """A call of a built-in tool, held until it is complete."""
-
-    def __init__(
-        self,
-        restorer: CallRestorer,
-        opened: Opened,
-        call: ToolCall,
-        tool: HostedTool,
-        kind: CallKind,
-    ) -> None:
-        super().__init__()
-        self._restorer = restorer
-        self._opened = opened
-        self._call = call
-        self._tool = tool
-        self._kind: CallKind = kind
-
-    def close(self, closed: Closed) -> list[Event]:
-        """Emit the whole call, and what waited for it."""
-        call = replace(self._call, arguments="".join(self._texts), status=closed.status)
-        restored = self._restorer.restore_builtin(call, self._tool, self._kind)
-        return [
-            replace(self._opened, item=replace(restored, arguments="", status=None)),
-            Delta(closed.index, "arguments", restored.arguments),
-            closed,
-            *self._restorer.release(self._opened.choice),
-        ]
+def _end_custom_call(raw_input: str, closed: Closed) -> list[Event]:
+    """Emit the input of a function that the backend called as a custom tool."""
+    arguments = input_as_arguments(raw_input, is_complete=closed.status != "incomplete")
+    return [Delta(closed.index, "arguments", arguments), closed] if arguments else [closed]
 
 
-class QueuedBlock:
+class QueuedBlock(Struct, eq=False):
     """A block that waits for the end of a buffered call."""
 
-    def __init__(self, opened: Opened) -> None:
-        self.index = opened.index
-        self.events: list[Event] = [opened]
+    index: BlockId
+    events: list[Event]
 
     def feed(self, delta: Delta) -> list[Event]:
         """Hold a delta."""
