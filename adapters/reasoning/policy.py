@@ -59,11 +59,7 @@ class ReasoningPolicy:
     """Decides how the reasoning of one exchange is captured and restored."""
 
     def __init__(
-        self,
-        sealer: Sealer | None,
-        client: Dialect,
-        backend: Dialect,
-        capabilities: Capabilities,
+        self, sealer: Sealer | None, client: Dialect, backend: Dialect, capabilities: Capabilities
     ) -> None:
         self._sealer = sealer
         self._client = client

@@ -25,11 +25,7 @@ from adapters.ir.types import (
 from adapters.losses import Losses
 from adapters.tool_emulation.declare import declare_tools
 from adapters.tool_emulation.downgrade import CallDowngrader, HistoryEmulator
-from adapters.tool_emulation.registry import (
-    BackendToolSupport,
-    ToolRegistry,
-    is_valid_name,
-)
+from adapters.tool_emulation.registry import BackendToolSupport, ToolRegistry, is_valid_name
 from adapters.tool_emulation.restore import CallRestorer, CustomInput
 from adapters.tool_emulation.tool_choice import emulate_tool_choice
 
@@ -54,7 +50,7 @@ class EmulatedRequest(Struct, frozen=True):
 def emulate_tools(
     request: Request, client_family: Family, backend: BackendToolSupport, losses: Losses
 ) -> EmulatedRequest:
-    """Return a request that declares and calls only what the backend supports.
+    """Return a request with only tools and calls that the backend supports.
 
     Raises `UnsupportedRequestError` if two tools would have the same name.
     """
@@ -76,9 +72,9 @@ def emulate_tools(
 
 
 def _plain_functions(request: Request, backend: BackendToolSupport) -> frozenset[str] | None:
-    """Return the names of a request's tools if nothing needs emulation, or else None.
+    """Return the names of the declared tools; None if a tool or call needs emulation.
 
-    In most requests all tools and calls are functions, which every backend supports as they are.
+    In most requests all tools and calls are functions, which every backend supports.
     """
     declared = frozenset(
         [tool.name for tool in request.tools if isinstance(tool, FunctionTool) and not tool.extras]

@@ -1,7 +1,7 @@
 """Built-in tools that the client runs, as functions: shells, `apply_patch` and `computer`.
 
-The function takes what a call of the built-in tool holds. Arguments that a model writes differently
-are accepted where they can mean only one thing. Others stay a function call, so nothing is run.
+The function has the arguments of the built-in tool. Arguments in another form are accepted if they
+are unambiguous. Other calls stay function calls, so that the client does not run them.
 """
 
 from collections.abc import Callable
@@ -35,8 +35,8 @@ _DESCRIPTIONS: dict[CallKind, str] = {
     "picture of the screen after the last of them.",
 }
 
-# The arguments of a call that broke off: valid, and with nothing to run.
-_EMPTY_ARGUMENTS: dict[CallKind, str] = {
+# The arguments of a truncated call: valid, but without effect.
+NO_EFFECT_ARGUMENTS: dict[CallKind, str] = {
     "shell": '{"commands":[]}',
     "local_shell": '{"command":[]}',
     "apply_patch": '{"operation":{"type":"update_file","path":"","diff":""}}',
@@ -161,7 +161,7 @@ def builtin_as_function(tool: HostedTool, name: str, path: str) -> FunctionTool:
 
 
 def _describe_environment(fields: JsonObject) -> list[str]:
-    """Return sentences for what a declaration has about the client's machine."""
+    """Return sentences about the client's machine, from the declaration of a tool."""
     sentences: list[str] = []
     width, height = fields.integer("display_width"), fields.integer("display_height")
     if width and height:
@@ -185,7 +185,7 @@ class ParsedArguments(Struct, frozen=True):
     """The arguments of a built-in tool call."""
 
     arguments: str
-    # Whether the model wrote more than such a call can hold.
+    # Whether the model wrote other fields, which the call cannot contain.
     has_other_fields: bool = False
 
     def report(self, path: str, losses: Losses) -> None:
@@ -195,7 +195,7 @@ class ParsedArguments(Struct, frozen=True):
 
 
 def parse_builtin_arguments(tool: HostedTool, arguments: str) -> ParsedArguments | None:
-    """Return function arguments as those of a built-in tool; None if they do not fit it."""
+    """Convert function arguments to those of a built-in tool; None if they are not valid."""
     try:
         value = parse(arguments.encode("utf-8", "replace"))
     except InvalidRequestError:
@@ -203,7 +203,7 @@ def parse_builtin_arguments(tool: HostedTool, arguments: str) -> ParsedArguments
     parsed = _PARSERS[tool.kind](value)
     if parsed is None:
         return None
-    # Other fields that the model wrote must not become fields of the item.
+    # Drop other fields, which would become fields of the item.
     only = _ITEM_ARGUMENTS.get(tool.kind)
     kept = parsed if only is None else {only: parsed[only]}
     text = arguments if kept == value else msgspec.json.encode(kept).decode()
@@ -211,19 +211,14 @@ def parse_builtin_arguments(tool: HostedTool, arguments: str) -> ParsedArguments
 
 
 def to_function_arguments(kind: CallKind, arguments: str) -> str:
-    """Return the arguments of a built-in tool call as those of its function, without nulls."""
+    """Convert the arguments of a built-in tool call to those of its function, without nulls."""
     if kind not in ("shell", "local_shell") or not is_complete_json(arguments):
         return arguments
     fields = read_fields(Raw(arguments.encode()))
     if kind == "local_shell":
-        # The action has only one type.
+        # Read `type`, which is constant, to remove it from the remaining fields.
         fields.string("type")
     return msgspec.json.encode(fields.take_remaining()).decode()
-
-
-def empty_arguments(kind: CallKind) -> str:
-    """Return the arguments of a call that broke off."""
-    return _EMPTY_ARGUMENTS[kind]
 
 
 def _parse_shell(value: Json) -> dict[str, Json] | None:

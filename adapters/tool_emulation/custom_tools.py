@@ -1,13 +1,13 @@
 """Custom tools as functions, and their raw input as the arguments of a function.
 
-The function has one required string, `{"input": …}`. The description of that string has the grammar
-of the input, because the model reads it when it fills the string; see
+The function has one required string, `{"input": …}`. The description of that string contains the
+grammar of the input, because the model reads it when it writes the string; see
 https://github.com/router-for-me/CLIProxyAPI/issues/4414. A regular expression that JSON Schema can
 express also becomes the `pattern` of the string, for backends that enforce schemas.
 
 Models do not always follow that schema: they use another field
 (https://github.com/caozhiyuan/copilot-api/issues/242), write the bare text or truncate the string.
-`CustomInputParser` reads all of these, whole or streamed.
+`CustomInputParser` reads all these forms, whole or streamed.
 """
 
 import json
@@ -35,7 +35,7 @@ _ENCODER = msgspec.json.Encoder()
 # Declaration
 
 _INSTRUCTION = "Pass the raw text, all of it, as `input`."
-# Overrides a description that says that the text must not be wrapped.
+# Overrides descriptions with an instruction not to wrap the text.
 _AS_FUNCTION = "Here it is a function. "
 
 # Tokens of a regular expression with the same meaning in JSON Schema: an escape, a class, a group
@@ -89,8 +89,8 @@ def json_schema_pattern(tool: CustomTool) -> str | None:
     if any(map(_UNSUPPORTED_TOKEN.fullmatch, tokens)) or not _compiles(tool.definition):
         return None
     if _has_top_level_alternatives(tokens):
-        # An anchor would bind to one alternative only. The group captures, because not every
-        # backend knows groups that do not.
+        # Without a group, an anchor would apply to one alternative only. The group captures,
+        # because some backends do not support other groups.
         return f"^({tool.definition})$"
     start = "" if tokens[0] == "^" else "^"
     end = "" if tokens[-1] == "$" else "$"
@@ -118,7 +118,7 @@ def _has_top_level_alternatives(tokens: list[str]) -> bool:
 
 
 def wrap_input(text: str) -> str:
-    """Return the function arguments that hold some raw input."""
+    """Return the function arguments that contain some raw input."""
     return INPUT_PREFIX + escape(text) + INPUT_SUFFIX
 
 
@@ -133,7 +133,7 @@ def input_as_arguments(text: str, *, is_complete: bool) -> str:
 
 
 def escape(text: str) -> str:
-    """Return a text as it stands inside a JSON string."""
+    """Return a text escaped for the inside of a JSON string."""
     return _ENCODER.encode(text)[1:-1].decode()
 
 
@@ -148,7 +148,7 @@ _ESCAPE = re.compile(
     r"|u(?P<code>[0-9a-fA-F]{4})|(?P<simple>[^u]))",
     re.DOTALL,
 )
-# An escape that is cut, or a high surrogate whose low surrogate may follow.
+# A truncated escape, or a high surrogate whose low surrogate may follow.
 _PARTIAL_ESCAPE = re.compile(
     r"\\(?:u(?:[0-9a-fA-F]{0,3}|[dD][89abAB][0-9a-fA-F]{2}(?:\\(?:u[0-9a-fA-F]{0,3})?)?))?"
 )
@@ -156,14 +156,13 @@ _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", '"': '"', "\\
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _ESCAPED_REPLACEMENT = re.compile(r"\\u[fF]{3}[dD]")
 _SURROGATES = range(0xD800, 0xE000)
-_FIRST_ASTRAL, _FIRST_HIGH_SURROGATE, _FIRST_LOW_SURROGATE = 0x10000, 0xD800, 0xDC00
-# What may follow the closing quote, and the length that decides whether more follows.
+# The text that may follow the closing quote, and the length that shows whether more follows.
 _ENDINGS = ("", "}")
 _MAX_ENDING_LENGTH = 2
 
 
 class ParsedInput(Struct, frozen=True):
-    """The raw input in some arguments, and what was lost."""
+    """The raw input in function arguments, and whether it is complete and exact."""
 
     text: str
     is_truncated: bool = False
@@ -179,7 +178,7 @@ class ParsedInput(Struct, frozen=True):
 
 
 def unwrap_input(arguments: str) -> ParsedInput:
-    """Return the raw input that some arguments hold."""
+    """Return the raw input in function arguments."""
     parser = CustomInputParser()
     text = parser.feed(arguments)
     rest = parser.finish()
@@ -189,8 +188,8 @@ def unwrap_input(arguments: str) -> ParsedInput:
 class CustomInputParser:
     """An incremental parser of arguments that returns the raw input as soon as it is known.
 
-    It waits for `{"input":"`, decodes the string and ignores what follows it. Arguments that do not
-    begin as an object pass unchanged; any other object is held until it is complete.
+    It waits for `{"input":"`, decodes the string and ignores the text after it. Arguments that do
+    not begin as an object are returned unchanged; other objects are held until they are complete.
     """
 
     def __init__(self) -> None:
@@ -206,7 +205,7 @@ class CustomInputParser:
         self._has_lone_surrogates = False
 
     def feed(self, piece: str) -> str:
-        """Parse a piece of the arguments, and return the input that it holds."""
+        """Parse a piece of the arguments, and return the input in it."""
         if self._state == "raw":
             return piece
         if self._state == "ended":
@@ -237,7 +236,7 @@ class CustomInputParser:
             self._ending = (self._ending + _SPACE.sub("", rest))[:_MAX_ENDING_LENGTH]
 
     def _start(self, piece: str) -> str:
-        """Decide how the arguments are to be read, if enough of them has come."""
+        """Choose how to read the arguments, as soon as their beginning is known."""
         self._compact += _SPACE.sub("", piece)
         if INPUT_PREFIX.startswith(self._compact) and self._compact != INPUT_PREFIX:
             return ""
@@ -253,7 +252,7 @@ class CustomInputParser:
         return text
 
     def _decode(self, text: str) -> str:
-        """Decode the string, up to its end or an escape that is cut."""
+        """Decode the string, up to its end or a truncated escape."""
         self._partial_escape = ""
         decoded: list[str] = []
         end = 0
@@ -276,14 +275,12 @@ class CustomInputParser:
 
 
 def _decode_escape(text: str, start: int) -> tuple[str, int]:
-    """Return the character of an escape and where it ends; an unknown escape stays as it is."""
+    """Return the character of an escape and the end of the escape; keep unknown escapes."""
     escape_ = _ESCAPE.match(text, start)
     if escape_ is None:
         return "\\", start + 1
     if escape_["high"]:
-        high = int(escape_["high"], 16) - _FIRST_HIGH_SURROGATE
-        low = int(escape_["low"], 16) - _FIRST_LOW_SURROGATE
-        return chr(_FIRST_ASTRAL + (high << 10) + low), escape_.end()
+        return bytes.fromhex(escape_["high"] + escape_["low"]).decode("utf-16-be"), escape_.end()
     if escape_["code"]:
         code = int(escape_["code"], 16)
         return (_REPLACEMENT if code in _SURROGATES else chr(code)), escape_.end()
@@ -291,7 +288,7 @@ def _decode_escape(text: str, start: int) -> tuple[str, int]:
 
 
 def _parse_object(arguments: str) -> ParsedInput:
-    """Return the string in `input`, or the only string of an object, or else all of the text."""
+    """Return the string in `input`, or else the only string of the object, or all arguments."""
     try:
         # Not strict, because models leave line breaks in strings unescaped.
         value: dict[str, Json] = json.loads(arguments, strict=False)
@@ -306,7 +303,7 @@ def _parse_object(arguments: str) -> ParsedInput:
 
 
 def _invalid_json(arguments: str, error: Exception) -> ParsedInput:
-    """Return arguments that are not JSON: raw text, or a truncated object."""
+    """Return the input in arguments that are not JSON: raw text, or a truncated object."""
     compact = _SPACE.sub("", arguments)
     if INPUT_PREFIX.startswith(compact):
         return ParsedInput("", is_truncated=bool(compact))

@@ -43,6 +43,7 @@ from adapters.tool_emulation.registry import (
 from adapters.tool_emulation.tool_choice import requires_call, tools_named_by_choice
 from adapters.tool_emulation.tool_search import (
     DEFER_LOADING,
+    NOT_DEFERRED_REASON,
     TOOL_SEARCH,
     ToolsItem,
     is_deferred,
@@ -52,13 +53,10 @@ from adapters.tool_emulation.tool_search import (
     search_tools,
     tools_from_items,
     tools_visible_to_backend,
-    without_defer_loading,
 )
 from adapters.wire.json_object import read_fields
 
 ToolWithPath = tuple[Tool, str]
-
-_DECLARED_AT_ONCE = "deferred loading is not supported; declared immediately"
 
 
 class Declaration(Struct, frozen=True):
@@ -69,7 +67,7 @@ class Declaration(Struct, frozen=True):
     path: str
     # None if the tool does not run on the client.
     entry: RegisteredTool | None = None
-    # True if an item of the history brought the tool.
+    # True if the tool is from an item of the history.
     from_history: bool = False
     # True if the tool is declared only when a search finds it.
     deferred: bool = False
@@ -80,8 +78,8 @@ def declare_tools(
 ) -> tuple[list[ToolWithPath], ToolRegistry]:
     """Return the tools to declare to the backend, and the registry of all tools.
 
-    The registry also has deferred tools that are not declared now, and tools that the backend finds
-    in the items itself, because the backend may call them too.
+    The registry also contains deferred tools that are not declared now, and tools that the backend
+    itself finds in the items, because the backend may call them too.
     """
     items = items_with_tools(request)
     declarations = _DeclarationReader(client_family, backend, losses).read(request, items)
@@ -111,7 +109,7 @@ class _DeclarationReader:
         return self._backend.supports_hosted(PROGRAMS)
 
     def read(self, request: Request, items: list[ToolsItem]) -> list[Declaration]:
-        """Return the declared tools, then those that items of the history bring."""
+        """Return the declarations of the `tools` field, then those from items of the history."""
         declarations: list[Declaration] = []
         for tool, path in request.tools_with_paths():
             typical = self._read_typical(tool, path)
@@ -123,10 +121,11 @@ class _DeclarationReader:
         return declarations
 
     def _read_typical(self, tool: Tool, path: str) -> Declaration | None:
-        """Return a function that needs no change, as most do; None if it may need one.
+        """Return the declaration of a function without changes, as most are; None for other tools.
 
-        The result is that of `_read`. This saves 8 to 12 % of the CPU time of translating a request
-        of 16 kB with 30 tools (95 % intervals of the medians of 21 alternating rounds).
+        This is faster than `_read`, with the same result. It saves 8 to 12 % of the CPU time of
+        translating a request of 16 kB with 30 tools (95 % intervals of the medians of 21
+        alternating rounds).
         """
         if not isinstance(tool, FunctionTool) or tool.extras:
             return None
@@ -161,29 +160,25 @@ class _DeclarationReader:
             return
         deferred = is_deferred(offered) and not self._supports_search
         if not self._supports_search:
-            offered = without_defer_loading(offered)
-        within = None if namespace is None else namespace.name
-        name = qualified_name(within, offered.name, self._backend.max_name_length)
+            offered = _without_extra(offered, DEFER_LOADING)
+        prefix = None if namespace is None else namespace.name
+        name = qualified_name(prefix, offered.name, self._backend.max_name_length)
         if name != offered.name and namespace is None:
             self._losses.changed(f"{path}.name", f"the backend rejects this name; sent as {name}")
         described = offered if namespace is None else namespace.describe(offered)
         declared, kind = self._convert(described, name, path)
-        entry = RegisteredTool(call_kind(tool), tool.name, within, tool, path, kind, name)
+        entry = RegisteredTool(call_kind(tool), tool.name, prefix, tool, path, kind, name)
         yield Declaration(declared, path, entry, deferred=deferred)
 
     def _without_callers(self, tool: NamedTool, path: str) -> NamedTool | None:
-        """Return a tool without its `allowed_callers`; None if it cannot be called here."""
+        """Return a tool with `allowed_callers` only if supported; None if it is not callable."""
         callers = next((one.value for one in tool.extras if one.name == ALLOWED_CALLERS), None)
         if callers is None or self._supports_programs:
             return tool
-        if not self._is_callable(callers, path):
-            return None
-        return replace(
-            tool, extras=tuple(one for one in tool.extras if one.name != ALLOWED_CALLERS)
-        )
+        return _without_extra(tool, ALLOWED_CALLERS) if self._is_callable(callers, path) else None
 
     def _is_callable(self, allowed_callers: Raw | None, path: str) -> bool:
-        """Report a tool that only programs may call, if the backend does not run programs."""
+        """Whether the model or a supported program may call a tool; report the tool if not."""
         if self._supports_programs or not is_for_programs_only(allowed_callers):
             return True
         reason = "only programs may call this tool; the backend does not support programs"
@@ -191,7 +186,7 @@ class _DeclarationReader:
         return False
 
     def _convert(self, tool: NamedTool, name: str, path: str) -> tuple[Tool, CallKind]:
-        """Return a tool under its name at the backend, as a function if it must be one."""
+        """Return a tool with its backend name, as a function if the backend requires that."""
         renamed = tool if tool.name == name else replace(tool, name=name)
         if isinstance(renamed, FunctionTool):
             return renamed, "function"
@@ -221,12 +216,12 @@ class _DeclarationReader:
             yield from self._read_named(child, child_path, namespace)
 
     def _with_loaded_tools(self, tool: HostedTool, namespace: Namespace) -> HostedTool:
-        """Return a namespace without deferred tools, if the backend has no tool search."""
+        """Return a namespace; its tools are not deferred if the backend has no tool search."""
         deferred = [path for child, path in namespace.tools if is_deferred(child)]
         if self._supports_search or not deferred:
             return tool
         for path in deferred:
-            self._losses.changed(f"{path}.{DEFER_LOADING}", _DECLARED_AT_ONCE)
+            self._losses.changed(f"{path}.{DEFER_LOADING}", NOT_DEFERRED_REASON)
         return without_child_field(tool, DEFER_LOADING)
 
     # Built-in tools
@@ -251,6 +246,11 @@ class _DeclarationReader:
             self._losses.changed(path, reason)
 
 
+def _without_extra(tool: NamedTool, name: str) -> NamedTool:
+    extras = tuple(extra for extra in tool.extras if extra.name != name)
+    return tool if len(extras) == len(tool.extras) else replace(tool, extras=extras)
+
+
 def _entries_in_items(
     items: list[ToolsItem], client_family: Family, backend: BackendToolSupport
 ) -> Iterator[RegisteredTool]:
@@ -271,7 +271,7 @@ def _entries_in_items(
 
 
 def _without_duplicates(declarations: list[Declaration], losses: Losses) -> list[Declaration]:
-    """Keep one tool of each name."""
+    """Keep one tool for each backend name."""
     unique: list[Declaration] = []
     positions: dict[Identity, int] = {}
     for declaration in declarations:
@@ -291,12 +291,12 @@ def _without_duplicates(declarations: list[Declaration], losses: Losses) -> list
 def _resolve_duplicate(
     first: Declaration, second: Declaration, entry: RegisteredTool, losses: Losses
 ) -> Declaration:
-    """Return one of two tools of one name, or raise an error if they differ.
+    """Return one of two tools with the same backend name, or raise an error if they differ.
 
-    A tool from the history takes precedence, because it is what the client knew last.
+    A tool from the history takes precedence, because it is newer.
     """
-    known = first.entry
-    if known is None or not _is_same(known, entry):
+    known, identity = first.entry, (entry.kind, entry.namespace, entry.name)
+    if known is None or identity != (known.kind, known.namespace, known.name):
         reason = f"{known} and {entry} would both be named {entry.backend_name}"
         raise UnsupportedRequestError(second.path, reason)
     if second.from_history:
@@ -308,26 +308,18 @@ def _resolve_duplicate(
     return first
 
 
-def _is_same(entry: RegisteredTool, other: RegisteredTool) -> bool:
-    own = (entry.kind, entry.namespace, entry.name)
-    return own == (other.kind, other.namespace, other.name)
-
-
 # Deferred tools
 
 
 def _select_deferred(
-    request: Request,
-    declarations: list[Declaration],
-    backend: BackendToolSupport,
-    losses: Losses,
+    request: Request, declarations: list[Declaration], backend: BackendToolSupport, losses: Losses
 ) -> list[Declaration]:
     """Keep all deferred tools, or the best matches if the backend has a limit."""
     limit = backend.deferred_tools
     deferred = [one for one in declarations if one.deferred]
     if limit is None or len(deferred) <= limit:
         for one in deferred:
-            losses.changed(f"{one.path}.{DEFER_LOADING}", _DECLARED_AT_ONCE)
+            losses.changed(f"{one.path}.{DEFER_LOADING}", NOT_DEFERRED_REASON)
         return declarations
     used = _used_paths(request, declarations)
     has_tool = any(one.entry and (not one.deferred or one.path in used) for one in declarations)
@@ -339,7 +331,7 @@ def _select_deferred(
 
 
 def _used_paths(request: Request, declarations: list[Declaration]) -> frozenset[str]:
-    """Return the paths of tools that were called before or that the choice names."""
+    """Return the paths of tools that the history calls or the tool choice names."""
     registry = ToolRegistry(one.entry for one in declarations if one.entry is not None)
     chosen = tools_named_by_choice(request.tool_choice, registry)
     called = {item.name for item in request.items if isinstance(item, ToolCall)}
@@ -362,8 +354,5 @@ def _matching_paths(
 
 
 def _search_text(declaration: Declaration) -> str:
-    match declaration.tool:
-        case FunctionTool() | CustomTool() as tool:
-            return f"{tool.name} {tool.description or ''}"
-        case _:
-            return ""
+    tool = declaration.tool
+    return f"{tool.name} {tool.description or ''}" if isinstance(tool, NamedTool) else ""

@@ -1,4 +1,4 @@
-"""Calls for a side that knows only some kinds: a backend in the history, a client in a reply.
+"""Conversion of calls to the kinds that a backend (in the history) or a client (in a reply) knows.
 
 In a reply, the input of a custom tool becomes the one argument of a function, escaped as it
 streams. A tool in a namespace gets a qualified name, and a built-in tool is called by its kind.
@@ -21,7 +21,7 @@ from adapters.ir.types import (
     ToolCall,
     ToolOutput,
 )
-from adapters.losses import Losses, Severity
+from adapters.losses import Losses
 from adapters.stages.stage import Stage
 from adapters.tool_emulation.builtin_tools import parse_builtin_arguments, to_function_arguments
 from adapters.tool_emulation.custom_tools import (
@@ -88,8 +88,10 @@ class HistoryEmulator:
                 case OpaqueItem() if is_hoisted_tools_item(item, self._backend):
                     continue
                 case OpaqueItem() if self._is_unsupported(item):
+                    # Tools that were found by a search are declared anyway.
+                    is_search = item.kind.startswith("tool_search_")
                     reason = f"the backend does not support {item.kind} items"
-                    self._losses.dropped(path, reason, _severity(item))
+                    self._losses.dropped(path, reason, "hint" if is_search else "capability")
                     continue
                 case _:
                     pass
@@ -120,22 +122,19 @@ class HistoryEmulator:
         return self._with_valid_name(self._as_function(call, path), path)
 
     def _convert_declared(self, call: ToolCall, entry: RegisteredTool, path: str) -> ToolCall:
-        """Return the call of a declared tool as the backend knows that tool."""
+        """Return the call of a declared tool in the kind and name that the backend knows."""
         if call.kind != entry.backend_kind:
-            convert_to_function = entry.backend_kind == "function"
-            call = (
-                self._as_function(call, path)
-                if convert_to_function
-                else self._restore(call, entry, path)
-            )
-        if call.kind != entry.backend_kind or (
-            (call.namespace, call.name) == entry.backend_identity
-        ):
+            if entry.backend_kind == "function":
+                call = self._as_function(call, path)
+            else:
+                call = self._restore(call, entry, path)
+        is_named = (call.namespace, call.name) == entry.backend_identity
+        if is_named or call.kind != entry.backend_kind:
             return call
         return replace(call, name=entry.backend_name, namespace=entry.backend_namespace)
 
     def _as_function(self, call: ToolCall, path: str) -> ToolCall:
-        """Return any call as a function call; item ids have a prefix for the kind of the call."""
+        """Return a call as a function call; remove item ids, whose prefix depends on the kind."""
         if call.kind == "function":
             return call
         if call.kind == "custom":
@@ -146,7 +145,7 @@ class HistoryEmulator:
         return replace(call, kind="function", arguments=arguments, item_id=None, extras=extras)
 
     def _restore(self, call: ToolCall, entry: RegisteredTool, path: str) -> ToolCall:
-        """Return a function call as the call that it emulates, which this backend supports."""
+        """Return a function call as the call that it emulates, if its arguments are valid."""
         if not isinstance(entry.tool, HostedTool):
             parsed_input = unwrap_input(call.arguments)
             parsed_input.report(f"{path}.arguments", self._losses)
@@ -160,7 +159,7 @@ class HistoryEmulator:
     def _without_builtin_extras(self, extras: Extras, path: str) -> Extras:
         """Drop the client's extra fields of a built-in call, which a function call cannot have.
 
-        Extra fields of another family were set by the backend and go back to it.
+        Keep extra fields of another family: the backend set them.
         """
         own = [extra for extra in extras if extra.family == self._client_family]
         for extra in own:
@@ -170,7 +169,7 @@ class HistoryEmulator:
         return tuple(extra for extra in extras if extra not in own)
 
     def _without_caller(self, extras: Extras, path: str) -> Extras:
-        """Drop which program made a call, if the backend does not run programs."""
+        """Drop the caller of a call, if the backend does not support programs."""
         if self._backend.supports_hosted(PROGRAMS):
             return extras
         reason = "programs are not supported; sent as an ordinary call"
@@ -203,24 +202,19 @@ class HistoryEmulator:
         return replace(output, call_id=call_id, output=content, kind="function", item_id=None)
 
     def _callable_name(self, namespace: str | None, name: str) -> str:
-        """Return the name by which a model can call a tool that a search found."""
+        """Return the name by which the model can call a tool that a search found."""
         entry = self._registry.by_client_name(name, namespace)
         if entry is None:
             return qualified_name(namespace, name, self._backend.max_name_length)
-        within = entry.backend_namespace
-        return entry.backend_name if within is None else f"{within}.{entry.backend_name}"
-
-
-def _severity(item: OpaqueItem) -> Severity:
-    """Return how severe it is to drop an item; tools found by a search are declared anyway."""
-    return "hint" if item.kind.startswith("tool_search_") else "capability"
+        prefix = "" if entry.backend_namespace is None else f"{entry.backend_namespace}."
+        return prefix + entry.backend_name
 
 
 # Calls in a reply
 
 
 class CallDowngrader(Stage):
-    """A stage that writes the calls of a reply in the kinds that a client knows."""
+    """A stage that converts the calls of a reply to the kinds that a client knows."""
 
     def __init__(self, kinds: frozenset[CallKind], losses: Losses) -> None:
         super().__init__()
@@ -228,7 +222,7 @@ class CallDowngrader(Stage):
         self._losses = losses
 
     def applies_to(self, reply: Reply) -> bool:
-        """Whether the reply has a call that the client does not know as it is."""
+        """Whether the reply has a call that must be converted for the client."""
         return any(
             isinstance(item, ToolCall) and not self._is_known(item)
             for choice in reply.choices
@@ -251,7 +245,7 @@ class CallDowngrader(Stage):
         return [opened, Delta(event.index, "arguments", INPUT_PREFIX)]
 
     def _downgrade(self, call: ToolCall) -> ToolCall:
-        """Return a call with a name and a kind that the client knows; its arguments unchanged."""
+        """Return a call with a name and kind that the client knows, and unchanged arguments."""
         if is_called_by_program(call.extras):
             reason = "programs are not supported; returned as an ordinary call"
             self._losses.dropped(f"{call_path(call)}.{CALLER}", reason)
@@ -268,7 +262,7 @@ class CallDowngrader(Stage):
 
 
 class _WrappedInput:
-    """The input of a custom tool, escaped as it streams."""
+    """Wraps the input of a custom tool in JSON as it streams."""
 
     def feed(self, delta: Delta) -> list[Event]:
         """Escape a piece of the input."""

@@ -1,8 +1,8 @@
 """The tools of a request and their names, as the client and as the backend knows them.
 
 Backends refuse names with dots, spaces or colons and names that are too long; see
-https://github.com/openai/codex/issues/8694. A fixed rule makes a name valid, so the names in a
-history that is sent again are the same. Two tools that would get the same name are an error,
+https://github.com/openai/codex/issues/8694. Such names are replaced by a fixed rule, so that they
+are the same in each request of a conversation. It is an error if two tools get the same name,
 because a call of one could run the other.
 """
 
@@ -32,7 +32,6 @@ from adapters.wire.tools import read_tools
 
 # The limit of Chat Completions and legacy functions.
 DEFAULT_MAX_NAME_LENGTH = 64
-NAMESPACE_SEPARATOR = "__"
 
 _INVALID_CHARACTER = re.compile(r"[^A-Za-z0-9_-]")
 _HASH_DIGITS = 8
@@ -44,9 +43,9 @@ def is_valid_name(name: str, limit: int = DEFAULT_MAX_NAME_LENGTH) -> bool:
 
 
 def sanitize_name(name: str, limit: int = DEFAULT_MAX_NAME_LENGTH) -> str:
-    """Return a valid name; one that is valid stays as it is.
+    """Return a valid name; names that are already valid are not changed.
 
-    Punctuation becomes `_`. Where letters or the end of a long name are lost, a hash of the whole
+    Punctuation becomes `_`. If letters or the end of a long name are lost, a hash of the original
     name is added to keep it unique.
     """
     valid = _INVALID_CHARACTER.sub("_", name)
@@ -57,8 +56,8 @@ def sanitize_name(name: str, limit: int = DEFAULT_MAX_NAME_LENGTH) -> str:
 
 
 def qualified_name(namespace: str | None, name: str, limit: int = DEFAULT_MAX_NAME_LENGTH) -> str:
-    """Return the name of a tool for those who have no namespaces."""
-    prefix = "" if namespace is None else namespace + NAMESPACE_SEPARATOR
+    """Return the name of a tool for clients and backends without namespaces."""
+    prefix = "" if namespace is None else f"{namespace}__"
     return sanitize_name(prefix + name, limit)
 
 
@@ -80,7 +79,7 @@ class Namespace(Struct, frozen=True):
     name: str
     description: str
     tools: tuple[tuple[NamedTool, str], ...]
-    # The paths of tools that have no name, and so cannot be called outside of the namespace.
+    # The paths of tools without a name, which cannot be called outside of the namespace.
     unnamed_paths: tuple[str, ...] = ()
 
     def describe(self, tool: NamedTool) -> NamedTool:
@@ -93,7 +92,7 @@ class Namespace(Struct, frozen=True):
 
 
 def read_namespace(tool: HostedTool, path: str, family: Family = "") -> Namespace:
-    """Read a namespace; `family` is the owner of extra fields of its tools."""
+    """Read a namespace; `family` is the family of the extra fields of its tools."""
     fields = read_fields(tool.value, path)
     tools_path = f"{path}.tools"
     read = read_tools(fields.array("tools"), tools_path, family)
@@ -126,12 +125,12 @@ def without_child_field(tool: HostedTool, name: str) -> HostedTool:
     return replace(tool, value=Raw(msgspec.json.encode({**fields, "tools": children})))
 
 
-# Names that a model made up
+# Undeclared names in calls
 
-# What models put between a namespace and a name.
+# Separators that models write between a namespace and a name.
 _SEPARATORS = re.compile(r"[./:]|__")
 _PUNCTUATION = re.compile(r"[\W_]+")
-# What models put before a name, because their chat templates give the list of tools such a title.
+# Prefixes that models write before a name: titles of the tool list in their chat templates.
 _LIST_TITLES = frozenset(("functions", "function", "tools", "tool", "default_api"))
 
 
@@ -170,13 +169,13 @@ def _is_similar(called: str, tool: ToolName) -> bool:
 
 
 def _is_titled(called: str, tool: ToolName) -> bool:
-    """Whether a title of the tool list stands before the name: `functions.exec`."""
+    """Whether a title of the tool list is before the name: `functions.exec`."""
     untitled = _without_title(called)
     return untitled != called and _is_similar(untitled, tool)
 
 
 def _is_in_namespace(called: str, tool: ToolName) -> bool:
-    """Whether a tool in a namespace is called without it."""
+    """Whether a tool is called without its namespace."""
     name = _without_title(called)
     return tool.namespace is not None and _normalized(name) == _normalized(tool.name)
 
@@ -187,10 +186,10 @@ def _without_title(called: str) -> str:
 
 
 def _find_prefixed(called: str, declared: tuple[ToolName, ...]) -> ToolName | None:
-    """Return the tool before whose name another word stands: `container.exec`.
+    """Return the tool with another word before its name: `container.exec`.
 
-    If the word is a namespace, or the tool is in one, the call may mean another tool, possibly one
-    that is no longer declared.
+    Return None if the word is a namespace or the tool is in one: the call may mean another tool,
+    possibly one that is no longer declared.
     """
     prefix, *rest = _SEPARATORS.split(called)
     namespaces = {_normalized(tool.namespace or "") for tool in declared}
@@ -206,22 +205,22 @@ _EMPTY_OBJECT = Raw(b"{}")
 
 
 class BackendToolSupport(Struct, frozen=True):
-    """What a backend accepts of tools."""
+    """The tools that a backend supports."""
 
-    # Whether it accepts a tool as it is.
+    # Whether it accepts a tool without emulation.
     supports: Callable[[Tool], bool]
     max_name_length: int = DEFAULT_MAX_NAME_LENGTH
     # Whether it accepts `strict` on functions.
     strict: bool = True
-    # How many deferred tools are declared to it; None for all of them.
+    # The maximum number of deferred tools to declare; None for all of them.
     deferred_tools: int | None = None
 
     def supports_hosted(self, kind: str) -> bool:
-        """Whether it has hosted tools, or items, of a kind."""
+        """Whether the backend supports hosted tools, or items, of a kind."""
         return self.supports(HostedTool(kind, _EMPTY_OBJECT))
 
     def supports_call_kind(self, kind: CallKind) -> bool:
-        """Whether its history can hold calls of a kind."""
+        """Whether the backend accepts a history with calls of a kind."""
         match kind:
             case "function":
                 return True
@@ -242,10 +241,10 @@ class RegisteredTool(Struct, frozen=True):
     kind: CallKind
     name: str
     namespace: str | None
-    # As the client declared it, and where.
+    # The declaration of the client, and its path.
     tool: FunctionTool | CustomTool | HostedTool
     path: str
-    # As the backend knows it.
+    # The kind, name and namespace that the backend knows.
     backend_kind: CallKind
     backend_name: str
     backend_namespace: str | None = None
@@ -254,13 +253,13 @@ class RegisteredTool(Struct, frozen=True):
     def unchanged(
         cls, tool: NamedTool, path: str, namespace: str | None = None
     ) -> "RegisteredTool":
-        """Return a tool that the backend knows as the client does."""
+        """Return a tool that has the same kind and names for the backend as for the client."""
         kind = call_kind(tool)
         return cls(kind, tool.name, namespace, tool, path, kind, tool.name, namespace)
 
     @property
     def qualified_name(self) -> str:
-        """The name for those who have no namespaces."""
+        """The name for clients and backends without namespaces."""
         return qualified_name(self.namespace, self.name)
 
     @property
@@ -289,10 +288,9 @@ class ToolRegistry:
     def __init__(
         self, entries: Iterable[RegisteredTool] = (), functions: frozenset[str] = frozenset()
     ) -> None:
-        # Read when they are first needed. Of entries with the same identity at the backend the last
-        # one counts.
-        self._given = entries
-        # The names of functions that both sides know as they are, so their calls need no entry.
+        # Read at their first use. Of entries with the same backend identity the last one counts.
+        self._unread_entries = entries
+        # The names of functions without emulation: their calls are found without reading entries.
         self._functions = functions
 
     @classmethod
@@ -310,11 +308,11 @@ class ToolRegistry:
 
     @cached_property
     def _by_backend_identity(self) -> dict[Identity, RegisteredTool]:
-        return {entry.backend_identity: entry for entry in self._given}
+        return {entry.backend_identity: entry for entry in self._unread_entries}
 
     @cached_property
     def entries(self) -> tuple[RegisteredTool, ...]:
-        """The tools, each identity at the backend once."""
+        """The tools, each backend identity once."""
         return tuple(self._by_backend_identity.values())
 
     @cached_property
@@ -331,7 +329,7 @@ class ToolRegistry:
         return not self._functions and any(entry.is_emulated for entry in self.entries)
 
     def knows_unchanged(self, call: ToolCall) -> bool:
-        """Whether a backend calls a function that the client declared under the same name."""
+        """Whether a backend calls a function by the name that the client declared."""
         if call.kind != "function":
             return False
         if call.namespace is None and call.name in self._functions:
@@ -345,7 +343,7 @@ class ToolRegistry:
         return self._by_backend_identity.get((call.namespace, call.name))
 
     def resolve_unknown(self, call: ToolCall) -> RegisteredTool | None:
-        """Return the tool that a call of an undeclared name can only mean."""
+        """Return the only tool that a call with an undeclared name can mean."""
         called = call.name if call.namespace is None else f"{call.namespace}.{call.name}"
         declared = {
             ToolName(entry.backend_name, entry.name, entry.namespace): entry
@@ -377,7 +375,7 @@ class ToolRegistry:
         return next(entries, None)
 
     def in_namespace(self, namespace: str | None) -> tuple[RegisteredTool, ...]:
-        """Return all tools in a namespace; none for None."""
+        """Return all tools in a namespace; () for None."""
         if namespace is None:
             return ()
         return tuple(entry for entry in self.entries if entry.namespace == namespace)
@@ -386,14 +384,14 @@ class ToolRegistry:
 # Programs that call tools: written by the model, run by its server
 
 PROGRAMS = "programmatic_tool_calling"
-# Fields of a call and of a tool: who made the call, and who may.
+# A field of a call, and a field of a tool with the possible values of that field.
 CALLER = "caller"
 ALLOWED_CALLERS = "allowed_callers"
 _DIRECT, _PROGRAM = b'"direct"', b'"programmatic"'
 
 
 def is_called_by_program(extras: Extras) -> bool:
-    """Whether the extra fields of a call or of its output say that a program made it."""
+    """Whether a program made a call, by the extra fields of the call or its output."""
     return any(extra.name == CALLER and _DIRECT not in bytes(extra.value) for extra in extras)
 
 

@@ -18,7 +18,7 @@ from adapters.ir.normalize import call_path
 from adapters.ir.types import CallKind, CustomTool, HostedTool, Reply, Status, ToolCall
 from adapters.losses import Losses
 from adapters.stages.stage import BlockProcessor, Stage
-from adapters.tool_emulation.builtin_tools import empty_arguments, parse_builtin_arguments
+from adapters.tool_emulation.builtin_tools import NO_EFFECT_ARGUMENTS, parse_builtin_arguments
 from adapters.tool_emulation.custom_tools import CustomInputParser, ParsedInput, input_as_arguments
 from adapters.tool_emulation.registry import RegisteredTool, ToolRegistry
 
@@ -168,7 +168,7 @@ class CallRestorer(Stage):
         if call.status == "incomplete":
             if call.arguments:
                 self._losses.dropped(f"{call_path(call)}.arguments", _TRUNCATED)
-            return replace(call, kind=kind, arguments=empty_arguments(kind))
+            return replace(call, kind=kind, arguments=NO_EFFECT_ARGUMENTS[kind])
         parsed = parse_builtin_arguments(tool, call.arguments)
         if parsed is None:
             reason = f"the arguments are not valid for {tool.kind}; returned as a function call"

@@ -21,7 +21,7 @@ _CALL_KINDS = {**CALL_KINDS, "computer_use": "computer"}
 
 
 def emulate_tool_choice(choice: ToolChoice | None, registry: ToolRegistry) -> ToolChoice | None:
-    """Return the choice among the tools that are declared to the backend."""
+    """Return the choice in terms of the tools that are declared to the backend."""
     match choice:
         case None | ToolChoiceMode():
             return choice
@@ -37,20 +37,15 @@ def emulate_tool_choice(choice: ToolChoice | None, registry: ToolRegistry) -> To
 def tools_named_by_choice(
     choice: ToolChoice | None, registry: ToolRegistry
 ) -> tuple[RegisteredTool, ...]:
-    """Return the tools that a choice names, by themselves or through their namespace."""
+    """Return the tools that a choice names directly or by their namespace."""
     match choice:
         case NamedToolChoice():
             entry = registry.by_choice(choice)
             return () if entry is None else (entry,)
         case AllowedToolsChoice():
-            return (
-                *(one for named in choice.tools for one in tools_named_by_choice(named, registry)),
-                *(
-                    one
-                    for raw in choice.others
-                    for one in registry.in_namespace(_namespace(raw, _kind(raw)))
-                ),
-            )
+            others = (HostedChoice(_kind(raw), raw) for raw in choice.others)
+            choices: tuple[ToolChoice, ...] = (*choice.tools, *others)
+            return tuple(tool for one in choices for tool in tools_named_by_choice(one, registry))
         case HostedChoice():
             return registry.in_namespace(_namespace(choice.value, choice.kind))
         case None | ToolChoiceMode():
@@ -67,14 +62,14 @@ def _kind(raw: Raw) -> str:
 
 
 def _namespace(raw: Raw, kind: str) -> str | None:
-    """Return the namespace that an entry of a choice names."""
+    """Return the namespace that an entry of a choice names; None for other kinds."""
     return read_fields(raw).string("name") if kind == NAMESPACE else None
 
 
 def _emulate_named(
     choice: NamedToolChoice, registry: ToolRegistry
 ) -> NamedToolChoice | HostedChoice:
-    """Name a tool as the backend knows it; a built-in tool is chosen by its type."""
+    """Return a choice with the backend name of a tool, or with the type of a built-in tool."""
     entry = registry.by_choice(choice)
     if entry is None:
         return choice
@@ -82,7 +77,7 @@ def _emulate_named(
         kind = entry.tool.kind
         return HostedChoice(kind, Raw(msgspec.json.encode({"type": kind})))
     if choice.namespace is None and registry.has_unique_backend_name(entry):
-        # The API has no namespace field in a choice, and the name is unique.
+        # Omit the namespace, because the API has no field for it; the name is unique.
         return replace(_backend_choice(entry), namespace=None)
     return _backend_choice(entry)
 
@@ -92,7 +87,7 @@ def _backend_choice(entry: RegisteredTool) -> NamedToolChoice:
 
 
 def _emulate_allowed(choice: AllowedToolsChoice, registry: ToolRegistry) -> AllowedToolsChoice:
-    """List the tools as the backend knows them; hosted entries may become functions."""
+    """Return the choice with backend names; hosted entries may become functions."""
     converted = [_emulate_named(named, registry) for named in choice.tools]
     tools = [one for one in converted if isinstance(one, NamedToolChoice)]
     others = [one.value for one in converted if isinstance(one, HostedChoice)]

@@ -1,9 +1,9 @@
-"""Tool search, and tools that items of the history bring.
+"""Tool search, and tools in items of the history.
 
-A tool search that the client runs is a function for a backend that has no tool search; the tools
-that it found are declared with the next request. A search that the backend would run is not needed
-if all tools are declared. If the backend has a limit for deferred tools, the gateway searches: it
-declares those that match the user's messages best.
+For a backend without tool search, a search that the client runs is declared as a function, and the
+next request declares the tools that it found. A search that the backend would run is replaced by
+declaring all tools. If the backend has a limit for deferred tools, the gateway itself searches: it
+declares the tools that match the user's messages best.
 """
 
 import math
@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from msgspec import Raw
-from msgspec.structs import replace
 
 from adapters.errors import InvalidRequestError
 from adapters.ir.types import (
@@ -38,8 +37,9 @@ from adapters.wire.tools import read_tools
 TOOL_SEARCH = "tool_search"
 DEFER_LOADING = "defer_loading"
 ADDITIONAL_TOOLS = "additional_tools"
+NOT_DEFERRED_REASON = "deferred loading is not supported; declared immediately"
 
-# Returns the name by which a model calls a tool, given its namespace and its name.
+# Takes the namespace and the name of a tool; returns the name by which a model calls it.
 CallableName = Callable[[str | None, str], str]
 
 
@@ -89,24 +89,24 @@ def _found_tools(output: ToolOutput) -> list[Raw]:
     return read_fields(Raw(b'{"tools":' + text.encode() + b"}")).array("tools")
 
 
-# Tools in items of the history: `additional_tools`, which Codex sends in place of `tools`, see
-# https://github.com/BerriAI/litellm/issues/34198, and the outputs of searches
+# Tools in items of the history: the outputs of searches, and `additional_tools`, which Codex sends
+# instead of `tools`; see https://github.com/BerriAI/litellm/issues/34198
 
 _ITEM_KINDS = frozenset((ADDITIONAL_TOOLS, "tool_search_output", TOOL_SEARCH))
 
 ToolWithPath = tuple[Tool, str]
-# An item that holds tools, its path, and the hosted kind that a backend must know to read it.
+# An item that contains tools, its path, and the hosted kind of the backends that can read it.
 ToolsItem = tuple[Item, str, str]
 
 
 def is_hoisted_tools_item(item: Item, backend: BackendToolSupport) -> bool:
-    """Whether an item holds only tools, which are declared because the backend cannot read it."""
+    """Whether an item has only tools, which are declared because the backend cannot read it."""
     return _tools_kind(item) == ADDITIONAL_TOOLS and not backend.supports_hosted(ADDITIONAL_TOOLS)
 
 
 def items_with_tools(request: Request) -> list[ToolsItem]:
-    """Return the items that hold tools."""
-    # Most requests have none, and need no look at their paths.
+    """Return the items that contain tools."""
+    # Skip the paths in most requests, because they have no such items.
     if not any(getattr(item, "kind", None) in _ITEM_KINDS for item in request.items):
         return []
     items = ((item, path, _tools_kind(item)) for item, path in request.items_with_paths())
@@ -121,7 +121,7 @@ def tools_from_items(
         if backend.supports_hosted(kind):
             continue
         if kind == ADDITIONAL_TOOLS:
-            losses.changed(path, "deferred loading is not supported; declared immediately")
+            losses.changed(path, NOT_DEFERRED_REASON)
         yield from _read_item(item, path, family)
 
 
@@ -130,7 +130,7 @@ def tools_visible_to_backend(
 ) -> Iterator[ToolWithPath]:
     """Yield the tools in items that the backend can read; without a backend, in all items.
 
-    Invalid tools are left to the backend, which reports them itself.
+    Invalid tools are skipped, because the backend itself reports them.
     """
     for item, path, kind in items:
         if backend is None or backend.supports_hosted(kind):
@@ -139,7 +139,7 @@ def tools_visible_to_backend(
 
 
 def _tools_kind(item: Item) -> str | None:
-    """Return the hosted kind of an item that holds tools."""
+    """Return the hosted kind of an item that contains tools."""
     match item:
         case OpaqueItem(kind="additional_tools"):
             return ADDITIONAL_TOOLS
@@ -163,28 +163,20 @@ def _read_item(item: Item, path: str, family: Family) -> Iterator[ToolWithPath]:
 
 
 def is_deferred(tool: NamedTool) -> bool:
-    """Whether a tool is to be declared only when a search finds it."""
+    """Whether a tool must be declared only after a search has found it."""
     return any(extra.name == DEFER_LOADING and extra.value == Raw(b"true") for extra in tool.extras)
-
-
-def without_defer_loading(tool: NamedTool) -> NamedTool:
-    """Return a tool that is not deferred."""
-    extras = tuple(extra for extra in tool.extras if extra.name != DEFER_LOADING)
-    return tool if len(extras) == len(tool.extras) else replace(tool, extras=extras)
 
 
 def search_tools(request: Request, tools: Sequence[str], limit: int) -> list[int]:
     """Return the positions of the best matches for the last user message, or else for all."""
-    messages = [_user_text(item) for item in request.items if isinstance(item, Message)]
+    messages = (
+        " ".join(part.text for part in item.content if isinstance(part, Text))
+        for item in request.items
+        if isinstance(item, Message) and item.role == "user"
+    )
     texts = [text for text in messages if text]
     last = bm25_rank(" ".join(texts[-1:]), tools, limit)
     return last or bm25_rank(" ".join(texts), tools, limit)
-
-
-def _user_text(message: Message) -> str:
-    if message.role != "user":
-        return ""
-    return " ".join(part.text for part in message.content if isinstance(part, Text))
 
 
 # Ranking
@@ -202,9 +194,9 @@ def bm25_rank(query: str, texts: Sequence[str], limit: int) -> list[int]:
     counts = [Counter(_terms(text)) for text in texts]
     mean_length = sum(count.total() for count in counts) / len(counts) if counts else 0.0
     frequencies = Counter(term for count in counts for term in count)
-    # Only terms of the texts, because a query may be long.
+    # The inverse frequencies of the terms that the query has in common with the texts.
     weights = {
-        term: _inverse_frequency(frequencies[term], len(texts))
+        term: math.log(1 + (len(texts) - frequencies[term] + 0.5) / (frequencies[term] + 0.5))
         for term in frequencies.keys() & set(_terms(query))
     }
     scores = [
@@ -225,10 +217,6 @@ def _terms(text: str) -> list[str]:
 
 def _singular(term: str) -> str:
     return term[:-1] if len(term) >= _MIN_PLURAL_LENGTH and term.endswith("s") else term
-
-
-def _inverse_frequency(frequency: int, texts: int) -> float:
-    return math.log(1 + (texts - frequency + 0.5) / (frequency + 0.5))
 
 
 def _term_score(count: "Counter[str]", term: str, mean_length: float) -> float:
