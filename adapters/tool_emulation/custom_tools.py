@@ -156,6 +156,8 @@ _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", '"': '"', "\\
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _ESCAPED_REPLACEMENT = re.compile(r"\\u[fF]{3}[dD]")
 _SURROGATES = range(0xD800, 0xE000)
+# The character of a surrogate pair is `(high << 10) + low` plus this offset.
+_PAIR_OFFSET = 0x10000 - (0xD800 << 10) - 0xDC00
 # The text that may follow the closing quote, and the length that shows whether more follows.
 _ENDINGS = ("", "}")
 _MAX_ENDING_LENGTH = 2
@@ -280,7 +282,8 @@ def _decode_escape(text: str, start: int) -> tuple[str, int]:
     if escape_ is None:
         return "\\", start + 1
     if escape_["high"]:
-        return bytes.fromhex(escape_["high"] + escape_["low"]).decode("utf-16-be"), escape_.end()
+        high, low = int(escape_["high"], 16), int(escape_["low"], 16)
+        return chr((high << 10) + low + _PAIR_OFFSET), escape_.end()
     if escape_["code"]:
         code = int(escape_["code"], 16)
         return (_REPLACEMENT if code in _SURROGATES else chr(code)), escape_.end()
