@@ -1,7 +1,7 @@
 """Sealing of reasoning and call fields that a backend expects back in the next request.
 
 Clients carry the sealed texts. The core has no cryptography: the gateway provides a `Sealer` that
-is bound to one backend. It opens only texts of that backend, because others would reject them.
+is bound to one backend and opens only its texts, because other backends would reject the content.
 """
 
 from typing import Protocol

@@ -52,7 +52,7 @@ class Cursor:
         self._position = 0
 
     def peek_any(self, *options: str) -> Parse[str | None]:
-        """Return the option at the position; None if there is none of them."""
+        """Return the option at the position, or None."""
         while True:
             for option in options:
                 if self._text.startswith(option, self._position):
