@@ -58,10 +58,9 @@ DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (CHAT, RESP
 
 def get_dialect(name: str) -> Dialect:
     """Return the dialect with this name; raise `InvalidRequestError` if there is none."""
-    found = DIALECTS.get(name)
-    if found is None:
+    if name not in DIALECTS:
         raise invalid_choice("dialect", name, DIALECTS)
-    return found
+    return DIALECTS[name]
 
 
 def dialects_by_path() -> dict[str, list[Dialect]]:

@@ -300,15 +300,11 @@ def validate(parsed: ParsedStream, rules: StreamRules) -> list[Violation]:
     line = 1
     for frame in parsed.frames:
         line = frame.line
-        violations += _check_frame(frame, rules)
+        value = None if frame.data == DONE else read_object(frame)
+        if isinstance(value, Violation):
+            violations.append(value)
+        else:
+            messages = rules.done() if value is None else rules.read(frame, value)
+            violations += [Violation(line, message) for message in messages]
     violations += [Violation(line, message) for message in rules.flush()]
     return sorted(violations, key=lambda violation: violation.line)
-
-
-def _check_frame(frame: Frame, rules: StreamRules) -> list[Violation]:
-    if frame.data == DONE:
-        return [Violation(frame.line, message) for message in rules.done()]
-    value = read_object(frame)
-    if isinstance(value, Violation):
-        return [value]
-    return [Violation(frame.line, message) for message in rules.read(frame, value)]

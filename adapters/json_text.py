@@ -46,5 +46,4 @@ def replace_invalid_text(data: bytes) -> bytes:
 
     The standard for server-sent events requires this, so that a broken character ends no stream.
     """
-    text = data.decode("utf-8", "replace").encode()
-    return _LONE_SURROGATE.sub(rb"\1\\ufffd", text)
+    return _LONE_SURROGATE.sub(rb"\1\\ufffd", data.decode("utf-8", "replace").encode())

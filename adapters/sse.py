@@ -71,8 +71,7 @@ class Decoder:
 
     def flush(self) -> list[Frame]:
         """Return the event that the end of the stream truncated, if any."""
-        frames = (parse_event(block, whole=False) for block in self.rest())
-        return [frame for frame in frames if frame is not None]
+        return [frame for block in self.rest() if (frame := parse_event(block, whole=False))]
 
     def rest(self) -> list[bytes]:
         """Return the lines of the truncated event, if any."""

@@ -111,8 +111,8 @@ def _check_choice(request: Request, selection: Selection, losses: Losses) -> Sel
     """Reject a choice of an unavailable tool; remove any other choice if there are no tools."""
     match selection.choice:
         case NamedToolChoice(name=name) as choice if not _resolve(choice, selection.identities()):
-            declared = _resolve(choice, _identities(request.tools_with_paths()))
-            missing = "supported" if declared else "declared"
+            is_declared = _resolve(choice, _identities(request.tools_with_paths()))
+            missing = "supported" if is_declared else "declared"
             losses.dropped("tool_choice", f"the tool {name} is not {missing}", "meaning")
         case HostedChoice(kind=kind) if not _has_hosted(selection, kind):
             losses.dropped("tool_choice", f"the backend does not support {kind} tools", "meaning")
@@ -165,7 +165,11 @@ def _select_allowed(
     if choice.mode == "none":
         return replace(selection, choice=ToolChoiceMode("none"))
     _refuse_undeclared(request, selection, choice)
-    hosted = _listed_hosted(selection, choice)
+    hosted = tuple(
+        (tool, path)
+        for tool, path in selection.tools
+        if isinstance(tool, HostedTool) and any(_is_entry_of(raw, tool) for raw in choice.others)
+    )
     allowed = _without_missing(selection, choice, support, losses)
     if not allowed.tools and not allowed.others and not hosted:
         reason = "none of the tools in allowed_tools is supported"
@@ -220,15 +224,6 @@ def _without_missing(
 
 
 # Hosted tools
-
-
-def _listed_hosted(selection: Selection, choice: AllowedToolsChoice) -> tuple[ToolWithPath, ...]:
-    """Return the hosted tools that the choice lists."""
-    return tuple(
-        (tool, path)
-        for tool, path in selection.tools
-        if isinstance(tool, HostedTool) and any(_is_entry_of(raw, tool) for raw in choice.others)
-    )
 
 
 def _is_entry_of(raw: Raw, tool: HostedTool) -> bool:

@@ -165,8 +165,7 @@ def _write_screenshot(output: str | tuple[Part, ...], path: str, losses: Losses)
             return {"type": _SCREENSHOT, "image_url": text}
         case _:
             if text:
-                reason = "the output must be a screenshot, not text"
-                losses.dropped(path, reason, "capability")
+                losses.dropped(path, "the output must be a screenshot, not text", "capability")
             return {"type": _SCREENSHOT}
 
 

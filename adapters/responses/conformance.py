@@ -158,8 +158,7 @@ class Output:
 
 def _check_repeat(path: str, entry: Object, item: Item) -> Iterator[str]:
     if item.done is None:
-        keys = ("id", "type", "call_id")
-        yield from differences(item.added, entry, keys, path, ADDED)
+        yield from differences(item.added, entry, ("id", "type", "call_id"), path, ADDED)
         return
     errors = list(_check_item(entry, DONE_ITEMS, path))
     yield from errors

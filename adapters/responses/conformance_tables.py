@@ -184,13 +184,6 @@ _ITEM: Fields = {"item_id": FILLED, **_OUTPUT}
 _DELTA: Fields = {"delta": STRING, "logprobs": optional(LIST)}
 
 
-def _snapshot_events() -> dict[str, Event]:
-    return {
-        name: Event({"response": object_of(fields)}, name.removeprefix("response."))
-        for name, fields in SNAPSHOTS.items()
-    }
-
-
 def _parts(prefix: str, field: str) -> dict[str, Event]:
     fields: Fields = {**_ITEM, f"{field}_index": INTEGER, "part": OBJECT}
     return {
@@ -224,7 +217,10 @@ def _shell(name: str, owner: str, place: Fields, **field: JsonShape) -> dict[str
 
 
 EVENTS: dict[str, Event] = {
-    **_snapshot_events(),
+    **{
+        name: Event({"response": object_of(fields)}, name.removeprefix("response."))
+        for name, fields in SNAPSHOTS.items()
+    },
     "error": Event({}, "error"),
     "keepalive": Event({}, "keepalive"),
     "response.output_item.added": Event({"output_index": INTEGER, "item": OBJECT}, "added"),

@@ -107,11 +107,8 @@ class ItemWriter:
         """
         plain = all(isinstance(part, Text) and not part.annotations for part in message.content)
         # A message with an id or a status cannot have a string as its content.
-        requires_parts = message.content and (
-            message.item_id is not None
-            or message.status is not None
-            or self._capabilities.item_status_required
-        )
+        has_status = message.status is not None or self._capabilities.item_status_required
+        requires_parts = message.content and (has_status or message.item_id is not None)
         if plain and not requires_parts:
             return self._join_texts(message, path)
         written: list[Wire] = []

@@ -26,8 +26,7 @@ class _Event(Struct):
     annotation: Raw = MISSING
 
     def part_index(self) -> int:
-        index = self.content_index if self.summary_index is None else self.summary_index
-        return index or 0
+        return (self.content_index if self.summary_index is None else self.summary_index) or 0
 
 
 class _Head(Struct):

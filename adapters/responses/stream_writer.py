@@ -9,7 +9,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from adapters.dialect import BaseStreamWriter, ReplyContext, without_done
-from adapters.errors import InvalidRequestError, missing_field
+from adapters.errors import InvalidRequestError
 from adapters.ir.accumulator import ItemBuffer, PartBuffer
 from adapters.ir.events import BlockId, Channel, Closed, Delta, Failed, Finished, Opened, Started
 from adapters.ir.normalize import wants_one_choice, worst_finish
@@ -40,9 +40,9 @@ from adapters.responses.wire import (
     usage_or_zeros,
     write_usage,
 )
-from adapters.sse import PLACEHOLDER, Frame, FrameTemplate, encode, parse_event
+from adapters.sse import PLACEHOLDER, Frame, FrameTemplate, encode, parse_event, write_block
 from adapters.wire.extra_fields import ExtrasWriter
-from adapters.wire.json_object import MISSING, read_body
+from adapters.wire.json_object import MISSING, NULL, read_body, read_fields
 
 
 class ItemStreamWriter:
@@ -57,7 +57,7 @@ class ItemStreamWriter:
         output: OutputWriter,
         context: ReplyContext,
     ) -> None:
-        self._buffer = ItemBuffer(opened)
+        self.buffer = ItemBuffer(opened)
         self.is_call = isinstance(opened.item, ToolCall)
         self._item_id = item_id
         self._place: Wire = {"item_id": item_id, "output_index": output_index}
@@ -70,14 +70,9 @@ class ItemStreamWriter:
         # How many annotations of the open part were written.
         self._annotations = 0
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether its last event was written."""
-        return self._buffer.closed is not None
-
     def open(self) -> list[bytes]:
         """Begin the item."""
-        item = self._buffer.opened.item
+        item = self.buffer.opened.item
         if isinstance(item, ToolCall):
             names = CALLS.get(item.kind)
             if names is None:
@@ -89,7 +84,7 @@ class ItemStreamWriter:
 
     def write_delta(self, delta: Delta) -> list[bytes]:
         """Write a delta; the first one of a part begins the part."""
-        buffer = self._buffer
+        buffer = self.buffer
         written: list[bytes] = []
         if delta.part >= len(buffer.parts) and not self.is_call:
             written += self._end_part()
@@ -116,20 +111,20 @@ class ItemStreamWriter:
 
     def close(self, closed: Closed) -> list[bytes]:
         """End the item."""
-        item = self._buffer.opened.item
+        item = self.buffer.opened.item
         written = self._end_call(item) if isinstance(item, ToolCall) else self._end_part()
         # Remove parts other than text, which cannot be streamed.
-        self._buffer.closed = replace(closed, parts=()) if closed.parts else closed
-        written.append(self._item_event("done", self._buffer.item(), closed.status))
+        self.buffer.closed = replace(closed, parts=()) if closed.parts else closed
+        written.append(self._item_event("done", self.buffer.item(), closed.status))
         return written
 
     def _end_call(self, call: ToolCall) -> list[bytes]:
         names = CALLS.get(call.kind)
         if names is None:
             # A tool search may begin without arguments, other calls may not.
-            begun = call if call.kind == "tool_search" else self._buffer.item()
+            begun = call if call.kind == "tool_search" else self.buffer.item()
             return [self._item_event("added", begun, "in_progress")]
-        fields = self._place | {names.field: "".join(self._buffer.texts("arguments"))}
+        fields = self._place | {names.field: "".join(self.buffer.texts("arguments"))}
         if call.kind == "function":
             # OpenAI's latest types do not have it, but other types require it.
             fields["name"] = call.name
@@ -137,15 +132,13 @@ class ItemStreamWriter:
 
     def write_item(self, status: Status) -> Wire | Raw:
         """Write the item so far, with this status unless it is closed."""
-        if self._buffer.closed is not None:
-            status = self._buffer.closed.status
-        return self._output.write(self._buffer.item(), self._item_id, status)
+        if self.buffer.closed is not None:
+            status = self.buffer.closed.status
+        return self._output.write(self.buffer.item(), self._item_id, status)
 
     def _item_event(self, step: str, item: Item, status: Status) -> bytes:
-        fields: Wire = {
-            "output_index": self._place["output_index"],
-            "item": self._output.write(item, self._item_id, status),
-        }
+        written = self._output.write(item, self._item_id, status)
+        fields: Wire = {"output_index": self._place["output_index"], "item": written}
         return self._frames.event(f"response.output_item.{step}", fields)
 
     # Parts
@@ -158,7 +151,7 @@ class ItemStreamWriter:
 
     def _part_place(self) -> Wire:
         """Return the fields that identify the open part, numbered among parts of its kind."""
-        *before, part = self._buffer.parts
+        *before, part = self.buffer.parts
         index = self._names(part.channel).index
         number = sum(self._names(other.channel).index == index for other in before)
         return self._place | {index: number}
@@ -175,9 +168,9 @@ class ItemStreamWriter:
         return [self._frames.event(f"response.{names.part_event}.added", place | {"part": empty})]
 
     def _end_part(self) -> list[bytes]:
-        if not self._buffer.parts:
+        if not self.buffer.parts:
             return []
-        part = self._buffer.parts[-1]
+        part = self.buffer.parts[-1]
         names = self._names(part.channel)
         place = self._part_place()
         text = place | {names.field: part.text()}
@@ -236,10 +229,9 @@ class StreamWriter(BaseStreamWriter):
 
     def open(self, event: Opened) -> list[bytes]:
         """Begin a block."""
-        context = self._context
-        item_id = output_item_id(event.item, context.ids)
+        item_id = output_item_id(event.item, self._context.ids)
         item = self._items[event.index] = ItemStreamWriter(
-            event, len(self._items), item_id, self._frames, self._output, context
+            event, len(self._items), item_id, self._frames, self._output, self._context
         )
         return item.open()
 
@@ -267,7 +259,7 @@ class StreamWriter(BaseStreamWriter):
         written = self.start(Started()) if self._response is None else []
         for index, item in self._items.items():
             # Leave calls open: Codex runs a call when it is done, and this one may be truncated.
-            if not item.is_closed and not item.is_call:
+            if item.buffer.closed is None and not item.is_call:
                 written += item.close(Closed(index, "incomplete"))
         return [*written, *self._end_failed(event)]
 
@@ -319,14 +311,16 @@ class StreamWriter(BaseStreamWriter):
         """Return an event with the gateway's fields in its response object, if it has one."""
         overrides = self._context.response_overrides
         # Within a JSON string, these quotes would be escaped.
-        if not overrides or b'"response"' not in block:
+        frame = parse_event(block) if overrides and b'"response"' in block else None
+        if frame is None:
             return block
-        frame = parse_event(block)
         try:
-            return block if frame is None else _with_response_fields(frame, overrides)
+            fields = read_body(frame.data).take_all()
+            response = read_fields(fields.get("response", NULL)).encode_with(**overrides)
         except InvalidRequestError:
             # Forward an invalid event: the client may be able to read it.
             return block
+        return write_block(Frame(frame.name, encode(fields | {"response": Raw(response)})))
 
     def note_relayed_end(self, block: bytes) -> None:
         """Store the response and the number of the event that ended the stream."""
@@ -363,11 +357,3 @@ _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _TERMINAL_TYPES = frozenset(
     ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
 )
-
-
-def _with_response_fields(frame: Frame, changes: Mapping[str, object]) -> bytes:
-    response = read_body(frame.data).nested("response")
-    if response is None:
-        raise missing_field("response")
-    data = read_body(frame.data).encode_with(response=Raw(response.encode_with(**changes)))
-    return (b"event: %b\ndata: %b" % (frame.name, data)) if frame.name else b"data: " + data

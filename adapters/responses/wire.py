@@ -78,7 +78,6 @@ WRITE_INCOMPLETE: dict[FinishReason, str] = {
     "filter": "content_filter",
 }
 
-# Reasons for losses
 MERGED_CHOICES_REASON = f"{LABEL} supports only one choice; merged"
 
 

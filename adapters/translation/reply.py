@@ -314,20 +314,15 @@ class ReplyTranslator:
             stream = self._open_translated()
             stream.write_whole(list(to_events(reply, self.losses)))
             return replace(self._stream_end(stream, started=True), usage=reply.usage)
-        stages = self._make_stages()
-        return self._reply_end(Pipeline(*stages).reply(reply) if stages else reply)
+        return self._reply_end(Pipeline(*self._make_stages()).reply(reply))
 
     def _reply_end(self, reply: Reply) -> ReplyEnd:
         """Write a whole reply; one that failed becomes an HTTP error."""
         client, error = self._options.client, reply.error
         if error is not None:
-            return ReplyEnd(
-                client.write_error(error),
-                error.status or INTERNAL_ERROR,
-                error=error,
-                usage=reply.usage,
-                losses=tuple(self.losses),
-            )
+            body, losses = client.write_error(error), tuple(self.losses)
+            status = error.status or INTERNAL_ERROR
+            return ReplyEnd(body, status, error=error, usage=reply.usage, losses=losses)
         written = client.write_reply(reply, self._context)
         return ReplyEnd(
             encode(written),
