@@ -1,7 +1,7 @@
 """Rules for the events of one output item.
 
 An item has streamed fields: "content" and "summary" are lists of parts, each of which is opened,
-written and closed. "body" is the only text of a call, whatever its field is called.
+written and closed. "body" stands for the field of a call that has its text.
 """
 
 from collections.abc import Iterator

@@ -73,7 +73,7 @@ class ItemWriter:
     def _add_common_fields(
         self, item: Message | ToolCall | ToolOutput | Reasoning, wire: Wire, path: str
     ) -> Wire:
-        # Do not generate an id: a backend rejects item ids that it does not know.
+        # Backends reject unknown item ids, so only `_CALLS_WITH_ITEM_ID` get a generated id.
         if item.item_id is not None:
             wire["id"] = item.item_id
         if item.status is not None:

@@ -113,7 +113,7 @@ class StreamReader(BaseStreamReader):
         event = self._decode(frame.data)
         kind = event.type
         if not kind:
-            # Some servers send a JSON body in place of a stream, or an error without a type.
+            # Some servers send a JSON body instead of a stream, or an error without a type.
             has_error = is_present(event.error)
             if not (frame.whole or has_error):
                 return self._read_body(frame.data)
