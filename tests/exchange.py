@@ -1,6 +1,6 @@
 """A request and its reply between two dialects, with one object for both directions."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
@@ -109,6 +109,11 @@ class Exchange:
         self._last = adapters.ReplyTranslator(self._streaming(streams=True), streamed=True)
         return self._last
 
+    def translate_stream(self, chunks: Iterable[bytes]) -> bytes:
+        """Return a whole stream for a client that streams."""
+        stream = self.stream()
+        return b"".join([*map(stream.feed, chunks), stream.finish(started=True).body])
+
     def collect(self) -> adapters.ReplyTranslator:
         """Return a translator of a stream for a client that does not stream."""
         return adapters.ReplyTranslator(self._streaming(streams=False), streamed=True)
@@ -123,3 +128,11 @@ class Exchange:
     def own_error(self, error: adapters.DragomanError) -> adapters.ReplyEnd:
         """Return one of our own errors in the client's dialect."""
         return adapters.own_error(self.options, error)
+
+
+def exchange_between(
+    client: str, backend: str, *, rewrite: bool = False, **capabilities: object
+) -> Exchange:
+    """Return an exchange with a backend that has these capabilities."""
+    own = replace(GENERIC, **capabilities)
+    return Exchange(client, backend, capabilities=own, rewrite=rewrite)

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
-from msgspec.structs import replace
 
 import adapters
 from adapters.capabilities import OPENAI
@@ -17,7 +16,7 @@ from adapters.ir import types as ir
 from adapters.losses import Losses
 from adapters.tool_emulation import BackendToolSupport, CallRestorer, EmulatedRequest, emulate_tools
 from adapters.tool_emulation.tool_search import bm25_rank
-from tests.exchange import Exchange
+from tests.exchange import Exchange, exchange_between
 from tests.judges.reading import object_in, objects_in, read_object, text_in
 
 Wire = dict[str, object]
@@ -53,17 +52,6 @@ def emulate(
 
 def reply_of(*items: ir.ToolCall | ir.Message) -> ir.Reply:
     return ir.Reply("r", "m", 1, (ir.Choice(items, ir.Finish("calls", "tool_calls")),))
-
-
-def exchange(
-    client: str, backend: str, *, rewrite: bool = False, **capabilities: object
-) -> Exchange:
-    return Exchange(
-        client,
-        backend,
-        capabilities=replace(adapters.Capabilities(), **capabilities),
-        rewrite=rewrite,
-    )
 
 
 def function(name: str, **more: object) -> Wire:
@@ -162,7 +150,7 @@ def response(*output: object) -> bytes:
 
 
 def rewriting(**capabilities: object) -> Exchange:
-    return exchange("responses", "responses", rewrite=True, **capabilities)
+    return exchange_between("responses", "responses", rewrite=True, **capabilities)
 
 
 def test_responses_backend_without_tools_gets_functions() -> None:
@@ -215,7 +203,7 @@ def test_unenforced_grammar_is_refused_under_the_refuse_policy() -> None:
 )
 def test_only_allowed_tools_are_called(listed: Wire, kept: list[str]) -> None:
     choice = {"type": "allowed_tools", "mode": "auto", "tools": [listed]}
-    limited = exchange("responses", "chat", allowed_tools=False)
+    limited = exchange_between("responses", "chat", allowed_tools=False)
     assert len(objects_in(send(limited, **REQUEST, tool_choice=choice), "tools")) == 1
     names = {"note": '{"input":"x"}', "ns__f": "{}", "shell": '{"commands":["ls"]}'}
     reply = limited.reply(completion(**names))
@@ -383,7 +371,7 @@ DEFERRED: Wire = {
 
 
 def test_call_of_an_undeclared_deferred_tool_is_restored() -> None:
-    limited = exchange("responses", "chat", max_deferred_tools=1)
+    limited = exchange_between("responses", "chat", max_deferred_tools=1)
     tools = objects_in(send(limited, **DEFERRED), "tools")
     assert [object_in(tool, "function")["name"] for tool in tools] == ["sea__tide"]
     (call,) = output_of(limited.reply(completion(sea__sail="{}")))

@@ -8,7 +8,7 @@ import pytest
 import adapters
 from adapters.ir.types import Error, Usage
 from adapters.sse import encode
-from tests.exchange import Exchange
+from tests.exchange import Exchange, exchange_between
 
 CHAT_REQUEST = b'{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":%s}'
 CHAT_USAGE = b'{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}'
@@ -33,13 +33,6 @@ RESPONSES_REPLY = b"""{"id":"resp_1","object":"response","status":"completed","m
 USAGE = Usage(3, 4, 7)
 
 REQUEST = b'{"model":"m","messages":[{"role":"developer","content":"be brief"}],"stream":true}'
-
-
-def exchange_between(
-    client: str, backend: str, *, rewrite: bool = False, **capabilities: object
-) -> Exchange:
-    converted = msgspec.convert(capabilities, adapters.Capabilities)
-    return Exchange(client, backend, capabilities=converted, rewrite=rewrite)
 
 
 def feed_whole(translator: adapters.ReplyTranslator, stream: bytes) -> bytes:
