@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 import adapters
-from adapters.dialect import ReplyContext, ReplyOptions
+from adapters.dialect import BaseStreamReader, ReplyContext, ReplyOptions
 from adapters.ir.events import Event
 from adapters.ir.normalize import without_paths
 from adapters.ir.types import EMPTY_REQUEST, Item, Message, Reply, Request, Text
@@ -90,6 +90,10 @@ def write_stream(name: str, events: Sequence[Event], request: Request = EMPTY_RE
     return stream
 
 
+def read_frames(reader: BaseStreamReader, frames: bytes) -> list[Event]:
+    return [event for frame in Decoder().feed(frames) for event in reader.feed(frame)]
+
+
 def read_stream(name: str, chunks: Sequence[bytes]) -> list[Event]:
     """Read a stream, and check the order of its events."""
     decoder = Decoder()
@@ -100,8 +104,7 @@ def read_stream(name: str, chunks: Sequence[bytes]) -> list[Event]:
 
 
 def translate_stream(client: str, backend: str, chunks: Sequence[bytes]) -> bytes:
-    translator = exchange(client, backend).stream()
-    return b"".join([*map(translator.feed, chunks), translator.finish(started=True).body])
+    return exchange(client, backend).translate_stream(chunks)
 
 
 def payloads(stream: bytes) -> list[dict[str, object]]:

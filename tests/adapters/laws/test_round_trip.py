@@ -21,22 +21,9 @@ from adapters.ir import types as ir
 from adapters.ir.accumulator import accumulate, to_events
 from adapters.legacy import reply_writer as legacy_writer
 from adapters.responses import wire as responses_wire
+from tests.adapters.laws import common
 from tests.adapters.laws.canonical import canonical_reply, canonical_request
-from tests.adapters.laws.common import (
-    each_dialect,
-    each_unequal_pair,
-    exchange,
-    few_examples,
-    flat,
-    read_reply,
-    read_request,
-    read_stream,
-    streams_of,
-    without_annotations,
-    write_reply,
-    write_request,
-    write_stream,
-)
+from tests.adapters.laws.common import flat
 from tests.corpus import REQUESTS, STREAMS, RequestCase, StreamCase, case_params, on_wire
 from tests.exchange import Exchange
 from tests.strategies import streams, values
@@ -59,30 +46,30 @@ def style_name(style: streams.ResponsesStyle) -> str:
     return " ".join(f"no-{name}" for name, sent in asdict(style).items() if not sent)
 
 
-@each_dialect
+@common.each_dialect
 @given(data=st.data())
 def test_request_is_read_as_written(name: DialectName, data: DataObject) -> None:
     request = data.draw(requests(name))
-    assert flat(read_request(name, write_request(name, request))) == flat(request)
+    assert flat(common.read_request(name, common.write_request(name, request))) == flat(request)
 
 
-@each_dialect
+@common.each_dialect
 @given(data=st.data())
 def test_reply_is_read_as_written(name: DialectName, data: DataObject) -> None:
     reply = data.draw(replies(name))
-    assert flat(read_reply(name, write_reply(name, reply))) == flat(reply)
+    assert flat(common.read_reply(name, common.write_reply(name, reply))) == flat(reply)
 
 
-@each_dialect
+@common.each_dialect
 @given(data=st.data())
 def test_stream_is_read_as_written(name: DialectName, data: DataObject) -> None:
-    reply = without_annotations(data.draw(replies(name)))
+    reply = common.without_annotations(data.draw(replies(name)))
     request = ir.Request(include_usage=reply.usage is not None)
     # Chat has one message, which is written before the calls.
     overlapping = Struct if name == "responses" else ir.ToolCall
-    stream = write_stream(name, data.draw(streams.events(reply, overlapping)), request)
+    stream = common.write_stream(name, data.draw(streams.events(reply, overlapping)), request)
     assert adapters.check(name, stream) == []
-    assert flat(accumulate(read_stream(name, [stream]))) == flat(reply)
+    assert flat(accumulate(common.read_stream(name, [stream]))) == flat(reply)
 
 
 @pytest.mark.parametrize("name", ["chat", "legacy"])
@@ -92,33 +79,35 @@ def test_citation_stays_with_its_text(name: DialectName) -> None:
     call = ir.ToolCall("call_0001", "f", "{}", status="completed")
     finish = ir.Finish("calls", FINISH_REASONS[name]["calls"])
     reply = ir.Reply("chatcmpl-1", "m", 0, (ir.Choice((message, call), finish),))
-    stream = write_stream(name, list(to_events(reply)), ir.Request())
-    assert flat(accumulate(read_stream(name, [stream]))) == flat(reply)
+    stream = common.write_stream(name, list(to_events(reply)), ir.Request())
+    assert flat(accumulate(common.read_stream(name, [stream]))) == flat(reply)
 
 
-@each_dialect
+@common.each_dialect
 def test_placeholder_of_templates_is_a_legal_text(name: DialectName) -> None:
     message = ir.Message("assistant", (ir.Text("text"),), item_id="\0", status="completed")
     call = ir.ToolCall("call_0001", "\0", "{}", item_id="\0\0", status="completed")
     choice = ir.Choice((message, call), ir.Finish("stop", FINISH_REASONS[name]["stop"]))
     reply = ir.Reply("", "\0", 0, (choice,), usage=ir.Usage(1, 1, 2), service_tier="\0")
-    stream = exchange(name, "responses").reply_as_stream(write_reply("responses", reply)).body
+    body = common.write_reply("responses", reply)
+    stream = common.exchange(name, "responses").reply_as_stream(body).body
     assert adapters.check(name, stream) == []
-    read = canonical_reply(accumulate(read_stream(name, [stream])))
+    read = canonical_reply(accumulate(common.read_stream(name, [stream])))
     assert flat(read) == flat(canonical_reply(replace(reply, id=read.id)))
 
 
-@each_dialect
+@common.each_dialect
 @given(data=st.data())
 def test_stream_accumulates_to_the_whole_reply(name: DialectName, data: DataObject) -> None:
     reply = data.draw(replies(name))
-    sample = data.draw(streams_of(name, reply))
-    streamed = canonical_reply(accumulate(read_stream(name, [sample.stream])))
-    assert flat(streamed) == flat(canonical_reply(read_reply(name, write_reply(name, reply))))
+    sample = data.draw(common.streams_of(name, reply))
+    streamed = canonical_reply(accumulate(common.read_stream(name, [sample.stream])))
+    whole = common.read_reply(name, common.write_reply(name, reply))
+    assert flat(streamed) == flat(canonical_reply(whole))
 
 
 @pytest.mark.parametrize("style", streams.CALL_STYLES.values(), ids=streams.CALL_STYLES)
-@few_examples
+@common.few_examples
 @given(data=st.data(), chunking=values.chunkings, endings=values.line_endings)
 def test_calls_of_every_style_are_distinguished(
     style: streams.CallStyle,
@@ -128,7 +117,7 @@ def test_calls_of_every_style_are_distinguished(
 ) -> None:
     reply = data.draw(replies("chat", chat_items(streams.calls_for(style))))
     stream = values.with_line_endings(data.draw(streams.chat_streams(reply, style)).stream, endings)
-    read = accumulate(read_stream("chat", values.split(stream, chunking)))
+    read = accumulate(common.read_stream("chat", values.split(stream, chunking)))
     items, expected = read.choices[0].items, reply.choices[0].items
     if not style.has_ids:
         items, expected = without_call_ids(items), without_call_ids(expected)
@@ -142,7 +131,7 @@ def without_call_ids(items: tuple[ir.Item, ...]) -> tuple[ir.Item, ...]:
 
 
 @pytest.mark.parametrize("style", [streams.COMPLETE, *streams.PARTIAL], ids=style_name)
-@few_examples
+@common.few_examples
 @given(data=st.data(), chunking=values.chunkings, endings=values.line_endings)
 def test_missing_responses_events_lose_nothing(
     style: streams.ResponsesStyle,
@@ -158,10 +147,11 @@ def test_missing_responses_events_lose_nothing(
     reply = data.draw(replies("responses", items))
     if not style.deltas:
         # Citations and logprobs come with the deltas.
-        reply = without_annotations(reply)
-    sample = data.draw(streams.responses_streams(write_reply("responses", reply), style))
+        reply = common.without_annotations(reply)
+    sample = data.draw(streams.responses_streams(common.write_reply("responses", reply), style))
     stream = values.with_line_endings(sample.stream, endings)
-    assert flat(accumulate(read_stream("responses", values.split(stream, chunking)))) == flat(reply)
+    events = common.read_stream("responses", values.split(stream, chunking))
+    assert flat(accumulate(events)) == flat(reply)
 
 
 @given(case=st.sampled_from(STREAMS), chunking=values.chunkings, endings=values.line_endings)
@@ -170,7 +160,8 @@ def test_stream_case_is_read_the_same_however_it_is_split(
 ) -> None:
     stream = case.body.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     chunks = values.split(values.with_line_endings(stream, endings), chunking)
-    assert flat(read_stream(case.dialect, chunks)) == flat(read_stream(case.dialect, [stream]))
+    whole = common.read_stream(case.dialect, [stream])
+    assert flat(common.read_stream(case.dialect, chunks)) == flat(whole)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +178,7 @@ def test_tables_invert(read: Mapping[str, str], write: Mapping[str, str]) -> Non
     assert {key: read[value] for key, value in write.items()} == {key: key for key in write}
 
 
-@each_unequal_pair
+@common.each_unequal_pair
 def test_parameter_is_renamed_and_back(client: str, backend: str) -> None:
     one, other = adapters.get_dialect(client), adapters.get_dialect(backend)
     for field in one.names.keys() & other.names.keys():
@@ -196,7 +187,7 @@ def test_parameter_is_renamed_and_back(client: str, backend: str) -> None:
         assert translate_error_param(translated, other, one) == param
 
 
-@each_dialect
+@common.each_dialect
 def test_parameter_names_are_unique(name: DialectName) -> None:
     params = list(adapters.get_dialect(name).names.values())
     assert len(params) == len(set(params))
@@ -220,7 +211,7 @@ def assert_rewritten(dialect: str, body: bytes) -> None:
 
 def comparable(dialect: str, body: bytes) -> adapters.Request:
     """Read a request without what may be written differently."""
-    request = canonical_request(read_request(dialect, body))
+    request = canonical_request(common.read_request(dialect, body))
     return replace(
         request,
         # Chat declares a web search apart from other tools.
@@ -245,14 +236,14 @@ def test_rewritten_case_is_equal(case: RequestCase) -> None:
     assert_rewritten(case.dialect, on_wire(case.body))
 
 
-@each_dialect
-@few_examples
+@common.each_dialect
+@common.few_examples
 @given(data=st.data())
 def test_rewritten_request_is_equal(name: DialectName, data: DataObject) -> None:
-    assert_rewritten(name, write_request(name, data.draw(requests(name))))
+    assert_rewritten(name, common.write_request(name, data.draw(requests(name))))
 
 
-@each_dialect
+@common.each_dialect
 def test_most_cases_have_no_losses(name: str) -> None:
     cases = [case for case in REQUESTS if case.dialect == name]
     without_losses = 0

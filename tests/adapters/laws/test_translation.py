@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,37 +9,18 @@ from hypothesis.strategies import DataObject, SearchStrategy
 from msgspec.structs import replace
 
 import adapters
-from adapters.chat.wire import CallDelta, Chunk, MessageDelta
 from adapters.ir.accumulator import accumulate
 from adapters.ir.events import Channel, Delta, Failed, Finished, Opened, Started
 from adapters.ir.normalize import without_content
 from adapters.ir.types import FunctionTool, Item, Message, Request, Text, ToolCall, ToolOutput
-from adapters.wire.json_object import string_or_raw_json
+from tests.adapters.laws import common
 from tests.adapters.laws.canonical import (
     canonical_reply,
     canonical_request,
     renumber_calls,
     renumber_reply_calls,
 )
-from tests.adapters.laws.common import (
-    each_pair,
-    each_unequal_pair,
-    exchange,
-    few_examples,
-    flat,
-    for_each_pair,
-    for_each_unequal_pair,
-    payloads,
-    read_reply,
-    read_request,
-    read_stream,
-    reply_context,
-    streams_of,
-    translate_stream,
-    without_annotations,
-    write_reply,
-    write_request,
-)
+from tests.adapters.laws.common import flat
 from tests.corpus import REPLIES, REQUESTS, ReplyCase, RequestCase, on_wire
 from tests.strategies import values
 from tests.strategies.mutations import corrupted
@@ -51,11 +31,11 @@ from tests.strategies.values import DialectName
 
 
 def draw_stream(name: DialectName, data: DataObject) -> bytes:
-    return data.draw(streams_of(name, data.draw(replies(name)))).stream
+    return data.draw(common.streams_of(name, data.draw(replies(name)))).stream
 
 
-@each_pair
-@few_examples
+@common.each_pair
+@common.few_examples
 @given(data=st.data(), chunking=values.chunkings, endings=values.line_endings)
 def test_chunk_boundaries_do_not_change_the_output(
     client: str,
@@ -66,55 +46,56 @@ def test_chunk_boundaries_do_not_change_the_output(
 ) -> None:
     stream = draw_stream(backend, data)
     chunks = values.split(values.with_line_endings(stream, endings), chunking)
-    output = translate_stream(client, backend, [stream])
-    assert translate_stream(client, backend, chunks) == output
+    output = common.translate_stream(client, backend, [stream])
+    assert common.translate_stream(client, backend, chunks) == output
     if client == backend:
         assert output == stream
 
 
-@for_each_pair
+@common.for_each_pair
 def test_whole_reply_as_a_stream_equals_the_whole_reply(
     client: str, backend: DialectName, data: DataObject
 ) -> None:
-    body = write_reply(backend, without_annotations(data.draw(replies(backend))))
-    streamed = exchange(client, backend).reply_as_stream(body)
+    body = common.write_reply(backend, common.without_annotations(data.draw(replies(backend))))
+    streamed = common.exchange(client, backend).reply_as_stream(body)
     assert adapters.check(client, streamed.body) == []
-    read = canonical_reply(accumulate(read_stream(client, [streamed.body])))
-    whole = exchange(client, backend).reply(body)
-    expected = read_reply(client, whole.body)
+    read = canonical_reply(accumulate(common.read_stream(client, [streamed.body])))
+    whole = common.exchange(client, backend).reply(body)
+    expected = common.read_reply(client, whole.body)
     # A stream must have a usage, so it may be invented.
     expected = canonical_reply(replace(expected, usage=expected.usage or read.usage))
     assert flat(read) == flat(expected)
     assert set(whole.losses) <= {*streamed.losses}
 
 
-@for_each_pair
+@common.for_each_pair
 def test_collected_stream_equals_the_whole_reply(
     client: str, backend: DialectName, data: DataObject
 ) -> None:
     reply = data.draw(replies(backend))
-    collector = exchange(client, backend).collect()
-    collector.feed(data.draw(streams_of(backend, reply)).stream)
+    collector = common.exchange(client, backend).collect()
+    collector.feed(data.draw(common.streams_of(backend, reply)).stream)
     collected = collector.finish()
-    whole = exchange(client, backend).reply(write_reply(backend, reply))
+    whole = common.exchange(client, backend).reply(common.write_reply(backend, reply))
     assert collected.status == whole.status
-    read = canonical_reply(read_reply(client, collected.body))
-    assert flat(read) == flat(canonical_reply(read_reply(client, whole.body)))
+    read = canonical_reply(common.read_reply(client, collected.body))
+    assert flat(read) == flat(canonical_reply(common.read_reply(client, whole.body)))
     assert set(whole.losses) <= {*collected.losses}
 
 
-@for_each_unequal_pair
+@common.for_each_unequal_pair
 def test_request_survives_or_losses_are_reported(
     client: DialectName, backend: DialectName, data: DataObject
 ) -> None:
-    assert_request_survives(client, backend, write_request(client, data.draw(requests(client))))
+    body = common.write_request(client, data.draw(requests(client)))
+    assert_request_survives(client, backend, body)
 
 
-@for_each_unequal_pair
+@common.for_each_unequal_pair
 def test_reply_survives_or_losses_are_reported(
     client: DialectName, backend: DialectName, data: DataObject
 ) -> None:
-    assert_reply_survives(client, backend, write_reply(backend, data.draw(replies(backend))))
+    assert_reply_survives(client, backend, common.write_reply(backend, data.draw(replies(backend))))
 
 
 @pytest.mark.parametrize("case", REQUESTS, ids=lambda case: case.name)
@@ -131,13 +112,13 @@ def test_reply_case_survives_or_losses_are_reported(case: ReplyCase) -> None:
 
 def assert_request_survives(client: str, backend: str, body: bytes) -> None:
     try:
-        sent = exchange(client, backend).request(body)
-        returned = exchange(backend, client).request(sent.body)
+        sent = common.exchange(client, backend).request(body)
+        returned = common.exchange(backend, client).request(sent.body)
     except adapters.DragomanError:
         # A refused request loses nothing silently.
         return
-    before = canonical_request(read_request(client, body))
-    after = canonical_request(read_request(client, returned.body))
+    before = canonical_request(common.read_request(client, body))
+    after = canonical_request(common.read_request(client, returned.body))
     if "legacy" in (client, backend):
         before = replace(before, items=tuple(renumber_calls(before.items)))
         after = replace(after, items=tuple(renumber_calls(after.items)))
@@ -149,14 +130,14 @@ def assert_request_survives(client: str, backend: str, body: bytes) -> None:
 
 def assert_reply_survives(client: str, backend: str, body: bytes) -> None:
     try:
-        reply = exchange(client, backend).reply(body)
+        reply = common.exchange(client, backend).reply(body)
     except adapters.InvalidReplyError:
         return
     if reply.status != 200:
         return
-    returned = exchange(backend, client).reply(reply.body)
-    before = canonical_reply(read_reply(backend, body))
-    after = canonical_reply(read_reply(backend, returned.body))
+    returned = common.exchange(backend, client).reply(reply.body)
+    before = canonical_reply(common.read_reply(backend, body))
+    after = canonical_reply(common.read_reply(backend, returned.body))
     if "legacy" in (client, backend):
         before, after = renumber_reply_calls(before), renumber_reply_calls(after)
     # A missing id or time is filled in.
@@ -172,23 +153,23 @@ def assert_equal_or_lost(before: object, after: object, losses: Sequence[adapter
         pytest.fail("\n".join(lines))
 
 
-@for_each_unequal_pair
+@common.for_each_unequal_pair
 def test_every_stream_is_legal(client: DialectName, backend: DialectName, data: DataObject) -> None:
     call_style = data.draw(st.sampled_from(list(CALL_STYLES.values())))
     items = chat_items(calls_for(call_style)) if backend == "chat" else None
     style = data.draw(st.sampled_from([COMPLETE, *PARTIAL]))
     reply = data.draw(replies(backend, items))
-    stream = data.draw(streams_of(backend, reply, call_style, style)).stream
-    assert_legal(client, translate_stream(client, backend, [stream]))
+    stream = data.draw(common.streams_of(backend, reply, call_style, style)).stream
+    assert adapters.check(client, common.translate_stream(client, backend, [stream])) == []
 
 
-@for_each_unequal_pair
+@common.for_each_unequal_pair
 def test_corrupted_stream_becomes_a_legal_stream(
     client: DialectName, backend: DialectName, data: DataObject
 ) -> None:
     stream = draw_stream(backend, data)
     broken = data.draw(corrupted(stream[: data.draw(st.integers(0, len(stream)))]))
-    assert_legal(client, translate_stream(client, backend, [broken]))
+    assert adapters.check(client, common.translate_stream(client, backend, [broken])) == []
 
 
 @pytest.mark.parametrize("client", values.DIALECT_NAMES)
@@ -210,28 +191,11 @@ def test_corrupted_stream_becomes_a_legal_stream(
 def test_two_truncated_parts_are_legal(client: str, choices: list[bytes]) -> None:
     stream = b"".join(b'data: {"choices":[{%b}]}\n\n' % choice for choice in choices)
     for backend in {"chat", "legacy"} - {client}:
-        assert adapters.check(client, translate_stream(client, backend, [stream])) == []
+        assert adapters.check(client, common.translate_stream(client, backend, [stream])) == []
 
 
-def assert_legal(client: str, stream: bytes) -> None:
-    """Assert that the checker accepts a stream, and check the numbers of its events again."""
-    assert adapters.check(client, stream) == []
-    if client == "responses":
-        sent = payloads(stream)
-        assert [event["sequence_number"] for event in sent] == list(range(len(sent)))
-        added, done = (
-            [event["output_index"] for event in sent if event["type"] == f"response.{kind}"]
-            for kind in ("output_item.added", "output_item.done")
-        )
-        assert added == list(dict.fromkeys(added))
-        assert len(done) == len({*map(str, done)})
-        opened, closed = {*map(str, added)}, {*map(str, done)}
-        assert closed <= opened
-        assert closed == opened or sent[-1]["type"] == "response.failed"
-
-
-@each_unequal_pair
-@few_examples
+@common.each_unequal_pair
+@common.few_examples
 @given(arguments=values.any_arguments.filter(str.strip))
 def test_arguments_of_a_request_are_unchanged(
     client: DialectName, backend: DialectName, arguments: str
@@ -239,21 +203,21 @@ def test_arguments_of_a_request_are_unchanged(
     call, output = ToolCall("call_1", "f", arguments), ToolOutput("call_1", "done")
     items = (Message("user", (Text("go"),)), call, output)
     request = Request(model="m", items=items, tools=(FunctionTool("f"),))
-    sent = exchange(client, backend).request(write_request(client, request))
-    assert arguments_of(read_request(backend, sent.body).items) == [arguments]
+    sent = common.exchange(client, backend).request(common.write_request(client, request))
+    assert arguments_of(common.read_request(backend, sent.body).items) == [arguments]
 
 
-@for_each_unequal_pair
+@common.for_each_unequal_pair
 def test_arguments_of_a_reply_are_unchanged(
     client: DialectName, backend: DialectName, data: DataObject
 ) -> None:
     reply = data.draw(replies(backend, one_call(backend)))
     expected = arguments_of(reply.choices[0].items)
-    whole = exchange(client, backend).reply(write_reply(backend, reply))
-    assert arguments_of(read_reply(client, whole.body).choices[0].items) == expected
-    stream = data.draw(streams_of(backend, reply)).stream
-    stream = translate_stream(client, backend, [stream])
-    streamed = accumulate(read_stream(client, [stream]))
+    whole = common.exchange(client, backend).reply(common.write_reply(backend, reply))
+    assert arguments_of(common.read_reply(client, whole.body).choices[0].items) == expected
+    stream = data.draw(common.streams_of(backend, reply)).stream
+    stream = common.translate_stream(client, backend, [stream])
+    streamed = accumulate(common.read_stream(client, [stream]))
     assert arguments_of(streamed.choices[0].items) == expected
 
 
@@ -267,22 +231,22 @@ def arguments_of(items: Sequence[Item]) -> list[str]:
     return [item.arguments for item in items if isinstance(item, ToolCall)]
 
 
-@for_each_pair
+@common.for_each_pair
 def test_only_a_complete_stream_succeeds(
     client: str, backend: DialectName, data: DataObject
 ) -> None:
-    sample = data.draw(streams_of(backend, data.draw(replies(backend))))
+    sample = data.draw(common.streams_of(backend, data.draw(replies(backend))))
     length = data.draw(st.integers(0, len(sample.stream)))
-    stream = translate_stream(client, backend, [sample.stream[:length]])
+    stream = common.translate_stream(client, backend, [sample.stream[:length]])
     is_complete = length >= sample.complete_at
-    last = read_stream(client, [stream])[-1]
+    last = common.read_stream(client, [stream])[-1]
     assert isinstance(last, Finished if is_complete else Failed)
     if not is_complete:
-        types = [payload.get("type") for payload in payloads(stream)]
+        types = [payload.get("type") for payload in common.payloads(stream)]
         assert not {"response.completed", "response.incomplete"} & {*types}
 
 
-@for_each_unequal_pair
+@common.for_each_unequal_pair
 def test_each_delta_is_written_at_once(
     client: DialectName, backend: DialectName, data: DataObject
 ) -> None:
@@ -292,26 +256,14 @@ def test_each_delta_is_written_at_once(
     if data.draw(st.booleans()):
         channel, content = "arguments", "{" + content
         item = ToolCall("call_0001", "f", content, status="completed")
-    writer = adapters.get_dialect(backend).write_stream(reply_context())
-    translator = exchange(client, backend).stream()
+    writer = adapters.get_dialect(backend).write_stream(common.reply_context())
+    translator = common.exchange(client, backend).stream()
+    reader = adapters.get_dialect(client).read_stream(common.reply_context())
     opened = Opened(0, without_content(item))
-    translator.feed(b"".join([*writer.feed(Started("x", "m", 0)), *writer.feed(opened)]))
+    start = [*writer.feed(Started("x", "m", 0)), *writer.feed(opened)]
+    common.read_frames(reader, translator.feed(b"".join(start)))
     for fragment in data.draw(values.fragments(content)):
         frames = writer.feed(Delta(0, channel, fragment))
         (frame,) = (frame for frame in frames if b"part.added" not in frame)
-        written = map(delta_text, payloads(translator.feed(frame)))
-        assert [text for text in written if text] == [fragment]
-
-
-def delta_text(payload: dict[str, object]) -> str:
-    if str(payload.get("type", "")).endswith(".delta"):
-        return str(payload["delta"])
-    chunk = msgspec.json.decode(msgspec.json.encode(payload), type=Chunk)
-    for choice in chunk.choices or []:
-        delta = choice.delta or MessageDelta()
-        call_deltas = [*(delta.tool_calls or []), CallDelta(function=delta.function_call)]
-        arguments = [
-            string_or_raw_json(call.function.arguments) for call in call_deltas if call.function
-        ]
-        return "".join([str(delta.content or ""), *arguments])
-    return ""
+        written = common.read_frames(reader, translator.feed(frame))
+        assert [event.text for event in written if isinstance(event, Delta)] == [fragment]
