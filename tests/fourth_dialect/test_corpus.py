@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 import adapters
 from adapters.ir.normalize import without_paths
-from adapters.ir.types import Error, FunctionTool, Request
+from adapters.ir.types import FunctionTool, Request
 from adapters.losses import Losses
 from adapters.sse import encode
 from tests import corpus
@@ -14,13 +14,6 @@ from tests.fourth_dialect.dialogue import DIALOGUE
 
 # The calls break off one after the other, which no legal Responses stream has.
 SEVERAL_CUT_CALLS = ("chat-custom-input-breaks-off-though-finished",)
-
-
-def test_dialogue_is_added_by_one_line() -> None:
-    assert DIALOGUE.name not in adapters.DIALECTS
-    # What the line in `adapters.DIALECTS` does.
-    registry = adapters.DIALECTS | {DIALOGUE.name: DIALOGUE}
-    assert [*registry] == [*corpus.DIALECTS, "dialogue"]
 
 
 def read_request(body: bytes) -> Request:
@@ -81,18 +74,13 @@ def test_reply_to_a_client_and_back(case: corpus.ReplyCase) -> None:
         assert case.name in SEVERAL_CUT_CALLS or adapters.check(client, stream.body) == []
 
 
-def translate(exchange: Exchange, pieces: list[bytes]) -> bytes:
-    stream = exchange.stream()
-    return b"".join([*map(stream.feed, pieces), stream.finish(started=True).body])
-
-
 @pytest.mark.parametrize("case", corpus.case_params(corpus.STREAMS))
 def test_stream_to_a_client_and_back(case: corpus.StreamCase) -> None:
-    written = translate(to_dialogue(case), [case.body])
-    assert translate(to_dialogue(case), corpus.single_bytes(case.body)) == written
+    written = to_dialogue(case).translate_stream([case.body])
+    assert to_dialogue(case).translate_stream(corpus.single_bytes(case.body)) == written
     assert DIALOGUE.check_stream(written) == []
     for client in corpus.DIALECTS:
-        back = translate(from_dialogue(case, client), corpus.single_bytes(written))
+        back = from_dialogue(case, client).translate_stream(corpus.single_bytes(written))
         assert adapters.check(client, back) == []
     whole, streamed = (Exchange(DIALOGUE, DIALOGUE, rewrite=True) for _ in range(2))
     collected = whole.collect()
@@ -111,11 +99,3 @@ def test_error_to_a_client_and_back(case: corpus.ErrorCase) -> None:
     for client in corpus.DIALECTS:
         back = Exchange(client, DIALOGUE).error(case.status, end.body)
         assert back.error == replace(error, param=back.error and back.error.param)
-
-
-def test_own_error_has_the_form_of_the_dialect() -> None:
-    invalid = adapters.InvalidRequestError("limit", "must be positive")
-    end = Exchange(DIALOGUE, "chat").own_error(invalid)
-    assert DIALOGUE.read_error(400, end.body) == Error(
-        "limit must be positive", "invalid_request_error", "invalid_value", "limit", status=400
-    )
