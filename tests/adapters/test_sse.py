@@ -84,19 +84,6 @@ def test_noise_does_not_depend_on_chunks(stream: bytes, chunking: Chunking) -> N
 
 
 @each_end
-@pytest.mark.parametrize("mark", [b"", MARK], ids=["plain", "marked"])
-def test_stream_may_be_split_anywhere(end: bytes, mark: bytes) -> None:
-    lines = (b": hello", b"event: ping", b"data: {", b"data: }", b"", b"data: \xc3\xa9", b"", b"")
-    stream = mark + end.join(lines)
-    meant = [Frame(b"ping", b"{\n}"), Frame(b"", "é".encode())]
-    for place in range(len(stream) + 1):
-        assert decode([stream[:place], stream[place:]]) == meant
-        pieces = [stream[:place], b"", stream[place : place + 1], stream[place + 1 :]]
-        assert decode(pieces) == meant
-    assert decode(split(stream, 1)) == meant
-
-
-@each_end
 def test_event_is_complete_with_its_last_byte(end: bytes) -> None:
     decoder = Decoder()
     *before, last = split(b"data: x" + end + end[:1], 1)

@@ -254,13 +254,6 @@ def test_refusal_follows_the_text(parser: Parser, text: str) -> None:
 # Reasoning
 
 
-@given(TAGGED_TEXTS, POSITIONS)
-def test_no_half_of_a_tag_is_shown(text: str, positions: Sequence[int]) -> None:
-    text = f"<think>why{text.replace('<', '')}</think>so"
-    events = run(parse_tags, text_events(cut_up(text, positions)))
-    assert not any("<" in event.text for event in events if isinstance(event, Delta))
-
-
 @pytest.mark.parametrize("begin", ["", "<think>", "<think>why"])
 def test_space_without_end_is_read_once(begin: str) -> None:
     """Minutes of work would mean that all of it is looked at again with each piece."""
@@ -329,13 +322,6 @@ def test_reply_with_calls_finishes_with_calls() -> None:
 def test_reply_without_calls_is_unchanged() -> None:
     reply = ir.Reply(choices=(ir.Choice((message("a <b> {}"), NATIVE), STOP),))
     assert parse_calls(Losses(None)).reply(reply) == reply
-
-
-@given(positions=POSITIONS)
-def test_markup_is_never_emitted(positions: Sequence[int]) -> None:
-    events = run(parse_calls, text_events(cut_up(f"a {LOOK} b {TIME} c", positions)))
-    deltas = [event for event in events if isinstance(event, Delta)]
-    assert "".join(delta.text for delta in deltas if delta.channel == "text") == "a b c"
 
 
 def test_text_is_emitted_at_once() -> None:

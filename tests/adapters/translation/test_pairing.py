@@ -143,11 +143,6 @@ def test_missing_output_is_added_after_the_turn_of_the_assistant() -> None:
     assert types == [ToolCall, ToolOutput, OpaqueItem, Message]
 
 
-def test_late_output_belongs_to_its_call() -> None:
-    items = (CALL, USER, ToolOutput("a", "late"))
-    assert pair(items)[0].items == items
-
-
 def test_output_before_its_call_becomes_user_text() -> None:
     request, losses = pair((ToolOutput("a", "early"), CALL))
     first, *others = request.items
@@ -177,12 +172,6 @@ def test_repeated_ids_are_made_unique_with_their_outputs() -> None:
     assert [loss.action for loss in losses] == ["changed"]
 
 
-def test_new_id_differs_from_all_later_ones() -> None:
-    calls = (CALL, CALL, ToolCall("a_2", "f", "{}"), ToolCall("a_1", "f", "{}"))
-    request, _ = pair(calls)
-    assert len({item.call_id for item in request.items if isinstance(item, ToolCall)}) == 4
-
-
 def test_output_without_an_id_is_paired_by_name() -> None:
     outputs = (ToolOutput(None, "of g", name="g"), ToolOutput(None, "of f", name="f"))
     request, losses = pair((CALL, ToolCall("b", "g", "{}"), *outputs))
@@ -195,11 +184,6 @@ def test_output_may_have_the_item_id_of_the_call() -> None:
     request, losses = pair((call, ToolOutput(None, "done", item_id="fc_1")))
     assert request.items[1] == ToolOutput("a", "done", item_id="fc_1")
     assert losses == []
-
-
-def test_output_gets_the_kind_of_its_call() -> None:
-    request, _ = pair((ToolCall("a", "f", "x", "custom"), ToolOutput("a", "done")))
-    assert request.items[1] == ToolOutput("a", "done", "custom")
 
 
 def test_long_id_is_shortened_in_call_and_output() -> None:
