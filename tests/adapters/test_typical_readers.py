@@ -19,8 +19,8 @@ from adapters.ir.events import Event
 from adapters.ir.types import EMPTY_REQUEST
 from adapters.losses import Losses
 from adapters.responses import item_reader
-from adapters.wire import tools
 from tests import corpus
+from tests.judges.samples import CHAT_REPLY
 
 Result = tuple[object, object]
 
@@ -44,6 +44,11 @@ def read_items(*items: object) -> Result:
         for number, item in enumerate(items)
     ]
     return read(lambda losses: list(item_reader.read_items(inputs, losses)))
+
+
+def read_request(case: corpus.RequestCase) -> Result:
+    body = adapters.parse_body(bytes(case.body))
+    return read(lambda losses: adapters.get_dialect(case.dialect).read_request(body, losses))
 
 
 def read_reply(body: bytes) -> Result:
@@ -83,32 +88,13 @@ DECLARATIONS_PATH = "tool_emulation.declare._DeclarationReader._read_typical"
 DELTAS_PATH = "chat.stream_reader.find_fast_path"
 
 
-def read_array(case: corpus.RequestCase, name: str) -> list[Raw]:
-    body = msgspec.json.decode(bytes(case.body), type=dict[str, Raw])
-    try:
-        return msgspec.json.decode(body.get(name, Raw(b"[]")), type=list[Raw])
-    except msgspec.ValidationError:
-        return []
-
-
 each_request = pytest.mark.parametrize("case", corpus.case_params(corpus.REQUESTS))
 
 
 @each_request
-def test_items_are_the_same_for_every_case(case: corpus.RequestCase) -> None:
-    if case.dialect == "responses":
-        items = read_array(case, "input")
-        assert_same(ITEMS_PATH, lambda: read_items(*items))
-    else:
-        messages = read_array(case, "messages")
-        assert_same(MESSAGES_PATH, lambda: read_messages(*messages))
-
-
-@each_request
-def test_tools_are_the_same_for_every_case(case: corpus.RequestCase) -> None:
-    raws = read_array(case, "tools")
-    family = adapters.get_dialect(case.dialect).family
-    assert_same(TOOLS_PATH, lambda: read(lambda _: tools.read_tools(raws, "tools", family)))
+@pytest.mark.parametrize("owner", [MESSAGES_PATH, ITEMS_PATH, TOOLS_PATH])
+def test_requests_are_the_same_for_every_case(case: corpus.RequestCase, owner: str) -> None:
+    assert_same(owner, lambda: read_request(case))
 
 
 @each_request
@@ -167,14 +153,6 @@ CHOICES = objects(
     finish_reason=st.sampled_from(("stop", "tool_calls", "length")),
     logprobs=st.none(),
 )
-MESSAGE = {"role": "assistant", "content": "Ja."}
-REPLY: dict[str, object] = {
-    "id": "chatcmpl-1",
-    "object": "chat.completion",
-    "created": 1,
-    "model": "m",
-    "choices": [{"index": 0, "message": MESSAGE, "finish_reason": "stop"}],
-}
 REPLY_CHANGES = objects(
     id=STRINGS,
     choices=st.lists(CHOICES, min_size=1, max_size=2),
@@ -191,13 +169,13 @@ def test_messages_are_the_same(messages: list[dict[str, object]]) -> None:
 
 @given(changes=REPLY_CHANGES)
 def test_replies_are_the_same(changes: dict[str, object]) -> None:
-    body = msgspec.json.encode(REPLY | changes)
+    body = msgspec.json.encode(CHAT_REPLY | changes)
     assert_same(REPLY_PATH, lambda: read_reply(body))
 
 
 @pytest.mark.parametrize("usage", [b'{"a":"\xff"}', b'{"prompt_tokens":1,"a":"\xc3"}'])
 def test_replies_with_invalid_text_are_the_same(usage: bytes) -> None:
-    body = msgspec.json.encode(REPLY | {"usage": Raw(usage)})
+    body = msgspec.json.encode(CHAT_REPLY | {"usage": Raw(usage)})
     assert_same(REPLY_PATH, lambda: read_reply(body))
 
 
@@ -259,7 +237,7 @@ TYPICAL_REPLIES: list[dict[str, object]] = [
 def read_reply_message(message: dict[str, object]) -> Result:
     choice = {"message": {"role": "assistant", **message}, "finish_reason": "tool_calls"}
     usage = {"usage": {"prompt_tokens": 1}, "system_fingerprint": "fp_1", "service_tier": "default"}
-    return read_reply(msgspec.json.encode(REPLY | usage | {"choices": [choice]}))
+    return read_reply(msgspec.json.encode(CHAT_REPLY | usage | {"choices": [choice]}))
 
 
 @pytest.mark.parametrize(
