@@ -11,11 +11,9 @@ import msgspec
 import pytest
 
 import adapters
+from adapters.conformance import Json, Object
 from tests.adapters.laws.common import each_pair, each_unequal_pair
 from tests.exchange import Exchange
-
-Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
-Object = dict[str, Json]
 
 # Minimal requests.
 LEAST: dict[str, Object] = {
@@ -267,7 +265,7 @@ def test_large_request(client: str, backend: str) -> None:
 
 @each_unequal_pair
 def test_request_with_many_calls(client: str, backend: str) -> None:
-    """Of a thousand calls none has an output."""
+    """None of the calls has an output."""
     calls: list[Json] = [
         {"type": "function_call", "call_id": f"c{number}", "name": "f", "arguments": "{}"}
         if client == "responses"

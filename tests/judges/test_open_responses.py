@@ -191,10 +191,7 @@ FAILED = responses_events([], "failed", error=True)
     ("events", "says"),
     [
         (responses_events([message()], error=True), "after error"),
-        (
-            changed_event(responses_events([], "failed", error=True), 2, "error", GONE),
-            "error: lacks",
-        ),
+        (changed_event(FAILED, 2, "error", GONE), "error: lacks"),
         (responses_events([message("incomplete"), call()], "incomplete"), "not the last"),
     ],
     ids=["no failure after an error", "a flat error", "an incomplete item before the last"],
