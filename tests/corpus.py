@@ -13,7 +13,7 @@ from msgspec import Meta, Raw, Struct
 from msgspec.structs import replace
 
 import adapters
-from adapters.dialect import ReplyContext
+from adapters.dialect import BaseStreamReader, ReplyContext
 from adapters.ir.events import Event
 from adapters.ir.types import EMPTY_REQUEST
 from adapters.losses import Losses
@@ -171,9 +171,12 @@ def single_bytes(data: bytes) -> list[bytes]:
 
 
 def read_events(case: StreamCase, chunks: Sequence[bytes]) -> list[Event]:
+    return read_chunks(adapters.get_dialect(case.dialect).read_stream(reply_context(case)), chunks)
+
+
+def read_chunks(reader: BaseStreamReader, chunks: Sequence[bytes]) -> list[Event]:
     """Read a stream into IR events, and check their order."""
     decoder = Decoder()
-    reader = adapters.get_dialect(case.dialect).read_stream(reply_context(case))
     frames = [frame for chunk in chunks for frame in decoder.feed(chunk)] + decoder.flush()
     events = [event for frame in frames for event in reader.feed(frame)]
     return check_order([*events, *reader.flush()])

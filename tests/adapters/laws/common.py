@@ -19,7 +19,7 @@ from adapters.ir.normalize import without_paths
 from adapters.ir.types import EMPTY_REQUEST, Item, Message, Reply, Request, Text
 from adapters.losses import Losses
 from adapters.sse import Decoder, encode
-from tests.event_order import check_order
+from tests.corpus import read_chunks
 from tests.exchange import Exchange
 from tests.strategies import streams
 from tests.strategies.values import DIALECT_NAMES, FULL_CAPABILITIES, DialectName
@@ -95,12 +95,7 @@ def read_frames(reader: BaseStreamReader, frames: bytes) -> list[Event]:
 
 
 def read_stream(name: str, chunks: Sequence[bytes]) -> list[Event]:
-    """Read a stream, and check the order of its events."""
-    decoder = Decoder()
-    reader = adapters.get_dialect(name).read_stream(reply_context())
-    frames = [frame for chunk in chunks for frame in decoder.feed(chunk)] + decoder.flush()
-    events = [event for frame in frames for event in reader.feed(frame)]
-    return check_order([*events, *reader.flush()])
+    return read_chunks(adapters.get_dialect(name).read_stream(reply_context()), chunks)
 
 
 def translate_stream(client: str, backend: str, chunks: Sequence[bytes]) -> bytes:
