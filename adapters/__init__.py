@@ -24,7 +24,7 @@ import msgspec
 from adapters.capabilities import GENERIC, PROFILES, Capabilities
 from adapters.chat import CHAT
 from adapters.conformance import Violation
-from adapters.dialect import DEFAULT, Dialect, ReplyOptions
+from adapters.dialect import DEFAULT_REPLY_OPTIONS, Dialect, ReplyOptions
 from adapters.errors import (
     DragomanError,
     InvalidReplyError,
@@ -78,7 +78,7 @@ def translate_request(  # noqa: PLR0913 - each is one choice of the caller, most
     backend: str,
     profile: str | None = None,
     capabilities: Capabilities | None = None,
-    reply_options: ReplyOptions = DEFAULT,
+    reply_options: ReplyOptions = DEFAULT_REPLY_OPTIONS,
     policy: Policy = "report",
     model: str | None = None,
     ids: IdSource | None = None,

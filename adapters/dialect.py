@@ -49,10 +49,10 @@ class ReplyOptions(Struct, frozen=True):
     incomplete_as_completed: bool = False
 
 
-DEFAULT = ReplyOptions()
+DEFAULT_REPLY_OPTIONS = ReplyOptions()
 
 # A heartbeat: proxies and clients ignore it, but do not close the connection as idle.
-COMMENT = b": keep-alive\n\n"
+HEARTBEAT = b": keep-alive\n\n"
 
 
 def without_done(frames: list[bytes]) -> list[bytes]:
@@ -139,7 +139,7 @@ class BaseStreamWriter(ABC):
 
     def keep_alive(self) -> list[bytes]:
         """Return the frames of a heartbeat."""
-        return [COMMENT]
+        return [HEARTBEAT]
 
     def is_heartbeat(self, _frame: Frame) -> bool:
         """Whether a backend's frame is a heartbeat, which may be repeated."""
@@ -158,7 +158,7 @@ class BaseStreamWriter(ABC):
         """The reply object in the last event, if the dialect has one."""
         return None
 
-    def note_relayed_end(self, _block: bytes) -> None:
+    def note_passed_end(self, _block: bytes) -> None:
         """Read the last event of a stream that is passed through."""
         return
 
@@ -166,7 +166,7 @@ class BaseStreamWriter(ABC):
         """Return the frames that end a stream with an error, instead of its own last frames."""
         return [*without_done(last), *self.fail(Failed(error))]
 
-    def fail_relayed(self, failed: Failed, _passed: int) -> list[bytes]:
+    def fail_passed(self, failed: Failed, _passed: int) -> list[bytes]:
         """End a stream with an error after `_passed` frames of the backend."""
         return self.fail(failed)
 
@@ -202,7 +202,7 @@ class ReplyContext(Struct, frozen=True):
     request: Request
     ids: IdSource
     losses: Losses
-    reply_options: ReplyOptions = DEFAULT
+    reply_options: ReplyOptions = DEFAULT_REPLY_OPTIONS
     # Fields of the response object that replace the backend's, for example the id of a response
     # that the gateway stores.
     response_overrides: Mapping[str, object] = {}
@@ -237,7 +237,7 @@ class Dialect:
     # Whether a tool can be declared unchanged to a backend with these capabilities.
     supports_tool: Callable[[Tool, Capabilities], bool]
     # The maximum length of a tool's name.
-    longest_name: int
+    max_tool_name_length: int
     # The kinds of calls that a reply can contain.
     call_kinds: frozenset[CallKind]
     # Whether replies are stored if the request does not set `store`.
@@ -267,18 +267,18 @@ _TOKEN_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
 
 def translate_error_param(
-    param: str | None, backend: Dialect, client: Dialect, *, tools_moved: bool = False
+    param: str | None, backend: Dialect, client: Dialect, *, tools_dropped: bool = False
 ) -> str | None:
     """Translate a path in a backend's error to the client's names; None if it has no such field.
 
     The index of a message or item is removed, because it differs between dialects. So is the index
-    of a tool with `tools_moved`.
+    of a tool with `tools_dropped`.
     """
     if not param or backend is client:
         return param
     tool = _TOOL_PATH.fullmatch(param)
     if tool is not None:
-        return _tool_path(client, *(("", "") if tools_moved else tool.groups()))
+        return _tool_path(client, *(("", "") if tools_dropped else tool.groups()))
     path = _ir_path(param, backend)
     match = _FIRST_NAME.match(path)
     first = match.group() if match else path

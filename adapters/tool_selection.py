@@ -25,7 +25,7 @@ from adapters.ir.types import (
     ToolChoiceMode,
 )
 from adapters.losses import Losses
-from adapters.tool_emulation.registry import Identity, tool_identities
+from adapters.tool_emulation.registry import ToolIdentity, tool_identities
 from adapters.wire.json_object import read_fields
 
 ToolWithPath = tuple[Tool, str]
@@ -56,12 +56,12 @@ class Selection(Struct, frozen=True):
     def __bool__(self) -> bool:
         return bool(self.tools or self.visible)
 
-    def identities(self) -> frozenset[Identity]:
+    def identities(self) -> frozenset[ToolIdentity]:
         """Return the identities of all tools with names."""
         return _identities(self.tools + self.visible)
 
 
-def select(request: Request, support: ToolSupport, losses: Losses) -> Selection:
+def select_tools(request: Request, support: ToolSupport, losses: Losses) -> Selection:
     """Return the tools and the tool choice of a request that a backend accepts."""
     declared: list[ToolWithPath] = []
     for tool, path in request.tools_with_paths():
@@ -85,11 +85,11 @@ def select(request: Request, support: ToolSupport, losses: Losses) -> Selection:
 # Names
 
 
-def _identities(tools: Iterable[ToolWithPath]) -> frozenset[Identity]:
+def _identities(tools: Iterable[ToolWithPath]) -> frozenset[ToolIdentity]:
     return frozenset(identity for tool, path in tools for identity in tool_identities(tool, path))
 
 
-def _resolve(choice: NamedToolChoice, known: frozenset[Identity]) -> frozenset[Identity]:
+def _resolve(choice: NamedToolChoice, known: frozenset[ToolIdentity]) -> frozenset[ToolIdentity]:
     """Return the identities that a choice may mean; it may omit the namespace."""
     exact = (choice.namespace, choice.name)
     if exact in known or choice.namespace is not None:
@@ -98,7 +98,7 @@ def _resolve(choice: NamedToolChoice, known: frozenset[Identity]) -> frozenset[I
 
 
 def _with_identities(
-    tools: tuple[ToolWithPath, ...], identities: frozenset[Identity]
+    tools: tuple[ToolWithPath, ...], identities: frozenset[ToolIdentity]
 ) -> tuple[ToolWithPath, ...]:
     """Return the tools that have one of these identities, and the namespaces with such tools."""
     return tuple(one for one in tools if not identities.isdisjoint(tool_identities(*one)))

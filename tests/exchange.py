@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 import adapters
 from adapters.capabilities import GENERIC
-from adapters.dialect import DEFAULT
+from adapters.dialect import DEFAULT_REPLY_OPTIONS
 from adapters.ir.types import Error
 
 
@@ -20,7 +20,7 @@ class Exchange:
         *,
         ids: adapters.IdSource | None = None,
         capabilities: adapters.Capabilities = GENERIC,
-        reply_options: adapters.ReplyOptions = DEFAULT,
+        reply_options: adapters.ReplyOptions = DEFAULT_REPLY_OPTIONS,
         policy: adapters.Policy = "report",
         request: adapters.Request = adapters.EMPTY_REQUEST,
         rewrite: bool = False,

@@ -46,7 +46,7 @@ _EMPTY_CONTENT: dict[str, Wire] = {
 _ESSENTIAL_ITEMS = frozenset(("compaction", "compaction_trigger"))
 
 
-class AssistantTurn(Struct):
+class AssistantItems(Struct):
     """Consecutive items of the assistant, with their paths."""
 
     reasoning: list[tuple[Reasoning, str]] = []
@@ -103,7 +103,7 @@ class MessageWriter:
         return messages
 
     def _write_items(self, messages: list[Wire]) -> None:
-        turn = AssistantTurn()
+        turn = AssistantItems()
         for item, path in self._items:
             match item:
                 case ToolCall():
@@ -129,7 +129,7 @@ class MessageWriter:
                     self._losses.dropped(path, reason, "meaning")
         self._end_turn(turn, messages)
 
-    def _end_turn(self, turn: AssistantTurn, messages: list[Wire]) -> AssistantTurn:
+    def _end_turn(self, turn: AssistantItems, messages: list[Wire]) -> AssistantItems:
         """Write a turn unless it is empty; return an empty turn."""
         if not (turn.calls or turn.messages or turn.reasoning):
             return turn
@@ -138,7 +138,7 @@ class MessageWriter:
         self._write_outputs(turn, messages, media)
         if media:
             messages.append({"role": "user", "content": media})
-        return AssistantTurn()
+        return AssistantItems()
 
     # Input messages
 
@@ -168,7 +168,7 @@ class MessageWriter:
 
     # Turns of the assistant
 
-    def _write_assistant(self, turn: AssistantTurn, messages: list[Wire]) -> None:
+    def _write_assistant(self, turn: AssistantItems, messages: list[Wire]) -> None:
         if not turn.messages and not turn.calls:
             # Reasoning alone cannot be written, nor moved past a user message to a later turn.
             for reasoning, path in turn.reasoning:
@@ -200,7 +200,7 @@ class MessageWriter:
     def _empty_content(self) -> Wire:
         return _EMPTY_CONTENT[self._capabilities.empty_content]
 
-    def _write_reasoning(self, turn: AssistantTurn, fields: Wire) -> None:
+    def _write_reasoning(self, turn: AssistantItems, fields: Wire) -> None:
         """Write the reasoning if the backend accepts it.
 
         Reasoning is never written as text, because models then stop calling tools
@@ -227,7 +227,7 @@ class MessageWriter:
             text = TEXT_SEPARATOR.join(texts)
             fields[field] = write_details(text) if field == DETAILS_FIELD else text
 
-    def _reasoning_field(self, turn: AssistantTurn) -> tuple[str | None, str]:
+    def _reasoning_field(self, turn: AssistantItems) -> tuple[str | None, str]:
         """Return the field for reasoning, or None, and the reason to report if it is None."""
         field = self._capabilities.reasoning_field
         match self._capabilities.reasoning_replay:
@@ -263,7 +263,7 @@ class MessageWriter:
 
     # Calls and outputs
 
-    def _write_calls(self, turn: AssistantTurn, wire: Wire) -> None:
+    def _write_calls(self, turn: AssistantItems, wire: Wire) -> None:
         wire["tool_calls"] = [self._write_call(call, path) for call, path in turn.calls]
 
     def _write_call(self, call: ToolCall, path: str) -> Wire:
@@ -271,7 +271,7 @@ class MessageWriter:
         self._extras.carry(call.extras, wire, path)
         return wire
 
-    def _write_outputs(self, turn: AssistantTurn, messages: list[Wire], media: Media) -> None:
+    def _write_outputs(self, turn: AssistantItems, messages: list[Wire], media: Media) -> None:
         """Write the outputs of a turn's calls; add their images and files to `media`."""
         for call, _ in turn.calls:
             if (output := self._take_output(call)) is not None:

@@ -23,8 +23,8 @@ from adapters.ir.types import (
     ToolChoiceMode,
 )
 from adapters.losses import Losses
-from adapters.tool_selection import ToolSupport, select
-from adapters.wire.extra_fields import ExtrasWriter, copy_present, drop_refused
+from adapters.tool_selection import ToolSupport, select_tools
+from adapters.wire.extra_fields import ExtrasWriter, copy_present, drop_unsupported_fields
 from adapters.wire.json_object import read_fields
 from adapters.wire.json_schema import is_strict, parameters_schema
 from adapters.wire.tools import (
@@ -64,7 +64,7 @@ def write_request(request: Request, capabilities: Capabilities, losses: Losses) 
     if request.max_output_tokens is not None:
         wire[capabilities.max_tokens_field] = request.max_output_tokens
     extras_writer(losses, forward=capabilities.extra_fields).carry(request.extras, wire)
-    drop_refused(wire, capabilities.unsupported_fields, NAMES, losses)
+    drop_unsupported_fields(wire, capabilities.unsupported_fields, NAMES, losses)
     return _ENCODER.encode(wire)
 
 
@@ -93,7 +93,7 @@ def _write_tools(request: Request, capabilities: Capabilities, losses: Losses, w
         choices=capabilities.tool_choices,
         requires_choice=capabilities.explicit_tool_choice,
     )
-    selection = select(request, support, losses)
+    selection = select_tools(request, support, losses)
     has_search = capabilities.web_search_options and any(
         isinstance(tool, HostedTool) for tool, _ in selection.tools
     )

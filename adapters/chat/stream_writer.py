@@ -32,9 +32,9 @@ from adapters.ir.normalize import (
     MISSING_USAGE_REASON,
     call_path,
     effective_finish,
+    merged_finish,
     reply_model,
     wants_one_choice,
-    worst_finish,
 )
 from adapters.ir.types import Extras, Finish, FinishReason, Message, Reasoning, ToolCall, Usage
 from adapters.json_text import is_complete_json
@@ -347,7 +347,7 @@ class StreamWriter(BaseStreamWriter):
             self._frames.add("service_tier", event.service_tier)
         finishes = event.finishes
         if self._merges_choices:
-            finishes = (worst_finish(event.finishes) or Finish("stop", ""),)
+            finishes = (merged_finish(event.finishes) or Finish("stop", ""),)
         for number, finish in enumerate(finishes):
             choice, begun = self._choice(number)
             written += begun

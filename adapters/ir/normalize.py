@@ -235,10 +235,10 @@ def merge_choices(reply: Reply) -> Reply:
         return reply
     items = tuple(item for choice in reply.choices for item in choice.items)
     finishes = tuple(choice.finish for choice in reply.choices if choice.finish is not None)
-    return replace(reply, choices=(Choice(items, worst_finish(finishes)),))
+    return replace(reply, choices=(Choice(items, merged_finish(finishes)),))
 
 
-def worst_finish(finishes: tuple[Finish, ...]) -> Finish | None:
+def merged_finish(finishes: tuple[Finish, ...]) -> Finish | None:
     """Return the finish that applies to all choices when they are merged."""
     return min(finishes, key=lambda finish: _BY_PRECEDENCE.index(finish.reason), default=None)
 

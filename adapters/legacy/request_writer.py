@@ -3,7 +3,7 @@
 import msgspec
 
 from adapters.capabilities import Capabilities
-from adapters.chat.message_writer import AssistantTurn, Media, MessageWriter
+from adapters.chat.message_writer import AssistantItems, Media, MessageWriter
 from adapters.chat.request_writer import write_function, write_settings
 from adapters.chat.wire import NAMES as CHAT_NAMES
 from adapters.chat.wire import Wire, extras_writer
@@ -18,8 +18,8 @@ from adapters.ir.types import (
     ToolOutput,
 )
 from adapters.losses import Losses
-from adapters.tool_selection import Selection, ToolSupport, select
-from adapters.wire.extra_fields import drop_refused
+from adapters.tool_selection import Selection, ToolSupport, select_tools
+from adapters.wire.extra_fields import drop_unsupported_fields
 from adapters.wire.tools import without_strict
 
 # The name of the dialect in messages to clients, and a reason for losses.
@@ -47,7 +47,7 @@ def write_request(request: Request, capabilities: Capabilities, losses: Losses) 
     if request.max_output_tokens is not None:
         wire["max_tokens"] = request.max_output_tokens
     extras_writer(losses, LABEL, capabilities.extra_fields).carry(request.extras, wire)
-    drop_refused(wire, capabilities.unsupported_fields, NAMES, losses)
+    drop_unsupported_fields(wire, capabilities.unsupported_fields, NAMES, losses)
     return _ENCODER.encode(wire)
 
 
@@ -65,7 +65,7 @@ def _write_functions(
         choices=capabilities.tool_choices,
         requires_choice=capabilities.explicit_tool_choice,
     )
-    selection = select(request, support, losses)
+    selection = select_tools(request, support, losses)
     if not selection.tools:
         return
     extras = extras_writer(losses, LABEL)
@@ -104,7 +104,7 @@ class LegacyMessageWriter(MessageWriter):
 
     label = LABEL
 
-    def _write_calls(self, turn: AssistantTurn, wire: Wire) -> None:
+    def _write_calls(self, turn: AssistantItems, wire: Wire) -> None:
         """Write the first call; `_write_outputs` writes the others."""
         wire["function_call"] = self._write_call(*turn.calls[0])
 
@@ -113,7 +113,7 @@ class LegacyMessageWriter(MessageWriter):
         self._extras.carry(call.extras, wire, path)
         return wire
 
-    def _write_outputs(self, turn: AssistantTurn, messages: list[Wire], media: Media) -> None:
+    def _write_outputs(self, turn: AssistantItems, messages: list[Wire], media: Media) -> None:
         for number, (call, path) in enumerate(turn.calls):
             if number:
                 self._losses.changed(path, "parallel calls are sent one after another")

@@ -103,7 +103,7 @@ class StreamedItem(Struct, eq=False):
         return self.is_function and not any(text.strip() for p in self.parts for text in p.texts)
 
 
-class ItemsReader:
+class ItemStreamReader:
     """Converts the items of one stream to IR events."""
 
     def __init__(self, losses: Losses) -> None:

@@ -324,7 +324,7 @@ def write_reply(reply: Reply, context: ReplyContext) -> Wire:
     return response.write(state)
 
 
-def queued_response(request: bytes, overrides: Mapping[str, object], ids: IdSource) -> bytes:
+def write_queued_response(request: bytes, overrides: Mapping[str, object], ids: IdSource) -> bytes:
     """Write the response to a request that is not processed yet.
 
     Raises `InvalidRequestError` if the request cannot be read.

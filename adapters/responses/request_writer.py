@@ -21,8 +21,8 @@ from adapters.losses import Losses
 from adapters.responses.item_writer import ItemWriter
 from adapters.responses.wire import FAMILY, INCLUDE_LOGPROBS, LABEL, NAMES, Wire
 from adapters.tool_emulation.tool_search import items_with_tools, tools_visible_to_backend
-from adapters.tool_selection import ToolSupport, select
-from adapters.wire.extra_fields import ExtrasWriter, copy_present, drop_refused
+from adapters.tool_selection import ToolSupport, select_tools
+from adapters.wire.extra_fields import ExtrasWriter, copy_present, drop_unsupported_fields
 from adapters.wire.json_schema import parameters_schema
 from adapters.wire.tools import (
     without_strict,
@@ -66,7 +66,7 @@ def write_request(request: Request, capabilities: Capabilities, losses: Losses) 
         losses.dropped("stop", f"{LABEL} does not support stop sequences", "meaning")
     if (request.choices or 1) > 1:
         losses.dropped("choices", f"{LABEL} supports only one choice", "meaning")
-    drop_refused(wire, capabilities.unsupported_fields, NAMES, losses)
+    drop_unsupported_fields(wire, capabilities.unsupported_fields, NAMES, losses)
     return _ENCODER.encode(wire)
 
 
@@ -97,7 +97,7 @@ def _write_tools(
         choices=capabilities.tool_choices,
         requires_choice=capabilities.explicit_tool_choice,
     )
-    selection = select(request, support, losses)
+    selection = select_tools(request, support, losses)
     if not selection:
         return
     if selection.tools:

@@ -13,7 +13,7 @@ from adapters.ir.events import Channel, Event, Failed, Finished, Started, trunca
 from adapters.ir.types import Error, Finish, OpaqueItem, Reply, ToolCall, Usage
 from adapters.json_text import DECODE_ERRORS
 from adapters.losses import Losses
-from adapters.responses.item_stream_reader import Content, ItemsReader
+from adapters.responses.item_stream_reader import Content, ItemStreamReader
 from adapters.responses.reply_reader import read_output_item, read_response
 from adapters.responses.wire import CALLS, FAMILY, PARTS
 from adapters.sse import Frame, is_done
@@ -74,7 +74,7 @@ class StreamReader(BaseStreamReader):
     def __init__(self, context: ReplyContext) -> None:
         self._context = context
         self._losses = context.losses
-        self._items = ItemsReader(context.losses)
+        self._items = ItemStreamReader(context.losses)
         self._started = False
         self._ended = False
         self._readers = self._make_readers()

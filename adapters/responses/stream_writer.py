@@ -12,7 +12,7 @@ from adapters.dialect import BaseStreamWriter, ReplyContext, without_done
 from adapters.errors import InvalidRequestError
 from adapters.ir.accumulator import ItemBuffer, PartBuffer
 from adapters.ir.events import BlockId, Channel, Closed, Delta, Failed, Finished, Opened, Started
-from adapters.ir.normalize import wants_one_choice, worst_finish
+from adapters.ir.normalize import merged_finish, wants_one_choice
 from adapters.ir.types import Error, Item, Status, ToolCall
 from adapters.json_text import DECODE_ERRORS
 from adapters.responses.item_writer import write_annotations
@@ -247,7 +247,7 @@ class StreamWriter(BaseStreamWriter):
         """End the stream."""
         if len(event.finishes) > 1 and not wants_one_choice(self._context.request):
             self._losses.changed("choices", MERGED_CHOICES_REASON)
-        state = finished_state(worst_finish(event.finishes), self._context)
+        state = finished_state(merged_finish(event.finishes), self._context)
         state.usage = usage_or_zeros(event.usage, self._losses)
         self._extras.report_dropped(event.extras)
         if self._response is not None and event.service_tier is not None:
@@ -322,7 +322,7 @@ class StreamWriter(BaseStreamWriter):
             return block
         return write_block(Frame(frame.name, encode(fields | {"response": Raw(response)})))
 
-    def note_relayed_end(self, block: bytes) -> None:
+    def note_passed_end(self, block: bytes) -> None:
         """Store the response and the number of the event that ended the stream."""
         frame = parse_event(block.rstrip(b"\n"))
         if frame is None or not frame.data.startswith(b"{"):
@@ -333,7 +333,7 @@ class StreamWriter(BaseStreamWriter):
                 self._reply = _OBJECT.decode(end.response)
                 self._frames.next_number = end.sequence_number + 1
 
-    def fail_relayed(self, failed: Failed, passed: int) -> list[bytes]:
+    def fail_passed(self, failed: Failed, passed: int) -> list[bytes]:
         """End the stream with an error; open items stay open, because their content is unknown."""
         written = self.start(Started()) if self._response is None else []
         if passed:

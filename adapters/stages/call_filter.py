@@ -20,7 +20,7 @@ from adapters.ir.types import (
 )
 from adapters.losses import Losses
 from adapters.stages.stage import DiscardBlock, Stage
-from adapters.tool_emulation.registry import Identity, ToolRegistry
+from adapters.tool_emulation.registry import ToolIdentity, ToolRegistry
 from adapters.wire.json_object import read_fields
 
 # Takes a call and the index of its choice; returns the reason to remove it, or None to keep it.
@@ -64,7 +64,7 @@ def _listed_tools_rule(allowed: AllowedToolsChoice, registry: ToolRegistry) -> R
     return lambda call, _choice: None if allows(call) else _NOT_ALLOWED
 
 
-def _identity(named: NamedToolChoice, registry: ToolRegistry) -> Identity:
+def _identity(named: NamedToolChoice, registry: ToolRegistry) -> ToolIdentity:
     """Return the identity of a tool in the choice, which may have its qualified name."""
     entry = registry.by_choice(named)
     return (named.namespace, named.name) if entry is None else (entry.namespace, entry.name)

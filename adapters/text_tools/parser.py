@@ -15,7 +15,7 @@ from msgspec.json import Decoder, Encoder
 from adapters.errors import InvalidRequestError
 from adapters.ir.types import FunctionTool, HostedTool, Tool
 from adapters.json_text import DECODE_ERRORS
-from adapters.tool_emulation.registry import ToolName, resolve_hallucinated_name
+from adapters.tool_emulation.registry import ToolName, resolve_undeclared_name
 from adapters.wire.json_object import Json, parse
 
 T = TypeVar("T")
@@ -289,7 +289,7 @@ class DeclaredTools:
 
     def _resolve(self, called: str) -> str | None:
         if called not in self._resolved:
-            tool = resolve_hallucinated_name(called, self._names)
+            tool = resolve_undeclared_name(called, self._names)
             self._resolved[called] = None if tool is None else tool.name
         return self._resolved[called]
 

@@ -30,7 +30,7 @@ from adapters.ir.types import (
 )
 from adapters.json_text import is_complete_json
 from adapters.losses import Losses
-from adapters.tool_selection import ToolSupport, select
+from adapters.tool_selection import ToolSupport, select_tools
 from adapters.wire.extra_fields import ExtrasWriter
 from adapters.wire.json_schema import EMPTY_SCHEMA
 from adapters.wire.tools import without_strict, write_tool_head
@@ -52,7 +52,7 @@ _TOOL_SUPPORT = ToolSupport(
 
 def describe_tools_in_prompt(request: Request, losses: Losses) -> Request:
     """Return the request with its tools, its tool choice and its calls as text."""
-    selection = select(request, _TOOL_SUPPORT, losses)
+    selection = select_tools(request, _TOOL_SUPPORT, losses)
     text_request = replace(
         calls_as_text(request, losses),
         tools=(),

@@ -28,10 +28,10 @@ from adapters.tool_emulation.registry import (
     ALLOWED_CALLERS,
     PROGRAMS,
     BackendToolSupport,
-    Identity,
     NamedTool,
     Namespace,
     RegisteredTool,
+    ToolIdentity,
     ToolRegistry,
     call_kind,
     is_for_programs_only,
@@ -273,7 +273,7 @@ def _entries_in_items(
 def _without_duplicates(declarations: list[Declaration], losses: Losses) -> list[Declaration]:
     """Keep one tool for each backend name."""
     unique: list[Declaration] = []
-    positions: dict[Identity, int] = {}
+    positions: dict[ToolIdentity, int] = {}
     for declaration in declarations:
         if declaration.entry is None:
             unique.append(declaration)

@@ -66,7 +66,7 @@ def qualified_name(namespace: str | None, name: str, limit: int = DEFAULT_MAX_NA
 NAMESPACE = "namespace"
 
 # The namespace of a tool, and its name in it.
-Identity = tuple[str | None, str]
+ToolIdentity = tuple[str | None, str]
 NamedTool = FunctionTool | CustomTool
 
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
@@ -105,7 +105,7 @@ def read_namespace(tool: HostedTool, path: str, family: Family = "") -> Namespac
     )
 
 
-def tool_identities(tool: Tool, path: str) -> tuple[Identity, ...]:
+def tool_identities(tool: Tool, path: str) -> tuple[ToolIdentity, ...]:
     """Return the identity of a tool with a name, or of each such tool in a namespace."""
     if not isinstance(tool, HostedTool):
         return ((None, tool.name),)
@@ -142,7 +142,7 @@ class ToolName(Struct, frozen=True):
     namespace: str | None = None
 
 
-def resolve_hallucinated_name(called: str, tools: Iterable[ToolName]) -> ToolName | None:
+def resolve_undeclared_name(called: str, tools: Iterable[ToolName]) -> ToolName | None:
     """Return the only tool that an undeclared name can mean; None if several fit.
 
     In order: other case or punctuation, a title of the tool list before the name, a tool called
@@ -263,7 +263,7 @@ class RegisteredTool(Struct, frozen=True):
         return qualified_name(self.namespace, self.name)
 
     @property
-    def backend_identity(self) -> Identity:
+    def backend_identity(self) -> ToolIdentity:
         """The identity that the backend knows."""
         return self.backend_namespace, self.backend_name
 
@@ -307,7 +307,7 @@ class ToolRegistry:
         return bool(self._functions or self.entries)
 
     @cached_property
-    def _by_backend_identity(self) -> dict[Identity, RegisteredTool]:
+    def _by_backend_identity(self) -> dict[ToolIdentity, RegisteredTool]:
         return {entry.backend_identity: entry for entry in self._unread_entries}
 
     @cached_property
@@ -316,7 +316,7 @@ class ToolRegistry:
         return tuple(self._by_backend_identity.values())
 
     @cached_property
-    def _by_identity(self) -> dict[Identity, RegisteredTool]:
+    def _by_identity(self) -> dict[ToolIdentity, RegisteredTool]:
         return {(entry.namespace, entry.name): entry for entry in self.entries}
 
     @cached_property
@@ -349,7 +349,7 @@ class ToolRegistry:
             ToolName(entry.backend_name, entry.name, entry.namespace): entry
             for entry in self.entries
         }
-        name = resolve_hallucinated_name(called, declared)
+        name = resolve_undeclared_name(called, declared)
         return None if name is None else declared[name]
 
     def by_client_name(self, name: str, namespace: str | None = None) -> RegisteredTool | None:

@@ -7,7 +7,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from adapters.capabilities import GENERIC, Capabilities, TextFormat
-from adapters.dialect import DEFAULT, Dialect, ReplyOptions, translate_error_param
+from adapters.dialect import DEFAULT_REPLY_OPTIONS, Dialect, ReplyOptions, translate_error_param
 from adapters.errors import DragomanError, InvalidRequestError, missing_field
 from adapters.ids import IdSource
 from adapters.ir.types import (
@@ -40,7 +40,7 @@ class TranslationOptions(Struct, frozen=True):
     backend: Dialect
     ids: IdSource
     capabilities: Capabilities = GENERIC
-    reply_options: ReplyOptions = DEFAULT
+    reply_options: ReplyOptions = DEFAULT_REPLY_OPTIONS
     policy: Policy = "report"
     # Translate between equal dialects too, because the backend's capabilities require it.
     rewrite: bool = False
@@ -76,7 +76,7 @@ def emulate_for_backend(
         lambda tool: (
             backend.supports_tool(tool, capabilities) if native else isinstance(tool, FunctionTool)
         ),
-        backend.longest_name,
+        backend.max_tool_name_length,
         capabilities.strict_tools and backend.has_strict,
         capabilities.max_deferred_tools,
     )
@@ -149,7 +149,7 @@ def error_for_client(error: Error, plan: ReplyPlan) -> Error:
     """Return a backend's error with its parameter named as in the client's request."""
     options = plan.options
     moved = not all(isinstance(tool, FunctionTool) for tool in plan.request.tools)
-    param = translate_error_param(error.param, options.backend, options.client, tools_moved=moved)
+    param = translate_error_param(error.param, options.backend, options.client, tools_dropped=moved)
     return error if param == error.param else replace(error, param=param)
 
 

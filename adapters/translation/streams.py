@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from adapters.dialect import COMMENT, BaseStreamWriter, Dialect, ReplyContext
+from adapters.dialect import HEARTBEAT, BaseStreamWriter, Dialect, ReplyContext
 from adapters.errors import InvalidReplyError, InvalidRequestError
 from adapters.ir.accumulator import ReplyAccumulator
 from adapters.ir.events import Delta, Event, Failed, Finished, Started, undecodable_stream
@@ -238,7 +238,7 @@ class PassedStream(_BackendStream):
         if not self.has_content and self._writer.is_heartbeat(frame):
             self._heartbeat = passed
         if self.outcome is not None:
-            self._writer.note_relayed_end(passed)
+            self._writer.note_passed_end(passed)
         return passed
 
     def _inspect(self, frame: Frame) -> list[bytes]:
@@ -264,7 +264,7 @@ class PassedStream(_BackendStream):
             if isinstance(event, Failed) and event.origin == "gateway":
                 self._over = True
                 failed = replace(event, error=error_for_client(event.error, self._plan))
-                return self._writer.fail_relayed(failed, self._passed)
+                return self._writer.fail_passed(failed, self._passed)
             if isinstance(event, Started):
                 # The writer needs the id and the model to end the stream. It does not receive the
                 # items, which would need too much memory.
@@ -302,7 +302,7 @@ class PassedStream(_BackendStream):
         if self._over or self.outcome is not None:
             return b""
         if not self._heartbeat:
-            return COMMENT
+            return HEARTBEAT
         return self._writer.renumber_heartbeat(self._heartbeat, self._passed)
 
 

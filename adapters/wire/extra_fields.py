@@ -156,7 +156,7 @@ _MINOR_FIELDS = frozenset(
 )
 
 
-def drop_refused(
+def drop_unsupported_fields(
     wire: dict[str, object], refused: tuple[str, ...], names: Mapping[str, str], losses: Losses
 ) -> None:
     """Drop the fields that the backend rejects; `names` are the dialect's names of IR fields."""

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from adapters.responses.reply_writer import queued_response
+from adapters.responses.reply_writer import write_queued_response
 from gateway.background.events import EventReplay, response_event
 from gateway.background.job import run_job
 from gateway.background.queued_request import QueuedRequest, decode_request, encode_request
@@ -100,7 +100,7 @@ class BackgroundWorker:
         app, response_id = self._app, turn.response_id
         request = encode_request(turn, principal, headers, app.sealing_keys)
         overrides = turn.overrides | {"created_at": turn.created}
-        body = Raw(queued_response(turn.request.body.encode(stream=True), overrides, app.ids))
+        body = Raw(write_queued_response(turn.request.body.encode(stream=True), overrides, app.ids))
         stored = queued_turn(turn, body)
         kinds = ("response.created", "response.queued")
         events = [response_event(kind, number, body) for number, kind in enumerate(kinds)]

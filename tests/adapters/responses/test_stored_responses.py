@@ -6,7 +6,7 @@ from adapters.errors import InvalidRequestError
 from adapters.ids import deterministic_ids
 from adapters.ir.types import Error
 from adapters.responses.conformance import check_stream
-from adapters.responses.reply_writer import queued_response
+from adapters.responses.reply_writer import write_queued_response
 from adapters.responses.stream_repair import failure_events
 from tests.judges import open_responses, sdk
 from tests.judges.reading import JsonObject, object_in, objects_in, read_object
@@ -22,7 +22,7 @@ EVENTS = responses_events(ITEMS)
 
 
 def test_queued_response_repeats_the_request() -> None:
-    body = queued_response(REQUEST, OVERRIDES, deterministic_ids())
+    body = write_queued_response(REQUEST, OVERRIDES, deterministic_ids())
     queued = read_object(body)
     open_responses.assert_response(queued)
     sdk.judge_responses_reply(body)
@@ -33,7 +33,7 @@ def test_queued_response_repeats_the_request() -> None:
 
 def test_invalid_request_is_not_queued() -> None:
     with pytest.raises(InvalidRequestError, match="tools"):
-        queued_response(
+        write_queued_response(
             encoded({"model": "m", "input": "hi", "tools": 1}), OVERRIDES, deterministic_ids()
         )
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from adapters.tool_emulation.registry import (
     ToolName,
     qualified_name,
-    resolve_hallucinated_name,
+    resolve_undeclared_name,
     sanitize_name,
 )
 
@@ -63,24 +63,24 @@ def test_long_name_keeps_its_start() -> None:
     ("called", "expected"), [(name, tool) for tool, names in CALLED_AS.items() for name in names]
 )
 def test_hallucinated_name_is_resolved(called: str, expected: ToolName | None) -> None:
-    assert resolve_hallucinated_name(called, (EXEC, WEATHER, READ, SHELL)) == expected
+    assert resolve_undeclared_name(called, (EXEC, WEATHER, READ, SHELL)) == expected
 
 
 def test_ambiguous_name_is_not_resolved() -> None:
     other = ToolName("ns__exec", "exec", "ns")
-    assert resolve_hallucinated_name("exec", (EXEC, other)) is None
-    assert resolve_hallucinated_name("ns.exec", (EXEC, other)) == other
+    assert resolve_undeclared_name("exec", (EXEC, other)) is None
+    assert resolve_undeclared_name("ns.exec", (EXEC, other)) == other
     runs = (ToolName("run", "run"), ToolName("RUN", "RUN"))
-    assert resolve_hallucinated_name("Run", runs) is None
+    assert resolve_undeclared_name("Run", runs) is None
 
 
 def test_possible_namespace_is_not_ignored() -> None:
     delete, commit = ToolName("delete", "delete"), ToolName("commit", "commit")
     namespaced = ToolName("mcp__git__commit", "commit", "mcp__git")
-    assert resolve_hallucinated_name("container.delete", (delete, namespaced)) == delete
-    assert resolve_hallucinated_name("mcp__files__delete", (delete,)) is None
-    assert resolve_hallucinated_name("mcp_git.delete", (delete, namespaced)) is None
-    assert resolve_hallucinated_name("git.commit", (commit, namespaced)) is None
+    assert resolve_undeclared_name("container.delete", (delete, namespaced)) == delete
+    assert resolve_undeclared_name("mcp__files__delete", (delete,)) is None
+    assert resolve_undeclared_name("mcp_git.delete", (delete, namespaced)) is None
+    assert resolve_undeclared_name("git.commit", (commit, namespaced)) is None
 
 
 def tool_name(name: str, namespace: str | None) -> ToolName:
@@ -92,8 +92,8 @@ DECLARED = st.builds(tool_name, CALLED, st.none() | CALLED)
 
 @given(CALLED, st.lists(DECLARED, max_size=5, unique_by=lambda tool: tool.qualified))
 def test_resolution_is_unambiguous(called: str, tools: list[ToolName]) -> None:
-    resolved = resolve_hallucinated_name(called, tools)
-    assert resolve_hallucinated_name(called, tools[::-1]) == resolved
+    resolved = resolve_undeclared_name(called, tools)
+    assert resolve_undeclared_name(called, tools[::-1]) == resolved
     if resolved is None:
         return
     assert letters(called).endswith(letters(resolved.name))

@@ -5,7 +5,7 @@ from msgspec.json import Decoder, encode
 from adapters.capabilities import Capabilities
 from adapters.ir.types import FunctionTool, NamedToolChoice, Request, ToolChoice, ToolChoiceMode
 from adapters.losses import Losses
-from adapters.tool_selection import ToolSupport, select
+from adapters.tool_selection import ToolSupport, select_tools
 from adapters.wire.json_object import RequestBody, decode
 from tests.fourth_dialect.dialogue import wire
 
@@ -45,7 +45,7 @@ def write_request(request: Request, capabilities: Capabilities, losses: Losses) 
     support = ToolSupport(
         lambda tool: isinstance(tool, FunctionTool), allowed_tools=False, choices=choices
     )
-    selection = select(request, support, losses)
+    selection = select_tools(request, support, losses)
     sent = wire.RequestWire(
         [*wire.write_entries(request.items_with_paths(), losses)],
         request.model,

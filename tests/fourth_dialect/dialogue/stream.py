@@ -11,7 +11,7 @@ from adapters.errors import InvalidRequestError
 from adapters.ids import deterministic_ids
 from adapters.ir import events
 from adapters.ir.accumulator import to_events
-from adapters.ir.normalize import effective_finish, reply_model, without_content, worst_finish
+from adapters.ir.normalize import effective_finish, merged_finish, reply_model, without_content
 from adapters.ir.types import EMPTY_REQUEST, Error, Finish, Message, ToolCall
 from adapters.losses import Losses
 from adapters.sse import Decoder, Frame, encode
@@ -100,7 +100,7 @@ class StreamWriter(BaseStreamWriter):
         return _frames(wire.Close(self._numbers[event.index], event.status == "incomplete"))
 
     def finish(self, event: events.Finished) -> list[bytes]:
-        finish = worst_finish(event.finishes) or Finish("stop", "")
+        finish = merged_finish(event.finishes) or Finish("stop", "")
         reason = effective_finish(finish, has_calls=self._has_calls)
         return _frames(wire.End(reason, wire.write_tokens(event.usage)))
 
