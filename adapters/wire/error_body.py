@@ -6,7 +6,7 @@ list of errors, a stream with one error, an HTML page, or nothing.
 
 import html
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -219,6 +219,9 @@ _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _LIST = msgspec.json.Decoder(list[Raw])
 _ERROR = b'"error"'
 _IS_ERROR = Raw(_ERROR)
+# Fields of errors that some servers send without a type and with status 200, and fields of replies.
+_BARE_ERROR_FIELDS = frozenset(("detail", "errors", "message"))
+_REPLY_FIELDS = frozenset(("choices", "object", "output"))
 
 
 def redact_text(data: bytes, redact: Redact | None) -> bytes:
@@ -230,14 +233,18 @@ def redact_text(data: bytes, redact: Redact | None) -> bytes:
 
 def redact_errors(data: bytes, redact: Redact | None) -> bytes:
     """Redact only the errors in JSON of a backend."""
-    # The quotes cannot be part of a string, in which they would be escaped.
-    if redact is None or _ERROR not in data:
+    if redact is None or not _may_have_error(data):
         return data
     try:
         return _redacted(data, redact)
     except DECODE_ERRORS:
         # Invalid JSON is not passed on to the client.
         return data
+
+
+def _may_have_error(data: bytes) -> bool:
+    """Whether JSON names a field of an error; in a string, the quotes would be escaped."""
+    return _ERROR in data or b'"detail"' in data or b'"errors"' in data or b'"message"' in data
 
 
 def redact_frame(frame: Frame, redact: Redact | None) -> Frame:
@@ -257,7 +264,7 @@ def _redacted(data: bytes, redact: Redact) -> bytes:
     if begin != b"{":
         return data
     fields = _OBJECT.decode(data)
-    if _IS_ERROR in (fields.get("type"), fields.get("object")):
+    if _IS_ERROR in (fields.get("type"), fields.get("object")) or _is_bare_error(fields):
         return redact_text(data, redact)
     changes: dict[str, Raw] = {}
     for name in fields.keys() & _CLEANED.keys():
@@ -266,6 +273,14 @@ def _redacted(data: bytes, redact: Redact) -> bytes:
         if clean_value != value:
             changes[name] = Raw(clean_value)
     return msgspec.json.encode(fields | changes) if changes else data
+
+
+def _is_bare_error(fields: Mapping[str, Raw]) -> bool:
+    """Whether an object is an error of a server that does not mark its errors."""
+    if fields.keys() & _REPLY_FIELDS or not fields.keys() & _BARE_ERROR_FIELDS:
+        return False
+    # The message of a choice is an object.
+    return not bytes(fields.get("message", b"")).startswith(b"{")
 
 
 # Fields that are an error, or that may contain one.

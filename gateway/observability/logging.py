@@ -73,7 +73,8 @@ def _standard_library_config(settings: LogConfig, shared: list[Processor]) -> Lo
         filters={"upgrade_warnings": {"()": _UpgradeWarningFilter}},
         handlers={"stderr": handler},
         root={"handlers": ["stderr"], "level": settings.level.upper()},
-        loggers={"litestar": {"level": "WARNING"}},
+        # At the level "debug", httpcore logs the headers of backends, which may contain their keys.
+        loggers={"litestar": {"level": "WARNING"}, "httpcore": {"level": "INFO"}},
         log_exceptions="never",
     )
 

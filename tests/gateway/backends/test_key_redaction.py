@@ -153,6 +153,26 @@ def test_key_in_an_error_body_is_redacted(
         assert REAL not in str(response.headers)
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"detail": f"bad {REAL}"},
+        {"code": 500, "message": f"bad {REAL}", "success": False},
+        {"success": False, "errors": [{"text": f"bad {REAL}"}]},
+        ERROR,
+    ],
+)
+@EVERY_PAIR
+@STREAMED_OR_NOT
+def test_key_in_an_unmarked_error_is_redacted(
+    error: JsonObject, dialect: str, client: str, keyed: Harness, *, streamed: bool
+) -> None:
+    event = b"data: " + json.dumps(error).encode() + b"\n\n"
+    for reply in (json_reply(json.dumps(error).encode()), stream_reply(event)):
+        response = _send(keyed, client, keyed.enqueue(f"real-{dialect}", reply), streamed=streamed)
+        assert "Ab3" not in response.body.decode()
+
+
 def _failing_streams(dialect: str) -> list[Script]:
     """Return streams that fail after a text with the key, with every form of error of a dialect."""
     sent = stream_events(dialect, Turn(f"{REAL} and {'more ' * 20}"))
