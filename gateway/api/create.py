@@ -15,13 +15,19 @@ from gateway.context import AppContext
 from gateway.errors import NotFoundError, UpgradeRequiredError
 from gateway.openapi.chat_reply import ChatChunk, ChatReply
 from gateway.openapi.chat_request import ChatRequest
-from gateway.openapi.document import BACKEND_ERRORS, CreateOperation, request_body, responses
+from gateway.openapi.document import (
+    BACKEND_ERRORS,
+    CreateOperation,
+    JsonObject,
+    request_body,
+    responses,
+)
 from gateway.openapi.responses_reply import ResponsesEvent, ResponsesReply
 from gateway.openapi.responses_request import ResponsesRequest
 from gateway.pipeline.handler import create
 from gateway.websocket.connection import handle_websocket
 
-# The descriptions of the endpoints in the OpenAPI document.
+# The descriptions of the endpoints in the OpenAPI document, and that of all other dialects.
 _DOCUMENTATION: dict[str, dict[str, Any]] = {
     CHAT.path: {
         "tags": ("Chat Completions",),
@@ -50,6 +56,18 @@ _DOCUMENTATION: dict[str, dict[str, Any]] = {
         ),
     },
 }
+_OTHER_DOCUMENTATION: dict[str, Any] = {
+    "tags": ("Other dialects",),
+    "summary": "Create a reply",
+    "dependencies": request_body(JsonObject),
+    "responses": responses(
+        JsonObject,
+        "The reply, or a stream of events with `stream`.",
+        BACKEND_ERRORS,
+        stream=JsonObject,
+        error=JsonObject,
+    ),
+}
 
 
 def create_handlers(context: AppContext) -> Sequence[HTTPRouteHandler | WebsocketRouteHandler]:
@@ -63,7 +81,9 @@ def create_handlers(context: AppContext) -> Sequence[HTTPRouteHandler | Websocke
 
 
 def _create_handler(path: str, reply: ASGIApp) -> HTTPRouteHandler:
-    @post(path, status_code=200, operation_class=CreateOperation, **_DOCUMENTATION.get(path, {}))
+    documentation = _DOCUMENTATION.get(path, _OTHER_DOCUMENTATION)
+
+    @post(path, status_code=200, operation_class=CreateOperation, **documentation)
     async def create_reply() -> ASGIApp:
         """Create a reply."""
         # The pipeline reads the body itself, within its own limits.

@@ -161,16 +161,21 @@ def openapi_config(plugin: SchemaPlugin) -> OpenAPIConfig:
     )
 
 
-def errors(statuses: Sequence[int]) -> dict[int, ResponseSpec]:
+def errors(statuses: Sequence[int], body: type = ErrorBody) -> dict[int, ResponseSpec]:
     """Return the error responses with these statuses."""
     return {
-        status: ResponseSpec(ErrorBody, description=_ERRORS[status], generate_examples=False)
+        status: ResponseSpec(body, description=_ERRORS[status], generate_examples=False)
         for status in statuses
     }
 
 
 def responses(
-    reply: type, description: str, statuses: Sequence[int], *, stream: type | None = None
+    reply: type,
+    description: str,
+    statuses: Sequence[int],
+    *,
+    stream: type | None = None,
+    error: type = ErrorBody,
 ) -> dict[int, ResponseSpec]:
     """Return the reply and the errors of a handler that returns bytes."""
     declared = {200: ResponseSpec(reply, description=description, generate_examples=False)}
@@ -178,7 +183,7 @@ def responses(
         declared[_STREAM] = ResponseSpec(
             stream, media_type="text/event-stream", generate_examples=False
         )
-    return declared | errors(statuses)
+    return declared | errors(statuses, error)
 
 
 def request_body(model: type) -> dict[str, Provide]:

@@ -19,7 +19,7 @@ from adapters.ir.types import EMPTY_REQUEST, FunctionTool, Message, Reply, Text,
 from adapters.losses import Losses
 from adapters.sse import Decoder
 from tests.fourth_dialect.dialogue import DIALOGUE
-from tests.gateway.gateway_process import Gateway, run_gateway
+from tests.gateway.gateway_process import ROOT, Gateway, run_gateway
 
 COMMAND = (sys.executable, "-m", "tests.fourth_dialect.serve")
 DIALECTS = [*adapters.DIALECTS.values(), DIALOGUE]
@@ -113,6 +113,23 @@ def test_own_error_has_the_form_of_the_dialect(
     assert response.status_code == 400
     assert b'"reason"' in response.content
     assert DIALOGUE.read_error(400, response.content).param == param
+
+
+def test_product_does_not_mention_the_dialect() -> None:
+    # What `serve.py` adds to the registry is the only change.
+    files = [file for part in ("adapters", "gateway") for file in (ROOT / part).rglob("*.py")]
+    assert files
+    assert not [file for file in files if "dialogue" in file.read_text().lower()]
+
+
+def test_endpoint_is_in_the_openapi_document(demo: Gateway) -> None:
+    response = httpx.get(f"{demo.url}/schema")
+    assert response.status_code == 200
+    operation = response.json()["paths"][DIALOGUE.path]["post"]
+    assert operation["responses"]["200"]["content"].keys() == {
+        "application/json",
+        "text/event-stream",
+    }
 
 
 def test_error_of_the_framework_has_the_form_of_the_dialect(demo: Gateway) -> None:
