@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from adapters import (
+    DIALECTS,
     IdSource,
     InvalidReplyError,
     Policy,
@@ -222,9 +223,20 @@ _OTHER_BYTES_PER_TOKEN: Final = 2
 ITEM_TOKENS: Final = 4
 MEDIA_TOKENS: Final = 1000
 
+
+def _names_of(*fields: str) -> frozenset[str]:
+    """Return the top-level fields in which the dialects have these fields of the IR."""
+    return frozenset(
+        dialect.names.get(field, field).partition(".")[0]
+        for dialect in DIALECTS.values()
+        for field in fields
+        if field not in dialect.unsupported_fields
+    )
+
+
 # The fields of a request that a model reads, in any dialect.
-_CONVERSATION: Final = ("instructions", "input", "messages")
-_DECLARATIONS: Final = ("tools", "functions", "text", "response_format")
+_CONVERSATION: Final = _names_of("instructions", "items")
+_DECLARATIONS: Final = _names_of("tools", "format")
 # The fields of an item that a model does not read.
 _SKIPPED: Final = frozenset(
     (

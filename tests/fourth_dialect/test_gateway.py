@@ -20,6 +20,7 @@ from adapters.losses import Losses
 from adapters.sse import Decoder
 from tests.fourth_dialect.dialogue import DIALOGUE
 from tests.gateway.gateway_process import ROOT, Gateway, run_gateway
+from tests.gateway.sdk_clients import WEATHER_TOOL
 
 COMMAND = (sys.executable, "-m", "tests.fourth_dialect.serve")
 DIALECTS = [*adapters.DIALECTS.values(), DIALOGUE]
@@ -130,6 +131,17 @@ def test_endpoint_is_in_the_openapi_document(demo: Gateway) -> None:
         "application/json",
         "text/event-stream",
     }
+
+
+@pytest.mark.parametrize("addition", [{"instructions": "Be brief."}, {"tools": [WEATHER_TOOL]}])
+def test_input_tokens_of_a_dialogue_backend(demo: Gateway, addition: dict[str, object]) -> None:
+    def count(**fields: object) -> int:
+        body = {"model": "demo-dialogue", "input": "What is the weather?", **fields}
+        response = httpx.post(f"{demo.url}/responses/input_tokens", json=body)
+        assert response.status_code == 200, response.text
+        return int(response.json()["input_tokens"])
+
+    assert 0 < count() < count(**addition)
 
 
 def test_error_of_the_framework_has_the_form_of_the_dialect(demo: Gateway) -> None:
