@@ -18,6 +18,7 @@ from the content of the request.
 """
 
 from collections.abc import Mapping
+from typing import cast, get_args
 
 import msgspec
 
@@ -56,10 +57,15 @@ __version__ = "0.1.0"
 DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (CHAT, RESPONSES, LEGACY)}
 
 
-def get_dialect(name: str) -> Dialect:
-    """Return the dialect with this name; raise `InvalidRequestError` if there is none."""
+def get_dialect(name: str | Dialect, argument: str = "dialect") -> Dialect:
+    """Return the dialect with this name; raise `InvalidRequestError` if there is none.
+
+    A dialect itself is accepted, too. The error names the `argument`.
+    """
+    if isinstance(name, Dialect):
+        return name
     if name not in DIALECTS:
-        raise invalid_choice("dialect", name, DIALECTS)
+        raise invalid_choice(argument, name, DIALECTS)
     return DIALECTS[name]
 
 
@@ -71,11 +77,15 @@ def dialects_by_path() -> dict[str, list[Dialect]]:
     return paths
 
 
+# JSON as bytes, or the object itself.
+Body = bytes | bytearray | memoryview | Mapping[str, object]
+
+
 def translate_request(  # noqa: PLR0913 - each is one choice of the caller, most with a default
-    body: bytes | Mapping[str, object],
+    body: Body,
     *,
-    client: str,
-    backend: str,
+    client: str | Dialect,
+    backend: str | Dialect,
     profile: str | None = None,
     capabilities: Capabilities | None = None,
     reply_options: ReplyOptions = DEFAULT_REPLY_OPTIONS,
@@ -85,16 +95,18 @@ def translate_request(  # noqa: PLR0913 - each is one choice of the caller, most
 ) -> BackendRequest:
     """Translate a request from the dialect `client` to the dialect `backend`.
 
-    The capabilities of the backend are given as `capabilities` or by the name of a `profile`;
-    `model` is the backend's own name for the model. Raises `InvalidRequestError` if the request
-    cannot be read and `UnsupportedRequestError` if it cannot be translated.
+    The capabilities of the backend are given either as `capabilities` or by the name of a
+    `profile`; `model` is the backend's own name for the model. Raises `InvalidRequestError` if the
+    request or an option is invalid and `UnsupportedRequestError` if it cannot be translated.
     """
-    data = body if isinstance(body, bytes) else msgspec.json.encode(body)
+    if policy not in get_args(Policy):
+        raise invalid_choice("policy", policy, get_args(Policy))
+    data = _encode(body)
     options = TranslationOptions(
-        get_dialect(client),
-        get_dialect(backend),
+        get_dialect(client, "client"),
+        get_dialect(backend, "backend"),
         ids or content_ids(data),
-        capabilities or _profile(profile),
+        _choose_capabilities(profile, capabilities),
         reply_options,
         policy,
         rewrite=capabilities is not None or profile is not None,
@@ -102,29 +114,48 @@ def translate_request(  # noqa: PLR0913 - each is one choice of the caller, most
     return write_backend_request(read_client_request(parse_body(data), options), model=model)
 
 
-def translate_reply(
-    body: bytes | Mapping[str, object], request: BackendRequest, *, status: int = 200
-) -> ReplyEnd:
+def translate_reply(body: Body, request: BackendRequest, *, status: int = 200) -> ReplyEnd:
     """Translate a backend's whole reply to a request from `translate_request`.
 
     Raises `InvalidReplyError` if the reply cannot be read.
     """
-    data = body if isinstance(body, bytes) else msgspec.json.encode(body)
     translator = ReplyTranslator(request.reply_plan, status=status)
-    sent = translator.feed(data)
+    sent = translator.feed(_encode(body))
     end = translator.finish(started=bool(sent))
     return msgspec.structs.replace(end, body=sent + end.body) if sent else end
 
 
-def _profile(name: str | None) -> Capabilities:
-    if name is None:
-        return GENERIC
-    if name not in PROFILES:
-        raise invalid_choice("profile", name, PROFILES)
-    return PROFILES[name]
+def _to_dict(value: object) -> dict[object, object]:
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[object, object]", value))
+    raise TypeError(f"objects of type {type(value).__name__} cannot be written as JSON")
 
 
-def check(name: str, stream: bytes) -> list[Violation]:
+# The encoder supports no mappings but dicts.
+_ENCODER = msgspec.json.Encoder(enc_hook=_to_dict)
+
+
+def _encode(body: Body) -> bytes:
+    if isinstance(body, bytes | bytearray | memoryview):
+        return bytes(body)
+    return _ENCODER.encode(body)
+
+
+def _choose_capabilities(profile: str | None, capabilities: Capabilities | None) -> Capabilities:
+    if profile is None:
+        return capabilities or GENERIC
+    if capabilities is not None:
+        raise InvalidRequestError(
+            "profile",
+            "cannot be combined with capabilities; to change a profile, give only "
+            "capabilities=msgspec.structs.replace(adapters.PROFILES[...], ...)",
+        )
+    if profile not in PROFILES:
+        raise invalid_choice("profile", profile, PROFILES)
+    return PROFILES[profile]
+
+
+def check(name: str | Dialect, stream: bytes) -> list[Violation]:
     """Return all violations of a dialect's rules in a recorded stream."""
     return get_dialect(name).check_stream(stream)
 

@@ -1,8 +1,13 @@
 """The public names, their types and their docstrings."""
 
 import inspect
+import json
 import textwrap
+from collections import ChainMap, UserDict
+from collections.abc import Callable
 from importlib.resources import files
+from types import MappingProxyType
+from typing import Any
 
 import pytest
 
@@ -76,3 +81,59 @@ def test_example_of_the_package_runs(capsys: pytest.CaptureFixture[str]) -> None
     # The last event comes with the end.
     assert isinstance(sent, bytes)
     assert sent.startswith(b"event: response.completed")
+
+
+BOTH = (
+    "profile cannot be combined with capabilities; to change a profile, give only "
+    "capabilities=msgspec.structs.replace(adapters.PROFILES[...], ...)"
+)
+
+
+def test_dialect_itself_is_accepted_for_its_name() -> None:
+    chat, responses = adapters.DIALECTS["chat"], adapters.DIALECTS["responses"]
+    request = adapters.translate_request(REQUEST, client=responses, backend=chat)
+    named = adapters.translate_request(REQUEST, client="responses", backend="chat")
+    assert request.body == named.body
+    assert adapters.check(chat, CHUNK) == adapters.check("chat", CHUNK)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"client": "Chat"}, "client must be one of chat, responses, legacy, not 'Chat'"),
+        ({"backend": "x"}, "backend must be one of chat, responses, legacy, not 'x'"),
+        ({"policy": "Refuse"}, "policy must be one of report, refuse, not 'Refuse'"),
+        ({"profile": "vLLM"}, f"profile must be one of {', '.join(adapters.PROFILES)}, not 'vLLM'"),
+        (
+            {"profile": "vllm", "capabilities": adapters.Capabilities()},
+            BOTH,
+        ),
+    ],
+)
+def test_invalid_option_is_rejected(options: dict[str, Any], message: str) -> None:
+    dialects: dict[str, Any] = {"client": "responses", "backend": "chat"}
+    with pytest.raises(adapters.InvalidRequestError) as caught:
+        adapters.translate_request(REQUEST, **(dialects | options))
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    "kind", [bytearray, memoryview, dict, MappingProxyType, UserDict, ChainMap]
+)
+def test_body_of_each_type_is_accepted(kind: Callable[[Any], Any]) -> None:
+    def convert(data: bytes) -> Any:
+        # Mappings are nested.
+        return kind(data) if kind in {bytearray, memoryview} else json.loads(data, object_hook=kind)
+
+    def translate(request: Any, reply: Any) -> tuple[object, bytes]:
+        ids = adapters.deterministic_ids()
+        sent = adapters.translate_request(request, client="responses", backend="chat", ids=ids)
+        return json.loads(sent.body), adapters.translate_reply(reply, sent).body
+
+    assert translate(convert(REQUEST), convert(REPLY)) == translate(REQUEST, REPLY)
+
+
+def test_value_that_is_not_json_is_rejected() -> None:
+    body = {"model": "m", "input": object()}
+    with pytest.raises(TypeError, match="objects of type object cannot be written as JSON"):
+        adapters.translate_request(body, client="responses", backend="chat")
