@@ -273,7 +273,8 @@ _MISMATCH = re.compile(r"Expected `(?P<expected>[^`]*)`, got `(?P<given>[^`]*)`"
 def _type_error(message: str, path: str) -> InvalidRequestError:
     """Return the error for a message such as "Expected `str`, got `int` - at `$[1]`"."""
     reason, _, where = message.partition(" - at `$")
-    inner = where.rstrip("`")
+    # The decoder does not name the key of a mapping.
+    inner = where.rstrip("`").replace("[...]", "")
     full = f"{path}{inner}" if path else inner.lstrip(".")
     mismatch = _MISMATCH.fullmatch(reason)
     if mismatch is None:

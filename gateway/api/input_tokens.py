@@ -114,6 +114,6 @@ async def _count(countable: CountableRequest, principal: Principal, sink: ReplyS
             headers = backend.request_headers(sink.headers, principal)
             tokens = await count_on_backend(countable, headers, monitor)
     except (DragomanError, TimeoutError) as error:
-        LOG.warning("tokens not counted by the backend", backend=backend.name, error=str(error))
+        LOG.warning("backend did not count tokens", backend=backend.name, error=str(error))
         tokens = None
     return await count_locally(body) if tokens is None else TokenCount(tokens, "backend")

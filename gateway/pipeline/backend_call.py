@@ -84,9 +84,11 @@ async def call_backends(
         try:
             return await _call_backend(app, pending, prepared, route, monitor)
         except BackendUnreachableError as error:
-            model = pending.request.model
             LOG.warning(
-                "backend unreachable, trying the next one", model=model, error=error.message
+                "backend unreachable, trying the next one",
+                backend=route.backend.name,
+                model=pending.request.model,
+                error=error.message,
             )
     return await _call_backend(app, pending, prepared, last, monitor)
 

@@ -296,7 +296,7 @@ def test_request_that_cannot_be_stored_is_rejected_before_the_backend_is_called(
 
 @pytest.mark.parametrize(
     ("body", "param"),
-    [(b"", "metadata"), (b'{"metadata":{"n":1}}', "metadata[...]"), (b'{"x":1}', "x")],
+    [(b"", "metadata"), (b'{"metadata":{"n":1}}', "metadata"), (b'{"x":1}', "x")],
 )
 def test_invalid_update_names_the_field(storing: Harness, body: bytes, param: str) -> None:
     assert_invalid(storing.post(body, f"{PATH}/chatcmpl-none"), param)

@@ -130,6 +130,8 @@ def test_next_backend_serves_if_the_first_is_down(client: str, mode: str, down: 
     assert down.backend.wait_for_request(model).target == "/second/v1/chat/completions"
     event = '"event":"backend unreachable, trying the next one"'
     wait_until(lambda: event in down.gateway.log)
+    lines = [line for line in down.gateway.log.splitlines() if event in line]
+    assert all('"backend":"first"' in line for line in lines)
 
 
 def test_unknown_model(down: Harness) -> None:

@@ -1,6 +1,7 @@
 """Each exchange is logged, counted and traced."""
 
 import json
+import re
 from pathlib import Path
 from typing import cast
 
@@ -15,6 +16,18 @@ from tests.gateway.scripted_backend import ScriptedBackend, json_reply
 from tests.judges.reading import JsonObject
 
 REPLY = reply_body("chat", Turn("Hello."))
+ROOT = Path(__file__).parents[3]
+
+
+def test_new_names_in_the_changelog_are_those_of_the_code() -> None:
+    code = "".join(path.read_text("utf-8") for path in (ROOT / "gateway").rglob("*.py"))
+    changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    rows = re.findall(
+        r"^  \| (?:log|metric|span|response header).*\| (.*) \|$", changelog, re.MULTILINE
+    )
+    names = [name for row in rows for name in re.findall("`([^`]+)`", row)]
+    assert len(names) > 40
+    assert [name for name in names if name not in code] == []
 
 
 def test_exchange_is_logged_on_one_line(harness: Harness) -> None:
