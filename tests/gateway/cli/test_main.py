@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sysconfig
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
@@ -181,19 +182,44 @@ def test_closed_standard_stream_is_named(closed: str) -> None:
     assert ran.returncode == 1
 
 
+REMEDY = "install Dragoman in an environment of its own, for example with `pipx install`"
+
+
+def error_at_start(command: Sequence[str], folder: Path, *others: Path) -> str:
+    """Return the one line printed by a command that finds its modules in these folders."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (folder, *others)))}
+    result = subprocess.run(  # noqa: S603 - our own command
+        [*command, "--version"],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (result.stdout, result.returncode) == ("", 1)
+    return cli.one_line(result.stderr)
+
+
 @pytest.mark.parametrize("source", ["__version__ = '1.0'", "raise ImportError('torch')"])
 def test_adapters_package_of_another_distribution_is_reported(source: str, tmp_path: Path) -> None:
     package = tmp_path / "adapters"
     package.mkdir()
     (package / "__init__.py").write_text(source)
-    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
-    command = [*COMMAND, "--version"]
-    result = subprocess.run(  # noqa: S603 - our own command
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
-    assert cli.one_line(result.stderr) == (
+    assert error_at_start(COMMAND, tmp_path, ROOT) == (
         f"dragoman: the package `adapters` at {package / '__init__.py'} belongs to "
-        "another distribution; install Dragoman in an environment of its own, for example with "
-        "`pipx install`"
+        f"another distribution; {REMEDY}"
     )
-    assert (result.stdout, result.returncode) == ("", 1)
+
+
+@pytest.mark.parametrize("left", [(), ("errors.py",)], ids=["missing", "incomplete"])
+def test_incomplete_adapters_package_is_reported(left: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "gateway").symlink_to(ROOT / "gateway")
+    for name in left:
+        (tmp_path / "adapters").mkdir()
+        (tmp_path / "adapters" / name).touch()
+    # With `-S`, the installed package is not found.
+    python, *arguments = COMMAND
+    assert error_at_start([python, "-S", *arguments], tmp_path) == (
+        "dragoman: the package `adapters` is missing or incomplete, perhaps because another "
+        f"distribution was uninstalled; {REMEDY}"
+    )
