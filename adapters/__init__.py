@@ -13,6 +13,11 @@ A stream is translated chunk by chunk:
     sent = stream.feed(chunk)                          # for each chunk
     sent = stream.finish().body                        # once at the end
 
+A recorded stream is checked against the rules of its dialect:
+
+    for violation in adapters.check("chat", recorded):
+        print(violation.line, violation.message)
+
 The package has no I/O, no clock and no randomness: ids and the time come from `ids`, by default
 from the content of the request.
 """

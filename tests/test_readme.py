@@ -144,6 +144,9 @@ def test_library_examples_run(reply: object, capsys: pytest.CaptureFixture[str])
     assert "dropped truncation hint\n" in capsys.readouterr().out
     exec(block("python", "ReplyTranslator"), names)  # noqa: S102 - an example of the README
     assert b"response.completed" in b"".join(written)
+    capsys.readouterr()
+    exec(block("python", "adapters.check("), names)  # noqa: S102 - an example of the README
+    assert capsys.readouterr().out.startswith("1 created is missing\n")
 
 
 def test_configuration_examples_are_valid(tmp_path: Path) -> None:

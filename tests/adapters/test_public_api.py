@@ -72,9 +72,16 @@ def test_public_name_is_described(name: str) -> None:
 def test_example_of_the_package_runs(capsys: pytest.CaptureFixture[str]) -> None:
     text = adapters.__doc__ or ""
     blocks = [block for block in text.split("\n\n") if block.startswith("    ")]
-    names: dict[str, object] = {"body": REQUEST, "backend_body": REPLY, "chunk": CHUNK}
+    names: dict[str, object] = {
+        "body": REQUEST,
+        "backend_body": REPLY,
+        "chunk": CHUNK,
+        "recorded": CHUNK,
+    }
     exec(textwrap.dedent("\n\n".join(blocks)), names)  # noqa: S102 - our own example
-    assert "What is there?" in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert "What is there?" in output
+    assert "1 created is missing\n" in output
     reply, sent = names["reply"], names["sent"]
     assert isinstance(reply, adapters.ReplyEnd)
     assert b"response.completed" in reply.body
