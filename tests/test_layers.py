@@ -12,9 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from adapters import DIALECTS
+
 ROOT = Path(__file__).parent.parent
 
-# The layers, from the bottom to the top. A part may import the parts of lower layers.
+# The layers, from the bottom to the top. A part may import the parts of lower layers. A dialect is a
+# package of its name.
 LAYERS: dict[str, tuple[set[str], ...]] = {
     "adapters": (
         {"capabilities", "errors", "ids", "json_text"},
@@ -24,7 +27,7 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
         {"dialect", "stages", "tool_emulation"},
         {"reasoning", "tool_selection"},
         {"text_tools"},
-        {"chat", "legacy", "responses", "translation"},
+        {*DIALECTS, "translation"},
     ),
     "gateway": (
         {"crypto", "demo", "grammar_check", "store", "terminal"},

@@ -84,7 +84,8 @@ def _operations() -> list[Any]:
 
 def test_every_error_has_the_same_body() -> None:
     content = {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorBody"}}}
-    for operation in _operations():
+    # Dialects without a description have errors of any form.
+    for operation in (one for one in _operations() if one["tags"] != ["Other dialects"]):
         errors = [one for status, one in operation["responses"].items() if status != "200"]
         assert all(error["content"] == content for error in errors)
 
