@@ -1,5 +1,7 @@
 """The errors of the service; those of a translation are in `adapters.errors`."""
 
+from http import HTTPStatus
+
 from adapters import DragomanError
 from adapters.ir.types import Error
 from adapters.wire.error_body import to_error, write_error
@@ -13,72 +15,98 @@ class GatewayError(DragomanError):
     """An error with an HTTP status, and with a code and a type for the client."""
 
     def __init_subclass__(
-        cls, status: int = 400, code: str | None = None, kind: str = "invalid_request_error"
+        cls,
+        status: HTTPStatus = HTTPStatus.BAD_REQUEST,
+        code: str | None = None,
+        kind: str = "invalid_request_error",
     ) -> None:
-        cls.status, cls.code, cls.kind = status, code, kind
+        cls.status, cls.code, cls.kind = status.value, code, kind
 
 
 class UnauthorizedError(
-    GatewayError, status=401, code="invalid_api_key", kind="authentication_error"
+    GatewayError,
+    status=HTTPStatus.UNAUTHORIZED,
+    code="invalid_api_key",
+    kind="authentication_error",
 ):
     """The client sent no key, or an unknown one."""
 
 
 class OriginNotAllowedError(
-    GatewayError, status=403, code="origin_not_allowed", kind="permission_error"
+    GatewayError, status=HTTPStatus.FORBIDDEN, code="origin_not_allowed", kind="permission_error"
 ):
     """A web page of another site opened a WebSocket, perhaps without its user's knowledge."""
 
 
-class ModelNotFoundError(GatewayError, status=404, code="model_not_found"):
+class ModelNotFoundError(GatewayError, status=HTTPStatus.NOT_FOUND, code="model_not_found"):
     """No backend serves this model."""
 
 
-class NotFoundError(GatewayError, status=404, code="not_found"):
+class NotFoundError(GatewayError, status=HTTPStatus.NOT_FOUND, code="not_found"):
     """No endpoint has this path."""
 
 
-class RequestTimeoutError(GatewayError, status=408, code="request_timeout"):
+class RequestTimeoutError(GatewayError, status=HTTPStatus.REQUEST_TIMEOUT, code="request_timeout"):
     """The client did not send the rest of the body in time."""
 
 
-class RequestTooLargeError(GatewayError, status=413, code="request_too_large"):
+class RequestTooLargeError(
+    GatewayError, status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE, code="request_too_large"
+):
     """The body exceeds the limit."""
 
 
-class UnsupportedEncodingError(GatewayError, status=415, code="unsupported_encoding"):
+class UnsupportedEncodingError(
+    GatewayError, status=HTTPStatus.UNSUPPORTED_MEDIA_TYPE, code="unsupported_encoding"
+):
     """The body is compressed in an unknown format."""
 
 
-class UpgradeRequiredError(GatewayError, status=426, code="upgrade_refused"):
+class UpgradeRequiredError(
+    GatewayError, status=HTTPStatus.UPGRADE_REQUIRED, code="upgrade_refused"
+):
     """The path has no WebSocket; clients fall back to HTTP after this status."""
 
 
-class InternalError(GatewayError, status=500, code="internal_error", kind="server_error"):
+class InternalError(
+    GatewayError,
+    status=HTTPStatus.INTERNAL_SERVER_ERROR,
+    code="internal_error",
+    kind="server_error",
+):
     """The gateway has a bug; only the log contains the details."""
 
 
-class DecryptionError(GatewayError, status=500, code="sealing_key_unknown", kind="server_error"):
+class DecryptionError(
+    GatewayError,
+    status=HTTPStatus.INTERNAL_SERVER_ERROR,
+    code="sealing_key_unknown",
+    kind="server_error",
+):
     """The node does not have the key of a sealed request."""
 
 
 class BackendUnreachableError(
-    GatewayError, status=502, code="backend_unreachable", kind="server_error"
+    GatewayError, status=HTTPStatus.BAD_GATEWAY, code="backend_unreachable", kind="server_error"
 ):
     """A backend could not be reached, so it has not processed the request."""
 
 
 class BackendDisconnectedError(
-    GatewayError, status=502, code="backend_broke_off", kind="server_error"
+    GatewayError, status=HTTPStatus.BAD_GATEWAY, code="backend_broke_off", kind="server_error"
 ):
     """A backend closed the connection before its response; it may have processed the request."""
 
 
-class ShuttingDownError(GatewayError, status=503, code="stopping", kind="server_error"):
+class ShuttingDownError(
+    GatewayError, status=HTTPStatus.SERVICE_UNAVAILABLE, code="stopping", kind="server_error"
+):
     """The service is shutting down."""
 
 
-class BackendTimeoutError(GatewayError, status=504, code="backend_timeout", kind="server_error"):
+class BackendTimeoutError(
+    GatewayError, status=HTTPStatus.GATEWAY_TIMEOUT, code="backend_timeout", kind="server_error"
+):
     """A backend exceeded a timeout."""
 
 
@@ -96,7 +124,10 @@ class TooManyStreamsError(GatewayError, code="websocket_stream_limit_reached"):
 
 
 class QueueFullError(
-    GatewayError, status=429, code="websocket_queue_limit_reached", kind="rate_limit_error"
+    GatewayError,
+    status=HTTPStatus.TOO_MANY_REQUESTS,
+    code="websocket_queue_limit_reached",
+    kind="rate_limit_error",
 ):
     """Too many messages are waiting."""
 
@@ -125,28 +156,34 @@ class ObjectNotFoundError(OpenAIMessageError):
         super().__init__(path, f"{kind} with id '{shown}{ellipsis}' not found.")
 
 
-class ResponseNotFoundError(ObjectNotFoundError, status=404, code="response_not_found"):
+class ResponseNotFoundError(
+    ObjectNotFoundError, status=HTTPStatus.NOT_FOUND, code="response_not_found"
+):
     """The requested response does not exist."""
 
     def __init__(self, response_id: str) -> None:
         super().__init__("id", "Response", response_id)
 
 
-class CompletionNotFoundError(ObjectNotFoundError, status=404, code="completion_not_found"):
+class CompletionNotFoundError(
+    ObjectNotFoundError, status=HTTPStatus.NOT_FOUND, code="completion_not_found"
+):
     """The requested completion does not exist."""
 
     def __init__(self, completion_id: str) -> None:
         super().__init__("completion_id", "Chat completion", completion_id)
 
 
-class ConversationNotFoundError(ObjectNotFoundError, status=404, code="conversation_not_found"):
+class ConversationNotFoundError(
+    ObjectNotFoundError, status=HTTPStatus.NOT_FOUND, code="conversation_not_found"
+):
     """A conversation does not exist."""
 
     def __init__(self, conversation_id: str, path: str = "conversation") -> None:
         super().__init__(path, "Conversation", conversation_id)
 
 
-class ItemNotFoundError(ObjectNotFoundError, status=404, code="item_not_found"):
+class ItemNotFoundError(ObjectNotFoundError, status=HTTPStatus.NOT_FOUND, code="item_not_found"):
     """An item does not exist."""
 
     def __init__(self, path: str, item_id: str) -> None:
