@@ -16,8 +16,8 @@ from adapters import DIALECTS
 
 ROOT = Path(__file__).parent.parent
 
-# The layers, from the bottom to the top. A part may import the parts of lower layers. A dialect is a
-# package of its name.
+# The layers, from the bottom to the top. A part may import the parts of lower layers. The package
+# of a dialect has the name of the dialect.
 LAYERS: dict[str, tuple[set[str], ...]] = {
     "adapters": (
         {"capabilities", "errors", "ids", "json_text"},
