@@ -6,19 +6,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from adapters.chat.wire import FAMILY, Wire
-from adapters.ir.types import (
-    Audio,
-    ExtraField,
-    Extras,
-    File,
-    Image,
-    Item,
-    OtherPart,
-    Part,
-    Reasoning,
-    Refusal,
-    Text,
-)
+from adapters.ir import types as ir
 from adapters.losses import Losses
 from adapters.wire.extra_fields import ExtrasWriter
 from adapters.wire.json_object import Json, parse
@@ -27,14 +15,14 @@ from adapters.wire.json_object import Json, parse
 TEXT_SEPARATOR = "\n\n"
 
 
-def is_media(part: Part) -> bool:
+def is_media(part: ir.Part) -> bool:
     """Whether a part cannot be in a tool message."""
-    return isinstance(part, Image | File | Audio)
+    return isinstance(part, ir.Image | ir.File | ir.Audio)
 
 
-def is_single_text(content: tuple[Part, ...]) -> bool:
+def is_single_text(content: tuple[ir.Part, ...]) -> bool:
     """Whether the content can be written as a string, which every server accepts."""
-    if len(content) != 1 or not isinstance(content[0], Text):
+    if len(content) != 1 or not isinstance(content[0], ir.Text):
         return False
     text = content[0]
     has_own_extras = bool(text.extras) and any(extra.family == FAMILY for extra in text.extras)
@@ -53,20 +41,20 @@ class PartWriter:
         self._extras = extras
         self._losses = losses
 
-    def write_content(self, content: tuple[Part, ...], path: str) -> str | list[Wire | Raw]:
+    def write_content(self, content: tuple[ir.Part, ...], path: str) -> str | list[Wire | Raw]:
         """Write the content of a message."""
         if not content:
             return ""
-        if is_single_text(content) and isinstance(content[0], Text):
+        if is_single_text(content) and isinstance(content[0], ir.Text):
             self._extras.report_dropped(content[0].extras, f"{path}[0]")
             return content[0].text
-        texts = [part for part in content if isinstance(part, Text)]
+        texts = [part for part in content if isinstance(part, ir.Text)]
         if not self._text_parts and len(texts) == len(content):
             return self._join(texts, path)
         written = [self.write(part, f"{path}[{number}]") for number, part in enumerate(content)]
         return [wire for wire in written if wire is not None]
 
-    def _join(self, texts: list[Text], path: str) -> str:
+    def _join(self, texts: list[ir.Text], path: str) -> str:
         if len(texts) > 1:
             self._losses.changed(path, "only a string is supported; text parts are joined")
         for number, text in enumerate(texts):
@@ -76,36 +64,36 @@ class PartWriter:
                 self._losses.dropped(f"{path}[{number}].prompt_cache_breakpoint", reason)
         return TEXT_SEPARATOR.join(text.text for text in texts)
 
-    def write(self, part: Part, path: str) -> Wire | Raw | None:
+    def write(self, part: ir.Part, path: str) -> Wire | Raw | None:
         """Write one part; None if Chat does not support it."""
-        if isinstance(part, OtherPart) and part.family == FAMILY:
+        if isinstance(part, ir.OtherPart) and part.family == FAMILY:
             return part.value
         wire = self._write_body(part, path)
         if wire is None:
             self._losses.dropped(path, f"{self._label} does not support this part", "meaning")
             return None
-        if isinstance(part, Text | Image | File | Audio):
+        if isinstance(part, ir.Text | ir.Image | ir.File | ir.Audio):
             if part.cache_breakpoint is not None:
                 wire["prompt_cache_breakpoint"] = part.cache_breakpoint
             self._extras.carry(part.extras, wire, path)
         return wire
 
-    def _write_body(self, part: Part, path: str) -> Wire | None:
+    def _write_body(self, part: ir.Part, path: str) -> Wire | None:
         match part:
-            case Text() | Refusal():
+            case ir.Text() | ir.Refusal():
                 return {"type": "text", "text": part.text}
-            case Image(url=str(url)):
+            case ir.Image(url=str(url)):
                 detail = {"detail": part.detail} if part.detail else {}
                 return {"type": "image_url", "image_url": {"url": url} | detail}
-            case File(url=None):
+            case ir.File(url=None):
                 return self._write_file(part, path)
-            case Audio():
+            case ir.Audio():
                 audio = {"data": part.data, "format": part.format}
                 return {"type": "input_audio", "input_audio": audio}
             case _:
                 return None
 
-    def _write_file(self, part: File, path: str) -> Wire:
+    def _write_file(self, part: ir.File, path: str) -> Wire:
         if part.detail:
             self._losses.dropped(f"{path}.detail", f"{self._label} does not support this field")
         file = {"file_data": part.data, "file_id": part.file_id, "filename": part.filename}
@@ -115,9 +103,9 @@ class PartWriter:
 # Reasoning
 
 
-def reasoning_text(items: tuple[Item, ...]) -> str:
+def reasoning_text(items: tuple[ir.Item, ...]) -> str:
     """Return the text of all reasoning, summaries included."""
-    reasoning = (item for item in items if isinstance(item, Reasoning))
+    reasoning = (item for item in items if isinstance(item, ir.Reasoning))
     texts = (text for item in reasoning for text in item.summary + item.content)
     return TEXT_SEPARATOR.join(text for text in texts if text)
 
@@ -132,14 +120,14 @@ _TEXT_FIELDS = ("text", "summary")
 _Entry = dict[str, Json]
 
 
-def read_details(raw: Raw) -> tuple[str, Extras]:
+def read_details(raw: Raw) -> tuple[str, ir.Extras]:
     """Return the text of a complete list, and the list as an extra field."""
     details = ReasoningDetails()
     text = details.add(raw)
-    return text, (ExtraField(FAMILY, DETAILS_FIELD, raw),) if details else ()
+    return text, (ir.ExtraField(FAMILY, DETAILS_FIELD, raw),) if details else ()
 
 
-def merge_reasoning_details(reasoning: Iterable[Reasoning]) -> Extras:
+def merge_reasoning_details(reasoning: Iterable[ir.Reasoning]) -> ir.Extras:
     """Return the extra fields of several reasoning items, with their lists merged into one."""
     extras = [extra for item in reasoning for extra in item.extras]
     lists = [extra for extra in extras if extra.name == DETAILS_FIELD]
@@ -148,7 +136,7 @@ def merge_reasoning_details(reasoning: Iterable[Reasoning]) -> Extras:
     entries = [entry for extra in lists for entry in _LIST.decode(extra.value)]
     value = Raw(msgspec.json.encode(entries))
     others = tuple(extra for extra in extras if extra.name != DETAILS_FIELD)
-    return (ExtraField(FAMILY, DETAILS_FIELD, value), *others)
+    return (ir.ExtraField(FAMILY, DETAILS_FIELD, value), *others)
 
 
 def write_details(text: str) -> list[dict[str, str]]:
@@ -171,11 +159,11 @@ class ReasoningDetails(Struct, eq=False):
         entries = value if isinstance(value, list) else []
         return "".join(self._add_entry(entry) for entry in entries if isinstance(entry, dict))
 
-    def take(self) -> Extras:
+    def take(self) -> ir.Extras:
         """Return the list so far as an extra field and begin a new list."""
         entries, self._entries, self._has_text = self._entries, [], False
         value = Raw(msgspec.json.encode(entries))
-        return (ExtraField(FAMILY, DETAILS_FIELD, value),) if entries else ()
+        return (ir.ExtraField(FAMILY, DETAILS_FIELD, value),) if entries else ()
 
     def _add_entry(self, entry: _Entry) -> str:
         text = _entry_text(entry)

@@ -16,6 +16,7 @@ from adapters.chat.wire import (
     write_usage,
 )
 from adapters.dialect import ReplyContext
+from adapters.ir import types as ir
 from adapters.ir.normalize import (
     EMPTY_REPLY_REASON,
     effective_finish,
@@ -24,23 +25,6 @@ from adapters.ir.normalize import (
     reply_model,
     wants_one_choice,
     with_id_prefix,
-)
-from adapters.ir.types import (
-    Annotation,
-    Choice,
-    Citation,
-    Finish,
-    FinishReason,
-    Item,
-    Logprob,
-    Message,
-    OpaqueItem,
-    Part,
-    Reasoning,
-    Refusal,
-    Reply,
-    Text,
-    ToolCall,
 )
 from adapters.losses import Losses
 from adapters.wire.json_object import read_fields
@@ -56,14 +40,14 @@ def completion_id(reply_id: str) -> str | None:
 class ReplyWriter:
     """Writes complete replies."""
 
-    finish_reasons: Mapping[FinishReason, str] = WRITE_FINISH_REASON
+    finish_reasons: Mapping[ir.FinishReason, str] = WRITE_FINISH_REASON
 
     def __init__(self, context: ReplyContext) -> None:
         self._context = context
         self._losses = context.losses
         self._extras = extras_writer(context.losses)
 
-    def write(self, reply: Reply) -> Wire:
+    def write(self, reply: ir.Reply) -> Wire:
         """Write the reply."""
         context = self._context
         if wants_one_choice(context.request):
@@ -82,11 +66,11 @@ class ReplyWriter:
         self._extras.carry(reply.extras, wire)
         return wire
 
-    def _write_choice(self, number: int, choice: Choice) -> Wire:
+    def _write_choice(self, number: int, choice: ir.Choice) -> Wire:
         message = self._write_message(choice.items)
-        finish = choice.finish or Finish("stop", "")
+        finish = choice.finish or ir.Finish("stop", "")
         reason = effective_finish(finish, has_calls=has_calls(choice.items))
-        texts = [part for part in _parts(choice.items) if isinstance(part, Text)]
+        texts = [part for part in _parts(choice.items) if isinstance(part, ir.Text)]
         logprobs = [logprob for text in texts for logprob in text.logprobs]
         wire: Wire = {
             "index": number,
@@ -97,73 +81,74 @@ class ReplyWriter:
         self._extras.carry(choice.extras, wire, f"choices[{number}]")
         return wire
 
-    def _write_message(self, items: tuple[Item, ...]) -> Wire:
+    def _write_message(self, items: tuple[ir.Item, ...]) -> Wire:
         message: Wire = {
             "role": "assistant",
             "content": _content(items, self._losses),
-            "refusal": "".join([p.text for p in _parts(items) if isinstance(p, Refusal)]) or None,
+            "refusal": "".join([p.text for p in _parts(items) if isinstance(p, ir.Refusal)])
+            or None,
         }
         if annotations := list(_write_annotations(items, self._losses)):
             message["annotations"] = annotations
         for item in items:
-            if isinstance(item, Message | Reasoning):
+            if isinstance(item, ir.Message | ir.Reasoning):
                 self._extras.carry(item.extras, message, "message")
         field = self._context.reply_options.reasoning_field
         if field and reasoning_text(items):
             message[field] = reasoning_text(items)
-        if calls := [item for item in items if isinstance(item, ToolCall)]:
+        if calls := [item for item in items if isinstance(item, ir.ToolCall)]:
             self._write_calls(calls, message)
         report_unwritable(items, self._losses, writes_reasoning=field is not None)
         return message
 
-    def _write_calls(self, calls: list[ToolCall], message: Wire) -> None:
+    def _write_calls(self, calls: list[ir.ToolCall], message: Wire) -> None:
         message["tool_calls"] = [self._write_call(call) for call in calls]
 
-    def _write_call(self, call: ToolCall) -> Wire:
+    def _write_call(self, call: ir.ToolCall) -> Wire:
         wire = write_call(call)
         self._extras.carry(call.extras, wire, f"call {call.name}")
         return wire
 
 
-def write_reply(reply: Reply, context: ReplyContext) -> Wire:
+def write_reply(reply: ir.Reply, context: ReplyContext) -> Wire:
     """Write a complete reply."""
     return ReplyWriter(context).write(reply)
 
 
-def _parts(items: tuple[Item, ...]) -> list[Part]:
-    return [part for item in items if isinstance(item, Message) for part in item.content]
+def _parts(items: tuple[ir.Item, ...]) -> list[ir.Part]:
+    return [part for item in items if isinstance(item, ir.Message) for part in item.content]
 
 
-def _content(items: tuple[Item, ...], losses: Losses) -> str | None:
+def _content(items: tuple[ir.Item, ...], losses: Losses) -> str | None:
     """Join the texts: parts without a separator, messages with an empty line between them."""
     parts = _parts(items)
-    if not [part for part in parts if isinstance(part, Text)]:
-        if has_calls(items) or any(isinstance(p, Refusal) for p in parts) or _has_audio(items):
+    if not [part for part in parts if isinstance(part, ir.Text)]:
+        if has_calls(items) or any(isinstance(p, ir.Refusal) for p in parts) or _has_audio(items):
             return None
         losses.invented("content", EMPTY_REPLY_REASON)
     return "".join(separator + text.text for separator, text in _separated_texts(items))
 
 
-def _has_audio(items: tuple[Item, ...]) -> bool:
-    messages = (item for item in items if isinstance(item, Message))
+def _has_audio(items: tuple[ir.Item, ...]) -> bool:
+    messages = (item for item in items if isinstance(item, ir.Message))
     return any(extra.name == "audio" for message in messages for extra in message.extras)
 
 
-def _separated_texts(items: tuple[Item, ...]) -> Iterator[tuple[str, Text]]:
+def _separated_texts(items: tuple[ir.Item, ...]) -> Iterator[tuple[str, ir.Text]]:
     """Yield each text with the separator before it."""
     has_text = False
     for item in items:
-        if not isinstance(item, Message):
+        if not isinstance(item, ir.Message):
             continue
         separate = has_text and not item.continues
         for part in item.content:
-            if isinstance(part, Text):
+            if isinstance(part, ir.Text):
                 yield (TEXT_SEPARATOR if separate and part.text else ""), part
                 separate = separate and not part.text
                 has_text = has_text or bool(part.text)
 
 
-def _write_annotations(items: tuple[Item, ...], losses: Losses) -> Iterator[Wire | Raw]:
+def _write_annotations(items: tuple[ir.Item, ...], losses: Losses) -> Iterator[Wire | Raw]:
     """Write the annotations, with their positions in the joined text."""
     offset = 0
     for separator, text in _separated_texts(items):
@@ -174,9 +159,11 @@ def _write_annotations(items: tuple[Item, ...], losses: Losses) -> Iterator[Wire
         offset += len(text.text)
 
 
-def write_annotation(annotation: Annotation, losses: Losses, offset: int = 0) -> Wire | Raw | None:
+def write_annotation(
+    annotation: ir.Annotation, losses: Losses, offset: int = 0
+) -> Wire | Raw | None:
     """Write an annotation; Chat has only URL citations."""
-    if isinstance(annotation, Citation):
+    if isinstance(annotation, ir.Citation):
         citation = {
             "url": annotation.url,
             "title": annotation.title,
@@ -191,7 +178,7 @@ def write_annotation(annotation: Annotation, losses: Losses, offset: int = 0) ->
     return None
 
 
-def write_logprobs(logprobs: Iterable[Logprob]) -> Wire:
+def write_logprobs(logprobs: Iterable[ir.Logprob]) -> Wire:
     """Write the log probabilities of a choice, including the keys that clients expect."""
     content: list[Wire] = [
         {
@@ -206,15 +193,15 @@ def write_logprobs(logprobs: Iterable[Logprob]) -> Wire:
 
 
 def report_unwritable(
-    items: tuple[Item, ...], losses: Losses, *, writes_reasoning: bool = False
+    items: tuple[ir.Item, ...], losses: Losses, *, writes_reasoning: bool = False
 ) -> None:
     """Report the items and parts of a reply that Chat does not support."""
     for item in items:
-        if isinstance(item, Message):
-            if not all(isinstance(part, Text | Refusal) for part in item.content):
+        if isinstance(item, ir.Message):
+            if not all(isinstance(part, ir.Text | ir.Refusal) for part in item.content):
                 losses.dropped("content", f"{LABEL} supports only text", "capability")
-        elif isinstance(item, Reasoning):
+        elif isinstance(item, ir.Reasoning):
             if item.encrypted is not None or (reasoning_text((item,)) and not writes_reasoning):
                 losses.dropped("reasoning", NO_REASONING_FIELD_REASON)
-        elif isinstance(item, OpaqueItem):
+        elif isinstance(item, ir.OpaqueItem):
             losses.dropped(item.kind, f"{LABEL} does not support {item.kind} items", "capability")

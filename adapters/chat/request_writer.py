@@ -8,20 +8,7 @@ from msgspec import Raw
 from adapters.capabilities import Capabilities
 from adapters.chat.message_writer import MessageWriter
 from adapters.chat.wire import LABEL, NAMES, Wire, extras_writer
-from adapters.ir.types import (
-    AllowedToolsChoice,
-    CacheOptions,
-    CustomTool,
-    FunctionTool,
-    HostedChoice,
-    HostedTool,
-    NamedToolChoice,
-    Request,
-    ResponseFormat,
-    Tool,
-    ToolChoice,
-    ToolChoiceMode,
-)
+from adapters.ir import types as ir
 from adapters.losses import Losses
 from adapters.tool_selection import ToolSupport, select_tools
 from adapters.wire.extra_fields import ExtrasWriter, copy_present, drop_unsupported_fields
@@ -55,7 +42,7 @@ _SEARCH_OPTIONS = "web_search_options"
 _ENCODER = msgspec.json.Encoder()
 
 
-def write_request(request: Request, capabilities: Capabilities, losses: Losses) -> bytes:
+def write_request(request: ir.Request, capabilities: Capabilities, losses: Losses) -> bytes:
     """Write a request."""
     wire: Wire = {"model": request.model} if request.model is not None else {}
     wire["messages"] = MessageWriter(request, capabilities, losses).write()
@@ -71,18 +58,20 @@ def write_request(request: Request, capabilities: Capabilities, losses: Losses) 
 # Tools
 
 
-def supports_tool(tool: Tool, capabilities: Capabilities) -> bool:
+def supports_tool(tool: ir.Tool, capabilities: Capabilities) -> bool:
     """Whether a tool can be declared unchanged to a Chat backend."""
     match tool:
-        case FunctionTool():
+        case ir.FunctionTool():
             return True
-        case CustomTool():
+        case ir.CustomTool():
             return bool(capabilities.custom_tools)
-        case HostedTool():
+        case ir.HostedTool():
             return capabilities.web_search_options and tool.kind.startswith("web_search")
 
 
-def _write_tools(request: Request, capabilities: Capabilities, losses: Losses, wire: Wire) -> None:
+def _write_tools(
+    request: ir.Request, capabilities: Capabilities, losses: Losses, wire: Wire
+) -> None:
     """Write the tools and their settings, but nothing if there are no tools.
 
     Servers reject an empty list (https://github.com/vllm-project/vllm/issues/39780).
@@ -95,21 +84,23 @@ def _write_tools(request: Request, capabilities: Capabilities, losses: Losses, w
     )
     selection = select_tools(request, support, losses)
     has_search = capabilities.web_search_options and any(
-        isinstance(tool, HostedTool) for tool, _ in selection.tools
+        isinstance(tool, ir.HostedTool) for tool, _ in selection.tools
     )
-    if isinstance(selection.choice, HostedChoice) or (
-        has_search and len(selection.tools) == 1 and selection.choice == ToolChoiceMode("required")
+    if isinstance(selection.choice, ir.HostedChoice) or (
+        has_search
+        and len(selection.tools) == 1
+        and selection.choice == ir.ToolChoiceMode("required")
     ):
         losses.dropped("tool_choice", "Chat Completions cannot force a web search", "meaning")
     extras = extras_writer(losses)
     tools: list[Wire] = []
     for tool, path in selection.tools:
-        if not isinstance(tool, HostedTool):
+        if not isinstance(tool, ir.HostedTool):
             supported = without_strict(tool, path, capabilities, losses)
             tools.append(_write_tool(supported, path, extras, losses))
         elif _SEARCH_OPTIONS in wire:
             losses.dropped(path, "Chat Completions supports only one web search tool")
-        elif selection.choice != ToolChoiceMode("none"):
+        elif selection.choice != ir.ToolChoiceMode("none"):
             wire[_SEARCH_OPTIONS] = _write_web_search(tool, path, losses)
     if tools:
         wire["tools"] = tools
@@ -118,21 +109,21 @@ def _write_tools(request: Request, capabilities: Capabilities, losses: Losses, w
         write_parallel_tool_calls(request, capabilities, losses, wire)
 
 
-def _write_tool(tool: Tool, path: str, extras: ExtrasWriter, losses: Losses) -> Wire:
+def _write_tool(tool: ir.Tool, path: str, extras: ExtrasWriter, losses: Losses) -> Wire:
     match tool:
-        case FunctionTool():
+        case ir.FunctionTool():
             function = write_function(tool, path, extras, losses)
             # By default, the Responses API applies strict mode if the schema allows it.
             if is_strict(tool.parameters) if tool.strict is None else tool.strict:
                 function["strict"] = True
             return {"type": "function", "function": function}
-        case CustomTool():
+        case ir.CustomTool():
             return {"type": "custom", "custom": _write_custom(tool, path, extras)}
-        case HostedTool():
+        case ir.HostedTool():
             raise AssertionError(f"Chat has no tool {tool.kind}")
 
 
-def write_function(tool: FunctionTool, path: str, extras: ExtrasWriter, losses: Losses) -> Wire:
+def write_function(tool: ir.FunctionTool, path: str, extras: ExtrasWriter, losses: Losses) -> Wire:
     """Write the fields of a function that Chat and legacy share."""
     wire = write_tool_head(tool)
     wire["parameters"] = parameters_schema(tool.parameters, path, losses)
@@ -140,7 +131,7 @@ def write_function(tool: FunctionTool, path: str, extras: ExtrasWriter, losses: 
     return wire
 
 
-def _write_custom(tool: CustomTool, path: str, extras: ExtrasWriter) -> Wire:
+def _write_custom(tool: ir.CustomTool, path: str, extras: ExtrasWriter) -> Wire:
     wire = write_tool_head(tool)
     if tool.format == "grammar":
         grammar = {"syntax": tool.syntax, "definition": tool.definition}
@@ -151,7 +142,7 @@ def _write_custom(tool: CustomTool, path: str, extras: ExtrasWriter) -> Wire:
     return wire
 
 
-def _write_web_search(tool: HostedTool, path: str, losses: Losses) -> Wire:
+def _write_web_search(tool: ir.HostedTool, path: str, losses: Losses) -> Wire:
     """Write a web search as `web_search_options`."""
     fields = read_fields(tool.value, path)
     fields.string("type")
@@ -167,16 +158,16 @@ def _write_web_search(tool: HostedTool, path: str, losses: Losses) -> Wire:
     return wire
 
 
-def _write_choice(choice: ToolChoice) -> str | Wire | Raw:
+def _write_choice(choice: ir.ToolChoice) -> str | Wire | Raw:
     match choice:
-        case ToolChoiceMode():
+        case ir.ToolChoiceMode():
             return choice.mode
-        case NamedToolChoice():
+        case ir.NamedToolChoice():
             return {"type": choice.kind, choice.kind: {"name": choice.name}}
-        case AllowedToolsChoice():
+        case ir.AllowedToolsChoice():
             tools = [*map(_write_choice, choice.tools), *choice.others]
             return {"type": "allowed_tools", "allowed_tools": {"mode": choice.mode, "tools": tools}}
-        case HostedChoice():
+        case ir.HostedChoice():
             return choice.value
 
 
@@ -184,7 +175,7 @@ def _write_choice(choice: ToolChoice) -> str | Wire | Raw:
 
 
 def write_settings(
-    request: Request, label: str, capabilities: Capabilities, losses: Losses, wire: Wire
+    request: ir.Request, label: str, capabilities: Capabilities, losses: Losses, wire: Wire
 ) -> None:
     """Write all fields besides messages and tools that Chat and legacy share."""
     extras = extras_writer(losses, label)
@@ -209,7 +200,7 @@ def write_settings(
         _write_stream_options(request, capabilities, losses, wire)
 
 
-def _write_format(format_: ResponseFormat, extras: ExtrasWriter, losses: Losses) -> Wire:
+def _write_format(format_: ir.ResponseFormat, extras: ExtrasWriter, losses: Losses) -> Wire:
     if format_.kind != "json_schema":
         wire: Wire = {"type": format_.kind}
         if format_.schema is not None:
@@ -223,7 +214,7 @@ def _write_format(format_: ResponseFormat, extras: ExtrasWriter, losses: Losses)
 
 
 def _write_cache_options(
-    options: CacheOptions, label: str, losses: Losses, extras: ExtrasWriter, wire: Wire
+    options: ir.CacheOptions, label: str, losses: Losses, extras: ExtrasWriter, wire: Wire
 ) -> None:
     written: Wire = {}
     if options.mode is not None:
@@ -238,7 +229,7 @@ def _write_cache_options(
 
 
 def _write_stream_options(
-    request: Request, capabilities: Capabilities, losses: Losses, wire: Wire
+    request: ir.Request, capabilities: Capabilities, losses: Losses, wire: Wire
 ) -> None:
     options: Wire = {}
     copy_present(request, ("include_usage", "include_obfuscation"), options)

@@ -7,24 +7,7 @@ from msgspec.structs import replace
 
 from adapters.capabilities import Capabilities
 from adapters.ids import stable_hash
-from adapters.ir.types import (
-    Annotation,
-    Citation,
-    File,
-    Image,
-    Item,
-    ItemReference,
-    Message,
-    OpaqueItem,
-    OtherPart,
-    Part,
-    Reasoning,
-    Refusal,
-    Request,
-    Text,
-    ToolCall,
-    ToolOutput,
-)
+from adapters.ir import types as ir
 from adapters.losses import Losses
 from adapters.responses.client_tools import write_arguments, write_output
 from adapters.responses.wire import ALL_CALL_NAMES, CALLS, FAMILY, LABEL, Wire
@@ -45,33 +28,33 @@ class ItemWriter:
         self._turn_reasoning: Wire | None = None
         self._has_call = False
 
-    def write(self, request: Request) -> list[Wire | Raw]:
+    def write(self, request: ir.Request) -> list[Wire | Raw]:
         """Write the items of the request."""
         written: list[Wire | Raw] = []
         for item, path in request.items_with_paths():
             written += self._write_item(item, path)
         return written
 
-    def _write_item(self, item: Item, path: str) -> Iterator[Wire | Raw]:
+    def _write_item(self, item: ir.Item, path: str) -> Iterator[Wire | Raw]:
         match item:
-            case Message():
+            case ir.Message():
                 if item.role != "assistant":
                     self._turn_reasoning = None
                 yield from self._write_message(item, path)
-            case ToolCall():
+            case ir.ToolCall():
                 yield from self._repeat_reasoning()
                 yield self._write_call(item, path)
-            case ToolOutput():
+            case ir.ToolOutput():
                 yield self._write_output(item, path)
-            case Reasoning():
+            case ir.Reasoning():
                 yield from self._write_reasoning(item, path)
-            case ItemReference():
+            case ir.ItemReference():
                 yield {"type": "item_reference", "id": item.item_id}
-            case OpaqueItem():
+            case ir.OpaqueItem():
                 yield item.value
 
     def _add_common_fields(
-        self, item: Message | ToolCall | ToolOutput | Reasoning, wire: Wire, path: str
+        self, item: ir.Message | ir.ToolCall | ir.ToolOutput | ir.Reasoning, wire: Wire, path: str
     ) -> Wire:
         # Backends reject unknown item ids, so only `_CALLS_WITH_ITEM_ID` get a generated id.
         if item.item_id is not None:
@@ -79,7 +62,7 @@ class ItemWriter:
         if item.status is not None:
             wire["status"] = item.status
         elif self._capabilities.item_status_required and not (
-            isinstance(item, Message) and item.role != "assistant"
+            isinstance(item, ir.Message) and item.role != "assistant"
         ):
             wire["status"] = "completed"
         self._extras.carry(item.extras, wire, path)
@@ -87,7 +70,7 @@ class ItemWriter:
 
     # Messages
 
-    def _write_message(self, message: Message, path: str) -> Iterator[Wire]:
+    def _write_message(self, message: ir.Message, path: str) -> Iterator[Wire]:
         wire: Wire = {"type": "message", "role": message.role}
         wire["content"] = (
             self._write_assistant_content(message, path)
@@ -100,12 +83,12 @@ class ItemWriter:
         else:
             self._losses.dropped(path, "the assistant message is empty")
 
-    def _write_assistant_content(self, message: Message, path: str) -> str | list[Wire]:
+    def _write_assistant_content(self, message: ir.Message, path: str) -> str | list[Wire]:
         """Write the content of an assistant: a string if possible, or else a list of output parts.
 
         OpenAI rejects `input_text` here (https://github.com/BerriAI/litellm/issues/17507).
         """
-        plain = all(isinstance(part, Text) and not part.annotations for part in message.content)
+        plain = all(isinstance(part, ir.Text) and not part.annotations for part in message.content)
         # A message with an id or a status cannot have a string as its content.
         has_status = message.status is not None or self._capabilities.item_status_required
         requires_parts = message.content and (has_status or message.item_id is not None)
@@ -114,21 +97,21 @@ class ItemWriter:
         written: list[Wire] = []
         for number, part in enumerate(message.content):
             match part:
-                case Text():
+                case ir.Text():
                     text: Wire = {"type": "output_text", "text": part.text}
                     text["annotations"] = list(write_annotations(part.annotations, self._losses))
                     written.append(text)
-                case Refusal():
+                case ir.Refusal():
                     written.append({"type": "refusal", "refusal": part.text})
                 case _:
                     self._drop_part(f"{path}.content[{number}]")
         return written
 
-    def _join_texts(self, message: Message, path: str) -> str:
+    def _join_texts(self, message: ir.Message, path: str) -> str:
         """Join the texts, and report the loss of their other fields."""
         texts: list[str] = []
         for number, part in enumerate(message.content):
-            if isinstance(part, Text):
+            if isinstance(part, ir.Text):
                 texts.append(part.text)
                 part_path = f"{path}.content[{number}]"
                 self._extras.report_dropped(part.extras, part_path)
@@ -137,11 +120,11 @@ class ItemWriter:
                     self._losses.dropped(f"{part_path}.prompt_cache_breakpoint", reason)
         return "".join(texts)
 
-    def _write_content(self, content: tuple[Part, ...], path: str) -> str | list[Wire | Raw]:
+    def _write_content(self, content: tuple[ir.Part, ...], path: str) -> str | list[Wire | Raw]:
         match content:
             case ():
                 return ""
-            case (Text(cache_breakpoint=None) as text,) if not any(
+            case (ir.Text(cache_breakpoint=None) as text,) if not any(
                 extra.family == FAMILY for extra in text.extras
             ):
                 self._extras.report_dropped(text.extras, f"{path}[0]")
@@ -149,17 +132,17 @@ class ItemWriter:
             case _:
                 return list(self._write_parts(content, path))
 
-    def _write_parts(self, content: tuple[Part, ...], path: str) -> Iterator[Wire | Raw]:
+    def _write_parts(self, content: tuple[ir.Part, ...], path: str) -> Iterator[Wire | Raw]:
         for number, part in enumerate(content):
             part_path = f"{path}[{number}]"
-            if isinstance(part, OtherPart) and part.family == FAMILY:
+            if isinstance(part, ir.OtherPart) and part.family == FAMILY:
                 yield part.value
                 continue
             wire = _write_part(part)
-            if wire is None or isinstance(part, OtherPart):
+            if wire is None or isinstance(part, ir.OtherPart):
                 self._drop_part(part_path)
                 continue
-            breakpoint_ = None if isinstance(part, Refusal) else part.cache_breakpoint
+            breakpoint_ = None if isinstance(part, ir.Refusal) else part.cache_breakpoint
             if breakpoint_ is not None:
                 wire["prompt_cache_breakpoint"] = breakpoint_
             self._extras.carry(part.extras, wire, part_path)
@@ -170,7 +153,7 @@ class ItemWriter:
 
     # Calls and their outputs
 
-    def _write_call(self, call: ToolCall, path: str) -> Wire:
+    def _write_call(self, call: ir.ToolCall, path: str) -> Wire:
         names = CALLS.get(call.kind)
         wire: Wire = {"type": ALL_CALL_NAMES[call.kind].item, "call_id": call.call_id}
         if names is None:
@@ -185,7 +168,7 @@ class ItemWriter:
             wire["namespace"] = call.namespace
         return self._add_common_fields(call, wire, path)
 
-    def _write_output(self, output: ToolOutput, path: str) -> Wire:
+    def _write_output(self, output: ir.ToolOutput, path: str) -> Wire:
         wire: Wire = {"type": ALL_CALL_NAMES[output.kind].output}
         if output.kind == "local_shell":
             # A local shell output has no `call_id`; its `id` is the id of the call.
@@ -202,7 +185,7 @@ class ItemWriter:
 
     # Reasoning
 
-    def _write_reasoning(self, reasoning: Reasoning, path: str) -> Iterator[Wire]:
+    def _write_reasoning(self, reasoning: ir.Reasoning, path: str) -> Iterator[Wire]:
         """Write reasoning in the form that the backend accepts.
 
         OpenAI accepts only its own items (https://github.com/vercel/ai/issues/7099).
@@ -235,15 +218,15 @@ class ItemWriter:
         self._has_call = True
 
 
-def _write_part(part: Part) -> Wire | None:
+def _write_part(part: ir.Part) -> Wire | None:
     """Write a content part; return None if the Responses API does not have its type."""
     match part:
-        case Text() | Refusal():
+        case ir.Text() | ir.Refusal():
             return {"type": "input_text", "text": part.text}
-        case Image():
+        case ir.Image():
             source = {"image_url": part.url} if part.url is not None else {"file_id": part.file_id}
             return {"type": "input_image", **source, "detail": part.detail or "auto"}
-        case File():
+        case ir.File():
             fields = {
                 "file_data": part.data,
                 "file_id": part.file_id,
@@ -257,10 +240,12 @@ def _write_part(part: Part) -> Wire | None:
             return None
 
 
-def write_annotations(annotations: tuple[Annotation, ...], losses: Losses) -> Iterator[Wire | Raw]:
+def write_annotations(
+    annotations: tuple[ir.Annotation, ...], losses: Losses
+) -> Iterator[Wire | Raw]:
     """Write the annotations of a text, without those that only another dialect has."""
     for annotation in annotations:
-        if isinstance(annotation, Citation):
+        if isinstance(annotation, ir.Citation):
             yield {
                 "type": "url_citation",
                 "url": annotation.url,

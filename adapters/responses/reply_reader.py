@@ -5,20 +5,8 @@ from msgspec.structs import replace
 
 from adapters.dialect import ReplyContext
 from adapters.errors import InvalidRequestError, missing_field
+from adapters.ir import types as ir
 from adapters.ir.normalize import normalize_calls
-from adapters.ir.types import (
-    Choice,
-    Error,
-    Finish,
-    Item,
-    ItemReference,
-    Message,
-    OpaqueItem,
-    Reasoning,
-    Reply,
-    ToolCall,
-    ToolOutput,
-)
 from adapters.losses import Losses
 from adapters.responses.item_reader import read_item
 from adapters.responses.wire import (
@@ -73,13 +61,13 @@ _REPEATED_FIELDS = frozenset(
 
 # The error for a response without output, by its status.
 _STATUS_ERRORS = {
-    "cancelled": Error("the response was cancelled", code="cancelled"),
-    "queued": Error("the response has not started yet", code="not_finished"),
-    "in_progress": Error("the response is not finished yet", code="not_finished"),
+    "cancelled": ir.Error("the response was cancelled", code="cancelled"),
+    "queued": ir.Error("the response has not started yet", code="not_finished"),
+    "in_progress": ir.Error("the response is not finished yet", code="not_finished"),
 }
 
 
-def read_reply(body: bytes, context: ReplyContext) -> Reply:
+def read_reply(body: bytes, context: ReplyContext) -> ir.Reply:
     """Read a complete reply."""
     reply = read_response(read_body(body), context)
     if not reply.choices:
@@ -89,7 +77,7 @@ def read_reply(body: bytes, context: ReplyContext) -> Reply:
     return replace(reply, choices=(replace(choice, items=items),))
 
 
-def read_response(fields: JsonObject, context: ReplyContext, ended: str | None = None) -> Reply:
+def read_response(fields: JsonObject, context: ReplyContext, ended: str | None = None) -> ir.Reply:
     """Read a response object; `ended` is the status that its event implies."""
     if fields.has("choices") and not fields.has("output"):
         raise InvalidRequestError(
@@ -104,11 +92,11 @@ def read_response(fields: JsonObject, context: ReplyContext, ended: str | None =
     created = fields.number("created_at")
     for name in _REPEATED_FIELDS:
         fields.raw(name)
-    return Reply(
+    return ir.Reply(
         id=fields.string("id") or "",
         model=fields.string("model") or "",
         created=None if created is None else int(created),
-        choices=(Choice(items, None if error else finish),) if items or not error else (),
+        choices=(ir.Choice(items, None if error else finish),) if items or not error else (),
         usage=read_usage(fields.nested("usage")),
         service_tier=fields.string("service_tier"),
         error=error,
@@ -116,55 +104,57 @@ def read_response(fields: JsonObject, context: ReplyContext, ended: str | None =
     )
 
 
-def _read_error(fields: JsonObject, status: str | None, losses: Losses) -> Error | None:
+def _read_error(fields: JsonObject, status: str | None, losses: Losses) -> ir.Error | None:
     raw = fields.raw("error")
     if raw is not None and is_error(raw):
         return infer_status(read_error_value(raw, None))
     if status == "failed":
         losses.invented("error", "the backend sent no error; a generic error was added")
-        return Error(
+        return ir.Error(
             "the backend's response failed without an error", code="server_error", status=500
         )
     return _STATUS_ERRORS.get(status or "")
 
 
-def _read_finish(status: str | None, details: JsonObject | None, losses: Losses) -> Finish:
+def _read_finish(status: str | None, details: JsonObject | None, losses: Losses) -> ir.Finish:
     """Read the finish reason; `incomplete` without a known reason counts as truncated."""
     if status != "incomplete":
-        return Finish("stop", status or "completed")
+        return ir.Finish("stop", status or "completed")
     word = details.string("reason") if details else None
     reason = READ_INCOMPLETE.get(word or "", "length")
     if WRITE_INCOMPLETE.get(reason) != word:
         given = word or "a missing reason"
         losses.changed("incomplete_details", f"{given} is reported as {reason}")
-    return Finish(reason, word or "")
+    return ir.Finish(reason, word or "")
 
 
-def _read_output(fields: JsonObject, finish: Finish, context: ReplyContext) -> tuple[Item, ...]:
+def _read_output(
+    fields: JsonObject, finish: ir.Finish, context: ReplyContext
+) -> tuple[ir.Item, ...]:
     """Read the items; items without a status are complete, except the last one if truncated."""
-    items: list[Item] = []
+    items: list[ir.Item] = []
     raws = fields.array("output")
     for number, raw in enumerate(raws):
         item = read_output_item(raw, f"output[{number}]", context)
-        if isinstance(item, Message | ToolCall | Reasoning) and item.status is None:
+        if isinstance(item, ir.Message | ir.ToolCall | ir.Reasoning) and item.status is None:
             truncated = finish.reason in ("length", "filter") and number == len(raws) - 1
             item = replace(item, status="incomplete" if truncated else "completed")
         items.append(item)
     return tuple(items)
 
 
-def read_output_item(raw: Raw, path: str, context: ReplyContext) -> Item:
+def read_output_item(raw: Raw, path: str, context: ReplyContext) -> ir.Item:
     """Read an output item; a call without an id gets a new one, which is reported."""
     item = read_item(raw, path)
     match item:
-        case ToolCall(call_id=""):
+        case ir.ToolCall(call_id=""):
             reason = "the backend sent no call id; an id was generated"
             context.losses.invented(f"call {item.name}", reason)
             return replace(item, call_id=context.ids.id("call_"))
-        case ToolOutput():
+        case ir.ToolOutput():
             # The backend itself ran the tool.
-            return OpaqueItem(FAMILY, ALL_CALL_NAMES[item.kind].output, raw, item.item_id)
-        case ItemReference():
-            return OpaqueItem(FAMILY, "item_reference", raw, item.item_id)
+            return ir.OpaqueItem(FAMILY, ALL_CALL_NAMES[item.kind].output, raw, item.item_id)
+        case ir.ItemReference():
+            return ir.OpaqueItem(FAMILY, "item_reference", raw, item.item_id)
         case _:
             return item

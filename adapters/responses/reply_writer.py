@@ -6,6 +6,7 @@ from msgspec import Raw, Struct
 
 from adapters.dialect import ReplyContext, ReplyOptions
 from adapters.ids import IdSource, short_call_id
+from adapters.ir import types as ir
 from adapters.ir.events import Started
 from adapters.ir.normalize import (
     call_path,
@@ -13,22 +14,6 @@ from adapters.ir.normalize import (
     reply_model,
     wants_one_choice,
     with_id_prefix,
-)
-from adapters.ir.types import (
-    Error,
-    Finish,
-    Item,
-    ItemReference,
-    Logprob,
-    Message,
-    OpaqueItem,
-    Reasoning,
-    Refusal,
-    Reply,
-    Request,
-    Status,
-    Text,
-    ToolCall,
 )
 from adapters.losses import Losses
 from adapters.responses.client_tools import write_arguments
@@ -51,18 +36,18 @@ from adapters.wire.json_object import parse_body
 
 # Output items, complete or not
 
-_ID_PREFIXES: dict[type[Item], str] = {Message: "msg_", Reasoning: "rs_"}
+_ID_PREFIXES: dict[type[ir.Item], str] = {ir.Message: "msg_", ir.Reasoning: "rs_"}
 
 
-def output_item_id(item: Item, ids: IdSource) -> str:
+def output_item_id(item: ir.Item, ids: IdSource) -> str:
     """Return the backend's id of the item, or a new one with the prefix that OpenAI requires.
 
     Histories with other prefixes work until a client sends them to OpenAI
     (https://github.com/BerriAI/litellm/issues/37946).
     """
-    if not isinstance(item, ItemReference) and item.item_id:
+    if not isinstance(item, ir.ItemReference) and item.item_id:
         return item.item_id
-    if isinstance(item, ToolCall):
+    if isinstance(item, ir.ToolCall):
         return ids.id(ALL_CALL_NAMES[item.kind].prefix)
     return ids.id(_ID_PREFIXES.get(type(item), "item_"))
 
@@ -75,29 +60,29 @@ class OutputWriter:
         self._losses = losses
         self._extras = ExtrasWriter(FAMILY, LABEL, losses)
 
-    def write(self, item: Item, item_id: str, status: Status) -> Wire | Raw:
+    def write(self, item: ir.Item, item_id: str, status: ir.Status) -> Wire | Raw:
         """Write one item."""
         match item:
-            case Message():
+            case ir.Message():
                 wire = self._write_message(item, item_id, status)
-            case ToolCall():
+            case ir.ToolCall():
                 wire = _write_call(item, item_id, status)
                 if wire["call_id"] != item.call_id:
                     reason = "call ids are limited to 64 characters; hashed"
                     self._losses.changed(call_path(item), reason)
-            case Reasoning():
+            case ir.Reasoning():
                 wire = self._write_reasoning(item, item_id, status)
-            case OpaqueItem():
+            case ir.OpaqueItem():
                 return item.value
             case _:
                 raise AssertionError(f"a reply cannot contain {item!r}")
         self._extras.carry(item.extras, wire)
         return wire
 
-    def _write_message(self, message: Message, item_id: str, status: Status) -> Wire:
+    def _write_message(self, message: ir.Message, item_id: str, status: ir.Status) -> Wire:
         parts: list[Wire] = []
         for part in message.content:
-            if isinstance(part, Text | Refusal):
+            if isinstance(part, ir.Text | ir.Refusal):
                 parts.append(self.write_part(part))
             else:
                 self._losses.dropped("content", f"{LABEL} supports only text", "capability")
@@ -109,9 +94,9 @@ class OutputWriter:
             "content": parts,
         }
 
-    def write_part(self, part: Text | Refusal) -> Wire:
+    def write_part(self, part: ir.Text | ir.Refusal) -> Wire:
         """Write a part of a message."""
-        if isinstance(part, Refusal):
+        if isinstance(part, ir.Refusal):
             return {"type": "refusal", "refusal": part.text}
         return {
             "type": "output_text",
@@ -120,7 +105,7 @@ class OutputWriter:
             "logprobs": write_logprobs(part.logprobs),
         }
 
-    def _write_reasoning(self, item: Reasoning, item_id: str, status: Status) -> Wire:
+    def _write_reasoning(self, item: ir.Reasoning, item_id: str, status: ir.Status) -> Wire:
         """Write reasoning without empty fields: Open Responses rejects null."""
         summary, content = item.summary, item.content
         if not self._reply_options.reasoning_text:
@@ -138,7 +123,7 @@ class OutputWriter:
         return wire
 
 
-def _write_call(call: ToolCall, item_id: str, status: Status) -> Wire:
+def _write_call(call: ir.ToolCall, item_id: str, status: ir.Status) -> Wire:
     names = CALLS.get(call.kind)
     wire: Wire = {
         "id": item_id,
@@ -157,7 +142,7 @@ def _write_call(call: ToolCall, item_id: str, status: Status) -> Wire:
     return wire
 
 
-def write_logprobs(logprobs: Iterable[Logprob]) -> list[Wire]:
+def write_logprobs(logprobs: Iterable[ir.Logprob]) -> list[Wire]:
     """Write log probabilities; `bytes` is never null, as it may be in Chat."""
     return [
         {
@@ -241,7 +226,7 @@ class ResponseWriter:
         }
 
 
-def _request_fields(request: Request) -> Wire:
+def _request_fields(request: ir.Request) -> Wire:
     """Return the fields that repeat the request, or their defaults."""
     # Losses are reported when the request is translated for the backend.
     ignored = Losses(None)
@@ -281,7 +266,7 @@ def _request_fields(request: Request) -> Wire:
     return fields
 
 
-def finished_state(finish: Finish | None, context: ReplyContext) -> ResponseState:
+def finished_state(finish: ir.Finish | None, context: ReplyContext) -> ResponseState:
     """Return the final state of a response without an error."""
     reason = None if finish is None else WRITE_INCOMPLETE.get(finish.reason)
     details: Wire | None = None if reason is None else {"reason": reason}
@@ -291,7 +276,7 @@ def finished_state(finish: Finish | None, context: ReplyContext) -> ResponseStat
     return ResponseState("completed", completed_at=completed_at, incomplete_details=details)
 
 
-def write_response_error(error: Error) -> Wire:
+def write_response_error(error: ir.Error) -> Wire:
     """Write the error of a failed response."""
     code = error.code or ""
     if code not in _ERROR_CODES:
@@ -300,7 +285,7 @@ def write_response_error(error: Error) -> Wire:
     return {"code": code, "message": error.message}
 
 
-def write_reply(reply: Reply, context: ReplyContext) -> Wire:
+def write_reply(reply: ir.Reply, context: ReplyContext) -> Wire:
     """Write a complete reply."""
     losses = context.losses
     if len(reply.choices) > 1 and not wants_one_choice(context.request):
@@ -316,7 +301,7 @@ def write_reply(reply: Reply, context: ReplyContext) -> Wire:
         extras.report_dropped(choice.extras, f"choices[{number}]")
         finish = choice.finish
         for item in choice.items:
-            status: Status = getattr(item, "status", None) or "completed"
+            status: ir.Status = getattr(item, "status", None) or "completed"
             output.append(writer.write(item, output_item_id(item, context.ids), status))
     state = finished_state(finish, context)
     state.output = output

@@ -4,19 +4,7 @@ import msgspec
 from msgspec import Raw
 
 from adapters.capabilities import Capabilities
-from adapters.ir.types import (
-    AllowedToolsChoice,
-    CustomTool,
-    FunctionTool,
-    HostedChoice,
-    HostedTool,
-    NamedToolChoice,
-    Request,
-    ResponseFormat,
-    Tool,
-    ToolChoice,
-    ToolChoiceMode,
-)
+from adapters.ir import types as ir
 from adapters.losses import Losses
 from adapters.responses.item_writer import ItemWriter
 from adapters.responses.wire import FAMILY, INCLUDE_LOGPROBS, LABEL, NAMES, Wire
@@ -49,7 +37,7 @@ _MIN_OUTPUT_TOKENS = 16
 _ENCODER = msgspec.json.Encoder()
 
 
-def write_request(request: Request, capabilities: Capabilities, losses: Losses) -> bytes:
+def write_request(request: ir.Request, capabilities: Capabilities, losses: Losses) -> bytes:
     """Convert a request to the body of a `/responses` request."""
     wire: Wire = {"model": request.model} if request.model is not None else {}
     if request.instructions is not None:
@@ -73,21 +61,25 @@ def write_request(request: Request, capabilities: Capabilities, losses: Losses) 
 # Tools
 
 
-def supports_tool(tool: Tool, capabilities: Capabilities) -> bool:
+def supports_tool(tool: ir.Tool, capabilities: Capabilities) -> bool:
     """Whether a tool can be declared unchanged to a Responses backend."""
     match tool:
-        case FunctionTool():
+        case ir.FunctionTool():
             return True
-        case CustomTool():
+        case ir.CustomTool():
             return capabilities.custom_tools is not False
-        case HostedTool():
+        case ir.HostedTool():
             # Types may end in a date or in "preview".
             types = capabilities.tool_types
             return types is None or tool.kind.startswith(types)
 
 
 def _write_tools(
-    request: Request, capabilities: Capabilities, losses: Losses, extras: ExtrasWriter, wire: Wire
+    request: ir.Request,
+    capabilities: Capabilities,
+    losses: Losses,
+    extras: ExtrasWriter,
+    wire: Wire,
 ) -> None:
     support = ToolSupport(
         lambda tool: supports_tool(tool, capabilities),
@@ -110,12 +102,12 @@ def _write_tools(
     write_parallel_tool_calls(request, capabilities, losses, wire)
 
 
-def _write_tool(tool: Tool, path: str, extras: ExtrasWriter, losses: Losses) -> Wire | Raw:
-    if isinstance(tool, HostedTool):
+def _write_tool(tool: ir.Tool, path: str, extras: ExtrasWriter, losses: Losses) -> Wire | Raw:
+    if isinstance(tool, ir.HostedTool):
         return tool.value
-    is_function = isinstance(tool, FunctionTool)
+    is_function = isinstance(tool, ir.FunctionTool)
     wire: Wire = {"type": "function" if is_function else "custom"} | write_tool_head(tool)
-    if isinstance(tool, FunctionTool):
+    if isinstance(tool, ir.FunctionTool):
         wire["parameters"] = parameters_schema(tool.parameters, path, losses)
         # If `strict` were missing, OpenAI would be strict, and its models would give every optional
         # field a value (https://github.com/open-webui/open-webui/issues/27750).
@@ -128,9 +120,9 @@ def _write_tool(tool: Tool, path: str, extras: ExtrasWriter, losses: Losses) -> 
     return wire
 
 
-def echo_tool(tool: Tool, extras: ExtrasWriter, losses: Losses) -> Wire | Raw:
+def echo_tool(tool: ir.Tool, extras: ExtrasWriter, losses: Losses) -> Wire | Raw:
     """Write a tool for a response object, in which Open Responses requires all function fields."""
-    if not isinstance(tool, FunctionTool):
+    if not isinstance(tool, ir.FunctionTool):
         return _write_tool(tool, "tools", extras, losses)
     wire: Wire = {
         "type": "function",
@@ -143,18 +135,18 @@ def echo_tool(tool: Tool, extras: ExtrasWriter, losses: Losses) -> Wire | Raw:
     return wire
 
 
-def write_tool_choice(choice: ToolChoice) -> str | Wire | Raw:
+def write_tool_choice(choice: ir.ToolChoice) -> str | Wire | Raw:
     """Write a tool choice."""
     match choice:
-        case ToolChoiceMode():
+        case ir.ToolChoiceMode():
             return choice.mode
-        case NamedToolChoice():
+        case ir.NamedToolChoice():
             namespace = {} if choice.namespace is None else {"namespace": choice.namespace}
             return {"type": choice.kind, "name": choice.name, **namespace}
-        case AllowedToolsChoice():
+        case ir.AllowedToolsChoice():
             tools = [*map(write_tool_choice, choice.tools), *choice.others]
             return {"type": "allowed_tools", "mode": choice.mode, "tools": tools}
-        case HostedChoice():
+        case ir.HostedChoice():
             return choice.value
 
 
@@ -162,7 +154,11 @@ def write_tool_choice(choice: ToolChoice) -> str | Wire | Raw:
 
 
 def _write_settings(
-    request: Request, capabilities: Capabilities, losses: Losses, extras: ExtrasWriter, wire: Wire
+    request: ir.Request,
+    capabilities: Capabilities,
+    losses: Losses,
+    extras: ExtrasWriter,
+    wire: Wire,
 ) -> None:
     """Write the fields of the IR other than input and tools."""
     copy_present(request, _SAME_FIELDS, wire)
@@ -188,7 +184,7 @@ def _write_settings(
             losses.dropped("include_obfuscation", "the backend does not support stream_options")
 
 
-def _write_text(request: Request, losses: Losses, extras: ExtrasWriter, wire: Wire) -> None:
+def _write_text(request: ir.Request, losses: Losses, extras: ExtrasWriter, wire: Wire) -> None:
     text: Wire = {}
     if request.format is not None:
         if request.format.kind == "json_schema" and request.format.schema is None:
@@ -200,7 +196,7 @@ def _write_text(request: Request, losses: Losses, extras: ExtrasWriter, wire: Wi
         wire["text"] = text
 
 
-def _write_format(format_: ResponseFormat, extras: ExtrasWriter, losses: Losses) -> Wire:
+def _write_format(format_: ir.ResponseFormat, extras: ExtrasWriter, losses: Losses) -> Wire:
     if format_.kind != "json_schema":
         if format_.schema is not None:
             reason = f"{format_.kind} does not support a schema"
@@ -212,7 +208,7 @@ def _write_format(format_: ResponseFormat, extras: ExtrasWriter, losses: Losses)
     return wire
 
 
-def echo_format(format_: ResponseFormat | None, extras: ExtrasWriter, losses: Losses) -> Wire:
+def echo_format(format_: ir.ResponseFormat | None, extras: ExtrasWriter, losses: Losses) -> Wire:
     """Write the format of the text for a response object, with all fields."""
     if format_ is None:
         return {"type": "text"}
@@ -223,7 +219,7 @@ def echo_format(format_: ResponseFormat | None, extras: ExtrasWriter, losses: Lo
 
 
 def _write_penalties(
-    request: Request, capabilities: Capabilities, losses: Losses, wire: Wire
+    request: ir.Request, capabilities: Capabilities, losses: Losses, wire: Wire
 ) -> None:
     """Write the penalties, which Open Responses supports and OpenAI does not."""
     for name in ("presence_penalty", "frequency_penalty"):
@@ -234,7 +230,7 @@ def _write_penalties(
             losses.dropped(name, f"{LABEL} does not support penalties", "capability")
 
 
-def _write_logprobs(request: Request, losses: Losses, wire: Wire) -> None:
+def _write_logprobs(request: ir.Request, losses: Losses, wire: Wire) -> None:
     if request.logprobs:
         others = request.find_extra(FAMILY, "include")
         included = [] if others is None else msgspec.json.decode(others, type=list[str])

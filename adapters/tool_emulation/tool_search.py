@@ -15,18 +15,7 @@ from contextlib import suppress
 from msgspec import Raw
 
 from adapters.errors import InvalidRequestError
-from adapters.ir.types import (
-    Family,
-    FunctionTool,
-    HostedTool,
-    Item,
-    Message,
-    OpaqueItem,
-    Request,
-    Text,
-    Tool,
-    ToolOutput,
-)
+from adapters.ir import types as ir
 from adapters.json_text import is_complete_json
 from adapters.losses import Losses
 from adapters.tool_emulation.registry import BackendToolSupport, NamedTool
@@ -50,15 +39,15 @@ _NOTHING_FOUND = "No tool was found."
 _FOUND = "These tools were found and can be called now:"
 
 
-def search_runs_on_client(tool: HostedTool, path: str) -> bool:
+def search_runs_on_client(tool: ir.HostedTool, path: str) -> bool:
     """Whether the client itself runs the search."""
     return read_fields(tool.value, path).string("execution") == "client"
 
 
-def search_as_function(tool: HostedTool, path: str) -> FunctionTool:
+def search_as_function(tool: ir.HostedTool, path: str) -> ir.FunctionTool:
     """Return the function that emulates a search on the client."""
     fields = read_fields(tool.value, path)
-    return FunctionTool(
+    return ir.FunctionTool(
         TOOL_SEARCH,
         fields.string("description") or _DESCRIPTION,
         fields.raw("parameters") or EMPTY_SCHEMA,
@@ -66,7 +55,7 @@ def search_as_function(tool: HostedTool, path: str) -> FunctionTool:
     )
 
 
-def describe_found_tools(output: ToolOutput, callable_name: CallableName) -> str:
+def describe_found_tools(output: ir.ToolOutput, callable_name: CallableName) -> str:
     """Return the output of a search as text for the model."""
     lines = [line for raw in _found_tools(output) for line in _lines(raw, None, callable_name)]
     return "\n".join([_FOUND, *lines]) if lines else _NOTHING_FOUND
@@ -81,7 +70,7 @@ def _lines(raw: Raw, namespace: str | None, callable_name: CallableName) -> list
     return [f"- {callable_name(namespace, name)}" + (f": {description}" if description else "")]
 
 
-def _found_tools(output: ToolOutput) -> list[Raw]:
+def _found_tools(output: ir.ToolOutput) -> list[Raw]:
     """Return the declarations in the output of a search, which may also be plain text."""
     text = output.output
     if not isinstance(text, str) or not text.lstrip().startswith("[") or not is_complete_json(text):
@@ -94,17 +83,17 @@ def _found_tools(output: ToolOutput) -> list[Raw]:
 
 _ITEM_KINDS = frozenset((ADDITIONAL_TOOLS, "tool_search_output", TOOL_SEARCH))
 
-ToolWithPath = tuple[Tool, str]
+ToolWithPath = tuple[ir.Tool, str]
 # An item that contains tools, its path, and the hosted kind of the backends that can read it.
-ToolsItem = tuple[Item, str, str]
+ToolsItem = tuple[ir.Item, str, str]
 
 
-def is_hoisted_tools_item(item: Item, backend: BackendToolSupport) -> bool:
+def is_hoisted_tools_item(item: ir.Item, backend: BackendToolSupport) -> bool:
     """Whether an item has only tools, which are declared because the backend cannot read it."""
     return _tools_kind(item) == ADDITIONAL_TOOLS and not backend.supports_hosted(ADDITIONAL_TOOLS)
 
 
-def items_with_tools(request: Request) -> list[ToolsItem]:
+def items_with_tools(request: ir.Request) -> list[ToolsItem]:
     """Return the items that contain tools."""
     # Skip the paths in most requests, because they have no such items.
     if not any(getattr(item, "kind", None) in _ITEM_KINDS for item in request.items):
@@ -114,7 +103,7 @@ def items_with_tools(request: Request) -> list[ToolsItem]:
 
 
 def tools_from_items(
-    items: list[ToolsItem], family: Family, backend: BackendToolSupport, losses: Losses
+    items: list[ToolsItem], family: ir.Family, backend: BackendToolSupport, losses: Losses
 ) -> Iterator[ToolWithPath]:
     """Yield the tools in items that the backend cannot read."""
     for item, path, kind in items:
@@ -126,7 +115,7 @@ def tools_from_items(
 
 
 def tools_visible_to_backend(
-    items: list[ToolsItem], family: Family, backend: BackendToolSupport | None = None
+    items: list[ToolsItem], family: ir.Family, backend: BackendToolSupport | None = None
 ) -> Iterator[ToolWithPath]:
     """Yield the tools in items that the backend can read; without a backend, in all items.
 
@@ -138,22 +127,22 @@ def tools_visible_to_backend(
                 yield from _read_item(item, path, family)
 
 
-def _tools_kind(item: Item) -> str | None:
+def _tools_kind(item: ir.Item) -> str | None:
     """Return the hosted kind of an item that contains tools."""
     match item:
-        case OpaqueItem(kind="additional_tools"):
+        case ir.OpaqueItem(kind="additional_tools"):
             return ADDITIONAL_TOOLS
-        case OpaqueItem(kind="tool_search_output") | ToolOutput(kind="tool_search"):
+        case ir.OpaqueItem(kind="tool_search_output") | ir.ToolOutput(kind="tool_search"):
             return TOOL_SEARCH
         case _:
             return None
 
 
-def _read_item(item: Item, path: str, family: Family) -> Iterator[ToolWithPath]:
+def _read_item(item: ir.Item, path: str, family: ir.Family) -> Iterator[ToolWithPath]:
     raws: list[Raw] = []
-    if isinstance(item, OpaqueItem):
+    if isinstance(item, ir.OpaqueItem):
         raws = read_fields(item.value, path).array("tools")
-    elif isinstance(item, ToolOutput):
+    elif isinstance(item, ir.ToolOutput):
         raws = _found_tools(item)
     for number, tool in enumerate(read_tools(raws, f"{path}.tools", family)):
         yield tool, f"{path}.tools[{number}]"
@@ -167,12 +156,12 @@ def is_deferred(tool: NamedTool) -> bool:
     return any(extra.name == DEFER_LOADING and extra.value == Raw(b"true") for extra in tool.extras)
 
 
-def search_tools(request: Request, tools: Sequence[str], limit: int) -> list[int]:
+def search_tools(request: ir.Request, tools: Sequence[str], limit: int) -> list[int]:
     """Return the positions of the best matches for the last user message, or else for all."""
     messages = (
-        " ".join(part.text for part in item.content if isinstance(part, Text))
+        " ".join(part.text for part in item.content if isinstance(part, ir.Text))
         for item in request.items
-        if isinstance(item, Message) and item.role == "user"
+        if isinstance(item, ir.Message) and item.role == "user"
     )
     texts = [text for text in messages if text]
     last = bm25_rank(" ".join(texts[-1:]), tools, limit)

@@ -9,67 +9,55 @@ from collections.abc import Callable
 from msgspec import Raw
 from msgspec.json import Decoder
 
-from adapters.ir.types import (
-    Annotation,
-    Audio,
-    Citation,
-    Extras,
-    Family,
-    File,
-    Image,
-    Logprob,
-    OtherAnnotation,
-    OtherPart,
-    Part,
-    Refusal,
-    Text,
-)
+from adapters.ir import types as ir
 from adapters.wire.extra_fields import unread_fields
 from adapters.wire.json_object import JsonObject, decode, read_fields, read_text_or_fields
 
-_LOGPROBS = Decoder(tuple[Logprob, ...])
+_LOGPROBS = Decoder(tuple[ir.Logprob, ...])
 
 
-def read_content(given: str | list[Raw] | None, path: str, family: Family) -> tuple[Part, ...]:
+def read_content(
+    given: str | list[Raw] | None, path: str, family: ir.Family
+) -> tuple[ir.Part, ...]:
     """Read the content of a message: a string, a list of parts, or nothing."""
     if given is None:
         return ()
     if isinstance(given, str):
-        return (Text(given),)
+        return (ir.Text(given),)
     return tuple(_read_part(raw, f"{path}[{i}]", family) for i, raw in enumerate(given))
 
 
-def _read_part(raw: Raw, path: str, family: Family) -> Part:
+def _read_part(raw: Raw, path: str, family: ir.Family) -> ir.Part:
     fields = read_text_or_fields(raw, path)
     if isinstance(fields, str):
-        return Text(fields)
+        return ir.Text(fields)
     kind = fields.string("type") or ("text" if fields.has("text") else "")
     reader = _READERS.get(kind)
-    return OtherPart(family, kind, raw) if reader is None else reader(fields, family)
+    return ir.OtherPart(family, kind, raw) if reader is None else reader(fields, family)
 
 
-def _read_text(fields: JsonObject, family: Family) -> Part:
+def _read_text(fields: JsonObject, family: ir.Family) -> ir.Part:
     annotations = tuple(read_annotation(raw, family) for raw in fields.array("annotations"))
     logprobs = read_logprobs(fields.raw("logprobs"), fields.at("logprobs"))
     text = fields.string("text") or ""
     breakpoint_ = fields.raw("prompt_cache_breakpoint")
-    return Text(text, annotations, logprobs, breakpoint_, unread_fields(fields, family))
+    return ir.Text(text, annotations, logprobs, breakpoint_, unread_fields(fields, family))
 
 
-def _read_refusal(fields: JsonObject, family: Family) -> Part:
-    return Refusal(fields.string("refusal") or "", unread_fields(fields, family))
+def _read_refusal(fields: JsonObject, family: ir.Family) -> ir.Part:
+    return ir.Refusal(fields.string("refusal") or "", unread_fields(fields, family))
 
 
-def _read_image(fields: JsonObject, family: Family) -> Part:
+def _read_image(fields: JsonObject, family: ir.Family) -> ir.Part:
     """Read an image; in Chat, its URL is in the object `image_url`."""
     url = fields.text_or_fields("image_url")
-    inner: Extras = ()
+    inner: ir.Extras = ()
     detail = None
     if isinstance(url, JsonObject):
         address, url = url, url.string("url")
         detail = address.string("detail")
         inner = unread_fields(address, family, prefix="image_url.")
-    return Image(
+    return ir.Image(
         url=url,
         file_id=fields.string("file_id"),
         detail=fields.string("detail") or detail,
@@ -78,10 +66,10 @@ def _read_image(fields: JsonObject, family: Family) -> Part:
     )
 
 
-def _read_file(fields: JsonObject, family: Family) -> Part:
+def _read_file(fields: JsonObject, family: ir.Family) -> ir.Part:
     """Read a file; in Chat, its fields are in the object `file`."""
     inner = fields.nested("file") or fields
-    return File(
+    return ir.File(
         data=inner.string("file_data"),
         file_id=inner.string("file_id"),
         url=inner.string("file_url"),
@@ -93,9 +81,9 @@ def _read_file(fields: JsonObject, family: Family) -> Part:
     )
 
 
-def _read_audio(fields: JsonObject, family: Family) -> Part:
+def _read_audio(fields: JsonObject, family: ir.Family) -> ir.Part:
     inner = fields.nested("input_audio") or fields
-    return Audio(
+    return ir.Audio(
         data=inner.string("data") or "",
         format=inner.string("format") or "",
         cache_breakpoint=fields.raw("prompt_cache_breakpoint"),
@@ -104,7 +92,7 @@ def _read_audio(fields: JsonObject, family: Family) -> Part:
     )
 
 
-_READERS: dict[str, Callable[[JsonObject, Family], Part]] = {
+_READERS: dict[str, Callable[[JsonObject, ir.Family], ir.Part]] = {
     "text": _read_text,
     "input_text": _read_text,
     "output_text": _read_text,
@@ -117,13 +105,13 @@ _READERS: dict[str, Callable[[JsonObject, Family], Part]] = {
 }
 
 
-def read_annotation(raw: Raw, family: Family) -> Annotation:
+def read_annotation(raw: Raw, family: ir.Family) -> ir.Annotation:
     """Read an annotation; in Chat, the fields of a citation are in the object `url_citation`."""
     fields = read_fields(raw, "annotations")
     if fields.string("type") != "url_citation":
-        return OtherAnnotation(family, raw)
+        return ir.OtherAnnotation(family, raw)
     inner = fields.nested("url_citation") or fields
-    return Citation(
+    return ir.Citation(
         url=inner.string("url") or "",
         title=inner.string("title") or "",
         start_index=inner.integer("start_index") or 0,
@@ -131,6 +119,6 @@ def read_annotation(raw: Raw, family: Family) -> Annotation:
     )
 
 
-def read_logprobs(raw: Raw | None, path: str) -> tuple[Logprob, ...]:
+def read_logprobs(raw: Raw | None, path: str) -> tuple[ir.Logprob, ...]:
     """Read log probabilities, which have the same form in all dialects."""
     return () if raw is None else decode(raw, _LOGPROBS, path)
