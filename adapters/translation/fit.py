@@ -217,7 +217,8 @@ def pair_tool_calls(
 def _is_paired(request: Request, call_ids: CallIdFormat) -> bool:
     """Whether `_Pairing` would change nothing, as in most histories.
 
-    This check saves 6 % of the time to translate a 5 kB request with two calls.
+    This check saves 8 % of the CPU time of translating a request of 5 kB (median of 21 alternating
+    rounds, 95 % interval 7 to 9 %).
     """
     valid_id = _ID_FORMS[call_ids][0]
     used: set[str] = set()

@@ -73,10 +73,12 @@ def read_nothing(*_arguments: object) -> None:
     """Stand in for a fast path that is never taken."""
 
 
-def assert_same(owner: str, reader: Callable[[], object]) -> None:
+def assert_same(
+    owner: str, reader: Callable[[], object], replacement: object = read_nothing
+) -> None:
     fast = reader()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(f"adapters.{owner}", read_nothing)
+        patch.setattr(f"adapters.{owner}", replacement)
         assert reader() == fast
 
 
@@ -85,7 +87,10 @@ ITEMS_PATH = "responses.item_reader._read_typical"
 TOOLS_PATH = "wire.tools._read_typical"
 REPLY_PATH = "chat.reply_reader._read_typical"
 DECLARATIONS_PATH = "tool_emulation.declare._DeclarationReader._read_typical"
+FUNCTIONS_PATH = "tool_emulation._plain_functions"
+PAIRING_PATH = "translation.fit._is_paired"
 DELTAS_PATH = "chat.stream_reader.find_fast_path"
+STAGES_PATH = "stages.stage.Pipeline.passes_deltas"
 
 
 each_request = pytest.mark.parametrize("case", corpus.case_params(corpus.REQUESTS))
@@ -98,8 +103,9 @@ def test_requests_are_the_same_for_every_case(case: corpus.RequestCase, owner: s
 
 
 @each_request
-def test_declarations_are_the_same_for_every_case(case: corpus.RequestCase) -> None:
-    assert_same(DECLARATIONS_PATH, lambda: translate_request(case))
+@pytest.mark.parametrize("owner", [DECLARATIONS_PATH, FUNCTIONS_PATH, PAIRING_PATH])
+def test_translations_are_the_same_for_every_case(case: corpus.RequestCase, owner: str) -> None:
+    assert_same(owner, lambda: translate_request(case))
 
 
 @pytest.mark.parametrize("case", corpus.case_params(corpus.REPLIES))
@@ -113,6 +119,19 @@ CHAT_STREAMS = [case for case in corpus.STREAMS if case.dialect != "responses"]
 @pytest.mark.parametrize("case", corpus.case_params(CHAT_STREAMS))
 def test_deltas_are_the_same_for_every_case(case: corpus.StreamCase) -> None:
     assert_same(DELTAS_PATH, lambda: corpus.read_events(case, [case.body]))
+
+
+def translate_stream(case: corpus.StreamCase) -> Result:
+    client = adapters.get_dialect("chat" if case.dialect == "responses" else "responses")
+    backend, ids = adapters.get_dialect(case.dialect), adapters.deterministic_ids()
+    plan = adapters.plan_reply(adapters.TranslationOptions(client, backend, ids), streams=True)
+    translator = adapters.ReplyTranslator(plan, streamed=True)
+    return translator.feed(bytes(case.body)), translator.finish()
+
+
+@pytest.mark.parametrize("case", corpus.case_params(corpus.STREAMS))
+def test_streams_are_the_same_for_every_case(case: corpus.StreamCase) -> None:
+    assert_same(STAGES_PATH, lambda: translate_stream(case), replacement=False)
 
 
 STRINGS = st.sampled_from(("", "f", "Ja.", " ", "{}", '{"a":1}', "call_1"))
