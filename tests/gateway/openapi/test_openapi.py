@@ -230,7 +230,7 @@ WRITTEN: dict[str, Any] = {
     "streams/*-to-chat/*.sse": ChatChunk,
     "streams/*-to-legacy/*.sse": ChatChunk,
     "streams/*-to-responses/*.sse": ResponsesEvent,
-    "errors/**/*.json": ErrorBody,
+    **{f"errors/*-to-{name}/*.json": ErrorBody for name in TYPES},
 }
 
 
