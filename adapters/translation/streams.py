@@ -15,7 +15,7 @@ from adapters.losses import Loss, Losses
 from adapters.sse import Decoder, Frame, is_done, parse_event, write_block
 from adapters.stages.stage import Pipeline, Stage
 from adapters.translation.request import ReplyPlan, error_for_client
-from adapters.wire.error_body import redact_errors, redact_frame
+from adapters.wire.error_body import redact_errors, redact_frame, redact_text
 
 _LAST = (Finished, Failed)
 _IN_STORED_REPLY: Final = "in the stored completion"
@@ -227,10 +227,10 @@ class PassedStream(_BackendStream):
                 yield block + b"\n\n"
 
     def _redacted(self, block: bytes) -> tuple[bytes, Frame | None]:
-        """Parse an event, and redact the secrets in it if it is an error."""
+        """Parse an event, and redact the secrets in it if it is an error or only a comment."""
         frame = parse_event(block)
         if frame is None or self._redact is None:
-            return block, frame
+            return (block if frame else redact_text(block, self._redact)), frame
         clean = redact_frame(frame, self._redact)
         return (block if clean is frame else write_block(clean)), clean
 

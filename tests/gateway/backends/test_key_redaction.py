@@ -229,6 +229,13 @@ def test_only_the_error_of_an_event_is_redacted(keyed: Harness) -> None:
     assert last["choices"][0]["delta"] == {"content": REAL}
 
 
+def test_key_in_a_comment_is_redacted(keyed: Harness) -> None:
+    events = stream_events("chat", TURN, usage=False)
+    model = keyed.enqueue("real-chat", stream_reply(f": bad {REAL}\n\n".encode(), *events))
+    body = _send(keyed, "chat", model, streamed=True).body
+    assert body == f": bad {REDACTED}\n\n".encode() + b"".join(events)
+
+
 def test_only_the_error_of_a_failed_response_is_redacted(keyed: Harness) -> None:
     failed = json.loads(reply_body("responses", TURN)) | {"status": "failed", "error": ERROR}
     model = keyed.enqueue("real-responses", json_reply(json.dumps(failed).encode()))
