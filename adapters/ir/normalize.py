@@ -125,7 +125,7 @@ class UniqueCallIds(Struct, eq=False):
 
 
 def normalize_calls(items: tuple[Item, ...], losses: Losses) -> tuple[Item, ...]:
-    """Give each call a unique id and arguments that can be parsed; drop calls without a name."""
+    """Return items whose calls have a name, a unique id and arguments that can be parsed."""
     ids = UniqueCallIds(losses)
     normalized: list[Item] = []
     for item in items:

@@ -229,8 +229,10 @@ class PassedStream(_BackendStream):
     def _redacted(self, block: bytes) -> tuple[bytes, Frame | None]:
         """Parse an event, and redact the secrets in it if it is an error or only a comment."""
         frame = parse_event(block)
-        if frame is None or self._redact is None:
-            return (block if frame else redact_text(block, self._redact)), frame
+        if frame is None:
+            return redact_text(block, self._redact), None
+        if self._redact is None:
+            return block, frame
         clean = redact_frame(frame, self._redact)
         return (block if clean is frame else write_block(clean)), clean
 

@@ -220,8 +220,8 @@ _LIST = msgspec.json.Decoder(list[Raw])
 _ERROR = b'"error"'
 _IS_ERROR = Raw(_ERROR)
 # Fields of errors that some servers send without a type and with status 200, and fields of replies.
-_BARE_ERROR_FIELDS = frozenset(("detail", "errors", "message"))
-_REPLY_FIELDS = frozenset(("choices", "object", "output"))
+_BARE_ERROR_FIELDS = frozenset(("detail", "errors"))
+_REPLY_FIELDS = frozenset(("choices", "delta", "object", "output"))
 
 
 def redact_text(data: bytes, redact: Redact | None) -> bytes:
@@ -277,10 +277,11 @@ def _redacted(data: bytes, redact: Redact) -> bytes:
 
 def _is_bare_error(fields: Mapping[str, Raw]) -> bool:
     """Whether an object is an error of a server that does not mark its errors."""
-    if fields.keys() & _REPLY_FIELDS or not fields.keys() & _BARE_ERROR_FIELDS:
+    if fields.keys() & _REPLY_FIELDS:
         return False
-    # The message of a choice is an object.
-    return not bytes(fields.get("message", b"")).startswith(b"{")
+    # The message of a choice is an object or null, never a string.
+    has_text = bytes(fields.get("message", b"")).startswith(b'"')
+    return has_text or bool(fields.keys() & _BARE_ERROR_FIELDS)
 
 
 # Fields that are an error, or that may contain one.

@@ -116,7 +116,7 @@ class JobStore:
         return await self._writer.write(_renew_leases, (node, lease_seconds))
 
     async def release(self, node: str, response_ids: Collection[str]) -> None:
-        """Give up the leases of jobs, so that other nodes take them over at once."""
+        """Release the leases of jobs, so that other nodes take them over at once."""
         await self._writer.write(_release, (node, response_ids))
 
     async def wait_for_signal(self, node: str, seconds: float) -> None:

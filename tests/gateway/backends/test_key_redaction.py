@@ -229,6 +229,14 @@ def test_only_the_error_of_an_event_is_redacted(keyed: Harness) -> None:
     assert last["choices"][0]["delta"] == {"content": REAL}
 
 
+def test_choice_without_a_message_is_no_error(keyed: Harness) -> None:
+    choice = {"index": 0, "message": None, "delta": {"content": REAL}, "text": REAL}
+    chunk = b"data: " + json.dumps({"id": "chatcmpl-1", "choices": [choice]}).encode() + b"\n\n"
+    events = stream_events("chat", TURN, usage=False)
+    model = keyed.enqueue("real-chat", stream_reply(chunk, *events))
+    assert _send(keyed, "chat", model, streamed=True).body == chunk + b"".join(events)
+
+
 def test_key_in_a_comment_is_redacted(keyed: Harness) -> None:
     events = stream_events("chat", TURN, usage=False)
     model = keyed.enqueue("real-chat", stream_reply(f": bad {REAL}\n\n".encode(), *events))
