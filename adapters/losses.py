@@ -5,26 +5,32 @@ decides, together with the policy, whether the request is rejected:
 
 | severity   | meaning                                        | `report` | `refuse` |
 |------------|------------------------------------------------|----------|----------|
+| adapted    | sent in another form, and restored in replies; | reported | reported |
+|            | or not visible to the model                    |          |          |
 | hint       | the reply may be slightly different            | reported | reported |
 | capability | something that was requested will not happen   | reported | rejected |
 | meaning    | the backend would receive a different request  | rejected | rejected |
 
-A reply is never rejected because of a loss.
+A reply is never rejected because of a loss. `summarize_losses` returns a short form for people.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal, get_args
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from adapters.errors import UnsupportedRequestError
 
-Severity = Literal["hint", "capability", "meaning"]
+# From the least to the gravest.
+Severity = Literal["adapted", "hint", "capability", "meaning"]
 Action = Literal["dropped", "changed", "invented"]
 Policy = Literal["report", "refuse"]
 
 _FIRST_FIELD = re.compile(r"[^.\[]*")
+_INDEX = re.compile(r"\[\d+\]")
+_GRAVEST_FIRST: tuple[Severity, ...] = get_args(Severity)[::-1]
 
 
 # Clients read the key `why` in reports of translations and in a response header.
@@ -38,6 +44,35 @@ class Loss(Struct, frozen=True, rename={"reason": "why"}):
 
     def __str__(self) -> str:
         return f"{self.action} {self.path}: {self.reason}"
+
+
+class LossGroup(Struct, frozen=True):
+    """Losses that differ only in the indices of their paths."""
+
+    # If there are several, its path has `*` in place of the indices.
+    loss: Loss
+    count: int
+
+    def __str__(self) -> str:
+        loss = self.loss
+        return (
+            str(loss)
+            if self.count == 1
+            else f"{loss.action} {loss.path} x{self.count}: {loss.reason}"
+        )
+
+
+def summarize_losses(losses: Iterable[Loss]) -> list[LossGroup]:
+    """Group equal losses, the gravest first, without those that are only adapted."""
+    groups: dict[Loss, list[Loss]] = {}
+    for loss in losses:
+        if loss.severity != "adapted":
+            groups.setdefault(replace(loss, path=_INDEX.sub("[*]", loss.path)), []).append(loss)
+    summary = [
+        LossGroup(group[0] if len(group) == 1 else general, len(group))
+        for general, group in groups.items()
+    ]
+    return sorted(summary, key=lambda group: _GRAVEST_FIRST.index(group.loss.severity))
 
 
 class Losses:

@@ -27,7 +27,7 @@ FOLDER = "snapshots"
 RENAMED_FOLDERS = {"hub": "ir", "schema": "openapi"}
 RENAMED_NAMES = {"thought": "reasoning"}
 
-_SEVERITY = "(?:hint|capability|meaning)"
+_SEVERITY = "(?:adapted|hint|capability|meaning)"
 _STRING = r'(?:[^"\\\n]|\\.)*'
 # A loss in a list of losses, a line of a page of losses, an error, a text of the OpenAPI document.
 _LOSS = rf'(?P<head>(?:dropped|changed|invented) [^"\n]*?: )(?P<text>.*?)(?P<tail> \({_SEVERITY}\))'

@@ -147,7 +147,8 @@ class MessageWriter:
             self._losses.changed(path, "moved after the outputs of the preceding tool calls")
         role = self._role(message.role)
         if role != message.role:
-            self._losses.changed(f"{path}.role", f"{message.role} is not supported; sent as {role}")
+            reason = f"{message.role} is not supported; sent as {role}"
+            self._losses.changed(f"{path}.role", reason, "adapted")
         content = self._parts.write_content(message.content, f"{path}.content")
         wire: Wire = {"role": role, "content": content}
         if message.extras:

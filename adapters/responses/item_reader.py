@@ -38,6 +38,8 @@ _RESPONSES_ONLY_FIELDS = {
     "caller": DropPolicy(None),
     "created_by": DropPolicy(None),
     "execution": DropPolicy(None),
+    # Telemetry of Codex, which no model receives.
+    "internal_chat_message_metadata_passthrough": DropPolicy("adapted"),
     "pending_safety_checks": DropPolicy("capability"),
 }
 _RAWS = Decoder(list[Raw])

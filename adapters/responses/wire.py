@@ -42,6 +42,8 @@ RESPONSES_ONLY_FIELDS = {
     "context_management": DropPolicy("capability"),
     "access_programs": DropPolicy("capability"),
     "truncation": DropPolicy(harmless_if("disabled", "hint")),
+    # Telemetry of the client, which no model receives.
+    "client_metadata": DropPolicy("adapted"),
     # Not reported: it limits the calls of built-in tools, which no other dialect has.
     "max_tool_calls": DropPolicy(None),
 }

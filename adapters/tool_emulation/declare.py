@@ -164,7 +164,8 @@ class _DeclarationReader:
         prefix = None if namespace is None else namespace.name
         name = qualified_name(prefix, offered.name, self._backend.max_name_length)
         if name != offered.name and namespace is None:
-            self._losses.changed(f"{path}.name", f"the backend rejects this name; sent as {name}")
+            reason = f"the backend rejects this name; sent as {name}"
+            self._losses.changed(f"{path}.name", reason, "adapted")
         described = offered if namespace is None else namespace.describe(offered)
         declared, kind = self._convert(described, name, path)
         entry = RegisteredTool(call_kind(tool), tool.name, prefix, tool, path, kind, name)
@@ -192,7 +193,8 @@ class _DeclarationReader:
             return renamed, "function"
         if self._backend.supports(renamed):
             return renamed, "custom"
-        self._losses.changed(path, "custom tools are not supported; declared as a function")
+        reason = "custom tools are not supported; declared as a function"
+        self._losses.changed(path, reason, "adapted")
         if renamed.format == "grammar" and json_schema_pattern(renamed) is None:
             reason = "the grammar is sent in the description and not enforced"
             self._losses.changed(f"{path}.format", reason, "capability")
@@ -208,7 +210,8 @@ class _DeclarationReader:
                     None, child_path, RegisteredTool.unchanged(child, child_path, namespace.name)
                 )
             return
-        self._losses.changed(path, "namespaces are not supported; declared as single tools")
+        reason = "namespaces are not supported; declared as single tools"
+        self._losses.changed(path, reason, "adapted")
         for child_path in namespace.unnamed_paths:
             reason = "this tool cannot be called outside its namespace"
             self._losses.dropped(child_path, reason, "capability")
@@ -232,7 +235,7 @@ class _DeclarationReader:
         if self._backend.supports(tool):
             return Declaration(tool, path, RegisteredTool(kind, kind, None, tool, path, kind, kind))
         reason = f"{tool.kind} tools are not supported; declared as a function"
-        self._losses.changed(path, reason)
+        self._losses.changed(path, reason, "adapted")
         entry = RegisteredTool(kind, kind, None, tool, path, "function", kind)
         return Declaration(function, path, entry)
 

@@ -118,7 +118,9 @@ class HistoryEmulator:
         if self._backend.supports_call_kind(call.kind):
             return self._with_valid_name(call, path)
         reason = f"{call.kind} tools are not supported; sent as a function call"
-        self._losses.changed(path, INPUT_WRAPPED if call.kind == "custom" else reason)
+        if call.kind == "custom":
+            reason = INPUT_WRAPPED
+        self._losses.changed(path, reason, "adapted")
         return self._with_valid_name(self._as_function(call, path), path)
 
     def _convert_declared(self, call: ToolCall, entry: RegisteredTool, path: str) -> ToolCall:
@@ -182,7 +184,8 @@ class HistoryEmulator:
             return call
         name = qualified_name(call.namespace, call.name, self._backend.max_name_length)
         if name != call.name:
-            self._losses.changed(f"{path}.name", f"the backend rejects this name; sent as {name}")
+            reason = f"the backend rejects this name; sent as {name}"
+            self._losses.changed(f"{path}.name", reason, "adapted")
         return replace(call, name=name, namespace=None)
 
     # Outputs

@@ -288,7 +288,7 @@ class _Pairing:
 
     def _report_id(self, path: str, reason: str) -> None:
         if self._ids_matter:
-            self._losses.changed(path, reason)
+            self._losses.changed(path, reason, "adapted")
 
     def _convert_output(self, output: ToolOutput, path: str) -> Item:
         call = self._take_call(output)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from secrets import token_hex
 
 from adapters import Loss
+from adapters.losses import LossGroup, summarize_losses
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -106,22 +107,24 @@ def request_id_header(request_id: str) -> tuple[bytes, bytes]:
 
 def loss_header(losses: Iterable[Loss]) -> Headers:
     """Return a header that lists losses as a structured-field list (RFC 9651)."""
-    losses = list(losses)
+    groups = summarize_losses(losses)
     members: list[str] = []
     size = 0
-    for loss in losses:
-        member = _member(loss)
+    for number, group in enumerate(groups):
+        member = _member(group)
         size += len(member) + len(", ")
         if size > _MAX_LOSS_HEADER_BYTES:
-            members.append(f"more;count={len(losses) - len(members)}")
+            members.append(f"more;count={sum(rest.count for rest in groups[number:])}")
             break
         members.append(member)
     return [(b"dragoman-loss", ", ".join(members).encode())] if members else []
 
 
-def _member(loss: Loss) -> str:
+def _member(group: LossGroup) -> str:
+    loss = group.loss
     path, reason = _string(loss.path), _string(loss.reason)
-    return f"{loss.action};path={path};severity={loss.severity};why={reason}"
+    count = f";count={group.count}" if group.count > 1 else ""
+    return f"{loss.action};path={path};severity={loss.severity}{count};why={reason}"
 
 
 def _string(text: str) -> str:

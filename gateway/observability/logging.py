@@ -2,13 +2,14 @@
 
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import structlog
 from litestar.logging.config import LoggingConfig, StructLoggingConfig
 from litestar.serialization import encode_json
 from structlog.typing import FilteringBoundLogger, Processor
 
+from adapters.losses import Loss, LossGroup, summarize_losses
 from adapters.wire.error_body import redact_text
 from gateway.config.schema import LogConfig
 from gateway.observability.body_redaction import redact_body
@@ -91,14 +92,16 @@ def exchange_logger() -> Callable[[ExchangeRecord], None]:
     """Return a function that logs an exchange; call this after logging is configured."""
     # Bound once, because binding a logger costs more than writing a line.
     bound: FilteringBoundLogger = LOG.bind()
+    lists_all_losses = bound.is_enabled_for(logging.DEBUG)
 
     def log(record: ExchangeRecord) -> None:
-        bound.info("request", **_fields(record))
+        losses = record.losses if lists_all_losses else summarize_losses(record.losses)
+        bound.info("request", **_fields(record, losses))
 
     return log
 
 
-def _fields(record: ExchangeRecord) -> dict[str, object]:
+def _fields(record: ExchangeRecord, losses: Iterable[Loss | LossGroup]) -> dict[str, object]:
     usage = record.usage
     fields: dict[str, object] = {
         "client_dialect": record.client_dialect,
@@ -113,7 +116,7 @@ def _fields(record: ExchangeRecord) -> dict[str, object]:
         "duration_ms": _milliseconds(record.elapsed()),
         "input_tokens": None if usage is None else usage.input_tokens,
         "output_tokens": None if usage is None else usage.output_tokens,
-        "losses": [_redact(record, str(loss)) for loss in record.losses],
+        "losses": [_redact(record, str(loss)) for loss in losses],
         "key_name": record.key_name,
         "request_id": record.request_id,
         "path": record.path,

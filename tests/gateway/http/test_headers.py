@@ -11,7 +11,7 @@ STRING = r'"(?:[ !#-\[\]-~]|\\["\\])*"'
 DISPLAY = r'%"(?:[ !#$&-~]|%[0-9a-f]{2})*"'
 MEMBER = re.compile(
     rf"(dropped|changed|invented);path=({STRING}|{DISPLAY})"
-    rf";severity=(hint|capability|meaning);why=({STRING}|{DISPLAY})(?:, |$)"
+    rf";severity=(hint|capability|meaning)(?:;count=\d+)?;why=({STRING}|{DISPLAY})(?:, |$)"
 )
 
 
@@ -74,14 +74,14 @@ def test_repeated_headers_are_joined_or_the_last_one_counts() -> None:
 
 def test_loss_is_a_member_of_a_list() -> None:
     losses = [
-        Loss("dropped", "seed", "the Responses API does not support this field"),
         Loss("changed", 'tools["a\\b"]', "größer", "capability"),
+        Loss("dropped", "seed", "the Responses API does not support this field"),
     ]
     [(name, value)] = loss_header(losses)
     assert name == b"dragoman-loss"
     assert value.decode() == (
-        'dropped;path="seed";severity=hint;why="the Responses API does not support this field", '
-        r'changed;path="tools[\"a\\b\"]";severity=capability;why=%"gr%c3%b6%c3%9fer"'
+        r'changed;path="tools[\"a\\b\"]";severity=capability;why=%"gr%c3%b6%c3%9fer", '
+        'dropped;path="seed";severity=hint;why="the Responses API does not support this field"'
     )
 
 
@@ -89,12 +89,27 @@ def test_no_header_without_losses() -> None:
     assert loss_header([]) == []
 
 
+def test_adapted_losses_are_not_in_the_header() -> None:
+    assert loss_header([Loss("changed", "tools[0]", "declared as a function", "adapted")]) == []
+
+
+def test_gravest_losses_are_first_and_equal_ones_are_counted() -> None:
+    losses = [Loss("dropped", f"input[{number}].metadata", "no place") for number in range(40)]
+    losses.append(Loss("dropped", "tools[3]", "no web search", "capability"))
+    [(_, value)] = loss_header(losses)
+    assert value.decode() == (
+        'dropped;path="tools[3]";severity=capability;why="no web search", '
+        'dropped;path="input[*].metadata";severity=hint;count=40;why="no place"'
+    )
+
+
 def test_losses_that_do_not_fit_are_counted() -> None:
     losses = [Loss("dropped", f"field_{number}", "it has no place") for number in range(200)]
+    losses += [Loss("dropped", f"tools[{number}]", "it has no place") for number in range(10)]
     [(_, value)] = loss_header(losses)
     listed, _, rest = value.decode().rpartition(", ")
     assert len(value) < 4200
-    assert rest == f"more;count={200 - len(MEMBER.findall(listed))}"
+    assert rest == f"more;count={210 - len(MEMBER.findall(listed))}"
 
 
 @given(path=st.text(), why=st.text())
