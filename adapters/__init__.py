@@ -27,7 +27,7 @@ from typing import cast, get_args
 
 import msgspec
 
-from adapters.capabilities import GENERIC, PROFILES, Capabilities
+from adapters.capabilities import GENERIC, Capabilities
 from adapters.chat import CHAT
 from adapters.conformance import Violation
 from adapters.dialect import DEFAULT_REPLY_OPTIONS, Dialect, ReplyOptions
@@ -42,6 +42,7 @@ from adapters.ids import IdSource, content_ids, deterministic_ids
 from adapters.ir.types import EMPTY_REQUEST, Request
 from adapters.legacy import LEGACY
 from adapters.losses import Loss, Policy, Severity
+from adapters.profiles import PROFILES
 from adapters.reasoning.sealed import Sealer
 from adapters.responses import RESPONSES
 from adapters.tool_emulation import CustomInput

@@ -27,9 +27,10 @@ from adapters import (
     read_client_request,
     write_backend_request,
 )
-from adapters.capabilities import GENERIC, PROFILES
+from adapters.capabilities import GENERIC
 from adapters.errors import invalid_choice
 from adapters.losses import Losses
+from adapters.profiles import PROFILES
 from adapters.sse import BYTE_ORDER_MARK
 from adapters.wire.json_object import MISSING, decode, is_present, read_body
 from gateway.config.key_checks import describe

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent
 LAYERS: dict[str, tuple[set[str], ...]] = {
     "adapters": (
         {"capabilities", "errors", "ids", "json_text"},
-        {"losses", "sse"},
+        {"losses", "profiles", "sse"},
         {"conformance", "ir"},
         {"wire"},
         {"dialect", "stages", "tool_emulation"},

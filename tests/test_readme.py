@@ -16,7 +16,7 @@ import pytest
 from msgspec.structs import fields
 
 from adapters import Severity
-from adapters.capabilities import PROFILES
+from adapters.profiles import PROFILES
 from gateway.cli.commands import main
 from gateway.config import load_config
 from tests.corpus import ErrorCase, ReplyCase, RequestCase, StreamCase, load_stream

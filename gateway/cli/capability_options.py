@@ -8,7 +8,8 @@ import rich_click as click
 from msgspec.structs import FieldInfo
 
 from adapters import Capabilities
-from adapters.capabilities import GENERIC, PROFILES
+from adapters.capabilities import GENERIC
+from adapters.profiles import PROFILES
 
 _FIELDS = {field.name: field for field in msgspec.structs.fields(Capabilities)}
 _NULL = ("null", "none", "")

@@ -19,7 +19,7 @@ from adapters import (
     Request,
     deterministic_ids,
 )
-from adapters.capabilities import PROFILES
+from adapters.profiles import PROFILES
 from adapters.sse import STREAM_PREFIX_BYTES, is_stream
 from gateway.cli.capability_options import read_capabilities, read_profile
 from gateway.cli.jsonl import JsonlTranslator, describe_kind, is_jsonl

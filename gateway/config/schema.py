@@ -10,7 +10,8 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from adapters import DIALECTS, Capabilities, Policy, ReplyOptions
-from adapters.capabilities import GENERIC, PROFILES
+from adapters.capabilities import GENERIC
+from adapters.profiles import PROFILES
 
 if TYPE_CHECKING:
     DialectName = str

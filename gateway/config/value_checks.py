@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from adapters import Capabilities, dialects_by_path
-from adapters.capabilities import PROFILES
+from adapters.profiles import PROFILES
 from gateway.config.key_checks import (
     Array,
     Table,

@@ -7,7 +7,8 @@ from msgspec.structs import fields
 from syrupy.assertion import SnapshotAssertion
 
 import adapters
-from adapters.capabilities import GENERIC, PROFILES
+from adapters.capabilities import GENERIC
+from adapters.profiles import PROFILES
 from tests.corpus import REPLIES, REQUESTS, STREAMS
 from tests.exchange import Exchange
 from tests.snapshots import format_json, format_losses

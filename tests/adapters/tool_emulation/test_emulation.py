@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 import adapters
-from adapters.capabilities import OPENAI
 from adapters.errors import UnsupportedRequestError
 from adapters.ir import types as ir
 from adapters.losses import Losses
+from adapters.profiles import OPENAI
 from adapters.tool_emulation import BackendToolSupport, CallRestorer, EmulatedRequest, emulate_tools
 from adapters.tool_emulation.tool_search import bm25_rank
 from tests.exchange import Exchange, exchange_between

@@ -8,7 +8,8 @@ import pytest
 from msgspec import Struct, structs
 
 from adapters import DIALECTS, Capabilities, ReplyOptions
-from adapters.capabilities import GENERIC, PROFILES
+from adapters.capabilities import GENERIC
+from adapters.profiles import PROFILES
 from gateway.config import ConfigError, backend_capabilities, load_config, schema
 from gateway.config.renames import RENAMED_KEYS, RENAMED_VALUES
 from gateway.crypto import api_key_digest

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import FieldInfo, fields
 
 from adapters import DIALECTS, Capabilities
-from adapters.capabilities import PROFILES
+from adapters.profiles import PROFILES
 from gateway.config import load_config
 from gateway.config.schema import BackendConfig, Config, KeyConfig, TlsConfig
 

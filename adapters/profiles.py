@@ -1,0 +1,201 @@
+"""Profiles: the capabilities of known servers.
+
+The sources of these profiles are documentation and tests. The capabilities of servers of open
+models depend on the template of the model, too: a profile follows the majority of templates.
+"""
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from adapters.capabilities import GENERIC, Capabilities
+
+OPENAI = Capabilities(
+    # Its models prefer `developer` to `system`.
+    developer_role=True,
+    # Chat accepts custom tools, too.
+    custom_tools=True,
+    compaction=True,
+    count_tokens="responses",
+)
+
+# The base of the profiles of servers of open models.
+_OPEN = replace(
+    GENERIC,
+    # Templates such as Qwen's reject a system message that is not the first.
+    system_messages="single",
+    # They reject or ignore all tools but functions.
+    custom_tools=False,
+    tool_types=(),
+    allowed_tools=False,
+)
+
+VLLM = replace(
+    _OPEN,
+    # Versions up to 0.11 read `reasoning_content`, newer ones only this name.
+    reasoning_field="reasoning",
+    # Its Responses API reads the text of reasoning items.
+    reasoning_items="text",
+    # A server that was started with tools runs these. Namespaces are not listed: it rejects them,
+    # or flattens the names in its reply.
+    tool_types=("mcp", "code_interpreter", "web_search"),
+    json_arguments_required=True,
+    count_tokens="vllm",
+    extra_fields=(
+        "top_k",
+        "min_p",
+        "repetition_penalty",
+        "chat_template_kwargs",
+        "stop_token_ids",
+        "structured_outputs",
+    ),
+)
+
+LLAMACPP = replace(
+    _OPEN,
+    # Only newer versions have `max_completion_tokens`.
+    max_tokens_field="max_tokens",
+    reasoning_field="reasoning_content",
+    # Its Responses API rejects reasoning items without text.
+    reasoning_items="text",
+    # Arguments in the history that it cannot parse cause status 500.
+    json_arguments_required=True,
+    # With a named choice, it may call any tool. With "none", the model still sees the tools and
+    # writes calls into its text.
+    tool_choices=("auto", "required"),
+    count_tokens="llamacpp",
+    extra_fields=("top_k", "min_p", "repeat_penalty", "chat_template_kwargs", "cache_prompt"),
+)
+
+LLAMA_CPP_PYTHON = replace(
+    _OPEN,
+    # It rejects null and messages without content.
+    empty_content="empty_string",
+    # The output of a tool must be a string.
+    text_parts=False,
+    # Tools without a choice are ignored; "required" is an error.
+    explicit_tool_choice=True,
+    tool_choices=("auto", "none", "named"),
+    # `max_completion_tokens` is ignored.
+    max_tokens_field="max_tokens",
+    # It rejects `json_schema`.
+    json_schema="json_object",
+    # With tools and the choice "auto", it sends an empty stream.
+    streaming="never",
+    extra_fields=("top_k", "min_p", "repeat_penalty"),
+)
+
+OLLAMA = replace(
+    _OPEN,
+    # It rejects null.
+    empty_content="empty_string",
+    # It ignores `max_completion_tokens`, tool choices and `parallel_tool_calls`.
+    max_tokens_field="max_tokens",
+    tool_choices=("auto",),
+    parallel_tool_calls=False,
+    reasoning_field="reasoning",
+)
+
+LMSTUDIO = replace(
+    _OPEN,
+    # It rejects null.
+    empty_content="empty_string",
+    max_tokens_field="max_tokens",
+    # It rejects a named choice: "Supported string values: none, auto, required".
+    tool_choices=("auto", "none", "required"),
+)
+
+DEEPSEEK = replace(
+    GENERIC,
+    # Its errors for custom tools and text parts are "unknown variant custom" and "invalid type:
+    # sequence, expected a string".
+    custom_tools=False,
+    allowed_tools=False,
+    text_parts=False,
+    # Its documentation does not mention `max_completion_tokens` and `parallel_tool_calls`.
+    max_tokens_field="max_tokens",
+    parallel_tool_calls=False,
+    # "The reasoning_content in the thinking mode must be passed back": on every turn that had it
+    # (https://github.com/diegosouzapw/OmniRoute/issues/3308).
+    reasoning_field="reasoning_content",
+    reasoning_required=True,
+    reasoning_items="text",
+    # It accepts only `json_object`.
+    json_schema="unsupported",
+    extra_fields=("thinking",),
+)
+
+MISTRAL = replace(
+    GENERIC,
+    custom_tools=False,
+    allowed_tools=False,
+    call_id_format="alphanumeric_9",
+    # Its errors are "Expected last role User or Tool" and "Unexpected role 'system' after role
+    # 'tool'".
+    system_messages="single",
+    alternating_roles=True,
+    # It rejects unknown fields ("Extra inputs are not permitted"), and always sends the usage.
+    message_names=False,
+    max_tokens_field="max_tokens",
+    stream_options=False,
+    unsupported_fields=(
+        "logit_bias",
+        "logprobs",
+        "metadata",
+        "moderation",
+        "prompt_cache_key",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "safety_identifier",
+        "seed",
+        "service_tier",
+        "store",
+        "top_logprobs",
+        "user",
+        "verbosity",
+    ),
+    extra_fields=("random_seed", "safe_prompt"),
+)
+
+GROQ = replace(
+    GENERIC,
+    custom_tools=False,
+    allowed_tools=False,
+    # According to its documentation, it rejects names and these fields.
+    message_names=False,
+    unsupported_fields=("logit_bias", "logprobs", "top_logprobs"),
+)
+
+OPENROUTER = replace(
+    GENERIC,
+    # It forwards requests to many servers, and only functions work with all of them.
+    custom_tools=False,
+    tool_types=(),
+    allowed_tools=False,
+    reasoning_field="reasoning",
+    reasoning_efforts=("none", "minimal", "low", "medium", "high", "xhigh"),
+    extra_fields=("top_k", "min_p", "repetition_penalty", "provider", "models", "plugins"),
+)
+
+BEDROCK = replace(
+    GENERIC,
+    custom_tools=False,
+    allowed_tools=False,
+    # It rejects `strict` with "Extra inputs are not permitted".
+    strict_tools=False,
+)
+
+PROFILES: Mapping[str, Capabilities] = {
+    "generic": GENERIC,
+    "openai": OPENAI,
+    "vllm": VLLM,
+    "llamacpp": LLAMACPP,
+    "llama_cpp_python": LLAMA_CPP_PYTHON,
+    "ollama": OLLAMA,
+    "lmstudio": LMSTUDIO,
+    "deepseek": DEEPSEEK,
+    "mistral": MISTRAL,
+    "groq": GROQ,
+    "openrouter": OPENROUTER,
+    "bedrock": BEDROCK,
+}
