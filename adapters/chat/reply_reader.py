@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from adapters.chat.message_reader import TypicalCall, read_assistant
 from adapters.chat.wire import (
     CHAT_ONLY_REPLY_FIELDS,
-    FAILED_FINISH_REASONS,
     FAMILY,
     MISSING_CALL_ID_REASON,
     READ_FINISH_REASON,
     REFUSAL_LOGPROBS_REASON,
     finish_error,
+    is_failure,
     read_finish,
     read_usage,
     read_valid_usage,
@@ -142,7 +142,7 @@ def _read_any(body: bytes, context: ReplyContext) -> Reply:
     choices.sort(key=lambda choice: choice.integer("index") or 0)
     read = tuple(_read_choice(choice, context) for choice in choices)
     reasons = (choice.finish.raw for choice in read if choice.finish is not None)
-    failed = next((reason for reason in reasons if reason in FAILED_FINISH_REASONS), None)
+    failed = next(filter(is_failure, reasons), None)
     return Reply(
         id=fields.string("id") or "",
         model=fields.string("model") or "",
@@ -169,7 +169,9 @@ def _read_choice(fields: JsonObject, context: ReplyContext) -> Choice:
     losses = context.losses
     finish = read_finish(fields.string("finish_reason"), losses)
     message = fields.nested("message") or JsonObject({}, fields.at("message"))
-    items = _fill_empty(_read_items(message, context), losses)
+    items = _read_items(message, context)
+    if not is_failure(finish.raw):
+        items = _fill_empty(items, losses)
     items = _with_logprobs(items, fields.nested("logprobs"), losses)
     truncated = finish.reason in ("length", "filter")
     normalized = normalize_calls(mark_incomplete(items) if truncated else items, losses)

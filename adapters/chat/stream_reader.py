@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from adapters.chat.choice_reader import ChoiceReader
 from adapters.chat.tool_calls import COMPLETE_ARGUMENTS_START, PartialCall, ToolCallAssembler
 from adapters.chat.wire import (
-    FAILED_FINISH_REASONS,
     FAMILY,
     Chunk,
     ChunkChoice,
     KnownChunk,
     finish_error,
+    is_failure,
     read_finish,
     read_valid_usage,
     unknown_fields,
@@ -207,7 +207,7 @@ class StreamReader(BaseStreamReader):
         # Servers without real streaming send the whole message in one chunk.
         delta = choice.delta or choice.message
         events = [] if delta is None else reader.feed(delta, choice.logprobs)
-        if choice.finish_reason in FAILED_FINISH_REASONS:
+        if is_failure(choice.finish_reason):
             self._failed_finish = choice.finish_reason
         elif choice.finish_reason:
             events += reader.finish(read_finish(choice.finish_reason, self._losses))

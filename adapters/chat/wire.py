@@ -70,8 +70,47 @@ READ_FINISH_REASON: dict[str, FinishReason] = {
     "length": "length",
     "content_filter": "filter",
 }
-# Finish reasons by which servers report an error.
-FAILED_FINISH_REASONS = frozenset(("error", "insufficient_system_resource"))
+# The finish reasons of other APIs that some servers pass on, in lower case.
+_OTHER_FINISH_REASONS: dict[str, FinishReason] = {
+    "tool_call": "calls",
+    "tool_use": "calls",
+    "max_tokens": "length",
+    "max_output_tokens": "length",
+    "max_length": "length",
+    "model_length": "length",
+    "model_context_window_exceeded": "length",
+    # The server stopped a reply that repeated itself.
+    "repetition": "length",
+    "blocklist": "filter",
+    "guardrail_intervened": "filter",
+    "image_safety": "filter",
+    "prohibited_content": "filter",
+    "recitation": "filter",
+    "safety": "filter",
+    "sensitive": "filter",
+    "spii": "filter",
+}
+# Finish reasons by which servers report an error, in lower case.
+_FAILED_FINISH_REASONS = frozenset(
+    (
+        "abort",
+        "aborted",
+        "canceled",
+        "cancelled",
+        "engine_error",
+        "error",
+        "failed",
+        "insufficient_system_resource",
+        "internal_error",
+        "malformed_function_call",
+        "model_error",
+        "network_error",
+        "overloaded",
+        "server_error",
+        "timeout",
+        "unexpected_tool_call",
+    )
+)
 WRITE_FINISH_REASON: dict[FinishReason, str] = {
     "stop": "stop",
     "calls": "tool_calls",
@@ -91,14 +130,31 @@ def read_finish(reason: str | None, losses: Losses) -> Finish:
         losses.invented("finish_reason", "the backend sent no finish reason; reported as stop")
         return Finish("stop", "")
     known = READ_FINISH_REASON.get(reason)
-    if known is None and reason not in FAILED_FINISH_REASONS:
-        losses.changed("finish_reason", f"unknown finish reason {reason!r}; reported as stop")
+    if known is None and not is_failure(reason):
+        known = _OTHER_FINISH_REASONS.get(_finish_word(reason))
+        kind = "finish reason" if known else "unknown finish reason"
+        written = WRITE_FINISH_REASON[known or "stop"]
+        losses.changed("finish_reason", f"{kind} {reason!r}; reported as {written}")
     return Finish(known or "stop", reason)
+
+
+def is_failure(finish_reason: str | None) -> bool:
+    """Whether a server reports an error by a finish reason."""
+    return (
+        bool(finish_reason)
+        and finish_reason not in READ_FINISH_REASON
+        and _finish_word(finish_reason) in _FAILED_FINISH_REASONS
+    )
+
+
+def _finish_word(reason: str) -> str:
+    """Return the last word of a finish reason; Google's servers send several words."""
+    return reason.lower().rpartition(":")[2].strip()
 
 
 def finish_error(reason: str) -> Error:
     """Return the error for one of the finish reasons by which servers report errors."""
-    return Error(f"the backend aborted the reply: {reason}", code=reason, status=502)
+    return Error(f"the backend aborted the reply: {reason}", code=_finish_word(reason), status=502)
 
 
 # The field for the arguments of each kind of call.

@@ -21,7 +21,9 @@ Translated = tuple[bytes, tuple[adapters.Loss, ...]]
 # Streams of JSON that we cannot read, but a client of the same dialect may.
 UNREADABLE = ("chat-name-of-wrong-type",)
 WITH_NOISE = ("chat-binary-noise-between-events",)
-SUCCESSFUL_END = re.compile(rb'"finish_reason": ?"|"response\.(completed|incomplete)"')
+SUCCESSFUL_END = re.compile(
+    rb'"finish_reason": ?"(?!abort|error|network_error)|"response\.(completed|incomplete)"'
+)
 
 
 def translate(case: corpus.StreamCase, target: str, pieces: Sequence[bytes]) -> Translated:
