@@ -26,6 +26,7 @@ from gateway.context import AppContext
 from gateway.crypto import RANDOM_IDS, SealingKeys, new_sealing_key, parse_sealing_key
 from gateway.demo import DemoTransport
 from gateway.http.auth import Authenticator
+from gateway.http.paths import rewrite_paths
 from gateway.observability.logging import LOG, exchange_logger, logging_config
 from gateway.observability.record import ExchangeRecord
 from gateway.openapi.document import SchemaPlugin, openapi_config
@@ -75,7 +76,7 @@ def create_app(config: Config) -> Litestar:
         middleware.append(metrics.HTTP_METRICS.middleware)
     if tracer is not None:
         plugins.append(tracer.plugin())
-    return Litestar(
+    app = Litestar(
         route_handlers=handlers,
         dependencies=dependencies(context, ModelList(backends)),
         plugins=plugins,
@@ -87,6 +88,9 @@ def create_app(config: Config) -> Litestar:
         lifespan=[_lifespan(context, backends)],
         request_max_body_size=config.server.max_body_bytes,
     )
+    # Litestar runs its middleware only after routing.
+    app.asgi_handler = rewrite_paths(app.asgi_handler)
+    return app
 
 
 def _lifespan(

@@ -22,6 +22,7 @@ from gateway.context import AppContext
 from gateway.errors import InternalError, UpgradeRequiredError, framework_error
 from gateway.http.auth import Principal
 from gateway.http.headers import new_request_id, read_headers, request_id_header
+from gateway.http.paths import path_model
 from gateway.http.request_body import read_body
 from gateway.http.sinks import AsgiSink, ReplySink
 from gateway.observability.logging import LOG
@@ -91,7 +92,8 @@ def pipeline_app(
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         record = ExchangeRecord(scope["path"])
-        sink = AsgiSink(read_headers(scope["headers"]), receive, send, record, dialect)
+        headers = read_headers(scope["headers"])
+        sink = AsgiSink(headers, receive, send, record, dialect, path_model(scope))
         await serve(context, sink, work(context, sink))
 
     return app
@@ -167,7 +169,9 @@ def handle_error(request: AnyRequest, error: Exception) -> Response[bytes]:
     if isinstance(error, ValidationException):
         error = _invalid_parameter(error)
     if isinstance(error, HTTPException):
-        message = f"{request.method} {request.url.path}: {error.detail}"
+        # The path that the client sent; that of the URL may be rewritten.
+        path = request.scope["raw_path"].decode("latin-1")
+        message = f"{request.method} {path}: {error.detail}"
         body = write_error(framework_error(error.status_code, message))
         return Response(body, status_code=error.status_code, headers=error.headers, media_type=JSON)
     if not isinstance(error, DragomanError):

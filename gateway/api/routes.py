@@ -1,4 +1,4 @@
-"""All routes. Every path is served with and without the prefix `/v1`."""
+"""All routes. Every path is served with and without the prefix `/v1`; see also `http/paths.py`."""
 
 from collections.abc import Sequence
 

@@ -48,7 +48,9 @@ class Authenticator:
         else:
             given = (azure_key or "").strip()
         if not given:
-            raise UnauthorizedError(None, "an API key is required as a bearer token")
+            raise UnauthorizedError(
+                None, "an API key is required, as a bearer token or in the header api-key"
+            )
         key = self._find(given)
         if key is None:
             raise UnauthorizedError(None, "the API key is unknown")

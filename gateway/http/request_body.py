@@ -13,6 +13,7 @@ import msgspec
 import zstandard
 from litestar.types import Receive
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from adapters import (
     DIALECTS,
@@ -203,8 +204,10 @@ class ParsedRequest(Struct, frozen=True):
         return self.body.fields.get("stream") == _TRUE
 
 
-def parse_request(body: bytes | RequestBody, path: str) -> ParsedRequest:
+def parse_request(body: bytes | RequestBody, path: str, path_model: str = "") -> ParsedRequest:
     """Parse a request to an endpoint, which several dialects may share.
+
+    `path_model` is the model of a body that has none.
 
     Raises `InvalidRequestError` if the body is malformed or belongs to another endpoint.
     """
@@ -213,7 +216,11 @@ def parse_request(body: bytes | RequestBody, path: str) -> ParsedRequest:
     if parsed.items is None and parsed.fields.get(candidates[0].names["items"], NULL) == NULL:
         _check_endpoint(parsed, path)
     dialect = next(one for one in candidates if one.matches(parsed))
-    return ParsedRequest(parsed, dialect, _read_model(parsed))
+    model = _read_model(parsed)
+    if path_model and not model:
+        model, named = path_model, {"model": Raw(msgspec.json.encode(path_model))}
+        parsed = replace(parsed, fields=parsed.fields | named, raw=None)
+    return ParsedRequest(parsed, dialect, model)
 
 
 def _check_endpoint(body: RequestBody, path: str) -> None:

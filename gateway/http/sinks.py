@@ -24,7 +24,10 @@ class ReplySink(ABC):
         receive: Receive,
         record: ExchangeRecord,
         dialect: Dialect = RESPONSES,
+        path_model: str = "",
     ) -> None:
+        # The model that is named in the path of the request.
+        self.path_model = path_model
         # The headers of the request.
         self.headers = headers
         # Returns a disconnect message when the client has disconnected.
@@ -90,8 +93,9 @@ class AsgiSink(ReplySink):
         send: Send,
         record: ExchangeRecord,
         dialect: Dialect = RESPONSES,
+        path_model: str = "",
     ) -> None:
-        super().__init__(headers, receive, record, dialect)
+        super().__init__(headers, receive, record, dialect, path_model)
         self._send = send
 
     async def _send_head(self, status: int, headers: Headers) -> None:

@@ -26,6 +26,7 @@ from litestar.openapi.spec import (
     Schema,
     SecurityScheme,
     Server,
+    ServerVariable,
 )
 from litestar.openapi.spec.enums import OpenAPIType
 from litestar.plugins import OpenAPISchemaPlugin
@@ -37,7 +38,7 @@ _DESCRIPTION: Final = """\
 A gateway between tool-calling dialects: Chat Completions, the Responses API and legacy functions. \
 Clients use their own dialect, whatever the dialect of the backend is.
 
-Every path is served with and without the prefix `/v1`.
+Every path is served with the prefixes `/v1`, `/openai/v1` and `/openai`, and without a prefix.
 """
 # Items whose `type` may be omitted. A Struct cannot declare its tag optional.
 _TYPE_OPTIONAL: Final = ("MessageItem", "ReferenceItem")
@@ -63,6 +64,12 @@ BACKEND_ERRORS: Final = tuple(_ERRORS)
 # Litestar takes one media type for each status. A stream is declared under this number, and
 # `StreamOperation` adds it to the response with status 200.
 _STREAM: Final = 0
+_PREFIXES: Final = ("/v1", "/openai/v1")
+# The paths of Azure, and of the parameter `engine` of old SDKs.
+_MODEL_PREFIXES: Final = ("/openai/deployments/{model}", "/v1/engines/{model}")
+_PATH_VARIABLES: Final = {
+    "model": ServerVariable(default="demo", description="The model of a request without `model`.")
+}
 _LOSS_HEADER: Final = OpenAPIHeader(
     schema=Schema(type=OpenAPIType.STRING),
     description="Losses of the translation, as a structured-field list (RFC 9651).",
@@ -124,7 +131,17 @@ class TypeComponents(Components):
     """Components with the schemas of a plugin."""
 
     def __init__(self, plugin: SchemaPlugin) -> None:
-        super().__init__(security_schemes={"key": SecurityScheme(type="http", scheme="bearer")})
+        super().__init__(
+            security_schemes={
+                "key": SecurityScheme(type="http", scheme="bearer"),
+                "api_key": SecurityScheme(
+                    type="apiKey",
+                    name="api-key",
+                    security_scheme_in="header",
+                    description="The header of Azure clients.",
+                ),
+            }
+        )
         self._plugin = plugin
 
     def __deepcopy__(self, _: object) -> "TypeComponents":
@@ -154,10 +171,10 @@ def openapi_config(plugin: SchemaPlugin) -> OpenAPIConfig:
             include_in_schema=False,
             before_request=_refuse_other_paths,
         ),
-        servers=[Server(url="/v1")],
+        servers=[Server(url=prefix) for prefix in _PREFIXES],
         render_plugins=[JsonRenderPlugin(path=["/", "/openapi.json"])],
         components=TypeComponents(plugin),
-        security=[{"key": []}, {}],
+        security=[{"key": []}, {"api_key": []}, {}],
     )
 
 
@@ -228,6 +245,10 @@ class CreateOperation(StreamOperation, TranslatedOperation):
     """An operation that creates a reply through a backend."""
 
     def __post_init__(self) -> None:
-        """Add the stream and the header."""
+        """Add the stream, the header and the paths that name the model."""
         StreamOperation.__post_init__(self)
         TranslatedOperation.__post_init__(self)
+        self.servers = [
+            *(Server(url=prefix) for prefix in _PREFIXES),
+            *(Server(url=prefix, variables=_PATH_VARIABLES) for prefix in _MODEL_PREFIXES),
+        ]

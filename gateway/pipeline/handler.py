@@ -156,7 +156,7 @@ async def _prepare(app: AppContext, given: CreateRequest, sink: ReplySink) -> Pe
     """Parse a request, load its history and find its routes; None if it runs in the background."""
     record, principal, turn = sink.record, given.principal, given.turn
     record.key_name = principal.name
-    request = parse_request(given.body, given.endpoint)
+    request = parse_request(given.body, given.endpoint, sink.path_model)
     stateful = request.dialect.stateful
     if stateful and turn is None:
         turn = await app.turns.begin(principal, request, given.cache)

@@ -14,6 +14,7 @@ from uvicorn.server import ServerState
 from websockets.http11 import Request
 
 from gateway.errors import write_framework_error
+from gateway.http.paths import rewrite_path
 from gateway.server.shutdown import notify_shutdown
 
 # The extension of an ASGI scope with the event that is set on shutdown.
@@ -23,7 +24,7 @@ SHUTDOWN_EXTENSION: Final = "dragoman.shutdown"
 # less (nginx accepts 32 KiB, Node.js 16 KiB).
 _MAX_HEAD_BYTES: Final = 64 * 1024
 _WEBSOCKET: Final = b"websocket"
-_WEBSOCKET_PATHS: Final = (b"/v1/responses", b"/responses")
+_WEBSOCKET_PATHS: Final = ("/v1/responses", "/responses")
 _BODY_HEADERS: Final = (b"content-length", b"transfer-encoding")
 _UPGRADE_HEADERS: Final = (b"upgrade", b"http2-settings", b"connection")
 
@@ -126,12 +127,15 @@ class GatewayHttpProtocol(HttpToolsProtocol):
         """Whether a request starts a WebSocket: a GET request to its path without a body."""
         return (
             super()._should_upgrade()
-            and self.url.partition(b"?")[0].rstrip(b"/") in _WEBSOCKET_PATHS
+            and rewrite_path(self._path())[0] in _WEBSOCKET_PATHS
             and self.parser.get_method() == b"GET"
             # HTTP/1.0 has no upgrade (RFC 9110, 7.8): a proxy would never get a response.
             and self.parser.get_http_version() == "1.1"
             and not any(name in _BODY_HEADERS for name, _ in self.headers)
         )
+
+    def _path(self) -> str:
+        return self.url.partition(b"?")[0].rstrip(b"/").decode("latin-1")
 
     def _ignores_upgrade(self) -> bool:
         return self.parser.should_upgrade() and self._get_upgrade() != _WEBSOCKET

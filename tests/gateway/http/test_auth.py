@@ -74,7 +74,17 @@ def test_with_keys_the_backend_gets_its_key_and_never_the_clients(
     [{}, {"Authorization": "Bearer dk-wrong"}, {"Authorization": "Basic abc"}, {"api-key": ""}],
     ids=["none", "wrong", "another scheme", "empty"],
 )
-@pytest.mark.parametrize("path", [PATH, "/responses", "/v1/translate"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        PATH,
+        "/responses",
+        "/v1/translate",
+        "/openai/deployments/m/chat/completions",
+        "/openai/v1/responses",
+        "/v1/engines/m/chat/completions",
+    ],
+)
 def test_without_a_known_key_nothing_is_served(
     guarded: Gateway, path: str, headers: dict[str, str]
 ) -> None:
