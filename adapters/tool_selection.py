@@ -30,6 +30,9 @@ from adapters.wire.json_object import read_fields
 
 ToolWithPath = tuple[Tool, str]
 
+# The limit of OpenAI's APIs, which other servers have adopted.
+_USUAL_MAX_TOOLS = 128
+
 
 class ToolSupport(Struct, frozen=True):
     """The tools and tool choices that a backend accepts."""
@@ -72,6 +75,9 @@ def select_tools(request: Request, support: ToolSupport, losses: Losses) -> Sele
         else:
             reason = f"the backend does not support custom tools ({tool.name})"
             losses.dropped(path, reason, "capability")
+    if len(declared) > _USUAL_MAX_TOOLS:
+        reason = f"{len(declared)} tools are sent; many backends accept {_USUAL_MAX_TOOLS}"
+        losses.changed("tools", reason)
     selection = Selection(tuple(declared), request.tool_choice, support.visible)
     if isinstance(selection.choice, AllowedToolsChoice):
         selection = _select_allowed(request, selection, selection.choice, support, losses)

@@ -54,7 +54,7 @@ def read_messages(raws: list[Raw], losses: Losses) -> Iterator[ItemWithPath]:
     pending = PendingCalls()
     for number, raw in enumerate(raws):
         path = f"messages[{number}]"
-        for item, item_path in _read_typical(raw, path) or _read_message(raw, path):
+        for item, item_path in _read_typical(raw, path) or _read_message(raw, path, losses):
             match item:
                 case ToolCall():
                     call = item if item.call_id else _with_id(item, item_path, ids, losses)
@@ -179,11 +179,11 @@ def _typical_turn(message: _Assistant, path: str) -> list[ItemWithPath]:
 # Messages of any form
 
 
-def _read_message(raw: Raw, path: str) -> Iterator[ItemWithPath]:
+def _read_message(raw: Raw, path: str, losses: Losses) -> Iterator[ItemWithPath]:
     fields = read_fields(raw, path)
     role = fields.string("role") or ""
     if role == "assistant":
-        yield from _read_turn(fields)
+        yield from _read_turn(fields, losses)
     elif role in ("tool", "function"):
         yield _read_output(fields), path
     elif role in _INPUT_ROLES:
@@ -195,9 +195,9 @@ def _read_message(raw: Raw, path: str) -> Iterator[ItemWithPath]:
         raise invalid_choice(fields.at("role"), role, roles)
 
 
-def _read_turn(fields: JsonObject) -> Iterator[ItemWithPath]:
+def _read_turn(fields: JsonObject, losses: Losses) -> Iterator[ItemWithPath]:
     path = fields.path
-    items, is_legacy = read_assistant(fields)
+    items, is_legacy = read_assistant(fields, losses)
     calls = 0
     for item in items:
         if isinstance(item, ToolCall):
@@ -220,7 +220,9 @@ def _read_output(fields: JsonObject) -> ToolOutput:
     return ToolOutput(call_id, output, name=name, extras=unread_fields(fields, FAMILY))
 
 
-def read_assistant(fields: JsonObject, status: Status | None = None) -> tuple[list[Item], bool]:
+def read_assistant(
+    fields: JsonObject, losses: Losses, status: Status | None = None
+) -> tuple[list[Item], bool]:
     """Read an assistant's message as items: its reasoning, its text and its calls.
 
     The second value is whether the call is a legacy `function_call`. A missing call id becomes "".
@@ -231,7 +233,7 @@ def read_assistant(fields: JsonObject, status: Status | None = None) -> tuple[li
         items.append(replace(reasoning, status=status))
     # The openai packages add `parsed`, which repeats the text.
     fields.raw("parsed")
-    content = _read_content(fields)
+    content = _read_content(fields, losses)
     calls = [_read_call(call, status) for call in fields.objects("tool_calls")]
     legacy = fields.nested("function_call")
     # If both are present, they are the same call; in llama-cpp-python, `function_call` then has a
@@ -261,11 +263,13 @@ def _read_reasoning(fields: JsonObject) -> Reasoning | None:
     return Reasoning(content=(text,) if text else (), extras=extras) if text or extras else None
 
 
-def _read_content(fields: JsonObject) -> tuple[Part, ...]:
+def _read_content(fields: JsonObject, losses: Losses) -> tuple[Part, ...]:
     content = read_content(fields.text_or_raws("content"), fields.at("content"), FAMILY)
     annotations = tuple(read_annotation(raw, FAMILY) for raw in fields.array("annotations"))
     if annotations and content and isinstance(content[0], Text):
         content = (replace(content[0], annotations=annotations), *content[1:])
+    elif annotations:
+        losses.dropped(fields.at("annotations"), "the message has no text")
     refusal = fields.string("refusal")
     if refusal:
         # Remove the empty text that servers usually send with a refusal.

@@ -17,6 +17,7 @@ from adapters.chat.parts import (
     is_media,
     is_single_text,
     merge_reasoning_details,
+    report_reply_fields,
     write_details,
 )
 from adapters.chat.wire import LABEL, Wire, extras_writer, write_call
@@ -109,6 +110,7 @@ class MessageWriter:
                 case ToolCall():
                     turn.calls.append((item, path))
                 case Message(role="assistant"):
+                    self._report_joining(turn, item, path)
                     turn.messages.append((item, path))
                 case Reasoning():
                     turn.reasoning.append((item, path))
@@ -168,6 +170,18 @@ class MessageWriter:
         return tuple(extra for extra in extras if extra.name != "name")
 
     # Turns of the assistant
+
+    def _report_joining(self, turn: AssistantItems, message: Message, path: str) -> None:
+        """Report what one message for a whole turn changes: the order, and how texts are split."""
+        texts = [part.text for part in message.content if isinstance(part, Text)]
+        if not any(texts):
+            return
+        if turn.calls:
+            self._losses.changed(path, "sent before the tool calls of the same turn")
+        if turn.messages and turn.texts()[0]:
+            self._losses.changed(path, "merged with the assistant message before it")
+        if len(texts) > 1:
+            self._losses.changed(f"{path}.content", "the text parts are joined")
 
     def _write_assistant(self, turn: AssistantItems, messages: list[Wire]) -> None:
         if not turn.messages and not turn.calls:
@@ -253,10 +267,7 @@ class MessageWriter:
                     self._losses.dropped(part_path, reason, "meaning")
 
     def _report_text(self, part: Text, path: str) -> None:
-        if part.annotations:
-            self._losses.dropped(f"{path}.annotations", "requests do not support annotations")
-        if part.logprobs:
-            self._losses.dropped(f"{path}.logprobs", "requests do not support log probabilities")
+        report_reply_fields(part, path, self._losses)
         if part.cache_breakpoint is not None:
             reason = "assistant messages do not support cache breakpoints"
             self._losses.dropped(f"{path}.prompt_cache_breakpoint", reason)

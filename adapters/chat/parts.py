@@ -7,6 +7,7 @@ from msgspec import Raw, Struct
 
 from adapters.chat.wire import FAMILY, Wire
 from adapters.ir import types as ir
+from adapters.ir.normalize import FILE_ID_BESIDE_URL_REASON, REFUSAL_AS_TEXT_REASON
 from adapters.losses import Losses
 from adapters.wire.extra_fields import ExtrasWriter
 from adapters.wire.json_object import Json, parse
@@ -29,6 +30,14 @@ def is_single_text(content: tuple[ir.Part, ...]) -> bool:
     return text.cache_breakpoint is None and not has_own_extras
 
 
+def report_reply_fields(text: ir.Text, path: str, losses: Losses) -> None:
+    """Report the fields of a text that only a reply can have."""
+    if text.annotations:
+        losses.dropped(f"{path}.annotations", "requests do not support annotations")
+    if text.logprobs:
+        losses.dropped(f"{path}.logprobs", "requests do not support log probabilities")
+
+
 class PartWriter:
     """Writes content parts; reports parts and fields that Chat does not support."""
 
@@ -47,6 +56,7 @@ class PartWriter:
             return ""
         if is_single_text(content) and isinstance(content[0], ir.Text):
             self._extras.report_dropped(content[0].extras, f"{path}[0]")
+            report_reply_fields(content[0], f"{path}[0]", self._losses)
             return content[0].text
         texts = [part for part in content if isinstance(part, ir.Text)]
         if not self._text_parts and len(texts) == len(content):
@@ -59,6 +69,7 @@ class PartWriter:
             self._losses.changed(path, "only a string is supported; text parts are joined")
         for number, text in enumerate(texts):
             self._extras.report_dropped(text.extras, f"{path}[{number}]")
+            report_reply_fields(text, f"{path}[{number}]", self._losses)
             if text.cache_breakpoint is not None:
                 reason = "strings do not support cache breakpoints"
                 self._losses.dropped(f"{path}[{number}].prompt_cache_breakpoint", reason)
@@ -72,9 +83,13 @@ class PartWriter:
         if wire is None:
             self._losses.dropped(path, f"{self._label} does not support this part", "meaning")
             return None
-        if isinstance(part, ir.Text | ir.Image | ir.File | ir.Audio):
-            if part.cache_breakpoint is not None:
-                wire["prompt_cache_breakpoint"] = part.cache_breakpoint
+        if isinstance(part, ir.Refusal):
+            self._losses.changed(path, REFUSAL_AS_TEXT_REASON)
+        elif not isinstance(part, ir.OtherPart) and part.cache_breakpoint is not None:
+            wire["prompt_cache_breakpoint"] = part.cache_breakpoint
+        if isinstance(part, ir.Text):
+            report_reply_fields(part, path, self._losses)
+        if not isinstance(part, ir.OtherPart):
             self._extras.carry(part.extras, wire, path)
         return wire
 
@@ -83,6 +98,8 @@ class PartWriter:
             case ir.Text() | ir.Refusal():
                 return {"type": "text", "text": part.text}
             case ir.Image(url=str(url)):
+                if part.file_id is not None:
+                    self._losses.dropped(f"{path}.file_id", FILE_ID_BESIDE_URL_REASON)
                 detail = {"detail": part.detail} if part.detail else {}
                 return {"type": "image_url", "image_url": {"url": url} | detail}
             case ir.File(url=None):

@@ -184,7 +184,7 @@ def _read_choice(fields: JsonObject, context: ReplyContext) -> Choice:
 
 def _read_items(message: JsonObject, context: ReplyContext) -> tuple[Item, ...]:
     message.raw("role")
-    items, is_legacy = read_assistant(message, "completed")
+    items, is_legacy = read_assistant(message, context.losses, "completed")
     for number, item in enumerate(items):
         if isinstance(item, ToolCall) and not item.call_id:
             if not is_legacy:
@@ -225,4 +225,6 @@ def _with_logprobs(
                 with_logprobs.append(replace(item, content=content))
             case _:
                 with_logprobs.append(item)
+    if logprobs and tuple(with_logprobs) == items:
+        losses.dropped(fields.at("content"), "the message has no text")
     return tuple(with_logprobs)

@@ -32,11 +32,9 @@ def read_request(body: RequestBody, losses: Losses) -> Request:
     """Read a request."""
     fields = body.reader()
     _check_fields(fields)
-    is_legacy = fields.has("functions")
     items, paths = split_paths(list(read_messages(fields.array("messages"), losses)))
     tools, tool_paths = _read_tools(fields)
     options = fields.nested("stream_options") or JsonObject({})
-    parallel = fields.boolean("parallel_tool_calls")
     return Request(
         model=fields.string("model"),
         items=items,
@@ -44,8 +42,7 @@ def read_request(body: RequestBody, losses: Losses) -> Request:
         tools=tools,
         tool_paths=tool_paths,
         tool_choice=_read_tool_choice(fields, tools, tool_paths, losses),
-        # A legacy reply has at most one call.
-        parallel_tool_calls=False if is_legacy else parallel,
+        parallel_tool_calls=fields.boolean("parallel_tool_calls"),
         max_output_tokens=_read_limit(fields),
         temperature=fields.number("temperature"),
         top_p=fields.number("top_p"),

@@ -290,7 +290,7 @@ class ToolCallAssembler:
             if call.block is None and call.name:
                 yield from self._emit_opening(call)
             elif call.block is None:
-                self._losses.dropped("call", MISSING_NAME_REASON)
+                self._losses.dropped("call", MISSING_NAME_REASON, "capability")
                 call.closed = True
 
     def close(self, last_block: int, *, truncated: bool) -> Iterator[Event]:

@@ -31,6 +31,8 @@ EMPTY_ARGUMENTS_REASON = "empty arguments are replaced with {}"
 EMPTY_REPLY_REASON = "the reply is empty; an empty text was added"
 MISSING_USAGE_REASON = "the backend reported no usage; reported as 0"
 MISSING_NAME_REASON = "the call has no name"
+REFUSAL_AS_TEXT_REASON = "a refusal is supported only in assistant messages; sent as text"
+FILE_ID_BESIDE_URL_REASON = "an image can have only one source; the URL is sent"
 
 
 # Items
@@ -134,7 +136,7 @@ def normalize_calls(items: tuple[Item, ...], losses: Losses) -> tuple[Item, ...]
         elif item.name:
             normalized.append(_normalize_call(item, ids, losses))
         else:
-            losses.dropped("call", MISSING_NAME_REASON)
+            losses.dropped("call", MISSING_NAME_REASON, "capability")
     return tuple(normalized)
 
 

@@ -129,7 +129,10 @@ class LegacyMessageWriter(MessageWriter):
             # A function message contains a string; only a tool message may contain text parts.
             texts = [part for part in output.output if isinstance(part, Text)]
             content = "".join(text.text for text in texts)
+            if len(texts) > 1:
+                self._losses.changed(path, "only a string is supported; text parts are joined")
             for text in texts:
+                self._extras.report_dropped(text.extras, path)
                 if text.cache_breakpoint is not None:
                     self._losses.dropped(path, "strings do not support cache breakpoints")
         wire: Wire = {"role": "function", "name": call.name, "content": content}

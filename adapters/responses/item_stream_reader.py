@@ -267,7 +267,7 @@ class ItemStreamReader:
     ) -> list[Event]:
         known.closed = True
         if known.block is None:
-            self._losses.dropped("call", MISSING_NAME_REASON)
+            self._losses.dropped("call", MISSING_NAME_REASON, "capability")
             return []
         if status == "incomplete":
             return [Closed(known.block, "incomplete", encrypted)]

@@ -1,6 +1,6 @@
 """Writer of the input items of a request."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec import Raw
 from msgspec.structs import replace
@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from adapters.capabilities import Capabilities
 from adapters.ids import stable_hash
 from adapters.ir import types as ir
+from adapters.ir.normalize import FILE_ID_BESIDE_URL_REASON, REFUSAL_AS_TEXT_REASON
 from adapters.losses import Losses
 from adapters.responses.client_tools import write_arguments, write_output
 from adapters.responses.wire import ALL_CALL_NAMES, CALLS, FAMILY, LABEL, Wire
@@ -88,7 +89,10 @@ class ItemWriter:
 
         OpenAI rejects `input_text` here (https://github.com/BerriAI/litellm/issues/17507).
         """
-        plain = all(isinstance(part, ir.Text) and not part.annotations for part in message.content)
+        plain = all(
+            isinstance(part, ir.Text) and not part.annotations and not part.logprobs
+            for part in message.content
+        )
         # A message with an id or a status cannot have a string as its content.
         has_status = message.status is not None or self._capabilities.item_status_required
         requires_parts = message.content and (has_status or message.item_id is not None)
@@ -96,16 +100,28 @@ class ItemWriter:
             return self._join_texts(message, path)
         written: list[Wire] = []
         for number, part in enumerate(message.content):
+            part_path = f"{path}.content[{number}]"
             match part:
                 case ir.Text():
                     text: Wire = {"type": "output_text", "text": part.text}
                     text["annotations"] = list(write_annotations(part.annotations, self._losses))
+                    if part.logprobs:
+                        text["logprobs"] = write_logprobs(part.logprobs)
+                    self._extras.carry(part.extras, text, part_path)
+                    self._report_breakpoint(part, part_path)
                     written.append(text)
                 case ir.Refusal():
-                    written.append({"type": "refusal", "refusal": part.text})
+                    refusal: Wire = {"type": "refusal", "refusal": part.text}
+                    self._extras.carry(part.extras, refusal, part_path)
+                    written.append(refusal)
                 case _:
-                    self._drop_part(f"{path}.content[{number}]")
+                    self._drop_part(part_path)
         return written
+
+    def _report_breakpoint(self, text: ir.Text, path: str) -> None:
+        if text.cache_breakpoint is not None:
+            reason = "assistant messages do not support cache breakpoints"
+            self._losses.dropped(f"{path}.prompt_cache_breakpoint", reason)
 
     def _join_texts(self, message: ir.Message, path: str) -> str:
         """Join the texts, and report the loss of their other fields."""
@@ -115,9 +131,9 @@ class ItemWriter:
                 texts.append(part.text)
                 part_path = f"{path}.content[{number}]"
                 self._extras.report_dropped(part.extras, part_path)
-                if part.cache_breakpoint is not None:
-                    reason = "assistant messages do not support cache breakpoints"
-                    self._losses.dropped(f"{part_path}.prompt_cache_breakpoint", reason)
+                self._report_breakpoint(part, part_path)
+        if len(texts) > 1:
+            self._losses.changed(f"{path}.content", "the text parts are joined")
         return "".join(texts)
 
     def _write_content(self, content: tuple[ir.Part, ...], path: str) -> str | list[Wire | Raw]:
@@ -128,6 +144,7 @@ class ItemWriter:
                 extra.family == FAMILY for extra in text.extras
             ):
                 self._extras.report_dropped(text.extras, f"{path}[0]")
+                self._report_reply_fields(text, f"{path}[0]")
                 return text.text
             case _:
                 return list(self._write_parts(content, path))
@@ -142,11 +159,22 @@ class ItemWriter:
             if wire is None or isinstance(part, ir.OtherPart):
                 self._drop_part(part_path)
                 continue
-            breakpoint_ = None if isinstance(part, ir.Refusal) else part.cache_breakpoint
-            if breakpoint_ is not None:
-                wire["prompt_cache_breakpoint"] = breakpoint_
+            if isinstance(part, ir.Text):
+                self._report_reply_fields(part, part_path)
+            if isinstance(part, ir.Refusal):
+                self._losses.changed(part_path, REFUSAL_AS_TEXT_REASON)
+            elif part.cache_breakpoint is not None:
+                wire["prompt_cache_breakpoint"] = part.cache_breakpoint
+            if isinstance(part, ir.Image) and part.url is not None and part.file_id is not None:
+                self._losses.dropped(f"{part_path}.file_id", FILE_ID_BESIDE_URL_REASON)
             self._extras.carry(part.extras, wire, part_path)
             yield wire
+
+    def _report_reply_fields(self, text: ir.Text, path: str) -> None:
+        """Report the fields of a text that only a message of the assistant can have."""
+        for name in ("annotations", "logprobs"):
+            if getattr(text, name):
+                self._losses.dropped(f"{path}.{name}", "only assistant messages support this field")
 
     def _drop_part(self, path: str) -> None:
         self._losses.dropped(path, f"{LABEL} does not support this part", "meaning")
@@ -257,3 +285,19 @@ def write_annotations(
             yield annotation.value
         else:
             losses.dropped("annotations", f"{LABEL} does not support this annotation")
+
+
+def write_logprobs(logprobs: Iterable[ir.Logprob]) -> list[Wire]:
+    """Write log probabilities; `bytes` is never null, as it may be in Chat."""
+    return [
+        {
+            "token": logprob.token,
+            "logprob": logprob.logprob,
+            "bytes": logprob.bytes or (),
+            "top_logprobs": [
+                {"token": top.token, "logprob": top.logprob, "bytes": top.bytes or ()}
+                for top in logprob.top_logprobs or ()
+            ],
+        }
+        for logprob in logprobs
+    ]

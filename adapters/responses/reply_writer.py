@@ -1,6 +1,6 @@
 """Writer of complete replies for Responses clients, and of the response object in any state."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from msgspec import Raw, Struct
 
@@ -17,7 +17,7 @@ from adapters.ir.normalize import (
 )
 from adapters.losses import Losses
 from adapters.responses.client_tools import write_arguments
-from adapters.responses.item_writer import write_annotations
+from adapters.responses.item_writer import write_annotations, write_logprobs
 from adapters.responses.request_reader import read_request
 from adapters.responses.request_writer import echo_format, echo_tool, write_tool_choice
 from adapters.responses.wire import (
@@ -140,22 +140,6 @@ def _write_call(call: ir.ToolCall, item_id: str, status: ir.Status) -> Wire:
     if call.namespace is not None:
         wire["namespace"] = call.namespace
     return wire
-
-
-def write_logprobs(logprobs: Iterable[ir.Logprob]) -> list[Wire]:
-    """Write log probabilities; `bytes` is never null, as it may be in Chat."""
-    return [
-        {
-            "token": logprob.token,
-            "logprob": logprob.logprob,
-            "bytes": logprob.bytes or (),
-            "top_logprobs": [
-                {"token": top.token, "logprob": top.logprob, "bytes": top.bytes or ()}
-                for top in logprob.top_logprobs or ()
-            ],
-        }
-        for logprob in logprobs
-    ]
 
 
 # The response object

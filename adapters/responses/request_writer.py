@@ -46,8 +46,10 @@ def write_request(request: ir.Request, capabilities: Capabilities, losses: Losse
     extras = ExtrasWriter(FAMILY, LABEL, losses)
     _write_tools(request, capabilities, losses, extras, wire)
     _write_settings(request, capabilities, losses, extras, wire)
-    # By default, the Responses API stores replies and Chat does not.
     wire["store"] = bool(request.store)
+    if request.store is None:
+        reason = f"{LABEL} stores replies by default; sent as false"
+        losses.invented("store", reason, "adapted")
     ExtrasWriter(FAMILY, LABEL, losses, capabilities.extra_fields).carry(request.extras, wire)
     _write_logprobs(request, losses, wire)
     if request.stop:

@@ -15,14 +15,13 @@ from adapters.ir.events import BlockId, Channel, Closed, Delta, Failed, Finished
 from adapters.ir.normalize import merged_finish, wants_one_choice
 from adapters.ir.types import Error, Item, Status, ToolCall
 from adapters.json_text import DECODE_ERRORS
-from adapters.responses.item_writer import write_annotations
+from adapters.responses.item_writer import write_annotations, write_logprobs
 from adapters.responses.reply_writer import (
     OutputWriter,
     ResponseState,
     ResponseWriter,
     finished_state,
     output_item_id,
-    write_logprobs,
     write_response_error,
 )
 from adapters.responses.wire import (

@@ -44,8 +44,7 @@ RESPONSES_ONLY_FIELDS = {
     "truncation": DropPolicy(harmless_if("disabled", "hint")),
     # Telemetry of the client, which no model receives.
     "client_metadata": DropPolicy("adapted"),
-    # Not reported: it limits the calls of built-in tools, which no other dialect has.
-    "max_tool_calls": DropPolicy(None),
+    "max_tool_calls": DropPolicy("hint", f"only {LABEL} limits calls of built-in tools"),
 }
 
 # IR fields that the dialect does not have.

@@ -12,8 +12,10 @@ from adapters.ir.normalize import EMPTY_REPLY_REASON, call_path
 from adapters.ir.types import (
     AllowedToolsChoice,
     Error,
+    Item,
     Message,
     NamedToolChoice,
+    Reply,
     Request,
     ToolCall,
     ToolChoiceMode,
@@ -30,17 +32,17 @@ _NOT_ALLOWED = "the request does not allow calls of this tool"
 _NOT_FIRST = "the request allows only one call per reply"
 
 
-def call_filters(
-    request: Request, registry: ToolRegistry, losses: Losses
-) -> "list[DisallowedCallFilter]":
+def call_filters(request: Request, registry: ToolRegistry, losses: Losses) -> list[Stage]:
     """Return the filters that the request requires."""
-    stages: list[DisallowedCallFilter] = []
+    stages: list[Stage] = []
     match request.tool_choice:
         case ToolChoiceMode(mode="none") | AllowedToolsChoice(mode="none"):
             stages.append(DisallowedCallFilter(lambda _call, _choice: _NOT_ALLOWED, losses))
         case AllowedToolsChoice() as allowed:
             rule = _listed_tools_rule(allowed, registry)
             stages.append(DisallowedCallFilter(rule, losses, fail_if_empty=True))
+        case NamedToolChoice() as named:
+            stages.append(ForcedToolCheck(_identity(named, registry), losses))
         case _:
             pass
     if request.parallel_tool_calls is False:
@@ -120,3 +122,29 @@ class DisallowedCallFilter(Stage):
             opened = Opened(block, Message("assistant"), choice)
             events += opened, Delta(block, "text", ""), Closed(block)
         return [*events, event]
+
+
+class ForcedToolCheck(Stage):
+    """A stage that reports calls of other tools than the one that the request forces.
+
+    Such a call is kept: the client would otherwise receive an empty reply.
+    """
+
+    def __init__(self, forced: ToolIdentity, losses: Losses) -> None:
+        super().__init__()
+        self._forced = forced
+        self._losses = losses
+
+    def applies_to(self, reply: Reply) -> bool:
+        """Whether the reply has a call of another tool."""
+        return any(self._is_other(item) for choice in reply.choices for item in choice.items)
+
+    def _is_other(self, item: Item) -> bool:
+        return isinstance(item, ToolCall) and (item.namespace, item.name) != self._forced
+
+    def _open(self, event: Opened) -> list[Event]:
+        call = event.item
+        if isinstance(call, ToolCall) and self._is_other(call):
+            reason = f"the request forces {self._forced[1]}; the backend called {call.name}"
+            self._losses.changed(call_path(call), reason, "capability")
+        return [event]

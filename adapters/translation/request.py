@@ -219,7 +219,7 @@ def write_backend_request(
     restored, requested = read.reasoning.restore(read.request, stored_reasoning or {}, losses)
     emulated = emulate_for_backend(restored, options, losses)
     plan = _plan_translated(read, emulated, backend_streams=backend_streams)
-    request = _with_backend_settings(emulated.request, plan, model)
+    request = _with_backend_settings(emulated.request, plan, model, losses)
     same_dialect = options.client is options.backend
     # Do not pair outputs with calls if the backend may have stored these calls.
     if not (same_dialect and _continues_backend_state(request, options)):
@@ -283,7 +283,9 @@ def _pass_request(read: ClientRequest, model: str | None) -> BackendRequest:
     return BackendRequest(written, losses, plan_reply(options, request, streams=streams))
 
 
-def _with_backend_settings(request: Request, plan: ReplyPlan, model: str | None) -> Request:
+def _with_backend_settings(
+    request: Request, plan: ReplyPlan, model: str | None, losses: Losses
+) -> Request:
     """Return the request with the fields that depend on the backend."""
     options, changes = plan.options, dict[str, object]()
     if model is not None:
@@ -293,10 +295,21 @@ def _with_backend_settings(request: Request, plan: ReplyPlan, model: str | None)
     if plan.backend_streams and options.capabilities.stream_options and not plan.passthrough:
         # Request usage wherever possible; the writer sends it only if the client requested it.
         changes["include_usage"] = True
+    if _needs_single_call(request, options):
+        changes["parallel_tool_calls"] = False
+        reason = "the legacy API has at most one call per reply; one is requested"
+        losses.invented("parallel_tool_calls", reason, "adapted")
     same_dialect = options.client is options.backend
     if plan.request.store is None and same_dialect and options.client.stores_by_default:
         changes["store"] = True
     return replace(request, **changes) if changes else request
+
+
+def _needs_single_call(request: Request, options: TranslationOptions) -> bool:
+    """Whether the backend must be asked for one call, as the client's dialect has no more."""
+    supported = options.backend.has_call_ids and options.capabilities.parallel_tool_calls
+    unset = request.parallel_tool_calls is None and bool(request.tools)
+    return unset and supported and not options.client.has_call_ids
 
 
 def _continues_backend_state(request: Request, options: TranslationOptions) -> bool:

@@ -111,8 +111,9 @@ def read_cache_options(fields: JsonObject, family: Family) -> CacheOptions | Non
     return CacheOptions(mode, ttl, unread_fields(options, family))
 
 
-# A count of zero is dropped without a report.
-_COUNT = harmless_if(0, "hint")
+def _if_zero(raw: Raw) -> Severity:
+    """Return the severity of dropping a count: the client can infer that it is zero."""
+    return "adapted" if bytes(raw) == b"0" else "hint"
 
 
 def read_token_counts(
@@ -132,9 +133,9 @@ def read_token_counts(
         cached_tokens=inputs.integer("cached_tokens") or 0,
         cache_write_tokens=inputs.integer("cache_write_tokens") or 0,
         reasoning_tokens=outputs.integer("reasoning_tokens") or 0,
-        extras=unread_fields(fields, family, otherwise=_COUNT)
-        + unread_fields(inputs, family, prefix=f"{input_name}_details.", otherwise=_COUNT)
-        + unread_fields(outputs, family, prefix=f"{output_name}_details.", otherwise=_COUNT),
+        extras=unread_fields(fields, family, otherwise=_if_zero)
+        + unread_fields(inputs, family, prefix=f"{input_name}_details.", otherwise=_if_zero)
+        + unread_fields(outputs, family, prefix=f"{output_name}_details.", otherwise=_if_zero),
     )
 
 

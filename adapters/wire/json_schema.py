@@ -17,6 +17,8 @@ Object = Mapping[str, Json]
 # (https://github.com/farion1231/cc-switch/issues/5315).
 EMPTY_SCHEMA = Raw(b'{"type":"object","properties":{}}')
 
+_NO_PARAMETERS = "a function requires a schema; sent as a schema without properties"
+
 # Keywords whose values may be or contain null.
 _VALUE_KEYWORDS = frozenset(("default", "const", "enum", "example", "examples"))
 # Keywords that strict mode does not allow.
@@ -45,6 +47,7 @@ _COMBINATORS = frozenset(("$ref", "anyOf", "oneOf", "allOf"))
 def parameters_schema(schema: Raw | None, path: str, losses: Losses) -> Raw:
     """Return the schema of a function in a form that all servers accept."""
     if schema is None or bytes(schema).strip() == b"{}":
+        losses.invented(f"{path}.parameters", _NO_PARAMETERS, "adapted")
         return EMPTY_SCHEMA
     if b"null" not in bytes(schema):
         return schema

@@ -273,8 +273,8 @@ def requests(draw: DrawFn, name: DialectName) -> ir.Request:
     """Draw a request that a dialect can express without loss."""
     tools = draw(_tools(name))
     parallel: SearchStrategy[bool | None] = st.none()
-    if any(not isinstance(tool, ir.HostedTool) for tool in tools):
-        parallel = st.just(value=False) if name == "legacy" else optional(st.booleans())
+    if name != "legacy" and any(not isinstance(tool, ir.HostedTool) for tool in tools):
+        parallel = optional(st.booleans())
     store = ir.ExtraField("responses", "store", Raw(b"false"), None)
     return replace(
         draw(_settings("responses" if name == "responses" else "completions")),

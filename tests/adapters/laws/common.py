@@ -60,7 +60,8 @@ def exchange(client: str, backend: str) -> Exchange:
 def write_request(name: str, request: Request) -> bytes:
     losses = Losses(None)
     body = adapters.get_dialect(name).write_request(request, FULL_CAPABILITIES, losses)
-    assert list(losses) == []
+    # Required fields are added.
+    assert [loss for loss in losses if loss.severity != "adapted"] == []
     return body
 
 

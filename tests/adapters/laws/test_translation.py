@@ -122,8 +122,8 @@ def assert_request_survives(client: str, backend: str, body: bytes) -> None:
     if "legacy" in (client, backend):
         before = replace(before, items=tuple(renumber_calls(before.items)))
         after = replace(after, items=tuple(renumber_calls(after.items)))
-    if backend == "legacy" and before.parallel_tool_calls is None:
-        # Legacy has one call at a time and is always read so.
+    if "legacy" in (client, backend) and before.parallel_tool_calls is None:
+        # Legacy has one call at a time, so one is requested.
         after = replace(after, parallel_tool_calls=None)
     assert_equal_or_lost(before, after, (*sent.losses, *returned.losses))
 
