@@ -86,7 +86,10 @@ def find_fast_path(
     if len(events) != 1 or not isinstance(delta, Delta) or delta.logprobs or delta.annotations:
         return None
     call = calls.continued if delta.channel == "arguments" else None
-    if delta.channel == "arguments" and (call is None or call.block != delta.index):
+    if delta.channel == "arguments" and (
+        call is None or not delta.index == call.block == calls.last_block
+    ):
+        # Calls before the last one have to be checked for their end.
         return None
     key = _DELTA_KEYS.get(delta.channel)
     if key is None:

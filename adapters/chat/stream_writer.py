@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 from msgspec import Raw, Struct
-from msgspec.structs import replace
 
 from adapters.chat.parts import TEXT_SEPARATOR
 from adapters.chat.reply_writer import (
@@ -37,100 +36,55 @@ from adapters.ir.normalize import (
     wants_one_choice,
 )
 from adapters.ir.types import Extras, Finish, FinishReason, Message, Reasoning, ToolCall, Usage
-from adapters.json_text import is_complete_json
 from adapters.losses import Losses
 from adapters.sse import PLACEHOLDER, FrameTemplate
 from adapters.wire.error_body import error_object
 
 
 class CallStream(Struct, eq=False):
-    """A call and its arguments so far."""
+    """A call that is being written."""
 
     call: ToolCall
     # The index of the call in its choice.
     number: int
-    fragments: list[str] = []
-    closed: bool = False
-    # The template of frames with its arguments; None until the call begins.
+    # The template of frames with its arguments; None if the call is not written.
     template: FrameTemplate | None = None
-
-    def is_done(self) -> bool:
-        """Whether the next call may begin."""
-        if self.closed or self.call.kind == "custom":
-            # More raw text may follow until a custom call is closed.
-            return self.closed
-        last = self.fragments[-1].rstrip()[-1:] if self.fragments else ""
-        return last in ("}", "]") and is_complete_json("".join(self.fragments))
 
 
 class CallsWriter:
-    """Writes the calls of one choice, one after another.
-
-    IR blocks may overlap, but the openai package for JavaScript fails at calls whose pieces
-    alternate. So a call waits until the call before it is closed or has complete arguments.
-    """
+    """Writes the calls of one choice, which `BlockSequencer` puts one after another."""
 
     def __init__(self, frames: Frames, choice: int, losses: Losses) -> None:
         self._frames = frames
         self._choice = choice
         self._losses = losses
         self._extras = extras_writer(losses)
-        self._calls: list[CallStream] = []
-        # The number of calls that have begun.
-        self._begun = 0
+        # The number of calls that were opened.
+        self._count = 0
 
     def open(self, call: ToolCall) -> tuple[CallStream, list[bytes]]:
-        """Add a call, and begin it unless it has to wait."""
-        stream = CallStream(call, len(self._calls))
-        self._calls.append(stream)
-        return stream, self._begin_waiting()
+        """Begin a call."""
+        stream = CallStream(call, self._count)
+        self._count += 1
+        return stream, self._begin(stream)
 
     def write_delta(self, stream: CallStream, delta: Delta) -> list[bytes]:
         """Write a piece of a call's arguments."""
-        if not delta.text:
+        if not delta.text or stream.template is None:
             return []
-        if stream.number < self._begun - 1 and delta.text.isspace():
-            # Drop white space after complete arguments: the next call has begun.
-            return []
-        stream.fragments.append(delta.text)
-        if stream.template is None:
-            return []
-        written = [stream.template.fill(delta.text)]
-        return written + self._begin_waiting() if self._begun < len(self._calls) else written
+        return [stream.template.fill(delta.text)]
 
     def close(self, stream: CallStream, extras: Extras) -> list[bytes]:
-        """Close a call and write the extra fields of its `Closed` event."""
-        stream.closed = True
-        written = self._write_late_extras(stream, extras) if extras else []
-        return written + self._begin_waiting()
-
-    def _write_late_extras(self, stream: CallStream, extras: Extras) -> list[bytes]:
-        if stream.template is None:
-            stream.call = replace(stream.call, extras=stream.call.extras + extras)
-            return []
-        path = call_path(stream.call)
-        if stream.number < self._begun - 1:
-            reason = "received after the start of the next call"
-            late = tuple(replace(extra, drop_reason=reason) for extra in extras)
-            self._extras.report_dropped(late, path)
+        """Write the extra fields of the `Closed` event of a call."""
+        if not extras or stream.template is None:
             return []
         fields: Wire = {}
-        self._extras.carry(extras, fields, path)
+        self._extras.carry(extras, fields, call_path(stream.call))
         return [self._frames.chunk(self._choice, self._delta(stream, fields))] if fields else []
 
     def _delta(self, stream: CallStream, fields: Wire) -> Wire:
         """Return the delta of a message with some fields of a call."""
         return {"tool_calls": [{"index": stream.number, **fields}]}
-
-    def _begin_waiting(self) -> list[bytes]:
-        """Begin the calls that no longer have to wait."""
-        written: list[bytes] = []
-        while self._begun < len(self._calls):
-            if self._begun and not self._calls[self._begun - 1].is_done():
-                break
-            written += self._begin(self._calls[self._begun])
-            self._begun += 1
-        return written
 
     def _begin(self, stream: CallStream) -> list[bytes]:
         call = stream.call
@@ -138,10 +92,7 @@ class CallsWriter:
         self._extras.carry(call.extras, first, call_path(call))
         arguments: Wire = {call.kind: {CALL_FIELDS[call.kind]: PLACEHOLDER}}
         stream.template = self._frames.template(self._choice, self._delta(stream, arguments))
-        written = [self._frames.chunk(self._choice, {"tool_calls": [first]})]
-        if stream.fragments:
-            written.append(stream.template.fill("".join(stream.fragments)))
-        return written
+        return [self._frames.chunk(self._choice, {"tool_calls": [first]})]
 
 
 class ReasoningWriter:

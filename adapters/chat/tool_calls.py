@@ -31,7 +31,7 @@ from adapters.ir.normalize import (
     UniqueCallIds,
 )
 from adapters.ir.types import CallKind, ExtraField, Extras, Status, ToolCall
-from adapters.json_text import is_complete_json
+from adapters.json_text import JsonCompleteness, is_complete_json
 from adapters.wire.json_object import is_present, string_or_raw_json
 
 # The type of a call that was received as `function_call`; no server sends this type.
@@ -57,6 +57,8 @@ class PartialCall(Struct, eq=False):
     has_late_extras: bool = False
     # Legacy calls have no id.
     is_legacy: bool = False
+    # Created when completeness is checked for the first time.
+    completeness: JsonCompleteness | None = None
     # The block and the id in the reply; unset until the call is opened.
     block: int | None = None
     unique_id: str = ""
@@ -68,9 +70,11 @@ class PartialCall(Struct, eq=False):
 
     def is_complete(self) -> bool:
         """Whether the arguments are complete JSON; never true for a custom call."""
-        # This is called often: join the fragments only if the last one could end the arguments.
-        last = self.fragments[-1].rstrip()[-1:] if self.fragments else ""
-        return self.kind == "function" and last in ("}", "]") and is_complete_json(self.arguments())
+        if self.kind != "function":
+            return False
+        if self.completeness is None:
+            self.completeness = JsonCompleteness(self.fragments)
+        return self.completeness.is_complete()
 
     def is_truncated(self) -> bool:
         """Whether the arguments are not complete JSON; never true for a custom call."""
@@ -147,7 +151,12 @@ class ToolCallAssembler:
                     self._losses.dropped(f"call {call.name}.arguments", reason)
                 return []
             call.fragments.append(fragment)
-        return self._emit(call)
+        events = self._emit(call)
+        block = call.block
+        if block is not None and block < self.last_block and not call.closed and call.is_complete():
+            # Later calls wait for the end of this one.
+            events.append(call.close(block))
+        return events
 
     # The call of a delta
 
@@ -278,7 +287,8 @@ class ToolCallAssembler:
     def close_complete(self) -> Iterator[Event]:
         """Close the calls with complete arguments, so that a client can run them at once.
 
-        Other calls stay open, because some servers interleave calls.
+        Other calls stay open, because some servers interleave calls; each is closed as soon as its
+        arguments are complete.
         """
         for call in self._calls:
             if call.block is not None and not call.closed and call.is_complete():

@@ -32,6 +32,7 @@ from adapters.ir.types import (
     Text,
     ToolCall,
 )
+from adapters.json_text import JsonCompleteness
 from adapters.losses import Losses
 
 
@@ -90,6 +91,10 @@ class StreamedItem(Struct, eq=False):
     # Deltas that arrived before the block could be opened.
     held: list[Content] = []
     closed: bool = False
+    # Whether the server sent the end of the arguments.
+    has_all_arguments: bool = False
+    # Created when completeness is checked for the first time.
+    completeness: JsonCompleteness | None = None
 
     def find(self, channel: Channel, index: int) -> StreamedPart | None:
         """Return a part that has begun."""
@@ -97,6 +102,14 @@ class StreamedItem(Struct, eq=False):
             if part.channel == channel and part.index == index:
                 return part
         return None
+
+    def has_complete_arguments(self) -> bool:
+        """Whether the item is a call whose arguments are complete."""
+        if self.has_all_arguments or not self.is_function or not self.parts:
+            return self.has_all_arguments
+        if self.completeness is None:
+            self.completeness = JsonCompleteness(self.parts[0].texts)
+        return self.completeness.is_complete()
 
     def lacks_arguments(self) -> bool:
         """Whether the item is a function call without arguments."""
@@ -114,6 +127,8 @@ class ItemStreamReader:
         self._by_call_id: dict[str, StreamedItem] = {}
         self._unique_ids = UniqueCallIds(losses)
         self._blocks = 0
+        # The call that was opened last.
+        self._last_call: StreamedItem | None = None
 
     # Identification
 
@@ -182,14 +197,17 @@ class ItemStreamReader:
         if known.block is not None or (isinstance(item, ToolCall) and not item.name):
             return []
         known.kind = type(item)
+        events: list[Event] = []
         if isinstance(item, ToolCall):
+            events += self._close_complete_calls()
+            self._last_call = known
             known.is_function = item.kind == "function"
             self._by_call_id[item.call_id] = known
             item = replace(item, call_id=self._unique_ids.unique(item.call_id, item.name))
             known.path = call_path(item)
         known.block = self._blocks
         self._blocks += 1
-        events: list[Event] = [Opened(known.block, without_content(item))]
+        events.append(Opened(known.block, without_content(item)))
         held, known.held = known.held, []
         for content in held:
             events += self.add(known, content.channel, content.index, content.text)
@@ -231,7 +249,24 @@ class ItemStreamReader:
         if known.block is not None:
             number = len(known.parts) - 1
             events.append(Delta(known.block, channel, text, number, logprobs, annotations))
+            if channel == "arguments" and known is not self._last_call:
+                events += self._close_complete(known)
         return events
+
+    def end_arguments(self, known: StreamedItem) -> list[Event]:
+        """Store that all arguments of a call arrived, and close the call if another one waits."""
+        # Some servers send empty arguments first, and the real ones when the item is done.
+        known.has_all_arguments = any(text.strip() for part in known.parts for text in part.texts)
+        return [] if known is self._last_call else self._close_complete(known)
+
+    def _close_complete_calls(self) -> list[Event]:
+        """Close the calls with complete arguments, because another call begins and would wait."""
+        return [event for known in self._items for event in self._close_complete(known)]
+
+    def _close_complete(self, known: StreamedItem) -> list[Event]:
+        if known.closed or known.block is None or not known.has_complete_arguments():
+            return []
+        return self._close(known, "completed")
 
     def complete(self, known: StreamedItem, content: Content) -> list[Event]:
         """Add the missing rest of a part whose complete content has arrived."""

@@ -193,7 +193,8 @@ class StreamReader(BaseStreamReader):
             text = string_or_raw_json(event.arguments) if given else event.input
         if text is None or item.closed:
             return []
-        return self._items.complete(item, Content(channel, event.part_index(), text))
+        events = self._items.complete(item, Content(channel, event.part_index(), text))
+        return events + self._items.end_arguments(item) if channel == "arguments" else events
 
     def _read_annotation(self, event: WireEvent) -> list[Event]:
         if not is_present(event.annotation):

@@ -15,6 +15,7 @@ from adapters.ir.types import EMPTY_REQUEST, CallKind, CustomTool, Error, Reply,
 from adapters.losses import Loss, Losses
 from adapters.reasoning.capture import ReasoningCapture
 from adapters.sse import BYTE_ORDER_MARK, encode, is_stream
+from adapters.stages.block_order import BlockSequencer
 from adapters.stages.call_filter import call_filters
 from adapters.stages.stage import Pipeline, Stage
 from adapters.stages.think_tags import ThinkTagParser
@@ -186,6 +187,8 @@ class ReplyTranslator:
         else:
             writer = self._collector = ReplyCollector()
         stages = self._make_stages()
+        if self.plan.client_streams:
+            stages.append(BlockSequencer(self._context.request))
         self._stream = stream = TranslatedStream(self.plan, self._reader_context, stages, writer)
         return stream
 

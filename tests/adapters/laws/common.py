@@ -19,6 +19,7 @@ from adapters.ir.normalize import without_paths
 from adapters.ir.types import EMPTY_REQUEST, Item, Message, Reply, Request, Text
 from adapters.losses import Losses
 from adapters.sse import Decoder, encode
+from adapters.stages.block_order import BlockSequencer
 from tests.corpus import read_chunks
 from tests.exchange import Exchange
 from tests.strategies import streams
@@ -85,7 +86,8 @@ def read_reply(name: str, body: bytes) -> Reply:
 def write_stream(name: str, events: Sequence[Event], request: Request = EMPTY_REQUEST) -> bytes:
     context = reply_context(request)
     writer = adapters.get_dialect(name).write_stream(context)
-    stream = b"".join(frame for event in events for frame in writer.feed(event))
+    ordered = BlockSequencer(request).feed_all(list(events))
+    stream = b"".join(frame for event in ordered for frame in writer.feed(event))
     # An empty message or usage may be invented, because a stream must have it.
     assert [loss for loss in context.losses if loss.action != "invented"] == []
     return stream

@@ -11,11 +11,12 @@ from hypothesis.strategies import SearchStrategy
 from msgspec import Raw
 from msgspec.structs import replace
 
-from adapters.chat.stream_writer import CallsWriter
-from adapters.chat.wire import Frames
+from adapters.chat.stream_writer import StreamWriter
+from adapters.dialect import ReplyContext
+from adapters.ids import deterministic_ids
 from adapters.ir import types as ir
 from adapters.ir.accumulator import accumulate, to_events
-from adapters.ir.events import BlockId, Closed, Delta, Event, Opened
+from adapters.ir.events import BlockId, Closed, Event, Opened, Started
 from adapters.losses import Losses
 from adapters.reasoning.capture import (
     CallReasoningAttacher,
@@ -25,6 +26,7 @@ from adapters.reasoning.capture import (
 )
 from adapters.reasoning.policy import ReasoningRestorer
 from adapters.reasoning.sealed import extra_content_field, split_sealed_extra
+from adapters.stages.block_order import BlockSequencer
 from tests.adapters.test_loops import ReadableSealer
 from tests.event_order import check_order
 
@@ -138,34 +140,27 @@ def test_late_extra_content_is_accumulated(reply: ir.Reply) -> None:
     assert accumulate(late(to_events(reply, Losses(None)))) == reply
 
 
-@pytest.mark.parametrize(
-    ("order", "told", "lost"),
-    [
-        # The second waits for the first, and has begun when it ends.
-        ("first ends, second ends", [0, 1], []),
-        ("second ends, first ends", [0, 1], []),
-        # The second began behind the whole arguments of the first.
-        ("first fills, first ends, second ends", [1], ["call look (call_0).extra_content"]),
-    ],
-)
-def test_late_extra_content_of_overlapping_calls(
-    order: str, told: list[int], lost: list[str]
-) -> None:
+def test_late_extra_content_of_overlapping_calls() -> None:
+    """The second call waits, so its extra content is written with it, like that of the first."""
     losses = Losses()
-    writer = CallsWriter(Frames({}, with_usage=False), 0, losses)
-    first, begun = writer.open(ir.ToolCall("call_0", "look"))
-    second, waiting = writer.open(ir.ToolCall("call_1", "look"))
-    assert waiting == []
-    lanes = {"first": first, "second": second}
-    written = [*begun]
-    for lane, step in (words.split() for words in order.split(", ")):
-        if step == "fills":
-            written += writer.write_delta(lanes[lane], Delta(0, "arguments", "{}"))
-        else:
-            written += writer.close(lanes[lane], signature("s"))
-    pieces = [json.loads(frame[6:])["choices"][0]["delta"]["tool_calls"][0] for frame in written]
-    assert [piece["index"] for piece in pieces if "extra_content" in piece] == told
-    assert [loss.path for loss in losses] == lost
+    stage = BlockSequencer(ir.EMPTY_REQUEST)
+    writer = StreamWriter(ReplyContext(ir.EMPTY_REQUEST, deterministic_ids(), losses))
+    blocks = ("call_0", "call_1")
+    events: list[Event] = [
+        Started(model="m"),
+        *(Opened(one, ir.ToolCall(one, "look")) for one in blocks),
+    ]
+    events += (Closed(one, extras=signature("s")) for one in reversed(blocks))
+    written = [frame for event in stage.feed_all(events) for frame in writer.feed(event)]
+    deltas = [json.loads(frame[6:])["choices"][0]["delta"] for frame in written]
+    pieces = [delta["tool_calls"][0] for delta in deltas if "tool_calls" in delta]
+    assert [(piece["index"], "extra_content" in piece) for piece in pieces] == [
+        (0, False),
+        (0, True),
+        (1, False),
+        (1, True),
+    ]
+    assert list(losses) == []
 
 
 @pytest.mark.parametrize("carries", [True, False])
