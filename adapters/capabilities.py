@@ -122,7 +122,8 @@ class Capabilities(Struct, frozen=True):
     penalties: bool = False
     # How it accepts a schema for the reply: as `json_schema`, within `json_object`, or not at all.
     json_schema: Literal["native", "json_object", "unsupported"] = "native"
-    # Request fields of its dialect that it rejects; they are dropped.
+    # Request fields of its dialect that it rejects; they are dropped. If `stop` is one of them, the
+    # gateway itself cuts replies at stop sequences.
     unsupported_fields: tuple[str, ...] = ()
     # Request fields outside its dialect that it accepts; they are passed on.
     extra_fields: tuple[str, ...] = ()

@@ -52,8 +52,6 @@ def write_request(request: ir.Request, capabilities: Capabilities, losses: Losse
         losses.invented("store", reason, "adapted")
     ExtrasWriter(FAMILY, LABEL, losses, capabilities.extra_fields).carry(request.extras, wire)
     _write_logprobs(request, losses, wire)
-    if request.stop:
-        losses.dropped("stop", f"{LABEL} does not support stop sequences", "meaning")
     if (request.choices or 1) > 1:
         losses.dropped("choices", f"{LABEL} supports only one choice", "meaning")
     drop_unsupported_fields(wire, capabilities.unsupported_fields, NAMES, losses)

@@ -18,6 +18,7 @@ from adapters.sse import BYTE_ORDER_MARK, encode, is_stream
 from adapters.stages.block_order import BlockSequencer
 from adapters.stages.call_filter import call_filters
 from adapters.stages.stage import Pipeline, Stage
+from adapters.stages.stop_sequences import StopSequenceCutter
 from adapters.stages.think_tags import ThinkTagParser
 from adapters.text_tools.stage import TextToolCallParser
 from adapters.tool_emulation import CallDowngrader, CallRestorer, CustomInput
@@ -224,6 +225,11 @@ class ReplyTranslator:
         """Whether the backend's stream has ended, including its usage."""
         return self._stream is not None and self._stream.outcome is not None
 
+    @property
+    def cut(self) -> bool:
+        """Whether the reply ended before the backend's, which must not be read further."""
+        return self._stream is not None and self._stream.cut
+
     def heartbeat(self) -> bytes:
         """Return a heartbeat, which is sent while the backend is silent."""
         return b"" if self._stream is None else self._stream.heartbeat()
@@ -367,12 +373,7 @@ def reply_stages(plan: ReplyPlan, context: ReplyContext) -> list[Stage]:
     """
     options, request, registry = plan.options, plan.request, plan.registry
     capabilities, losses = options.capabilities, context.losses
-    stages: list[Stage] = []
-    if capabilities.think_tags:
-        stages.append(ThinkTagParser(losses))
-    formats = text_formats(capabilities)
-    if formats and (declared_names(plan.backend_tools) or request == EMPTY_REQUEST):
-        stages.append(TextToolCallParser(formats, plan.backend_tools, context.ids, losses))
+    stages = _text_stages(plan, context)
     if registry:
         stages.append(CallRestorer(registry, losses, collects_inputs=capabilities.check_grammars))
     if request.tool_choice is not None or request.parallel_tool_calls is False:
@@ -389,4 +390,19 @@ def reply_stages(plan: ReplyPlan, context: ReplyContext) -> list[Stage]:
         stages.append(capture)
     if options.final_stage is not None:
         stages.append(options.final_stage(losses))
+    return stages
+
+
+def _text_stages(plan: ReplyPlan, context: ReplyContext) -> list[Stage]:
+    """Return the stages that change the text of a reply."""
+    options, request = plan.options, plan.request
+    stages: list[Stage] = []
+    if options.capabilities.think_tags:
+        stages.append(ThinkTagParser(context.losses))
+    formats = text_formats(options.capabilities)
+    if formats and (declared_names(plan.backend_tools) or request == EMPTY_REQUEST):
+        tools = plan.backend_tools
+        stages.append(TextToolCallParser(formats, tools, context.ids, context.losses))
+    if options.emulates_stop(request):
+        stages.append(StopSequenceCutter(request.stop, request.choices or 1))
     return stages

@@ -24,6 +24,7 @@ from adapters.reasoning.policy import REMOVED_REASONING_REASON, ReasoningPolicy
 from adapters.reasoning.sealed import Sealer
 from adapters.stages.summary_item import ItemPrepender, ReplySummarizer
 from adapters.tool_emulation import BackendToolSupport, EmulatedRequest, ToolRegistry, emulate_tools
+from adapters.translation.emulated_fields import without_stop
 from adapters.translation.fit import fit_to_capabilities, pair_tool_calls
 from adapters.wire.error_body import Redact
 from adapters.wire.json_object import RequestBody, parse_body
@@ -59,6 +60,16 @@ class TranslationOptions(Struct, frozen=True):
     def passes_requests(self) -> bool:
         """Whether requests are forwarded unchanged."""
         return self.client is self.backend and not self.rewrite
+
+    def accepts(self, field: str) -> bool:
+        """Whether the backend accepts a field of the IR."""
+        name = self.backend.names.get(field, field)
+        rejected = self.capabilities.unsupported_fields
+        return field not in self.backend.unsupported_fields and name not in rejected
+
+    def emulates_stop(self, request: Request) -> bool:
+        """Whether the reply is cut at the stop sequences of the request."""
+        return bool(request.stop) and not self.passes_requests and not self.accepts("stop")
 
     def reasoning_policy(self) -> ReasoningPolicy:
         """Return the policy for reasoning between these two sides."""
@@ -135,6 +146,8 @@ def _replies_pass(options: TranslationOptions, request: Request, registry: ToolR
         return False
     if request.parallel_tool_calls is False and options.backend.has_call_ids:
         # Backends may ignore this field: calls after the first one are removed.
+        return False
+    if options.emulates_stop(request):
         return False
     return capabilities.allowed_tools or not isinstance(request.tool_choice, AllowedToolsChoice)
 
@@ -219,7 +232,8 @@ def write_backend_request(
     restored, requested = read.reasoning.restore(read.request, stored_reasoning or {}, losses)
     emulated = emulate_for_backend(restored, options, losses)
     plan = _plan_translated(read, emulated, backend_streams=backend_streams)
-    request = _with_backend_settings(emulated.request, plan, model, losses)
+    request = _without_emulated_fields(emulated.request, options, losses)
+    request = _with_backend_settings(request, plan, model, losses)
     same_dialect = options.client is options.backend
     # Do not pair outputs with calls if the backend may have stored these calls.
     if not (same_dialect and _continues_backend_state(request, options)):
@@ -281,6 +295,13 @@ def _pass_request(read: ClientRequest, model: str | None) -> BackendRequest:
             request = options.client.read_request(body, Losses(None))
     written = stripped if model is None else body.encode(model=model)
     return BackendRequest(written, losses, plan_reply(options, request, streams=streams))
+
+
+def _without_emulated_fields(
+    request: Request, options: TranslationOptions, losses: Losses
+) -> Request:
+    """Return the request without the fields whose effect is produced in the reply."""
+    return without_stop(request, losses) if options.emulates_stop(request) else request
 
 
 def _with_backend_settings(

@@ -14,6 +14,7 @@ from adapters.json_text import is_complete_json, is_utf8
 from adapters.losses import Loss, Losses
 from adapters.sse import Decoder, Frame, is_done, parse_event, write_block
 from adapters.stages.stage import Pipeline, Stage
+from adapters.stages.stop_sequences import StopSequenceCutter
 from adapters.translation.request import ReplyPlan, error_for_client
 from adapters.wire.error_body import redact_errors, redact_frame, redact_text
 
@@ -98,6 +99,8 @@ class _BackendStream:
         # Frames before the end that must be sent together with it.
         self.unsent: list[bytes] = []
         self.end_sent = False
+        # Whether the reply ended at a stop sequence, before the backend's stream.
+        self.cut = False
 
 
 class TranslatedStream(_BackendStream):
@@ -117,6 +120,8 @@ class TranslatedStream(_BackendStream):
         # the CPU time of a stream of 1,000 deltas (median of 21 alternating rounds, 95 % interval
         # 28 to 30 %).
         self._direct = not stages
+        cutters = (stage for stage in stages if isinstance(stage, StopSequenceCutter))
+        self._cutter = next(cutters, None)
 
     def feed(self, data: bytes) -> bytes:
         """Translate the bytes of one read; return the frames, except those of the end."""
@@ -155,6 +160,9 @@ class TranslatedStream(_BackendStream):
             else:
                 written += self._writer.feed(event)
         self._direct = self._pipeline.passes_deltas
+        if self._cutter is not None and self._cutter.done and self.outcome is None:
+            self.cut = True
+            written += self._write([self._cutter.end()])
         return written
 
     def write_whole(self, events: list[Event]) -> None:

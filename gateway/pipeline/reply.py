@@ -94,6 +94,10 @@ async def forward_chunks(
     try:
         if not await _forward(exchange, sender, monitor, trailing=False):
             return False
+        if reply.cut:
+            # This cancels the backend's work.
+            await exchange.body.aclose()
+            return False
         if not reply.ended:
             monitor.pause_deadline()
             idle = exchange.backend.timeouts.idle or _TRAILING_EVENTS_SECONDS

@@ -120,5 +120,5 @@ def test_stream_has_no_other_kind(gateway: Gateway, kind: str) -> None:
 
 
 def test_refused_field_is_named(gateway: Gateway) -> None:
-    error = _error(gateway, {**TO_RESPONSES, "body": REQUEST | {"stop": ["x"]}})
-    assert error["param"] == "stop"
+    error = _error(gateway, {**TO_RESPONSES, "body": REQUEST | {"logit_bias": {"1": 1}}})
+    assert error["param"] == "logit_bias"
