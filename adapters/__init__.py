@@ -42,6 +42,7 @@ from adapters.ids import IdSource, content_ids, deterministic_ids
 from adapters.ir.types import EMPTY_REQUEST, Request
 from adapters.legacy import LEGACY
 from adapters.losses import Loss, Policy, Severity
+from adapters.model_rules import BackendCapabilities
 from adapters.profiles import PROFILES
 from adapters.reasoning.sealed import Sealer
 from adapters.responses import RESPONSES
@@ -108,16 +109,17 @@ def translate_request(  # noqa: PLR0913 - each is one choice of the caller, most
     if policy not in get_args(Policy):
         raise invalid_choice("policy", policy, get_args(Policy))
     data = _encode(body)
+    dialects = get_dialect(client, "client"), get_dialect(backend, "backend")
+    parsed = parse_body(data)
     options = TranslationOptions(
-        get_dialect(client, "client"),
-        get_dialect(backend, "backend"),
+        *dialects,
         ids or content_ids(data),
-        _choose_capabilities(profile, capabilities),
+        _choose_capabilities(profile, capabilities, model or parsed.model),
         reply_options,
         policy,
         rewrite=capabilities is not None or profile is not None,
     )
-    return write_backend_request(read_client_request(parse_body(data), options), model=model)
+    return write_backend_request(read_client_request(parsed, options), model=model)
 
 
 def translate_reply(body: Body, request: BackendRequest, *, status: int = 200) -> ReplyEnd:
@@ -147,7 +149,9 @@ def _encode(body: Body) -> bytes:
     return _ENCODER.encode(body)
 
 
-def _choose_capabilities(profile: str | None, capabilities: Capabilities | None) -> Capabilities:
+def _choose_capabilities(
+    profile: str | None, capabilities: Capabilities | None, model: str | None
+) -> Capabilities:
     if profile is None:
         return capabilities or GENERIC
     if capabilities is not None:
@@ -158,7 +162,7 @@ def _choose_capabilities(profile: str | None, capabilities: Capabilities | None)
         )
     if profile not in PROFILES:
         raise invalid_choice("profile", profile, PROFILES)
-    return PROFILES[profile]
+    return BackendCapabilities(profile).for_model(model)
 
 
 def check(name: str | Dialect, stream: bytes) -> list[Violation]:

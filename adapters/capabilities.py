@@ -4,6 +4,8 @@ Translation depends only on capabilities, never on the name of a vendor. The def
 of which only the dialect is known.
 """
 
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -127,6 +129,8 @@ class Capabilities(Struct, frozen=True):
     unsupported_fields: tuple[str, ...] = ()
     # Request fields outside its dialect that it accepts; they are passed on.
     extra_fields: tuple[str, ...] = ()
+    # Fields that are added to each request, unless it has them already.
+    extra_body: dict[str, object] = {}
 
     # The reply
 
@@ -139,3 +143,17 @@ class Capabilities(Struct, frozen=True):
 
 
 GENERIC = Capabilities()
+
+
+class ModelRule(Struct, frozen=True):
+    """The differences between the models that match a pattern and the other ones of a backend."""
+
+    # With `*` and `?`; the case of letters does not matter.
+    pattern: str
+    capabilities: Mapping[str, object] = {}
+    # The profile to use instead of that of the backend.
+    profile: str | None = None
+
+    def matches(self, model: str) -> bool:
+        """Whether the rule applies to a model."""
+        return fnmatchcase(model.casefold(), self.pattern.casefold())

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from adapters.capabilities import GENERIC, Capabilities
+from adapters.capabilities import GENERIC, Capabilities, ModelRule
 
 OPENAI = Capabilities(
     # Its models prefer `developer` to `system`.
@@ -199,3 +199,6 @@ PROFILES: Mapping[str, Capabilities] = {
     "openrouter": OPENROUTER,
     "bedrock": BEDROCK,
 }
+
+# The models of a profile that differ from its other models.
+MODEL_RULES: Mapping[str, tuple[ModelRule, ...]] = {}

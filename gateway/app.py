@@ -129,12 +129,10 @@ def _make_backends(config: Config) -> list[BackendClient]:
 def _make_backend(
     config: Config, backend: BackendConfig, transport: httpx.AsyncBaseTransport
 ) -> BackendClient:
-    capabilities, rewrite = backend_capabilities(backend)
     return BackendClient(
         backend,
         transport,
-        capabilities=capabilities,
-        rewrite=rewrite,
+        capabilities=backend_capabilities(backend),
         timeouts=backend.timeouts or config.timeouts,
         retries=backend.retries or config.retries,
         # A key that was read from a file often ends with a line break.

@@ -9,7 +9,6 @@ from msgspec import Meta, Raw, Struct, field, structs
 
 from adapters import (
     EMPTY_REQUEST,
-    Capabilities,
     Dialect,
     DragomanError,
     IdSource,
@@ -27,9 +26,9 @@ from adapters import (
     read_client_request,
     write_backend_request,
 )
-from adapters.capabilities import GENERIC
 from adapters.errors import invalid_choice
 from adapters.losses import Losses
+from adapters.model_rules import BackendCapabilities
 from adapters.profiles import PROFILES
 from adapters.sse import BYTE_ORDER_MARK
 from adapters.wire.json_object import MISSING, decode, is_present, read_body
@@ -75,14 +74,17 @@ class OfflineTranslator:
     source: str
     target: str
     ids: IdSource = RANDOM_IDS
-    capabilities: Capabilities = GENERIC
+    capabilities: BackendCapabilities = BackendCapabilities()  # noqa: RUF009 - a frozen value
     policy: Policy = "report"
     # The HTTP status of an error.
     status: int | None = None
     # The request that a reply or stream belongs to, if known.
     request: Request | None = None
 
-    def _options(self, kind: Kind) -> TranslationOptions:
+    def _options(self, kind: Kind, model: str | None = None) -> TranslationOptions:
+        """Return the options for a kind of body; the capabilities may depend on the model."""
+        if model is None and self.request is not None:
+            model = self.request.model
         client, backend = self.source, self.target
         if kind != "request":
             # All other kinds are sent by a backend.
@@ -91,10 +93,10 @@ class OfflineTranslator:
             get_dialect(client),
             get_dialect(backend),
             self.ids,
-            self.capabilities,
+            self.capabilities.for_model(model),
             policy=self.policy,
             # A body in the target's dialect is changed only to fit a backend's capabilities.
-            rewrite=self.capabilities != GENERIC,
+            rewrite=self.capabilities.rewrites(model),
         )
 
     def stream(self) -> ReplyTranslator:
@@ -125,7 +127,8 @@ class OfflineTranslator:
         try:
             if kind == "reply":
                 return self._translate_reply(body, kind)
-            read = read_client_request(parse_body(body), self._options(kind))
+            parsed = parse_body(body)
+            read = read_client_request(parsed, self._options(kind, parsed.model))
             # A request without a model is an example for training, which may end with a call.
             sent = write_backend_request(read, ends_open="model" not in read.body.fields)
         except RecursionError:
@@ -208,7 +211,7 @@ def run(body: bytes) -> TranslateResult:
         given.source,
         given.target,
         ids=deterministic_ids() if given.deterministic else RANDOM_IDS,
-        capabilities=_capabilities(given.profile),
+        capabilities=_capabilities(given),
         policy=given.loss_policy,
         status=given.status,
         request=request,
@@ -248,12 +251,10 @@ def _preview(value: Raw) -> str:
     return {"{": "an object", "[": "an array"}.get(text[:1], shown)
 
 
-def _capabilities(profile: str | None) -> Capabilities:
-    if profile is None:
-        return GENERIC
-    if profile not in PROFILES:
-        raise invalid_choice("profile", profile, PROFILES)
-    return PROFILES[profile]
+def _capabilities(given: TranslateRequest) -> BackendCapabilities:
+    if given.profile is not None and given.profile not in PROFILES:
+        raise invalid_choice("profile", given.profile, PROFILES)
+    return BackendCapabilities(given.profile)
 
 
 def _translate_stream(translator: OfflineTranslator, stream: bytes) -> TranslateResult:

@@ -22,7 +22,7 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
     "adapters": (
         {"capabilities", "errors", "ids", "json_text"},
         {"losses", "profiles", "sse"},
-        {"conformance", "ir"},
+        {"conformance", "ir", "model_rules"},
         {"wire"},
         {"dialect", "stages", "tool_emulation"},
         {"reasoning", "tool_selection"},

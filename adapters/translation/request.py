@@ -27,6 +27,7 @@ from adapters.tool_emulation import BackendToolSupport, EmulatedRequest, ToolReg
 from adapters.translation.emulated_fields import without_stop
 from adapters.translation.fit import fit_to_capabilities, pair_tool_calls
 from adapters.wire.error_body import Redact
+from adapters.wire.extra_body import add_extra_body, missing_fields
 from adapters.wire.json_object import RequestBody, parse_body
 
 # The last stage of a reply, which the gateway may add: it turns the reply into a summary of the
@@ -247,9 +248,7 @@ def write_backend_request(
     if ends_open and capabilities.alternating_roles:
         # Keep the assistant message at the end, which alternating roles do not allow.
         capabilities = replace(capabilities, alternating_roles=False)
-    if capabilities is not GENERIC:
-        request = fit_to_capabilities(request, capabilities, losses)
-    written = options.backend.write_request(request, capabilities, losses)
+    written = _write_fitted(request, capabilities, options.backend, losses)
     if not same_dialect:
         # Within one dialect, the backend checks the required fields.
         if not request.items and not request.instructions:
@@ -257,6 +256,18 @@ def write_backend_request(
         if request.model is None and not ends_open:
             raise missing_field("model")
     return BackendRequest(written, tuple(losses), plan, requested)
+
+
+def _write_fitted(
+    request: Request, capabilities: Capabilities, backend: Dialect, losses: Losses
+) -> bytes:
+    """Write a request with only such values as the backend accepts, and with its fixed fields."""
+    if capabilities is not GENERIC:
+        request = fit_to_capabilities(request, capabilities, losses)
+    written = backend.write_request(request, capabilities, losses)
+    if capabilities.extra_body:
+        return add_extra_body(written, capabilities.extra_body, losses)
+    return written
 
 
 def _plan_translated(
@@ -293,7 +304,12 @@ def _pass_request(read: ClientRequest, model: str | None) -> BackendRequest:
         # Ignore errors: the backend has the same dialect and checks the request.
         with suppress(DragomanError):
             request = options.client.read_request(body, Losses(None))
-    written = stripped if model is None else body.encode(model=model)
+    changes: dict[str, object] = {} if model is None else {"model": model}
+    if options.capabilities.extra_body:
+        added = Losses()
+        changes |= missing_fields(body.fields, options.capabilities.extra_body, added)
+        losses += tuple(added)
+    written = body.encode(**changes) if changes else stripped
     return BackendRequest(written, losses, plan_reply(options, request, streams=streams))
 
 

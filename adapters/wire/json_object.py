@@ -166,6 +166,12 @@ class RequestBody(Struct, frozen=True):
     # The received bytes, for passthrough; None if a field was replaced.
     raw: bytes | None = None
 
+    @property
+    def model(self) -> str | None:
+        """The name of the model, if it is a string."""
+        value = bytes(self.fields.get("model", NULL))
+        return _STRING.decode(value) if value.startswith(b'"') else None
+
     def reader(self) -> JsonObject:
         """Return the fields as a `JsonObject` of its own."""
         return JsonObject(dict(self.fields))

@@ -1,6 +1,7 @@
 """The client for one backend: requests, retries and the causes of error responses."""
 
 import asyncio
+import copy
 import math
 import random
 import time
@@ -14,6 +15,7 @@ import httpx
 from msgspec import Struct
 
 from adapters import Capabilities, Dialect, InvalidReplyError, get_dialect
+from adapters.model_rules import BackendCapabilities
 from adapters.wire.error_body import read_error, redact_errors, redact_text
 from gateway.backends.key_redaction import key_redactor
 from gateway.backends.transport import SENDING_EVENT
@@ -102,13 +104,12 @@ class SideResponse(Struct, frozen=True):
 class BackendClient:
     """A backend: its configuration, its capabilities, and requests to it."""
 
-    def __init__(  # noqa: PLR0913 - the parts of a backend's configuration, resolved
+    def __init__(
         self,
         config: BackendConfig,
         transport: httpx.AsyncBaseTransport,
         *,
-        capabilities: Capabilities,
-        rewrite: bool,
+        capabilities: BackendCapabilities,
         timeouts: TimeoutConfig,
         retries: RetryConfig,
         key: str | None = None,
@@ -117,8 +118,11 @@ class BackendClient:
         self.name = config.name
         self.transport = transport
         self.dialect: Dialect = get_dialect(config.dialect)
-        self.capabilities = capabilities
-        self.rewrite = rewrite
+        self._capabilities = capabilities
+        # The capabilities of a model, and whether requests in the backend's own dialect are
+        # changed to fit them. `for_model` returns a client with those of another model.
+        self.capabilities: Capabilities = capabilities.for_model()
+        self.rewrite = capabilities.rewrites()
         self.timeouts = timeouts
         self._retries = retries
         self._key = key
@@ -128,6 +132,15 @@ class BackendClient:
         self.models_template = self.template_for("/models")
         # Models, by the names that clients use, that reject requests for encrypted reasoning.
         self.models_without_encrypted_reasoning: set[str] = set()
+
+    def for_model(self, model: str) -> "BackendClient":
+        """Return a client with the capabilities of a model; all else is shared with this one."""
+        if not self._capabilities.depend_on_model():
+            return self
+        client = copy.copy(self)
+        client.capabilities = self._capabilities.for_model(model)
+        client.rewrite = self._capabilities.rewrites(model)
+        return client
 
     def template_for(self, path: str, *, root: bool = False) -> RequestTemplate:
         """Return a template for a path; `root` omits the version prefix of the base URL."""

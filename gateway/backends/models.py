@@ -176,7 +176,7 @@ def _served_models(
         for name in (*aliases.get(model.name, ()), model.name):
             if model_aliases.get(name, name) == model.name and _is_routed(name, backend, backends):
                 yield ServedModel(name, model, backend.name)
-    for name in (*backend.models, *model_aliases):
+    for name in (*backend.served_models, *model_aliases):
         if name in model_aliases or not _GLOB_CHARACTERS & set(name):
             yield ServedModel(name, ListedModel(name), backend.name)
 
@@ -189,7 +189,9 @@ def _is_routed(name: str, backend: BackendConfig, backends: Sequence[BackendConf
 
 
 def _matches(name: str, backend: BackendConfig) -> bool:
-    return name in backend.model_aliases or any(fnmatchcase(name, glob) for glob in backend.models)
+    return name in backend.model_aliases or any(
+        fnmatchcase(name, glob) for glob in backend.served_models
+    )
 
 
 def write_models(models: Sequence[ServedModel]) -> bytes:

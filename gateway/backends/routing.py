@@ -14,7 +14,7 @@ _MAX_CACHED_NAME_LENGTH = 200
 
 
 class Route(Struct, frozen=True):
-    """A backend for a model, and the backend's name of the model if it differs."""
+    """A backend with its capabilities for a model, and its name of the model if it differs."""
 
     backend: BackendClient
     model: str | None = None
@@ -25,7 +25,7 @@ class Router:
 
     def __init__(self, backends: Sequence[BackendClient]) -> None:
         self._backends = backends
-        self._patterns = [_compile_globs(backend.config.models) for backend in backends]
+        self._patterns = [_compile_globs(backend.config.served_models) for backend in backends]
         # The number and length of the names are limited, because clients may request any name.
         self._find_cached = lru_cache(maxsize=1024)(self._find)
 
@@ -40,15 +40,21 @@ class Router:
 
     def _find(self, model: str) -> tuple[Route, ...]:
         routes = [
-            Route(backend, backend.config.model_aliases.get(model))
+            _make_route(backend, model, backend.config.model_aliases.get(model))
             for backend, pattern in zip(self._backends, self._patterns, strict=True)
             if model in backend.config.model_aliases or pattern.fullmatch(model)
         ]
-        routes = routes or [Route(backend) for backend in self._backends if backend.config.default]
+        routes = routes or [
+            _make_route(backend, model) for backend in self._backends if backend.config.default
+        ]
         if not routes:
             name = model[:_MAX_CACHED_NAME_LENGTH]
             raise ModelNotFoundError("model", f"no backend serves {name!r}")
         return tuple(routes)
+
+
+def _make_route(backend: BackendClient, model: str, alias: str | None = None) -> Route:
+    return Route(backend.for_model(alias or model), alias)
 
 
 def _compile_globs(globs: Sequence[str]) -> re.Pattern[str]:

@@ -8,8 +8,7 @@ import rich_click as click
 from msgspec.structs import FieldInfo
 
 from adapters import Capabilities
-from adapters.capabilities import GENERIC
-from adapters.profiles import PROFILES
+from adapters.model_rules import BackendCapabilities
 
 _FIELDS = {field.name: field for field in msgspec.structs.fields(Capabilities)}
 _NULL = ("null", "none", "")
@@ -19,15 +18,15 @@ _PROFILE = f"{__name__}.profile"
 
 def read_profile(context: click.Context, _option: click.Parameter, name: str | None) -> None:
     """Store the profile that is the base of `read_capabilities`."""
-    context.meta[_PROFILE] = GENERIC if name is None else PROFILES[name]
+    context.meta[_PROFILE] = name
 
 
 def read_capabilities(
     context: click.Context, _option: click.Parameter, values: tuple[str, ...]
-) -> Capabilities:
+) -> BackendCapabilities:
     """Return the profile with the given capabilities; the last value of a repeated one counts."""
-    profile: Capabilities = context.meta[_PROFILE]
-    return msgspec.structs.replace(profile, **dict(map(_read_capability, values)))
+    profile: str | None = context.meta[_PROFILE]
+    return BackendCapabilities(profile, dict(map(_read_capability, values)))
 
 
 def _read_capability(text: str) -> tuple[str, object]:

@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from adapters import (
     DIALECTS,
-    Capabilities,
     DragomanError,
     InvalidReplyError,
     InvalidRequestError,
@@ -19,6 +18,7 @@ from adapters import (
     Request,
     deterministic_ids,
 )
+from adapters.model_rules import BackendCapabilities
 from adapters.profiles import PROFILES
 from adapters.sse import STREAM_PREFIX_BYTES, is_stream
 from gateway.cli.capability_options import read_capabilities, read_profile
@@ -59,7 +59,7 @@ class Options(Struct, frozen=True):
     source: str
     target: str
     file: str
-    capabilities: Capabilities
+    capabilities: BackendCapabilities
     policy: Policy
     kind: Kind | None
     status: int | None

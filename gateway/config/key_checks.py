@@ -47,6 +47,8 @@ def check_shape(value: object, annotation: object, path: str = "") -> Iterator[s
         case inspect.DictType(), dict():
             for key, element in cast("Table", value).items():
                 yield from check_shape(element, get_args(annotation)[1], key_path(path, key))
+        case inspect.UnionType(types=[*_, inspect.StructType(cls=struct)]), dict():
+            yield from _check_table(cast("Table", value), struct, path)
         case inspect.UnionType(includes_none=True), _:
             # A value is never null in TOML, so only the other types matter.
             yield from check_shape(value, _without_none(annotation), path)

@@ -6,12 +6,16 @@ Times are in seconds. A timeout of 0 means no limit.
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
-import msgspec
 from msgspec import Meta, Struct, structs
 
-from adapters import DIALECTS, Capabilities, Policy, ReplyOptions
-from adapters.capabilities import GENERIC
-from adapters.profiles import PROFILES
+from adapters import (
+    DIALECTS,
+    Capabilities,
+    Policy,
+    ReplyOptions,
+)
+from adapters.capabilities import ModelRule
+from adapters.model_rules import BackendCapabilities
 
 if TYPE_CHECKING:
     DialectName = str
@@ -121,6 +125,17 @@ class TlsConfig(Struct, frozen=True, forbid_unknown_fields=True):
     key_file: str | None = None
 
 
+class ModelConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """The settings of the models of a backend that match a pattern."""
+
+    # The backend's name of a model, or a glob such as `grok-*`; the case does not matter.
+    pattern: NonEmptyString
+    # The profile to use instead of that of the backend.
+    profile: str | None = None
+    capabilities: dict[str, object] = {}
+    extra_body: dict[str, object] = {}
+
+
 class BackendConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """How a backend is reached, and which models it serves."""
 
@@ -128,8 +143,8 @@ class BackendConfig(Struct, frozen=True, forbid_unknown_fields=True):
     # Without `/chat/completions` or `/responses`.
     url: Url
     dialect: DialectName
-    # Names of models, or globs such as `gpt-*`.
-    models: tuple[NonEmptyString, ...] = ("*",)
+    # Names of models, or globs such as `gpt-*`. A table does not select models, but has settings.
+    models: tuple[NonEmptyString | ModelConfig, ...] = ("*",)
     # The backend's names of models, by the names that clients use instead.
     model_aliases: dict[str, NonEmptyString] = {}
     # Whether requests for models that match no backend are sent to this one.
@@ -139,6 +154,8 @@ class BackendConfig(Struct, frozen=True, forbid_unknown_fields=True):
     # With neither a profile nor capabilities, requests in the backend's dialect are not changed.
     profile: str | None = None
     capabilities: dict[str, object] = {}
+    # Fields that are added to each request.
+    extra_body: dict[str, object] = {}
     headers: dict[str, str] = {}
     # The HTTP implementation: our own, or that of httpx, which is always used with a proxy.
     transport: Literal["direct", "httpx"] = "direct"
@@ -148,6 +165,12 @@ class BackendConfig(Struct, frozen=True, forbid_unknown_fields=True):
     # None for the general settings.
     timeouts: TimeoutConfig | None = None
     retries: RetryConfig | None = None
+
+    @property
+    def served_models(self) -> tuple[str, ...]:
+        """The names and globs of the models that it serves; without any, all models."""
+        names = tuple(model for model in self.models if isinstance(model, str))
+        return names or (("*",) if self.models else ())
 
 
 class LogConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -227,16 +250,23 @@ _NULLABLE = {
 }
 
 
-def backend_capabilities(backend: BackendConfig) -> tuple[Capabilities, bool]:
-    """Return a backend's capabilities, and whether requests in its own dialect are rewritten.
+def backend_capabilities(backend: BackendConfig) -> BackendCapabilities:
+    """Return the capabilities of a backend and of its models."""
+    return BackendCapabilities(
+        backend.profile,
+        _own_capabilities(backend),
+        tuple(
+            ModelRule(model.pattern, _own_capabilities(model), model.profile)
+            for model in backend.models
+            if isinstance(model, ModelConfig)
+        ),
+    )
 
-    Overrides and all profiles but OpenAI's, which supports everything, require rewriting. With
-    neither, the client is assumed to know what the backend supports.
-    """
-    profile = GENERIC if backend.profile is None else PROFILES[backend.profile]
-    overrides = read_nulls(backend.capabilities)
-    capabilities = msgspec.convert(msgspec.to_builtins(profile) | overrides, Capabilities)
-    return capabilities, bool(overrides) or backend.profile not in (None, "openai")
+
+def _own_capabilities(config: BackendConfig | ModelConfig) -> dict[str, object]:
+    """Return the given capabilities, with the fields of `extra_body` as one of them."""
+    capabilities = read_nulls(config.capabilities)
+    return capabilities | ({"extra_body": config.extra_body} if config.extra_body else {})
 
 
 def read_nulls(capabilities: dict[str, object]) -> dict[str, object]:

@@ -4,6 +4,7 @@ Each part of a file is checked if its own shape is right, even if other parts ar
 errors are reported together.
 """
 
+import math
 import os
 import re
 import ssl
@@ -35,6 +36,7 @@ from gateway.config.schema import (
     BackendConfig,
     Config,
     KeyConfig,
+    ModelConfig,
     SealingConfig,
     ServerConfig,
     StateConfig,
@@ -67,6 +69,9 @@ _RESERVED_HEADERS = frozenset(
         "upgrade",
     }
 )
+
+# Request fields that the gateway sets, which `extra_body` cannot replace.
+_OWN_FIELDS = frozenset({"input", "messages", "model", "stream"})
 
 
 def check_values(table: Table) -> Iterator[str]:
@@ -157,8 +162,10 @@ def _check_backend(backend: BackendConfig, path: str) -> Iterator[str]:
     if not backend.models and not backend.default:
         models = key_path(path, "models")
         yield f'{models}: expected at least one model or pattern such as "*", got an empty array'
-    yield from check_profile(backend.profile, key_path(path, "profile"))
-    yield from _check_capabilities(backend.capabilities, key_path(path, "capabilities"))
+    yield from _check_capabilities(backend, path)
+    for index, model in enumerate(backend.models):
+        if isinstance(model, ModelConfig):
+            yield from _check_capabilities(model, f"{key_path(path, 'models')}[{index}]")
     yield from _check_api_key(backend.api_key_env, key_path(path, "api_key_env"))
     yield from _check_headers(backend.headers, key_path(path, "headers"))
     if backend.proxy is not None:
@@ -200,9 +207,41 @@ def check_profile(profile: str | None, path: str) -> Iterator[str]:
         yield f"{path}: expected {one_of(PROFILES)}, got {preview(profile, path)}"
 
 
-def _check_capabilities(capabilities: dict[str, object], path: str) -> Iterator[str]:
-    given = {name: value for name, value in read_nulls(capabilities).items() if value is not None}
-    return check_shape(given, Capabilities, path)
+def _check_capabilities(config: BackendConfig | ModelConfig, path: str) -> Iterator[str]:
+    yield from check_profile(config.profile, key_path(path, "profile"))
+    capabilities = key_path(path, "capabilities")
+    given = read_nulls(config.capabilities)
+    known = {name: value for name, value in given.items() if value is not None}
+    yield from check_shape(known, Capabilities, capabilities)
+    yield from _check_extra_body(config.extra_body, key_path(path, "extra_body"))
+    if isinstance(fields := known.get("extra_body"), dict):
+        yield from _check_extra_body(cast("Table", fields), key_path(capabilities, "extra_body"))
+
+
+def _check_extra_body(fields: Table, path: str) -> Iterator[str]:
+    for name, value in fields.items():
+        where = key_path(path, name)
+        if name in _OWN_FIELDS:
+            yield f"{where}: the gateway sets this field itself; remove it"
+        else:
+            yield from _check_json(value, where)
+
+
+def _check_json(value: object, path: str) -> Iterator[str]:
+    """Yield an error for each value that TOML has and JSON has not."""
+    match value:
+        case dict():
+            for name, inner in cast("Table", value).items():
+                yield from _check_json(inner, key_path(path, name))
+        case list():
+            for index, inner in enumerate(cast("Array", value)):
+                yield from _check_json(inner, f"{path}[{index}]")
+        case float() if not math.isfinite(value):
+            yield f"{path}: expected a finite number, got {preview(value, path)}"
+        case str() | bool() | int() | float():
+            return
+        case _:
+            yield f"{path}: expected a value that JSON has, got {preview(value, path)}"
 
 
 def _check_variable(name: str | None, path: str) -> Iterator[str]:

@@ -128,7 +128,7 @@ def _url(address: Address) -> str:
 
 def _describe(backend: BackendConfig) -> str:
     rest = ("all other models",) if backend.default else ()
-    models = ", ".join((*backend.models, *rest))
+    models = ", ".join((*backend.served_models, *rest))
     parts = urlsplit(backend.url)
     # Without the parts of a URL that may contain passwords and keys.
     url = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from openai.types import Model as SdkModel
 
-from adapters.capabilities import GENERIC
 from gateway.backends.client import BackendClient
 from gateway.backends.codex_models import ASSUMED_CONTEXT_WINDOW, INSTRUCTIONS, codex_model
 from gateway.backends.models import (
@@ -27,6 +26,7 @@ from gateway.backends.models import (
     write_models,
 )
 from gateway.backends.routing import Router
+from gateway.config import backend_capabilities
 from gateway.config.schema import BackendConfig, DialectName, RetryConfig, TimeoutConfig
 from gateway.errors import ModelNotFoundError
 
@@ -62,8 +62,7 @@ def backend_client(
     return BackendClient(
         config,
         transport or httpx.AsyncBaseTransport(),
-        capabilities=GENERIC,
-        rewrite=False,
+        capabilities=backend_capabilities(config),
         timeouts=TimeoutConfig(),
         retries=retries,
         key=key,

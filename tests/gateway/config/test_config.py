@@ -99,14 +99,20 @@ def backend(profile: str | None = None, **capabilities: object) -> schema.Backen
     )
 
 
+def resolved(config: schema.BackendConfig, model: str | None = None) -> tuple[Capabilities, bool]:
+    """Return the capabilities for a model, and whether requests are rewritten for it."""
+    capabilities = backend_capabilities(config)
+    return capabilities.for_model(model), capabilities.rewrites(model)
+
+
 def test_requests_pass_unchanged_without_a_profile() -> None:
-    assert backend_capabilities(backend()) == (GENERIC, False)
-    assert backend_capabilities(backend("openai")) == (PROFILES["openai"], False)
+    assert resolved(backend()) == (GENERIC, False)
+    assert resolved(backend("openai")) == (PROFILES["openai"], False)
 
 
 @pytest.mark.parametrize("profile", [name for name in PROFILES if name != "openai"])
 def test_requests_are_rewritten_with_a_profile(profile: str) -> None:
-    assert backend_capabilities(backend(profile)) == (PROFILES[profile], True)
+    assert resolved(backend(profile)) == (PROFILES[profile], True)
 
 
 def test_capabilities_override_the_profile() -> None:
@@ -114,13 +120,56 @@ def test_capabilities_override_the_profile() -> None:
         PROFILES["openai"], strict_tools=False, reasoning_efforts=("low", "high")
     )
     overridden = backend("openai", strict_tools=False, reasoning_efforts=["low", "high"])
-    assert backend_capabilities(overridden) == (expected, True)
+    assert resolved(overridden) == (expected, True)
 
 
 def test_capability_can_be_null(file: Path) -> None:
     file.write_text(BACKEND + 'profile = "vllm"\ncapabilities = { reasoning_field = "null" }')
-    capabilities, _ = backend_capabilities(load_config(file).backends[0])
+    capabilities, _ = resolved(load_config(file).backends[0])
     assert capabilities == structs.replace(PROFILES["vllm"], reasoning_field=None)
+
+
+def test_models_differ_from_their_backend(file: Path) -> None:
+    file.write_text(
+        f"""{BACKEND}profile = "vllm"
+extra_body = {{ top_k = 20 }}
+[backends.capabilities]
+strict_tools = false
+[[backends.models]]
+pattern = "qwen3*"
+capabilities = {{ think_tags = true, reasoning_field = "null" }}
+extra_body = {{ top_k = 40, min_p = 0.1 }}
+[[backends.models]]
+pattern = "*-VL"
+profile = "ollama"
+capabilities = {{ strict_tools = true }}
+"""
+    )
+    [config] = load_config(file).backends
+    assert config.served_models == ("*",)
+    usual = structs.replace(PROFILES["vllm"], strict_tools=False, extra_body={"top_k": 20})
+    assert resolved(config, "llama-4") == (usual, True)
+    thinking = structs.replace(
+        usual, think_tags=True, reasoning_field=None, extra_body={"top_k": 40, "min_p": 0.1}
+    )
+    assert resolved(config, "Qwen3-8b")[0] == thinking
+    assert resolved(config, "phi-vl")[0] == structs.replace(
+        PROFILES["ollama"], extra_body={"top_k": 20}
+    )
+
+
+def test_models_are_named_and_have_settings(file: Path) -> None:
+    file.write_text(f'{BACKEND}models = ["gpt-*", {{ pattern = "*-mini" }}]')
+    [config] = load_config(file).backends
+    assert config.served_models == ("gpt-*",)
+
+
+def test_only_the_models_of_a_rule_are_rewritten(file: Path) -> None:
+    rule = '[[backends.models]]\npattern = "slow*"\ncapabilities = { streaming = "never" }\n'
+    file.write_text(f"{BACKEND}extra_body = {{ a = 1 }}\n{rule}")
+    [config] = load_config(file).backends
+    assert resolved(config, "fast") == (structs.replace(GENERIC, extra_body={"a": 1}), False)
+    assert resolved(config, "slow-1")[1]
 
 
 # Errors
@@ -261,6 +310,29 @@ SETTING_ERRORS = {
     "capabilities = { developer_rol = true }": (
         "capabilities.developer_rol: unknown key (did you mean developer_role?); "
         f"known keys: {names_of(Capabilities)}"
+    ),
+}
+SETTING_ERRORS |= {
+    '[[backends.models]]\npattern = "a"\npatern = 1': (
+        "models[0]: patern: unknown key (did you mean pattern?); "
+        "known keys: pattern, profile, capabilities, extra_body"
+    ),
+    'models = ["*", 3]': "models[1]: expected a non-empty string or a table, got 3",
+    '[[backends.models]]\npattern = "a"\nprofile = "opnai"': (
+        f'models[0]: profile: expected one of {quoted(PROFILES)}, got "opnai"'
+    ),
+    '[[backends.models]]\npattern = "a"\ncapabilities = { strict_tools = 1 }': (
+        "models[0]: capabilities.strict_tools: expected true or false, got 1"
+    ),
+    "extra_body = { model = 1 }": "extra_body.model: the gateway sets this field itself; remove it",
+    "capabilities = { extra_body = { stream = true } }": (
+        "capabilities.extra_body.stream: the gateway sets this field itself; remove it"
+    ),
+    "extra_body = { a = { b = [1, nan] } }": (
+        "extra_body.a.b[1]: expected a finite number, got nan"
+    ),
+    "extra_body = { a = 2026-01-01 }": (
+        "extra_body.a: expected a value that JSON has, got the date 2026-01-01"
     ),
 }
 # URLs of a backend and their errors.

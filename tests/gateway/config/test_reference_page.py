@@ -8,9 +8,10 @@ import pytest
 from msgspec.structs import FieldInfo, fields
 
 from adapters import DIALECTS, Capabilities
+from adapters.capabilities import GENERIC
 from adapters.profiles import PROFILES
 from gateway.config import load_config
-from gateway.config.schema import BackendConfig, Config, KeyConfig, TlsConfig
+from gateway.config.schema import BackendConfig, Config, KeyConfig, ModelConfig, TlsConfig
 
 PAGE = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text()
 SECTIONS: dict[str, str] = dict(re.findall(r"^## (.+)\n((?:(?!## ).*\n)+)", PAGE, re.MULTILINE))
@@ -19,7 +20,12 @@ TABLES = {
     f"`[{field.name}]`": type(field.default)
     for field in fields(Config)
     if isinstance(field.default, msgspec.Struct) and field.name != "access"
-} | {"`[[access.keys]]`": KeyConfig, "`[[backends]]`": BackendConfig, "`[backends.tls]`": TlsConfig}
+} | {
+    "`[[access.keys]]`": KeyConfig,
+    "`[[backends]]`": BackendConfig,
+    "`[[backends.models]]`": ModelConfig,
+    "`[backends.tls]`": TlsConfig,
+}
 OTHER_DEFAULTS = {
     "access.keys.replies": "`[replies]`",
     "backends.timeouts": "`[timeouts]`",
@@ -62,9 +68,12 @@ def test_every_table_has_a_section() -> None:
 def test_example_is_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOCAL_API_KEY", "sk-local")
     file = tmp_path / "dragoman.toml"
-    [example] = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
-    file.write_text(example)
+    examples = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    file.write_text(examples[0])
     assert [backend.name for backend in load_config(file).backends] == ["local", "openai"]
+    for example in examples[1:]:
+        file.write_text(example)
+        assert load_config(file).backends
 
 
 def test_dialects_and_profiles_are_listed() -> None:
@@ -76,7 +85,8 @@ def test_capabilities_begin_with_their_defaults() -> None:
     values = cells("`[backends.capabilities]`", 1)
     assert list(values) == [field.name for field in fields(Capabilities)]
     for field in fields(Capabilities):
-        value = "null" if field.default is None else field.default
+        usual: object = getattr(GENERIC, field.name)
+        value = "null" if usual is None else usual
         encoded = msgspec.json.encode(value).decode()
         several = encoded.startswith("[") and encoded != "[]"
         assert values[field.name].startswith("all of " if several else f"`{encoded}`")
