@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from msgspec import Raw, Struct
+from msgspec.json import Decoder
 
 from adapters.chat.parts import TEXT_SEPARATOR
 from adapters.chat.reply_writer import (
@@ -39,6 +40,8 @@ from adapters.ir.types import Extras, Finish, FinishReason, Message, Reasoning, 
 from adapters.losses import Losses
 from adapters.sse import PLACEHOLDER, FrameTemplate
 from adapters.wire.error_body import error_object
+
+_OBJECT = Decoder(dict[str, Raw])
 
 
 class CallStream(Struct, eq=False):
@@ -134,8 +137,9 @@ class ChoiceWriter:
         # The length of the text so far, and the position of each part in it.
         self.length = 0
         self.starts: dict[tuple[BlockId, int], int] = {}
+        # Annotations that are queued, and the number of those that were written.
         self.annotations: list[Wire | Raw] = []
-        self.has_annotations = False
+        self.written_annotations = 0
         self.text: FrameTemplate = frames.template(number, {"content": PLACEHOLDER})
         self.refusal: FrameTemplate = frames.template(number, {"refusal": PLACEHOLDER})
 
@@ -195,6 +199,8 @@ class StreamWriter(BaseStreamWriter):
                 if choice.has_text and not message.continues:
                     self._separate.add(event.index)
             case ToolCall() as call:
+                # Readers assign annotations to the text before them.
+                written += self._write_annotations(choice)
                 choice.has_calls = True
                 stream, opened = choice.calls.open(call)
                 self._calls[event.index] = (choice, stream)
@@ -253,24 +259,28 @@ class StreamWriter(BaseStreamWriter):
                 choice.annotations.append(wire)
 
     def _write_annotations(self, choice: ChoiceWriter) -> list[bytes]:
-        """Write the queued annotations, as the only list of a choice.
+        """Write the queued annotations, if possible as the only list of a choice.
 
-        The openai package for Python cannot join two lists of objects without indices.
+        The entries of a second list have an index: the openai package for Python cannot join two
+        lists of objects without indices, and that for JavaScript replaces the first list.
         """
         if not choice.annotations:
             return []
         annotations, choice.annotations = choice.annotations, []
-        if choice.has_annotations:
-            self._losses.dropped("annotations", "a stream supports only one list of annotations")
-            return []
-        choice.has_annotations = True
+        first = choice.written_annotations
+        choice.written_annotations += len(annotations)
+        if first:
+            annotations = [
+                _with_index(annotation, number)
+                for number, annotation in enumerate(annotations, first)
+            ]
         return [self._frames.chunk(choice.number, {"annotations": annotations})]
 
     def close(self, event: Closed) -> list[bytes]:
         """End a block."""
-        choice = self._messages.get(event.index)
-        if choice is not None:
-            return self._write_annotations(choice)
+        if event.index in self._messages:
+            # Another message may have annotations too.
+            return []
         call = self._calls.get(event.index)
         if call is not None:
             return call[0].calls.close(call[1], event.extras)
@@ -301,7 +311,7 @@ class StreamWriter(BaseStreamWriter):
             finishes = (merged_finish(event.finishes) or Finish("stop", ""),)
         for number, finish in enumerate(finishes):
             choice, begun = self._choice(number)
-            written += begun
+            written += begun + self._write_annotations(choice)
             if not choice.has_text and not choice.has_calls:
                 self._losses.invented("content", EMPTY_REPLY_REASON)
             reason = effective_finish(finish, has_calls=choice.has_calls)
@@ -318,3 +328,9 @@ class StreamWriter(BaseStreamWriter):
     def fail(self, event: Failed) -> list[bytes]:
         """End the stream with an error."""
         return [frame({"error": error_object(event.error)}), DONE]
+
+
+def _with_index(annotation: Wire | Raw, index: int) -> Wire:
+    """Return an annotation with its index in the list of a choice."""
+    fields = _OBJECT.decode(annotation) if isinstance(annotation, Raw) else annotation
+    return {"index": index, **fields}

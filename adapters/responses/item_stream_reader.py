@@ -7,9 +7,6 @@ an IR event. Servers identify an item by its id, by its index, or not at all
 (https://github.com/docker/docker-agent/issues/2976).
 """
 
-from collections.abc import Iterator
-
-from msgspec import Struct
 from msgspec.structs import replace
 
 from adapters.ir.events import ITEM_CHANNELS, Channel, Closed, Delta, Event, Opened
@@ -27,93 +24,20 @@ from adapters.ir.types import (
     Logprob,
     Message,
     Reasoning,
-    Refusal,
     Status,
-    Text,
     ToolCall,
 )
-from adapters.json_text import JsonCompleteness
 from adapters.losses import Losses
+from adapters.responses.streamed_items import (
+    Content,
+    StreamedItem,
+    StreamedItems,
+    StreamedPart,
+    item_contents,
+)
+from adapters.responses.wire import CALLS
 
-
-class Content(Struct, frozen=True):
-    """The complete content of one part, or a piece of it."""
-
-    channel: Channel
-    # The number that the server gave to the part.
-    index: int
-    text: str
-    annotations: tuple[Annotation, ...] = ()
-    logprobs: tuple[Logprob, ...] = ()
-
-
-def item_contents(item: Item) -> Iterator[Content]:
-    """Yield the content of each part of a complete item."""
-    match item:
-        case Message():
-            for index, part in enumerate(item.content):
-                if isinstance(part, Text):
-                    yield Content("text", index, part.text, part.annotations, part.logprobs)
-                elif isinstance(part, Refusal):
-                    yield Content("refusal", index, part.text)
-        case ToolCall():
-            yield Content("arguments", 0, item.arguments)
-        case Reasoning():
-            for index, text in enumerate(item.summary):
-                yield Content("summary", index, text)
-            for index, text in enumerate(item.content):
-                yield Content("reasoning", index, text)
-        case _:
-            return
-
-
-class StreamedPart(Struct, eq=False):
-    """The received content of one part, to compare with its complete content at the end."""
-
-    channel: Channel
-    index: int
-    texts: list[str] = []
-    annotations: int = 0
-    has_logprobs: bool = False
-
-
-class StreamedItem(Struct, eq=False):
-    """The received content of one item."""
-
-    item_id: str | None
-    # Set when the block of the item is opened.
-    block: int | None = None
-    kind: type[Item] | None = None
-    is_function: bool = False
-    # The path of a call in losses.
-    path: str = ""
-    parts: list[StreamedPart] = []
-    # Deltas that arrived before the block could be opened.
-    held: list[Content] = []
-    closed: bool = False
-    # Whether the server sent the end of the arguments.
-    has_all_arguments: bool = False
-    # Created when completeness is checked for the first time.
-    completeness: JsonCompleteness | None = None
-
-    def find(self, channel: Channel, index: int) -> StreamedPart | None:
-        """Return a part that has begun."""
-        for part in self.parts:
-            if part.channel == channel and part.index == index:
-                return part
-        return None
-
-    def has_complete_arguments(self) -> bool:
-        """Whether the item is a call whose arguments are complete."""
-        if self.has_all_arguments or not self.is_function or not self.parts:
-            return self.has_all_arguments
-        if self.completeness is None:
-            self.completeness = JsonCompleteness(self.parts[0].texts)
-        return self.completeness.is_complete()
-
-    def lacks_arguments(self) -> bool:
-        """Whether the item is a function call without arguments."""
-        return self.is_function and not any(text.strip() for p in self.parts for text in p.texts)
+_TEXT_DIFFERS = "the final text differs from the streamed text, which is used"
 
 
 class ItemStreamReader:
@@ -121,71 +45,19 @@ class ItemStreamReader:
 
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
-        self._items: list[StreamedItem] = []
-        self._by_id: dict[str, StreamedItem] = {}
-        self._by_index: dict[int, StreamedItem] = {}
-        self._by_call_id: dict[str, StreamedItem] = {}
+        self._items = StreamedItems()
         self._unique_ids = UniqueCallIds(losses)
         self._blocks = 0
         # The call that was opened last.
         self._last_call: StreamedItem | None = None
 
-    # Identification
+    def find(self, item_id: str | None, index: int | None, channel: Channel) -> StreamedItem:
+        """Return the item of a delta, or of the end of a text."""
+        return self._items.of_event(item_id, index, channel)
 
-    def find(self, item_id: str | None, index: int | None) -> StreamedItem:
-        """Return the item of an event, or add it; without id and index, the last open item."""
-        known = self._find(item_id, index)
-        if known is None and item_id is None and index is None:
-            known = next((item for item in reversed(self._items) if not item.closed), None)
-        return known or self._add(item_id, index)
-
-    def _find(self, item_id: str | None, index: int | None) -> StreamedItem | None:
-        if item_id is not None and item_id in self._by_id:
-            return self._by_id[item_id]
-        known = None if index is None else self._by_index.get(index)
-        if known is not None and item_id and known.item_id and known.item_id != item_id:
-            return None
-        return known
-
-    def find_item(self, item: Item, index: int | None) -> StreamedItem:
-        """Return the received content of an item that was sent in whole, or add the item."""
-        item_id = getattr(item, "item_id", None)
-        known = self._find(item_id, index)
-        if known is None and isinstance(item, ToolCall):
-            known = self._by_call_id.get(item.call_id)
-            if known is not None and known.closed and index is not None:
-                # This is another call with the same id.
-                known = None
-        if known is not None and (
-            known.kind not in (None, type(item))
-            or (known.item_id and item_id and known.item_id != item_id)
-        ):
-            known = None
-        return known or self._add(item_id, index)
-
-    def is_repeated(self, item: Item) -> bool:
-        """Whether a closed item has this content: the final response may repeat it without id."""
-        contents = [(content.channel, content.text) for content in item_contents(item)]
-        return any(
-            known.closed
-            and known.kind is type(item)
-            and [(part.channel, "".join(part.texts)) for part in known.parts] == contents
-            for known in self._items
-        )
-
-    def _add(self, item_id: str | None, index: int | None) -> StreamedItem:
-        added = StreamedItem(item_id)
-        self._items.append(added)
-        if item_id is not None:
-            self._by_id[item_id] = added
-        if index is not None:
-            self._by_index[index] = added
-        return added
-
-    # Events
-
-    def begin(self, known: StreamedItem, item: Item) -> list[Event]:
+    def begin(self, item: Item, index: int | None) -> list[Event]:
         """Open the block of an item, with the content that some servers send at once."""
+        known = self._items.of_item(item, index, "added")
         events = self._open(known, item)
         for content in item_contents(item):
             if content.text and known.find(content.channel, content.index) is None:
@@ -196,13 +68,11 @@ class ItemStreamReader:
         """Open the block of an item, unless it is open or the item is a call without a name."""
         if known.block is not None or (isinstance(item, ToolCall) and not item.name):
             return []
-        known.kind = type(item)
+        known.describe(item)
         events: list[Event] = []
         if isinstance(item, ToolCall):
             events += self._close_complete_calls()
             self._last_call = known
-            known.is_function = item.kind == "function"
-            self._by_call_id[item.call_id] = known
             item = replace(item, call_id=self._unique_ids.unique(item.call_id, item.name))
             known.path = call_path(item)
         known.block = self._blocks
@@ -261,7 +131,7 @@ class ItemStreamReader:
 
     def _close_complete_calls(self) -> list[Event]:
         """Close the calls with complete arguments, because another call begins and would wait."""
-        return [event for known in self._items for event in self._close_complete(known)]
+        return [event for known in self._items.all for event in self._close_complete(known)]
 
     def _close_complete(self, known: StreamedItem) -> list[Event]:
         if known.closed or known.block is None or not known.has_complete_arguments():
@@ -274,10 +144,9 @@ class ItemStreamReader:
         part = known.find(channel, index)
         if part is None:
             return self.add(known, channel, index, text, content.logprobs, content.annotations)
-        streamed = "".join(part.texts)
+        streamed = part.text()
         if not text.startswith(streamed):
-            reason = "the final text differs from the streamed text, which is used"
-            self._losses.changed(channel, reason)
+            self._losses.changed(channel, _TEXT_DIFFERS)
             return []
         if part is not known.parts[-1]:
             if text != streamed:
@@ -287,15 +156,48 @@ class ItemStreamReader:
         annotations = content.annotations[part.annotations :]
         return self.add(known, channel, index, text.removeprefix(streamed), logprobs, annotations)
 
-    def finish(self, known: StreamedItem, item: Item) -> list[Event]:
+    def end(self, item: Item, index: int | None) -> list[Event]:
         """Add the missing rest of an item that is now complete, and close its block."""
+        known = self._items.of_item(item, index, "done")
         if known.closed:
             return []
+        events = self._add_rest(known, item)
+        is_call = isinstance(item, ToolCall) and item.kind in CALLS and item.status != "incomplete"
+        if is_call and known.lacks_arguments():
+            # Some servers send the arguments only in the final response.
+            return events
+        return events + self._end(known, item)
+
+    def end_finally(self, item: Item, index: int) -> list[Event]:
+        """Add what is only in the final response: an item, or the missing rest of one."""
+        known = self._items.of_item(item, index, "final")
+        if not known.closed:
+            return self._add_rest(known, item) + self._end(known, item)
+        late = [content for content in item_contents(item) if not _has_received(known, content)]
+        if late and known.kind is Message and not any(part.text() for part in known.parts):
+            # Its end came without any text, so the text becomes a message of its own.
+            known = self._items.add()
+            return self._add_rest(known, item) + self._end(known, item)
+        for content in late:
+            part = known.find(content.channel, content.index)
+            if part is None or content.text.startswith(part.text()):
+                self._losses.dropped(content.channel, "received after the end of the item")
+            else:
+                self._losses.changed(content.channel, _TEXT_DIFFERS)
+        return []
+
+    def _add_rest(self, known: StreamedItem, item: Item) -> list[Event]:
         events = self._open(known, item)
         for content in item_contents(item):
             events += self.complete(known, content)
+        return events
+
+    def _end(self, known: StreamedItem, item: Item) -> list[Event]:
+        if known.closed:
+            # Its arguments became complete while another call waited.
+            return []
         encrypted = item.encrypted if isinstance(item, Reasoning) else None
-        return events + self._close(known, getattr(item, "status", None), encrypted)
+        return self._close(known, getattr(item, "status", None), encrypted)
 
     def _close(
         self, known: StreamedItem, status: Status | None, encrypted: str | None = None
@@ -307,7 +209,7 @@ class ItemStreamReader:
         if status == "incomplete":
             return [Closed(known.block, "incomplete", encrypted)]
         closed = Closed(known.block, "completed", encrypted)
-        if not known.lacks_arguments():
+        if known.subkind != "function" or not known.lacks_arguments():
             return [closed]
         self._losses.changed(known.path, EMPTY_ARGUMENTS_REASON)
         return [Delta(known.block, "arguments", EMPTY_ARGUMENTS), closed]
@@ -315,7 +217,7 @@ class ItemStreamReader:
     def close_all(self, *, truncated: bool) -> list[Event]:
         """Close all open blocks; the last block of a truncated reply is incomplete."""
         events: list[Event] = []
-        for known in self._items:
+        for known in self._items.all:
             if not known.closed:
                 last = known.block == self._blocks - 1
                 events += self._close(known, "incomplete" if truncated and last else "completed")
@@ -327,3 +229,9 @@ def _item_with(channel: Channel, item_id: str | None) -> Item:
     if channel in ("text", "refusal"):
         return Message("assistant", item_id=item_id)
     return Reasoning(item_id=item_id)
+
+
+def _has_received(known: StreamedItem, content: Content) -> bool:
+    """Whether the text of a part of the final response was streamed."""
+    part = known.find(content.channel, content.index)
+    return not content.text.strip() or (part is not None and part.text() == content.text)

@@ -13,8 +13,9 @@ from adapters.ir.events import Channel, Event, Failed, Finished, Started, trunca
 from adapters.ir.types import Error, Finish, OpaqueItem, Reply, ToolCall, Usage
 from adapters.json_text import DECODE_ERRORS
 from adapters.losses import Losses
-from adapters.responses.item_stream_reader import Content, ItemStreamReader
+from adapters.responses.item_stream_reader import ItemStreamReader
 from adapters.responses.reply_reader import read_output_item, read_response
+from adapters.responses.streamed_items import Content
 from adapters.responses.wire import CALLS, FAMILY, PARTS
 from adapters.sse import Frame, is_done
 from adapters.wire.content import read_annotation, read_logprobs
@@ -170,23 +171,23 @@ class StreamReader(BaseStreamReader):
         if isinstance(item, OpaqueItem) or (isinstance(item, ToolCall) and item.kind not in CALLS):
             # These items are not streamed; they are read when they are complete.
             return []
-        return self._items.begin(self._items.find_item(item, event.output_index), item)
+        return self._items.begin(item, event.output_index)
 
     def _end_item(self, event: WireEvent) -> list[Event]:
         if not is_present(event.item):
             return []
         item = read_output_item(event.item, "item", self._context)
-        return self._items.finish(self._items.find_item(item, event.output_index), item)
+        return self._items.end(item, event.output_index)
 
     def _read_delta(self, channel: Channel, event: WireEvent) -> list[Event]:
-        item = self._items.find(event.item_id, event.output_index)
+        item = self._items.find(event.item_id, event.output_index, channel)
         text = string_or_raw_json(event.delta)
         logprobs = read_logprobs(event.logprobs, "logprobs") if is_present(event.logprobs) else ()
         return self._items.add(item, channel, event.part_index(), text, logprobs)
 
     def _read_text(self, channel: Channel, event: WireEvent) -> list[Event]:
         """Read the complete text of a part or a call."""
-        item = self._items.find(event.item_id, event.output_index)
+        item = self._items.find(event.item_id, event.output_index, channel)
         text = event.refusal if channel == "refusal" else event.text
         if channel == "arguments":
             given = is_present(event.arguments)
@@ -199,7 +200,7 @@ class StreamReader(BaseStreamReader):
     def _read_annotation(self, event: WireEvent) -> list[Event]:
         if not is_present(event.annotation):
             return []
-        item = self._items.find(event.item_id, event.output_index)
+        item = self._items.find(event.item_id, event.output_index, "text")
         annotation = read_annotation(event.annotation, FAMILY)
         return self._items.add(item, "text", event.part_index(), "", (), (annotation,))
 
@@ -231,9 +232,7 @@ class StreamReader(BaseStreamReader):
         self._ended = True
         events: list[Event] = []
         for index, item in enumerate(choice.items):
-            if getattr(item, "item_id", None) is None and self._items.is_repeated(item):
-                continue
-            events += self._items.finish(self._items.find_item(item, index), item)
+            events += self._items.end_finally(item, index)
         events += self._items.close_all(truncated=finish.reason in ("length", "filter"))
         events.append(Finished((finish,), reply.usage, reply.service_tier, reply.extras))
         return events

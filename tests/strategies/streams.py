@@ -336,8 +336,44 @@ PARTIAL = (
 )
 
 
+# How servers identify items wrongly; the event is numbered in its stream.
+Identity = Callable[[Json, int], Json]
+
+
+def _with_id(event: Json, new_id: str) -> Json:
+    """Return an event with another id of its item, but not without an id."""
+    changed = dict(event)
+    if "item_id" in event:
+        changed["item_id"] = new_id
+    if "item" in event:
+        changed["item"] = msgspec.convert(event["item"], Json) | {"id": new_id}
+    if "response" in event:
+        response = msgspec.convert(event["response"], Json)
+        items = msgspec.convert(response["output"], list[Json])
+        output = [item | {"id": f"{new_id}_{number}"} for number, item in enumerate(items)]
+        changed["response"] = response | {"output": output}
+    return changed
+
+
+def _with_index(event: Json, index: int) -> Json:
+    return event | {"output_index": index} if "output_index" in event else event
+
+
+IDENTITIES: dict[str, Identity] = {
+    "ids change with every event": lambda event, number: _with_id(event, f"item_{number:04}"),
+    "one id for all items": lambda event, _: _with_id(event, "item_0"),
+    "one index for all items": lambda event, _: _with_index(event, 0),
+    "another index in every event": _with_index,
+}
+
+
 @st.composite
-def responses_streams(draw: DrawFn, body: bytes, style: ResponsesStyle = COMPLETE) -> StreamSample:
+def responses_streams(
+    draw: DrawFn,
+    body: bytes,
+    style: ResponsesStyle = COMPLETE,
+    identity: Identity = lambda event, _: event,
+) -> StreamSample:
     """Draw a stream of the response in this body."""
     response: Json = msgspec.json.decode(body)
     items: list[Json] = msgspec.convert(response["output"], list[Json])
@@ -354,7 +390,10 @@ def responses_streams(draw: DrawFn, body: bytes, style: ResponsesStyle = COMPLET
         *item_events,
         {"type": f"response.{response['status']}", "response": ended},
     ]
-    stream = b"".join(_encode_named_event(event, number) for number, event in enumerate(all_events))
+    stream = b"".join(
+        _encode_named_event(identity(event, number), number)
+        for number, event in enumerate(all_events)
+    )
     return StreamSample(stream + draw(_DONE), len(stream) - 2)
 
 

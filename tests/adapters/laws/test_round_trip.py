@@ -154,6 +154,36 @@ def test_missing_responses_events_lose_nothing(
     assert flat(accumulate(events)) == flat(reply)
 
 
+@pytest.mark.parametrize("identity", streams.IDENTITIES.values(), ids=streams.IDENTITIES)
+@pytest.mark.parametrize("style", [streams.COMPLETE, *streams.PARTIAL], ids=style_name)
+@common.few_examples
+@given(data=st.data())
+def test_wrong_ids_and_indices_of_items_lose_nothing(
+    style: streams.ResponsesStyle, identity: streams.Identity, data: DataObject
+) -> None:
+    if not (style.ids and style.indices and (style.items or style.deltas)):
+        # Nothing would identify the items.
+        return
+    items = items_of("responses")
+    items = items.map(
+        lambda items: tuple(item for item in items if not isinstance(item, ir.OpaqueItem))
+    )
+    reply = data.draw(replies("responses", items))
+    if not style.deltas:
+        # Citations and logprobs come with the deltas.
+        reply = common.without_annotations(reply)
+    body = common.write_reply("responses", reply)
+    stream = data.draw(streams.responses_streams(body, style, identity)).stream
+    read = accumulate(common.read_stream("responses", [stream]))
+    assert flat(without_item_ids(read)) == flat(without_item_ids(reply))
+
+
+def without_item_ids(reply: ir.Reply) -> ir.Reply:
+    [choice] = reply.choices
+    items = (replace(item, item_id="") for item in choice.items)
+    return replace(reply, choices=(replace(choice, items=tuple(items)),))
+
+
 @given(case=st.sampled_from(STREAMS), chunking=values.chunkings, endings=values.line_endings)
 def test_stream_case_is_read_the_same_however_it_is_split(
     case: StreamCase, chunking: values.Chunking, endings: tuple[bytes, ...]
