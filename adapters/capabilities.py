@@ -12,7 +12,18 @@ from msgspec import Meta, Struct
 
 ToolChoiceWord = Literal["auto", "none", "required", "named"]
 CallIdFormat = Literal["any", "alphanumeric_9"]
-TextFormat = Literal["hermes", "qwen3_coder", "mistral", "llama", "json", "fenced_json"]
+TextFormat = Literal[
+    "hermes",
+    "qwen3_coder",
+    "mistral",
+    "llama",
+    "json",
+    "fenced_json",
+    "harmony",
+    "kimi",
+    "glm",
+    "dsml",
+]
 
 
 class Capabilities(Struct, frozen=True):
@@ -72,7 +83,8 @@ class Capabilities(Struct, frozen=True):
     tools: Literal["native", "prompted"] = "native"
     # The formats in which its model writes calls into the text, if its server does not parse them:
     # tags with JSON (Hermes, Qwen), a tag for each parameter (Qwen3-Coder), the markers of Mistral
-    # or Llama, JSON as the whole reply or in a fenced block.
+    # or Llama, JSON as the whole reply or in a fenced block, the channels of Harmony (gpt-oss), the
+    # sections of Kimi, the tags of GLM, or DSML (DeepSeek).
     text_calls: tuple[TextFormat, ...] = ()
     # Accepts `strict` on functions (https://github.com/farion1231/cc-switch/issues/6118).
     strict_tools: bool = True

@@ -140,11 +140,9 @@ def read_finish(reason: str | None, losses: Losses) -> Finish:
 
 def is_failure(finish_reason: str | None) -> bool:
     """Whether a server reports an error by a finish reason."""
-    return (
-        bool(finish_reason)
-        and finish_reason not in READ_FINISH_REASON
-        and _finish_word(finish_reason) in _FAILED_FINISH_REASONS
-    )
+    if not finish_reason or finish_reason in READ_FINISH_REASON:
+        return False
+    return _finish_word(finish_reason) in _FAILED_FINISH_REASONS
 
 
 def _finish_word(reason: str) -> str:

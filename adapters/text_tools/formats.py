@@ -10,6 +10,7 @@ from adapters.json_text import is_complete_json
 from adapters.text_tools.parser import (
     CALL_FIELDS,
     MESSAGE_FIELDS,
+    Calls,
     Cursor,
     DeclaredTools,
     NotAToolCallError,
@@ -17,8 +18,18 @@ from adapters.text_tools.parser import (
     TextToolCall,
     read_calls,
 )
-
-Calls = tuple[TextToolCall, ...]
+from adapters.text_tools.token_formats import (
+    DSML_MARKERS,
+    GLM_MARKER,
+    HARMONY_LINE_MARKERS,
+    HARMONY_MARKERS,
+    KIMI_MARKERS,
+    TextChannel,
+    parse_dsml,
+    parse_glm,
+    parse_harmony,
+    parse_kimi,
+)
 
 
 class TextCallFormat(Struct, frozen=True):
@@ -26,23 +37,22 @@ class TextCallFormat(Struct, frozen=True):
 
     # The strings with which a block of calls may start.
     markers: tuple[str, ...]
-    # Parses a block that starts with its marker, or raises `NotAToolCallError`.
-    parse: Callable[[Cursor, DeclaredTools], Parse[Calls]]
+    # Parses a block that starts with its marker, or raises `NotAToolCallError`. The result is its
+    # calls, or the channel of the text after it.
+    parse: Callable[[Cursor, DeclaredTools], Parse[Calls] | Parse[TextChannel | Calls]]
+    # Markers that are only recognized at the start of a line, or right after another block.
+    line_markers: tuple[str, ...] = ()
     # True if the calls must be the whole reply.
     is_whole_reply: bool = False
+    # True if its markup also divides replies without calls.
+    has_channels: bool = False
 
     def may_start_at(self, text: str, position: int) -> bool:
         """Whether the text at a position starts with a marker or is an incomplete marker."""
         return any(
-            marker.startswith(text[position : position + len(marker)]) for marker in self.markers
+            marker.startswith(text[position : position + len(marker)])
+            for marker in (*self.markers, *self.line_markers)
         )
-
-
-def _check_declared(calls: Calls, tools: DeclaredTools) -> Calls:
-    """Return the calls; raise `NotAToolCallError` if the tool of a call is not declared."""
-    if not all(tools.is_declared(call.name) for call in calls):
-        raise NotAToolCallError
-    return calls
 
 
 # Hermes and Qwen: `<tool_call>{"name": …, "arguments": {…}}</tool_call>`
@@ -114,7 +124,7 @@ def _parse_mistral(cursor: Cursor, tools: DeclaredTools) -> Parse[Calls]:
         raise NotAToolCallError
     calls = (TextToolCall(name, arguments),)
     # A word, a space and an object after the marker may also be a text about the format.
-    return _check_declared(calls, tools) if has_space and not has_marker else calls
+    return tools.check_declared(calls) if has_space and not has_marker else calls
 
 
 # Tags for the function and its parameters, as in Qwen3-Coder and other models:
@@ -152,7 +162,7 @@ def _parse_function_tags(cursor: Cursor, tools: DeclaredTools) -> Parse[Calls]:
     if outer_tag is None:
         # Some models write the closing tag without the opening one.
         yield from cursor.skip("</tool_call>")
-        return _check_declared(calls, tools)
+        return tools.check_declared(calls)
     if not (yield from cursor.skip_end_tag(_OUTER_TAGS[outer_tag])):
         raise NotAToolCallError
     return calls
@@ -216,7 +226,7 @@ def _parse_bare_calls(cursor: Cursor, tools: DeclaredTools) -> Parse[Calls]:
         opened = yield from _parse_opening(cursor)
         calls += read_calls((yield from cursor.json(opened)), bare=True)
         yield from _skip_semicolon(cursor)
-    return _check_declared(calls, tools)
+    return tools.check_declared(calls)
 
 
 def _parse_opening(cursor: Cursor) -> Parse[str]:
@@ -255,4 +265,15 @@ FORMATS: dict[TextFormat, TextCallFormat] = {
     "llama": TextCallFormat((_LLAMA_START,), _parse_llama),
     "json": TextCallFormat(("{", "["), _parse_json, is_whole_reply=True),
     "fenced_json": TextCallFormat(_FENCE_STARTS, _parse_fenced),
+    "harmony": TextCallFormat(
+        HARMONY_MARKERS, parse_harmony, HARMONY_LINE_MARKERS, has_channels=True
+    ),
+    "kimi": TextCallFormat(KIMI_MARKERS, parse_kimi),
+    "glm": TextCallFormat((GLM_MARKER,), parse_glm),
+    "dsml": TextCallFormat(DSML_MARKERS, parse_dsml),
 }
+
+
+def formats_with_channels(names: tuple[TextFormat, ...]) -> tuple[TextFormat, ...]:
+    """Return the formats whose markup must be removed even if no tool is declared."""
+    return tuple(name for name in names if FORMATS[name].has_channels)

@@ -14,7 +14,7 @@ from msgspec.json import Decoder, Encoder
 
 from adapters.errors import InvalidRequestError
 from adapters.ir.types import FunctionTool, HostedTool, Tool
-from adapters.json_text import DECODE_ERRORS
+from adapters.json_text import DECODE_ERRORS, is_complete_json
 from adapters.tool_emulation.registry import ToolName, resolve_undeclared_name
 from adapters.wire.json_object import Json, parse
 
@@ -36,11 +36,13 @@ class NotAToolCallError(Exception):
 class Cursor:
     """The text so far, and the position up to which it was read."""
 
-    __slots__ = ("_position", "_text", "consumed", "ended")
+    __slots__ = ("_position", "_text", "begins_line", "consumed", "ended")
 
-    def __init__(self, text: str, position: int) -> None:
+    def __init__(self, text: str, position: int, *, begins_line: bool = True) -> None:
         self._text = text
         self._position = position
+        # Whether the text starts at the beginning of a line, or right after another block.
+        self.begins_line = begins_line
         # The length of all text that was read.
         self.consumed = 0
         # True once no more text will come.
@@ -87,6 +89,12 @@ class Cursor:
         """Read whitespace."""
         yield from self._run(_SPACE)
 
+    def peek(self) -> Parse[str]:
+        """Return the next character, or an empty string at the end."""
+        while self._position == len(self._text) and not self.ended:
+            yield
+        return self._text[self._position : self._position + 1]
+
     def name(self) -> Parse[str]:
         """Read a name."""
         name = yield from self._run(_NAME)
@@ -111,6 +119,15 @@ class Cursor:
             safe_length = len(self._text) - self._position - len(end) + 1
             pieces.append(self._take(max(0, safe_length)))
             yield from self._wait()
+
+    def object(self) -> Parse[str]:
+        """Read a JSON object."""
+        if not (yield from self.peek_any("{")):
+            raise NotAToolCallError
+        text = yield from self.json()
+        if not is_complete_json(text):
+            raise NotAToolCallError
+        return text
 
     def json(self, opened: str = "") -> Parse[str]:
         """Read an object or array; `opened` has those of its brackets that were already read."""
@@ -187,9 +204,14 @@ class TextToolCall(Struct, frozen=True):
 
     name: str
     arguments: str
+    # The id in the text; None to generate one.
+    call_id: str | None = None
 
 
-def read_calls(text: str, *, bare: bool = False) -> tuple[TextToolCall, ...]:
+Calls = tuple[TextToolCall, ...]
+
+
+def read_calls(text: str, *, bare: bool = False) -> Calls:
     """Read the calls in JSON; bare JSON, without markup, must not contain anything else.
 
     Raises `NotAToolCallError` if it contains no calls.
@@ -287,6 +309,16 @@ class DeclaredTools:
         """Whether a tool is declared; always true if no tools are known."""
         return not self._names or self._resolve(name) is not None
 
+    def has(self, name: str) -> bool:
+        """Whether a tool is declared by exactly this name."""
+        return self._resolved.get(name) == name
+
+    def check_declared(self, calls: Calls) -> Calls:
+        """Return the calls; raise `NotAToolCallError` if the tool of a call is not declared."""
+        if not all(self.is_declared(call.name) for call in calls):
+            raise NotAToolCallError
+        return calls
+
     def _resolve(self, called: str) -> str | None:
         if called not in self._resolved:
             tool = resolve_undeclared_name(called, self._names)
@@ -320,6 +352,11 @@ def _parse_schema(raw: Raw) -> Schema:
     except InvalidRequestError:
         return {}
     return schema if isinstance(schema, dict) else {}
+
+
+def is_json(text: str) -> bool:
+    """Whether a text is a JSON value of any type."""
+    return bool(_types_of_text(text))
 
 
 def _types_of_text(text: str) -> frozenset[str]:

@@ -1,7 +1,8 @@
 """The stage that replaces tool calls in the text of a reply with real tool calls.
 
 A message ends at the start of a call, and text after the call starts another message. Whitespace
-around a call is dropped with its markup. A message that contains only calls is removed.
+around a call is dropped with its markup. A message that contains only calls is removed. Text that
+the markup declares as reasoning becomes reasoning.
 """
 
 from collections import deque
@@ -14,17 +15,19 @@ from adapters.ids import IdSource
 from adapters.ir.events import BlockId, Closed, Delta, Event, Finished, Opened
 from adapters.ir.normalize import (
     EMPTY_ARGUMENTS_REASON,
+    UniqueCallIds,
     call_path,
     effective_finish,
     lacks_arguments,
     with_empty_arguments,
 )
-from adapters.ir.types import Message, Refusal, Text, Tool, ToolCall
+from adapters.ir.types import Message, Reasoning, Refusal, Text, Tool, ToolCall
 from adapters.losses import Losses
 from adapters.stages.stage import MessageSplitter, SplitMessage
 from adapters.text_tools.formats import FORMATS
 from adapters.text_tools.parser import DeclaredTools, TextToolCall
-from adapters.text_tools.scanner import FoundCalls, Scanner, Segment
+from adapters.text_tools.scanner import FoundCalls, FoundChannel, Scanner, Segment
+from adapters.text_tools.token_formats import TextChannel
 
 _TEXT_SPLIT = "log probabilities and annotations do not fit the text without calls"
 
@@ -44,6 +47,7 @@ class TextToolCallParser(MessageSplitter):
         self._declared = DeclaredTools(tools)
         self._ids = ids
         self._losses = losses
+        self._unique_ids = UniqueCallIds(losses)
         self._choices_with_calls: set[int] = set()
 
     def _split(self, opened: Opened) -> "_SplitText":
@@ -69,7 +73,7 @@ class TextToolCallParser(MessageSplitter):
     def call_events(self, found: TextToolCall, block: BlockId, choice: int) -> list[Event]:
         """Return the events of a call that was found in a text."""
         self._choices_with_calls.add(choice)
-        opened_call = ToolCall(self._ids.id("call_"), found.name)
+        opened_call = ToolCall(self._call_id(found), found.name)
         call = replace(opened_call, arguments=found.arguments)
         if lacks_arguments(call):
             self._losses.changed(call_path(call), EMPTY_ARGUMENTS_REASON)
@@ -79,6 +83,11 @@ class TextToolCallParser(MessageSplitter):
             Delta(block, "arguments", call.arguments),
             Closed(block),
         ]
+
+    def _call_id(self, found: TextToolCall) -> str:
+        if found.call_id is None:
+            return self._ids.id("call_")
+        return self._unique_ids.unique(found.call_id, found.name)
 
     def report_split(self) -> None:
         """Report log probabilities or annotations that do not fit the remaining text."""
@@ -97,16 +106,28 @@ class _SplitText(SplitMessage):
         self._part = 0
         # Leading whitespace, which is emitted only if text follows, or if no call follows.
         self._whitespace: list[Delta] = []
-        # The next message to open: first the original one, then added ones.
-        self._next = opened
+        # The original message, until it is opened; later messages are added ones.
+        self._original: Opened | None = opened
         # The open message, and the new numbers of its parts.
         self._block: BlockId | None = None
         self._parts: dict[int, int] = {}
         self._added_blocks = 0
-        self._has_calls = False
+        # Whether markup was removed, so that the text is no longer that of the backend.
+        self._is_split = False
+        # What the text is at the current position.
+        self._channel: TextChannel = "text"
 
     def feed(self, delta: Delta) -> list[Event]:
         """Return the events that do not depend on later text."""
+        if (
+            self._block is not None
+            and delta.channel == "text"
+            and delta.part == self._part
+            and not (delta.logprobs or delta.annotations)
+            and self._scanner.skip(delta.text)
+        ):
+            # Most deltas contain no markup.
+            return [self._moved(delta, self._block)]
         if delta.channel != "text":
             return [*self.flush_before_next_block(), *self._emit(delta)]
         events = self.flush_before_next_block() if delta.part != self._part else []
@@ -119,9 +140,11 @@ class _SplitText(SplitMessage):
     def close(self, closed: Closed) -> list[Event]:
         """End the message, unless it contained only calls and so was never opened."""
         events = self.flush_before_next_block()
-        if not self._has_calls:
+        if not self._is_split:
             return [*events, closed]
         others = tuple(part for part in closed.parts if not isinstance(part, Text | Refusal))
+        if others:
+            events += self._begin_channel("text")
         if others and self._block is None:
             events += self._open_message()
         return [*events, *self._end_message(replace(closed, parts=others))]
@@ -130,7 +153,7 @@ class _SplitText(SplitMessage):
         """Emit the held text, before the end or another block."""
         events = [*self._emit_segments(self._scanner.end()), *self._emit_held(0)]
         self._scanner = self._stage.scanner(at_reply_start=False)
-        is_unopened = self._block is None and not self._has_calls
+        is_unopened = self._block is None and not self._is_split
         return [*events, *self._open_message()] if is_unopened else events
 
     def flush(self) -> list[Event]:
@@ -140,10 +163,14 @@ class _SplitText(SplitMessage):
     def _emit_segments(self, segments: list[Segment]) -> list[Event]:
         events: list[Event] = []
         for segment in segments:
-            if isinstance(segment, str):
-                events += self._emit_held(len(segment))
-            else:
-                events += self._emit_calls(segment)
+            match segment:
+                case str():
+                    events += self._emit_held(len(segment))
+                case FoundCalls():
+                    events += self._emit_calls(segment)
+                case FoundChannel():
+                    self._drop_markup(segment.length)
+                    events += self._begin_channel(segment.channel)
         return events
 
     def _emit_held(self, length: int) -> list[Event]:
@@ -152,23 +179,26 @@ class _SplitText(SplitMessage):
 
     def _emit(self, delta: Delta) -> list[Event]:
         """Emit a delta; the first one that is not whitespace opens a message."""
-        if self._has_calls and (delta.annotations or len(delta.logprobs) > 1):
+        is_reasoning = self._channel == "reasoning"
+        if self._is_split and (
+            delta.annotations or len(delta.logprobs) > 1 or (is_reasoning and delta.logprobs)
+        ):
             # Annotations count positions from the start of the unsplit text, and a group of
             # logprobs may include tokens of the removed markup.
             self._stage.report_split()
-            logprobs = delta.logprobs if len(delta.logprobs) == 1 else ()
+            logprobs = delta.logprobs if len(delta.logprobs) == 1 and not is_reasoning else ()
             delta = replace(delta, annotations=(), logprobs=logprobs)
         if self._block is not None:
             return [self._moved(delta, self._block)]
         if delta.channel == "text" and not delta.text.strip():
             return self._hold_whitespace(delta)
-        if delta.channel == "text" and self._has_calls:
+        if delta.channel == "text" and self._is_split:
             delta = replace(delta, text=delta.text.lstrip())
         return self._open_message(delta)
 
     def _hold_whitespace(self, delta: Delta) -> list[Event]:
         """Hold whitespace until text follows; drop it after a call, as part of the markup."""
-        if not self._has_calls:
+        if not self._is_split:
             self._whitespace.append(delta)
         elif delta.logprobs:
             self._stage.report_split()
@@ -176,15 +206,23 @@ class _SplitText(SplitMessage):
 
     def _open_message(self, *first: Delta) -> list[Event]:
         """Open a message with the held whitespace."""
-        opened = self._next
+        opened = self._next_item()
         self._block = block = opened.index
-        self._next = Opened(self._new_block(), Message("assistant"), self.choice)
         whitespace, self._whitespace = self._whitespace, []
         return [opened, *(self._moved(delta, block) for delta in (*whitespace, *first))]
+
+    def _next_item(self) -> Opened:
+        """Return the item to open: the original message, or an added one."""
+        if self._channel == "reasoning":
+            return Opened(self._new_block(), Reasoning(), self.choice)
+        original, self._original = self._original, None
+        return original or Opened(self._new_block(), Message("assistant"), self.choice)
 
     def _moved(self, delta: Delta, block: BlockId) -> Delta:
         """Return a delta for a part of the open message."""
         part = self._parts.setdefault(delta.part, len(self._parts))
+        if self._channel == "reasoning":
+            return replace(delta, index=block, part=part, channel="reasoning")
         if delta.index == block and delta.part == part:
             return delta
         return replace(delta, index=block, part=part)
@@ -196,14 +234,25 @@ class _SplitText(SplitMessage):
         self._parts.clear()
         return [replace(closed, index=block)]
 
-    def _emit_calls(self, found: FoundCalls) -> list[Event]:
-        """Emit calls in place of their markup."""
-        markup = list(self._deltas.take(found.length))
+    def _drop_markup(self, length: int) -> None:
+        """Drop markup, and the whitespace before it."""
+        markup = list(self._deltas.take(length))
         for removed in (markup, self._whitespace):
             if any(delta.logprobs or delta.annotations for delta in removed):
                 self._stage.report_split()
         self._whitespace.clear()
-        self._has_calls = True
+        self._is_split = True
+
+    def _begin_channel(self, channel: TextChannel) -> list[Event]:
+        """End the open item if the following text belongs to another one."""
+        if channel == self._channel:
+            return []
+        self._channel = channel
+        return self._end_message(Closed(self._opened.index))
+
+    def _emit_calls(self, found: FoundCalls) -> list[Event]:
+        """Emit calls in place of their markup."""
+        self._drop_markup(found.length)
         calls = [
             event
             for call in found.calls

@@ -20,6 +20,7 @@ from adapters.stages.call_filter import call_filters
 from adapters.stages.stage import Pipeline, Stage
 from adapters.stages.stop_sequences import StopSequenceCutter
 from adapters.stages.think_tags import ThinkTagParser
+from adapters.text_tools.formats import formats_with_channels
 from adapters.text_tools.stage import TextToolCallParser
 from adapters.tool_emulation import CallDowngrader, CallRestorer, CustomInput
 from adapters.translation.request import (
@@ -400,7 +401,9 @@ def _text_stages(plan: ReplyPlan, context: ReplyContext) -> list[Stage]:
     if options.capabilities.think_tags:
         stages.append(ThinkTagParser(context.losses))
     formats = text_formats(options.capabilities)
-    if formats and (declared_names(plan.backend_tools) or request == EMPTY_REQUEST):
+    if not (declared_names(plan.backend_tools) or request == EMPTY_REQUEST):
+        formats = formats_with_channels(formats)
+    if formats:
         tools = plan.backend_tools
         stages.append(TextToolCallParser(formats, tools, context.ids, context.losses))
     if options.emulates_stop(request):

@@ -24,6 +24,7 @@ from adapters.ir.events import (
 from adapters.ir.normalize import without_content
 from adapters.losses import Losses
 from adapters.stages.think_tags import ThinkTagParser
+from adapters.text_tools.scanner import Scanner
 from adapters.text_tools.stage import TextToolCallParser
 from tests.adapters.text_tools.test_scanner import ALL, cut_up
 from tests.event_order import check_order
@@ -31,11 +32,16 @@ from tests.event_order import check_order
 STOP = ir.Finish("stop", "stop")
 LOOK = '<tool_call>\n{"name": "look", "arguments": {"city": "Rome"}}\n</tool_call>'
 TIME = "[TOOL_CALLS]time{}"
+HARMONY_TIME = "<|channel|>commentary to=functions.time json<|message|>{}<|call|>"
 NATIVE = ir.ToolCall("call_x", "look", "{}", status="completed")
 
 # Pieces of which markup, and what only looks like it, is made.
 TAGS = ("<think>", "</think>", "<", "/", "think", ">", " ", "\n", "a", "b</", "<th", "</thin", "é")
-CALLS = (LOOK, TIME, "<tool_call>", "</tool_call>", "{", "}", "<", " ", "\n", "a", "b <t", "é")
+CALLS = (
+    *(LOOK, TIME, "<tool_call>", "</tool_call>", "{", "}", "<", " ", "\n", "a", "b <t", "é"),
+    *(HARMONY_TIME, "<|channel|>analysis<|message|>", "<|channel|>final<|message|>", "<|end|>"),
+    "to=functions.time {}",
+)
 TAGGED_TEXTS = st.lists(st.sampled_from(TAGS), max_size=12).map("".join)
 TEXTS_WITH_CALLS = st.lists(st.sampled_from(CALLS), max_size=10).map("".join)
 POSITIONS = st.lists(st.integers(0, 300), max_size=30)
@@ -332,6 +338,16 @@ def test_text_is_emitted_at_once() -> None:
     ]
     arguments = '{"city": "Rome"}'
     assert emitted == [[], [], ["So "], ["it "], ["is: "], [arguments], ["and "], ["on"]]
+
+
+@given(text=TEXTS_WITH_CALLS, positions=POSITIONS)
+def test_skipped_deltas_equal_buffered_ones(text: str, positions: Sequence[int]) -> None:
+    events = text_events(cut_up(text, positions))
+    skipped = run(parse_calls, events)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Scanner, "skip", lambda _scanner, _text: False)
+        buffered = run(parse_calls, events)
+    assert accumulate(skipped) == accumulate(buffered)
 
 
 def test_missing_arguments_become_an_empty_object() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import get_args
 
 import msgspec
 import pytest
@@ -13,7 +14,7 @@ from adapters.capabilities import TextFormat
 from adapters.ir.types import CustomTool, FunctionTool, HostedTool, Tool
 from adapters.text_tools.formats import FORMATS
 from adapters.text_tools.parser import DeclaredTools
-from adapters.text_tools.scanner import FoundCalls, Scanner
+from adapters.text_tools.scanner import FoundCalls, FoundChannel, Scanner
 
 SCHEMA = Raw(
     b"""{
@@ -43,10 +44,10 @@ TOOLS: tuple[Tool, ...] = (
     CustomTool("patch"),
     HostedTool("web_search", Raw(b"{}")),
 )
-ALL: tuple[TextFormat, ...] = ("hermes", "qwen3_coder", "mistral", "llama", "json", "fenced_json")
+ALL: tuple[TextFormat, ...] = get_args(TextFormat)
 
-# Texts, and calls as pairs of a name and the arguments.
-Found = list[str | tuple[str, str]]
+# Texts, calls as pairs of a name and the arguments, and channels as lists.
+Found = list[str | tuple[str, str] | list[str]]
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=8),
@@ -66,6 +67,8 @@ def scan(pieces: Sequence[str], *formats: TextFormat, tools: tuple[Tool, ...] = 
     for segment in [one for piece in pieces for one in scanner.feed(piece)] + scanner.end():
         if isinstance(segment, FoundCalls):
             found += [(call.name, call.arguments) for call in segment.calls]
+        elif isinstance(segment, FoundChannel):
+            found.append([segment.channel])
         elif found and isinstance(found[-1], str):
             found[-1] += segment
         else:
@@ -92,11 +95,21 @@ TIME = '{"name": "time", "arguments": {}}'
 TIME_CALL = ("time", "{}")
 
 
+DSML = "\N{FULLWIDTH VERTICAL LINE}DSML\N{FULLWIDTH VERTICAL LINE}"
+
 TOKENS = [
     *("<tool_call>", "</tool_call>", "<function=look>", "</function>", "<parameter=city>"),
     *("</parameter>", '<invoke name="time">', "</invoke>", "[TOOL_CALLS]", "[ARGS]"),
     *("<|python_tag|>", "```json\n", "```", LOOK, TIME, "look", "{", "}", "[", '"', "\\", ";"),
     *("<", "\n", " ", "é"),
+    *("<|start|>assistant", "<|channel|>", "analysis", "commentary", "final", " to=functions."),
+    *("<|constrain|>json", "<|message|>", "<|call|>", "<|end|>", "assistant", "{}", '{"a": 1}'),
+    *("<|tool_calls_section_begin|>", "<|tool_call_begin|>", "functions.look:0"),
+    *("<|tool_call_argument_begin|>", "<|tool_call_end|>", "<|tool_calls_section_end|>"),
+    *("<arg_key>city</arg_key>", "<arg_value>", "</arg_value>"),
+    *(f"<{DSML}tool_calls>", f'<{DSML}invoke name="look">', f"</{DSML}invoke>"),
+    *(f'<{DSML}parameter name="days" string="false">', f"</{DSML}parameter>"),
+    f"</{DSML}tool_calls>",
 ]
 TEXTS = st.lists(st.sampled_from(TOKENS), max_size=14).map("".join)
 POSITIONS = st.lists(st.integers(0, 300), max_size=40)
@@ -115,8 +128,8 @@ def test_all_text_comes_out_in_its_order(text: str, positions: Sequence[int]) ->
     segments = [one for piece in cut_up(text, positions) for one in scanner.feed(piece)]
     rest = text
     for segment in segments + scanner.end():
-        length = segment.length if isinstance(segment, FoundCalls) else len(segment)
-        assert isinstance(segment, FoundCalls) or rest.startswith(segment)
+        length = len(segment) if isinstance(segment, str) else segment.length
+        assert not isinstance(segment, str) or rest.startswith(segment)
         rest = rest[length:]
     assert not rest
 
@@ -138,6 +151,9 @@ def test_arguments_are_kept_as_written(
         "json": f'{{"name": "look", "arguments": {written}}}',
         "fenced_json": f'```json\n{{"name": "look", "arguments": {written}}}\n```',
         "qwen3_coder": f"<function=look>{written}</function>",
+        "harmony": f"<|channel|>commentary to=functions.look json<|message|>{written}<|call|>",
+        "kimi": f"<|tool_call_begin|>look:0<|tool_call_argument_begin|>{written}<|tool_call_end|>",
+        "dsml": f'<{DSML}invoke name="look">{written}</{DSML}invoke>',
     }
     for name, text in texts.items():
         assert scan(cut_up(text, positions), name) == [("look", written)]
