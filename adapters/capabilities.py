@@ -59,12 +59,13 @@ class Capabilities(Struct, frozen=True):
 
     # Reasoning
 
-    # The field of an assistant message in which earlier reasoning is sent. None: it is not sent,
-    # because a server may reject a field that it does not know.
+    # The field of an assistant message in which earlier reasoning is sent. None: the field in which
+    # the backend sent it, because a server may reject a field that it does not know.
     reasoning_field: str | None = None
     # The turns whose reasoning is sent: none, those with calls, or all
-    # (https://github.com/diegosouzapw/OmniRoute/issues/3308).
-    reasoning_replay: Literal["never", "tool_calls", "always"] = "always"
+    # (https://github.com/diegosouzapw/OmniRoute/issues/3308). None: all if `reasoning_field` is
+    # set, else those with calls.
+    reasoning_replay: Literal["never", "tool_calls", "always"] | None = None
     # Rejects a turn with calls without the reasoning field. If the reasoning is unknown, the field
     # is sent empty (https://github.com/esengine/DeepSeek-Reasonix/issues/6217).
     reasoning_required: bool = False

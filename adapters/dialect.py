@@ -5,7 +5,7 @@ Each dialect is a package. A new dialect only has to be added to `DIALECTS`.
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -26,7 +26,16 @@ from adapters.ir.events import (
     Started,
     undecodable_stream,
 )
-from adapters.ir.types import CallKind, Error, Family, Reply, Request, Tool, Usage
+from adapters.ir.types import (
+    CallKind,
+    Error,
+    Family,
+    Reasoning,
+    Reply,
+    Request,
+    Tool,
+    Usage,
+)
 from adapters.json_text import DECODE_ERRORS, is_complete_json, is_utf8, replace_invalid_text
 from adapters.losses import Losses
 from adapters.sse import Frame, is_done, parse_event
@@ -255,6 +264,8 @@ class Dialect:
     read_error: Callable[[int | None, bytes], Error]
     write_error: Callable[[Error], bytes]
     check_stream: Callable[[bytes], list[Violation]]
+    # Writes reasoning as fields of a message; None if the dialect has items for it.
+    write_reasoning: Callable[[Sequence[Reasoning]], Mapping[str, object]] | None = None
 
 
 # Paths in errors

@@ -1,6 +1,7 @@
 """Chat Completions: `tools`, `tool_calls`, `role: tool`."""
 
 from adapters.chat.conformance import check_stream
+from adapters.chat.parts import write_reasoning
 from adapters.chat.reply_reader import read_reply
 from adapters.chat.reply_writer import write_reply
 from adapters.chat.request_reader import is_legacy, read_request
@@ -38,4 +39,5 @@ CHAT = Dialect(
     read_error=read_error,
     write_error=write_error,
     check_stream=check_stream,
+    write_reasoning=write_reasoning,
 )

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Raw
 
-from adapters.chat.parts import ReasoningDetails
+from adapters.chat.parts import DETAILS_FIELD, REASONING_FIELDS, ReasoningDetails
 from adapters.chat.tool_calls import LEGACY_TYPE, ToolCallAssembler
 from adapters.chat.wire import FAMILY, REFUSAL_LOGPROBS_REASON, CallDelta, MessageDelta
 from adapters.ir.events import Channel, Closed, Delta, Event, Opened
@@ -44,6 +44,8 @@ class ChoiceReader:
         # Reasoning that was received as a list, and whether it is also received as a string.
         self._details = ReasoningDetails()
         self._has_reasoning_text = False
+        # The field in which the latest reasoning was received.
+        self._reasoning_field = DETAILS_FIELD
         # Annotations that were received before their text.
         self._early_annotations: tuple[Annotation, ...] = ()
         # The latest block; negative before the first one.
@@ -97,10 +99,11 @@ class ChoiceReader:
         listed = ""
         if is_present(delta.reasoning_details):
             listed = self._details.add(delta.reasoning_details)
-        for raw in (delta.reasoning_content, delta.reasoning):
+        raws = (delta.reasoning_content, delta.reasoning)
+        for field, raw in zip(REASONING_FIELDS, raws, strict=True):
             text = string_or_raw_json(raw)
             if text and bytes(raw).startswith(b'"'):
-                self._has_reasoning_text = True
+                self._has_reasoning_text, self._reasoning_field = True, field
                 self._append(events, "reasoning", text)
                 return
             if text:
@@ -151,7 +154,7 @@ class ChoiceReader:
         else:
             events += self._close_block("completed")
             events += self.calls.close_complete()
-            item: Item = Reasoning()
+            item: Item = Reasoning(field=self._reasoning_field)
             if channel != "reasoning":
                 # In Chat, all text of a choice is one string.
                 item = Message("assistant", continues=self._has_message)

@@ -7,7 +7,7 @@ from msgspec import Meta, Raw, Struct
 from msgspec.json import Decoder
 from msgspec.structs import replace
 
-from adapters.chat.parts import DETAILS_FIELD, read_details
+from adapters.chat.parts import DETAILS_FIELD, REASONING_FIELDS, read_details
 from adapters.chat.wire import FAMILY
 from adapters.errors import invalid_choice
 from adapters.ids import StableIds
@@ -253,14 +253,16 @@ def read_assistant(
 
 def _read_reasoning(fields: JsonObject) -> Reasoning | None:
     """Read the reasoning: a string in one of two fields, or a list."""
-    strings = (fields.raw("reasoning_content"), fields.raw("reasoning"))
-    details = fields.raw(DETAILS_FIELD)
+    strings = [(name, fields.raw(name)) for name in REASONING_FIELDS]
+    field, details = DETAILS_FIELD, fields.raw(DETAILS_FIELD)
     text, extras = ("", ()) if details is None else read_details(details)
-    for raw in strings:
+    for name, raw in strings:
         if raw is not None and bytes(raw).startswith(b'"') and string_or_raw_json(raw):
-            text = string_or_raw_json(raw)
+            field, text = name, string_or_raw_json(raw)
             break
-    return Reasoning(content=(text,) if text else (), extras=extras) if text or extras else None
+    if not text and not extras:
+        return None
+    return Reasoning(content=(text,) if text else (), extras=extras, field=field)
 
 
 def _read_content(fields: JsonObject, losses: Losses) -> tuple[Part, ...]:

@@ -221,10 +221,9 @@ class MessageWriter:
         Reasoning is never written as text, because models then stop calling tools
         (https://github.com/BerriAI/litellm/issues/42005).
         """
-        field, reason = self._reasoning_field(turn)
+        field, reason, is_refused = self._reasoning_field(turn)
         # Reasoning that was received as a list is also sent as a list.
         details = merge_reasoning_details(reasoning for reasoning, _ in turn.reasoning)
-        is_refused = field is None and self._capabilities.reasoning_field is not None
         path = turn.reasoning[0][1] if turn.reasoning else ""
         self._extras.carry(details, {} if is_refused else fields, path)
         texts: list[str] = []
@@ -242,16 +241,24 @@ class MessageWriter:
             text = TEXT_SEPARATOR.join(texts)
             fields[field] = write_details(text) if field == DETAILS_FIELD else text
 
-    def _reasoning_field(self, turn: AssistantItems) -> tuple[str | None, str]:
-        """Return the field for reasoning, or None, and the reason to report if it is None."""
+    def _reasoning_field(self, turn: AssistantItems) -> tuple[str | None, str, bool]:
+        """Return the field for reasoning, or None with the reason to report.
+
+        The flag is true if the capabilities exclude this reasoning, also the list of its details.
+        """
         field = self._capabilities.reasoning_field
-        match self._capabilities.reasoning_replay:
-            case "never" if field:
-                return None, "the backend does not accept reasoning in requests"
-            case "tool_calls" if field and not turn.calls:
-                return None, "the backend accepts only the reasoning of tool calls in requests"
-            case _:
-                return field, f"{self.label} does not support reasoning"
+        replay = self._capabilities.reasoning_replay or ("always" if field else "tool_calls")
+        if replay == "never":
+            return None, "the backend does not accept reasoning in requests", True
+        received = (reasoning.field for reasoning, _ in turn.reasoning if reasoning.field)
+        name = field or next(received, None)
+        if name is None:
+            return None, f"{self.label} does not support reasoning", False
+        if replay == "tool_calls" and not turn.calls:
+            # The list may have to be sent with every message, unless that is excluded explicitly.
+            is_refused = self._capabilities.reasoning_replay is not None
+            return None, "only the reasoning of tool calls is sent to the backend", is_refused
+        return name, "", False
 
     def _report_parts(self, message: Message, path: str) -> None:
         """Report the parts and fields of an assistant's message that a request cannot contain."""

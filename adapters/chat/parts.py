@@ -1,6 +1,6 @@
 """Content parts of Chat requests, and `reasoning_details`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from msgspec import Raw, Struct
@@ -127,6 +127,8 @@ def reasoning_text(items: tuple[ir.Item, ...]) -> str:
     return TEXT_SEPARATOR.join(text for text in texts if text)
 
 
+# The fields of a message in which servers send the text of reasoning.
+REASONING_FIELDS = ("reasoning_content", "reasoning")
 # A list in which some servers send reasoning, partly encrypted. Its texts are read, and the list is
 # kept as an extra field, because later requests to the server must contain it unchanged.
 DETAILS_FIELD = "reasoning_details"
@@ -159,6 +161,18 @@ def merge_reasoning_details(reasoning: Iterable[ir.Reasoning]) -> ir.Extras:
 def write_details(text: str) -> list[dict[str, str]]:
     """Write the text of reasoning as a list."""
     return [{"type": "reasoning.text", "text": text}] if text else []
+
+
+def write_reasoning(reasoning: Sequence[ir.Reasoning]) -> dict[str, object]:
+    """Write reasoning in the fields in which it was received."""
+    fields: dict[str, object] = {
+        extra.name: extra.value for extra in merge_reasoning_details(reasoning)
+    }
+    name = next((one.field for one in reasoning if one.field), None)
+    text = TEXT_SEPARATOR.join(text for one in reasoning for text in one.content)
+    if name is not None and text and name not in fields:
+        fields[name] = write_details(text) if name == DETAILS_FIELD else text
+    return fields
 
 
 class ReasoningDetails(Struct, eq=False):

@@ -185,7 +185,7 @@ class ToolOutput(Struct, frozen=True, gc=False, tag="output"):
     extras: Extras = ()
 
 
-class Reasoning(Struct, frozen=True, gc=False, tag="reasoning"):
+class Reasoning(Struct, frozen=True, gc=False, omit_defaults=True, tag="reasoning"):
     """The reasoning of a model: a summary, the text itself, or encrypted by its server."""
 
     summary: tuple[str, ...] = ()
@@ -194,6 +194,8 @@ class Reasoning(Struct, frozen=True, gc=False, tag="reasoning"):
     item_id: str | None = None
     status: Status | None = None
     extras: Extras = ()
+    # The field of a message in which it was received, if its dialect has no items for it.
+    field: str | None = None
 
 
 class ItemReference(Struct, frozen=True, gc=False, tag="reference"):

@@ -2,7 +2,8 @@
 
 - `ReasoningItemSealer` seals the reasoning of a Chat backend in the reasoning items of the reply.
 - `CallReasoningAttacher` attaches the sealed reasoning of a Responses backend to the next call.
-- `CallReasoningRecorder` seals the extra fields of a Chat backend, and leaves the reply unchanged.
+- `CallReasoningRecorder` seals the reasoning of a Chat backend before calls. It leaves the reply
+  unchanged.
 
 The last two collect the sealed texts in `sealed_by_call`, for the gateway to store.
 """
@@ -198,15 +199,18 @@ class CallReasoningAttacher(ReasoningCapture):
 
 
 class CallReasoningRecorder(ReasoningCapture):
-    """A stage that seals the extra fields of a Chat backend for a client that cannot carry them.
+    """A stage that seals the reasoning of a Chat backend for a client that may not carry it.
 
-    The client returns the text of the reasoning in the summary that it received. Lists of reasoning
-    details and thought signatures do not fit into a summary, so the gateway stores them. They are
-    still reported as losses, because the gateway stores them for a limited time.
+    A client may return the text of the reasoning, but not in the field in which the backend sent
+    it. Lists of reasoning details and thought signatures do not fit into a summary. The gateway
+    stores them with the calls that they led to. They are still reported as losses, because the
+    gateway stores them for a limited time.
     """
 
-    def __init__(self, sealer: Sealer) -> None:
+    def __init__(self, sealer: Sealer, *, replays_reasoning: bool = True) -> None:
         super().__init__(sealer)
+        # Whether the backend accepts reasoning in later requests, not only the fields of calls.
+        self._replays_reasoning = replays_reasoning
         # The reasoning since the last call.
         self._pending: list[Reasoning] = []
 
@@ -222,8 +226,8 @@ class CallReasoningRecorder(ReasoningCapture):
 
     def _record(self, item: Item, closed: Closed) -> list[Event]:
         match item:
-            case Reasoning() if item.extras:
-                self._pending.append(replace(item, status=None))
+            case Reasoning() if self._replays_reasoning and (item.content or item.extras):
+                self._pending.append(replace(item, item_id=None, status=None))
             case ToolCall() if self._pending or item.extras:
                 calls = {short_call_id(item.call_id): item.extras} if item.extras else {}
                 sealed = ReasoningPayload(tuple(self._pending), calls).seal(self._sealer)

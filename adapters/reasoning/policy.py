@@ -3,8 +3,9 @@
 | client    | backend   | the reasoning of the backend                                           |
 |-----------|-----------|------------------------------------------------------------------------|
 | Responses | Chat      | is sealed in the reasoning items if the client requests that;          |
-|           |           | otherwise the gateway stores the parts that the client cannot receive  |
+|           |           | otherwise the gateway stores it with the next call                     |
 | Chat      | Responses | is sealed in the next call and also stored by the gateway              |
+| Chat      | Chat      | is unchanged, and stored for clients that do not send it back          |
 | any       | the same  | is unchanged; reasoning that was sealed for another backend is removed |
 
 Without a sealer, reasoning is neither sealed nor stored.
@@ -19,6 +20,7 @@ from msgspec.structs import replace
 
 from adapters.capabilities import Capabilities
 from adapters.dialect import Dialect
+from adapters.errors import DragomanError
 from adapters.ids import short_call_id
 from adapters.ir.normalize import is_assistant_item, split_paths
 from adapters.ir.types import (
@@ -40,6 +42,7 @@ from adapters.reasoning.capture import (
     ReasoningCapture,
     ReasoningItemSealer,
 )
+from adapters.reasoning.passed import may_have_calls, put_back
 from adapters.reasoning.sealed import (
     EXTRA_CONTENT,
     ReasoningPayload,
@@ -48,6 +51,7 @@ from adapters.reasoning.sealed import (
     open_sealed,
     split_sealed_extra,
 )
+from adapters.wire.json_object import RequestBody
 
 _STRINGS_DECODER = msgspec.json.Decoder(list[str])
 _INCLUDE_FIELD = "include"
@@ -65,13 +69,21 @@ class ReasoningPolicy:
         self._client = client
         self._backend = backend
         self._accepts_unencrypted = capabilities.reasoning_items != "encrypted"
+        # Whether earlier reasoning is sent to the backend in a field of its messages.
+        self._replays_reasoning = capabilities.reasoning_replay != "never"
         crosses = sealer is not None and client.reasoning != backend.reasoning
+        # Whether reasoning before calls is stored by the gateway, unless the client carries it.
+        self._records = (
+            sealer is not None and backend.reasoning == "message_field" and client.has_call_ids
+        )
         # Whether the client can carry sealed reasoning in its items, if it requests that.
         self._carries_items = crosses and client.reasoning == "items"
         # Whether reasoning is attached to calls; their ids are required to find it again.
         self._attaches = crosses and backend.reasoning == "items" and client.has_call_ids
         # Whether the gateway may have stored reasoning for the client.
-        self.may_have_stored = crosses and client.has_call_ids
+        self.may_have_stored = self._records or (crosses and client.has_call_ids)
+        # Whether the client receives the reasoning in the same form, so that it may return it.
+        self._may_return = self._records and client.reasoning == backend.reasoning
 
     # The request
 
@@ -79,12 +91,21 @@ class ReasoningPolicy:
         """Return the keys of the calls for which the gateway may have stored reasoning."""
         if self._requests_encrypted(request):
             return ()
-        by_id = self._backend.reasoning == "items"
-        return tuple(
-            item.call_id if by_id else call_fingerprint(item)
-            for item in request.items
-            if isinstance(item, ToolCall)
-        )
+        if self._backend.reasoning == "items":
+            return tuple(item.call_id for item in request.items if isinstance(item, ToolCall))
+        calls = self._calls_without_reasoning(request.items)
+        return tuple(call_fingerprint(call) for call in calls)
+
+    def _calls_without_reasoning(self, items: Iterable[Item]) -> Iterator[ToolCall]:
+        """Yield the calls of turns whose reasoning the client does not return."""
+        returned = False
+        for item in items:
+            if not is_assistant_item(item):
+                returned = False
+            elif self._may_return and _has_reasoning(item):
+                returned = True
+            elif isinstance(item, ToolCall) and not returned:
+                yield item
 
     def restore(
         self, request: Request, stored: Mapping[str, str], losses: Losses
@@ -93,6 +114,8 @@ class ReasoningPolicy:
 
         The flag is true if encrypted reasoning is requested although the client did not do so.
         """
+        if self._client.reasoning == "message_field" and self._client is not self._backend:
+            request = _without_fields(request)
         if self._sealer is None:
             return request, False
         if stored or any(map(_may_carry, request.items)):
@@ -108,6 +131,30 @@ class ReasoningPolicy:
             return request, False
         return _with_include(request, self._backend.family, encrypted=True), True
 
+    def passed_keys(self, body: RequestBody) -> tuple[str, ...]:
+        """Return the storage keys of a request that is forwarded unchanged."""
+        return tuple(call_fingerprint(call) for call, _ in self._passed_calls(body))
+
+    def put_back(self, body: RequestBody, stored: Mapping[str, str]) -> RequestBody:
+        """Return a request that is forwarded unchanged except for its stored reasoning."""
+        write = self._backend.write_reasoning
+        if self._sealer is None or write is None or not stored:
+            return body
+        return put_back(body, self._passed_calls(body), stored, self._sealer, write)
+
+    def _passed_calls(self, body: RequestBody) -> list[tuple[ToolCall, str]]:
+        """Return the calls of turns whose reasoning the client does not return, with paths."""
+        if not self._may_return or not may_have_calls(body, self._client.names["items"]):
+            return []
+        try:
+            request = self._client.read_request(body, Losses(None))
+        except DragomanError:
+            # The backend reports what is invalid.
+            return []
+        paths = dict(zip(map(id, request.items), request.paths, strict=True))
+        calls = self._calls_without_reasoning(request.items)
+        return [(call, paths[id(call)]) for call in calls]
+
     def strip(self, body: bytes) -> bytes:
         """Return the body of a passthrough request without sealed values."""
         return body if self._sealer is None else strip_sealed(body, self._sealer.prefix)
@@ -122,14 +169,33 @@ class ReasoningPolicy:
             return CallReasoningAttacher(
                 self._sealer, self._client.family, accepts_unencrypted=self._accepts_unencrypted
             )
-        if not self._carries_items:
+        if self._requests_encrypted(request):
+            return ReasoningItemSealer(self._sealer)
+        if not self._records:
             return None
-        carries = self._requests_encrypted(request)
-        return ReasoningItemSealer(self._sealer) if carries else CallReasoningRecorder(self._sealer)
+        return CallReasoningRecorder(self._sealer, replays_reasoning=self._replays_reasoning)
 
     def _requests_encrypted(self, request: Request) -> bool:
         """Whether the client requests encrypted reasoning."""
         return self._carries_items and _ENCRYPTED in _included(request, self._client.family)
+
+
+def _has_reasoning(item: Item) -> bool:
+    """Whether a client returned reasoning: as an item, or in the extra fields of a call."""
+    return isinstance(item, Reasoning) or (isinstance(item, ToolCall) and bool(item.extras))
+
+
+def _without_fields(request: Request) -> Request:
+    """Return a request whose reasoning is not sent in the fields in which its client sent it.
+
+    A client of another dialect may have got its reasoning from another backend.
+    """
+    if not any(isinstance(item, Reasoning) for item in request.items):
+        return request
+    items = (
+        replace(item, field=None) if isinstance(item, Reasoning) else item for item in request.items
+    )
+    return replace(request, items=tuple(items))
 
 
 def _may_carry(item: Item) -> bool:

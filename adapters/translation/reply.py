@@ -14,6 +14,7 @@ from adapters.ir.events import Failed
 from adapters.ir.types import EMPTY_REQUEST, CallKind, CustomTool, Error, Reply, Usage
 from adapters.losses import Loss, Losses
 from adapters.reasoning.capture import ReasoningCapture
+from adapters.reasoning.passed import may_have_reasoning
 from adapters.sse import BYTE_ORDER_MARK, encode, is_stream
 from adapters.stages.block_order import BlockSequencer
 from adapters.stages.call_filter import call_filters
@@ -178,9 +179,18 @@ class ReplyTranslator:
             # Do not report the losses of the reader and the writer: bytes are forwarded unchanged.
             context = replace(self._context, losses=Losses(None))
             reader_context = replace(self._reader_context, losses=Losses(None))
-            self._stream = PassedStream(self.plan, reader_context, self._open_writer(context))
+            self._stream = PassedStream(
+                self.plan, reader_context, self._open_writer(context), self._open_recorder()
+            )
         else:
             self._open_translated()
+
+    def _open_recorder(self) -> ReasoningCapture | None:
+        """Return the stage that records the reasoning of a reply that is forwarded unchanged."""
+        recorder = self.plan.reasoning.capture_stage(self.plan.request)
+        if recorder is not None:
+            self.reasoning = recorder.sealed_by_call
+        return recorder
 
     def _open_translated(self) -> TranslatedStream:
         writer: BaseStreamWriter | ReplyCollector
@@ -359,7 +369,17 @@ class ReplyTranslator:
         backend, usage = self._options.backend, None
         with suppress(InvalidRequestError):
             usage = backend.read_usage(reader.nested(backend.names.get("usage", "usage")))
-        return ReplyEnd(written, usage=usage, client_reply=reply)
+        if may_have_reasoning(body):
+            self._record_reasoning(body)
+        return ReplyEnd(written, usage=usage, client_reply=reply, reasoning=self.reasoning)
+
+    def _record_reasoning(self, body: bytes) -> None:
+        """Record the reasoning of a whole reply that is forwarded unchanged."""
+        recorder = self._open_recorder()
+        if recorder is not None:
+            context = replace(self._reader_context, losses=Losses(None))
+            with suppress(InvalidRequestError):
+                recorder.reply(self._options.backend.read_reply(body, context))
 
 
 # Stages

@@ -10,6 +10,7 @@ from adapters.capabilities import GENERIC, Capabilities, TextFormat
 from adapters.dialect import DEFAULT_REPLY_OPTIONS, Dialect, ReplyOptions, translate_error_param
 from adapters.errors import DragomanError, InvalidRequestError, missing_field
 from adapters.ids import IdSource
+from adapters.ir.normalize import has_calls
 from adapters.ir.types import (
     EMPTY_REQUEST,
     AllowedToolsChoice,
@@ -20,6 +21,7 @@ from adapters.ir.types import (
     Tool,
 )
 from adapters.losses import Loss, Losses, Policy
+from adapters.reasoning.passed import may_have_calls
 from adapters.reasoning.policy import REMOVED_REASONING_REASON, ReasoningPolicy
 from adapters.reasoning.sealed import Sealer
 from adapters.stages.summary_item import ItemPrepender, ReplySummarizer
@@ -182,9 +184,20 @@ class ClientRequest(Struct, frozen=True):
     losses: Losses
     reasoning: ReasoningPolicy
 
+    @property
+    def may_have_calls(self) -> bool:
+        """Whether earlier turns in the request may have calls."""
+        if self.options.passes_requests:
+            return may_have_calls(self.body, self.options.client.names["items"])
+        return has_calls(self.request.items)
+
     def reasoning_keys(self) -> tuple[str, ...]:
         """Return the keys under which the reasoning of earlier calls may have been stored."""
-        return self.reasoning.storage_keys(self.request) if self.reasoning.may_have_stored else ()
+        if not self.reasoning.may_have_stored:
+            return ()
+        if self.options.passes_requests:
+            return self.reasoning.passed_keys(self.body)
+        return self.reasoning.storage_keys(self.request)
 
 
 class BackendRequest(Struct, frozen=True):
@@ -223,7 +236,7 @@ def write_backend_request(
     `ends_open`, a call at the end gets no output: in a training example, it is the reply.
     """
     if read.options.passes_requests:
-        return _pass_request(read, model)
+        return _pass_request(read, model, stored_reasoning or {})
     options, losses, capabilities = read.options, read.losses, read.options.capabilities
     backend_streams = client_streams = bool(read.request.stream)
     if capabilities.streaming != "both":
@@ -289,8 +302,10 @@ def _plan_translated(
     )
 
 
-def _pass_request(read: ClientRequest, model: str | None) -> BackendRequest:
-    """Forward a request with the backend's model name, without reasoning of other backends."""
+def _pass_request(
+    read: ClientRequest, model: str | None, stored_reasoning: Mapping[str, str]
+) -> BackendRequest:
+    """Forward a request with the backend's model name, and only with the backend's reasoning."""
     body, options = read.body, read.options
     losses: tuple[Loss, ...] = ()
     original = body.encode()
@@ -298,6 +313,7 @@ def _pass_request(read: ClientRequest, model: str | None) -> BackendRequest:
     if stripped is not original:
         body = parse_body(stripped)
         losses = (Loss("dropped", options.client.names["items"], REMOVED_REASONING_REASON),)
+    body = read.reasoning.put_back(body, stored_reasoning)
     streams = body.fields.get("stream") == _TRUE
     request = EMPTY_REQUEST
     if streams or options.final_stage is not None:
@@ -309,7 +325,7 @@ def _pass_request(read: ClientRequest, model: str | None) -> BackendRequest:
         added = Losses()
         changes |= missing_fields(body.fields, options.capabilities.extra_body, added)
         losses += tuple(added)
-    written = body.encode(**changes) if changes else stripped
+    written = body.encode(**changes)
     return BackendRequest(written, losses, plan_reply(options, request, streams=streams))
 
 

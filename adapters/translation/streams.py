@@ -12,6 +12,7 @@ from adapters.ir.events import Delta, Event, Failed, Finished, Started, undecoda
 from adapters.ir.types import Error, Reply, Usage
 from adapters.json_text import is_complete_json, is_utf8
 from adapters.losses import Loss, Losses
+from adapters.reasoning.capture import ReasoningCapture
 from adapters.sse import Decoder, Frame, is_done, parse_event, write_block
 from adapters.stages.stage import Pipeline, Stage
 from adapters.stages.stop_sequences import StopSequenceCutter
@@ -193,7 +194,11 @@ class PassedStream(_BackendStream):
     """
 
     def __init__(
-        self, plan: ReplyPlan, reader_context: ReplyContext, writer: BaseStreamWriter
+        self,
+        plan: ReplyPlan,
+        reader_context: ReplyContext,
+        writer: BaseStreamWriter,
+        recorder: ReasoningCapture | None = None,
     ) -> None:
         super().__init__(plan, reader_context)
         self._writer = writer
@@ -203,6 +208,8 @@ class PassedStream(_BackendStream):
         self._over = False
         # The backend's own heartbeat, repeated while it is silent.
         self._heartbeat = b""
+        # Records the reasoning before calls, which the client may not send back.
+        self._recorder = recorder
 
     def feed(self, data: bytes) -> bytes:
         """Read the bytes of one read; return its complete events, except those of the end."""
@@ -270,6 +277,8 @@ class PassedStream(_BackendStream):
         """Store the state after some events; end the stream if the gateway detected a failure."""
         if not self.has_content:
             self.has_content = _have_content(events)
+        if self._recorder is not None and events:
+            self._record(self._recorder, events)
         for event in events:
             if isinstance(event, _LAST):
                 self.outcome = event
@@ -282,6 +291,13 @@ class PassedStream(_BackendStream):
                 # items, which would need too much memory.
                 self._writer.feed(event)
         return []
+
+    @staticmethod
+    def _record(recorder: ReasoningCapture, events: list[Event]) -> None:
+        # The usual case is one delta outside of reasoning, which is not recorded.
+        is_delta = len(events) == 1 and events[0].__class__ is Delta
+        if not (is_delta and recorder.passes_deltas):
+            recorder.feed_all(events)
 
     def flush(self) -> None:
         """End the stream if the backend's stream has no final event."""

@@ -28,12 +28,8 @@ from gateway.http.monitor import ExchangeMonitor
 from gateway.http.request_body import ParsedRequest
 from gateway.http.sinks import ReplySink
 from gateway.observability.logging import LOG
-from gateway.pipeline.persistence import (
-    CompletionSaver,
-    Saver,
-    reasoning_scope,
-    without_stored_fields,
-)
+from gateway.pipeline.persistence import CompletionSaver, Saver, without_stored_fields
+from gateway.pipeline.stored_reasoning import ReasoningOrigin, find_reasoning
 from gateway.turns.turn import Turn
 
 _LAST_STATUS = 599
@@ -71,8 +67,7 @@ class Exchange(Struct, frozen=True):
     headers: Headers
     # The losses of the translated request.
     losses: tuple[Loss, ...]
-    # The client for which reasoning is stored; None if the client does not allow it.
-    principal: Principal | None
+    origin: ReasoningOrigin
 
 
 async def call_backends(
@@ -116,10 +111,8 @@ async def _call_backend(
         )
     options = _translation_options(app, pending, opened, backend, seals_reasoning=seals_reasoning)
     read = read_client_request(body, options)
-    stored = None
-    if pending.may_store_reasoning and (keys := read.reasoning_keys()):
-        scope = reasoning_scope(backend, pending.principal)
-        stored = await app.store.reasoning_notes.find(scope, keys)
+    origin = _reasoning_origin(pending, backend)
+    stored = await find_reasoning(app, read, origin)
     sent = write_backend_request(read, model=route.model, stored_reasoning=stored)
     losses = (*prepared.losses, *filter(opened.reports, sent.losses))
     record.losses = list(losses)
@@ -138,7 +131,13 @@ async def _call_backend(
             return await _call_backend(
                 app, pending, prepared, route, monitor, seals_reasoning=False
             )
-    return await _open_exchange(pending, response, sent.reply_plan, losses, backend)
+    return await _open_exchange(pending, response, sent.reply_plan, losses, origin)
+
+
+def _reasoning_origin(pending: PendingRequest, backend: BackendClient) -> ReasoningOrigin:
+    principal = pending.principal if pending.may_store_reasoning else None
+    same_dialect = backend.dialect is pending.request.dialect
+    return ReasoningOrigin(backend, pending.request.model, principal, same_dialect)
 
 
 def _open_summaries(
@@ -185,8 +184,9 @@ async def _open_exchange(
     response: httpx.Response,
     plan: ReplyPlan,
     losses: tuple[Loss, ...],
-    backend: BackendClient,
+    origin: ReasoningOrigin,
 ) -> Exchange:
+    backend = origin.backend
     headers, status, body = backend.headers_of(response), response.status_code, response.stream
     if status not in _SUCCESS and not HTTPStatus.BAD_REQUEST <= status <= _LAST_STATUS:
         await response.aclose()
@@ -209,5 +209,5 @@ async def _open_exchange(
         ReplyTranslator(plan, status=status, streamed=streamed),
         client_headers(headers),
         losses,
-        pending.principal if pending.may_store_reasoning else None,
+        origin,
     )

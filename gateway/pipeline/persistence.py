@@ -9,9 +9,8 @@ from msgspec import Raw, Struct
 from adapters import Loss, ReplyEnd, RequestBody
 from adapters.json_text import DECODE_ERRORS
 from adapters.wire.json_object import MISSING, NULL, decode
-from gateway.backends.client import BackendClient
 from gateway.context import AppContext
-from gateway.http.auth import Principal
+from gateway.pipeline.stored_reasoning import ReasoningOrigin, save_reasoning
 from gateway.store import Completion
 from gateway.turns.items import LEGAL_ID
 from gateway.turns.metadata import read_metadata
@@ -22,13 +21,6 @@ _ENCODER: Final = msgspec.json.Encoder()
 _MESSAGES: Final = msgspec.json.Decoder(list[dict[str, Raw]])
 _TEXT: Final = msgspec.json.Decoder(str)
 _NO_MESSAGES: Final = Raw(b"[]")
-
-_REASONING_NOT_STORED: Final = Loss(
-    "dropped",
-    "store",
-    "reasoning that the backend requires with its calls is not stored; use `store: true`, or"
-    " `reasoning.encrypted_content` with the Responses API",
-)
 
 
 class Saver(Protocol):
@@ -123,28 +115,14 @@ def _read_id(reply: Mapping[str, object]) -> str | None:
     return name if isinstance(name, str) and LEGAL_ID.fullmatch(name) else None
 
 
-def reasoning_scope(backend: BackendClient, principal: Principal) -> str:
-    """Return the scope in which the reasoning of a backend is stored for a client."""
-    return f"{backend.name} {principal.owner}"
-
-
 async def save_reply(
-    app: AppContext,
-    end: ReplyEnd,
-    saver: Saver | None,
-    backend: BackendClient,
-    principal: Principal | None,
+    app: AppContext, end: ReplyEnd, saver: Saver | None, origin: ReasoningOrigin
 ) -> list[Loss]:
     """Save a reply and the reasoning that the client does not carry; return the losses.
 
-    Without a principal, no reasoning is stored. Raises a `DragomanError` if saving fails.
+    Raises a `DragomanError` if saving fails.
     """
-    losses: list[Loss] = []
-    if end.reasoning and principal is not None:
-        scope = reasoning_scope(backend, principal)
-        await app.store.reasoning_notes.save(scope, end.reasoning)
-    elif end.reasoning:
-        losses.append(_REASONING_NOT_STORED)
+    losses = await save_reasoning(app, end.reasoning, origin) if end.reasoning else []
     if saver is not None and end.client_reply is not None:
         await saver.save(end.client_reply)
     return losses

@@ -162,7 +162,7 @@ async def send_end(
     reply, sink, record = exchange.reply, sender.sink, sender.sink.record
     losses: list[Loss] = []
     try:
-        losses += await save_reply(app, end, saver, exchange.backend, exchange.principal)
+        losses += await save_reply(app, end, saver, exchange.origin)
     except DragomanError as error:
         LOG.warning("response not stored", error=error.message)
         end = reply.fail_to_store(end, to_error(error))

@@ -111,7 +111,13 @@ def reply_to(loop: Loop, exchange: Exchange, mode: Mode) -> tuple[JsonObject, li
 
 
 def streamed(dialect: str, reply: bytes) -> bytes:
-    options = adapters.ReplyOptions(reasoning_field="reasoning_content", reasoning_text=True)
+    """Return a whole reply as the stream of the same backend."""
+    field: Literal["reasoning_content", "reasoning"] | None = None
+    if b'"reasoning_content":' in reply:
+        field = "reasoning_content"
+    elif b'"reasoning":' in reply:
+        field = "reasoning"
+    options = adapters.ReplyOptions(reasoning_field=field, reasoning_text=True)
     exchange = Exchange(dialect, dialect, reply_options=options, rewrite=True)
     return exchange.reply_as_stream(reply).body
 

@@ -157,7 +157,9 @@ def _messages(name: DialectName) -> SearchStrategy[ir.Message]:
     return st.builds(ir.Message, roles, one_text | tuples_of(_parts(name), 3, 2))
 
 
-_reasoning = st.none() | st.builds(ir.Reasoning, content=st.tuples(non_empty_texts))
+_reasoning = st.none() | st.builds(
+    ir.Reasoning, content=st.tuples(non_empty_texts), field=st.just("reasoning_content")
+)
 _output_texts = texts | tuples_of(st.builds(ir.Text, texts), 3, 2)
 _turn_calls: dict[bool, SearchStrategy[tuple[ir.ToolCall, ...]]] = {
     True: st.just(()) | calls(kinds=("function",)).map(lambda several: several[:1]),

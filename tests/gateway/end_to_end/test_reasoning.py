@@ -264,7 +264,7 @@ def test_unstored_reasoning_is_reported_as_lost(
         assert count_rows(f"sqlite:{tmp_path / 'dragoman.db'}") == {}
         # The headers of a stream are sent before this loss is known.
         reported = log_line_naming(node.gateway, model) if streamed else str(received.headers)
-        assert "reasoning that the backend requires with its calls is not stored" in reported
+        assert "reasoning that the backend may require with its calls is not stored" in reported
 
 
 # Chat clients

@@ -1,0 +1,199 @@
+"""Reasoning returns to the backend that sent it, without a profile, across nodes and restarts.
+
+The backends here reject every turn whose reasoning is not exactly what they sent.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import openai
+import pytest
+
+from tests.gateway.conftest import Harness, run_harness
+from tests.gateway.end_to_end.test_reasoning import (
+    STEPS,
+    ReasoningFields,
+    add_turn,
+    chat_backend,
+    chat_request,
+    deepseek,
+    gemini,
+    message_in,
+    post_chat,
+    responses_request,
+    responses_turn,
+    router,
+)
+from tests.gateway.gateway_config import backend_table, capability_table, state_table
+from tests.gateway.raw_http import RawResponse
+from tests.gateway.rows import count_rows, execute
+from tests.gateway.scripted_backend import ScriptedBackend
+from tests.gateway.sdk_clients import create_completion
+from tests.gateway.stores import DATABASES, new_url
+from tests.judges.reading import JsonObject, objects_in
+
+
+def renamed(step: int) -> tuple[JsonObject, JsonObject]:
+    return {"reasoning": f"Step {step}: I count on."}, {}
+
+
+def listed(step: int) -> tuple[JsonObject, JsonObject]:
+    on_message, _ = router(step)
+    return {**on_message, "reasoning": f"Step {step}."}, {}
+
+
+FIELDS: dict[str, ReasoningFields] = {
+    "reasoning_content": deepseek,
+    "reasoning": renamed,
+    "reasoning_details": router,
+    "both": listed,
+    "signature": gemini,
+}
+EVERY_FIELD = pytest.mark.parametrize("name", FIELDS)
+
+
+def run_node(backend: ScriptedBackend, url: str, folder: Path) -> AbstractContextManager[Harness]:
+    """Run a gateway in front of backends of which only the dialect is known."""
+    folder.mkdir(exist_ok=True)
+    tables = (
+        state_table(url),
+        backend_table(backend.address, "plain", "chat"),
+        # With any capability, requests in the same dialect are translated too.
+        backend_table(backend.address, "set", "chat", capability_table("text_parts = false")),
+    )
+    return run_harness(backend, "".join(tables), folder)
+
+
+@pytest.fixture(scope="module", params=DATABASES)
+def nodes(
+    request: pytest.FixtureRequest,
+    backend: ScriptedBackend,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Harness, Harness]]:
+    """Run two gateways on one database."""
+    folder = tmp_path_factory.mktemp("nodes")
+    url = new_url(str(request.param), folder)
+    with (
+        run_node(backend, url, folder / "one") as one,
+        run_node(backend, url, folder / "two") as two,
+    ):
+        yield one, two
+
+
+def serve(node: Harness, kind: str, name: str) -> str:
+    """Return a new model of a backend that requires its reasoning in these fields."""
+    model = node.new_model(kind)
+    node.backend.respond_with(model, chat_backend(FIELDS[name]))
+    return model
+
+
+def forgetful(message: JsonObject) -> JsonObject:
+    """Return a message as a client stores it that knows only the documented fields."""
+    calls = objects_in(message, "tool_calls") if message.get("tool_calls") else []
+    known = [{key: call[key] for key in ("id", "type", "function")} for call in calls]
+    fields = {"role": "assistant", "content": message["content"]}
+    return {**fields, "tool_calls": known} if known else fields
+
+
+@EVERY_FIELD
+@pytest.mark.parametrize("mode", ["unary", "raw"])
+@pytest.mark.parametrize("kind", ["plain", "set"])
+def test_chat_client_that_drops_reasoning(
+    kind: str, mode: str, name: str, nodes: tuple[Harness, Harness]
+) -> None:
+    model = serve(nodes[0], kind, name)
+    request = chat_request(model)
+    for step in range(STEPS + 1):
+        sdk: openai.OpenAI = nodes[step % 2].sdk
+        message: JsonObject = create_completion(sdk, mode, request).choices[0].message.to_dict()
+        assert add_turn(request, forgetful(message)) == (step < STEPS)
+
+
+@EVERY_FIELD
+@pytest.mark.parametrize("mode", ["unary", "raw"])
+@pytest.mark.parametrize("include", [True, False], ids=["carrying", "stored"])
+def test_responses_client_needs_no_setting(
+    mode: str, name: str, nodes: tuple[Harness, Harness], *, include: bool
+) -> None:
+    request = responses_request(serve(nodes[0], "plain", name), include=include)
+    for step in range(STEPS + 1):
+        assert responses_turn(nodes[step % 2].sdk, mode, request) == (step < STEPS)
+
+
+@EVERY_FIELD
+def test_continued_response_needs_no_setting(name: str, nodes: tuple[Harness, Harness]) -> None:
+    request = responses_request(serve(nodes[0], "plain", name), include=False)
+    for step in range(STEPS):
+        received = nodes[step % 2].post(request)
+        assert received.status == 200, received.body
+        output = objects_in(received.json(), "output")
+        [call] = [item for item in output if item["type"] == "function_call"]
+        result = {"type": "function_call_output", "call_id": call["call_id"], "output": "1"}
+        request |= {"previous_response_id": received.json()["id"], "input": [result]}
+    assert nodes[0].post(request).status == 200
+
+
+def test_reasoning_survives_a_restart(backend: ScriptedBackend, tmp_path: Path) -> None:
+    url = new_url("sqlite", tmp_path)
+    request: JsonObject | None = None
+    for step in range(STEPS + 1):
+        with run_node(backend, url, tmp_path / "node") as node:
+            request = request or chat_request(serve(node, "plain", "reasoning_content"))
+            message = message_in(post_chat(node, request))
+            assert add_turn(request, forgetful(message)) == (step < STEPS)
+
+
+def turns_of(node: Harness, model: str, message: JsonObject) -> RawResponse:
+    request = chat_request(model)
+    add_turn(request, message)
+    # Spaces, the order of fields and escapes are the client's own.
+    body = json.dumps(request, indent=1).encode()
+    return node.post(body, "/v1/chat/completions")
+
+
+def test_only_the_reasoning_is_added(nodes: tuple[Harness, Harness]) -> None:
+    node = nodes[0]
+    model = serve(node, "plain", "reasoning_content")
+    message = message_in(post_chat(node, chat_request(model)))
+    assert turns_of(node, model, forgetful(message)).status == 200
+    sent = node.sent(model)
+    added = ',"reasoning_content":"Step 0: I count on. ☀"'
+    assert sent.count(added) == 1
+    request = chat_request(model)
+    add_turn(request, forgetful(message))
+    assert sent.replace(added, "") == json.dumps(request, indent=1)
+
+
+def test_nothing_is_added_for_a_client_that_sends_reasoning_back(
+    nodes: tuple[Harness, Harness],
+) -> None:
+    node = nodes[0]
+    model = serve(node, "plain", "reasoning_content")
+    message = message_in(post_chat(node, chat_request(model)))
+    assert turns_of(node, model, message).status == 200
+    request = chat_request(model)
+    add_turn(request, message)
+    assert node.sent(model) == json.dumps(request, indent=1)
+
+
+def test_reasoning_is_not_stored_without_permission(
+    backend: ScriptedBackend, tmp_path: Path
+) -> None:
+    url = new_url("sqlite", tmp_path)
+    with run_node(backend, url, tmp_path / "node") as node:
+        model = serve(node, "plain", "reasoning_content")
+        assert post_chat(node, chat_request(model) | {"store": False}).status == 200
+        assert "notes" not in count_rows(url)
+
+
+def test_chat_is_served_without_the_database(backend: ScriptedBackend, tmp_path: Path) -> None:
+    url = new_url("sqlite", tmp_path)
+    with run_node(backend, url, tmp_path / "node") as node:
+        model = serve(node, "plain", "reasoning_content")
+        execute(url, "DROP TABLE notes")
+        message = message_in(post_chat(node, chat_request(model)))
+        assert message["reasoning_content"] == "Step 0: I count on. ☀"
+        assert turns_of(node, model, message).status == 200
+        assert turns_of(node, model, forgetful(message)).status == 400
