@@ -1,6 +1,6 @@
 """Translate a client's request for a backend, and plan the translation of its reply."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 
 from msgspec import Raw, Struct
@@ -69,6 +69,12 @@ class TranslationOptions(Struct, frozen=True):
         name = self.backend.names.get(field, field)
         rejected = self.capabilities.unsupported_fields
         return field not in self.backend.unsupported_fields and name not in rejected
+
+    def without_fields(self, names: Collection[str]) -> "TranslationOptions":
+        """Return the options for a backend that rejects some more fields of its dialect."""
+        fields = (*self.capabilities.unsupported_fields, *names)
+        capabilities = replace(self.capabilities, unsupported_fields=fields)
+        return replace(self, capabilities=capabilities, rewrite=True)
 
     def emulates_stop(self, request: Request) -> bool:
         """Whether the reply is cut at the stop sequences of the request."""

@@ -139,20 +139,34 @@ def read_token_counts(
     )
 
 
-# Fields with little influence on the reply.
-_MINOR_FIELDS = frozenset(
+# Fields with little influence on the reply, in the form of any dialect.
+MINOR_FIELDS = frozenset(
     (
+        "cache_prompt",
+        "client_metadata",
         "metadata",
+        "min_p",
         "moderation",
+        "parallel_tool_calls",
+        "prediction",
         "prompt_cache_key",
         "prompt_cache_options",
         "prompt_cache_retention",
+        "reasoning",
+        "reasoning_effort",
+        "repeat_penalty",
+        "repetition_penalty",
         "safety_identifier",
         "seed",
         "service_tier",
         "store",
         "stream_options",
+        "temperature",
+        "top_k",
+        "top_p",
+        "truncation",
         "user",
+        "verbosity",
     )
 )
 
@@ -174,7 +188,7 @@ def drop_unsupported_fields(
             and wire_name.removeprefix(f"{name}.") in value
         ]
         same = [field for field, wire_name in names.items() if wire_name == name]
-        severity: Severity = "hint" if name in _MINOR_FIELDS else "capability"
+        severity: Severity = "hint" if name in MINOR_FIELDS else "capability"
         for field in contained or same or [name]:
             losses.dropped(field, "the backend does not support this field", severity)
 

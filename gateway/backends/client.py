@@ -18,6 +18,7 @@ from adapters import Capabilities, Dialect, InvalidReplyError, get_dialect
 from adapters.model_rules import BackendCapabilities
 from adapters.wire.error_body import read_error, redact_errors, redact_text
 from gateway.backends.key_redaction import key_redactor
+from gateway.backends.refused_fields import RefusedFields
 from gateway.backends.transport import SENDING_EVENT
 from gateway.config.schema import BackendConfig, RetryConfig, TimeoutConfig
 from gateway.errors import BackendDisconnectedError, BackendTimeoutError, BackendUnreachableError
@@ -132,6 +133,7 @@ class BackendClient:
         self.models_template = self.template_for("/models")
         # Models, by the names that clients use, that reject requests for encrypted reasoning.
         self.models_without_encrypted_reasoning: set[str] = set()
+        self.refused_fields = RefusedFields()
 
     def for_model(self, model: str) -> "BackendClient":
         """Return a client with the capabilities of a model; all else is shared with this one."""

@@ -41,6 +41,12 @@ _LOSSES = Counter(
     ("client_dialect", "backend_dialect", "action", "severity"),
 )
 
+_REFUSED_FIELDS = Counter(
+    "dragoman_refused_fields_total",
+    "Fields that a backend refused, and that are left out for the model for an hour",
+    ("backend", "field"),
+)
+
 _Route = tuple[str, str, str]
 
 
@@ -94,5 +100,7 @@ def record_metrics(record: ExchangeRecord) -> None:
         input_tokens, output_tokens = _tokens(record.backend)
         input_tokens.inc(max(record.usage.input_tokens, 0))
         output_tokens.inc(max(record.usage.output_tokens, 0))
+    for name in record.refused_fields:
+        _REFUSED_FIELDS.labels(record.backend, name).inc()
     for loss in record.losses:
         _LOSSES.labels(*route[:2], loss.action, loss.severity).inc()

@@ -36,6 +36,8 @@ class ExchangeRecord:
     time_to_first_byte: float | None = None
     usage: Usage | None = None
     losses: list[Loss] = field(default_factory=list)
+    # The fields that the backend refused in this exchange.
+    refused_fields: list[str] = field(default_factory=list)
     request_id: str | None = None
     # None if bodies are not logged.
     request_body: bytes | None = None

@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from adapters import (
+    BackendRequest,
     InvalidReplyError,
     Loss,
     ReplyPlan,
@@ -17,6 +18,7 @@ from adapters import (
     read_client_request,
     write_backend_request,
 )
+from adapters.translation.refused_fields import EMULATED_FIELDS, leave_out, refused_fields
 from gateway.backends.client import BackendClient, read_error_response, rejects_encrypted_reasoning
 from gateway.backends.routing import Route
 from gateway.compaction.summary_request import PreparedRequest, prepare_request
@@ -28,11 +30,16 @@ from gateway.http.monitor import ExchangeMonitor
 from gateway.http.request_body import ParsedRequest
 from gateway.http.sinks import ReplySink
 from gateway.observability.logging import LOG
+from gateway.observability.record import ExchangeRecord
 from gateway.pipeline.persistence import CompletionSaver, Saver, without_stored_fields
 from gateway.pipeline.stored_reasoning import ReasoningOrigin, find_reasoning
 from gateway.turns.turn import Turn
 
 _LAST_STATUS = 599
+# The statuses by which backends reject a field.
+_REJECTED = frozenset((HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY))
+# The limit of the fields that are left out because a backend rejected them in earlier attempts.
+_MAX_LEFT_OUT = 16
 # Not only 200, because some frameworks reply to every POST with 201 by default.
 _SUCCESS = frozenset((200, 201, 202, 203))
 
@@ -54,6 +61,14 @@ class PendingRequest(Struct, frozen=True):
     may_store_reasoning: bool
 
 
+class Attempt(Struct, frozen=True):
+    """How a request is sent to one backend, after its errors in earlier attempts."""
+
+    seals_reasoning: bool = True
+    # The fields that the backend refused.
+    left_out: frozenset[str] = frozenset()
+
+
 class Exchange(Struct, frozen=True):
     """A request that was sent, and the backend's open response."""
 
@@ -68,6 +83,9 @@ class Exchange(Struct, frozen=True):
     # The losses of the translated request.
     losses: tuple[Loss, ...]
     origin: ReasoningOrigin
+
+
+_FIRST_ATTEMPT = Attempt()
 
 
 async def call_backends(
@@ -94,8 +112,7 @@ async def _call_backend(
     prepared: PreparedRequest,
     route: Route,
     monitor: ExchangeMonitor,
-    *,
-    seals_reasoning: bool = True,
+    attempt: Attempt = _FIRST_ATTEMPT,
 ) -> Exchange:
     backend, record, model = route.backend, pending.sink.record, pending.request.model
     record.backend, record.backend_dialect = backend.name, backend.dialect.name
@@ -103,17 +120,8 @@ async def _call_backend(
     opened = prepared
     if pending.summary_sealer is not None:
         opened = _open_summaries(app, pending, prepared, pending.summary_sealer, backend)
-    seals_reasoning = seals_reasoning and model not in backend.models_without_encrypted_reasoning
-    body = opened.body
-    if isinstance(pending.saver, CompletionSaver):
-        body = without_stored_fields(
-            body, backend.capabilities.unsupported_fields, stateful=backend.dialect.stateful
-        )
-    options = _translation_options(app, pending, opened, backend, seals_reasoning=seals_reasoning)
-    read = read_client_request(body, options)
     origin = _reasoning_origin(pending, backend)
-    stored = await find_reasoning(app, read, origin)
-    sent = write_backend_request(read, model=route.model, stored_reasoning=stored)
+    sent = await _translate(app, pending, opened, route, origin, attempt)
     losses = (*prepared.losses, *filter(opened.reports, sent.losses))
     record.losses = list(losses)
     forwarded = pending.sink.headers
@@ -123,14 +131,14 @@ async def _call_backend(
     response = await backend.post(
         sent.body, headers, monitor, streams=sent.reply_plan.backend_streams
     )
-    if sent.requests_encrypted_reasoning and response.status_code == HTTPStatus.BAD_REQUEST:
+    if response.status_code in _REJECTED:
         monitor.expect_more()
         response = await read_error_response(response)
-        if rejects_encrypted_reasoning(response.content):
-            backend.note_reasoning_error(model, response.content)
-            return await _call_backend(
-                app, pending, prepared, route, monitor, seals_reasoning=False
-            )
+        following = _next_attempt(attempt, sent, response, backend, model)
+        if following is not None:
+            return await _call_backend(app, pending, prepared, route, monitor, following)
+    elif attempt.left_out and response.status_code in _SUCCESS:
+        _note_refused_fields(attempt, backend, model, record)
     return await _open_exchange(pending, response, sent.reply_plan, losses, origin)
 
 
@@ -138,6 +146,62 @@ def _reasoning_origin(pending: PendingRequest, backend: BackendClient) -> Reason
     principal = pending.principal if pending.may_store_reasoning else None
     same_dialect = backend.dialect is pending.request.dialect
     return ReasoningOrigin(backend, pending.request.model, principal, same_dialect)
+
+
+async def _translate(
+    app: AppContext,
+    pending: PendingRequest,
+    opened: PreparedRequest,
+    route: Route,
+    origin: ReasoningOrigin,
+    attempt: Attempt,
+) -> BackendRequest:
+    """Translate a request for one backend, without the fields that the backend refuses."""
+    backend, model, body = route.backend, pending.request.model, opened.body
+    if isinstance(pending.saver, CompletionSaver):
+        body = without_stored_fields(
+            body, backend.capabilities.unsupported_fields, stateful=backend.dialect.stateful
+        )
+    refused = attempt.left_out | backend.refused_fields.of(model)
+    options = _translation_options(app, pending, opened, backend, attempt)
+    if emulated := refused & EMULATED_FIELDS & body.fields.keys():
+        options = options.without_fields(emulated)
+    read = read_client_request(body, options)
+    stored = await find_reasoning(app, read, origin)
+    sent = write_backend_request(read, model=route.model, stored_reasoning=stored)
+    return leave_out(sent, refused, body) if refused else sent
+
+
+def _next_attempt(
+    attempt: Attempt,
+    sent: BackendRequest,
+    response: httpx.Response,
+    backend: BackendClient,
+    model: str,
+) -> Attempt | None:
+    """Return how to send a rejected request again; None if that would not help."""
+    body = response.content
+    if (
+        sent.requests_encrypted_reasoning
+        and response.status_code == HTTPStatus.BAD_REQUEST
+        and rejects_encrypted_reasoning(body)
+    ):
+        backend.note_reasoning_error(model, body)
+        return replace(attempt, seals_reasoning=False)
+    refused = refused_fields(backend.dialect.read_error(response.status_code, body), sent.body)
+    if not refused or len(attempt.left_out | refused) > _MAX_LEFT_OUT:
+        return None
+    return replace(attempt, left_out=attempt.left_out | refused)
+
+
+def _note_refused_fields(
+    attempt: Attempt, backend: BackendClient, model: str, record: ExchangeRecord
+) -> None:
+    """Remember the fields without which a request succeeded."""
+    fields = sorted(attempt.left_out)
+    LOG.warning("fields refused by backend", backend=backend.name, model=model, fields=fields)
+    backend.refused_fields.add(model, fields)
+    record.refused_fields = fields
 
 
 def _open_summaries(
@@ -159,10 +223,12 @@ def _translation_options(
     pending: PendingRequest,
     opened: PreparedRequest,
     backend: BackendClient,
-    *,
-    seals_reasoning: bool,
+    attempt: Attempt,
 ) -> TranslationOptions:
-    key = pending.principal.key
+    key, model = pending.principal.key, pending.request.model
+    seals_reasoning = (
+        attempt.seals_reasoning and model not in backend.models_without_encrypted_reasoning
+    )
     return TranslationOptions(
         pending.request.dialect,
         backend.dialect,
