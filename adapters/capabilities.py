@@ -87,6 +87,9 @@ class Capabilities(Struct, frozen=True):
     # or Llama, JSON as the whole reply or in a fenced block, the channels of Harmony (gpt-oss), the
     # sections of Kimi, the tags of GLM, or DSML (DeepSeek).
     text_calls: tuple[TextFormat, ...] = ()
+    # Return a call in one of these formats at the end of the reasoning, if the reply has nothing
+    # else. Otherwise it is only reported, because a model may also draft calls while it thinks.
+    calls_in_reasoning: bool = False
     # Accepts `strict` on functions (https://github.com/farion1231/cc-switch/issues/6118).
     strict_tools: bool = True
     # Rejects schemas of strict functions that break OpenAI's rules, so schemas are rewritten: all

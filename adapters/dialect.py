@@ -50,6 +50,10 @@ class ReplyOptions(Struct, frozen=True):
     # Send reasoning to Responses clients as `reasoning_text` content. By default it is sent as
     # summaries, which both openai packages and Open Responses accept.
     reasoning_text: bool = False
+    # Whether Responses clients receive the text of reasoning: "requested" if the request has
+    # `reasoning.summary`, "auto" also if it has no `reasoning` at all, because users of open models
+    # expect to see it.
+    reasoning_summary: Literal["auto", "always", "requested"] = "auto"
     # The message field in which Chat and legacy clients receive reasoning. By default they receive
     # no reasoning, because their specification has no field for it.
     reasoning_field: Literal["reasoning_content", "reasoning"] | None = None

@@ -19,7 +19,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from adapters.capabilities import Capabilities
-from adapters.dialect import Dialect
+from adapters.dialect import DEFAULT_REPLY_OPTIONS, Dialect, ReplyOptions
 from adapters.errors import DragomanError
 from adapters.ids import short_call_id
 from adapters.ir.normalize import is_assistant_item, split_paths
@@ -57,13 +57,22 @@ _STRINGS_DECODER = msgspec.json.Decoder(list[str])
 _INCLUDE_FIELD = "include"
 # The value of `include` with which a client requests encrypted reasoning.
 _ENCRYPTED = "reasoning.encrypted_content"
+# The fields with which a client requests a summary, of which the second is the older one, and their
+# values for none.
+_SUMMARY_FIELDS = ("reasoning.summary", "reasoning.generate_summary")
+_NO_SUMMARY = (None, b'"none"', b'""')
 
 
 class ReasoningPolicy:
     """Decides how the reasoning of one exchange is captured and restored."""
 
     def __init__(
-        self, sealer: Sealer | None, client: Dialect, backend: Dialect, capabilities: Capabilities
+        self,
+        sealer: Sealer | None,
+        client: Dialect,
+        backend: Dialect,
+        capabilities: Capabilities,
+        reply_options: ReplyOptions = DEFAULT_REPLY_OPTIONS,
     ) -> None:
         self._sealer = sealer
         self._client = client
@@ -76,6 +85,10 @@ class ReasoningPolicy:
         self._records = (
             sealer is not None and backend.reasoning == "message_field" and client.has_call_ids
         )
+        # Whether the reply's reasoning is sent as items, which only the gateway writes, and when
+        # their text is sent.
+        self._writes_items = client.reasoning == "items" != backend.reasoning
+        self._summary_option = reply_options.reasoning_summary
         # Whether the client can carry sealed reasoning in its items, if it requests that.
         self._carries_items = crosses and client.reasoning == "items"
         # Whether reasoning is attached to calls; their ids are required to find it again.
@@ -169,11 +182,21 @@ class ReasoningPolicy:
             return CallReasoningAttacher(
                 self._sealer, self._client.family, accepts_unencrypted=self._accepts_unencrypted
             )
-        if self._requests_encrypted(request):
+        if self._requests_encrypted(request) or self.hides_text(request):
+            # Without its text, reasoning can only come back sealed.
             return ReasoningItemSealer(self._sealer)
         if not self._records:
             return None
         return CallReasoningRecorder(self._sealer, replays_reasoning=self._replays_reasoning)
+
+    def hides_text(self, request: Request) -> bool:
+        """Whether the client receives reasoning without its text."""
+        if not self._writes_items or self._summary_option == "always":
+            return False
+        family = self._client.family
+        if any(request.find_extra(family, name) not in _NO_SUMMARY for name in _SUMMARY_FIELDS):
+            return False
+        return self._summary_option == "requested" or request.effort is not None
 
     def _requests_encrypted(self, request: Request) -> bool:
         """Whether the client requests encrypted reasoning."""

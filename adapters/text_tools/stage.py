@@ -64,7 +64,7 @@ class TextToolCallParser(MessageSplitter):
         ]
         return [replace(event, finishes=tuple(finishes))]
 
-    # For `_SplitText`
+    # For `_SplitText` and the stage for reasoning
 
     def scanner(self, *, at_reply_start: bool) -> Scanner:
         """Return a scanner for a new text."""

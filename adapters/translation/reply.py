@@ -18,10 +18,12 @@ from adapters.reasoning.passed import may_have_reasoning
 from adapters.sse import BYTE_ORDER_MARK, encode, is_stream
 from adapters.stages.block_order import BlockSequencer
 from adapters.stages.call_filter import call_filters
+from adapters.stages.hidden_reasoning import ReasoningHider
 from adapters.stages.stage import Pipeline, Stage
 from adapters.stages.stop_sequences import StopSequenceCutter
 from adapters.stages.think_tags import ThinkTagParser
 from adapters.text_tools.formats import formats_with_channels
+from adapters.text_tools.reasoning_stage import ReasoningCallFinder
 from adapters.text_tools.stage import TextToolCallParser
 from adapters.tool_emulation import CallDowngrader, CallRestorer, CustomInput
 from adapters.translation.request import (
@@ -409,6 +411,8 @@ def reply_stages(plan: ReplyPlan, context: ReplyContext) -> list[Stage]:
     capture = plan.reasoning.capture_stage(request)
     if capture is not None:
         stages.append(capture)
+    if plan.reasoning.hides_text(request):
+        stages.append(ReasoningHider(losses))
     if options.final_stage is not None:
         stages.append(options.final_stage(losses))
     return stages
@@ -420,12 +424,16 @@ def _text_stages(plan: ReplyPlan, context: ReplyContext) -> list[Stage]:
     stages: list[Stage] = []
     if options.capabilities.think_tags:
         stages.append(ThinkTagParser(context.losses))
-    formats = text_formats(options.capabilities)
-    if not (declared_names(plan.backend_tools) or request == EMPTY_REQUEST):
+    formats, losses = text_formats(options.capabilities), context.losses
+    may_call = bool(declared_names(plan.backend_tools)) or request == EMPTY_REQUEST
+    if not may_call:
         formats = formats_with_channels(formats)
     if formats:
-        tools = plan.backend_tools
-        stages.append(TextToolCallParser(formats, tools, context.ids, context.losses))
+        parser = TextToolCallParser(formats, plan.backend_tools, context.ids, losses)
+        if may_call:
+            returns_calls = options.capabilities.calls_in_reasoning
+            stages.append(ReasoningCallFinder(parser, losses, returns_calls=returns_calls))
+        stages.append(parser)
     if options.emulates_stop(request):
         stages.append(StopSequenceCutter(request.stop, request.choices or 1))
     return stages

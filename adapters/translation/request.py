@@ -82,7 +82,9 @@ class TranslationOptions(Struct, frozen=True):
 
     def reasoning_policy(self) -> ReasoningPolicy:
         """Return the policy for reasoning between these two sides."""
-        return ReasoningPolicy(self.sealer, self.client, self.backend, self.capabilities)
+        return ReasoningPolicy(
+            self.sealer, self.client, self.backend, self.capabilities, self.reply_options
+        )
 
 
 def emulate_for_backend(

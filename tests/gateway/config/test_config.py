@@ -182,7 +182,7 @@ ERRORS = {
     '[metrics]\n"a b" = 1': 'metrics."a b": unknown key; known keys: enabled',
     "[replies]\nreasoning_txt = true": (
         "replies.reasoning_txt: unknown key (did you mean reasoning_text?); "
-        "known keys: reasoning_text, reasoning_field, incomplete_as_completed"
+        "known keys: reasoning_text, reasoning_summary, reasoning_field, incomplete_as_completed"
     ),
     "[server]\nport = 99999": "server.port: expected an integer from 0 to 65535, got 99999",
     "[server]\nport = 80.5": "server.port: expected an integer from 0 to 65535, got 80.5",
