@@ -5,7 +5,7 @@ Each dialect is a package. A new dialect only has to be added to `DIALECTS`.
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -17,6 +17,8 @@ from adapters.conformance import Violation
 from adapters.errors import InvalidRequestError
 from adapters.ids import IdSource
 from adapters.ir.events import (
+    ALL_CHANNELS,
+    Channel,
     Closed,
     Delta,
     Event,
@@ -102,8 +104,23 @@ def decode_event(
     return event
 
 
+# Whether a client of the same dialect can receive a frame: "pass" as it is; "hold" until the frames
+# after it show that it is the last one of its kind; "write" its events in a correct form.
+Verdict = Literal["pass", "hold", "write"]
+
+
 class BaseStreamReader(ABC):
     """Reads the frames of a backend's stream as events."""
+
+    # The verdict on the latest frame, if the context requests repairs.
+    verdict: Verdict = "pass"
+    # Whether the latest frame has one delta and differs from the frame before it only in its text.
+    # Then it has the same verdict, which is "pass" if the context requests repairs.
+    similar: bool = False
+    # The choices whose start was read.
+    begun_choices: Sequence[int] = ()
+    # Whether the marker that ends a stream was read, if the dialect has one.
+    saw_end: bool = False
 
     @property
     def finished(self) -> bool:
@@ -135,6 +152,9 @@ class BaseStreamReader(ABC):
 class BaseStreamWriter(ABC):
     """Writes events as the frames of a client's stream, with a method for each type of event."""
 
+    # The channels whose text the writer needs in order to continue a stream.
+    continued_channels: frozenset[Channel] = ALL_CHANNELS
+
     def __init__(self) -> None:
         # A lookup by type is faster than a series of comparisons.
         self._write: dict[type[Event], Callable[..., list[bytes]]] = {
@@ -165,6 +185,27 @@ class BaseStreamWriter(ABC):
     def override_response_fields(self, block: bytes) -> bytes:
         """Return a backend's event with the response fields that the gateway overrides."""
         return block
+
+    def continue_passed(
+        self,
+        events: Iterable[Event],
+        _passed: int,
+        _begun_choices: Sequence[int],
+    ) -> None:
+        """Continue a stream whose first `_passed` frames had these events and were passed through.
+
+        `Started` was written before. Text in other channels than `continued_channels` is omitted.
+        """
+        for event in events:
+            self.feed(event)
+
+    def keep_fields(self, _frame: Frame, written: list[bytes]) -> list[bytes]:
+        """Return the frames that replace a backend's frame with its fields that the IR lacks."""
+        return written
+
+    def end_passed(self) -> list[bytes]:
+        """Return the frames that end a stream that was passed through up to its end."""
+        return []
 
     @property
     def reply(self) -> Mapping[str, object] | None:
@@ -219,6 +260,21 @@ class ReplyContext(Struct, frozen=True):
     # Fields of the response object that replace the backend's, for example the id of a response
     # that the gateway stores.
     response_overrides: Mapping[str, object] = {}
+    # Whether the backend and the client have the same dialect, and frames are repaired: the reader
+    # returns a verdict on each frame, and the writer writes only what the reader does not pass.
+    repairs: bool = False
+
+
+def passes_any(_body: bytes, _context: ReplyContext) -> bool:
+    """Whether a whole reply can be passed through; always true."""
+    return True
+
+
+def keeps_none(
+    _body: bytes, written: dict[str, object], _context: ReplyContext
+) -> dict[str, object]:
+    """Return a reply as it was written."""
+    return written
 
 
 def matches_any(_body: RequestBody) -> bool:
@@ -270,6 +326,14 @@ class Dialect:
     check_stream: Callable[[bytes], list[Violation]]
     # Writes reasoning as fields of a message; None if the dialect has items for it.
     write_reasoning: Callable[[Sequence[Reasoning]], Mapping[str, object]] | None = None
+    # Whether its readers and writers support repairs, as requested by `ReplyContext.repairs`.
+    repairs: bool = False
+    # Whether a client of the same dialect can receive a whole reply as it is; what cannot be is
+    # reported. And the fields of such a reply that the IR lacks, added to the reply as written.
+    check_reply: Callable[[bytes, ReplyContext], bool] = passes_any
+    keep_reply_fields: Callable[[bytes, dict[str, object], ReplyContext], dict[str, object]] = (
+        keeps_none
+    )
 
 
 # Paths in errors

@@ -24,6 +24,7 @@ class Exchange:
         policy: adapters.Policy = "report",
         request: adapters.Request = adapters.EMPTY_REQUEST,
         rewrite: bool = False,
+        repair: bool = True,
         sealer: adapters.Sealer | None = None,
         keep_reply: bool = False,
     ) -> None:
@@ -35,6 +36,7 @@ class Exchange:
             reply_options,
             policy,
             rewrite=rewrite,
+            repair=repair,
             sealer=sealer,
             keep_reply=keep_reply,
         )

@@ -3,11 +3,12 @@
 from adapters.chat.conformance import check_stream
 from adapters.chat.parts import write_reasoning
 from adapters.chat.reply_reader import read_reply
+from adapters.chat.reply_repair import check_reply, keep_reply_fields
 from adapters.chat.reply_writer import write_reply
 from adapters.chat.request_reader import is_legacy, read_request
 from adapters.chat.request_writer import supports_tool, write_request
 from adapters.chat.stream_reader import StreamReader
-from adapters.chat.stream_writer import StreamWriter
+from adapters.chat.stream_repair import write_stream
 from adapters.chat.wire import FAMILY, NAMES, UNSUPPORTED_FIELDS, read_usage
 from adapters.dialect import Dialect
 from adapters.wire.error_body import read_error, write_error
@@ -35,9 +36,12 @@ CHAT = Dialect(
     write_reply=write_reply,
     read_usage=read_usage,
     read_stream=StreamReader,
-    write_stream=StreamWriter,
+    write_stream=write_stream,
     read_error=read_error,
     write_error=write_error,
     check_stream=check_stream,
     write_reasoning=write_reasoning,
+    repairs=True,
+    check_reply=check_reply,
+    keep_reply_fields=keep_reply_fields,
 )

@@ -148,7 +148,9 @@ def _read_any(body: bytes, context: ReplyContext) -> Reply:
         model=fields.string("model") or "",
         created=fields.integer("created"),
         choices=read,
-        usage=read_valid_usage(fields.raw("usage"), context.losses),
+        usage=read_valid_usage(
+            fields.raw("usage"), Losses(None) if context.repairs else context.losses
+        ),
         service_tier=fields.string("service_tier"),
         error=None if failed is None else finish_error(failed),
         extras=unread_fields(fields, FAMILY, CHAT_ONLY_REPLY_FIELDS),
@@ -166,19 +168,20 @@ def _read_error(fields: JsonObject) -> Error | None:
 
 
 def _read_choice(fields: JsonObject, context: ReplyContext) -> Choice:
-    losses = context.losses
-    finish = read_finish(fields.string("finish_reason"), losses)
+    # A reply that is repaired keeps the details that the IR lacks.
+    details = Losses(None) if context.repairs else context.losses
+    finish = read_finish(fields.string("finish_reason"), details)
     message = fields.nested("message") or JsonObject({}, fields.at("message"))
     items = _read_items(message, context)
     if not is_failure(finish.raw):
-        items = _fill_empty(items, losses)
-    items = _with_logprobs(items, fields.nested("logprobs"), losses)
+        items = _fill_empty(items, details)
+    items = _with_logprobs(items, fields.nested("logprobs"), details)
     truncated = finish.reason in ("length", "filter")
-    normalized = normalize_calls(mark_incomplete(items) if truncated else items, losses)
+    normalized = normalize_calls(mark_incomplete(items) if truncated else items, context.losses)
     if items and not normalized:
         # The reply consisted of calls without names, which were dropped.
         empty = Message("assistant", status="incomplete" if truncated else "completed")
-        normalized = _fill_empty((empty,), losses)
+        normalized = _fill_empty((empty,), details)
     return Choice(normalized, finish, unread_fields(fields, FAMILY))
 
 

@@ -45,6 +45,8 @@ class ReplyWriter:
     def __init__(self, context: ReplyContext) -> None:
         self._context = context
         self._losses = context.losses
+        # A reply that is repaired keeps the details that the IR lacks.
+        self._details = Losses(None) if context.repairs else context.losses
         self._extras = extras_writer(context.losses)
 
     def write(self, reply: ir.Reply) -> Wire:
@@ -84,11 +86,11 @@ class ReplyWriter:
     def _write_message(self, items: tuple[ir.Item, ...]) -> Wire:
         message: Wire = {
             "role": "assistant",
-            "content": _content(items, self._losses),
+            "content": _content(items, self._details),
             "refusal": "".join([p.text for p in _parts(items) if isinstance(p, ir.Refusal)])
             or None,
         }
-        if annotations := list(_write_annotations(items, self._losses)):
+        if annotations := list(_write_annotations(items, self._details)):
             message["annotations"] = annotations
         for item in items:
             if isinstance(item, ir.Message | ir.Reasoning):
@@ -98,7 +100,7 @@ class ReplyWriter:
             message[field] = reasoning_text(items)
         if calls := [item for item in items if isinstance(item, ir.ToolCall)]:
             self._write_calls(calls, message)
-        report_unwritable(items, self._losses, writes_reasoning=field is not None)
+        report_unwritable(items, self._details, writes_reasoning=field is not None)
         return message
 
     def _write_calls(self, calls: list[ir.ToolCall], message: Wire) -> None:

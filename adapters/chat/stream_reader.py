@@ -1,5 +1,6 @@
 """Reader of the stream of a Chat or legacy backend."""
 
+from contextlib import suppress
 from itertools import count
 
 import msgspec
@@ -8,6 +9,7 @@ from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from adapters.chat.choice_reader import ChoiceReader
+from adapters.chat.repair_check import CallStyle, ChunkCheck
 from adapters.chat.tool_calls import COMPLETE_ARGUMENTS_START, PartialCall, ToolCallAssembler
 from adapters.chat.wire import (
     FAMILY,
@@ -22,10 +24,20 @@ from adapters.chat.wire import (
 )
 from adapters.dialect import BaseStreamReader, ReplyContext, decode_event
 from adapters.errors import InvalidRequestError
-from adapters.ir.events import Channel, Delta, Event, Failed, Finished, Started, truncated_stream
+from adapters.ir.events import (
+    Channel,
+    Delta,
+    Event,
+    Failed,
+    Finished,
+    Opened,
+    Started,
+    truncated_stream,
+)
 from adapters.ir.normalize import UniqueCallIds
 from adapters.ir.types import Error, ExtraField, Extras, Finish
 from adapters.json_text import DECODE_ERRORS
+from adapters.losses import Losses
 from adapters.sse import Frame, encode, is_done
 from adapters.wire.error_body import infer_status, is_error, read_error, read_error_value
 from adapters.wire.json_object import is_present
@@ -34,6 +46,8 @@ from adapters.wire.tools import declared_names
 _STRING = Decoder(str)
 # Fails at unknown fields, so that they are not dropped without a report.
 _KNOWN: Decoder[Chunk] = Decoder(KnownChunk)
+# Accepts unknown fields.
+_EXTENDED = Decoder(Chunk)
 # Accepts unknown fields, and numbers as strings, which some servers send.
 _ANY = Decoder(Chunk, strict=False)
 
@@ -110,9 +124,11 @@ def find_fast_path(
 class StreamReader(BaseStreamReader):
     """Reads a stream of chunks."""
 
-    def __init__(self, context: ReplyContext) -> None:
+    def __init__(self, context: ReplyContext, style: CallStyle = "tools") -> None:
         self._context = context
-        self._losses = context.losses
+        # A stream that is repaired keeps the details that the IR lacks.
+        self._losses = Losses(None) if context.repairs else context.losses
+        self._check = ChunkCheck(context, style) if context.repairs else None
         self._declared = declared_names(context.request.tools)
         # Shared by all choices, because they may be merged, so ids must be unique in the reply.
         self._unique_ids = UniqueCallIds(context.losses)
@@ -126,6 +142,8 @@ class StreamReader(BaseStreamReader):
         self._failed_finish: str | None = None
         self._service_tier: str | None = None
         self._fast_path: DeltaFastPath | None = None
+        # Whether the fields of the latest chunk have the specified types.
+        self._is_valid = True
 
     def read(self, frame: Frame) -> list[Event]:
         """Read one frame; raise `InvalidRequestError` if it cannot be read."""
@@ -133,17 +151,32 @@ class StreamReader(BaseStreamReader):
         if self._fast_path is not None:
             delta = self._fast_path.read(data)
             if delta is not None:
+                self.similar = True
                 return [delta]
             self._fast_path = None
+        self.similar = False
+        self.verdict = "pass"
+        if is_done(frame):
+            self.saw_end = True
+            events = [] if self._ended else self._finish()
+            if frame.data != b"[DONE]":
+                # Clients do not remove spaces.
+                self.verdict = "write"
+            return events
         if self._ended:
             return []
-        if is_done(frame):
-            return self._end()
         if data.startswith(b"[") and b'"error"' in data:
             # Google's servers send an error as a list.
+            self.verdict = "write"
             return self.fail(read_error(None, data))
-        chunk = decode_event(data, _KNOWN, self._decode_unusual, self._losses)
+        self._is_valid = True
+        chunk = decode_event(data, _KNOWN, self._decode_unusual, self._context.losses)
         events = self._read_chunk(chunk, frame.name, data)
+        check = self._check
+        if check is not None and not self._ended:
+            self.verdict, self.begun_choices = check.verdict(), check.begun
+            if not check.repeatable:
+                return events
         if events and not frame.name and len(self._choices) == 1:
             [choice] = self._choices.values()
             self._fast_path = find_fast_path(data, events, choice.calls)
@@ -151,28 +184,48 @@ class StreamReader(BaseStreamReader):
 
     def flush(self) -> list[Event]:
         """Read the end of the stream."""
-        return [] if self._ended else self._end()
+        self.verdict = "pass"
+        return [] if self._ended else self._finish()
+
+    def _finish(self) -> list[Event]:
+        events = self._end()
+        if any(isinstance(event, Opened | Delta) for event in events):
+            self.verdict = "write"
+        return events
 
     # One chunk
 
-    def _decode_unusual(self, data: bytes, _error: msgspec.ValidationError | None) -> Chunk:
+    def _decode_unusual(self, data: bytes, error: msgspec.ValidationError | None) -> Chunk:
         """Decode a chunk, and report its unknown fields."""
+        if error is not None:
+            with suppress(*DECODE_ERRORS):
+                chunk = _EXTENDED.decode(data)
+                self._report_unknown_fields(data)
+                return chunk
+        self._is_valid = False
         try:
             chunk = _ANY.decode(data)
             self._report_unknown_fields(data)
-        except DECODE_ERRORS as error:
-            raise InvalidRequestError(None, f"an event of the stream is invalid: {error}") from None
+        except DECODE_ERRORS as wrong:
+            raise InvalidRequestError(None, f"an event of the stream is invalid: {wrong}") from None
         return chunk
 
     def _report_unknown_fields(self, data: bytes) -> None:
+        if self._check is not None:
+            return
         for path in unknown_fields(data):
             self._losses.dropped(path, "this field is not translated in streams")
 
     def _read_chunk(self, chunk: Chunk, name: bytes, data: bytes) -> list[Event]:
         if chunk.error and is_error(chunk.error):
+            # Clients find only an error that is an object.
+            self.verdict = "pass" if bytes(chunk.error).startswith(b"{") else "write"
             return self.fail(read_error_value(chunk.error, None))
         if chunk.object == "error" or name == b"error":
+            self.verdict = "write"
             return self.fail(read_error(None, data))
+        if self._check is not None:
+            self._check.begin(chunk, valid=self._is_valid)
         if chunk.usage and is_present(chunk.usage):
             self._usage = chunk.usage
         if chunk.service_tier is not None:
@@ -209,7 +262,12 @@ class StreamReader(BaseStreamReader):
             self._choices[number] = reader
         # Servers without real streaming send the whole message in one chunk.
         delta = choice.delta or choice.message
+        check = self._check
+        if check is not None:
+            check.check_choice(choice, reader.calls)
         events = [] if delta is None else reader.feed(delta, choice.logprobs)
+        if check is not None:
+            check.check_events(choice, events, reader.calls)
         if is_failure(choice.finish_reason):
             self._failed_finish = choice.finish_reason
         elif choice.finish_reason:

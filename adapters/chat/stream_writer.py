@@ -83,7 +83,15 @@ class CallsWriter:
             return []
         fields: Wire = {}
         self._extras.carry(extras, fields, call_path(stream.call))
-        return [self._frames.chunk(self._choice, self._delta(stream, fields))] if fields else []
+        if not fields:
+            return []
+        fields |= self._no_arguments(stream)
+        return [self._frames.chunk(self._choice, self._delta(stream, fields))]
+
+    def _no_arguments(self, stream: CallStream) -> Wire:
+        """Return empty arguments, because every delta of a call has some."""
+        kind = stream.call.kind
+        return {kind: {CALL_FIELDS[kind]: ""}}
 
     def _delta(self, stream: CallStream, fields: Wire) -> Wire:
         """Return the delta of a message with some fields of a call."""
@@ -312,11 +320,15 @@ class StreamWriter(BaseStreamWriter):
         for number, finish in enumerate(finishes):
             choice, begun = self._choice(number)
             written += begun + self._write_annotations(choice)
-            if not choice.has_text and not choice.has_calls:
-                self._losses.invented("content", EMPTY_REPLY_REASON)
+            self._report_empty(choice)
             reason = effective_finish(finish, has_calls=choice.has_calls)
             written.append(self._frames.chunk(number, {}, self.finish_reasons[reason]))
         return [*written, *self._write_usage(event.usage), DONE]
+
+    def _report_empty(self, choice: ChoiceWriter) -> None:
+        """Report a choice without text and calls, whose text is empty."""
+        if not choice.has_text and not choice.has_calls:
+            self._losses.invented("content", EMPTY_REPLY_REASON)
 
     def _write_usage(self, usage: Usage | None) -> list[bytes]:
         if not self._context.request.include_usage:

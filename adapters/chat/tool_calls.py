@@ -123,6 +123,16 @@ class ToolCallAssembler:
         # The call that the latest delta continued; None if the delta had an id or a name.
         self.continued: PartialCall | None = None
 
+    @property
+    def has_unopened(self) -> bool:
+        """Whether a call was received that is not opened yet."""
+        return any(call.block is None for call in self._calls)
+
+    def is_latest_complete(self) -> bool:
+        """Whether the latest call, if there is one, has complete arguments."""
+        latest = self._latest()
+        return latest is None or latest.is_complete()
+
     def feed(self, deltas: Sequence[CallDelta]) -> list[Event]:
         """Read the deltas of one chunk."""
         events: list[Event] = []
@@ -133,7 +143,7 @@ class ToolCallAssembler:
         return events
 
     def _feed_one(self, delta: CallDelta, index: int | None) -> list[Event]:
-        name, fragment = _name_and_fragment(delta)
+        name, fragment = name_and_fragment(delta)
         call_id = str(delta.id or "")
         call = self._find(call_id, name, fragment, index)
         self.continued = call if fragment and not call_id and not name else None
@@ -316,7 +326,7 @@ class ToolCallAssembler:
             yield call.close(call.block, "incomplete" if incomplete else "completed")
 
 
-def _name_and_fragment(delta: CallDelta) -> tuple[str, str]:
+def name_and_fragment(delta: CallDelta) -> tuple[str, str]:
     """Return the name and the fragment of arguments in a delta."""
     if delta.custom is not None:
         return delta.custom.name or "", delta.custom.input or ""

@@ -6,7 +6,7 @@ content, and `Closed` marks its end. Blocks may overlap. A part of a block begin
 open at a `Failed`.
 """
 
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import Struct
 
@@ -32,6 +32,7 @@ TRUNCATED_STREAM = "stream_cut"
 # The target of a delta: the text or the refusal of a message, the summary or the text of reasoning,
 # the arguments (or the custom input) of a call.
 Channel = Literal["text", "refusal", "summary", "reasoning", "arguments"]
+ALL_CHANNELS: frozenset[Channel] = frozenset(get_args(Channel))
 
 # The id of a block is unique within its reply and has no other meaning: writers number blocks in
 # the order in which they are opened. A stage that adds a block derives its id from another block.

@@ -5,11 +5,14 @@ Legacy and Chat have the same endpoint, and clients and servers mix them. So the
 """
 
 from dataclasses import replace
+from functools import partial
 
 from adapters.chat import CHAT
 from adapters.chat.conformance import check_legacy_stream
+from adapters.chat.reply_repair import check_reply
 from adapters.chat.request_reader import is_legacy
-from adapters.legacy.reply_writer import StreamWriter, write_reply
+from adapters.chat.stream_reader import StreamReader
+from adapters.legacy.reply_writer import write_reply, write_stream
 from adapters.legacy.request_writer import NAMES, supports_tool, write_request
 
 LEGACY = replace(
@@ -24,6 +27,8 @@ LEGACY = replace(
     call_kinds=frozenset(("function",)),
     write_request=write_request,
     write_reply=write_reply,
-    write_stream=StreamWriter,
+    read_stream=partial(StreamReader, style="functions"),
+    write_stream=write_stream,
     check_stream=check_legacy_stream,
+    check_reply=partial(check_reply, style="functions"),
 )

@@ -1,11 +1,12 @@
 """Writers of complete replies and of streams for legacy clients."""
 
 from adapters.chat.reply_writer import ReplyWriter
+from adapters.chat.stream_repair import RepairWriter as ChatRepairWriter
 from adapters.chat.stream_writer import CallStream, CallsWriter
 from adapters.chat.stream_writer import StreamWriter as ChatStreamWriter
 from adapters.chat.wire import WRITE_FINISH_REASON as CHAT_FINISH_REASON
 from adapters.chat.wire import Wire, extras_writer
-from adapters.dialect import ReplyContext
+from adapters.dialect import BaseStreamWriter, ReplyContext
 from adapters.ir.normalize import call_path
 from adapters.ir.types import FinishReason, Reply, ToolCall
 from adapters.legacy.request_writer import LABEL, ONE_CALL_REASON
@@ -50,6 +51,9 @@ class FirstCallWriter(CallsWriter):
         stream.template = self._frames.template(self._choice, arguments)
         return [self._frames.chunk(self._choice, self._delta(stream, first))]
 
+    def _no_arguments(self, _stream: CallStream) -> Wire:
+        return {"arguments": ""}
+
     def _delta(self, stream: CallStream, fields: Wire) -> Wire:  # noqa: ARG002 - a single call has no index
         return {"function_call": fields}
 
@@ -59,3 +63,15 @@ class StreamWriter(ChatStreamWriter):
 
     finish_reasons = WRITE_FINISH_REASON
     calls_writer = FirstCallWriter
+
+
+class RepairWriter(ChatRepairWriter):
+    """Writes the chunks that replace invalid ones, with at most one call."""
+
+    finish_reasons = WRITE_FINISH_REASON
+    calls_writer = FirstCallWriter
+
+
+def write_stream(context: ReplyContext) -> BaseStreamWriter:
+    """Return the writer of a stream."""
+    return RepairWriter(context) if context.repairs else StreamWriter(context)

@@ -26,6 +26,7 @@ from adapters.text_tools.formats import formats_with_channels
 from adapters.text_tools.reasoning_stage import ReasoningCallFinder
 from adapters.text_tools.stage import TextToolCallParser
 from adapters.tool_emulation import CallDowngrader, CallRestorer, CustomInput
+from adapters.translation.repair import RepairedStream
 from adapters.translation.request import (
     ReplyPlan,
     TranslationOptions,
@@ -116,6 +117,8 @@ def invalid_reply(error: InvalidRequestError) -> InvalidReplyError:
 
 
 _FIRST_ERROR: Final = 400
+# In the names of all fields with calls.
+_CALLS: Final = b"_call"
 # The length of the beginning by which a stream is distinguished from a JSON body.
 _SNIFFED_BYTES: Final = 64
 
@@ -177,15 +180,20 @@ class ReplyTranslator:
         return b""
 
     def _open_stream(self) -> None:
-        if self.plan.passthrough and self.plan.client_streams:
+        if not (self.plan.passthrough and self.plan.client_streams):
+            self._open_translated()
+        elif self._options.repairs_replies:
+            reader_context = replace(self._reader_context, repairs=True)
+            writer = self._open_writer(replace(self._context, repairs=True))
+            stages = self._make_stages()
+            self._stream = RepairedStream(self.plan, reader_context, writer, stages, self.losses)
+        else:
             # Do not report the losses of the reader and the writer: bytes are forwarded unchanged.
             context = replace(self._context, losses=Losses(None))
             reader_context = replace(self._reader_context, losses=Losses(None))
             self._stream = PassedStream(
                 self.plan, reader_context, self._open_writer(context), self._open_recorder()
             )
-        else:
-            self._open_translated()
 
     def _open_recorder(self) -> ReasoningCapture | None:
         """Return the stage that records the reasoning of a reply that is forwarded unchanged."""
@@ -209,7 +217,7 @@ class ReplyTranslator:
     def _open_writer(self, context: ReplyContext) -> BaseStreamWriter:
         self.is_stream = True
         if self._options.keep_reply:
-            self._recorder = ReplyRecorder(self._options.client, context)
+            self._recorder = ReplyRecorder(self._options.client, replace(context, repairs=False))
         self._writer = self._options.client.write_stream(context)
         return self._writer
 
@@ -345,7 +353,9 @@ class ReplyTranslator:
             body, losses = client.write_error(error), tuple(self.losses)
             status = error.status or INTERNAL_ERROR
             return ReplyEnd(body, status, error=error, usage=reply.usage, losses=losses)
-        written = client.write_reply(reply, self._context)
+        return self._written_end(client.write_reply(reply, self._context), reply)
+
+    def _written_end(self, written: dict[str, object], reply: Reply) -> ReplyEnd:
         return ReplyEnd(
             encode(written),
             usage=reply.usage,
@@ -366,12 +376,17 @@ class ReplyTranslator:
                 return ReplyEnd(body, error.status or INTERNAL_ERROR, error=error)
         except InvalidRequestError as error:
             raise invalid_reply(error) from None
+        options = self._options
+        if options.repairs_replies:
+            repaired = self._repaired_end(body)
+            if repaired is not None:
+                return repaired
         reply: dict[str, object] = {**fields, **overrides}
         written = encode(reply) if overrides else body
         backend, usage = self._options.backend, None
         with suppress(InvalidRequestError):
             usage = backend.read_usage(reader.nested(backend.names.get("usage", "usage")))
-        if may_have_reasoning(body):
+        if not options.repairs_replies and may_have_reasoning(body):
             self._record_reasoning(body)
         return ReplyEnd(written, usage=usage, client_reply=reply, reasoning=self.reasoning)
 
@@ -382,6 +397,36 @@ class ReplyTranslator:
             context = replace(self._reader_context, losses=Losses(None))
             with suppress(InvalidRequestError):
                 recorder.reply(self._options.backend.read_reply(body, context))
+
+    def _repaired_end(self, body: bytes) -> ReplyEnd | None:
+        """Return a reply in a form that the client can receive; None if it has one already."""
+        client = self._options.client
+        passes = client.check_reply(body, self._context)
+        stages = self._make_stages()
+        if passes and not (stages and _CALLS in body):
+            # The stages change and record only calls.
+            return None
+        # Report what the reader changes only if the reply is written.
+        losses = Losses(None) if passes else self.losses
+        try:
+            read = client.read_reply(
+                body, replace(self._reader_context, losses=losses, repairs=True)
+            )
+        except InvalidRequestError as error:
+            if error.path == "choices":
+                raise invalid_reply(error) from None
+            # The client may be able to read it.
+            return None
+        if read.error is not None:
+            return self._reply_end(replace(read, error=error_for_client(read.error, self.plan)))
+        reply = Pipeline(*stages).reply(read)
+        if passes and reply == read:
+            return None
+        if reply.error is not None:
+            return self._reply_end(reply)
+        context = replace(self._context, repairs=True)
+        written = client.keep_reply_fields(body, client.write_reply(reply, context), context)
+        return self._written_end(written | dict(self._options.response_overrides), reply)
 
 
 # Stages

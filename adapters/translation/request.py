@@ -48,6 +48,8 @@ class TranslationOptions(Struct, frozen=True):
     policy: Policy = "report"
     # Translate between equal dialects too, because the backend's capabilities require it.
     rewrite: bool = False
+    # Repair replies between equal dialects, instead of forwarding whatever the backend sends.
+    repair: bool = True
     # Seals reasoning that clients carry.
     sealer: Sealer | None = None
     # Fields of a response object that the gateway sets, such as the id of a stored response.
@@ -79,6 +81,11 @@ class TranslationOptions(Struct, frozen=True):
     def emulates_stop(self, request: Request) -> bool:
         """Whether the reply is cut at the stop sequences of the request."""
         return bool(request.stop) and not self.passes_requests and not self.accepts("stop")
+
+    @property
+    def repairs_replies(self) -> bool:
+        """Whether replies are repaired if they are not translated."""
+        return self.repair and self.client.repairs
 
     def reasoning_policy(self) -> ReasoningPolicy:
         """Return the policy for reasoning between these two sides."""
@@ -131,9 +138,10 @@ def plan_reply(
     client_streams = bool(request.stream) if streams is None else streams
     emulated = EmulatedRequest(request, ToolRegistry())
     if request is not EMPTY_REQUEST:
-        # Ignore errors: the backend received the request unchanged and checks it.
-        with suppress(DragomanError):
-            emulated = emulate_for_backend(request, options, Losses(None))
+        if not options.passes_requests:
+            # Ignore errors: the backend received the request unchanged and checks it.
+            with suppress(DragomanError):
+                emulated = emulate_for_backend(request, options, Losses(None))
         # Free the memory of a long history while the reply is streamed.
         request = replace(request, items=(), paths=())
     return ReplyPlan(
@@ -144,7 +152,9 @@ def plan_reply(
         options.reasoning_policy(),
         client_streams,
         client_streams,
-        passthrough=options.passes_requests and options.final_stage is None,
+        passthrough=options.passes_requests
+        and options.final_stage is None
+        and (not options.repairs_replies or _replies_pass(options, request, emulated.registry)),
     )
 
 
@@ -153,12 +163,13 @@ def _replies_pass(options: TranslationOptions, request: Request, registry: ToolR
     capabilities = options.capabilities
     if options.final_stage is not None or capabilities.think_tags:
         return False
-    if text_formats(capabilities) or registry.has_emulated:
+    if text_formats(capabilities) or registry.has_emulated or options.emulates_stop(request):
         return False
+    if options.repairs_replies:
+        # Calls that the request does not allow are removed.
+        return True
     if request.parallel_tool_calls is False and options.backend.has_call_ids:
         # Backends may ignore this field: calls after the first one are removed.
-        return False
-    if options.emulates_stop(request):
         return False
     return capabilities.allowed_tools or not isinstance(request.tool_choice, AllowedToolsChoice)
 
@@ -180,6 +191,7 @@ def error_for_client(error: Error, plan: ReplyPlan) -> Error:
 # The request
 
 _TRUE = Raw(b"true")
+_NONE = Raw(b"[]")
 
 
 class ClientRequest(Struct, frozen=True):
@@ -324,10 +336,10 @@ def _pass_request(
     body = read.reasoning.put_back(body, stored_reasoning)
     streams = body.fields.get("stream") == _TRUE
     request = EMPTY_REQUEST
-    if streams or options.final_stage is not None:
+    if streams or options.repairs_replies or options.final_stage is not None:
         # Ignore errors: the backend has the same dialect and checks the request.
         with suppress(DragomanError):
-            request = options.client.read_request(body, Losses(None))
+            request = options.client.read_request(_without_items(body, options), Losses(None))
     changes: dict[str, object] = {} if model is None else {"model": model}
     if options.capabilities.extra_body:
         added = Losses()
@@ -335,6 +347,11 @@ def _pass_request(
         losses += tuple(added)
     written = body.encode(**changes)
     return BackendRequest(written, losses, plan_reply(options, request, streams=streams))
+
+
+def _without_items(body: RequestBody, options: TranslationOptions) -> RequestBody:
+    """Return a request without its history, on which its reply does not depend."""
+    return replace(body, fields=body.fields | {options.client.names["items"]: _NONE}, items=None)
 
 
 def _without_emulated_fields(

@@ -19,7 +19,8 @@ from adapters.stages.stop_sequences import StopSequenceCutter
 from adapters.translation.request import ReplyPlan, error_for_client
 from adapters.wire.error_body import redact_errors, redact_frame, redact_text
 
-_LAST = (Finished, Failed)
+# The events that end a stream.
+LAST_EVENTS = (Finished, Failed)
 _IN_STORED_REPLY: Final = "in the stored completion"
 
 
@@ -131,7 +132,7 @@ class TranslatedStream(_BackendStream):
         try:
             frames = self._decoder.feed(data)
         except InvalidReplyError as error:
-            return b"".join(self._write([_failed(error)]))
+            return b"".join(self._write([failed_decoding(error)]))
         return b"".join(self._write_frames(frames))
 
     def _write_frames(self, frames: list[Frame]) -> list[bytes]:
@@ -147,13 +148,13 @@ class TranslatedStream(_BackendStream):
         if not events:
             return []
         if not self.has_content:
-            self.has_content = _have_content(events)
+            self.has_content = have_content(events)
         if self._direct and events[-1].__class__ is Delta and len(events) == 1:
             # The usual case.
             return self._writer.feed(events[-1])
         written: list[bytes] = []
         for event in self._pipeline.feed_all(events):
-            if isinstance(event, _LAST) and self.outcome is None:
+            if isinstance(event, LAST_EVENTS) and self.outcome is None:
                 self.outcome = event
                 if isinstance(event, Failed):
                     self.outcome = replace(event, error=error_for_client(event.error, self._plan))
@@ -218,7 +219,7 @@ class PassedStream(_BackendStream):
         try:
             blocks = self._decoder.feed_raw(data)
         except InvalidReplyError as error:
-            self.last += self._track([_failed(error)])
+            self.last += self._track([failed_decoding(error)])
             return b""
         return b"".join(self._pass(blocks))
 
@@ -276,11 +277,11 @@ class PassedStream(_BackendStream):
     def _track(self, events: list[Event]) -> list[bytes]:
         """Store the state after some events; end the stream if the gateway detected a failure."""
         if not self.has_content:
-            self.has_content = _have_content(events)
+            self.has_content = have_content(events)
         if self._recorder is not None and events:
             self._record(self._recorder, events)
         for event in events:
-            if isinstance(event, _LAST):
+            if isinstance(event, LAST_EVENTS):
                 self.outcome = event
             if isinstance(event, Failed) and event.origin == "gateway":
                 self._over = True
@@ -309,15 +310,15 @@ class PassedStream(_BackendStream):
             self._write_json_body(rest[0])
             return
         # Forward an event that lacks only its empty line; any other event was truncated.
-        self.unsent += self._pass([block for block in rest if _is_complete(parse_event(block))])
+        self.unsent += self._pass([block for block in rest if is_complete(block)])
         self.last += self._track(self.reader.flush())
 
     def _write_json_body(self, body: bytes) -> None:
         """Write a JSON body, which some backends send instead of a stream, as a stream."""
         frame = Frame(b"", redact_errors(body, self._redact), whole=False)
         events = [*self.reader.feed(frame), *self.reader.flush()]
-        self.has_content = _have_content(events)
-        self.outcome = next((event for event in events if isinstance(event, _LAST)), None)
+        self.has_content = have_content(events)
+        self.outcome = next((event for event in events if isinstance(event, LAST_EVENTS)), None)
         self.last = [written for event in events for written in self._writer.feed(event)]
 
     def fail(self, error: Error) -> None:
@@ -337,15 +338,17 @@ class PassedStream(_BackendStream):
 ReplyStream = TranslatedStream | PassedStream
 
 
-def _have_content(events: list[Event]) -> bool:
+def have_content(events: list[Event]) -> bool:
     """Whether there is any event other than the start of a reply or its failure."""
     return not all(isinstance(event, Started | Failed) for event in events)
 
 
-def _failed(error: InvalidReplyError) -> Failed:
+def failed_decoding(error: InvalidReplyError) -> Failed:
+    """Return the last event of a stream whose frames cannot be separated."""
     return Failed(Error(str(error), error.kind, error.code, status=error.status), origin="gateway")
 
 
-def _is_complete(frame: Frame | None) -> bool:
-    """Whether a frame holds one JSON object, or the marker that ends a stream."""
+def is_complete(block: bytes) -> bool:
+    """Whether an event holds one JSON object, or the marker that ends a stream."""
+    frame = parse_event(block)
     return frame is not None and (is_done(frame) or is_complete_json(frame.data))

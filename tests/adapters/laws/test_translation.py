@@ -48,7 +48,9 @@ def test_chunk_boundaries_do_not_change_the_output(
     chunks = values.split(values.with_line_endings(stream, endings), chunking)
     output = common.translate_stream(client, backend, [stream])
     assert common.translate_stream(client, backend, chunks) == output
-    if client == backend:
+    if client == backend and not (
+        adapters.get_dialect(client).repairs and adapters.check(client, stream)
+    ):
         assert output == stream
 
 

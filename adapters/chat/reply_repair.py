@@ -1,0 +1,169 @@
+"""Whole replies of backends for clients of the same dialect: what has to be repaired, and how.
+
+The rules are those of `adapters.chat.repair_check` for chunks.
+"""
+
+from collections.abc import Sequence
+from typing import cast
+
+from msgspec import Raw
+from msgspec.json import Decoder
+
+from adapters.chat.repair_check import CALL_REASONS, TRUNCATED_REASONS, CallStyle
+from adapters.chat.stream_repair import CHOICE_FIELDS, MESSAGE_FIELDS
+from adapters.chat.wire import CallDelta, Chunk, ChunkChoice, FunctionDelta, MessageDelta, Wire
+from adapters.dialect import ReplyContext
+from adapters.ir.normalize import wants_one_choice
+from adapters.json_text import DECODE_ERRORS
+from adapters.losses import Losses
+from adapters.wire.json_object import NULL, JsonObject, string_or_raw_json
+
+# A whole reply has the fields of a chunk, with `message` in place of `delta`.
+_REPLY = Decoder(Chunk)
+_OBJECT = Decoder(dict[str, Raw])
+_MESSAGE: Decoder[dict[str, Raw] | None] = Decoder(dict[str, Raw] | None)
+_OBJECTS = Decoder(list[dict[str, Raw]])
+_Fields = dict[str, Raw]
+# The fields of a reply that are written, if it is repaired.
+_REPLY_FIELDS = ("id", "object", "created", "model")
+
+
+class _ReplyCheck:
+    """Checks one reply, and reports what has to be changed, unless its reader reports it."""
+
+    def __init__(self, losses: Losses, style: CallStyle) -> None:
+        self._losses = losses
+        self._style: CallStyle = style
+        self.passes = True
+
+    def _report(self, path: str, reason: str) -> None:
+        self.passes = False
+        self._losses.changed(path, reason)
+
+    def check(self, reply: Chunk, expected: int) -> None:
+        if not (reply.id and reply.model and reply.created is not None):
+            self._report("id", "the id, the model or the time is missing; added")
+        elif reply.object != "chat.completion":
+            self._report("object", "missing or wrong; replaced")
+        choices = reply.choices or ()
+        if len(choices) > expected:
+            self._report("choices", "one choice was requested; further choices are merged into it")
+        for number, choice in enumerate(choices):
+            self._check_choice(choice, number)
+
+    def _check_choice(self, choice: ChunkChoice, number: int) -> None:
+        path = f"choices[{number}]"
+        message = choice.message
+        if choice.index != number:
+            self._report(f"{path}.index", "missing or wrong; replaced")
+        if message is None:
+            self._report(f"{path}.message", "missing; added")
+            return
+        if message.role != "assistant":
+            self._report(f"{path}.message.role", "missing or wrong; replaced")
+        if isinstance(message.content, list):
+            self._report(f"{path}.message.content", "the text was received as a list of parts")
+        has_calls = self._check_calls(message, f"{path}.message")
+        expected = CALL_REASONS[self._style] if has_calls else "stop"
+        if choice.finish_reason not in (expected, *TRUNCATED_REASONS):
+            why = f"{choice.finish_reason!r} contradicts the reply"
+            self._report(f"{path}.finish_reason", why if choice.finish_reason else "missing; added")
+
+    def _check_calls(self, message: MessageDelta, path: str) -> bool:
+        """Check the calls of a message; return whether it has any."""
+        calls, legacy = message.tool_calls or (), message.function_call
+        if self._style == "functions":
+            if calls:
+                self._report(f"{path}.tool_calls", "sent as function_call, as the client expects")
+            elif legacy is not None:
+                self._check_function(legacy, f"{path}.function_call")
+        elif calls:
+            self._check_tool_calls(calls, f"{path}.tool_calls")
+        elif legacy is not None:
+            self._report(f"{path}.function_call", "sent as a tool call, as the client expects")
+        return bool(calls) or legacy is not None
+
+    def _check_tool_calls(self, calls: Sequence[CallDelta], path: str) -> None:
+        ids: set[str | int | None] = set()
+        for number, call in enumerate(calls):
+            at = f"{path}[{number}]"
+            if not call.id or not isinstance(call.id, str) or call.id in ids:
+                # The reader reports the new id.
+                self.passes = False
+            ids.add(call.id)
+            if call.type not in ("function", "custom"):
+                self._report(f"{at}.type", "missing or unknown; replaced")
+            elif call.type == "function" and call.function is not None:
+                self._check_function(call.function, f"{at}.function")
+            elif call.custom is None or not call.custom.name or call.custom.input is None:
+                self._report(at, "the call has another form than its type")
+
+    def _check_function(self, function: FunctionDelta, path: str) -> None:
+        if not function.name:
+            # The reader reports that the call is dropped.
+            self.passes = False
+        if not bytes(function.arguments).startswith(b'"'):
+            self._report(f"{path}.arguments", "not a string; sent as a string")
+        elif not string_or_raw_json(function.arguments).strip():
+            # The reader reports the new arguments.
+            self.passes = False
+
+
+def check_reply(body: bytes, context: ReplyContext, style: CallStyle = "tools") -> bool:
+    """Whether a client of the same dialect can receive a whole reply as it is."""
+    try:
+        reply = _REPLY.decode(body)
+    except DECODE_ERRORS:
+        context.losses.changed("choices", "fields of a wrong type are converted")
+        return False
+    check = _ReplyCheck(context.losses, style)
+    check.check(reply, context.request.choices or 1)
+    return check.passes
+
+
+def keep_reply_fields(body: bytes, written: Wire, context: ReplyContext) -> Wire:
+    """Return a repaired reply with the fields of the backend's reply that the IR lacks.
+
+    Among them are reasoning, annotations and log probabilities, which keep their form.
+    """
+    reply = _OBJECT.decode(body)
+    received = _OBJECTS.decode(reply["choices"])
+    received.sort(key=lambda choice: JsonObject({**choice}).integer("index") or 0)
+    messages = [_MESSAGE.decode(choice.get("message", NULL)) or {} for choice in received]
+    if wants_one_choice(context.request):
+        # Where choices are merged, the fields of the first one count.
+        received, messages = [_union(received)], [_union(messages)]
+    choices: list[Wire] = []
+    for choice, fields, message in zip(_choices(written), received, messages, strict=False):
+        kept = _others(message, MESSAGE_FIELDS)
+        own = _without_new_nulls(cast("Wire", choice["message"]), message)
+        changes = {"index": choice["index"], "message": own | kept}
+        finish = {"finish_reason": choice["finish_reason"]}
+        choices.append(changes | _others(fields, CHOICE_FIELDS) | finish)
+    heads = {name: written[name] for name in _REPLY_FIELDS}
+    return {**reply, **heads, "choices": choices}
+
+
+def _choices(written: Wire) -> list[Wire]:
+    return cast("list[Wire]", written["choices"])
+
+
+def _union(objects: list[_Fields]) -> _Fields:
+    """Return the fields of several objects; the first object with a field counts."""
+    union: _Fields = {}
+    for fields in reversed(objects):
+        union |= fields
+    return union
+
+
+def _others(fields: _Fields, names: frozenset[str]) -> Wire:
+    return {name: value for name, value in fields.items() if name not in names}
+
+
+def _without_new_nulls(written: Wire, received: _Fields) -> Wire:
+    """Return the fields of a message that have a value, or that the backend sent too."""
+    return {
+        name: value
+        for name, value in written.items()
+        if name in MESSAGE_FIELDS and (value is not None or name in received or name == "content")
+    }

@@ -1,0 +1,291 @@
+"""Streams between two sides of the same dialect, of which only invalid frames are changed."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from adapters.dialect import BaseStreamWriter, ReplyContext
+from adapters.errors import InvalidReplyError, InvalidRequestError
+from adapters.ir.events import (
+    Closed,
+    Delta,
+    Event,
+    Failed,
+    Finished,
+    Started,
+    undecodable_stream,
+)
+from adapters.ir.record import EventRecord
+from adapters.ir.types import Error
+from adapters.json_text import is_complete_json, is_utf8
+from adapters.losses import Losses
+from adapters.sse import Frame
+from adapters.stages.block_order import BlockSequencer
+from adapters.stages.stage import Pipeline, Stage
+from adapters.translation.request import ReplyPlan, error_for_client
+from adapters.translation.streams import (
+    LAST_EVENTS,
+    PassedStream,
+    failed_decoding,
+    have_content,
+    is_complete,
+)
+from adapters.wire.error_body import redact_errors
+
+_UNENDED_REASON = "the backend's stream has no end marker; it was added"
+
+
+class RepairedStream(PassedStream):
+    """A stream whose frames pass as they are while the client can receive them.
+
+    The reader decides that for each frame. The first frame that it does not pass, or whose events a
+    stage changes, is replaced with its events as the writer writes them, and so is the rest of the
+    stream: the writer continues from a record of the events that have passed.
+    """
+
+    def __init__(
+        self,
+        plan: ReplyPlan,
+        reader_context: ReplyContext,
+        writer: BaseStreamWriter,
+        stages: list[Stage],
+        losses: Losses,
+    ) -> None:
+        super().__init__(plan, reader_context, writer)
+        self._pipeline = Pipeline(*stages)
+        # Calls that overlap do not pass, so only the rest of a stream needs to be ordered.
+        self._sequencer = BlockSequencer(reader_context.request)
+        self._losses = losses
+        # Whether deltas skip the stages, until the next event of another type.
+        self._direct = not stages
+        self._events = EventRecord(writer.continued_channels)
+        # The texts of the latest delta's part that the writer needs to continue; None if it needs
+        # none.
+        self._texts: list[str] | None = None
+        # The choices whose start has passed.
+        self._begun: Sequence[int] = ()
+        # Frames at the end of the stream, which pass unless a later frame must be written.
+        self._held: list[tuple[bytes, Frame, list[Event]]] = []
+        # Whether the writer writes the rest of the stream.
+        self._writes = False
+        # Whether the marker that ends the stream has passed.
+        self._has_end = False
+        # Whether frames that are similar to the latest one pass.
+        self._passes_similar = False
+
+    def feed(self, data: bytes) -> bytes:
+        """Read the bytes of one read; return its complete events, except those of the end."""
+        if self._over:
+            return b""
+        try:
+            blocks = self._decoder.feed_raw(data)
+        except InvalidReplyError as error:
+            self._send(self._end_early(failed_decoding(error)), self.last)
+            return b""
+        sent: list[bytes] = []
+        self._forward_blocks(blocks, sent)
+        return b"".join(sent)
+
+    def _forward_blocks(self, blocks: list[bytes], sent: list[bytes]) -> None:
+        reader = self.reader
+        for given in blocks:
+            block, frame = self._redacted(given)
+            if frame is None:
+                self._send(self._without_data(block), sent)
+                continue
+            events = self._read(frame)
+            if reader.similar and self._passes_similar:
+                # The usual case.
+                out = events if self._direct else self._pipeline.feed_all(events)
+                if not _are_same(out, events):
+                    self._send([*self._begin_writing(), *self._write(out, frame)], sent)
+                    continue
+                self._passed += 1
+                if self._texts is not None:
+                    self._texts += [event.text for event in events if isinstance(event, Delta)]
+                sent.append(block + b"\n\n")
+                continue
+            self._send(self._forward_frame(block, frame, events), sent)
+            if self._over:
+                return
+
+    def _send(self, frames: list[bytes], sent: list[bytes]) -> None:
+        """Send frames now, or hold them back together with the end of the stream."""
+        (sent if self.outcome is None or self.end_sent else self.last).extend(frames)
+
+    def _without_data(self, block: bytes) -> list[bytes]:
+        """Return an event without data if it is a comment: clients fail to parse any other."""
+        if not is_utf8(block):
+            return []
+        if block and not all(line.startswith(b":") for line in block.split(b"\n")):
+            self._losses.dropped("stream", "events without data are removed")
+            return []
+        return [block + b"\n\n"]
+
+    # Reading
+
+    def _read(self, frame: Frame) -> list[Event]:
+        try:
+            return self.reader.read(frame)
+        except InvalidRequestError as error:
+            return self._unreadable(frame, error)
+
+    def _unreadable(self, frame: Frame, error: InvalidRequestError) -> list[Event]:
+        """Return the events of an invalid frame: none if the client may be able to read it."""
+        self.reader.similar = False
+        if not self._writes and frame.data.startswith(b"{") and is_complete_json(frame.data):
+            self.has_content = True
+            self.reader.verdict = "pass"
+            return []
+        return [undecodable_stream(str(error))]
+
+    def _through_stages(self, events: list[Event]) -> list[Event]:
+        if not self.has_content:
+            self.has_content = have_content(events)
+        if self._direct and len(events) == 1 and events[0].__class__ is Delta:
+            return events
+        out = self._pipeline.feed_all(events)
+        self._direct = self._pipeline.passes_deltas
+        return out
+
+    # Frames
+
+    def _forward_frame(self, block: bytes, frame: Frame, events: list[Event]) -> list[bytes]:
+        """Return a frame, or what replaces it."""
+        if self.outcome is not None and (self._writes or self._has_end):
+            return []
+        out = self._through_stages(events)
+        if out and isinstance(out[-1], Failed) and out[-1].origin == "gateway":
+            return self._end_early(out[-1])
+        verdict = self.reader.verdict
+        if self._writes or verdict == "write" or not _are_same(out, events):
+            return [*self._begin_writing(), *self._write(out, frame)]
+        if verdict == "hold":
+            self._held.append((block, frame, out))
+            return []
+        passed = [*self._release(), self._pass_frame(block, frame, out)]
+        self._has_end = self.reader.saw_end
+        self._passes_similar = True
+        self._texts = self._events.latest_texts()
+        return passed
+
+    def _pass_frame(self, block: bytes, frame: Frame, events: list[Event]) -> bytes:
+        for event in events:
+            if isinstance(event, LAST_EVENTS):
+                self.outcome = event
+            if isinstance(event, Started):
+                # Any error at the end of the stream needs the id and the model.
+                self._writer.feed(event)
+            else:
+                self._events.add(event)
+        self._begun = self.reader.begun_choices
+        return self._forwarded(block, frame)
+
+    def _release(self) -> list[bytes]:
+        """Pass the frames that are held back."""
+        held, self._held = self._held, []
+        return [self._pass_frame(*one) for one in held]
+
+    # Writing
+
+    def _begin_writing(self) -> list[bytes]:
+        """Continue the stream with the writer; return the frames that were held back as written."""
+        if self._writes:
+            return []
+        self._writes, self._passes_similar = True, False
+        passed = self._sequencer.feed_all(list(self._events.take()))
+        self._writer.continue_passed(passed, self._passed, self._begun)
+        held, self._held = self._held, []
+        return [written for _, frame, events in held for written in self._write(events, frame)]
+
+    def _write(self, events: list[Event], frame: Frame | None) -> list[bytes]:
+        """Write the events of a frame."""
+        written: list[bytes] = []
+        for given in self._sequencer.feed_all(events):
+            event = given
+            if isinstance(event, LAST_EVENTS):
+                if isinstance(event, Failed):
+                    event = replace(event, error=error_for_client(event.error, self._plan))
+                self.outcome = event
+            written += self._writer.feed(event)
+        return written if frame is None else self._writer.keep_fields(frame, written)
+
+    def _end_early(self, failed: Failed) -> list[bytes]:
+        """End the stream with an error that the gateway detected."""
+        self._over = True
+        released = [] if self._writes else self._release()
+        self.outcome = failed
+        error = replace(failed, error=error_for_client(failed.error, self._plan))
+        if self._writes:
+            return self._write([error], None)
+        return [*released, *self._writer.fail_passed(error, self._passed)]
+
+    # The end
+
+    def flush(self) -> None:
+        """End the stream as its dialect requires, because the backend's stream has ended."""
+        if self._over:
+            return
+        if self.outcome is not None:
+            self._add_end()
+            return
+        rest = self._decoder.rest()
+        if rest and rest[0].lstrip().startswith(b"{"):
+            self._write_json_body(rest[0])
+            return
+        # Forward an event that lacks only its empty line; any other event was truncated.
+        self._forward_blocks([block for block in rest if is_complete(block)], self.unsent)
+        if not self._over:
+            self._flush_reader()
+
+    def _flush_reader(self) -> None:
+        if self.outcome is not None:
+            self._add_end()
+            return
+        events = self.reader.flush()
+        out = self._through_stages(events)
+        if out and isinstance(out[-1], Failed) and out[-1].origin == "gateway":
+            self.last += self._end_early(out[-1])
+            return
+        ends_well = all(isinstance(event, Closed | Finished) for event in out)
+        if self._writes or not (ends_well and _are_same(out, events)):
+            written = [*self._begin_writing(), *self._write(out, None)]
+            self.last += written
+            return
+        self.last += self._release()
+        self.outcome = next((event for event in out if isinstance(event, LAST_EVENTS)), None)
+        self._add_end()
+
+    def _add_end(self) -> None:
+        """Add the end marker that a complete stream lacks."""
+        if self._writes or self._has_end:
+            return
+        missing = self._writer.end_passed()
+        if missing:
+            self._losses.invented("stream", _UNENDED_REASON)
+            self.last += missing
+            self._over = True
+
+    def _write_json_body(self, body: bytes) -> None:
+        """Write a JSON body, which some backends send instead of a stream, as a stream."""
+        frame = Frame(b"", redact_errors(body, self._redact), whole=False)
+        events = [*self.reader.feed(frame), *self.reader.flush()]
+        self.last += [*self._begin_writing(), *self._write(self._through_stages(events), frame)]
+
+    def fail(self, error: Error) -> None:
+        """End the stream with an error, because the backend's stream cannot continue."""
+        if not self._over and self.outcome is None:
+            self.last += self._end_early(Failed(error, origin="gateway"))
+
+    def heartbeat(self) -> bytes:
+        """Return a heartbeat with the numbers of the stream, or a comment."""
+        if self._writes and not self._over and self.outcome is None:
+            return b"".join(self._writer.keep_alive())
+        return super().heartbeat()
+
+
+def _are_same(one: list[Event], other: list[Event]) -> bool:
+    """Whether two lists contain the same objects."""
+    return one is other or (
+        len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
+    )
